@@ -141,11 +141,11 @@ func (g *Group[S]) delayLocked(op *Operation[S]) time.Duration {
 	}
 }
 
-// HasDeferred reports whether housekeeping waits for a commit.
-func (g *Group[S]) HasDeferred() bool {
+// HasWork reports whether a batch is being committed, or housekeeping waits for a commit.
+func (g *Group[S]) HasWork() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return len(g.deferred) > 0
+	return g.isRunning || len(g.deferred) > 0
 }
 
 func (g *Group[S]) startDeferred() {

@@ -10,7 +10,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// After one create the replica holds quota for the next. Only a create that others could charge after a crash is admitted
+// After two creates the replica holds quota for the next. Only a create that others could charge after a crash is admitted
 // from it without a write.
 func TestAdmittedWithoutWrite(t *testing.T) {
 	tests := map[string]struct {
@@ -38,8 +38,10 @@ func TestAdmittedWithoutWrite(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newScene(t, 10_000)
 				s.policy("globex", "false")
-				if answer := s.review("1"); !answer.Allowed {
-					t.Fatalf("refused: %s", answer.Result.Message)
+				for _, uid := range []types.UID{"0", "1"} {
+					if answer := s.review(uid); !answer.Allowed {
+						t.Fatalf("refused: %s", answer.Result.Message)
+					}
 				}
 				if tt.change != nil {
 					s.policyWith("acme", "acme", "true", tt.change)

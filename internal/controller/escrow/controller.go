@@ -15,9 +15,10 @@ import (
 )
 
 const (
-	// interval is the time between two looks at the slices. It doubles with each failure.
-	interval    = 5 * time.Second
-	intervalMax = 5 * time.Minute
+	// interval is the time between two looks at the slices. pauseMax bounds the pause after failed lists of objects, which
+	// doubles with each failure.
+	interval = 5 * time.Second
+	pauseMax = 5 * time.Minute
 	// unrecordedMax is more than the time between the creation of an object, by its timestamp, and the moment from which
 	// the ledger or its holder's latest write has its charge: a request may take two minutes, and each commit some seconds.
 	unrecordedMax = 5 * time.Minute
@@ -35,21 +36,22 @@ type Controller struct {
 	Store   *ledgerstore.Store
 	Adopter Adopter
 	Log     logr.Logger
+
+	// pause is the time between two lists of objects after the first failed, and next the time of the next one.
+	pause time.Duration
+	next  time.Time
 }
 
 // Run returns slices until ctx ends.
 func (c *Controller) Run(ctx context.Context) error {
-	for wait := interval; ; {
-		if err := c.Recover(ctx); err == nil {
-			wait = interval
-		} else if ctx.Err() == nil {
-			wait = min(2*wait, intervalMax) // it lists many objects
+	for {
+		if err := c.Recover(ctx); err != nil && ctx.Err() == nil {
 			c.Log.Error(err, "quota that an ended replica reserved stays reserved for now; will try again")
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(wait):
+		case <-time.After(interval):
 		}
 	}
 }
@@ -66,7 +68,7 @@ func (c *Controller) Recover(ctx context.Context) error {
 			over = append(over, slice)
 		}
 	}
-	if len(over) == 0 {
+	if len(over) == 0 || time.Now().Before(c.next) {
 		return errors.Join(errs...)
 	}
 	since := time.Unix(over[0].WrittenAt, 0)
@@ -76,6 +78,12 @@ func (c *Controller) Recover(ctx context.Context) error {
 		}
 	}
 	uncharged, err := c.Adopter.AdoptSince(ctx, since.Add(-unrecordedMax))
+	if err == nil {
+		c.pause = 0
+	} else {
+		c.pause = min(max(2*c.pause, interval), pauseMax)
+		c.next = time.Now().Add(c.pause)
+	}
 	errs = append(errs, err)
 	if err != nil && len(uncharged) == 0 {
 		return errors.Join(errs...)
@@ -84,9 +92,11 @@ func (c *Controller) Recover(ctx context.Context) error {
 		if slices.ContainsFunc(uncharged, func(resourceType string) bool { return slice.Amounts[resourceType] > 0 }) {
 			continue
 		}
-		errs = append(errs, c.Store.DropSlice(ctx, slice))
-		c.Log.Info("a replica ended without returning quota that it had reserved; its objects are charged, and the rest is free",
-			"consumer", slice.Consumer.Kind+"/"+slice.Consumer.Name)
+		isDropped, err := c.Store.DropSlice(ctx, slice)
+		if errs = append(errs, err); isDropped {
+			c.Log.Info("a replica ended without returning quota that it had reserved; its objects are charged, and the rest is free",
+				"consumer", slice.Consumer.Kind+"/"+slice.Consumer.Name)
+		}
 	}
 	return errors.Join(errs...)
 }

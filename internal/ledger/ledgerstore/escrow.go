@@ -104,6 +104,7 @@ func (c *committer) record(r ledger.Reservation, admitted time.Time, recorded fu
 			case c.isSliceLost(l, admitted):
 				// Another process revoked the slice long ago, and has charged every object that appeared.
 				isLost = true
+				c.escrow.noteRecorded(r.Charges)
 				return groupcommit.Nothing
 			default:
 				if l.ReserveFromSlice(c.store.holder, r).Code != ledger.Admitted {
@@ -183,6 +184,9 @@ func (e *escrow) admit(reservations []ledger.Reservation, inFlight, ledgerBytes 
 	defer e.mu.Unlock()
 	now := time.Now()
 	size := 0
+	if slices.ContainsFunc(reservations, hasDimensions) {
+		return false // no slice could pay for it
+	}
 	for i := range reservations {
 		e.noteDemandLocked(reservations[i].Charges, now)
 		size += reservations[i].Size()
@@ -196,7 +200,7 @@ func (e *escrow) admit(reservations []ledger.Reservation, inFlight, ledgerBytes 
 	}
 	for i := range reservations {
 		for _, charge := range reservations[i].Charges {
-			if !charge.Dimensions.IsZero() || charge.Amount > rest[charge.ResourceType] {
+			if charge.Amount > rest[charge.ResourceType] {
 				return false
 			}
 			rest[charge.ResourceType] -= charge.Amount
@@ -208,6 +212,10 @@ func (e *escrow) admit(reservations []ledger.Reservation, inFlight, ledgerBytes 
 	e.count += len(reservations)
 	e.bytes += size
 	return true
+}
+
+func hasDimensions(r ledger.Reservation) bool {
+	return slices.ContainsFunc(r.Charges, func(c ledger.Charge) bool { return !c.Dimensions.IsZero() })
 }
 
 // isConfirmedLocked reports whether the slice is certainly not revoked, or so recently that whoever revoked it waits.
@@ -310,6 +318,13 @@ func (e *escrow) yield(l *ledger.Ledger, holder string) (undo func()) {
 	}
 }
 
+// isHeld reports whether the process has a slice, or admissions that are not recorded.
+func (e *escrow) isHeld() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.covered) > 0 || e.count > 0
+}
+
 // trim returns the operation that adapts the slice to the demand when no other commit does, and so writes the ledger
 // from time to time as long as there is a slice.
 func (c *committer) trim() *operation {
@@ -373,8 +388,13 @@ func (e *escrow) replenish(l *ledger.Ledger, holder string, most share, now, wri
 	for resourceType := range e.demand { // what is admitted was demanded
 		e.wantLocked(l, holder, wanted.Amounts, resourceType, most, now)
 	}
-	if (isHeld || len(wanted.Amounts) > 0) && !l.SetSlice(wanted) {
-		return // without room for more the slice stays as it is
+	if (isHeld || len(wanted.Amounts) > 0) && !l.SetSlice(wanted) { // there is no room for more
+		for resourceType, amount := range wanted.Amounts {
+			if wanted.Amounts[resourceType] = min(amount, slice.Amounts[resourceType]); wanted.Amounts[resourceType] == 0 {
+				delete(wanted.Amounts, resourceType)
+			}
+		}
+		l.RestoreSlice(wanted)
 	}
 	// Whether or not the write takes effect, this is covered: admissions of the batch are in the ledger if it does.
 	for resourceType, amount := range e.covered {
@@ -395,7 +415,7 @@ func (e *escrow) wantLocked(l *ledger.Ledger, holder string, wanted amounts, res
 		others := l.Sliced(resourceType) - held.Amounts[resourceType]
 		limit, available := l.Matching(resourceType, ledger.Dimensions{}), l.AvailableToSlice(holder, resourceType)
 		most := min(limit/share.ofLimit-others, available/share.ofRest)
-		if want = min(d.expected(), most); want < d.largest {
+		if want = min(d.expected(held.Amounts[resourceType] > 0), most); want < d.largest {
 			want = 0
 		}
 	}
@@ -460,7 +480,16 @@ func (d *demand) decay(now time.Time) (isOver bool) {
 	return d.sum < float64(d.largest)/8
 }
 
-// expected returns the amount to hold for the time until the next commits: twice the recent demand, and two charges.
-func (d *demand) expected() ledger.Amount {
+// expected returns the amount to hold for the time until the next commits: twice the recent demand, and at least two
+// charges. One charge alone does not begin a slice: what is rare would cost a write to return it. A slice ends with the
+// write that settles the latest charge.
+func (d *demand) expected(isHeld bool) ledger.Amount {
+	least := 1.2
+	if isHeld {
+		least = 0.25
+	}
+	if d.sum < least*float64(d.largest) {
+		return 0
+	}
 	return ledger.Amount(2 * min(max(d.sum, float64(d.largest)), float64(ledger.AmountMax/4)))
 }

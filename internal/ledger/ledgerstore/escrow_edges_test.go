@@ -15,7 +15,8 @@ import (
 // demand reserves like a webhook whose request no slice covers.
 func (p *process) demand(t *testing.T, amount ledger.Amount) {
 	t.Helper()
-	p.escrow("p/first", amount)
+	p.escrow("p/before", amount/2)
+	p.escrow("p/first", amount/2)
 	p.reserve(t, "p/first", amount)
 }
 
@@ -70,6 +71,69 @@ func TestEscrowOfWhatNoLedgerTakes(t *testing.T) {
 			}
 		}))
 	}
+}
+
+// Nobody holds quota for demand that is rare, or that no slice can pay for.
+func TestDemandWithoutSlice(t *testing.T) {
+	region, err := ledger.NewDimensions(map[string]string{"region": "eu"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for reason, tt := range map[string]struct {
+		pause      time.Duration
+		dimensions ledger.Dimensions
+	}{
+		"one create every ten seconds": {10 * time.Second, ledger.Dimensions{}},
+		"creates with dimensions":      {time.Second, region},
+	} {
+		t.Run(reason, inBubble(func(t *testing.T) {
+			memory := storagetest.New()
+			p := start(t, memory, nil)
+			p.limit(t, 10_000)
+			for _, key := range keys("p", 10) {
+				r := ledger.Reservation{Key: key, Claim: "c", Charges: []ledger.Charge{{ResourceType: gpu, Dimensions: tt.dimensions, Amount: 4}}}
+				if p.Escrow(acme, []ledger.Reservation{r}, nil) {
+					t.Error("admitted from a slice")
+				}
+				if d, err := storagetest.Reserve(t.Context(), p, acme, r); err != nil || d.Code != ledger.Admitted {
+					t.Fatalf("%+v, %v", d, err)
+				}
+				expectSlices(t, "after "+key, memory)
+				<-time.After(tt.pause)
+			}
+		}))
+	}
+}
+
+// A resource type that does not fit must not keep the slice of another.
+func TestSliceShrinksInFullLedger(t *testing.T) {
+	inBubble(func(t *testing.T) {
+		memory := storagetest.New()
+		p := holding(t, memory, nil)
+		memory.Fill(acme)
+		p.look(t)
+		for range 2 {
+			p.Escrow(acme, []ledger.Reservation{{Key: "p/cpu", Claim: "c", Charges: []ledger.Charge{{ResourceType: "compute/cpu", Amount: 1}}}}, nil)
+		}
+		<-time.After(20 * time.Second)
+		expectSlices(t, "without demand", memory)
+	})(t)
+}
+
+// A process that ends while it writes a slice returns that too.
+func TestFlushDuringWrite(t *testing.T) {
+	inBubble(func(t *testing.T) {
+		memory := storagetest.New()
+		p := start(t, memory, func(context.Context, storagetest.Call) storagetest.Fault {
+			<-time.After(50 * time.Millisecond)
+			return storagetest.None
+		})
+		p.limit(t, 10_000)
+		go p.demand(t, 4)
+		<-time.After(10 * time.Millisecond)
+		p.flush(t)
+		expectSlices(t, "after the end", memory)
+	})(t)
 }
 
 // Only the allowances that match requests without dimensions pay for a slice.

@@ -18,8 +18,8 @@ func holding(t *testing.T, memory *storagetest.Memory, faults func(context.Conte
 	t.Helper()
 	p := start(t, memory, faults)
 	p.limit(t, 10_000)
-	if p.escrow("p/first", 4) {
-		t.Fatal("the first create was admitted without a slice")
+	if p.escrow("p/before", 2) || p.escrow("p/first", 2) {
+		t.Fatal("the first creates were admitted without a slice")
 	}
 	p.reserve(t, "p/first", 4)
 	expectSlices(t, "a process that needed quota holds some for the next creates", memory, 8)
@@ -293,8 +293,8 @@ func TestForeignSlices(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-time.After(q.AppearanceMax())
-		if err := q.DropSlice(t.Context(), q.ForeignSlices()[0]); err != nil {
-			t.Fatal(err)
+		if isDropped, err := q.DropSlice(t.Context(), q.ForeignSlices()[0]); err != nil || !isDropped {
+			t.Fatal(isDropped, err)
 		}
 		blocked = false
 		<-time.After(time.Minute)

@@ -18,14 +18,30 @@ const flushesMax = 16
 // that fails.
 func (s *Store) Flush(ctx context.Context) error {
 	s.isClosing.Store(true)
+	for {
+		waiting := s.unflushed()
+		if len(waiting) == 0 {
+			return nil
+		}
+		if err := s.flush(ctx, waiting); err != nil {
+			return err
+		}
+	}
+}
+
+// unflushed returns the consumers whose ledgers have something to commit, or are being committed.
+func (s *Store) unflushed() (waiting []quotav1alpha1.ConsumerRef) {
 	s.mu.RLock()
-	var waiting []quotav1alpha1.ConsumerRef
+	defer s.mu.RUnlock()
 	for consumer, c := range s.byRef {
-		if c.group.HasDeferred() {
+		if c.group.HasWork() || c.escrow.isHeld() {
 			waiting = append(waiting, consumer)
 		}
 	}
-	s.mu.RUnlock()
+	return waiting
+}
+
+func (s *Store) flush(ctx context.Context, waiting []quotav1alpha1.ConsumerRef) error {
 	var flushes errgroup.Group // without a context: one that fails does not stop the others
 	flushes.SetLimit(flushesMax)
 	for _, consumer := range waiting {

@@ -58,6 +58,13 @@ func (f *foreignSlices) replace(consumer quotav1alpha1.ConsumerRef, l *ledger.Le
 	f.byConsumer[consumer] = after
 }
 
+// forget forgets the slices of a ledger that has none any more.
+func (f *foreignSlices) forget(consumer quotav1alpha1.ConsumerRef) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.byConsumer, consumer)
+}
+
 func (f *foreignSlices) has(consumer quotav1alpha1.ConsumerRef) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,9 +95,14 @@ func (s *Store) RevokeSlice(ctx context.Context, f ForeignSlice) error {
 	return s.changeSlice(ctx, f, func(l *ledger.Ledger) bool { return l.RevokeSlice(f.Holder) })
 }
 
-// DropSlice returns the quota of a revoked slice.
-func (s *Store) DropSlice(ctx context.Context, f ForeignSlice) error {
-	return s.changeSlice(ctx, f, func(l *ledger.Ledger) bool { return l.DropSlice(f.Holder) })
+// DropSlice returns the quota of a revoked slice, unless the slice has changed. It reports whether it did.
+func (s *Store) DropSlice(ctx context.Context, f ForeignSlice) (isDropped bool, err error) {
+	var dropped bool
+	err = s.changeSlice(ctx, f, func(l *ledger.Ledger) bool {
+		dropped = l.DropSlice(f.Holder)
+		return dropped
+	})
+	return err == nil && dropped, err
 }
 
 func (s *Store) changeSlice(ctx context.Context, f ForeignSlice, change func(*ledger.Ledger) bool) error {

@@ -112,6 +112,9 @@ func (c *committer) notice(n Notice) bool {
 		c.noticed.since = now
 	}
 	c.noticed.version, c.noticed.unfinished, c.noticed.at = n.Version, n.Unfinished, now
+	if n.Unfinished == NothingUnfinished || n.Unfinished == OnlyReleased {
+		c.store.foreign.forget(c.consumer)
+	}
 	if !c.isFollowing {
 		c.isFollowing = true
 		time.AfterFunc(followInterval, c.follow)

@@ -16,7 +16,7 @@ import (
 // object is charged once, and what was reserved returns.
 func TestReplicasDieWithSlices(t *testing.T) {
 	t.Parallel()
-	const limit, clients = 20_000, 4
+	const limit, clients = 4_000, 4
 	c := newCluster(t, 3)
 	c.protect(limit)
 	ctx, stop := context.WithCancel(t.Context())

@@ -16,7 +16,7 @@ func TestKillWithSlices(t *testing.T) {
 		t.Skip("it builds and starts servers")
 	}
 	t.Parallel()
-	const limit, clients = 20_000, 4
+	const limit, clients = 4_000, 4
 	dir := t.TempDir()
 	server := process.Start(t, dir, briefRequests...)
 	api := connect(t, server)
