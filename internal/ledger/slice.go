@@ -85,31 +85,8 @@ func (l *Ledger) SetSlice(s Slice) bool { return l.setSlice(s, BytesMax) }
 func (l *Ledger) RestoreSlice(s Slice) { l.setSlice(s, math.MaxInt) }
 
 func (l *Ledger) setSlice(s Slice, bytesMax int) bool {
-	before, isKnown := l.slices[s.Holder]
-	if s.Holder == "" || len(s.Holder) > HolderBytesMax || len(s.Amounts) > ChargesMax || !isKnown && len(l.slices) >= SlicesMax {
-		return false
-	}
-	size := s.size() - before.size()
-	for resourceType, amount := range s.Amounts {
-		more := amount - before.Amounts[resourceType]
-		if amount <= 0 || !validResourceType(resourceType) {
-			return false
-		}
-		a := l.accounts[resourceType]
-		if a == nil {
-			a = newAccount(resourceType, new(int)) // to compare with its bounds
-		}
-		if a.balances[Dimensions{}] == nil {
-			size += a.balanceSize(Dimensions{})
-		}
-		_, fits := a.total().Add(more)
-		if more > 0 && !fits || !a.needBalance(Dimensions{}) {
-			a.endTransaction()
-			return false
-		}
-		a.endTransaction()
-	}
-	if size > 0 && l.Bytes()+size > bytesMax {
+	before := l.slices[s.Holder]
+	if !l.canSetSlice(&s, &before, bytesMax) {
 		return false
 	}
 	for _, resourceType := range sortedKeys(before.Amounts) {
@@ -126,6 +103,37 @@ func (l *Ledger) setSlice(s Slice, bytesMax int) bool {
 		l.slices[s.Holder] = s
 	}
 	return true
+}
+
+// canSetSlice reports whether a slice is valid and fits in place of the former one of its holder.
+func (l *Ledger) canSetSlice(s, before *Slice, bytesMax int) bool {
+	if s.Holder == "" || len(s.Holder) > HolderBytesMax || len(s.Amounts) > ChargesMax || before.Holder == "" && len(l.slices) >= SlicesMax {
+		return false
+	}
+	size := s.size() - before.size()
+	for resourceType, amount := range s.Amounts {
+		if amount <= 0 || !validResourceType(resourceType) {
+			return false
+		}
+		a := l.accounts[resourceType]
+		if a == nil {
+			a = newAccount(resourceType, new(int)) // to compare with its bounds
+		}
+		if a.balances[Dimensions{}] == nil {
+			size += a.balanceSize(Dimensions{})
+		}
+		if !a.canHold(amount - before.Amounts[resourceType]) {
+			return false
+		}
+	}
+	return size <= 0 || l.Bytes()+size <= bytesMax
+}
+
+// canHold reports whether slices of the account may grow by an amount, apart from the limit.
+func (a *account) canHold(more Amount) bool {
+	defer a.endTransaction()
+	_, fits := a.total().Add(more)
+	return (fits || more <= 0) && a.needBalance(Dimensions{})
 }
 
 // resizeSlice changes the amount of one resource type of a slice.

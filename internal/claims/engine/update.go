@@ -134,12 +134,9 @@ func (e *Engine) IsSettled(ctx context.Context, u Update) (bool, error) {
 			held = claim
 		}
 	}
-	for _, reservation := range e.Store.ReservationsFor(uid) {
+	for _, reservation := range e.recordedFor(uid) {
 		if reservation.Key != ledgerstore.ObjectKey(policy, uid) {
 			continue
-		}
-		if reservation.IsUnrecorded {
-			e.Store.Record(reservation.Consumer) // the update need not wait for the next commit
 		}
 		// A reservation for another attempt of an update is extended, unless a claim was made from it.
 		intent, err := claims.IntentOf(reservation.Claim)
@@ -154,6 +151,18 @@ func (e *Engine) IsSettled(ctx context.Context, u Update) (bool, error) {
 		return u.Before == nil || time.Since(u.Created) > claimDelayMax, nil
 	}
 	return held.State == claimcache.Granted && !held.Deleting, nil
+}
+
+// recordedFor returns the reservations for an object, and has those recorded that are not: a change need not wait for the
+// next commit.
+func (e *Engine) recordedFor(uid string) []ledgerstore.InFlight {
+	reservations := e.Store.ReservationsFor(uid)
+	for i := range reservations {
+		if reservations[i].IsUnrecorded {
+			e.Store.Record(reservations[i].Consumer)
+		}
+	}
+	return reservations
 }
 
 // claimsOf returns the claims that policies made for the object. While the cache is still loading all claims, it reads

@@ -32,8 +32,6 @@ type world struct {
 	t      *testing.T
 	memory *storagetest.Memory
 	hosts  [worldHosts]*worldHost
-	// preferred is the index of the preferred replica; each replica learns of a change after a while.
-	preferred atomic.Int32
 
 	mu      sync.Mutex
 	random  *rand.Rand
@@ -61,6 +59,7 @@ type worldObject struct {
 // worldHost is a machine on which one process runs after another.
 type worldHost struct {
 	*world
+	// thinks is the index of the replica that it takes for the preferred one.
 	thinks  atomic.Int32
 	blocked atomic.Bool
 
