@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -179,10 +180,9 @@ func TestEscrowBySelector(t *testing.T) {
 func TestEscrowedAndStored(t *testing.T) {
 	for _, isSelective := range []bool{false, true} {
 		t.Run(fmt.Sprintf("by this process, selective: %t", isSelective), inBubble(func(t *testing.T) {
-			memory, faults := storagetest.New(), 0
+			memory, faults := storagetest.New(), &atomic.Int64{}
 			p := start(t, memory, func(_ context.Context, call storagetest.Call) storagetest.Fault {
-				if call == storagetest.Write && faults > 0 {
-					faults--
+				if call == storagetest.Write && faults.Add(-1) >= 0 {
 					return storagetest.Unanswered
 				}
 				return storagetest.None
@@ -194,7 +194,7 @@ func TestEscrowedAndStored(t *testing.T) {
 			if !p.escrow("p/a", 8) {
 				t.Fatal("not admitted from the slice")
 			}
-			faults = 1
+			faults.Store(1)
 			if d := p.reserve(t, "p/rest", 9_988); d.Code != ledger.Admitted {
 				t.Errorf("a request for the rest: %+v", d)
 			}
@@ -226,21 +226,21 @@ func TestEscrowedAndStored(t *testing.T) {
 // A revoked slice makes way too: its holder knows what it admitted.
 func TestRevokedSliceMakesWay(t *testing.T) {
 	inBubble(func(t *testing.T) {
-		memory, blocked := storagetest.New(), false
+		memory, blocked := storagetest.New(), &atomic.Bool{}
 		p := holding(t, memory, func(ctx context.Context, _ storagetest.Call) storagetest.Fault {
-			if blocked {
+			if blocked.Load() {
 				<-ctx.Done()
 			}
 			return storagetest.None
 		})
 		q := start(t, memory, nil)
 		q.look(t)
-		blocked = true
+		blocked.Store(true)
 		<-time.After(ledgerstore.SliceStalledAfter)
 		if err := q.RevokeSlice(t.Context(), q.ForeignSlices()[0]); err != nil {
 			t.Fatal(err)
 		}
-		blocked = false
+		blocked.Store(false)
 		if d := p.reserve(t, "p/all", 9_996); d.Code != ledger.Admitted {
 			t.Errorf("a request for the rest: %+v", d)
 		}

@@ -2,6 +2,7 @@ package ledgerstore_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,11 +59,11 @@ func TestEscrow(t *testing.T) {
 		memory := storagetest.New()
 		p := holding(t, memory, nil)
 		writes := p.Calls(storagetest.Write)
-		recorded := 0
-		if !p.Escrow(acme, []ledger.Reservation{reservation("p/a", 4)}, func() { recorded++ }) || !p.escrow("p/b", 4) {
+		var recorded atomic.Int64
+		if !p.Escrow(acme, []ledger.Reservation{reservation("p/a", 4)}, func() { recorded.Add(1) }) || !p.escrow("p/b", 4) {
 			t.Fatal("not admitted from the slice")
 		}
-		if p.Calls(storagetest.Write) != writes || recorded > 0 {
+		if p.Calls(storagetest.Write) != writes || recorded.Load() > 0 {
 			t.Error("an admission was written before the answer")
 		}
 		if r := p.ReservationsFor("a"); len(r) != 1 || !r[0].IsUnrecorded || !r[0].IsOwn {
@@ -72,8 +73,8 @@ func TestEscrow(t *testing.T) {
 			t.Error("more was admitted than the slice has")
 		}
 		<-time.After(3 * time.Second)
-		if s := stored(t, memory); s.Reserved != 12 || recorded != 1 {
-			t.Errorf("after the delay %d are reserved, and %d are told", s.Reserved, recorded)
+		if s := stored(t, memory); s.Reserved != 12 || recorded.Load() != 1 {
+			t.Errorf("after the delay %d are reserved, and %d are told", s.Reserved, recorded.Load())
 		}
 		if r := p.ReservationsFor("a"); len(r) != 1 || r[0].IsUnrecorded || r[0].Sequence == 0 {
 			t.Errorf("the store knows %+v", r)
@@ -82,14 +83,14 @@ func TestEscrow(t *testing.T) {
 		expectSlices(t, "without demand nothing is held", memory)
 	}))
 	t.Run("ends with its lease", inBubble(func(t *testing.T) {
-		memory, blocked := storagetest.New(), false
+		memory, blocked := storagetest.New(), &atomic.Bool{}
 		p := holding(t, memory, func(ctx context.Context, _ storagetest.Call) storagetest.Fault {
-			if blocked {
+			if blocked.Load() {
 				<-ctx.Done()
 			}
 			return storagetest.None
 		})
-		blocked = true
+		blocked.Store(true)
 		<-time.After(6 * time.Second)
 		p.escrow("p/a", 1) // so that there is demand
 		<-time.After(3 * time.Second)
@@ -102,14 +103,14 @@ func TestEscrow(t *testing.T) {
 		}
 	}))
 	t.Run("covers the least that an unanswered write may leave", inBubble(func(t *testing.T) {
-		memory, fault := storagetest.New(), storagetest.None
+		memory, fault := storagetest.New(), &atomic.Int64{}
 		p := holding(t, memory, func(_ context.Context, call storagetest.Call) storagetest.Fault {
 			if call == storagetest.Write {
-				return fault
+				return storagetest.Fault(fault.Load())
 			}
 			return storagetest.None
 		})
-		fault = storagetest.Late
+		fault.Store(int64(storagetest.Late))
 		<-time.After(9 * time.Second) // the slice returns, maybe
 		expectSlices(t, "no write was answered", memory, 8)
 		p.look(t)
@@ -160,17 +161,16 @@ func TestEscrow(t *testing.T) {
 	t.Run("keeps what it has to cover", inBubble(func(t *testing.T) {
 		for request, want := range map[ledger.Amount]ledger.Code{9_992: ledger.Admitted, 9_993: ledger.Exceeded} {
 			memory, read := storagetest.New(), make(chan struct{})
-			fault := storagetest.None
+			var fault atomic.Int64
 			p := holding(t, memory, func(_ context.Context, call storagetest.Call) storagetest.Fault {
-				if call == storagetest.Read && fault != storagetest.None {
-					fault = storagetest.None
+				if call == storagetest.Read && fault.Swap(0) != 0 {
 					<-read
 				}
-				return fault
+				return storagetest.Fault(fault.Load())
 			})
 			start(t, memory, nil).reserve(t, "p/other", 1)
 			p.look(t)
-			fault = storagetest.Rejected
+			fault.Store(int64(storagetest.Rejected))
 			if _, err := storagetest.Reserve(t.Context(), p, acme, reservation("p/rejected", 1)); err == nil {
 				t.Fatal("storage took it")
 			}
@@ -239,14 +239,14 @@ func TestEscrow(t *testing.T) {
 
 func TestForeignSlices(t *testing.T) {
 	t.Run("are revoked and dropped", inBubble(func(t *testing.T) {
-		memory, blocked := storagetest.New(), false
+		memory, blocked := storagetest.New(), &atomic.Bool{}
 		p := holding(t, memory, func(ctx context.Context, _ storagetest.Call) storagetest.Fault {
-			if blocked {
+			if blocked.Load() {
 				<-ctx.Done()
 			}
 			return storagetest.None
 		})
-		blocked = true
+		blocked.Store(true)
 		if !p.escrow("p/a", 3) {
 			t.Fatal("not admitted from the slice")
 		}
@@ -263,7 +263,7 @@ func TestForeignSlices(t *testing.T) {
 		if err := q.RevokeSlice(t.Context(), known[0]); err != nil {
 			t.Fatal(err)
 		}
-		blocked = false
+		blocked.Store(false)
 		p.look(t)
 		if p.escrow("p/b", 1) {
 			t.Error("admitted from a revoked slice")
@@ -275,14 +275,14 @@ func TestForeignSlices(t *testing.T) {
 		}
 	}))
 	t.Run("of a holder that was away too long are not recorded", inBubble(func(t *testing.T) {
-		memory, blocked := storagetest.New(), false
+		memory, blocked := storagetest.New(), &atomic.Bool{}
 		p := holding(t, memory, func(ctx context.Context, _ storagetest.Call) storagetest.Fault {
-			if blocked {
+			if blocked.Load() {
 				<-ctx.Done()
 			}
 			return storagetest.None
 		})
-		blocked = true
+		blocked.Store(true)
 		if !p.escrow("p/a", 3) {
 			t.Fatal("not admitted from the slice")
 		}
@@ -296,7 +296,7 @@ func TestForeignSlices(t *testing.T) {
 		if isDropped, err := q.DropSlice(t.Context(), q.ForeignSlices()[0]); err != nil || !isDropped {
 			t.Fatal(isDropped, err)
 		}
-		blocked = false
+		blocked.Store(false)
 		<-time.After(time.Minute)
 		if s := stored(t, memory); s.Reserved != 4 || len(p.ReservationsFor("a")) > 0 {
 			t.Errorf("%d are reserved, known are %v", s.Reserved, p.ReservationsFor("a"))

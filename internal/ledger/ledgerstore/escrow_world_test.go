@@ -322,9 +322,10 @@ func (h *worldHost) follow(ctx context.Context, p *process) {
 		if mayClaim {
 			o.claim = r.Sequence
 		}
+		mayClaim = mayClaim || o != nil && o.claim == r.Sequence
 		h.world.mu.Unlock()
 		switch {
-		case mayClaim || o != nil && o.claim == r.Sequence:
+		case mayClaim:
 			p.Settle(acme, r.Key, r.Sequence)
 		case isDone || isSecond:
 			_ = p.Cancel(ctx, acme, r.Key, r.Sequence)
