@@ -56,7 +56,7 @@ func (c *Controller) Start() {
 	c.Objects.OnModify(c.modified)
 	c.Objects.OnVanish(c.vanished)
 	c.Claims.OnChange(c.claimChanged)
-	c.Store.OnRecorded = c.recorded
+	c.Store.SubscribeRecorded(c.recorded)
 }
 
 // Run processes objects until ctx ends.

@@ -98,9 +98,6 @@ type Store struct {
 	// Clock is the API server's clock, the one in creation timestamps. Set it before first use. Default: the clock of this
 	// machine.
 	Clock Clock
-	// OnRecorded, if set, is called with every reservation that was admitted from a slice, once it is in the ledger. It
-	// must return quickly. Set it before first use.
-	OnRecorded func(InFlight)
 
 	holder          string // of the slices of this process
 	share           share
@@ -121,6 +118,7 @@ type Store struct {
 	consumers       map[string]quotav1alpha1.ConsumerRef // of existing ledgers, by name; not of all
 	listed          map[string]Version                   // the ledgers of Preload, until WasListed is called
 	listeners       []func(quotav1alpha1.ConsumerRef, Change)
+	whenRecorded    []func(InFlight)
 }
 
 // New returns a store that works until ctx ends.
@@ -150,13 +148,17 @@ func (s *Store) Subscribe(f func(quotav1alpha1.ConsumerRef, Change)) {
 	s.listeners = append(s.listeners, f)
 }
 
+// SubscribeRecorded registers f. The store calls it with every reservation that was admitted from a slice, once it is in
+// the ledger. f must return quickly. Register it before first use.
+func (s *Store) SubscribeRecorded(f func(InFlight)) { s.whenRecorded = append(s.whenRecorded, f) }
+
 // recorded informs of a reservation that was admitted from a slice.
 func (s *Store) recorded(consumer quotav1alpha1.ConsumerRef, key string) {
-	if s.OnRecorded == nil {
-		return
-	}
-	if r, isKnown := s.ReservationOf(consumer, key); isKnown {
-		s.OnRecorded(r)
+	r, isKnown := s.ReservationOf(consumer, key)
+	for _, listener := range s.whenRecorded {
+		if isKnown {
+			listener(r)
+		}
 	}
 }
 
