@@ -106,18 +106,27 @@ func TestDemandWithoutSlice(t *testing.T) {
 	}
 }
 
-// A resource type that does not fit must not keep the slice of another.
+// Demand that does not fit into the ledger must not keep the slice of another resource type.
 func TestSliceShrinksInFullLedger(t *testing.T) {
 	inBubble(func(t *testing.T) {
+		const cpu = "compute/cpu"
 		memory := storagetest.New()
 		p := holding(t, memory, nil)
+		err := p.SetGrants(t.Context(), acme, func(context.Context, []ledger.Grant) ([]ledger.Grant, error) {
+			return []ledger.Grant{{UID: "g", Name: "g", Generation: 2, Allowances: []ledger.Allowance{
+				{ResourceType: gpu, Amount: 10_000}, {ResourceType: cpu, Amount: 10_000},
+			}}}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 		memory.Fill(acme)
 		p.look(t)
-		for range 2 {
-			p.Escrow(acme, []ledger.Reservation{{Key: "p/cpu", Claim: "c", Charges: []ledger.Charge{{ResourceType: "compute/cpu", Amount: 1}}}}, nil)
+		for range 20 {
+			p.Escrow(acme, []ledger.Reservation{{Key: "p/cpu", Claim: "c", Charges: []ledger.Charge{{ResourceType: cpu, Amount: 1}}}}, nil)
+			<-time.After(time.Second)
 		}
-		<-time.After(20 * time.Second)
-		expectSlices(t, "without demand", memory)
+		expectSlices(t, "without demand for it", memory)
 	})(t)
 }
 
@@ -226,22 +235,11 @@ func TestEscrowedAndStored(t *testing.T) {
 // A revoked slice makes way too: its holder knows what it admitted.
 func TestRevokedSliceMakesWay(t *testing.T) {
 	inBubble(func(t *testing.T) {
-		memory, blocked := storagetest.New(), &atomic.Bool{}
-		p := holding(t, memory, func(ctx context.Context, _ storagetest.Call) storagetest.Fault {
-			if blocked.Load() {
-				<-ctx.Done()
-			}
-			return storagetest.None
-		})
-		q := start(t, memory, nil)
-		q.look(t)
-		blocked.Store(true)
-		<-time.After(ledgerstore.SliceStalledAfter)
-		if err := q.RevokeSlice(t.Context(), q.ForeignSlices()[0]); err != nil {
-			t.Fatal(err)
-		}
+		memory, blocked := storagetest.New(), &outage{}
+		p := holding(t, memory, blocked.faults)
+		standStill(t, p, memory, blocked)
 		blocked.Store(false)
-		if d := p.reserve(t, "p/all", 9_996); d.Code != ledger.Admitted {
+		if d := p.reserve(t, "p/rest", 9_993); d.Code != ledger.Admitted {
 			t.Errorf("a request for the rest: %+v", d)
 		}
 	})(t)

@@ -31,6 +31,38 @@ func (p *process) escrow(key string, amount ledger.Amount) bool {
 	return p.Escrow(acme, []ledger.Reservation{reservation(key, amount)}, nil)
 }
 
+// outage blocks every call while it is set.
+type outage struct{ atomic.Bool }
+
+func (o *outage) faults(ctx context.Context, _ storagetest.Call) storagetest.Fault {
+	if o.Load() {
+		<-ctx.Done()
+	}
+	return storagetest.None
+}
+
+// standStill has a holder admit 3 from its slice, and another process revoke the slice, while the holder is blocked.
+func standStill(t *testing.T, p *process, memory *storagetest.Memory, blocked *outage) (other *process) {
+	t.Helper()
+	blocked.Store(true)
+	if !p.escrow("p/a", 3) {
+		t.Fatal("not admitted from the slice")
+	}
+	other = start(t, memory, nil)
+	other.look(t)
+	<-time.After(ledgerstore.SliceStalledAfter)
+	if known := other.ForeignSlices(); len(known) != 1 || !known[0].IsStalled() {
+		t.Fatalf("known are %+v", known)
+	}
+	if _, err := storagetest.Reserve(t.Context(), other, acme, reservation("p/all", 9_996)); err != ledgerstore.ErrSliced { //nolint:errorlint // as documented
+		t.Errorf("a request for what the other process holds: %v", err)
+	}
+	if err := other.RevokeSlice(t.Context(), other.ForeignSlices()[0]); err != nil {
+		t.Fatal(err)
+	}
+	return other
+}
+
 // expectSlices compares the amounts of the stored slices.
 func expectSlices(t *testing.T, reason string, memory *storagetest.Memory, want ...ledger.Amount) {
 	t.Helper()
@@ -83,13 +115,8 @@ func TestEscrow(t *testing.T) {
 		expectSlices(t, "without demand nothing is held", memory)
 	}))
 	t.Run("ends with its lease", inBubble(func(t *testing.T) {
-		memory, blocked := storagetest.New(), &atomic.Bool{}
-		p := holding(t, memory, func(ctx context.Context, _ storagetest.Call) storagetest.Fault {
-			if blocked.Load() {
-				<-ctx.Done()
-			}
-			return storagetest.None
-		})
+		memory, blocked := storagetest.New(), &outage{}
+		p := holding(t, memory, blocked.faults)
 		blocked.Store(true)
 		<-time.After(6 * time.Second)
 		p.escrow("p/a", 1) // so that there is demand
@@ -239,30 +266,9 @@ func TestEscrow(t *testing.T) {
 
 func TestForeignSlices(t *testing.T) {
 	t.Run("are revoked and dropped", inBubble(func(t *testing.T) {
-		memory, blocked := storagetest.New(), &atomic.Bool{}
-		p := holding(t, memory, func(ctx context.Context, _ storagetest.Call) storagetest.Fault {
-			if blocked.Load() {
-				<-ctx.Done()
-			}
-			return storagetest.None
-		})
-		blocked.Store(true)
-		if !p.escrow("p/a", 3) {
-			t.Fatal("not admitted from the slice")
-		}
-		q := start(t, memory, nil)
-		q.look(t)
-		<-time.After(ledgerstore.SliceStalledAfter)
-		if _, err := storagetest.Reserve(t.Context(), q, acme, reservation("p/all", 9_996)); err != ledgerstore.ErrSliced { //nolint:errorlint // as documented
-			t.Errorf("a request for what the other process holds: %v", err)
-		}
-		known := q.ForeignSlices()
-		if len(known) != 1 || !known[0].IsStalled() {
-			t.Fatalf("known are %+v", known)
-		}
-		if err := q.RevokeSlice(t.Context(), known[0]); err != nil {
-			t.Fatal(err)
-		}
+		memory, blocked := storagetest.New(), &outage{}
+		p := holding(t, memory, blocked.faults)
+		standStill(t, p, memory, blocked)
 		blocked.Store(false)
 		p.look(t)
 		if p.escrow("p/b", 1) {
@@ -275,31 +281,42 @@ func TestForeignSlices(t *testing.T) {
 		}
 	}))
 	t.Run("of a holder that was away too long are not recorded", inBubble(func(t *testing.T) {
-		memory, blocked := storagetest.New(), &atomic.Bool{}
-		p := holding(t, memory, func(ctx context.Context, _ storagetest.Call) storagetest.Fault {
-			if blocked.Load() {
-				<-ctx.Done()
-			}
-			return storagetest.None
-		})
-		blocked.Store(true)
-		if !p.escrow("p/a", 3) {
-			t.Fatal("not admitted from the slice")
-		}
-		q := start(t, memory, nil)
-		q.look(t)
-		<-time.After(ledgerstore.SliceStalledAfter)
-		if err := q.RevokeSlice(t.Context(), q.ForeignSlices()[0]); err != nil {
-			t.Fatal(err)
-		}
+		memory, blocked := storagetest.New(), &outage{}
+		p := holding(t, memory, blocked.faults)
+		q := standStill(t, p, memory, blocked)
 		<-time.After(q.AppearanceMax())
 		if isDropped, err := q.DropSlice(t.Context(), q.ForeignSlices()[0]); err != nil || !isDropped {
 			t.Fatal(isDropped, err)
 		}
+		q.reserve(t, "p/fill", 9_995)
+		p.Settle(acme, "p/first", 0) // so that it writes
 		blocked.Store(false)
 		<-time.After(time.Minute)
-		if s := stored(t, memory); s.Reserved != 4 || len(p.ReservationsFor("a")) > 0 {
-			t.Errorf("%d are reserved, known are %v", s.Reserved, p.ReservationsFor("a"))
+		if s := stored(t, memory); s.Used != 4 || s.Reserved != 9_995 || len(p.ReservationsFor("a")) > 0 {
+			t.Errorf("%d are used and %d reserved, known are %v", s.Used, s.Reserved, p.ReservationsFor("a"))
+		}
+		for _, revision := range memory.Revisions(acme) {
+			if s := summarize(t, revision.Snapshot); s.Used+s.Reserved+slicedIn(revision.Snapshot) > 10_000 {
+				t.Errorf("revision %s: slices beyond the limit", revision.Version)
+			}
+		}
+	}))
+	t.Run("are forgotten with the notice that there are none", inBubble(func(t *testing.T) {
+		w := newWatched(t)
+		for _, key := range []string{"p/1", "p/2"} {
+			w.preferred.escrow(key, 2)
+		}
+		w.preferred.reserve(t, "p/2", 2)
+		w.isPreferred.Store(true)
+		w.other.look(t)
+		if known := w.other.ForeignSlices(); len(known) != 1 {
+			t.Fatalf("known are %+v", known)
+		}
+		w.isPreferred.Store(false)
+		w.other.ObserveOf(acme, ledgerstore.Notice{Version: "999999", Unfinished: ledgerstore.NothingUnfinished})
+		w.isPreferred.Store(true)
+		if known := w.other.ForeignSlices(); len(known) != 0 {
+			t.Errorf("known are %+v", known)
 		}
 	}))
 }
