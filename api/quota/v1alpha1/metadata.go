@@ -89,7 +89,8 @@ const (
 )
 
 // AnnotationUnfinished tells on a ConsumerLedger, without its spec, what replicas of Bursar have yet to finish: the
-// sequence of the oldest reservation in flight, or "released" if there are only records of released claims, or "none".
+// sequence of the oldest reservation in flight; without reservations "slices" if there are slices, "released" if there
+// are records of released claims, or "none".
 const AnnotationUnfinished = GroupName + "/unfinished"
 
 // CreatedByClaimCreation is the value of [AnnotationCreatedBy] on claims made by a policy.

@@ -1,7 +1,8 @@
 // Package enforce is the validating webhook for the kinds that policies protect.
 //
 // For a create, it evaluates the applicable policies, renders their claims, and reserves their charges in the ledgers
-// of the consumers. It admits the object only after every claim of an enforcing policy is reserved. A policy that does
+// of the consumers. It admits the object only after every claim of an enforcing policy is reserved, or covered by quota
+// that this replica has reserved ahead of demand. A policy that does
 // not enforce charges the object beyond the limit if necessary, and warns that the quota is exceeded.
 //
 // For an update that raises the cost of an object, it reserves the difference. A decrease is released once the change

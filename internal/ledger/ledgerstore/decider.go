@@ -93,10 +93,7 @@ func (d *decider) decideBesideSlices(l *ledger.Ledger, added []ledger.Reservatio
 		}
 	}
 	defer l.LiftSlices(d.store.holder)() // what is left of its own is in use
-	if !d.wouldFit(l, added) {
-		return false
-	}
-	d.isHeld = true
+	d.isHeld = d.wouldFit(l, added)
 	return false
 }
 

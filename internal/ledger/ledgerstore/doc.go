@@ -5,6 +5,9 @@
 // ledger that was current at some instant after the request arrived: the committer wrote the batch, read the ledger, or
 // compared its version with the stored one.
 //
+// [Store.Escrow] admits reservations without a write, from a slice: quota that the ledger holds for one process ahead of
+// demand. A later commit records them.
+//
 // Housekeeping (settling a reservation, forgetting a release) rides along with the next commit, or gets one of its own
 // after a delay: a settlement after seconds, anything else at once.
 //

@@ -69,7 +69,7 @@ func (s *Store) Escrow(consumer quotav1alpha1.ConsumerRef, reservations []ledger
 // Record records at once what was admitted from the slice.
 func (s *Store) Record(consumer quotav1alpha1.ConsumerRef) {
 	s.with(consumer, func(c *committer) bool {
-		return c.commitNow(&operation{apply: func(*ledger.Ledger, bool) groupcommit.Effect { return groupcommit.Nothing }})
+		return c.commitNow(&operation{apply: nothing})
 	})
 }
 

@@ -6,8 +6,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/groupcommit"
-	"github.com/bursar/bursar/internal/ledger"
 )
 
 // flushesMax bounds the ledgers that are flushed at the same time.
@@ -46,7 +44,7 @@ func (s *Store) flush(ctx context.Context, waiting []quotav1alpha1.ConsumerRef) 
 	flushes.SetLimit(flushesMax)
 	for _, consumer := range waiting {
 		flushes.Go(func() error {
-			return s.do(ctx, consumer, &operation{apply: func(*ledger.Ledger, bool) groupcommit.Effect { return groupcommit.Nothing }})
+			return s.do(ctx, consumer, &operation{apply: nothing})
 		})
 	}
 	return flushes.Wait()

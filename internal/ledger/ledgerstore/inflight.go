@@ -240,9 +240,7 @@ func (s *Store) ReservationsFor(objectUID string) []InFlight {
 
 // ReservationOf returns the reservation of a consumer with that key, if this process knows of it.
 func (s *Store) ReservationOf(consumer quotav1alpha1.ConsumerRef, key string) (InFlight, bool) {
-	s.inflight.mu.RLock()
-	defer s.inflight.mu.RUnlock()
-	p, known := s.inflight.byConsumer[consumer][key]
+	p, known := s.inflight.get(consumer, key)
 	return p, known && !p.isSettling
 }
 

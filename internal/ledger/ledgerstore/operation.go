@@ -67,6 +67,9 @@ type operation struct {
 	err error
 }
 
+// nothing is the apply function of an operation that only has what waits committed, or the ledger read.
+func nothing(*ledger.Ledger, bool) groupcommit.Effect { return groupcommit.Nothing }
+
 // forGroup returns the operation for the group of a committer.
 func (o *operation) forGroup(c *committer) *groupcommit.Operation[*ledger.Ledger] {
 	o.committer = c

@@ -82,7 +82,9 @@ func (e *escrow) replenish(l *ledger.Ledger, holder string, most share, now, wri
 		most = share{} // this process has stood still, and knows what it admitted before
 	}
 	for resourceType := range e.demand { // what is admitted was demanded
-		e.wantLocked(l, holder, wanted.Amounts, resourceType, most, now)
+		if want := e.wantLocked(l, holder, resourceType, most, now); want > 0 {
+			wanted.Amounts[resourceType] = want
+		}
 	}
 	if (isHeld || len(wanted.Amounts) > 0) && !l.SetSlice(wanted) { // there is no room for more
 		for resourceType, amount := range wanted.Amounts {
@@ -98,29 +100,30 @@ func (e *escrow) replenish(l *ledger.Ledger, holder string, most share, now, wri
 	}
 }
 
-// wantLocked adds the wanted amount of a resource type, if any.
-func (e *escrow) wantLocked(l *ledger.Ledger, holder string, wanted amounts, resourceType string, share share, now time.Time) {
-	rest, want := e.restLocked(resourceType), ledger.Amount(0)
-	d := e.demand[resourceType]
-	if isOver := d.decay(now); isOver && rest == 0 {
+// wantLocked returns the amount that the slice should have of a resource type.
+func (e *escrow) wantLocked(l *ledger.Ledger, holder, resourceType string, share share, now time.Time) ledger.Amount {
+	rest, d := e.restLocked(resourceType), e.demand[resourceType]
+	switch {
+	case d == nil:
+		return 0 // nothing was admitted either
+	case d.decay(now) && rest == 0:
 		delete(e.demand, resourceType)
-		return
+		return 0
+	case share.ofLimit == 0:
+		return rest
 	}
-	if share.ofLimit > 0 {
-		held, _ := l.Slice(holder)
-		others := l.Sliced(resourceType) - held.Amounts[resourceType]
-		limit, available := l.Matching(resourceType, ledger.Dimensions{}), l.AvailableToSlice(holder, resourceType)
-		most := min(limit/share.ofLimit-others, available/share.ofRest)
-		if want = min(d.expected(held.Amounts[resourceType] > 0), most); want < d.largest {
-			want = 0
-		}
+	slice, _ := l.Slice(holder)
+	held := slice.Amounts[resourceType]
+	limit, available := l.Matching(resourceType, ledger.Dimensions{}), l.AvailableToSlice(holder, resourceType)
+	most := min(limit/share.ofLimit-(l.Sliced(resourceType)-held), available/share.ofRest)
+	want := min(d.expected(held > 0), most)
+	if want < d.largest {
+		return rest
 	}
-	if want = max(want, rest); want > 0 {
-		wanted[resourceType] = want
-	}
+	return max(want, rest)
 }
 
-// hasExcess reports whether the slice is larger than the demand now justifies.
+// hasExcess reports whether the slice is more than twice as large as the demand now justifies.
 func (e *escrow) hasExcess(l *ledger.Ledger, holder string, most share, now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -132,11 +135,7 @@ func (e *escrow) hasExcess(l *ledger.Ledger, holder string, most share, now time
 		most = share{}
 	}
 	for resourceType, amount := range slice.Amounts {
-		wanted := amounts{}
-		if e.demand[resourceType] != nil {
-			e.wantLocked(l, holder, wanted, resourceType, most, now)
-		}
-		if max(wanted[resourceType], e.restLocked(resourceType)) < amount/2 || len(wanted) == 0 {
+		if e.wantLocked(l, holder, resourceType, most, now) < (amount+1)/2 {
 			return true
 		}
 	}
@@ -176,13 +175,19 @@ func (d *demand) decay(now time.Time) (isOver bool) {
 	return d.sum < float64(d.largest)/8
 }
 
+// Demand begins a slice from more than one charge on: a single one would cost a write to return the slice. It keeps a
+// slice until it has decreased to a quarter of a charge.
+const (
+	beginsSlice = 1.2
+	keepsSlice  = 0.25
+)
+
 // expected returns the amount to hold for the time until the next commits: twice the recent demand, and at least two
-// charges. One charge alone does not begin a slice: what is rare would cost a write to return it. A slice ends with the
-// write that settles the latest charge.
+// charges. isHeld tells whether there is a slice.
 func (d *demand) expected(isHeld bool) ledger.Amount {
-	least := 1.2
+	least := beginsSlice
 	if isHeld {
-		least = 0.25
+		least = keepsSlice
 	}
 	if d.sum < least*float64(d.largest) {
 		return 0

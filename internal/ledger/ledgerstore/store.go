@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/utils/clock"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/groupcommit"
@@ -77,10 +78,6 @@ type Replicas interface {
 // Clock returns the time.
 type Clock interface{ Now() time.Time }
 
-type systemClock struct{}
-
-func (systemClock) Now() time.Time { return time.Now() }
-
 // Store is this process's access to the ledgers of all consumers. It is safe for concurrent use.
 type Store struct {
 	// Recovery, if set, protects against deleted ledgers. Set it before first use.
@@ -131,7 +128,7 @@ func New(ctx context.Context, storage Storage) *Store {
 		released: newReleased(),
 		holder:   string(uuid.NewUUID()),
 		share:    defaultShare,
-		Clock:    systemClock{},
+		Clock:    clock.RealClock{},
 
 		ReservationLifetime: defaultReservationLifetime,
 
@@ -254,9 +251,7 @@ func (s *Store) loadIDOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef
 	if loadID := s.committer(consumer).loadID.Load(); loadID > 0 {
 		return loadID, nil
 	}
-	err := s.do(ctx, consumer, &operation{leavesDeferred: true, apply: func(*ledger.Ledger, bool) groupcommit.Effect {
-		return groupcommit.Nothing
-	}})
+	err := s.do(ctx, consumer, &operation{leavesDeferred: true, apply: nothing})
 	return s.committer(consumer).loadID.Load(), err
 }
 
