@@ -44,7 +44,7 @@ func (o *Operator) newControllers(c *cluster, q *quota, peers *routing.Peers, we
 	buckets.Start()
 	q.ledgers.Subscribe(buckets.Changed)
 	objects := &lifecycle.Controller{
-		Store: q.ledgers, Engine: q.engine, Objects: c.objects, Claims: q.claims, Peers: peers, Log: log.WithName("lifecycle"),
+		Store: q.ledgers, Engine: q.engine, Objects: c.objects, Claims: q.claims, Replicas: peers, Log: log.WithName("lifecycle"),
 	}
 	objects.Start()
 	adopter := &adoption.Controller{
@@ -55,7 +55,7 @@ func (o *Operator) newControllers(c *cluster, q *quota, peers *routing.Peers, we
 	adopter.Start()
 	reserved := &escrow.Controller{Store: q.ledgers, Adopter: adopter, Log: log.WithName("escrow")}
 	decider := &claim.Controller{
-		Store: q.ledgers, Engine: q.engine, Claims: q.claims, Client: q.client, Catalog: q.catalog, Peers: peers, Log: log.WithName("claim"),
+		Store: q.ledgers, Engine: q.engine, Claims: q.claims, Client: q.client, Catalog: q.catalog, Replicas: peers, Log: log.WithName("claim"),
 	}
 	decider.Start()
 	caps := &allocation.Controller{

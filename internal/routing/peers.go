@@ -249,6 +249,9 @@ func (p *Peers) IsPreferred(consumer quotav1alpha1.ConsumerRef) bool {
 	return p == nil || p.preferred(consumer) == nil
 }
 
+// IsOnly implements [Replicas]: without peers there is no other replica.
+func (p *Peers) IsOnly() bool { return p == nil }
+
 // CanRead reports whether all replicas that are alive read a format of ledgers. During an update some may not.
 func (p *Peers) CanRead(format int64) bool {
 	return !slices.ContainsFunc(p.alive(), func(other *peer) bool { return other.format < format })

@@ -16,9 +16,17 @@ const (
 	TakeoverDelay = 5 * time.Second
 )
 
-// PreferredFor returns a function that calls [Peers.IsPreferred] for a consumer.
-func (p *Peers) PreferredFor(consumer quotav1alpha1.ConsumerRef) func() bool {
-	return func() bool { return p.IsPreferred(consumer) }
+// Replicas are the replicas that share the work. [Peers] implements it.
+type Replicas interface {
+	// IsPreferred reports whether this replica is the preferred one of a consumer.
+	IsPreferred(consumer quotav1alpha1.ConsumerRef) bool
+	// IsOnly reports whether there can be no other replica.
+	IsOnly() bool
+}
+
+// PreferredFor returns a function that reports whether this replica is the preferred one of a consumer.
+func PreferredFor(replicas Replicas, consumer quotav1alpha1.ConsumerRef) func() bool {
+	return func() bool { return replicas.IsPreferred(consumer) }
 }
 
 // Enqueue adds an item that any replica may process: at once on the preferred replica, as soon as this replica becomes

@@ -29,7 +29,7 @@ func TestShare(t *testing.T) {
 				began := time.Now()
 				isPreferred := func() bool { return time.Since(began) >= tc.preferredFrom }
 				if tc.isAlone {
-					isPreferred = (*Peers)(nil).PreferredFor(quotav1alpha1.ConsumerRef{})
+					isPreferred = PreferredFor((*Peers)(nil), quotav1alpha1.ConsumerRef{})
 				}
 				Enqueue(queue, isPreferred, "item")
 				if item, _ := queue.Get(); item != "item" || time.Since(began) != tc.want {

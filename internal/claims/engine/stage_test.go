@@ -35,6 +35,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
+	"github.com/bursar/bursar/internal/routing"
 )
 
 var (
@@ -258,8 +259,8 @@ func (s *stage) run(policy *quotav1alpha1.ClaimCreationPolicy, object *unstructu
 		SystemNamespace: "sys", Evaluator: &evaluator.Evaluator{Catalog: known, Namespaces: s.namespaces, SystemNamespace: "sys"}, Live: s.live, Kinds: onlyFleets{},
 		Policies: []client.Reader{policies.Build()}, Log: logr.Discard(),
 	})
-	c := &lifecycle.Controller{Store: store, Engine: transitions, Objects: transitions.Objects, Claims: transitions.Claims, Log: logr.Discard()}
-	releasing := &claim.Controller{Store: store, Engine: transitions, Claims: transitions.Claims, Client: claimClient, Catalog: known, Log: logr.Discard()}
+	c := &lifecycle.Controller{Store: store, Engine: transitions, Objects: transitions.Objects, Claims: transitions.Claims, Replicas: (*routing.Peers)(nil), Log: logr.Discard()}
+	releasing := &claim.Controller{Store: store, Engine: transitions, Claims: transitions.Claims, Client: claimClient, Catalog: known, Replicas: (*routing.Peers)(nil), Log: logr.Discard()}
 	releasing.Start()
 	c.Objects.OnVanish(releasing.ObjectVanished)
 	for _, consumer := range []quotav1alpha1.ConsumerRef{acme, zeta} {

@@ -25,6 +25,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
+	"github.com/bursar/bursar/internal/routing"
 )
 
 // A process stands still before it makes the claim of its reservation. When it goes on, another process has taken the
@@ -107,9 +108,9 @@ func (s *stage) standing(store *ledgerstore.Store) *lifecycle.Controller {
 		return e
 	}
 	transitions, other := newEngine(store), newEngine(ledgerstore.New(s.Context(), s.memory.Connect(nil)))
-	c := &lifecycle.Controller{Store: store, Engine: transitions, Objects: transitions.Objects, Claims: transitions.Claims, Log: logr.Discard()}
+	c := &lifecycle.Controller{Store: store, Engine: transitions, Objects: transitions.Objects, Claims: transitions.Claims, Replicas: (*routing.Peers)(nil), Log: logr.Discard()}
 	c.Start()
-	releasing := &claim.Controller{Store: other.Store, Engine: other, Claims: other.Claims, Client: client, Catalog: other.Catalog, Log: logr.Discard()}
+	releasing := &claim.Controller{Store: other.Store, Engine: other, Claims: other.Claims, Client: client, Catalog: other.Catalog, Replicas: (*routing.Peers)(nil), Log: logr.Discard()}
 	releasing.Start()
 	ctx, cancel := context.WithCancel(s.Context())
 	s.Cleanup(cancel)

@@ -36,7 +36,7 @@ func (c *Controller) completeAll(ctx context.Context) {
 
 // completeSome completes a few claims. It stops at an error.
 func (c *Controller) completeSome(ctx context.Context) {
-	keeps := func(claim *claimcache.Claim) bool { return c.Peers.IsPreferred(claim.Consumer()) }
+	keeps := func(claim *claimcache.Claim) bool { return c.Replicas.IsPreferred(claim.Consumer()) }
 	for _, claim := range c.Claims.Incomplete(completedMax, keeps) {
 		err := c.complete(ctx, claim)
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {

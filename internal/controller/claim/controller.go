@@ -53,10 +53,10 @@ type Controller struct {
 	Claims  *claimcache.Cache
 	Client  *claims.Client
 	Catalog *catalog.Catalog
-	// Peers are the other replicas, or nil. Each replica decides and releases at once the claims of the consumers that
+	// Replicas share the work. Each replica decides and releases at once the claims of the consumers that
 	// prefer it.
-	Peers *routing.Peers
-	Log   logr.Logger
+	Replicas routing.Replicas
+	Log      logr.Logger
 
 	decisions workqueue.TypedRateLimitingInterface[task]
 	releases  workqueue.TypedRateLimitingInterface[task]
@@ -122,15 +122,15 @@ func (c *Controller) changed(before, after *claimcache.Claim) {
 	switch {
 	case after == nil:
 		// All replicas would write the same at once. If the preferred replica misses it, its sweep finds it.
-		if c.Peers.IsPreferred(before.Consumer()) {
+		if c.Replicas.IsPreferred(before.Consumer()) {
 			c.Store.Forget(before.Consumer(), string(before.UID))
 		}
 		c.Store.ReleaseDone(before.Consumer(), string(before.UID))
 	case after.Deleting && after.Finalizer:
 		c.Store.ExpectRelease(after.Consumer(), string(after.UID))
-		routing.Enqueue(c.releases, c.Peers.PreferredFor(after.Consumer()), taskOf(after))
+		routing.Enqueue(c.releases, routing.PreferredFor(c.Replicas, after.Consumer()), taskOf(after))
 	case !after.Deleting && !after.FromPolicy() && (after.Resizing && (before == nil || !after.SameResize(before)) || c.isDecidable(after)):
-		routing.Enqueue(c.decisions, c.Peers.PreferredFor(after.Consumer()), taskOf(after))
+		routing.Enqueue(c.decisions, routing.PreferredFor(c.Replicas, after.Consumer()), taskOf(after))
 	}
 }
 
@@ -167,7 +167,7 @@ func (c *Controller) track(before, after *claimcache.Claim) {
 		c.waiting[consumer][after.NamespacedName] = struct{}{}
 		if !isWaiting(before) {
 			// Capacity may have appeared between the denial and this event.
-			routing.Enqueue(c.retries, c.Peers.PreferredFor(consumer), consumer)
+			routing.Enqueue(c.retries, routing.PreferredFor(c.Replicas, consumer), consumer)
 		}
 	}
 }
@@ -183,7 +183,7 @@ func (c *Controller) ledgerChanged(consumer quotav1alpha1.ConsumerRef, change le
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.waiting[consumer]) > 0 || len(c.postponed[consumer]) > 0 {
-		routing.Enqueue(c.retries, c.Peers.PreferredFor(consumer), consumer)
+		routing.Enqueue(c.retries, routing.PreferredFor(c.Replicas, consumer), consumer)
 	}
 }
 
@@ -192,7 +192,7 @@ func (c *Controller) RegistrationsChanged() {
 	for _, claim := range c.Claims.Select(func(claim *claimcache.Claim) bool {
 		return (claim.State == claimcache.Invalid || claim.Resizing) && !claim.Deleting && !claim.FromPolicy()
 	}) {
-		routing.Enqueue(c.decisions, c.Peers.PreferredFor(claim.Consumer()), taskOf(claim))
+		routing.Enqueue(c.decisions, routing.PreferredFor(c.Replicas, claim.Consumer()), taskOf(claim))
 	}
 }
 
@@ -202,7 +202,7 @@ func (c *Controller) sweepRegularly(ctx context.Context) {
 		return
 	}
 	for _, consumer := range c.consumersWaiting() {
-		routing.Enqueue(c.retries, c.Peers.PreferredFor(consumer), consumer)
+		routing.Enqueue(c.retries, routing.PreferredFor(c.Replicas, consumer), consumer)
 	}
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()

@@ -95,7 +95,7 @@ func (c *Controller) ObjectVanished(_ schema.GroupKind, uid types.UID) {
 	for _, claim := range c.Claims.ForObject(uid) {
 		if claim.Deleting && claim.Finalizer {
 			c.Store.ExpectRelease(claim.Consumer(), string(claim.UID))
-			routing.Enqueue(c.releases, c.Peers.PreferredFor(claim.Consumer()), taskOf(claim))
+			routing.Enqueue(c.releases, routing.PreferredFor(c.Replicas, claim.Consumer()), taskOf(claim))
 		}
 	}
 }

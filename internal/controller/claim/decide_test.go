@@ -25,6 +25,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
+	"github.com/bursar/bursar/internal/routing"
 )
 
 var consumer = quotav1alpha1.ConsumerRef{APIGroup: "g", Kind: "Org", Name: "acme"}
@@ -111,7 +112,7 @@ func process(t *testing.T, client *claims.Client, registrations *catalog.Catalog
 	transitions := engine.New(engine.Dependencies{
 		Store: store, Claims: claimcache.New(), Client: client, Catalog: registrations, Objects: objectcache.New(nil, undefined{}), Log: logr.Discard(),
 	})
-	c := &Controller{Store: store, Engine: transitions, Claims: transitions.Claims, Client: client, Catalog: registrations, Log: logr.Discard()}
+	c := &Controller{Store: store, Engine: transitions, Claims: transitions.Claims, Client: client, Catalog: registrations, Replicas: (*routing.Peers)(nil), Log: logr.Discard()}
 	c.Start()
 	return c
 }

@@ -22,7 +22,7 @@ const (
 // sweep finds unfinished reservations of claims that were created directly.
 func (c *Controller) sweep(ctx context.Context) {
 	for _, reservation := range c.Store.Reservations() {
-		if !c.Peers.IsPreferred(reservation.Consumer) || ledgerstore.ObjectUID(reservation.Key) != "" || time.Since(time.Unix(reservation.ReservedAt, 0)) < sweepAge {
+		if !c.Replicas.IsPreferred(reservation.Consumer) || ledgerstore.ObjectUID(reservation.Key) != "" || time.Since(time.Unix(reservation.ReservedAt, 0)) < sweepAge {
 			continue
 		}
 		if err := c.finish(ctx, reservation); err != nil && ctx.Err() == nil {
@@ -66,7 +66,7 @@ func (c *Controller) sweepReleased(ctx context.Context, age time.Duration) {
 func (c *Controller) withoutClaims(age time.Duration) map[quotav1alpha1.ConsumerRef][]string {
 	absent := map[quotav1alpha1.ConsumerRef][]string{}
 	for consumer, ids := range c.Store.ReleasedLongAgo(age) {
-		if !c.Peers.IsPreferred(consumer) {
+		if !c.Replicas.IsPreferred(consumer) {
 			continue
 		}
 		for _, id := range ids {

@@ -40,9 +40,9 @@ type Controller struct {
 	Engine  *engine.Engine
 	Objects *objectcache.Cache
 	Claims  *claimcache.Cache
-	// Peers are the other replicas, or nil. Each replica does the shared work at once for the consumers that prefer it.
-	Peers *routing.Peers
-	Log   logr.Logger
+	// Replicas share the work. Each replica does the shared work at once for the consumers that prefer it.
+	Replicas routing.Replicas
+	Log      logr.Logger
 
 	// absent are the objects for the sweep to check. matched are the lists of objects that were compared with all
 	// claims; only the sweep uses it.
@@ -81,7 +81,7 @@ func (c *Controller) Run(ctx context.Context) error {
 func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
 	// Without other replicas, the owner of any other reservation was an earlier process.
 	mayMake := func(reservation ledgerstore.InFlight) bool {
-		return !reservation.IsUnrecorded && (reservation.IsOwn || c.Peers == nil)
+		return !reservation.IsUnrecorded && (reservation.IsOwn || c.Replicas.IsOnly())
 	}
 	if slices.ContainsFunc(c.Store.ReservationsFor(string(uid)), mayMake) {
 		c.Engine.Queue().Add(engine.Object{Kind: kind, UID: uid})
@@ -99,7 +99,7 @@ func (c *Controller) recorded(reservation ledgerstore.InFlight) {
 
 // isOurs reports whether this replica is preferred to conclude a reservation.
 func (c *Controller) isOurs(reservation ledgerstore.InFlight) bool {
-	return reservation.IsOwn || c.Peers.IsPreferred(reservation.Consumer)
+	return reservation.IsOwn || c.Replicas.IsPreferred(reservation.Consumer)
 }
 
 // vanished announces the coming release before anything else, so that no create is denied for capacity that is about to
@@ -122,7 +122,7 @@ func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
 		c.absent.add(engine.Object{Kind: kind, UID: uid})
 	}
 	if isCharged {
-		keeps := func(claim *claimcache.Claim) bool { return c.Peers.IsPreferred(claim.Consumer()) }
+		keeps := func(claim *claimcache.Claim) bool { return c.Replicas.IsPreferred(claim.Consumer()) }
 		isOurs := func() bool {
 			return !isListed || slices.ContainsFunc(owned, keeps) || slices.ContainsFunc(reservations, c.isOurs)
 		}
@@ -144,7 +144,7 @@ func (c *Controller) claimChanged(before, after *claimcache.Claim) {
 	if after.Deleting {
 		return
 	}
-	if c.Store.IsWithdrawn(after.Consumer(), after.Sequence) && c.Peers.IsPreferred(after.Consumer()) {
+	if c.Store.IsWithdrawn(after.Consumer(), after.Sequence) && c.Replicas.IsPreferred(after.Consumer()) {
 		c.Engine.Queue().Add(objectOf(after))
 	}
 	isAbsent := c.Objects.Presence(after.Kind(), after.ObjectUID) == objectcache.Absent
@@ -153,9 +153,9 @@ func (c *Controller) claimChanged(before, after *claimcache.Claim) {
 	}
 	if c.Engine.IsGone(after.ObjectUID) {
 		c.Store.ExpectRelease(after.Consumer(), string(after.UID))
-		routing.Enqueue(c.Engine.Queue(), c.Peers.PreferredFor(after.Consumer()), objectOf(after))
+		routing.Enqueue(c.Engine.Queue(), routing.PreferredFor(c.Replicas, after.Consumer()), objectOf(after))
 	} else if isAbsent {
-		routing.Enqueue(c.Engine.Queue(), c.Peers.PreferredFor(after.Consumer()), objectOf(after))
+		routing.Enqueue(c.Engine.Queue(), routing.PreferredFor(c.Replicas, after.Consumer()), objectOf(after))
 	}
 }
 
@@ -227,7 +227,7 @@ func (c *Controller) sweepReservations(ctx context.Context) {
 // isUncharged reports whether a claim of an existing object should have been granted long ago, and has no reservation
 // to grant it.
 func (c *Controller) isUncharged(claim *claimcache.Claim) bool {
-	return c.Peers.IsPreferred(claim.Consumer()) &&
+	return c.Replicas.IsPreferred(claim.Consumer()) &&
 		time.Since(time.Unix(claim.Created, 0)) > c.Store.ReservationLifetime &&
 		c.Objects.Presence(claim.Kind(), claim.ObjectUID) == objectcache.Present && !c.Engine.IsChanging(claim.ObjectUID) &&
 		len(c.Store.ReservationsFor(string(claim.ObjectUID))) == 0

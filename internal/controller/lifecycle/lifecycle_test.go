@@ -23,6 +23,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
+	"github.com/bursar/bursar/internal/routing"
 )
 
 var acme = quotav1alpha1.ConsumerRef{Kind: "Org", Name: "acme"}
@@ -54,7 +55,7 @@ func TestClaimsOfUnservedKind(t *testing.T) {
 	transitions := engine.New(engine.Dependencies{
 		Store: store, Objects: objectcache.New(nil, states), Claims: claimcache.New(), Client: client, Catalog: catalog.New(), Log: logr.Discard(),
 	})
-	c := &Controller{Store: store, Engine: transitions, Objects: transitions.Objects, Claims: transitions.Claims, Log: logr.Discard()}
+	c := &Controller{Store: store, Engine: transitions, Objects: transitions.Objects, Claims: transitions.Claims, Replicas: (*routing.Peers)(nil), Log: logr.Discard()}
 	c.Start()
 	go c.Claims.Run(t.Context(), client.REST())
 	if err := c.Claims.WaitForSync(t.Context()); err != nil {
