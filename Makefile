@@ -89,3 +89,8 @@ verify-generated: generate ## Check that generated files are up to date.
 	@git --no-pager diff -- $(GENERATED)
 	@changed=$$(git status --porcelain --untracked-files=all -- $(GENERATED)) || exit 1; \
 	test -z "$$changed" || { echo "$$changed"; echo "generated files are out of date: run 'make generate' and commit"; exit 1; }
+
+SEEDS ?= 2000
+.PHONY: simulate
+simulate: ## Run SEEDS=2000 simulated worlds, or replay SEED=17 with its trace.
+	$(GO) run ./test/simulation/simulate $(if $(SEED),-seed $(SEED),-seeds $(SEEDS))

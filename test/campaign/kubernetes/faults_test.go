@@ -24,7 +24,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/naming"
-	"github.com/bursar/bursar/test/history"
+	"github.com/bursar/bursar/test/history/recorder"
 	"github.com/bursar/bursar/test/platform"
 	operator "github.com/bursar/bursar/test/replica"
 )
@@ -67,7 +67,7 @@ type faults struct {
 	// apis are clients of the API servers, and servers stands for their Service, which replicas use.
 	apis     []client.Client
 	servers  *operator.Balancer
-	recorder *history.Recorder
+	recorder *recorder.Recorder
 	load     *load
 }
 
@@ -75,7 +75,7 @@ func newFaults(t *testing.T) *faults {
 	t.Helper()
 	w := newWorld(t)
 	w.StartAPIServer()
-	f := &faults{servers: newBalancer(t), recorder: history.Record(t, w.EtcdClient()), load: newLoad(t)}
+	f := &faults{servers: newBalancer(t), recorder: recorder.Start(t, w.EtcdClient()), load: newLoad(t)}
 	for _, server := range w.Servers {
 		f.apis = append(f.apis, newClient(t, server))
 		api, err := kubernetes.NewForConfig(server.Config())

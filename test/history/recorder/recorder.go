@@ -1,4 +1,5 @@
-package history
+// Package recorder reads the history of a real etcd for package history.
+package recorder
 
 import (
 	"context"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/test/history"
 )
 
 // stored is where an API server keeps the kinds of Bursar in etcd.
@@ -29,15 +31,15 @@ type Recorder struct {
 	etcd *clientv3.Client
 
 	mu       sync.Mutex
-	checker  *Checker
+	checker  *history.Checker
 	revision int64
 	count    int
 }
 
-// Record follows the history from its beginning, for the time of a test. It outlives etcd, which may be
+// Start follows the history from its beginning, for the time of a test. It outlives etcd, which may be
 // killed and come back. What it has not read yet must not be compacted, see [Recorder.Revision].
-func Record(t testing.TB, etcd *clientv3.Client) *Recorder {
-	r := &Recorder{t: t, etcd: etcd, checker: NewChecker()}
+func Start(t testing.TB, etcd *clientv3.Client) *Recorder {
+	r := &Recorder{t: t, etcd: etcd, checker: history.NewChecker()}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	t.Cleanup(func() {

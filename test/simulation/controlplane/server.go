@@ -1,0 +1,310 @@
+package controlplane
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// Server is an API server on a [Store]. It reads through to the store, except for watches and for lists at any version,
+// which lag behind. Create it with [NewServer].
+type Server struct {
+	store *Store
+	// lag returns how long the server takes to see a revision.
+	lag func() time.Duration
+
+	mu   sync.Mutex
+	seen int64
+	// isDown is set while the server does not run, and run counts its starts.
+	isDown bool
+	run    int
+	// news is closed when the server sees more, or ends.
+	news chan struct{}
+}
+
+// NewServer returns a server of a store. lag returns how long it takes to see each revision.
+func NewServer(store *Store, lag func() time.Duration) *Server {
+	s := &Server{store: store, lag: lag, news: make(chan struct{})}
+	store.mu.Lock()
+	defer store.mu.Unlock()
+	store.servers = append(store.servers, s)
+	s.seen = int64(len(store.revisions))
+	return s
+}
+
+// Stop ends all watches, and refuses requests until [Server.Start].
+func (s *Server) Stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.isDown = true
+	s.tellLocked()
+}
+
+// Start starts a stopped server, with an empty watch cache.
+func (s *Server) Start() {
+	version := s.store.Version()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.isDown, s.seen = false, version
+	s.run++
+}
+
+// IsDown reports whether the server does not run.
+func (s *Server) IsDown() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.isDown
+}
+
+func (s *Server) tellLocked() {
+	close(s.news)
+	s.news = make(chan struct{})
+}
+
+// expect makes the server see a version after a while.
+func (s *Server) expect(version int64) {
+	time.AfterFunc(s.lag(), func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if version > s.seen {
+			s.seen = version
+			s.tellLocked()
+		}
+	})
+}
+
+// kinds are the kinds of the resources that are served.
+var kinds = map[string]metav1.TypeMeta{
+	"configmaps":            {APIVersion: "v1", Kind: "ConfigMap"},
+	"resourceclaims":        {APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceClaim"},
+	"consumerledgers":       {APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ConsumerLedger"},
+	"claimcreationpolicies": {APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ClaimCreationPolicy"},
+	"resourceregistrations": {APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceRegistration"},
+}
+
+// request is a request to the API server.
+type request struct {
+	Key
+	*http.Request
+	subresource string
+	body        []byte
+	onlyMeta    bool
+	isGranted   bool // in the version in which claims are created with their status
+}
+
+func parse(r *http.Request, body []byte) *request {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	result := &request{Request: r, body: body, onlyMeta: strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata")}
+	if parts[0] == "api" {
+		parts = parts[2:]
+	} else {
+		result.isGranted = parts[2] == quotav1alpha1.GrantedVersion
+		parts = parts[3:]
+	}
+	if parts[0] == "namespaces" && len(parts) > 2 {
+		result.Namespace, parts = parts[1], parts[2:]
+	}
+	parts = append(parts, "", "")
+	result.Resource, result.Name, result.subresource = parts[0], parts[1], parts[2]
+	return result
+}
+
+// serve answers a request other than a watch.
+func (s *Server) serve(r *request) *http.Response {
+	if _, isServed := kinds[r.Resource]; !isServed {
+		return failed(&errorOf{404, metav1.StatusReasonNotFound, r.Resource})
+	}
+	if r.Method == http.MethodGet && r.Name == "" {
+		return s.list(r)
+	}
+	stored, err := s.serveObject(r)
+	if err != nil {
+		return failed(err)
+	}
+	if r.onlyMeta {
+		return answered(http.StatusOK, stored.metadata())
+	}
+	return answered(http.StatusOK, stored.Object)
+}
+
+func (s *Server) serveObject(r *request) (*Revision, error) {
+	switch r.Method {
+	case http.MethodGet:
+		if stored := s.store.get(r.Key); stored != nil {
+			return stored, nil
+		}
+		return nil, &errorOf{404, metav1.StatusReasonNotFound, r.Name}
+	case http.MethodPost:
+		return s.createObject(r)
+	case http.MethodDelete:
+		return s.deleteObject(r)
+	default:
+		return s.store.change(r.Key, func(stored map[string]any) (map[string]any, error) { return changed(r, stored) })
+	}
+}
+
+func (s *Server) createObject(r *request) (*Revision, error) {
+	content := decode(r.body)
+	object, kind := unstructured.Unstructured{Object: content}, kinds[r.Resource]
+	object.SetAPIVersion(kind.APIVersion)
+	object.SetKind(kind.Kind)
+	r.Name = object.GetName()
+	if r.Resource == "resourceclaims" && !r.isGranted {
+		delete(content, "status")
+	}
+	return s.store.create(r.Key, content)
+}
+
+// changed returns an object after a request to change it.
+func changed(r *request, stored map[string]any) (map[string]any, error) {
+	before := unstructured.Unstructured{Object: stored}
+	body := r.body
+	if r.Method == http.MethodPatch {
+		var err error
+		if body, err = jsonpatch.MergePatch(encode(stored), body); err != nil {
+			return nil, &errorOf{400, metav1.StatusReasonBadRequest, r.Name}
+		}
+	}
+	after := unstructured.Unstructured{Object: decode(body)}
+	if version := after.GetResourceVersion(); version != "" && version != before.GetResourceVersion() {
+		return nil, errConflict
+	}
+	if uid := after.GetUID(); uid != "" && uid != before.GetUID() {
+		return nil, errConflict
+	}
+	if r.subresource == "status" {
+		stored["status"] = after.Object["status"]
+		return stored, nil
+	}
+	meta := before.Object["metadata"].(map[string]any)
+	changed := maps.Clone(after.Object["metadata"].(map[string]any))
+	for _, field := range []string{"uid", "creationTimestamp", "generation", "deletionTimestamp", "namespace", "name"} {
+		if meta[field] != nil {
+			changed[field] = meta[field]
+		} else {
+			delete(changed, field)
+		}
+	}
+	after.Object["metadata"] = changed
+	after.SetAPIVersion(kinds[r.Resource].APIVersion)
+	after.SetKind(kinds[r.Resource].Kind)
+	if r.Resource == "resourceclaims" {
+		after.Object["status"] = stored["status"]
+	}
+	if !equality.Semantic.DeepEqual(after.Object["spec"], stored["spec"]) {
+		after.SetGeneration(before.GetGeneration() + 1)
+	}
+	return after.Object, nil
+}
+
+func (s *Server) deleteObject(r *request) (*Revision, error) {
+	var options metav1.DeleteOptions
+	if len(r.body) > 0 {
+		if err := json.Unmarshal(r.body, &options); err != nil {
+			return nil, &errorOf{400, metav1.StatusReasonBadRequest, r.Name}
+		}
+	}
+	return s.store.change(r.Key, func(stored map[string]any) (map[string]any, error) {
+		object := unstructured.Unstructured{Object: stored}
+		if p := options.Preconditions; p != nil && (p.UID != nil && *p.UID != object.GetUID() ||
+			p.ResourceVersion != nil && *p.ResourceVersion != object.GetResourceVersion()) {
+			return nil, errConflict
+		}
+		if object.GetDeletionTimestamp() == nil {
+			object.SetDeletionTimestamp(new(metav1.Now()))
+		}
+		return stored, nil
+	})
+}
+
+// list answers a list: as of now, or, if any version will do, as the server has seen it.
+func (s *Server) list(r *request) *http.Response {
+	s.mu.Lock()
+	seen := s.seen
+	s.mu.Unlock()
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	version := int64(len(s.store.revisions))
+	query := r.URL.Query()
+	if query.Get("resourceVersion") == "0" {
+		version = seen
+	}
+	matches := matcherOf(query.Get("fieldSelector"), query.Get("labelSelector"))
+	items := []json.RawMessage{}
+	for _, stored := range s.store.existingLocked(r.Resource, version) {
+		if (r.Namespace == "" || r.Namespace == stored.Namespace) && matches(stored) {
+			items = append(items, stored.in(r.onlyMeta))
+		}
+	}
+	kind := kinds[r.Resource]
+	if r.onlyMeta {
+		kind = metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"}
+	}
+	return answered(http.StatusOK, encode(map[string]any{
+		"apiVersion": kind.APIVersion, "kind": kind.Kind + "List", "items": items,
+		"metadata": map[string]any{"resourceVersion": strconv.FormatInt(version, 10)},
+	}))
+}
+
+func (r *Revision) in(onlyMeta bool) json.RawMessage {
+	if onlyMeta {
+		return r.metadata()
+	}
+	return r.Object
+}
+
+// matcherOf returns whether an object matches selectors.
+func matcherOf(fieldSelector, labelSelector string) func(*Revision) bool {
+	byField, byLabel := fields.ParseSelectorOrDie(fieldSelector), labels.SelectorFromSet(nil)
+	if labelSelector != "" {
+		parsed, err := labels.Parse(labelSelector)
+		if err != nil {
+			panic(err)
+		}
+		byLabel = parsed
+	}
+	return func(r *Revision) bool {
+		for _, requirement := range byField.Requirements() {
+			value, _, _ := unstructured.NestedString(r.Content, strings.Split(requirement.Field, ".")...)
+			if value != requirement.Value {
+				return false
+			}
+		}
+		object := unstructured.Unstructured{Object: r.Content}
+		return byLabel.Matches(labels.Set(object.GetLabels()))
+	}
+}
+
+func answered(code int, body []byte) *http.Response {
+	return &http.Response{
+		StatusCode: code, Status: strconv.Itoa(code) + " " + http.StatusText(code), ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+	}
+}
+
+func failed(err error) *http.Response {
+	known, ok := err.(*errorOf)
+	if !ok {
+		known = &errorOf{500, metav1.StatusReasonInternalError, ""}
+	}
+	status := metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: known.code, Reason: known.reason,
+		Message: err.Error(), Details: &metav1.StatusDetails{Name: known.name},
+	}
+	return answered(int(known.code), encode(status))
+}

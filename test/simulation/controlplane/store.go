@@ -1,0 +1,224 @@
+// Package controlplane simulates etcd, API servers and the network to them, in memory and without a goroutine of its own.
+// It has what breaks clients in reality: writes that are lost, late or unanswered, conflicts, API servers that lag behind,
+// end and come back, and versions that are compacted. Package simulation decides when.
+package controlplane
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// Key names an object.
+type Key struct{ Resource, Namespace, Name string }
+
+// Revision is one stored version of one object.
+type Revision struct {
+	Key
+	Event   watch.EventType
+	Version int64
+	// Object is the object in JSON. After a deletion it is the last one.
+	Object []byte
+	// Content is the same object as Object. Do not modify it.
+	Content map[string]any
+	once    sync.Once
+	partial []byte
+}
+
+// metadata returns the object reduced to its metadata, in JSON.
+func (r *Revision) metadata() []byte {
+	r.once.Do(func() {
+		r.partial = encode(map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": r.Content["metadata"]})
+	})
+	return r.partial
+}
+
+// Observer is called for each revision in order, while nothing else can be stored.
+type Observer interface{ Stored(r *Revision) }
+
+// Store is etcd: it has every revision since the last compaction. Create it with [NewStore].
+type Store struct {
+	observer Observer
+
+	mu        sync.Mutex
+	revisions []*Revision // the one of version v is at v-1
+	current   map[Key]*Revision
+	compacted int64
+	created   int
+	servers   []*Server
+}
+
+// NewStore returns an empty store.
+func NewStore(observer Observer) *Store {
+	return &Store{observer: observer, current: map[Key]*Revision{}}
+}
+
+// Version returns the version of the latest revision.
+func (s *Store) Version() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return int64(len(s.revisions))
+}
+
+// Compact forgets the history: a watch from an earlier version fails.
+func (s *Store) Compact() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.compacted = int64(len(s.revisions))
+}
+
+// Each calls f for each object of a resource that exists, in the order in which they were stored. f must not call the
+// store.
+func (s *Store) Each(resource string, f func(r *Revision)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.existingLocked(resource, int64(len(s.revisions))) {
+		f(r)
+	}
+}
+
+// existingLocked returns the objects of a resource that existed at a version.
+func (s *Store) existingLocked(resource string, version int64) []*Revision {
+	latest := map[Key]*Revision{}
+	for _, r := range s.revisions[:version] {
+		if r.Resource == resource {
+			latest[r.Key] = r
+		}
+	}
+	var existing []*Revision
+	for _, r := range s.revisions[:version] {
+		if r.Resource == resource && latest[r.Key] == r && r.Event != watch.Deleted {
+			existing = append(existing, r)
+		}
+	}
+	return existing
+}
+
+// get returns an object that exists, or nil.
+func (s *Store) get(key Key) *Revision {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current[key]
+}
+
+// errorOf is an error of the API server.
+type errorOf struct {
+	code   int32
+	reason metav1.StatusReason
+	name   string
+}
+
+func (e *errorOf) Error() string { return fmt.Sprintf("%d %s", e.code, e.reason) }
+
+var (
+	errExists   = &errorOf{409, metav1.StatusReasonAlreadyExists, ""}
+	errConflict = &errorOf{409, metav1.StatusReasonConflict, ""}
+)
+
+// Create stores a new object. An error means that there is one of that name.
+func (s *Store) Create(key Key, object any) (*Revision, error) {
+	return s.create(key, decode(encode(object)))
+}
+
+// Change replaces the object of a UID by what change makes of it. An error means that there is none.
+func (s *Store) Change(key Key, uid types.UID, change func(content map[string]any)) (*Revision, error) {
+	return s.change(key, func(content map[string]any) (map[string]any, error) {
+		object := unstructured.Unstructured{Object: content}
+		if object.GetUID() != uid {
+			return nil, errConflict
+		}
+		change(content)
+		return content, nil
+	})
+}
+
+// Delete deletes the object of a UID, or marks it as deleted while it has finalizers.
+func (s *Store) Delete(key Key, uid types.UID) {
+	_, _ = s.Change(key, uid, func(content map[string]any) {
+		object := unstructured.Unstructured{Object: content}
+		if object.GetDeletionTimestamp() == nil {
+			object.SetDeletionTimestamp(new(metav1.Now()))
+		}
+	})
+}
+
+// create stores a new object.
+func (s *Store) create(key Key, content map[string]any) (*Revision, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current[key] != nil {
+		return nil, errExists
+	}
+	s.created++
+	object := unstructured.Unstructured{Object: content}
+	if object.GetUID() == "" {
+		object.SetUID(types.UID(fmt.Sprintf("uid-%d", s.created)))
+	}
+	object.SetCreationTimestamp(metav1.NewTime(time.Now()))
+	object.SetGeneration(1)
+	return s.putLocked(key, watch.Added, content), nil
+}
+
+// change replaces an object by what change returns for a copy of it, or fails with its error.
+func (s *Store) change(key Key, change func(content map[string]any) (map[string]any, error)) (*Revision, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.current[key]
+	if before == nil {
+		return nil, &errorOf{404, metav1.StatusReasonNotFound, key.Name}
+	}
+	content, err := change(runtime.DeepCopyJSON(before.Content))
+	if err != nil {
+		return nil, err
+	}
+	object := unstructured.Unstructured{Object: content}
+	if object.GetDeletionTimestamp() != nil && len(object.GetFinalizers()) == 0 {
+		return s.putLocked(key, watch.Deleted, content), nil
+	}
+	return s.putLocked(key, watch.Modified, content), nil
+}
+
+// putLocked stores a revision of an object.
+func (s *Store) putLocked(key Key, event watch.EventType, content map[string]any) *Revision {
+	version := int64(len(s.revisions)) + 1
+	meta := content["metadata"].(map[string]any)
+	meta["resourceVersion"] = strconv.FormatInt(version, 10)
+	r := &Revision{Key: key, Event: event, Version: version, Content: content, Object: encode(content)}
+	s.revisions = append(s.revisions, r)
+	if event == watch.Deleted {
+		delete(s.current, key)
+	} else {
+		s.current[key] = r
+	}
+	s.observer.Stored(r)
+	for _, server := range s.servers {
+		server.expect(version)
+	}
+	return r
+}
+
+// encode returns JSON. Everything stored has come from JSON.
+func encode(content any) []byte {
+	raw, err := json.Marshal(content)
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+// decode returns an object from stored JSON.
+func decode(raw []byte) map[string]any {
+	var content map[string]any
+	if err := json.Unmarshal(raw, &content); err != nil {
+		panic(err)
+	}
+	return content
+}

@@ -1,0 +1,91 @@
+package simulation
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+)
+
+const (
+	// forwardedHeader marks a forwarded review, as package routing does, and decisionTime is what that package keeps back.
+	forwardedHeader = "Bursar-Forwarded"
+	decisionTime    = 1200 * time.Millisecond
+)
+
+// Forward implements [enforce.Replicas].
+func (r *replica) Forward(ctx context.Context, consumer quotav1alpha1.ConsumerRef, _ string, review []byte) ([]byte, bool) {
+	if r.IsPreferred(consumer) {
+		return nil, false
+	}
+	timeout := 400 * time.Millisecond
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = time.Until(deadline) - decisionTime
+	}
+	asking, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	other := r.hosts[r.thinks.Load()]
+	if timeout <= 0 || r.gate.Wait(asking) != nil || other.gate.Wait(asking) != nil {
+		return nil, false
+	}
+	return other.call(asking, review, true)
+}
+
+// call sends a review to the replica of a host.
+func (h *host) call(ctx context.Context, review []byte, isForwarded bool) ([]byte, bool) {
+	r := h.current.Load()
+	if !pause(ctx, h.oneWay()) || r == nil || r.working.Err() != nil || !r.isReady.Load() || h.gate.Wait(ctx) != nil {
+		return nil, false
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(r.working, cancel)()
+	request := httptest.NewRequestWithContext(ctx, http.MethodPost, "/enforce?timeout="+webhookTimeout.String(), bytes.NewReader(review))
+	if deadline, ok := ctx.Deadline(); ok && isForwarded {
+		request.Header.Set(forwardedHeader, "true")
+		request.URL.RawQuery = "timeout=" + time.Until(deadline).String()
+	}
+	recorder := httptest.NewRecorder()
+	r.handler.ServeHTTP(recorder, request)
+	if r.working.Err() != nil || recorder.Code != http.StatusOK || h.gate.Wait(ctx) != nil || !pause(ctx, h.oneWay()) || h.isAnswerLost() {
+		return nil, false
+	}
+	return recorder.Body.Bytes(), true
+}
+
+// oneWay returns how long a message takes.
+func (w *World) oneWay() time.Duration {
+	if w.calm() {
+		return w.upTo(time.Millisecond)
+	}
+	return w.upTo(w.shape.latency)
+}
+
+func (w *World) isAnswerLost() bool {
+	return !w.calm() && w.shape.faults > 0 && w.roll(2*w.shape.faults) == 0
+}
+
+// Has implements [adoption.Reviews].
+func (r *replica) Has(object types.UID, p *catalog.Policy) bool { return r.reviews.Has(object, p) }
+
+// ByPeers implements [adoption.Reviews].
+func (r *replica) ByPeers(_ context.Context, objects []types.UID, p *catalog.Policy) (reviewed []types.UID) {
+	for _, other := range r.hosts {
+		peer := other.current.Load()
+		if other == r.host || peer.working.Err() != nil || other.gate.IsShut() || r.isAnswerLost() {
+			continue
+		}
+		for _, uid := range objects {
+			if peer.reviews.Has(uid, p) {
+				reviewed = append(reviewed, uid)
+			}
+		}
+	}
+	return reviewed
+}

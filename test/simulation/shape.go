@@ -1,0 +1,37 @@
+package simulation
+
+import "time"
+
+// shape is what the world of a seed is like. Small worlds of many kinds find more than large ones of one kind.
+type shape struct {
+	replicas, servers, consumers, users int
+	// limit is what each consumer may use of, standing what a claim holds all the time, and amountMax what an object costs
+	// at most.
+	limit, standing, amountMax int64
+	// isDurable turns escrow off. hasUpdates makes the policy follow updates, and hasDirect makes users create claims.
+	isDurable, hasUpdates, hasDirect, changesLimits bool
+	// faults is of how many requests one fails, or 0 if none does. latency bounds each way of a request, lag the time until
+	// an API server sees a revision.
+	faults       int
+	latency, lag time.Duration
+	// pause bounds the time between two requests of a user, and trouble the time between two troubles.
+	pause, trouble time.Duration
+	// active is how long users are at work.
+	active time.Duration
+}
+
+// shapeOf returns the shape of a seed.
+func shapeOf(roll func(n int) int) shape {
+	pick := func(choices ...int) int { return choices[roll(len(choices))] }
+	s := shape{
+		replicas: pick(1, 2, 2, 3), servers: pick(1, 1, 2), consumers: pick(1, 1, 2), users: pick(2, 3),
+		limit: int64(pick(300, 400, 600)), amountMax: int64(pick(1, 2, 3)),
+		isDurable: roll(6) == 0, hasUpdates: roll(4) == 0, hasDirect: roll(4) == 0, changesLimits: roll(5) == 0,
+		faults:  pick(0, 10, 20, 40),
+		latency: time.Duration(pick(2, 10, 50, 400)) * time.Millisecond, lag: time.Duration(pick(2, 20, 500, 3000)) * time.Millisecond,
+		pause: time.Duration(pick(400, 800, 1600)) * time.Millisecond, trouble: time.Duration(pick(2, 5, 12)) * time.Second,
+		active: time.Duration(pick(5, 8, 14)) * time.Second,
+	}
+	s.standing = s.limit - int64(pick(6, 12, 30, 150))
+	return s
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// patch replaces a line of the Go runtime by one that leaves nothing to chance.
+type patch struct{ file, before, after string }
+
+// patches make a process with one thread, without garbage collection, repeat itself exactly. In a bubble of package
+// synctest the clock is simulated; these are the other sources of chance.
+var patches = []patch{
+	// The order of maps and of select, and what package rand returns.
+	{"runtime/rand.go", "globalRand.state.Init(*seed)", "clear(seed[:]); globalRand.state.Init(*seed)"},
+	// Threads of the runtime have random numbers of their own, and it matters which thread runs a goroutine.
+	{"runtime/rand.go", "mp := getg().m", "mp := &m0"},
+	// What happens before a bubble begins does not always take the same random numbers.
+	{"runtime/synctest.go", "func synctestRun(f func()) {\n", "func synctestRun(f func()) {\n\tm0.chacha8.Init64([4]uint64{1, 2, 3, 4})\n\tm0.cheaprand = 1\n"},
+	// The monitor interrupts goroutines by the real time.
+	{"runtime/proc.go", "\tlastgomaxprocs := int64(0)\n\tlasttrace := int64(0)\n", "\tfor { usleep(1 << 30) }\n\tlastgomaxprocs := int64(0)\n\tlasttrace := int64(0)\n"},
+	// A mutex gives a waiter precedence by the real time.
+	{"internal/sync/mutex.go", "starvationThresholdNs = 1e6", "starvationThresholdNs = 1e18"},
+}
+
+// build builds the tests of package simulation on a patched runtime, and returns the file. replaced are other files to
+// replace, each by another.
+func build(folder string, replaced map[string]string) (string, error) {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", err
+	}
+	overlay := map[string]string{}
+	for from, to := range replaced {
+		overlay[from] = to
+	}
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return "", fmt.Errorf("find Go: %w", err)
+	}
+	patched := map[string]string{} // contents by file
+	for _, p := range patches {
+		file := filepath.Join(strings.TrimSpace(string(root)), "src", p.file)
+		source, isPatched := patched[file]
+		if !isPatched {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				return "", err
+			}
+			source = string(content)
+		}
+		if !strings.Contains(source, p.before) {
+			return "", fmt.Errorf("%s of this version of Go does not have %q: see what has become of it, and mend the patch", p.file, p.before)
+		}
+		patched[file] = strings.ReplaceAll(source, p.before, p.after)
+	}
+	for file, source := range patched {
+		by, err := filepath.Abs(filepath.Join(folder, filepath.Base(file)))
+		if err != nil {
+			return "", err
+		}
+		if err := writeUnlessSame(by, []byte(source)); err != nil {
+			return "", err
+		}
+		overlay[file] = by
+	}
+	content, err := json.Marshal(map[string]any{"Replace": overlay})
+	if err != nil {
+		return "", err
+	}
+	list, tests := filepath.Join(folder, "overlay.json"), filepath.Join(folder, "simulation.test")
+	if err := os.WriteFile(list, content, 0o600); err != nil {
+		return "", err
+	}
+	command := exec.Command("go", "test", "-c", "-overlay", list, "-o", tests, "./test/simulation")
+	command.Env = append(os.Environ(), "GOEXPERIMENT=norandomizedheapbase64", "CGO_ENABLED=0")
+	command.Stdout, command.Stderr = os.Stdout, os.Stderr
+	if err := command.Run(); err != nil {
+		return "", fmt.Errorf("build the simulation: %w", err)
+	}
+	return tests, nil
+}
+
+// writeUnlessSame writes a file, unless it has that content: a build takes a file by its time.
+func writeUnlessSame(file string, content []byte) error {
+	if before, err := os.ReadFile(file); err == nil && string(before) == string(content) {
+		return nil
+	}
+	return os.WriteFile(file, content, 0o600)
+}

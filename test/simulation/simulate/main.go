@@ -1,0 +1,112 @@
+// Command simulate runs seeds of package simulation, each in a process that repeats itself exactly: one thread, no garbage
+// collection, and a Go runtime that leaves nothing to chance (see patches). So a seed that fails does so again, with the
+// same trace. It runs at the root of the repository.
+//
+//	make simulate SEEDS=2000    # the seeds 0 to 1999, on all CPUs
+//	make simulate SEED=17       # one, with its trace
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// folder has what is built.
+const folder = "bin/simulation"
+
+// seedTimeout bounds the real time of a seed: a thousand times what it takes.
+const seedTimeout = time.Minute
+
+func main() {
+	seed := flag.Int("seed", -1, "run this seed only, and print its trace")
+	seeds := flag.Int("seeds", 2000, "how many seeds to run")
+	first := flag.Int("first", 0, "the first seed")
+	enough := flag.Int("enough", 5, "stop after so many seeds that failed")
+	flag.Parse()
+	if err := run(*first, *seeds, *seed, *enough); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(first, seeds, only, enough int) error {
+	tests, err := build(folder, nil)
+	if err != nil {
+		return err
+	}
+	if only >= 0 {
+		output, err := runSeed(tests, only, true)
+		fmt.Print(string(output))
+		return err
+	}
+	began := time.Now()
+	done, failed := runAll(tests, first, seeds, enough)
+	fmt.Printf("%d seeds in %s, %d failed\n", done, time.Since(began).Round(time.Second), len(failed))
+	if len(failed) > 0 {
+		return fmt.Errorf("replay one with its trace: make simulate SEED=%d", slices.Min(failed))
+	}
+	return nil
+}
+
+// runAll runs seeds on all CPUs until enough have failed. It prints what failed, and returns how many seeds it ran.
+func runAll(tests string, first, seeds, enough int) (done int, failed []int) {
+	var mu sync.Mutex
+	var workers sync.WaitGroup
+	next := first
+	for range runtime.NumCPU() {
+		workers.Go(func() {
+			for {
+				mu.Lock()
+				seed := next
+				next++
+				isOver := seed >= first+seeds || len(failed) >= enough
+				mu.Unlock()
+				if isOver {
+					return
+				}
+				output, err := runSeed(tests, seed, false)
+				mu.Lock()
+				done++
+				if err != nil {
+					failed = append(failed, seed)
+					fmt.Printf("seed %d: %v\n%s", seed, err, violations(output))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	workers.Wait()
+	return done, failed
+}
+
+// runSeed runs a seed, and returns what it printed.
+func runSeed(tests string, seed int, withTrace bool) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), seedTimeout)
+	defer cancel()
+	command := exec.CommandContext(ctx, tests, "-test.run=TestSeeds", "-test.v", "-test.timeout=0")
+	command.Env = []string{"SEED=" + strconv.Itoa(seed), "GOMAXPROCS=1", "GOGC=off", "GODEBUG=asyncpreemptoff=1,memprofilerate=0"}
+	if withTrace {
+		command.Env = append(command.Env, "TRACE=1")
+	}
+	return command.CombinedOutput()
+}
+
+// violations returns the lines of an output that say what went wrong.
+func violations(output []byte) []byte {
+	var lines [][]byte
+	for line := range bytes.Lines(output) {
+		if bytes.Contains(line, []byte(": after ")) || bytes.Contains(line, []byte("panic")) || bytes.Contains(line, []byte("deadlock")) {
+			lines = append(lines, line)
+		}
+	}
+	return bytes.Join(lines, nil)
+}

@@ -1,0 +1,130 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// disturb makes troubles until ctx ends.
+func (w *World) disturb(ctx context.Context) {
+	generation := int64(1)
+	for pause(ctx, w.upTo(w.shape.trouble)) {
+		h, server := w.hosts[w.roll(len(w.hosts))], w.servers[w.roll(len(w.servers))]
+		switch w.roll(10) {
+		case 0, 1:
+			w.note("host %d crashes", h.number)
+			h.kill()
+			w.later(8*time.Second, h.start)
+		case 2:
+			w.note("host %d is updated", h.number)
+			w.users.Go(func() {
+				h.current.Load().retire()
+				time.Sleep(w.upTo(4 * time.Second))
+				h.start()
+			})
+			pause(ctx, 8*time.Second)
+		case 3:
+			w.note("host %d stands still", h.number)
+			h.gate.Shut()
+			w.later(60*time.Second, h.gate.Open)
+			w.prefer(w.roll(len(w.hosts)))
+		case 4:
+			w.note("an API server ends")
+			server.Stop()
+			w.later(4*time.Second, server.Start)
+		case 5:
+			w.note("etcd is compacted")
+			w.store.Compact()
+		case 6:
+			if w.shape.changesLimits {
+				generation++
+				w.changeLimit(ctx, generation)
+			}
+		default:
+			w.prefer(w.roll(len(w.hosts)))
+		}
+	}
+}
+
+// later does something after a while, before the world is calm again.
+func (w *World) later(bound time.Duration, f func()) {
+	ctx := w.t.Context()
+	w.users.Go(func() {
+		pause(ctx, w.upTo(bound))
+		f()
+	})
+}
+
+// prefer has the hosts that do not stand still change their minds about who is preferred, each at its own time.
+func (w *World) prefer(number int) {
+	w.note("host %d becomes preferred", number)
+	for _, h := range w.hosts {
+		if !h.gate.IsShut() {
+			time.AfterFunc(w.upTo(5*time.Second), func() { h.thinks.Store(int32(number)) })
+		}
+	}
+}
+
+// changeLimit sets another limit.
+func (w *World) changeLimit(ctx context.Context, generation int64) {
+	of, limit := consumer(w.roll(w.shape.consumers)), w.shape.limit-10+int64(w.roll(30))
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	err := w.hosts[w.roll(len(w.hosts))].current.Load().setLimit(ctx, of, generation, limit)
+	w.note("the limit of %s becomes %d: %v", of.Name, limit, err)
+}
+
+// conclude ends all troubles, and checks that everything agrees and works.
+func (w *World) conclude() {
+	w.setCalm(true)
+	w.note("all is calm")
+	for _, server := range w.servers {
+		if server.IsDown() {
+			server.Start()
+		}
+	}
+	for _, h := range w.hosts {
+		h.gate.Open()
+		if h.current.Load().working.Err() != nil || !h.current.Load().isReady.Load() {
+			h.start()
+		}
+		h.thinks.Store(0)
+	}
+	w.settleDown("the replicas are ready", w.replicasAreReady)
+	w.settleDown("objects, claims and ledgers agree", w.books.agreement)
+	if w.t.Failed() {
+		return
+	}
+	for number := range w.shape.consumers {
+		w.fill(number)
+	}
+	w.settleDown("objects, claims and ledgers agree about the last objects", w.books.agreement)
+}
+
+// fill uses all that is left of a consumer's quota, and asks for more.
+func (w *World) fill(number int) {
+	of := consumer(number)
+	now := w.books.totalOf(of)
+	if rest := now.limit - now.used; rest > 0 {
+		last := w.newMap(rest)
+		last.Namespace = of.Name
+		if answer := w.create(last, false); answer == nil || !answer.Allowed {
+			w.violate("the last %d of %s are not given: %+v", rest, of.Name, answer)
+		}
+	}
+	more := w.newMap(1)
+	more.Namespace = of.Name
+	if answer := w.create(more, false); answer == nil || answer.Allowed || answer.Result.Code != 403 {
+		w.violate("%s gets more than everything, or no answer: %+v", of.Name, answer)
+	}
+}
+
+func (w *World) replicasAreReady() error {
+	for _, h := range w.hosts {
+		if !h.current.Load().isReady.Load() {
+			return fmt.Errorf("that of host %d is not", h.number)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/bursar/bursar/test/simulation/controlplane"
+)
+
+// webhookTimeout is how long the API servers wait for a review.
+const webhookTimeout = 4 * time.Second
+
+// use is what a user does until ctx ends.
+func (w *World) use(ctx context.Context) {
+	for pause(ctx, w.upTo(w.shape.pause)) {
+		existing := w.books.existing()
+		switch what := w.roll(100); {
+		case what < 25 && len(existing) > 0:
+			object := existing[w.roll(len(existing))]
+			w.store.Delete(keyOf(object), object.UID)
+		case what < 40 && w.shape.hasUpdates && len(existing) > 0:
+			w.update(existing[w.roll(len(existing))])
+		case what < 50 && w.shape.hasDirect:
+			w.claim()
+		case what < 55:
+			w.create(w.newMap(int64(1+w.roll(int(w.shape.amountMax)))), true)
+		case what < 60 && len(existing) > 0: // of the same name, while it exists or just after
+			again := w.newMap(int64(1 + w.roll(int(w.shape.amountMax))))
+			last := existing[w.roll(len(existing))]
+			if w.roll(2) == 0 {
+				w.store.Delete(keyOf(last), last.UID)
+			}
+			again.Namespace, again.Name = last.Namespace, last.Name
+			w.create(again, false)
+		default:
+			w.create(w.newMap(int64(1+w.roll(int(w.shape.amountMax)))), false)
+		}
+	}
+}
+
+// name returns a new name.
+func (w *World) name(prefix string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.names++
+	return fmt.Sprintf("%s-%d", prefix, w.names)
+}
+
+// newMap returns an object that nobody has created yet.
+func (w *World) newMap(cost int64) *corev1.ConfigMap {
+	name := w.name("map")
+	return &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: consumer(w.roll(w.shape.consumers)).Name, Name: name, UID: types.UID("of-" + name)},
+		Data:       map[string]string{"n": strconv.FormatInt(cost, 10)},
+	}
+}
+
+func keyOf(object *corev1.ConfigMap) controlplane.Key {
+	return controlplane.Key{Resource: "configmaps", Namespace: object.Namespace, Name: object.Name}
+}
+
+// create asks for an object as an API server does: it has a replica review it, and stores it within the time of a
+// request. It returns the answer, which is nil if nobody decided.
+func (w *World) create(object *corev1.ConfigMap, isDryRun bool) *admissionv1.AdmissionResponse {
+	began := time.Now()
+	asked := w.books.ask(object)
+	if !isDryRun {
+		w.books.asking(object)
+	}
+	answer := w.review(&admissionv1.AdmissionRequest{Operation: admissionv1.Create, DryRun: &isDryRun, Object: raw(object)}, object)
+	isRefused := answer != nil && !answer.Allowed && answer.Result.Code == 403
+	message := ""
+	if isRefused {
+		message = answer.Result.Message
+	}
+	w.books.answered(asked, object, isRefused, message)
+	w.countAnswer(answer)
+	if answer == nil || !answer.Allowed || isDryRun {
+		return answer
+	}
+	if !w.calm() {
+		switch w.roll(20) {
+		case 0: // another webhook refuses it, or the client goes
+			return answer
+		case 1: // the API server stands still
+			time.Sleep(w.upTo(2 * requestTimeout))
+		default:
+			time.Sleep(w.upTo(w.shape.latency))
+		}
+	}
+	if time.Since(began) > requestTimeout+8*time.Second {
+		return answer // the write is not in etcd by then
+	}
+	if _, err := w.store.Create(keyOf(object), object); err != nil {
+		w.note("map %s is there already", object.Name)
+	}
+	return answer
+}
+
+func (w *World) countAnswer(answer *admissionv1.AdmissionResponse) {
+	switch {
+	case answer == nil:
+		w.count("unanswered")
+	case answer.Allowed:
+		w.count("admitted")
+	case answer.Result.Code == 403:
+		w.count("refused")
+	default:
+		w.count("undecided")
+	}
+}
+
+func raw(object *corev1.ConfigMap) runtime.RawExtension {
+	content, err := json.Marshal(object)
+	if err != nil {
+		panic(err)
+	}
+	return runtime.RawExtension{Raw: content}
+}
+
+// review has a replica answer a review.
+func (w *World) review(request *admissionv1.AdmissionRequest, object *corev1.ConfigMap) *admissionv1.AdmissionResponse {
+	request.UID, request.Namespace, request.Name = "review", object.Namespace, object.Name
+	request.Kind = metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
+	request.Resource = metav1.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	body, err := json.Marshal(&admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"}, Request: request,
+	})
+	w.must(err)
+	ctx, cancel := context.WithTimeout(w.t.Context(), webhookTimeout)
+	defer cancel()
+	h := w.hosts[w.roll(len(w.hosts))]
+	content, ok := h.call(ctx, body, false)
+	if !ok {
+		w.note("host %d does not answer for map %s", h.number, object.Name)
+		return nil
+	}
+	var answer admissionv1.AdmissionReview
+	w.must(json.Unmarshal(content, &answer))
+	result := ""
+	if answer.Response.Result != nil {
+		result = answer.Response.Result.Message
+	}
+	w.note("host %d answers for map %s (%s) for %s: %t %s", h.number, object.Name, object.UID, object.Data["n"], answer.Response.Allowed, result)
+	return answer.Response
+}
+
+// update changes what an object costs.
+func (w *World) update(object *corev1.ConfigMap) {
+	began := time.Now()
+	changed := object.DeepCopy()
+	changed.Data["n"] = strconv.Itoa(1 + w.roll(int(w.shape.amountMax)))
+	answer := w.review(&admissionv1.AdmissionRequest{
+		Operation: admissionv1.Update, DryRun: new(bool), Object: raw(changed), OldObject: raw(object),
+	}, object)
+	if answer == nil || !answer.Allowed || w.roll(20) == 0 || time.Since(began) > requestTimeout {
+		return
+	}
+	time.Sleep(w.upTo(w.shape.latency))
+	_, _ = w.store.Change(keyOf(object), object.UID, func(content map[string]any) {
+		if content["metadata"].(map[string]any)["resourceVersion"] == object.ResourceVersion {
+			content["data"] = map[string]any{"n": changed.Data["n"]}
+		}
+	})
+}
+
+// claim creates or deletes a claim.
+func (w *World) claim() {
+	made := w.books.userClaims()
+	if len(made) > 2 || len(made) > 0 && w.roll(2) == 0 {
+		claim := made[w.roll(len(made))]
+		w.store.Delete(controlplane.Key{Resource: "resourceclaims", Namespace: claim.Namespace, Name: claim.Name}, claim.UID)
+		return
+	}
+	w.createClaim(consumer(w.roll(w.shape.consumers)), w.name("claim"), int64(1+w.roll(5)))
+}

@@ -1,0 +1,163 @@
+// Package simulation runs Bursar in a world where a seed decides everything: the replicas, the users, what fails and when.
+// The ledger, the store, the engine, the webhook and the controllers are the real ones; etcd, the API servers and the
+// network are simulated (package controlplane), and the clock is that of a bubble of package synctest. Every stored
+// revision is held to what must always be true, and at the end, when nothing fails any more, everything must agree.
+//
+// A seed repeats exactly where the Go runtime does: as WebAssembly, which has one thread and takes time and randomness
+// from its host. Package simulate runs seeds like that.
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bursar/bursar/test/simulation/controlplane"
+)
+
+// World is the world of a seed. Create it with [New], in a bubble of package synctest.
+type World struct {
+	t       testing.TB
+	shape   shape
+	began   time.Time
+	store   *controlplane.Store
+	servers []*controlplane.Server
+	hosts   []*host
+	books   *books
+	users   sync.WaitGroup
+	// processes are all that were started.
+	processes sync.WaitGroup
+
+	mu     sync.Mutex
+	random *rand.Rand
+	// hasTrace is set to print what happens.
+	hasTrace bool
+	// isCalm is set while nothing fails.
+	isCalm bool
+	names  int
+	counts map[string]int
+}
+
+// New returns the world of a seed.
+func New(t testing.TB, seed uint64) *World {
+	w := &World{t: t, began: time.Now(), random: rand.New(rand.NewPCG(seed, 0)), hasTrace: os.Getenv("TRACE") != "", isCalm: true, counts: map[string]int{}}
+	w.shape = shapeOf(w.roll)
+	w.books = newBooks(w)
+	w.store = controlplane.NewStore(w.books)
+	for range w.shape.servers {
+		w.servers = append(w.servers, controlplane.NewServer(w.store, w.lag))
+	}
+	for i := range w.shape.replicas {
+		w.hosts = append(w.hosts, &host{World: w, number: i})
+	}
+	return w
+}
+
+// Run runs the world to its end, and reports what is wrong to the test.
+func (w *World) Run() {
+	w.note("the world is %+v", w.shape)
+	w.declare()
+	for _, h := range w.hosts {
+		h.start()
+	}
+	w.settleDown("the standing claims are granted", w.standingIsGranted)
+	if !w.t.Failed() {
+		w.live()
+		w.conclude()
+	}
+	for _, h := range w.hosts {
+		h.kill()
+	}
+	w.processes.Wait()
+}
+
+// live lets users work and troubles happen.
+func (w *World) live() {
+	w.setCalm(false)
+	ctx, stop := context.WithTimeout(w.t.Context(), w.shape.active)
+	defer stop()
+	for range w.shape.users {
+		w.users.Go(func() { w.use(ctx) })
+	}
+	w.users.Go(func() { w.disturb(ctx) })
+	w.users.Wait()
+}
+
+// roll returns a number below n.
+func (w *World) roll(n int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.random.IntN(n)
+}
+
+// upTo returns a time up to a bound. No two are the same, so that few things happen at the same time.
+func (w *World) upTo(bound time.Duration) time.Duration { return time.Duration(1 + w.roll(int(bound))) }
+
+func (w *World) lag() time.Duration {
+	if w.calm() {
+		return w.upTo(5 * time.Millisecond)
+	}
+	return w.upTo(w.shape.lag)
+}
+
+func (w *World) calm() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.isCalm
+}
+
+func (w *World) setCalm(calm bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.isCalm = calm
+}
+
+// FateOf implements [controlplane.Network].
+func (w *World) FateOf(*http.Request) controlplane.Fate {
+	server := w.servers[w.roll(len(w.servers))]
+	if w.calm() {
+		return controlplane.Fate{Server: server, Before: w.upTo(time.Millisecond), After: w.upTo(time.Millisecond)}
+	}
+	fate := controlplane.Fate{Server: server, Before: w.upTo(w.shape.latency), After: w.upTo(w.shape.latency)}
+	if w.shape.faults > 0 && w.roll(w.shape.faults) == 0 {
+		fate.Outcome = []controlplane.Outcome{controlplane.Lost, controlplane.Unanswered, controlplane.Late}[w.roll(3)]
+		fate.Delay = w.upTo(8 * time.Second)
+	}
+	return fate
+}
+
+// note prints a line of the trace.
+func (w *World) note(format string, args ...any) {
+	if w.hasTrace {
+		fmt.Printf("%8.3fs  %s\n", time.Since(w.began).Seconds(), fmt.Sprintf(format, args...))
+	}
+}
+
+// count counts something that happened.
+func (w *World) count(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts[what]++
+}
+
+// Counts returns how often what happened.
+func (w *World) Counts() map[string]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.counts
+}
+
+// pause waits, and reports false if ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
