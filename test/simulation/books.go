@@ -78,7 +78,7 @@ func (b *books) Stored(r *controlplane.Revision) {
 		b.checkLocked(consumerOf(object))
 	case "resourceclaims":
 		claim := decoded[quotav1alpha1.ResourceClaim](r)
-		b.note("%s claim %s for %d, granted %t, sequence %s", r.Event, claim.Name, amountOf(claim), isGranted(claim), claim.Annotations[quotav1alpha1.AnnotationReservation])
+		b.note("%s claim %s (%s) for %d, granted %t, sequence %s", r.Event, claim.Name, claim.UID, amountOf(claim), isGranted(claim), claim.Annotations[quotav1alpha1.AnnotationReservation])
 		name := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
 		if r.Event == watch.Deleted {
 			delete(b.claims, name)

@@ -61,7 +61,11 @@ func (w *World) prefer(number int) {
 	w.note("host %d becomes preferred", number)
 	for _, h := range w.hosts {
 		if !h.gate.IsShut() {
-			time.AfterFunc(w.upTo(5*time.Second), func() { h.thinks.Store(int32(number)) })
+			time.AfterFunc(w.upTo(5*time.Second), func() {
+				if !w.calm() {
+					h.thinks.Store(int32(number))
+				}
+			})
 		}
 	}
 }
