@@ -97,9 +97,6 @@ func (a *account) reserved(sequence int64, complain complaint) (count int) {
 			if r.Sequence <= sequence || r.Sequence > a.spec.Sequence {
 				complain("reservation %d of %s is new, and the sequence goes from %d to %d", r.Sequence, r.Key, sequence, a.spec.Sequence)
 			}
-			if first := a.settled[r.Key]; first != 0 && !a.reservations[first].isReleased {
-				complain("reservation %d charges %s a second time, after %d", r.Sequence, r.Key, first)
-			}
 			a.reservations[r.Sequence] = &reservation{LedgerReservation: r}
 			count++
 		case known.isGone:
@@ -183,6 +180,9 @@ func (c *Checker) checkSums(a *account, before *quotav1alpha1.ConsumerLedgerSpec
 	for sequence, r := range gone {
 		r.end = how
 		if settled == int64(len(gone)) {
+			if first := a.settled[r.Key]; first != 0 && !a.reservations[first].isReleased {
+				complain("reservation %d charges %s a second time, after %d", sequence, r.Key, first)
+			}
 			a.settled[r.Key] = sequence
 		}
 	}

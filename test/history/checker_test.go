@@ -55,7 +55,7 @@ func TestChecker(t *testing.T) {
 		}, "4 of t are charged, the limit is 3"},
 		"reserved twice": {"one object has two reservations", []books{{sequence: 2, reserved: keys{1: "a", 2: "a"}}}, "a is reserved twice"},
 		"charged again": {"the object pays already", []books{
-			{sequence: 1, reserved: keys{1: "a"}}, {sequence: 1, used: 1}, {sequence: 2, used: 1, reserved: keys{2: "a"}},
+			{sequence: 1, reserved: keys{1: "a"}}, {sequence: 1, used: 1}, {sequence: 2, used: 1, reserved: keys{2: "a"}}, {sequence: 2, used: 2},
 		}, "charges a a second time"},
 		"settled twice": {"the reservation was gone", []books{
 			{sequence: 1, reserved: keys{1: "a"}}, {sequence: 1, used: 1}, {sequence: 1, used: 2},

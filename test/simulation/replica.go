@@ -102,9 +102,6 @@ func (w *World) must(err error) {
 
 // log returns the log of a process, which is part of the trace.
 func (r *replica) log(name string) logr.Logger {
-	if !r.hasTrace {
-		return logr.Discard()
-	}
 	return funcr.New(func(_, args string) { r.note("host %d, %s: %s", r.number, name, args) }, funcr.Options{})
 }
 

@@ -131,10 +131,11 @@ func (w *World) FateOf(*http.Request) controlplane.Fate {
 	return fate
 }
 
-// note prints a line of the trace.
+// note adds a line to the trace. It always does the same, so that a seed does the same with and without a printed trace.
 func (w *World) note(format string, args ...any) {
+	line := fmt.Sprintf("%8.3fs  %s\n", time.Since(w.began).Seconds(), fmt.Sprintf(format, args...))
 	if w.hasTrace {
-		fmt.Printf("%8.3fs  %s\n", time.Since(w.began).Seconds(), fmt.Sprintf(format, args...))
+		fmt.Print(line)
 	}
 }
 
