@@ -280,6 +280,11 @@ func (b *books) agreement() error {
 	for uid := range unpaid {
 		return fmt.Errorf("object %s and %d others have no claim", uid, len(unpaid)-1)
 	}
+	for _, claim := range b.claims {
+		if of := claim.Spec.ConsumerRef; !isGranted(claim) && held[of]+amountOf(claim) <= b.totals[of].limit {
+			return fmt.Errorf("claim %s waits although it fits", claim.Name)
+		}
+	}
 	for of, stored := range b.ledgers {
 		s := &stored.Spec
 		if len(s.Reservations)+len(s.Released)+len(s.Slices) > 0 || b.totals[of].used != held[of] {

@@ -16,22 +16,25 @@ type shape struct {
 	latency, lag time.Duration
 	// pause bounds the time between two requests of a user, and trouble the time between two troubles.
 	pause, trouble time.Duration
-	// active is how long users are at work.
-	active time.Duration
+	// active is how long users are at work, and quiet bounds the times in between in which they are not.
+	active, quiet time.Duration
+	// stall bounds the time for which a host stands still.
+	stall time.Duration
 }
 
 // shapeOf returns the shape of a seed.
 func shapeOf(roll func(n int) int) shape {
 	pick := func(choices ...int) int { return choices[roll(len(choices))] }
 	s := shape{
-		replicas: pick(1, 2, 2, 3), servers: pick(1, 1, 2), consumers: pick(1, 1, 2), users: pick(2, 3),
-		limit: int64(pick(300, 400, 600)), amountMax: int64(pick(1, 2, 3)),
+		replicas: pick(1, 2, 2, 3), servers: pick(1, 1, 2), consumers: pick(1, 1, 2), users: pick(2, 3, 5),
+		limit: int64(pick(300, 400, 600)), amountMax: int64(pick(1, 1, 2, 3)),
 		isDurable: roll(6) == 0, hasUpdates: roll(4) == 0, hasDirect: roll(4) == 0, changesLimits: roll(5) == 0,
 		faults:  pick(0, 10, 20, 40),
 		latency: time.Duration(pick(2, 10, 50, 400)) * time.Millisecond, lag: time.Duration(pick(2, 20, 500, 3000)) * time.Millisecond,
-		pause: time.Duration(pick(400, 800, 1600)) * time.Millisecond, trouble: time.Duration(pick(2, 5, 12)) * time.Second,
-		active: time.Duration(pick(5, 8, 14)) * time.Second,
+		pause: time.Duration(pick(150, 500, 1500)) * time.Millisecond, trouble: time.Duration(pick(2, 5, 12)) * time.Second,
+		active: time.Duration(pick(8, 20, 60, 100)) * time.Second,
 	}
+	s.quiet, s.stall = s.active/3, time.Duration(pick(5, 30, 90))*time.Second
 	s.standing = s.limit - int64(pick(6, 12, 30, 150))
 	return s
 }

@@ -27,7 +27,7 @@ func (w *World) disturb(ctx context.Context) {
 		case 3:
 			w.note("host %d stands still", h.number)
 			h.gate.Shut()
-			w.later(60*time.Second, h.gate.Open)
+			w.later(w.shape.stall, h.gate.Open)
 			w.prefer(w.roll(len(w.hosts)))
 		case 4:
 			w.note("an API server ends")

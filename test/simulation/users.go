@@ -22,16 +22,19 @@ const webhookTimeout = 4 * time.Second
 // use is what a user does until ctx ends.
 func (w *World) use(ctx context.Context) {
 	for pause(ctx, w.upTo(w.shape.pause)) {
+		if w.roll(12) == 0 && !pause(ctx, w.upTo(w.shape.quiet)) {
+			return
+		}
 		existing := w.books.existing()
 		switch what := w.roll(100); {
-		case what < 25 && len(existing) > 0:
+		case what < 30 && len(existing) > 0:
 			object := existing[w.roll(len(existing))]
 			w.store.Delete(keyOf(object), object.UID)
 		case what < 40 && w.shape.hasUpdates && len(existing) > 0:
 			w.update(existing[w.roll(len(existing))])
 		case what < 50 && w.shape.hasDirect:
 			w.claim()
-		case what < 55:
+		case what < 53:
 			w.create(w.newMap(int64(1+w.roll(int(w.shape.amountMax)))), true)
 		case what < 60 && len(existing) > 0: // of the same name, while it exists or just after
 			again := w.newMap(int64(1 + w.roll(int(w.shape.amountMax))))

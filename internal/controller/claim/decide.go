@@ -53,8 +53,11 @@ func (c *Controller) decide(ctx context.Context, claim task) (isGranted bool, er
 		c.postpone(claim)
 		return false, nil
 	}
+	if err != nil {
+		return false, err // a postponed claim stays in line
+	}
 	c.decided(claim)
-	return isGranted, err
+	return isGranted, nil
 }
 
 // resize decides whether a granted claim gets its new amounts.
@@ -69,11 +72,14 @@ func (c *Controller) resize(ctx context.Context, claim task) error {
 		c.postpone(claim)
 		return nil
 	}
-	c.decided(claim)
 	if again {
 		c.decisions.AddAfter(claim, busyRetry)
 	}
-	return err
+	if err != nil {
+		return err // as in decide
+	}
+	c.decided(claim)
+	return nil
 }
 
 // release releases the charges of a deleted claim.

@@ -107,7 +107,7 @@ func (c *Controller) retry(ctx context.Context, consumer quotav1alpha1.ConsumerR
 				return nil
 			}
 			isGranted, err := c.decide(ctx, task{claim.NamespacedName, consumer})
-			if !isGranted {
+			if !isGranted && err == nil {
 				missed.Store(true)
 			}
 			errs[i] = err

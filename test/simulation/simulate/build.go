@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,9 +34,9 @@ func build(folder string, replaced map[string]string) (string, error) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return "", err
 	}
-	overlay := map[string]string{}
-	for from, to := range replaced {
-		overlay[from] = to
+	overlay := maps.Clone(replaced)
+	if overlay == nil {
+		overlay = map[string]string{}
 	}
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
@@ -67,14 +68,11 @@ func build(folder string, replaced map[string]string) (string, error) {
 		}
 		overlay[file] = by
 	}
-	content, err := json.Marshal(map[string]any{"Replace": overlay})
+	list, err := writeOverlay(folder, overlay)
 	if err != nil {
 		return "", err
 	}
-	list, tests := filepath.Join(folder, "overlay.json"), filepath.Join(folder, "simulation.test")
-	if err := os.WriteFile(list, content, 0o600); err != nil {
-		return "", err
-	}
+	tests := filepath.Join(folder, "simulation.test")
 	command := exec.Command("go", "test", "-c", "-overlay", list, "-o", tests, "./test/simulation")
 	command.Env = append(os.Environ(), "GOEXPERIMENT=norandomizedheapbase64", "CGO_ENABLED=0")
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
@@ -82,6 +80,30 @@ func build(folder string, replaced map[string]string) (string, error) {
 		return "", fmt.Errorf("build the simulation: %w", err)
 	}
 	return tests, nil
+}
+
+// writeOverlay writes the list of replaced files for the go command, and returns its name.
+func writeOverlay(folder string, replaced map[string]string) (string, error) {
+	content, err := json.Marshal(map[string]any{"Replace": replaced})
+	if err != nil {
+		return "", err
+	}
+	list := filepath.Join(folder, "overlay.json")
+	return list, os.WriteFile(list, content, 0o600)
+}
+
+// isRed reports whether a test fails if files are replaced. test is its package and its name.
+func isRed(folder string, replaced map[string]string, test string) (bool, error) {
+	list, err := writeOverlay(folder, replaced)
+	if err != nil {
+		return false, err
+	}
+	of, name, _ := strings.Cut(test, " ")
+	output, err := exec.Command("go", "test", "-overlay", list, "-run", name, of).CombinedOutput()
+	if err != nil && !strings.Contains(string(output), "--- FAIL") {
+		return false, fmt.Errorf("%s: %w: %s", test, err, output)
+	}
+	return err != nil, nil
 }
 
 // writeUnlessSame writes a file, unless it has that content: a build takes a file by its time.

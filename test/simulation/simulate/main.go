@@ -11,6 +11,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
@@ -31,8 +32,15 @@ func main() {
 	seeds := flag.Int("seeds", 2000, "how many seeds to run")
 	first := flag.Int("first", 0, "the first seed")
 	enough := flag.Int("enough", 5, "stop after so many seeds that failed")
+	planted := flag.String("planted", "", "plant the faults that match this expression in Bursar's code instead, and print what finds each of them")
 	flag.Parse()
-	if err := run(*first, *seeds, *seed, *enough); err != nil {
+	err := error(nil)
+	if *planted != "" {
+		err = plantAll(*planted, *seeds)
+	} else {
+		err = run(*first, *seeds, *seed, *enough)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -49,7 +57,7 @@ func run(first, seeds, only, enough int) error {
 		return err
 	}
 	began := time.Now()
-	done, failed := runAll(tests, first, seeds, enough)
+	done, failed := runAll(os.Stdout, tests, first, seeds, enough)
 	fmt.Printf("%d seeds in %s, %d failed\n", done, time.Since(began).Round(time.Second), len(failed))
 	if len(failed) > 0 {
 		return fmt.Errorf("replay one with its trace: make simulate SEED=%d", slices.Min(failed))
@@ -57,8 +65,8 @@ func run(first, seeds, only, enough int) error {
 	return nil
 }
 
-// runAll runs seeds on all CPUs until enough have failed. It prints what failed, and returns how many seeds it ran.
-func runAll(tests string, first, seeds, enough int) (done int, failed []int) {
+// runAll runs seeds on all CPUs until enough have failed. It writes what failed to out, and returns how many seeds it ran.
+func runAll(out io.Writer, tests string, first, seeds, enough int) (done int, failed []int) {
 	var mu sync.Mutex
 	var workers sync.WaitGroup
 	next := first
@@ -78,7 +86,7 @@ func runAll(tests string, first, seeds, enough int) (done int, failed []int) {
 				done++
 				if err != nil {
 					failed = append(failed, seed)
-					fmt.Printf("seed %d: %v\n%s", seed, err, violations(output))
+					fmt.Fprintf(out, "seed %d: %v\n%s", seed, err, violations(output))
 				}
 				mu.Unlock()
 			}

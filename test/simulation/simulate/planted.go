@@ -1,0 +1,315 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// fault is a line of Bursar's code with a mistake.
+type fault struct {
+	// what says what is wrong with after, which replaces before in the file.
+	what, file, before, after string
+	// test names the test that finds it, if no seed does, with its package.
+	test string
+}
+
+const (
+	storeDir  = "internal/ledger/ledgerstore/"
+	engineDir = "internal/claims/engine/"
+)
+
+// faults are mistakes that one could make. Each must be found: by a seed, or by a named test.
+var faults = []fault{
+	{
+		what: "a write that conflicts counts as written", file: storeDir + "storedcopy.go",
+		before: "\tif err == nil {\n\t\tc.isFresh, c.unknown = true, 0",
+		after:  "\tif err == nil || errors.Is(err, ErrConflict) {\n\t\tc.isFresh, c.unknown = true, 0",
+	},
+	{
+		what: "after an unknown outcome the copy goes on as written", file: storeDir + "storedcopy.go",
+		before: "\tc.ledger = nil\n\tfailed :=",
+		after:  "\tfailed :=",
+	},
+	{
+		what: "a denial is not confirmed by a second read", file: storeDir + "storedcopy.go",
+		before: "\tif version != c.version {\n\t\tc.ledger = nil\n\t\treturn groupcommit.ErrAgain\n\t}\n\tc.isFresh = true",
+		after:  "\tc.isFresh = version != \"\"",
+	},
+	{
+		what: "a late write of this process is forgotten when the slice is read", file: storeDir + "storedcopy.go",
+		before: "c.mayLand && version == c.unanswered)\n\tc.mayLand",
+		after:  "false)\n\tc.mayLand",
+	},
+	{
+		what: "released claims of other processes are not taken over from the ledger", file: storeDir + "storedcopy.go",
+		before: "\tc.store.released.replace(c.consumer, restored)\n",
+		after:  "",
+	},
+	{
+		what: "withdrawn sequences of other processes are not taken over from the ledger", file: storeDir + "storedcopy.go",
+		before: "\tc.store.withdrawn.replace(c.consumer, restored.Withdrawn())\n\treturn nil\n}\n\n// write",
+		after:  "\treturn nil\n}\n\n// write",
+	},
+	{
+		what: "a slice is used for ever without a confirmation", file: storeDir + "escrow.go",
+		before: "return now.Sub(e.confirmed) < sliceLease && 0 <= wall && wall < sliceLease",
+		after:  "return now.Sub(e.confirmed) >= 0 || wall < sliceLease",
+	},
+	{
+		what: "an admission does not count against the slice", file: storeDir + "escrow.go",
+		before: "\t\t\trest[charge.ResourceType] -= charge.Amount\n\t\t}\n\t}\n\tfor i := range reservations {\n\t\te.unrecorded = e.unrecorded.add(reservations[i].Charges, 1)\n\t}",
+		after:  "\t\t\trest[charge.ResourceType] -= charge.Amount\n\t\t}\n\t}",
+	},
+	{
+		what: "a repeated review is admitted a second time", file: storeDir + "escrow.go",
+		before: "if isKnown || reservations[i].Check() != ledger.Admitted {",
+		after:  "if reservations[i].Check() != ledger.Admitted {\n\t\t\t_ = isKnown",
+		test:   "./internal/admission/enforce TestAdmittedWithoutWrite",
+	},
+	{
+		what: "a revoked slice is used on", file: storeDir + "escrow.go",
+		before: "if !ok || s.IsRevoked {\n\t\treturn\n\t}\n\tif mayChange",
+		after:  "if !ok {\n\t\treturn\n\t}\n\tif mayChange",
+	},
+	{
+		what: "an admission is dropped instead of recorded", file: storeDir + "escrow.go",
+		before: "\t\t\t\tif l.ReserveFromSlice(c.store.holder, r).Code != ledger.Admitted {\n\t\t\t\t\treturn groupcommit.Nothing\n\t\t\t\t}",
+		after:  "\t\t\t\tisLost = true",
+	},
+	{
+		what: "the slice shrinks below what was admitted from it", file: storeDir + "escrow.go",
+		before: "return max(0, e.unrecorded[resourceType]-e.recording[resourceType])",
+		after:  "return max(0, 0*e.unrecorded[resourceType])",
+	},
+	{
+		what: "an admission is recorded and covered by the slice as well", file: storeDir + "slicesize.go",
+		before: "e.covered[resourceType] = min(amount, wanted.Amounts[resourceType]+e.recording[resourceType])",
+		after:  "e.covered[resourceType] = amount",
+	},
+	{
+		what: "a slice may take all that is left", file: storeDir + "slicesize.go",
+		before: "available/share.ofRest)",
+		after:  "available)",
+		test:   "./internal/ledger/ledgerstore TestEscrow$",
+	},
+	{
+		what: "an idle slice is kept", file: storeDir + "slicesize.go",
+		before: "if e.wantLocked(l, holder, resourceType, most, now) < (amount+1)/2 {",
+		after:  "if e.wantLocked(l, holder, resourceType, most, now) < min(0, amount) {",
+	},
+	{
+		what: "a slice returns by time alone", file: "internal/controller/escrow/controller.go",
+		before: "uncharged, err := c.Adopter.AdoptSince(ctx, since.Add(-unrecordedMax))",
+		after:  "var uncharged []string\n\t_, err := since.Add(-unrecordedMax), error(nil)",
+	},
+	{
+		what: "a slice returns before the last object can have appeared", file: storeDir + "foreignslices.go",
+		before: "return sliceLease + s.ReservationLifetime",
+		after:  "return sliceLease",
+	},
+	{
+		what: "a slice is revoked while its holder writes", file: storeDir + "foreignslices.go",
+		before: "if !ok || is.WrittenAt != f.WrittenAt || is.IsRevoked != f.IsRevoked || !change(l) {",
+		after:  "if !ok || is.WrittenAt < 0 || !change(l) {",
+		test:   "./internal/ledger/ledgerstore TestForeignSlices",
+	},
+	{
+		what: "the slices of others never count as stalled", file: storeDir + "foreignslices.go",
+		before: "return !f.IsRevoked && time.Since(f.Since) >= SliceStalledAfter",
+		after:  "return !f.IsRevoked && time.Since(f.Since) < 0",
+	},
+	{
+		what: "a denial counts the slices of others as used", file: storeDir + "decider.go",
+		before: "\td.isHeld = d.wouldFit(l, added)\n",
+		after:  "\td.decideAll(l)\n\tif d.outcome.Code != ledger.Exceeded {\n\t\tcancelAll(l, added)\n\t\td.outcome = Outcome{Code: ledger.Exceeded}\n\t}\n",
+	},
+	{
+		what: "what was decided in place of a slice is not undone", file: storeDir + "decider.go",
+		before: "\t\tdefer undo()\n",
+		after:  "",
+		test:   "./internal/ledger/ledgerstore TestDryRunKeepsSlice",
+	},
+	{
+		what: "a claim settles although its sequence is withdrawn, and stays", file: storeDir + "cancel.go",
+		before: "\t\t\tif isWithdrawn {\n\t\t\t\twithdrawn()\n\t\t\t}\n",
+		after:  "\t\t\t_, _ = withdrawn, isWithdrawn\n",
+	},
+	{
+		what: "a takeover does not withdraw the former sequence", file: "internal/ledger/withdraw.go",
+		before: "\tl.withdraw(r.Sequence)\n\tl.sequence++",
+		after:  "\tl.sequence++",
+	},
+	{
+		what: "a withdrawal only cancels", file: "internal/ledger/withdraw.go",
+		before: "\tl.Cancel(key, sequence)\n\tl.withdraw(r.Sequence)\n\treturn true",
+		after:  "\tl.Cancel(key, sequence)\n\treturn true",
+	},
+	{
+		what: "a release is not recorded", file: "internal/ledger/release.go",
+		before: "\tl.released[claimUID] = struct{}{}\n\tl.bytes.released += recordSize(claimUID)\n",
+		after:  "",
+	},
+	{
+		what: "a release of what is only reserved leaves the reservation", file: "internal/ledger/release.go",
+		before: "\tl.Cancel(key, sequence)\n\tl.removeSettled(r.Replaces)",
+		after:  "\tl.removeSettled(r.Replaces)",
+	},
+	{
+		what: "a slice does not count against the limit", file: "internal/ledger/slice.go",
+		before: "\ta.resizeSlice(before, after)\n\tl.pruneAccount(resourceType)",
+		after:  "\ta.resizeSlice(0, 0)\n\tl.pruneAccount(resourceType)",
+	},
+	{
+		what: "a released claim is released again", file: storeDir + "release.go",
+		before: "if l.IsReleased(c.ClaimUID) || l.IsWithdrawn(c.Sequence) {",
+		after:  "if l.IsWithdrawn(c.Sequence) {",
+	},
+	{
+		what: "a claim whose sequence was withdrawn gives back charges", file: storeDir + "release.go",
+		before: "if l.IsReleased(c.ClaimUID) || l.IsWithdrawn(c.Sequence) {",
+		after:  "if l.IsReleased(c.ClaimUID) {",
+	},
+	{
+		what: "records of releases are kept for ever", file: storeDir + "release.go",
+		before: "\t\tif l.Forget(claimUID) {\n\t\t\treturn groupcommit.Changed\n\t\t}\n",
+		after:  "",
+	},
+	{
+		what: "a claim is sent again without a takeover", file: engineDir + "materialize.go",
+		before: "if reservation.IsOwn && !e.sent.has(reservation) {",
+		after:  "if reservation.IsOwn {",
+	},
+	{
+		what: "another's reservation is materialized without a takeover", file: engineDir + "materialize.go",
+		before: "\ttaken, _, err := e.Store.TakeOver(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)\n",
+		after:  "\ttaken, err := reservation, error(nil)\n\ttaken.IsOwn = true\n",
+	},
+	{
+		what: "a claim is settled that was not made", file: engineDir + "materialize.go",
+		before: "\t\t\treturn false, err\n\t\t}\n\t}\n\tif claimcache.StateOf(stored)",
+		after:  "\t\t\tstored = claim\n\t\t}\n\t}\n\tif claimcache.StateOf(stored)",
+	},
+	{
+		what: "a reservation ends before its object can have appeared", file: engineDir + "process.go",
+		before: "if time.Since(reservation.KnownSince) < e.Store.ReservationLifetime {",
+		after:  "if time.Since(reservation.KnownSince) < time.Second {",
+	},
+	{
+		what: "a reservation ends although its object exists", file: engineDir + "process.go",
+		before: "\t\tif exists {\n\t\t\t_, err := e.Materialize(ctx, reservation)\n\t\t\treturn err\n\t\t}\n",
+		after:  "\t\t_ = exists\n",
+	},
+	{
+		what: "the claims of deleted objects stay", file: engineDir + "process.go",
+		before: "return e.deleteClaim(ctx, claim.NamespacedName, claim.UID)",
+		after:  "return nil",
+	},
+	{
+		what: "withdrawn claims stay", file: engineDir + "process.go",
+		before: "\t\tif !claim.Deleting && e.Store.IsWithdrawn(claim.Consumer(), claim.Sequence) {",
+		after:  "\t\tif !claim.Deleting && claim.Sequence < 0 {",
+	},
+	{
+		what: "a deleted claim is released although its object exists", file: engineDir + "release.go",
+		before: "\t\tif inUse {\n\t\t\treturn releasing{claim: live}, nil\n\t\t}\n",
+		after:  "\t\t_ = inUse\n",
+		test:   "./internal/claims/engine TestPolicysClaimIsInUse",
+	},
+	{
+		what: "unrecorded admissions get a claim without a sequence", file: engineDir + "materialize.go",
+		before: "\tif reservation.IsUnrecorded {\n\t\treturn false, nil",
+		after:  "\tif reservation.IsUnrecorded && reservation.Sequence > 0 {\n\t\treturn false, nil",
+	},
+	{
+		what: "a batch is finished although its write failed", file: "internal/groupcommit/commit.go",
+		before: "\tif err := g.copy.Commit(state, effects); err != nil {\n\t\treturn err\n\t}\n\tg.finishBatch",
+		after:  "\t_ = g.copy.Commit(state, effects)\n\tg.finishBatch",
+	},
+	{
+		what: "after a lost answer the batch is not tried again", file: "internal/groupcommit/commit.go",
+		before: "\t\tcase errors.Is(err, ErrAgain):\n",
+		after:  "\t\tcase errors.Is(err, ErrAgain):\n\t\t\tg.fail(batch, nil)\n\t\t\treturn\n",
+	},
+}
+
+// plantAll plants one fault after the other, of those that match an expression, and prints a table of what found it.
+func plantAll(matching string, seeds int) error {
+	expression, err := regexp.Compile(matching)
+	if err != nil {
+		return err
+	}
+	missed := 0
+	fmt.Println("| fault | file | found by | after |")
+	fmt.Println("| --- | --- | --- | --- |")
+	for i := range faults {
+		f := &faults[i]
+		if !expression.MatchString(f.what) {
+			continue
+		}
+		by, after, err := f.find(seeds)
+		if err != nil {
+			by = err.Error()
+			missed++
+		}
+		if by == "" {
+			by = "**nothing**"
+			missed++
+		}
+		fmt.Printf("| %s | `%s` | %s | %s |\n", f.what, f.file, by, after.Round(time.Second/10))
+	}
+	if missed > 0 {
+		return fmt.Errorf("%d faults are found by nothing: a check is missing", missed)
+	}
+	return nil
+}
+
+// find builds the simulation with the fault, and returns what finds it.
+func (f *fault) find(seeds int) (by string, after time.Duration, err error) {
+	source, err := os.ReadFile(f.file)
+	if err != nil {
+		return "", 0, err
+	}
+	if bytes.Count(source, []byte(f.before)) != 1 {
+		return "", 0, fmt.Errorf("%s does not have this once: %s", f.file, f.before)
+	}
+	planted := filepath.Join(folder, "planted")
+	if err := os.MkdirAll(planted, 0o755); err != nil {
+		return "", 0, err
+	}
+	by, err = filepath.Abs(filepath.Join(planted, filepath.Base(f.file)))
+	if err != nil {
+		return "", 0, err
+	}
+	if err := os.WriteFile(by, bytes.Replace(source, []byte(f.before), []byte(f.after), 1), 0o600); err != nil {
+		return "", 0, err
+	}
+	file, err := filepath.Abs(f.file)
+	if err != nil {
+		return "", 0, err
+	}
+	replaced := map[string]string{file: by}
+	if f.test != "" {
+		began := time.Now()
+		isRed, err := isRed(planted, replaced, f.test)
+		if isRed {
+			return "`" + strings.Fields(f.test)[1] + "`", time.Since(began), err
+		}
+		return "", 0, err
+	}
+	tests, err := build(planted, replaced)
+	if err != nil {
+		return "", 0, err
+	}
+	began := time.Now()
+	_, failed := runAll(io.Discard, tests, 0, seeds, 1)
+	if len(failed) == 0 {
+		return "", 0, nil
+	}
+	return fmt.Sprintf("seed %d", failed[0]), time.Since(began), nil
+}
