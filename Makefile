@@ -66,6 +66,15 @@ $(CAMPAIGN_TARGETS): campaign-%:
 campaigns: ## Run campaigns beside each other: all, or CAMPAIGNS="faults replicas".
 	$(GO) test -timeout 30m $(CAMPAIGNS:%=./test/campaign/%/...)
 
+.PHONY: simulate
+SEEDS ?= 2000
+simulate: ## Run SEEDS=2000 simulated worlds, or replay one with its trace: SEED=17.
+	$(GO) run ./test/simulation/simulate $(if $(SEED),-seed $(SEED),-seeds $(SEEDS))
+
+.PHONY: planted
+planted: ## Plant faults in the code, one by one, and show which seed or test finds each.
+	$(GO) run ./test/simulation/simulate -planted .
+
 .PHONY: bench
 bench: build ## Measure a standalone server as a client would.
 	$(GO) run ./test/bench -bursar bin/bursar
@@ -89,8 +98,3 @@ verify-generated: generate ## Check that generated files are up to date.
 	@git --no-pager diff -- $(GENERATED)
 	@changed=$$(git status --porcelain --untracked-files=all -- $(GENERATED)) || exit 1; \
 	test -z "$$changed" || { echo "$$changed"; echo "generated files are out of date: run 'make generate' and commit"; exit 1; }
-
-SEEDS ?= 2000
-.PHONY: simulate
-simulate: ## Run SEEDS=2000 simulated worlds, or replay SEED=17 with its trace.
-	$(GO) run ./test/simulation/simulate $(if $(SEED),-seed $(SEED),-seeds $(SEEDS))

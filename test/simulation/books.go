@@ -236,17 +236,23 @@ func (b *books) existing() (existing []*corev1.ConfigMap) {
 	return existing
 }
 
-// userClaims returns the claims that users made, without the standing ones, in the order of their names.
-func (b *books) userClaims() (made []*quotav1alpha1.ResourceClaim) {
+// liveClaims returns the claims that pay for objects, and those that users made, without the standing ones, each in the
+// order of their names.
+func (b *books) liveClaims() (paying, made []*quotav1alpha1.ResourceClaim) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, claim := range b.claims {
-		if isDirect(claim) && claim.Name != "standing" && claim.DeletionTimestamp == nil {
+		switch {
+		case claim.DeletionTimestamp != nil || claim.Name == "standing":
+		case isDirect(claim):
 			made = append(made, claim)
+		default:
+			paying = append(paying, claim)
 		}
 	}
-	slices.SortFunc(made, func(a, b *quotav1alpha1.ResourceClaim) int { return compareNames(a, b) })
-	return made
+	slices.SortFunc(paying, compareNames)
+	slices.SortFunc(made, compareNames)
+	return paying, made
 }
 
 func compareNames(a, b *quotav1alpha1.ResourceClaim) int {
@@ -262,7 +268,7 @@ func (b *books) agreement() error {
 	defer b.mu.Unlock()
 	unpaid, held := maps.Clone(b.objects), map[quotav1alpha1.ConsumerRef]int64{}
 	for _, claim := range b.claims {
-		if claim.DeletionTimestamp != nil || !isGranted(claim) && !isDirect(claim) {
+		if isDirect(claim) && claim.DeletionTimestamp != nil || !isDirect(claim) && !isGranted(claim) {
 			return fmt.Errorf("claim %s is deleted or not granted", claim.Name)
 		}
 		if !isDirect(claim) {

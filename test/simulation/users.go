@@ -177,9 +177,12 @@ func (w *World) update(object *corev1.ConfigMap) {
 	})
 }
 
-// claim creates or deletes a claim.
+// claim creates or deletes a claim. A claim that pays for an object stays while its object does, although it is deleted.
 func (w *World) claim() {
-	made := w.books.userClaims()
+	paying, made := w.books.liveClaims()
+	if len(paying) > 0 && w.roll(6) == 0 {
+		made = paying
+	}
 	if len(made) > 2 || len(made) > 0 && w.roll(2) == 0 {
 		claim := made[w.roll(len(made))]
 		w.store.Delete(controlplane.Key{Resource: "resourceclaims", Namespace: claim.Namespace, Name: claim.Name}, claim.UID)

@@ -3,8 +3,8 @@
 // network are simulated (package controlplane), and the clock is that of a bubble of package synctest. Every stored
 // revision is held to what must always be true, and at the end, when nothing fails any more, everything must agree.
 //
-// A seed repeats exactly where the Go runtime does: as WebAssembly, which has one thread and takes time and randomness
-// from its host. Package simulate runs seeds like that.
+// A seed repeats exactly only where the Go runtime does: command simulate runs seeds like that. Natively the order of
+// goroutines is another one each time.
 package simulation
 
 import (
@@ -50,7 +50,7 @@ func New(t testing.TB, seed uint64) *World {
 	w.books = newBooks(w)
 	w.store = controlplane.NewStore(w.books)
 	for range w.shape.servers {
-		w.servers = append(w.servers, controlplane.NewServer(w.store, w.lag))
+		w.servers = append(w.servers, controlplane.NewServer(w.store, w))
 	}
 	for i := range w.shape.replicas {
 		w.hosts = append(w.hosts, &host{World: w, number: i})
@@ -98,7 +98,8 @@ func (w *World) roll(n int) int {
 // upTo returns a time up to a bound. No two are the same, so that few things happen at the same time.
 func (w *World) upTo(bound time.Duration) time.Duration { return time.Duration(1 + w.roll(int(bound))) }
 
-func (w *World) lag() time.Duration {
+// Lag implements [controlplane.Lag].
+func (w *World) Lag() time.Duration {
 	if w.calm() {
 		return w.upTo(5 * time.Millisecond)
 	}

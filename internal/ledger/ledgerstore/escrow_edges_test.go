@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bursar/bursar/internal/ledger"
@@ -293,4 +294,67 @@ func TestDryRunKeepsSlice(t *testing.T) {
 			t.Errorf("the slice was %d and is %d: %v, %v", before, after, err, errView)
 		}
 	})(t)
+}
+
+// A review that is repeated before its admission is recorded is not admitted from the slice a second time.
+func TestRepeatedReviewIsNotEscrowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := holding(t, storagetest.New(), nil)
+		if !p.escrow("p/a", 1) {
+			t.Fatal("not admitted from the slice")
+		}
+		if p.escrow("p/a", 1) {
+			t.Error("admitted a second time")
+		}
+	})
+}
+
+// However large the demand, a slice is at most an eighth of what is left, and one percent of the limit.
+func TestSliceIsSmall(t *testing.T) {
+	for name, tt := range map[string]struct{ limit, used, most ledger.Amount }{
+		"beside the limit": {limit: 1000, used: 100, most: 10},
+		"beside the rest":  {limit: 1000, used: 960, most: 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				memory := storagetest.New()
+				p := start(t, memory, nil)
+				p.limit(t, tt.limit)
+				p.reserve(t, "p/standing", tt.used)
+				for _, key := range keys("p", 8) {
+					if !p.escrow(key, 1) {
+						p.reserve(t, key, 1)
+					}
+				}
+				var most ledger.Amount
+				for _, revision := range memory.Revisions(acme) {
+					most = max(most, slicedIn(revision.Snapshot))
+				}
+				if most == 0 || most > tt.most {
+					t.Errorf("up to %d are in slices, want some and at most %d", most, tt.most)
+				}
+			})
+		})
+	}
+}
+
+// Whoever has read a ledger before its holder wrote it again does not revoke the slice.
+func TestSliceOfAWriterIsNotRevoked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := storagetest.New()
+		p, other := holding(t, memory, nil), start(t, memory, nil)
+		other.look(t)
+		known := other.ForeignSlices()
+		<-time.After(2 * time.Second)
+		p.escrow("p/a", 1)
+		p.reserve(t, "p/b", 1)
+		if err := other.RevokeSlice(t.Context(), known[0]); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range memory.Snapshot(acme).Slices {
+			if s.IsRevoked {
+				t.Error("revoked although its holder has just written")
+			}
+		}
+	})
 }

@@ -25,8 +25,7 @@ import (
 // which lag behind. Create it with [NewServer].
 type Server struct {
 	store *Store
-	// lag returns how long the server takes to see a revision.
-	lag func() time.Duration
+	lag   Lag
 
 	mu   sync.Mutex
 	seen int64
@@ -37,8 +36,14 @@ type Server struct {
 	news chan struct{}
 }
 
-// NewServer returns a server of a store. lag returns how long it takes to see each revision.
-func NewServer(store *Store, lag func() time.Duration) *Server {
+// Lag is how far a server lags behind.
+type Lag interface {
+	// Lag returns how long a server takes to see the next revision.
+	Lag() time.Duration
+}
+
+// NewServer returns a server of a store.
+func NewServer(store *Store, lag Lag) *Server {
 	s := &Server{store: store, lag: lag, news: make(chan struct{})}
 	store.mu.Lock()
 	defer store.mu.Unlock()
@@ -78,7 +83,7 @@ func (s *Server) tellLocked() {
 
 // expect makes the server see a version after a while.
 func (s *Server) expect(version int64) {
-	time.AfterFunc(s.lag(), func() {
+	time.AfterFunc(s.lag.Lag(), func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if version > s.seen {

@@ -103,6 +103,9 @@ func isRed(folder string, replaced map[string]string, test string) (bool, error)
 	if err != nil && !strings.Contains(string(output), "--- FAIL") {
 		return false, fmt.Errorf("%s: %w: %s", test, err, output)
 	}
+	if os.Getenv("VERBOSE") != "" {
+		fmt.Print(string(output))
+	}
 	return err != nil, nil
 }
 

@@ -19,13 +19,15 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/bursar/bursar/test/simulation"
 )
 
-// folder has what is built.
-const folder = "bin/simulation"
+// folder has what is built. The go command takes it for no package.
+const folder = "bin/.simulation"
 
-// seedTimeout bounds the real time of a seed: a thousand times what it takes.
-const seedTimeout = time.Minute
+// seedTimeout bounds the real time of a seed: some hundred times what it takes.
+const seedTimeout = 15 * time.Second
 
 func main() {
 	seed := flag.Int("seed", -1, "run this seed only, and print its trace")
@@ -65,22 +67,28 @@ func run(first, seeds, only, enough int) error {
 	return nil
 }
 
-// runAll runs seeds on all CPUs until enough have failed. It writes what failed to out, and returns how many seeds it ran.
+// runAll runs the seeds that have found something before, and others, on all CPUs until enough have failed. It writes what failed to out, and returns how many seeds it ran.
 func runAll(out io.Writer, tests string, first, seeds, enough int) (done int, failed []int) {
 	var mu sync.Mutex
 	var workers sync.WaitGroup
-	next := first
+	all := make([]int, 0, seeds)
+	for _, seed := range simulation.Kept {
+		all = append(all, int(seed))
+	}
+	for seed := first; seed < first+seeds; seed++ {
+		all = append(all, seed)
+	}
 	for range runtime.NumCPU() {
 		workers.Go(func() {
 			for {
 				mu.Lock()
-				seed := next
-				next++
-				isOver := seed >= first+seeds || len(failed) >= enough
-				mu.Unlock()
-				if isOver {
+				if len(all) == 0 || len(failed) >= enough {
+					mu.Unlock()
 					return
 				}
+				seed := all[0]
+				all = all[1:]
+				mu.Unlock()
 				output, err := runSeed(tests, seed, false)
 				mu.Lock()
 				done++

@@ -70,7 +70,7 @@ var faults = []fault{
 		what: "a repeated review is admitted a second time", file: storeDir + "escrow.go",
 		before: "if isKnown || reservations[i].Check() != ledger.Admitted {",
 		after:  "if reservations[i].Check() != ledger.Admitted {\n\t\t\t_ = isKnown",
-		test:   "./internal/admission/enforce TestAdmittedWithoutWrite",
+		test:   "./internal/ledger/ledgerstore TestRepeatedReviewIsNotEscrowed",
 	},
 	{
 		what: "a revoked slice is used on", file: storeDir + "escrow.go",
@@ -96,7 +96,12 @@ var faults = []fault{
 		what: "a slice may take all that is left", file: storeDir + "slicesize.go",
 		before: "available/share.ofRest)",
 		after:  "available)",
-		test:   "./internal/ledger/ledgerstore TestEscrow$",
+		test:   "./internal/ledger/ledgerstore TestSliceIsSmall",
+	},
+	{
+		what: "a claim leaves the line although its decision failed", file: "internal/controller/claim/decide.go",
+		before: "\tif err != nil {\n\t	return false, err // a postponed claim stays in line\n\t}\n\tc.decided(claim)\n\treturn isGranted, nil\n",
+		after:  "\tc.decided(claim)\n\treturn isGranted, err\n",
 	},
 	{
 		what: "an idle slice is kept", file: storeDir + "slicesize.go",
@@ -117,7 +122,7 @@ var faults = []fault{
 		what: "a slice is revoked while its holder writes", file: storeDir + "foreignslices.go",
 		before: "if !ok || is.WrittenAt != f.WrittenAt || is.IsRevoked != f.IsRevoked || !change(l) {",
 		after:  "if !ok || is.WrittenAt < 0 || !change(l) {",
-		test:   "./internal/ledger/ledgerstore TestForeignSlices",
+		test:   "./internal/ledger/ledgerstore TestSliceOfAWriterIsNotRevoked",
 	},
 	{
 		what: "the slices of others never count as stalled", file: storeDir + "foreignslices.go",
@@ -128,6 +133,7 @@ var faults = []fault{
 		what: "a denial counts the slices of others as used", file: storeDir + "decider.go",
 		before: "\td.isHeld = d.wouldFit(l, added)\n",
 		after:  "\td.decideAll(l)\n\tif d.outcome.Code != ledger.Exceeded {\n\t\tcancelAll(l, added)\n\t\td.outcome = Outcome{Code: ledger.Exceeded}\n\t}\n",
+		test:   "./internal/ledger/ledgerstore TestForeignSlices",
 	},
 	{
 		what: "what was decided in place of a slice is not undone", file: storeDir + "decider.go",
@@ -219,7 +225,6 @@ var faults = []fault{
 		what: "a deleted claim is released although its object exists", file: engineDir + "release.go",
 		before: "\t\tif inUse {\n\t\t\treturn releasing{claim: live}, nil\n\t\t}\n",
 		after:  "\t\t_ = inUse\n",
-		test:   "./internal/claims/engine TestPolicysClaimIsInUse",
 	},
 	{
 		what: "unrecorded admissions get a claim without a sequence", file: engineDir + "materialize.go",
