@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -36,8 +37,8 @@ type books struct {
 	totals  map[quotav1alpha1.ConsumerRef]total
 	ledgers map[quotav1alpha1.ConsumerRef]*quotav1alpha1.ConsumerLedger
 	history *history.Checker
-	// asked are the objects whose creation was asked for, with their cost, until a ledger has them or they were refused.
-	asked   map[types.UID]*corev1.ConfigMap
+	// asked are the objects whose creation was asked for, until a ledger has them, or nobody can reserve for them any more.
+	asked   map[types.UID]asked
 	reviews map[*review]struct{}
 }
 
@@ -46,8 +47,15 @@ type total struct{ limit, used, reserved, sliced int64 }
 
 func (t total) taken() int64 { return t.used + t.reserved }
 
+// asked is an object whose creation was asked for. until is when it is given up; zero if it was admitted.
+type asked struct {
+	*corev1.ConfigMap
+	until time.Time
+}
+
 // review is an open request of a user, with what may have been taken at most meanwhile.
 type review struct {
+	uid      types.UID
 	consumer quotav1alpha1.ConsumerRef
 	most     int64
 	limit    int64
@@ -58,7 +66,7 @@ func newBooks(w *World) *books {
 		World: w, objects: map[types.UID]*corev1.ConfigMap{}, claims: map[types.NamespacedName]*quotav1alpha1.ResourceClaim{},
 		limits: map[quotav1alpha1.ConsumerRef]int64{}, totals: map[quotav1alpha1.ConsumerRef]total{},
 		ledgers: map[quotav1alpha1.ConsumerRef]*quotav1alpha1.ConsumerLedger{}, history: history.NewChecker(),
-		asked: map[types.UID]*corev1.ConfigMap{}, reviews: map[*review]struct{}{},
+		asked: map[types.UID]asked{}, reviews: map[*review]struct{}{},
 	}
 }
 
@@ -149,15 +157,20 @@ func (b *books) checkLocked(of quotav1alpha1.ConsumerRef) {
 		b.violate("objects and claims of %s cost %d, and the ledger has only %+v", of.Name, demand, now)
 	}
 	taken := now.taken()
-	for _, object := range b.asked {
-		if consumerOf(object) == of {
-			taken += costOf(object)
+	for _, a := range b.asked {
+		if consumerOf(a.ConfigMap) == of && (a.until.IsZero() || time.Now().Before(a.until)) {
+			taken += costOf(a.ConfigMap)
 		}
 	}
 	for r := range b.reviews {
-		if r.consumer == of {
-			r.most, r.limit = max(r.most, taken), min(r.limit, now.limit)
+		if r.consumer != of {
+			continue
 		}
+		others := taken
+		if own, isAsked := b.asked[r.uid]; isAsked {
+			others -= costOf(own.ConfigMap)
+		}
+		r.most, r.limit = max(r.most, others), min(r.limit, now.limit)
 	}
 }
 
@@ -194,29 +207,27 @@ func (b *books) totalOf(of quotav1alpha1.ConsumerRef) total {
 	return b.totals[of]
 }
 
-// ask records that a user asks for an object.
-func (b *books) ask(object *corev1.ConfigMap) *review {
+// ask records that a user asks for an object, which may be charged from now on unless the request is a dry run.
+func (b *books) ask(object *corev1.ConfigMap, isDryRun bool) *review {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r := &review{consumer: consumerOf(object), limit: b.totals[consumerOf(object)].limit}
+	r := &review{uid: object.UID, consumer: consumerOf(object), limit: b.totals[consumerOf(object)].limit}
 	b.reviews[r] = struct{}{}
+	if !isDryRun {
+		b.asked[object.UID] = asked{object, time.Now().Add(webhookTimeout + b.shape.stall + lateMax + requestTimeout)}
+	}
 	b.checkLocked(r.consumer)
 	return r
 }
 
-// asking records that an object may be charged from now on.
-func (b *books) asking(object *corev1.ConfigMap) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.asked[object.UID] = object
-	b.checkLocked(consumerOf(object))
-}
-
 // answered records the answer to a review. A refusal must be true.
-func (b *books) answered(r *review, object *corev1.ConfigMap, isRefused bool, message string) {
+func (b *books) answered(r *review, object *corev1.ConfigMap, isAdmitted, isRefused bool, message string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.reviews, r)
+	if own, isAsked := b.asked[object.UID]; isAsked && isAdmitted {
+		b.asked[object.UID] = asked{own.ConfigMap, time.Time{}}
+	}
 	if !isRefused {
 		return
 	}
@@ -287,6 +298,9 @@ func (b *books) agreement() error {
 		return fmt.Errorf("object %s and %d others have no claim", uid, len(unpaid)-1)
 	}
 	for _, claim := range b.claims {
+		if !isGranted(claim) && !isWaiting(claim) {
+			return fmt.Errorf("claim %s is undecided", claim.Name)
+		}
 		if of := claim.Spec.ConsumerRef; !isGranted(claim) && held[of]+amountOf(claim) <= b.totals[of].limit {
 			return fmt.Errorf("claim %s waits although it fits", claim.Name)
 		}
@@ -323,4 +337,10 @@ func isDirect(claim *quotav1alpha1.ResourceClaim) bool {
 
 func isGranted(claim *quotav1alpha1.ResourceClaim) bool {
 	return apimeta.IsStatusConditionTrue(claim.Status.Conditions, quotav1alpha1.ConditionGranted)
+}
+
+// isWaiting reports whether a claim was told that it does not fit.
+func isWaiting(claim *quotav1alpha1.ResourceClaim) bool {
+	granted := apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionGranted)
+	return granted != nil && granted.Reason == quotav1alpha1.ReasonQuotaExceeded
 }

@@ -47,7 +47,10 @@ type host struct {
 	// thinks is the number of the host that this one takes for the preferred one.
 	thinks  atomic.Int32
 	current atomic.Pointer[replica]
-	gate    controlplane.Gate
+	// leads is set if its next process certainly leads.
+	leads bool
+	// gate lets reviews and answers pass, and api the requests to the API servers.
+	gate, api controlplane.Gate
 }
 
 // replica is one process of Bursar, put together as package operator does.
@@ -88,7 +91,7 @@ func (h *host) start() {
 	h.kill()
 	r := &replica{host: h}
 	r.working, r.end = context.WithCancel(context.Background())
-	connection := controlplane.Connect(r.working, h.World, &h.gate)
+	connection := controlplane.Connect(r.working, h.World, &h.api)
 	config := apiclient.WithTimeouts(&rest.Config{Host: "http://simulated", QPS: -1, Transport: connection}, apiclient.DefaultTimeouts)
 	h.must(r.assemble(config))
 	h.current.Store(r)
@@ -174,7 +177,8 @@ func (r *replica) run(live client.Client, onlyMetadata metadata.Interface, objec
 	}{
 		following, deciding, &escrow.Controller{Store: r.store, Adopter: adopter, Log: r.log("escrow")},
 	}
-	if r.roll(2) == 0 { // leases overlap, so that two may lead
+	if r.leads || r.roll(2) == 0 { // leases overlap, so that two may lead
+		r.processes.Go(func() { r.scan(adopter) })
 		components = append(components, audit.New(audit.Options{
 			Ledgers: r.store, Claims: r.claims, Stored: audit.Live{Reader: live}, Interval: auditInterval, Engine: r.engine, Log: r.log("audit"),
 		}))
@@ -195,6 +199,16 @@ func (r *replica) run(live client.Client, onlyMetadata metadata.Interface, objec
 		<-r.working.Done()
 		r.engine.Queue().ShutDown()
 	})
+}
+
+// scan compares the claims of all objects with what the objects cost, if the policy follows updates, as a new leader does.
+func (r *replica) scan(adopter *adoption.Controller) {
+	for r.shape.hasUpdates && r.working.Err() == nil {
+		if _, err := adopter.AdoptSince(r.working, r.began); err == nil {
+			return
+		}
+		pause(r.working, 5*time.Second)
+	}
 }
 
 func (r *replica) preload(live client.Reader) error {

@@ -34,7 +34,7 @@ func shapeOf(roll func(n int) int) shape {
 		pause: time.Duration(pick(150, 500, 1500)) * time.Millisecond, trouble: time.Duration(pick(2, 5, 12)) * time.Second,
 		active: time.Duration(pick(8, 20, 60, 100)) * time.Second,
 	}
-	s.quiet, s.stall = s.active/3, time.Duration(pick(5, 30, 90))*time.Second
+	s.quiet, s.stall = s.active/3, time.Duration(pick(5, 30, 100, 100))*time.Second
 	s.standing = s.limit - int64(pick(6, 12, 30, 150))
 	return s
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 // disturb makes troubles until ctx ends.
@@ -11,7 +13,7 @@ func (w *World) disturb(ctx context.Context) {
 	generation := int64(1)
 	for pause(ctx, w.upTo(w.shape.trouble)) {
 		h, server := w.hosts[w.roll(len(w.hosts))], w.servers[w.roll(len(w.servers))]
-		switch w.roll(10) {
+		switch w.roll(11) {
 		case 0, 1:
 			w.note("host %d crashes", h.number)
 			h.kill()
@@ -25,9 +27,13 @@ func (w *World) disturb(ctx context.Context) {
 			})
 			pause(ctx, 8*time.Second)
 		case 3:
+			if w.roll(2) == 0 {
+				h = w.hosts[h.thinks.Load()] // which may hold a slice
+			}
 			w.note("host %d stands still", h.number)
 			h.gate.Shut()
-			w.later(w.shape.stall, h.gate.Open)
+			h.api.Shut()
+			w.later(w.shape.stall, h.open)
 			w.prefer(w.roll(len(w.hosts)))
 		case 4:
 			w.note("an API server ends")
@@ -37,6 +43,14 @@ func (w *World) disturb(ctx context.Context) {
 			w.note("etcd is compacted")
 			w.store.Compact()
 		case 6:
+			if w.roll(2) == 0 {
+				h = w.hosts[h.thinks.Load()]
+			}
+			w.note("host %d is cut off from the API servers", h.number)
+			h.api.Shut()
+			w.later(w.shape.stall, h.open)
+			w.prefer(w.roll(len(w.hosts)))
+		case 7:
 			if w.shape.changesLimits {
 				generation++
 				w.changeLimit(ctx, generation)
@@ -45,6 +59,12 @@ func (w *World) disturb(ctx context.Context) {
 			w.prefer(w.roll(len(w.hosts)))
 		}
 	}
+}
+
+// open lets everything pass again.
+func (h *host) open() {
+	h.gate.Open()
+	h.api.Open()
 }
 
 // later does something after a while, before the world is calm again.
@@ -60,7 +80,7 @@ func (w *World) later(bound time.Duration, f func()) {
 func (w *World) prefer(number int) {
 	w.note("host %d becomes preferred", number)
 	for _, h := range w.hosts {
-		if !h.gate.IsShut() {
+		if !h.api.IsShut() {
 			time.AfterFunc(w.upTo(5*time.Second), func() {
 				if !w.calm() {
 					h.thinks.Store(int32(number))
@@ -89,7 +109,12 @@ func (w *World) conclude() {
 		}
 	}
 	for _, h := range w.hosts {
-		h.gate.Open()
+		h.open()
+		if h.number == 0 && w.shape.hasUpdates {
+			// An update that costs less and that nobody could record is found by the next leader.
+			h.leads = true
+			h.kill()
+		}
 		if h.current.Load().working.Err() != nil || !h.current.Load().isReady.Load() {
 			h.start()
 		}
@@ -104,6 +129,10 @@ func (w *World) conclude() {
 		w.fill(number)
 	}
 	w.settleDown("objects, claims and ledgers agree about the last objects", w.books.agreement)
+	time.Sleep(2 * (auditInterval + requestTimeout + ledgerstore.ReservationMargin))
+	if err := w.books.agreement(); err != nil {
+		w.violate("objects, claims and ledgers agree no longer: %v", err)
+	}
 }
 
 // fill uses all that is left of a consumer's quota, and asks for more.

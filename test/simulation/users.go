@@ -16,8 +16,11 @@ import (
 	"github.com/bursar/bursar/test/simulation/controlplane"
 )
 
-// webhookTimeout is how long the API servers wait for a review.
-const webhookTimeout = 4 * time.Second
+// webhookTimeout is how long the API servers wait for a review, and lateMax bounds the lateness of writes.
+const (
+	webhookTimeout = 4 * time.Second
+	lateMax        = 8 * time.Second
+)
 
 // use is what a user does until ctx ends.
 func (w *World) use(ctx context.Context) {
@@ -76,17 +79,14 @@ func keyOf(object *corev1.ConfigMap) controlplane.Key {
 // request. It returns the answer, which is nil if nobody decided.
 func (w *World) create(object *corev1.ConfigMap, isDryRun bool) *admissionv1.AdmissionResponse {
 	began := time.Now()
-	asked := w.books.ask(object)
-	if !isDryRun {
-		w.books.asking(object)
-	}
+	asked := w.books.ask(object, isDryRun)
 	answer := w.review(&admissionv1.AdmissionRequest{Operation: admissionv1.Create, DryRun: &isDryRun, Object: raw(object)}, object)
 	isRefused := answer != nil && !answer.Allowed && answer.Result.Code == 403
 	message := ""
 	if isRefused {
 		message = answer.Result.Message
 	}
-	w.books.answered(asked, object, isRefused, message)
+	w.books.answered(asked, object, answer != nil && answer.Allowed, isRefused, message)
 	w.countAnswer(answer)
 	if answer == nil || !answer.Allowed || isDryRun {
 		return answer
@@ -101,7 +101,7 @@ func (w *World) create(object *corev1.ConfigMap, isDryRun bool) *admissionv1.Adm
 			time.Sleep(w.upTo(w.shape.latency))
 		}
 	}
-	if time.Since(began) > requestTimeout+8*time.Second {
+	if time.Since(began) > requestTimeout+lateMax {
 		return answer // the write is not in etcd by then
 	}
 	if _, err := w.store.Create(keyOf(object), object); err != nil {

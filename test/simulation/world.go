@@ -127,7 +127,7 @@ func (w *World) FateOf(*http.Request) controlplane.Fate {
 	fate := controlplane.Fate{Server: server, Before: w.upTo(w.shape.latency), After: w.upTo(w.shape.latency)}
 	if w.shape.faults > 0 && w.roll(w.shape.faults) == 0 {
 		fate.Outcome = []controlplane.Outcome{controlplane.Lost, controlplane.Unanswered, controlplane.Late}[w.roll(3)]
-		fate.Delay = w.upTo(8 * time.Second)
+		fate.Delay = w.upTo(lateMax)
 	}
 	return fate
 }

@@ -34,6 +34,7 @@ func (c *Controller) reconcile(ctx context.Context, claim task) error {
 	case known.Resizing, c.Engine.HasResizeInFlight(known):
 		return c.resize(ctx, taskOf(known))
 	case known.State == claimcache.Granted:
+		c.decided(claim)
 		return nil
 	default:
 		_, err := c.decide(ctx, taskOf(known))
@@ -72,13 +73,13 @@ func (c *Controller) resize(ctx context.Context, claim task) error {
 		c.postpone(claim)
 		return nil
 	}
-	if again {
-		c.decisions.AddAfter(claim, busyRetry)
-	}
 	if err != nil {
 		return err // as in decide
 	}
 	c.decided(claim)
+	if again {
+		c.decisions.AddAfter(claim, busyRetry)
+	}
 	return nil
 }
 

@@ -36,10 +36,11 @@ func (c *Controller) postpone(claim task) {
 	}
 	if _, known := postponed[claim.NamespacedName]; !known {
 		postponed[claim.NamespacedName] = time.Now().Add(postponedMax)
-		c.decisions.AddAfter(claim, postponedMax)
 		// The release may have ended between the decision and this moment.
 		c.retries.AddAfter(claim.consumer, busyRetry)
 	}
+	// Also if it is known: an earlier delay of the same claim may have taken the place of this one in the queue.
+	c.decisions.AddAfter(claim, time.Until(postponed[claim.NamespacedName]))
 }
 
 // decided removes a claim from the postponed ones.

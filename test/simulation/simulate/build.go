@@ -10,22 +10,28 @@ import (
 	"strings"
 )
 
-// patch replaces a line of the Go runtime by one that leaves nothing to chance.
-type patch struct{ file, before, after string }
+// patch replaces lines of the Go runtime by ones that leave nothing to chance: what is there so many times.
+type patch struct {
+	file, before, after string
+	times               int
+}
 
 // patches make a process with one thread, without garbage collection, repeat itself exactly. In a bubble of package
 // synctest the clock is simulated; these are the other sources of chance.
 var patches = []patch{
 	// The order of maps and of select, and what package rand returns.
-	{"runtime/rand.go", "globalRand.state.Init(*seed)", "clear(seed[:]); globalRand.state.Init(*seed)"},
+	{"runtime/rand.go", "globalRand.state.Init(*seed)", "clear(seed[:]); globalRand.state.Init(*seed)", 1},
 	// Threads of the runtime have random numbers of their own, and it matters which thread runs a goroutine.
-	{"runtime/rand.go", "mp := getg().m", "mp := &m0"},
+	{"runtime/rand.go", "mp := getg().m", "mp := &m0", 2},
 	// What happens before a bubble begins does not always take the same random numbers.
-	{"runtime/synctest.go", "func synctestRun(f func()) {\n", "func synctestRun(f func()) {\n\tm0.chacha8.Init64([4]uint64{1, 2, 3, 4})\n\tm0.cheaprand = 1\n"},
+	{"runtime/synctest.go", "func synctestRun(f func()) {\n",
+		"func synctestRun(f func()) {\n\tm0.chacha8.Init64([4]uint64{1, 2, 3, 4})\n\tm0.cheaprand = 1\n\tgetg().m.p.ptr().schedtick = 0\n", 1},
+	// Maps that are made before a bubble begins keep the order that they get then.
+	{"internal/runtime/maps/map.go", "m.seed = uintptr(rand())", "m.seed = 1", 4},
 	// The monitor interrupts goroutines by the real time.
-	{"runtime/proc.go", "\tlastgomaxprocs := int64(0)\n\tlasttrace := int64(0)\n", "\tfor { usleep(1 << 30) }\n\tlastgomaxprocs := int64(0)\n\tlasttrace := int64(0)\n"},
+	{"runtime/proc.go", "\tlastgomaxprocs := int64(0)\n\tlasttrace := int64(0)\n", "\tfor { usleep(1 << 30) }\n\tlastgomaxprocs := int64(0)\n\tlasttrace := int64(0)\n", 1},
 	// A mutex gives a waiter precedence by the real time.
-	{"internal/sync/mutex.go", "starvationThresholdNs = 1e6", "starvationThresholdNs = 1e18"},
+	{"internal/sync/mutex.go", "starvationThresholdNs = 1e6", "starvationThresholdNs = 1e18", 1},
 }
 
 // build builds the tests of package simulation on a patched runtime, and returns the file. replaced are other files to
@@ -38,13 +44,14 @@ func build(folder string, replaced map[string]string) (string, error) {
 	if overlay == nil {
 		overlay = map[string]string{}
 	}
-	root, err := exec.Command("go", "env", "GOROOT").Output()
+	output, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
 		return "", fmt.Errorf("find Go: %w", err)
 	}
+	root := strings.TrimSpace(string(output))
 	patched := map[string]string{} // contents by file
 	for _, p := range patches {
-		file := filepath.Join(strings.TrimSpace(string(root)), "src", p.file)
+		file := filepath.Join(root, "src", p.file)
 		source, isPatched := patched[file]
 		if !isPatched {
 			content, err := os.ReadFile(file)
@@ -53,13 +60,13 @@ func build(folder string, replaced map[string]string) (string, error) {
 			}
 			source = string(content)
 		}
-		if !strings.Contains(source, p.before) {
-			return "", fmt.Errorf("%s of this version of Go does not have %q: see what has become of it, and mend the patch", p.file, p.before)
+		if strings.Count(source, p.before) != p.times {
+			return "", fmt.Errorf("%s of this version of Go does not have %q so many times: see what has become of it, and mend the patch", p.file, p.before)
 		}
 		patched[file] = strings.ReplaceAll(source, p.before, p.after)
 	}
 	for file, source := range patched {
-		by, err := filepath.Abs(filepath.Join(folder, filepath.Base(file)))
+		by, err := filepath.Abs(filepath.Join(folder, strings.ReplaceAll(file[len(root):], "/", "-")))
 		if err != nil {
 			return "", err
 		}
@@ -102,9 +109,6 @@ func isRed(folder string, replaced map[string]string, test string) (bool, error)
 	output, err := exec.Command("go", "test", "-overlay", list, "-run", name, of).CombinedOutput()
 	if err != nil && !strings.Contains(string(output), "--- FAIL") {
 		return false, fmt.Errorf("%s: %w: %s", test, err, output)
-	}
-	if os.Getenv("VERBOSE") != "" {
-		fmt.Print(string(output))
 	}
 	return err != nil, nil
 }

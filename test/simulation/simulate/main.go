@@ -67,7 +67,8 @@ func run(first, seeds, only, enough int) error {
 	return nil
 }
 
-// runAll runs the seeds that have found something before, and others, on all CPUs until enough have failed. It writes what failed to out, and returns how many seeds it ran.
+// runAll runs the seeds that have found something before, and others, on all CPUs until enough have failed. It writes what
+// failed to out, and returns how many seeds it ran.
 func runAll(out io.Writer, tests string, first, seeds, enough int) (done int, failed []int) {
 	var mu sync.Mutex
 	var workers sync.WaitGroup
@@ -76,7 +77,9 @@ func runAll(out io.Writer, tests string, first, seeds, enough int) (done int, fa
 		all = append(all, int(seed))
 	}
 	for seed := first; seed < first+seeds; seed++ {
-		all = append(all, seed)
+		if !slices.Contains(simulation.Kept, uint64(seed)) {
+			all = append(all, seed)
+		}
 	}
 	for range runtime.NumCPU() {
 		workers.Go(func() {
