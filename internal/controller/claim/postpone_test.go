@@ -65,3 +65,27 @@ func TestPostponedClaimIsDenied(t *testing.T) {
 		t.Errorf("the claim says %+v, want that it waits for quota", a.claim().Status)
 	}
 }
+
+// A postponed claim stays in line if it could not be decided, such as because the API server does not answer.
+func TestPostponedClaimStaysInLine(t *testing.T) {
+	a, client := newAPI(t)
+	registrations := catalog.New()
+	register(registrations)
+	c := process(t, client, registrations, storagetest.New().Connect(nil))
+	go c.Claims.Run(t.Context(), client.REST())
+	if err := c.Claims.WaitForSync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.Store.ExpectRelease(consumer, "another claim")
+	claim := task{types.NamespacedName{Namespace: "ns", Name: "c"}, consumer}
+	if _, err := c.decide(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	a.Intercept(func(string, string) bool { return true })
+	if _, err := c.decide(t.Context(), claim); err == nil {
+		t.Fatal("decided without the API server")
+	}
+	if waiting := c.waitingOf(consumer); len(waiting) != 1 {
+		t.Errorf("%d claims are in line, want the one that could not be decided", len(waiting))
+	}
+}

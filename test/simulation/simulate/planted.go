@@ -56,11 +56,13 @@ var faults = []fault{
 		what: "withdrawn sequences of other processes are not taken over from the ledger", file: storeDir + "storedcopy.go",
 		before: "\tc.store.withdrawn.replace(c.consumer, restored.Withdrawn())\n\treturn nil\n}\n\n// write",
 		after:  "\treturn nil\n}\n\n// write",
+		test:   "./internal/ledger/ledgerstore TestWithdraw$",
 	},
 	{
 		what: "a slice is used for ever without a confirmation", file: storeDir + "escrow.go",
 		before: "return now.Sub(e.confirmed) < sliceLease && 0 <= wall && wall < sliceLease",
 		after:  "return now.Sub(e.confirmed) >= 0 || wall < sliceLease",
+		test:   "./internal/ledger/ledgerstore TestEscrow$",
 	},
 	{
 		what: "an admission does not count against the slice", file: storeDir + "escrow.go",
@@ -77,6 +79,7 @@ var faults = []fault{
 		what: "a revoked slice is used on", file: storeDir + "escrow.go",
 		before: "if !ok || s.IsRevoked {\n\t\treturn\n\t}\n\tif mayChange",
 		after:  "if !ok {\n\t\treturn\n\t}\n\tif mayChange",
+		test:   "./internal/ledger/ledgerstore TestForeignSlices",
 	},
 	{
 		what: "an admission is dropped instead of recorded", file: storeDir + "escrow.go",
@@ -87,6 +90,7 @@ var faults = []fault{
 		what: "the slice shrinks below what was admitted from it", file: storeDir + "escrow.go",
 		before: "return max(0, e.unrecorded[resourceType]-e.recording[resourceType])",
 		after:  "return max(0, 0*e.unrecorded[resourceType])",
+		test:   "./internal/ledger/ledgerstore TestEscrow$",
 	},
 	{
 		what: "an admission is recorded and covered by the slice as well", file: storeDir + "slicesize.go",
@@ -103,6 +107,7 @@ var faults = []fault{
 		what: "a claim leaves the line although its decision failed", file: "internal/controller/claim/decide.go",
 		before: "\tif err != nil {\n\t	return false, err // a postponed claim stays in line\n\t}\n\tc.decided(claim)\n\treturn isGranted, nil\n",
 		after:  "\tc.decided(claim)\n\treturn isGranted, err\n",
+		test:   "./internal/controller/claim TestPostponedClaimStaysInLine",
 	},
 	{
 		what: "an idle slice is kept", file: storeDir + "slicesize.go",
