@@ -126,6 +126,22 @@ func (p *project) setGrant(granted amounts) {
 	must(p, admin.Patch(p.Context(), p.grant, client.MergeFrom(before)))
 }
 
+// isInForce waits until the ledger has the grant as it is.
+func (p *project) isInForce() {
+	p.Helper()
+	await.NoError(p, converges, func() error {
+		var grant quotav1alpha1.ResourceGrant
+		if err := admin.Get(p.Context(), client.ObjectKeyFromObject(p.grant), &grant); err != nil {
+			return err
+		}
+		active := apimeta.FindStatusCondition(grant.Status.Conditions, quotav1alpha1.ConditionActive)
+		if active == nil || active.ObservedGeneration != grant.Generation {
+			return fmt.Errorf("the grant of generation %d says %+v", grant.Generation, active)
+		}
+		return nil
+	})
+}
+
 // resources are so many vCPUs and so much memory.
 func resources(vcpus, memory string) computev1alpha1.Resources {
 	return computev1alpha1.Resources{VCPUs: resource.MustParse(vcpus), Memory: resource.MustParse(memory)}

@@ -94,6 +94,7 @@ func TestDeletedAsGranted(t *testing.T) {
 	p := newProject(t, amounts{0, 0, 0})
 	for round := range rounds {
 		p.setGrant(amounts{0, 0, 0})
+		p.isInForce()
 		var all []*computev1alpha1.Instance
 		for n := range each {
 			all = append(all, p.create(fmt.Sprintf("i-%d-%d", round, n), resources("1", "1Gi")))

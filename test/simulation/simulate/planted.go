@@ -152,6 +152,7 @@ var faults = []fault{
 		what: "a claim settles although its sequence is withdrawn, and stays", file: storeDir + "cancel.go",
 		before: "\t\t\tif isWithdrawn {\n\t\t\t\twithdrawn()\n\t\t\t}\n",
 		after:  "\t\t\t_, _ = withdrawn, isWithdrawn\n",
+		test:   "./internal/ledger/ledgerstore TestTakeOver$",
 	},
 	{
 		what: "a takeover does not withdraw the former sequence", file: "internal/ledger/withdraw.go",
