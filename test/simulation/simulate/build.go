@@ -28,6 +28,7 @@ var patches = []patch{
 		"func synctestRun(f func()) {\n\tm0.chacha8.Init64([4]uint64{1, 2, 3, 4})\n\tm0.cheaprand = 1\n\tgetg().m.p.ptr().schedtick = 0\n", 1},
 	// Maps that are made before a bubble begins keep the order that they get then.
 	{"internal/runtime/maps/map.go", "m.seed = uintptr(rand())", "m.seed = 1", 4},
+	{"internal/sync/hashtriemap.go", "ht.seed = uintptr(runtime_rand())", "ht.seed = 1", 1},
 	// The monitor interrupts goroutines by the real time.
 	{"runtime/proc.go", "\tlastgomaxprocs := int64(0)\n\tlasttrace := int64(0)\n", "\tfor { usleep(1 << 30) }\n\tlastgomaxprocs := int64(0)\n\tlasttrace := int64(0)\n", 1},
 	// A mutex gives a waiter precedence by the real time.
