@@ -3,13 +3,14 @@
 // network are simulated (package controlplane), and the clock is that of a bubble of package synctest. Every stored
 // revision is held to what must always be true, and at the end, when nothing fails any more, everything must agree.
 //
-// A seed repeats exactly only where the Go runtime does: command simulate runs seeds like that. Natively the order of
+// A seed repeats itself only where the Go runtime does: command simulate runs seeds like that. Natively the order of
 // goroutines is another one each time.
 package simulation
 
 import (
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -35,8 +36,8 @@ type World struct {
 
 	mu     sync.Mutex
 	random *rand.Rand
-	// hasTrace is set to print what happens.
-	hasTrace bool
+	// trace gets a line for everything that happens.
+	trace io.Writer
 	// isCalm is set while nothing fails.
 	isCalm bool
 	names  int
@@ -45,7 +46,7 @@ type World struct {
 
 // New returns the world of a seed.
 func New(t testing.TB, seed uint64) *World {
-	w := &World{t: t, began: time.Now(), random: rand.New(rand.NewPCG(seed, 0)), hasTrace: os.Getenv("TRACE") != "", isCalm: true, counts: map[string]int{}}
+	w := &World{t: t, began: time.Now(), random: rand.New(rand.NewPCG(seed, 0)), trace: openTrace(t), isCalm: true, counts: map[string]int{}}
 	w.shape = shapeOf(w.roll)
 	w.books = newBooks(w)
 	w.store = controlplane.NewStore(w.books)
@@ -132,12 +133,23 @@ func (w *World) FateOf(*http.Request) controlplane.Fate {
 	return fate
 }
 
-// note adds a line to the trace. It always does the same, so that a seed does the same with and without a printed trace.
-func (w *World) note(format string, args ...any) {
-	line := fmt.Sprintf("%8.3fs  %s\n", time.Since(w.began).Seconds(), fmt.Sprintf(format, args...))
-	if w.hasTrace {
-		fmt.Print(line)
+// openTrace returns the standard output if TRACE is 1, and a file that keeps nothing otherwise. Both take the same memory: its
+// addresses order maps by pointers, so that otherwise a seed would be another world with a trace.
+func openTrace(t testing.TB) io.Writer {
+	none, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = none.Close() })
+	if os.Getenv("TRACE") == "1" {
+		return os.Stdout
+	}
+	return none
+}
+
+// note adds a line to the trace.
+func (w *World) note(format string, args ...any) {
+	_, _ = fmt.Fprintf(w.trace, "%8.3fs  %s\n", time.Since(w.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
 // count counts something that happened.

@@ -112,10 +112,11 @@ func runSeed(tests string, seed int, withTrace bool) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), seedTimeout)
 	defer cancel()
 	command := exec.CommandContext(ctx, tests, "-test.run=TestSeeds", "-test.v", "-test.timeout=0")
-	command.Env = []string{"SEED=" + strconv.Itoa(seed), "GOMAXPROCS=1", "GOGC=off", "GODEBUG=asyncpreemptoff=1,memprofilerate=0"}
+	trace := "TRACE=0" // an environment of another size would move what is in memory
 	if withTrace {
-		command.Env = append(command.Env, "TRACE=1")
+		trace = "TRACE=1"
 	}
+	command.Env = []string{"SEED=" + strconv.Itoa(seed), trace, "GOMAXPROCS=1", "GOGC=off", "GODEBUG=asyncpreemptoff=1,memprofilerate=0"}
 	return command.CombinedOutput()
 }
 
