@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/kube/directstore"
 	"github.com/bursar/bursar/internal/kube/restclient"
 )
 
@@ -28,11 +29,12 @@ const resource = "resourceclaims"
 
 // Client reads and writes claims in the API server. It caches nothing.
 type Client struct {
-	rest rest.Interface
+	rest   rest.Interface
+	direct *directstore.Store
 }
 
-// NewClient returns a client for the API server of config.
-func NewClient(config *rest.Config, httpClient *http.Client) (*Client, error) {
+// NewClient returns a client for the API server of config. It creates claims with direct unless that is nil.
+func NewClient(config *rest.Config, httpClient *http.Client, direct *directstore.Store) (*Client, error) {
 	scheme := runtime.NewScheme()
 	if err := quotav1alpha1.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("register the claim types: %w", err)
@@ -41,7 +43,7 @@ func NewClient(config *rest.Config, httpClient *http.Client) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{rest: client}, nil
+	return &Client{rest: client, direct: direct}, nil
 }
 
 // REST returns the underlying client, for watches.
@@ -98,6 +100,14 @@ func (c *Client) UIDs(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (
 // Create creates a claim together with its status, in [quotav1alpha1.GrantedVersion]. It returns the claim with its
 // metadata as stored: UID, version and generation.
 func (c *Client) Create(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (*quotav1alpha1.ResourceClaim, error) {
+	if c.direct != nil {
+		created := claim.DeepCopy()
+		created.APIVersion, created.Kind = quotav1alpha1.GroupVersion.String(), "ResourceClaim"
+		if err := c.direct.Create(ctx, quotav1alpha1.GroupVersion.WithResource(resource).GroupResource(), created); err != nil {
+			return nil, err
+		}
+		return created, nil
+	}
 	sent := *claim
 	sent.APIVersion, sent.Kind = quotav1alpha1.GroupName+"/"+quotav1alpha1.GrantedVersion, "ResourceClaim"
 	body, err := json.Marshal(&sent)

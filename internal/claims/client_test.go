@@ -28,7 +28,7 @@ func TestRecordedAs(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(pages[r.URL.Query().Get("continue")])
 	}))
 	defer server.Close()
-	client, err := NewClient(&rest.Config{Host: server.URL}, server.Client())
+	client, err := NewClient(&rest.Config{Host: server.URL}, server.Client(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/bursar/bursar/internal/admission/server"
 	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/controller/webhookconfig"
+	"github.com/bursar/bursar/internal/kube/directstore"
 )
 
 // Options configure the operator.
@@ -30,6 +31,8 @@ type Options struct {
 	Others webhookconfig.Others
 	// LeaderElection, if set, makes several replicas agree on the leader.
 	LeaderElection *LeaderElection
+	// Direct, if set, stores claims and ledgers past the API server.
+	Direct *directstore.Store
 	// Metrics, if set, receives the operator's metrics while it runs.
 	Metrics prometheus.Registerer
 	// Log receives errors. Default: nothing is logged.

@@ -44,7 +44,7 @@ func (o *Operator) newQuota(ctx context.Context, c *cluster) (*quota, error) {
 	declared := catalog.New()
 	declared.ExceededAdvice = o.options.ExceededAdvice
 	declared.ConsumerNamespaces = &naming.ConsumerNamespaces{Templates: o.options.Namespaces(), System: o.options.SystemNamespace}
-	storage, err := ledgerstore.NewAPIStorage(o.options.Config, o.httpClient)
+	storage, err := ledgerstore.NewAPIStorage(o.options.Config, o.httpClient, o.options.Direct)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (o *Operator) newQuota(ctx context.Context, c *cluster) (*quota, error) {
 	ledgers.IsDurable = o.options.Admission == config.AdmissionDurable
 	known := claimcache.New()
 	ledgers.Recovery = audit.Recovery{Claims: known, Live: audit.Live{Reader: c.live}}
-	claimClient, err := claims.NewClient(o.options.Config, o.httpClient)
+	claimClient, err := claims.NewClient(o.options.Config, o.httpClient, o.options.Direct)
 	if err != nil {
 		return nil, err
 	}

@@ -132,8 +132,12 @@ func newOperator(plane *apiserver.ControlPlane, replica *replica, o Options) (*o
 	if err := installRoles(plane.Config()); err != nil {
 		return nil, err
 	}
+	direct, err := plane.Direct()
+	if err != nil {
+		return nil, err
+	}
 	options := operator.Options{
-		Quota: o.Quota, Config: plane.Config(), Username: apiserver.OperatorUser, InstallCRDs: true, Metrics: o.Metrics, Log: o.Log,
+		Quota: o.Quota, Config: plane.Config(), Username: apiserver.OperatorUser, InstallCRDs: true, Direct: direct, Metrics: o.Metrics, Log: o.Log,
 	}
 	if replica != nil {
 		replica.complete(&options)

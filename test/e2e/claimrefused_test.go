@@ -8,23 +8,34 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/config"
+	"github.com/bursar/bursar/test/platform"
+	"github.com/bursar/bursar/test/server"
 )
 
-// Where a ResourceQuota refuses the claims of a namespace, they are kept in the system namespace, and its consumer goes on.
+// On a cluster, where a ResourceQuota refuses the claims of a namespace, they are kept in the system namespace, and its
+// consumer goes on.
 func TestNamespaceRefusesClaims(t *testing.T) {
 	t.Parallel()
-	w := newProtectedWorld(t, 3)
+	reached, err := server.Connect(startPlane(t).AdminKubeconfigPath())
+	must(t, err)
+	api, err := reached.As(somebody)
+	must(t, err)
+	defer runOperator(t, reached.Config)()
+	platform.DeclareMaps(t, api, 3)
+	platform.ProtectMaps(t, api, "ConfigMap")
+
+	namespace := metav1.NamespaceDefault
 	count := corev1.ResourceList{"count/resourceclaims.quota.miloapis.com": resource.MustParse("0")}
-	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: "no-claims"}, Spec: corev1.ResourceQuotaSpec{Hard: count}}
-	w.mustCreate(quota)
-	eventually(w, func() error {
-		if err := admin.Get(w.ctx, client.ObjectKeyFromObject(quota), quota); err != nil {
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "no-claims"}, Spec: corev1.ResourceQuotaSpec{Hard: count}}
+	must(t, api.Create(t.Context(), quota))
+	eventually(t, func() error {
+		if err := api.Get(t.Context(), client.ObjectKeyFromObject(quota), quota); err != nil {
 			return err
 		}
 		if len(quota.Status.Hard) == 0 {
@@ -32,19 +43,36 @@ func TestNamespaceRefusesClaims(t *testing.T) {
 		}
 		return nil
 	})
+	// wantGranted waits until a namespace has that many claims, all granted.
+	wantGranted := func(namespace string, want int) {
+		t.Helper()
+		eventually(t, func() error {
+			var claims quotav1alpha1.ResourceClaimList
+			if err := api.List(t.Context(), &claims, client.InNamespace(namespace)); err != nil {
+				return err
+			}
+			for _, claim := range claims.Items {
+				if !apimeta.IsStatusConditionTrue(claim.Status.Conditions, quotav1alpha1.ConditionGranted) {
+					return fmt.Errorf("claim %s is not granted: %+v", claim.Name, claim.Status.Conditions)
+				}
+			}
+			if len(claims.Items) != want {
+				return fmt.Errorf("namespace %s has %d claims, want %d", namespace, len(claims.Items), want)
+			}
+			return nil
+		})
+	}
 
-	for _, name := range []string{"a", "b", "c"} {
-		w.mustCreate(w.configMap(name))
+	for i := range 3 {
+		must(t, api.Create(t.Context(), platform.Map(i)))
 	}
-	w.wantBucket(3, 3, 0, 3)
-	w.wantExceeded(w.configMap("d"))
-	for _, name := range []string{"a", "b", "c"} {
-		claim := &quotav1alpha1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: config.DefaultSystemNamespace, Name: w.name + "-" + name}}
-		w.waitCondition(claim, quotav1alpha1.ConditionGranted, metav1.ConditionTrue)
+	if err := api.Create(t.Context(), platform.Map(3)); !platform.IsExceeded(err) {
+		t.Errorf("the fourth of 3 maps: got %v, want a denial", err)
 	}
-	eventually(w, func() error {
+	wantGranted(systemNamespace, 3)
+	eventually(t, func() error {
 		var events eventsv1.EventList
-		if err := admin.List(w.ctx, &events, client.InNamespace(w.name)); err != nil {
+		if err := api.List(t.Context(), &events, client.InNamespace(namespace)); err != nil {
 			return err
 		}
 		for _, event := range events.Items {
@@ -55,9 +83,9 @@ func TestNamespaceRefusesClaims(t *testing.T) {
 		return fmt.Errorf("no event says that claims are refused: %+v", events.Items)
 	})
 
-	w.mustDelete(w.configMap("a"))
-	w.wantBucket(3, 2, 1, 2)
-	w.mustDelete(quota)
-	w.mustCreate(w.configMap("e"))
-	w.claimOf("e") // in its own namespace again
+	must(t, api.Delete(t.Context(), platform.Map(0)))
+	wantGranted(systemNamespace, 2)
+	must(t, api.Delete(t.Context(), quota))
+	eventually(t, func() error { return api.Create(t.Context(), platform.Map(4)) })
+	wantGranted(namespace, 1) // in the map's own namespace again
 }

@@ -62,7 +62,7 @@ func use(ctx context.Context, s *server.Server) (err error) {
 	if bursar, err = s.As(asOperator); err != nil {
 		return err
 	}
-	return errors.Join(platform.Install(ctx, admin), admin.Create(ctx, unitRegistration()), startCompute(ctx))
+	return errors.Join(platform.Install(ctx, admin), checkAccepted(s.Config), admin.Create(ctx, unitRegistration()), startCompute(ctx))
 }
 
 // asOperator is Bursar's own user.

@@ -27,7 +27,7 @@ func BenchmarkStoreOnAPIServer(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	storage, err := ledgerstore.NewAPIStorage(config, httpClient)
+	storage, err := ledgerstore.NewAPIStorage(config, httpClient, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -122,11 +122,11 @@ func (r *replica) assemble(config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	claimClient, err := claims.NewClient(config, httpClient)
+	claimClient, err := claims.NewClient(config, httpClient, nil)
 	if err != nil {
 		return err
 	}
-	storage, err := ledgerstore.NewAPIStorage(config, httpClient)
+	storage, err := ledgerstore.NewAPIStorage(config, httpClient, nil)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ var _ Storage = (*APIStorage)(nil)
 // NewAPIStorage returns storage that reads allocations with live, writes them with client, and reaches ledgers with
 // config.
 func NewAPIStorage(live client.Reader, client client.Client, config *rest.Config, httpClient *http.Client) (*APIStorage, error) {
-	ledgers, err := ledgerapi.New(config, httpClient, "allocationledgers")
+	ledgers, err := ledgerapi.New(config, httpClient, "allocationledgers", nil)
 	if err != nil {
 		return nil, err
 	}

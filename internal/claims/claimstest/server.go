@@ -61,7 +61,7 @@ func (s *Server) Client(t testing.TB) *claims.Client {
 // ClientOf returns a client of a handler, such as one that observes the requests to a Server.
 func ClientOf(t testing.TB, handler http.Handler) *claims.Client {
 	t.Helper()
-	client, err := claims.NewClient(&rest.Config{Host: "http://server", QPS: -1}, &http.Client{Transport: direct{handler}})
+	client, err := claims.NewClient(&rest.Config{Host: "http://server", QPS: -1}, &http.Client{Transport: direct{handler}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -38,9 +39,10 @@ func New(config *rest.Config, httpClient *http.Client, version schema.GroupVersi
 
 // Stored is the metadata that the API server gives an object when it stores it.
 type Stored struct {
-	UID             types.UID `json:"uid"`
-	ResourceVersion string    `json:"resourceVersion"`
-	Generation      int64     `json:"generation"`
+	UID               types.UID   `json:"uid"`
+	ResourceVersion   string      `json:"resourceVersion"`
+	Generation        int64       `json:"generation"`
+	CreationTimestamp metav1.Time `json:"creationTimestamp"`
 }
 
 // StoredIn returns the metadata in the answer to a write or a read. It fails if the answer is not a JSON object.

@@ -13,10 +13,13 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/lru"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/kube/directstore"
 	"github.com/bursar/bursar/internal/kube/restclient"
 )
 
@@ -25,17 +28,28 @@ var ErrConflict = errors.New("the ledger was changed since it was read")
 
 // Client reads and writes the ledgers of one kind. It is safe for concurrent use.
 type Client struct {
-	api  rest.Interface
-	path string
+	api    rest.Interface
+	path   string
+	kind   schema.GroupResource
+	direct *directstore.Store
+	// stored has, by name, the metadata of ledgers as this client last wrote them.
+	stored *lru.Cache
 }
 
-// New returns a client for a resource of Bursar's API group, such as consumerledgers, on the API server of config.
-func New(config *rest.Config, httpClient *http.Client, resource string) (*Client, error) {
+// storedMax is how many ledgers a client remembers, at about 200 bytes each.
+const storedMax = 10_000
+
+// New returns a client for a resource of Bursar's API group, such as consumerledgers, on the API server of config. It
+// changes ledgers with direct unless that is nil.
+func New(config *rest.Config, httpClient *http.Client, resource string, direct *directstore.Store) (*Client, error) {
 	api, err := restclient.New(config, httpClient, quotav1alpha1.GroupVersion, scheme.Scheme)
 	if err != nil {
 		return nil, err
 	}
-	return &Client{api: api, path: "/apis/" + quotav1alpha1.GroupVersion.String() + "/" + resource}, nil
+	return &Client{
+		api: api, path: "/apis/" + quotav1alpha1.GroupVersion.String() + "/" + resource,
+		kind: quotav1alpha1.GroupVersion.WithResource(resource).GroupResource(), direct: direct, stored: lru.New(storedMax),
+	}, nil
 }
 
 // Read reads a ledger into an object, through to etcd. Errors are those of the API server, such as NotFound, and
@@ -87,8 +101,13 @@ func (c *Client) Version(ctx context.Context, name string) (string, error) {
 // Write stores a ledger if it was not changed since its resource version, or creates it if it has none. It returns the
 // new version. Replacing the object also drops the record of field managers: Bursar is the only writer, and tracking
 // costs more than the write. Errors are [ErrConflict] and those of the API server.
+//
+// The first write of a ledger goes to the API server, whose answer has the metadata for direct ones.
 func (c *Client) Write(ctx context.Context, ledger metav1.Object) (string, error) {
 	expected := ledger.GetResourceVersion()
+	if stored, ok := c.storedAt(ledger.GetName(), expected); ok {
+		return c.writeDirectly(ctx, ledger, stored)
+	}
 	request := c.api.Post().AbsPath(c.path)
 	if expected != "" {
 		ledger.SetManagedFields([]metav1.ManagedFieldsEntry{{}})
@@ -106,7 +125,37 @@ func (c *Client) Write(ctx context.Context, ledger metav1.Object) (string, error
 	case err != nil:
 		return "", err
 	}
-	return versionIn(raw)
+	stored, err := restclient.StoredIn(raw)
+	if err != nil {
+		return "", err
+	}
+	if c.direct != nil {
+		c.stored.Add(ledger.GetName(), stored)
+	}
+	return stored.ResourceVersion, nil
+}
+
+// storedAt returns the metadata of a ledger if this client wrote the ledger last, at that version.
+func (c *Client) storedAt(name, version string) (stored restclient.Stored, ok bool) {
+	known, _ := c.stored.Get(name)
+	stored, ok = known.(restclient.Stored)
+	return stored, ok && stored.ResourceVersion == version
+}
+
+func (c *Client) writeDirectly(ctx context.Context, ledger metav1.Object, stored restclient.Stored) (string, error) {
+	ledger.SetUID(stored.UID)
+	ledger.SetCreationTimestamp(stored.CreationTimestamp)
+	ledger.SetGeneration(stored.Generation)
+	err := c.direct.Update(ctx, c.kind, ledger)
+	if apierrors.IsConflict(err) {
+		return "", ErrConflict
+	}
+	if err != nil {
+		return "", err
+	}
+	stored.Generation, stored.ResourceVersion = ledger.GetGeneration(), ledger.GetResourceVersion()
+	c.stored.Add(ledger.GetName(), stored)
+	return stored.ResourceVersion, nil
 }
 
 func versionIn(raw []byte) (string, error) {

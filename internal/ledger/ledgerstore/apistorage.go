@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/kube/directstore"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerapi"
 	"github.com/bursar/bursar/internal/naming"
@@ -24,9 +25,9 @@ type APIStorage struct {
 
 var _ Storage = (*APIStorage)(nil)
 
-// NewAPIStorage returns storage on the API server of config.
-func NewAPIStorage(config *rest.Config, httpClient *http.Client) (*APIStorage, error) {
-	ledgers, err := ledgerapi.New(config, httpClient, "consumerledgers")
+// NewAPIStorage returns storage on the API server of config. It changes ledgers with direct unless that is nil.
+func NewAPIStorage(config *rest.Config, httpClient *http.Client, direct *directstore.Store) (*APIStorage, error) {
+	ledgers, err := ledgerapi.New(config, httpClient, "consumerledgers", direct)
 	if err != nil {
 		return nil, err
 	}

@@ -57,7 +57,7 @@ func TestLedgerFormat(t *testing.T) {
 			api := &stub{stored: `{"metadata":{"name":"l","resourceVersion":"7"},"spec":{` + tt.spec + `}}`}
 			server := httptest.NewServer(api)
 			t.Cleanup(server.Close)
-			storage, err := ledgerstore.NewAPIStorage(&rest.Config{Host: server.URL, QPS: -1}, server.Client())
+			storage, err := ledgerstore.NewAPIStorage(&rest.Config{Host: server.URL, QPS: -1}, server.Client(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -82,7 +82,7 @@ func TestLedgerIsStoredWithItsFormat(t *testing.T) {
 	api := &stub{stored: `{"metadata":{"name":"l","resourceVersion":"7"},"spec":{"consumerRef":{"apiGroup":"platform","kind":"Organization","name":"acme"}}}`}
 	server := httptest.NewServer(api)
 	t.Cleanup(server.Close)
-	storage, err := ledgerstore.NewAPIStorage(&rest.Config{Host: server.URL, QPS: -1}, server.Client())
+	storage, err := ledgerstore.NewAPIStorage(&rest.Config{Host: server.URL, QPS: -1}, server.Client(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

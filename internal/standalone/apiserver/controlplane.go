@@ -13,12 +13,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	aggregator "k8s.io/kube-aggregator/pkg/apiserver"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/bursar/bursar/internal/kube/directstore"
 )
 
 // endTimeout is how long the API server may take to end after the loss of its etcd.
 const endTimeout = 5 * time.Second
+
+// storagePrefix is where the API server stores its objects in etcd.
+const storagePrefix = "/registry"
 
 // ControlPlane is a running control plane.
 type ControlPlane struct {
@@ -27,6 +34,7 @@ type ControlPlane struct {
 	pki      *pki
 	etcd     *etcdServer
 	hold     *EtcdHold // on an external etcd
+	kv       *clientv3.Client
 	operator *rest.Config
 
 	cancel context.CancelFunc
@@ -75,6 +83,7 @@ func (c *ControlPlane) start(ctx context.Context) error {
 			return err
 		}
 		etcd.Servers = []string{c.etcd.endpoint}
+		c.kv = v3client.New(c.etcd.server.Server)
 	} else {
 		c.options.Progress.Printf("connecting to etcd at %s", strings.Join(etcd.Servers, ", "))
 		if err := etcd.check(ctx); err != nil {
@@ -84,6 +93,9 @@ func (c *ControlPlane) start(ctx context.Context) error {
 			return err
 		}
 		if c.pki, err = c.hold.sharePKI(ctx, c.pki); err != nil {
+			return err
+		}
+		if c.kv, err = etcd.connect(); err != nil {
 			return err
 		}
 	}
@@ -194,6 +206,9 @@ func (c *ControlPlane) finish(ctx context.Context, failed chan error, stopped fu
 }
 
 func (c *ControlPlane) release() {
+	if c.kv != nil {
+		closeQuietly(c.kv)
+	}
 	c.hold.release()
 	if c.etcd != nil {
 		c.etcd.stop()
@@ -212,6 +227,15 @@ func (c *ControlPlane) Wait() error {
 
 // Config returns a configuration for the operator's own user, without client-side throttling.
 func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.operator) }
+
+// Direct returns a store that writes custom objects into the etcd of the API server.
+func (c *ControlPlane) Direct() (*directstore.Store, error) {
+	client, err := kubernetes.NewForConfig(c.operator)
+	if err != nil {
+		return nil, fmt.Errorf("make a client for the API server: %w", err)
+	}
+	return directstore.New(c.kv, storagePrefix, client.CoreV1().Namespaces()), nil
+}
 
 // Hold returns this server's hold on an external etcd. With an embedded one it is nil.
 func (c *ControlPlane) Hold() *EtcdHold { return c.hold }

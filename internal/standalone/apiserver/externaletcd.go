@@ -23,13 +23,9 @@ const etcdTimeout = 10 * time.Second
 // check makes sure that the etcd cluster answers.
 func (e *ExternalEtcd) check(ctx context.Context) error {
 	servers := strings.Join(e.Servers, ", ")
-	config, err := e.clientConfig()
+	client, err := e.connect()
 	if err != nil {
 		return err
-	}
-	client, err := clientv3.New(config)
-	if err != nil {
-		return fmt.Errorf("connect to etcd at %s: %w", servers, err)
 	}
 	defer closeQuietly(client)
 	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
@@ -38,6 +34,19 @@ func (e *ExternalEtcd) check(ctx context.Context) error {
 		return fmt.Errorf("etcd at %s does not answer within %s (%w); check --etcd-servers and its certificates", servers, etcdTimeout, err)
 	}
 	return nil
+}
+
+// connect returns a client of the etcd cluster. It does not wait for an answer.
+func (e *ExternalEtcd) connect() (*clientv3.Client, error) {
+	config, err := e.clientConfig()
+	if err != nil {
+		return nil, err
+	}
+	client, err := clientv3.New(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to etcd at %s: %w", strings.Join(e.Servers, ", "), err)
+	}
+	return client, nil
 }
 
 func (e *ExternalEtcd) clientConfig() (clientv3.Config, error) {

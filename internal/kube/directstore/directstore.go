@@ -1,0 +1,138 @@
+// Package directstore writes custom objects into the etcd of an API server, in the form in which the API server stores
+// them. It is for an API server with Bursar in the same process, and for objects that only Bursar writes: nobody
+// decodes, checks or admits them on the way. Their watches, lists and reads are those of the API server.
+//
+// Like all of kube it knows no quota.
+package directstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"strconv"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/utils/lru"
+)
+
+// namespacesMax is how many namespaces a Store remembers, at about 100 bytes each.
+const namespacesMax = 10_000
+
+// Store writes objects into the etcd of one API server. It is safe for concurrent use.
+type Store struct {
+	kv         clientv3.KV
+	prefix     string
+	namespaces corev1client.NamespaceInterface
+	// active has the revisions of namespaces that were not being deleted when they were last read.
+	active *lru.Cache
+}
+
+// New returns a store on the etcd of an API server that stores its objects below prefix. It reads namespaces through
+// the API server.
+func New(kv clientv3.KV, prefix string, namespaces corev1client.NamespaceInterface) *Store {
+	return &Store{kv: kv, prefix: prefix, namespaces: namespaces, active: lru.New(namespacesMax)}
+}
+
+// Create stores a new object of a resource in its namespace. It sets the metadata that the API server would set. The
+// object must have its kind and a version that is the one in storage.
+//
+// Errors are those of an API server: AlreadyExists, NotFound if the namespace does not exist, and Forbidden with the
+// cause NamespaceTerminating. After any other error the object may exist, now or later.
+func (s *Store) Create(ctx context.Context, resource schema.GroupResource, object metav1.Object) error {
+	object.SetUID(uuid.NewUUID())
+	object.SetCreationTimestamp(metav1.NewTime(time.Now().Truncate(time.Second)))
+	object.SetGeneration(1)
+	object.SetResourceVersion("")
+	value, err := json.Marshal(object)
+	if err != nil {
+		return fmt.Errorf("encode %s %s/%s: %w", resource, object.GetNamespace(), object.GetName(), err)
+	}
+	key := s.key(resource, object.GetNamespace(), object.GetName())
+	for {
+		revision, err := s.namespace(ctx, resource, object)
+		if err != nil {
+			return err
+		}
+		answer, err := s.kv.Txn(ctx).If(
+			clientv3.Compare(clientv3.ModRevision(s.namespaceKey(object.GetNamespace())), "=", revision),
+			clientv3.Compare(clientv3.CreateRevision(key), "=", 0),
+		).Then(clientv3.OpPut(key, string(value))).Else(clientv3.OpGet(key, clientv3.WithKeysOnly())).Commit()
+		switch {
+		case err != nil:
+			return fmt.Errorf("store %s %s/%s in etcd: %w", resource, object.GetNamespace(), object.GetName(), err)
+		case answer.Succeeded:
+			object.SetResourceVersion(strconv.FormatInt(answer.Header.Revision, 10))
+			return nil
+		case answer.Responses[0].GetResponseRange().Count > 0:
+			return apierrors.NewAlreadyExists(resource, object.GetName())
+		}
+		s.active.Remove(object.GetNamespace())
+	}
+}
+
+// Update stores a new state of an object that was not changed since its resource version. It sets the next generation and
+// the new resource version. The object must have the UID and the other metadata that are stored, and its kind and version as
+// for Create.
+//
+// The error is a Conflict if the object was changed or deleted since. After any other error the object may be stored, now
+// or later.
+func (s *Store) Update(ctx context.Context, resource schema.GroupResource, object metav1.Object) error {
+	revision, err := strconv.ParseInt(object.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return fmt.Errorf("the version of %s %s: %w", resource, object.GetName(), err)
+	}
+	object.SetGeneration(object.GetGeneration() + 1)
+	object.SetResourceVersion("")
+	value, err := json.Marshal(object)
+	if err != nil {
+		return fmt.Errorf("encode %s %s: %w", resource, object.GetName(), err)
+	}
+	key := s.key(resource, object.GetNamespace(), object.GetName())
+	answer, err := s.kv.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", revision)).Then(clientv3.OpPut(key, string(value))).Commit()
+	if err != nil {
+		return fmt.Errorf("store %s %s in etcd: %w", resource, object.GetName(), err)
+	}
+	if !answer.Succeeded {
+		return apierrors.NewConflict(resource, object.GetName(), errors.New("it was changed or deleted since it was read"))
+	}
+	object.SetResourceVersion(strconv.FormatInt(answer.Header.Revision, 10))
+	return nil
+}
+
+func (s *Store) key(resource schema.GroupResource, namespace, name string) string {
+	return path.Join(s.prefix, resource.Group, resource.Resource, namespace, name)
+}
+
+func (s *Store) namespaceKey(name string) string { return path.Join(s.prefix, "namespaces", name) }
+
+// namespace returns the revision at which the object's namespace exists and is not being deleted.
+func (s *Store) namespace(ctx context.Context, resource schema.GroupResource, object metav1.Object) (int64, error) {
+	name := object.GetNamespace()
+	if revision, ok := s.active.Get(name); ok {
+		return revision.(int64), nil
+	}
+	namespace, err := s.namespaces.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return 0, err
+	}
+	if namespace.DeletionTimestamp != nil {
+		err := apierrors.NewForbidden(resource, object.GetName(), fmt.Errorf("namespace %s is being deleted", name))
+		err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Type: corev1.NamespaceTerminatingCause, Field: "metadata.namespace"})
+		return 0, err
+	}
+	revision, err := strconv.ParseInt(namespace.ResourceVersion, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("the version of namespace %s: %w", name, err)
+	}
+	s.active.Add(name, revision)
+	return revision, nil
+}

@@ -1,0 +1,63 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// checkAccepted asks the API server about each claim that it shows, whether it would have accepted that claim in a request.
+// The standalone server writes claims past the API server, so that nothing else notices an invalid one. It ends with the
+// last test.
+func checkAccepted(config *rest.Config) error {
+	as := rest.CopyConfig(config)
+	as.Impersonate = asOperator
+	client, err := dynamic.NewForConfig(as)
+	if err != nil {
+		return err
+	}
+	resource := quotav1alpha1.GroupVersion.WithResource("resourceclaims")
+	granted := resource
+	granted.Version = quotav1alpha1.GrantedVersion
+
+	ctx, cancel := context.WithCancel(context.Background())
+	var mu sync.Mutex
+	var refused []error
+	ask := func(stored any) {
+		claim := stored.(*unstructured.Unstructured).DeepCopy()
+		name := claim.GetNamespace() + "/" + claim.GetName()
+		claim.SetAPIVersion(granted.GroupVersion().String())
+		claim.SetNamespace(metav1.NamespaceDefault) // its own may be gone
+		claim.SetUID("")
+		claim.SetResourceVersion("")
+		claim.SetManagedFields(nil)
+		_, err := client.Resource(granted).Namespace(metav1.NamespaceDefault).Create(ctx, claim, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil && ctx.Err() == nil {
+			mu.Lock()
+			defer mu.Unlock()
+			refused = append(refused, fmt.Errorf("claim %s is stored, and the API server does not accept it: %w", name, err))
+		}
+	}
+	factory := dynamicinformer.NewDynamicSharedInformerFactory(client, 0)
+	if _, err := factory.ForResource(resource).Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: ask}); err != nil {
+		cancel()
+		return err
+	}
+	factory.Start(ctx.Done())
+	atEnd(func() error {
+		cancel()
+		factory.Shutdown()
+		return errors.Join(refused...)
+	})
+	return nil
+}
