@@ -72,8 +72,8 @@ func (b *bench) measureSideBySide(ctx context.Context) error {
 		return err
 	}
 	fmt.Printf("\nside by side, %d turns of %s each\n", sideBySideRounds, b.duration)
-	fmt.Println("\n| namespaces, clients | quota | creates/s | p50 | p99 | CPU each | ratio | API writes each | bytes to etcd each |")
-	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+	fmt.Println("\n| namespaces, clients | quota | creates/s | p50 | p99 | CPU each | ratio | API writes each | etcd writes each | bytes to etcd each |")
+	fmt.Println("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
 	for _, namespaces := range []int{1, manyConsumers} {
 		for _, clients := range []int{1, 32} {
 			loop := func(ctx context.Context, create operation) result { return b.load(ctx, clients, 0, create) }
@@ -120,8 +120,9 @@ func (b *bench) setUpSideBySide(ctx context.Context) error {
 // cost is what creates came to, in all turns of one protection.
 type cost struct {
 	result
-	cpu           time.Duration
-	writes, bytes int
+	cpu time.Duration
+	// writes are those by way of the API server, and revisions those to etcd.
+	writes, revisions, bytes int
 }
 
 // takeTurns measures every protection in turns and prints a row for each.
@@ -173,7 +174,12 @@ func (b *bench) takeTurn(ctx context.Context, c *cost, run func() result) error 
 		return err
 	}
 	c.writes += writesIn(after) - writesIn(before)
-	written, err := bytesSince(ctx, etcd, began)
+	ended, err := revisionOf(ctx, etcd)
+	if err != nil {
+		return err
+	}
+	c.revisions += int(ended - began)
+	written, err := bytesBetween(ctx, etcd, began, ended)
 	c.bytes += written
 	c.elapsed += r.elapsed
 	c.latencies = append(c.latencies, r.latencies...)
@@ -185,9 +191,12 @@ func (b *bench) takeTurn(ctx context.Context, c *cost, run func() result) error 
 func (c cost) row(name, protection string, other cost) string {
 	cpuEach := c.cpu / time.Duration(max(c.count, 1))
 	otherEach := other.cpu / time.Duration(max(other.count, 1))
-	return fmt.Sprintf("| %s | %s | %.0f | %s | %s | %s | %.1f | %.2f | %d |", name, protection, c.perSecond(), round(c.p50), round(c.p99),
-		round(cpuEach), float64(cpuEach)/float64(max(otherEach, 1)), float64(c.writes)/float64(max(c.count, 1)), c.bytes/max(c.count, 1))
+	return fmt.Sprintf("| %s | %s | %.0f | %s | %s | %s | %.1f | %.2f | %.2f | %d |", name, protection, c.perSecond(), round(c.p50), round(c.p99), round(cpuEach),
+		float64(cpuEach)/float64(max(otherEach, 1)), c.each(c.writes), c.each(c.revisions), c.bytes/max(c.count, 1))
 }
+
+// each is how many there were for each create.
+func (c cost) each(n int) float64 { return float64(n) / float64(max(c.count, 1)) }
 
 // writesIn is how many of the requests that the API server has answered stored something.
 func writesIn(requests map[string]int) (writes int) {
@@ -209,12 +218,11 @@ func revisionOf(ctx context.Context, etcd *clientv3.Client) (int64, error) {
 	return page.Header.Revision, nil
 }
 
-// bytesSince is how many bytes of keys and values were written to etcd since a revision. It reads etcd's history afterwards, so
-// that counting costs nothing while it is measured.
-func bytesSince(ctx context.Context, etcd *clientv3.Client, began int64) (bytes int, err error) {
-	end, err := revisionOf(ctx, etcd)
-	if err != nil || end == began {
-		return 0, err
+// bytesBetween is how many bytes of keys and values were written to etcd after one revision, up to another. It reads etcd's
+// history afterwards, so that counting costs nothing while it is measured.
+func bytesBetween(ctx context.Context, etcd *clientv3.Client, began, end int64) (bytes int, err error) {
+	if end == began {
+		return 0, nil
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

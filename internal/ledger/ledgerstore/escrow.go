@@ -1,6 +1,7 @@
 package ledgerstore
 
 import (
+	"hash/crc32"
 	"maps"
 	"slices"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/groupcommit"
 	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/naming"
 )
 
 const (
@@ -19,11 +21,20 @@ const (
 	// more often: see recordDelayMax and trimDelay.
 	SliceStalledAfter = 15 * time.Second
 
-	// recordDelayMin and recordDelayMax are how long an admission waits to be recorded: the longer one if the ledger was
-	// written just before.
+	// recordDelayMin and recordDelayMax bound how long an admission waits to be recorded, see [committer.recordDelay].
 	recordDelayMin = 500 * time.Millisecond
 	recordDelayMax = 2 * time.Second
 )
+
+// recordDelay returns how long an admission waits to be recorded, so that the write records many. After a quiet time that
+// is short. Otherwise consumers have their turns at different moments, so that their claims are not all created at once.
+func (c *committer) recordDelay(now time.Time) time.Duration {
+	if now.Sub(c.lastWrite()) >= recordDelayMax {
+		return recordDelayMin
+	}
+	turn := time.Duration(crc32.ChecksumIEEE([]byte(naming.Ledger(c.consumer))))
+	return max(recordDelayMin, recordDelayMax-(time.Duration(now.UnixNano())+turn)%recordDelayMax)
+}
 
 // Escrow admits reservations from the slice of this process, without a write: the slice covers them until a later commit
 // records them in the ledger. recorded, if set, is called after that. Escrow reports false if the slice cannot cover
@@ -78,7 +89,7 @@ func (c *committer) record(r ledger.Reservation, admitted time.Time, recorded fu
 	var held ledger.Reservation
 	var isOwn, isLost bool
 	return &operation{
-		patience: max(recordDelayMin, recordDelayMax-time.Since(c.lastWrite())),
+		patience: c.recordDelay(time.Now()),
 		apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
 			held, isOwn, isLost = ledger.Reservation{}, true, false
 			switch before, isReserved := l.Reservation(r.Key); {
