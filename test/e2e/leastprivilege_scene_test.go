@@ -129,7 +129,7 @@ func (s *scene) run(asked *requests, options operator.Options) (stop func()) {
 		return recorder{asked, next}
 	})
 	options.Config, options.AuditInterval.Duration, options.DepartedInterval.Duration, options.Log = config, time.Second, time.Second, logr.Discard()
-	options.LeaderElection = &operator.LeaderElection{LeaseDuration: 4 * time.Second, RenewDeadline: 3 * time.Second, RetryPeriod: 100 * time.Millisecond}
+	options.LeaderElection = &operator.LeaderElection{LeaseDuration: 15 * time.Second, RenewDeadline: 12 * time.Second, RetryPeriod: 100 * time.Millisecond}
 	listener, err := net.Listen("tcp", "localhost:0")
 	if err != nil {
 		s.Fatal(err)

@@ -45,7 +45,7 @@ func TestWatchesLedgersOfOthersOnly(t *testing.T) {
 	if got := count.Load(); got > 0 {
 		t.Errorf("a single operator watches ledgers %d times, want 0", got)
 	}
-	election := &operator.LeaderElection{LeaseDuration: 4 * time.Second, RenewDeadline: 3 * time.Second, RetryPeriod: 100 * time.Millisecond}
+	election := &operator.LeaderElection{LeaseDuration: 15 * time.Second, RenewDeadline: 12 * time.Second, RetryPeriod: 100 * time.Millisecond}
 	defer runOptions(t, operator.Options{Config: config, LeaderElection: election})()
 	eventually(t, func() error {
 		if count.Load() == 0 {

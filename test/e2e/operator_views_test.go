@@ -73,7 +73,7 @@ func (s *standing) runReplica(asked *requests) (stop func()) {
 	must(s, err)
 	return runOptions(s.T, operator.Options{
 		Config: config, InstallCRDs: true,
-		LeaderElection: &operator.LeaderElection{LeaseDuration: 4 * time.Second, RenewDeadline: 3 * time.Second, RetryPeriod: 100 * time.Millisecond},
+		LeaderElection: &operator.LeaderElection{LeaseDuration: 15 * time.Second, RenewDeadline: 12 * time.Second, RetryPeriod: 100 * time.Millisecond},
 		Webhooks: server.Options{
 			Listener: listener, URL: fmt.Sprintf("https://localhost:%d", listener.Addr().(*net.TCPAddr).Port),
 			PeerAddress: listener.Addr().String(), SecretName: "bursar-webhooks-tls", ManageSecret: true,

@@ -127,11 +127,11 @@ func newClient(t *testing.T, server *cluster.APIServer) client.Client {
 	if err := errors.Join(scheme.AddToScheme(types), quotav1alpha1.AddToScheme(types), openmcpv1alpha1.AddToScheme(types), computev1alpha1.AddToScheme(types)); err != nil {
 		t.Fatal(err)
 	}
-	api, err := client.New(server.Config(), client.Options{Scheme: types})
+	api, err := client.NewWithWatch(server.Config(), client.Options{Scheme: types})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return api
+	return patient(t, api)
 }
 
 // startReplica starts a replica and waits until it is ready.

@@ -60,7 +60,7 @@ imagePullSecrets: [{name: pull}]
 configuration:
   consumerNamespaces: [{apiGroup: example.com, kind: Organization, namespace: 'organization-{{name}}'}]
   installCRDs: false
-  leaderElection: {leaseDuration: 6s, renewDeadline: 4s, retryPeriod: 1s}
+  leaderElection: {leaseDuration: 15s, renewDeadline: 12s, retryPeriod: 1s}
   logging: {format: text, verbosity: 3}
 certificate: {source: CertManager, issuerRef: {name: mine, kind: ClusterIssuer}}
 follows: [{apiGroup: "", resources: [configmaps]}, {apiGroup: apps, resources: [deployments]}]

@@ -79,7 +79,7 @@ func (c *cluster) start() {
 kind: OperatorConfiguration
 installCRDs: true
 requestTimeout: %s
-leaderElection: {leaseDuration: 3s, renewDeadline: 2s, retryPeriod: 300ms}
+leaderElection: {leaseDuration: 15s, renewDeadline: 12s, retryPeriod: 300ms}
 webhooks: {bindAddress: %q, url: 'https://localhost:%s', shutdownDelay: 0s}
 endpoints: {bindAddress: %q}
 auditInterval: 1s
