@@ -17,11 +17,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/kube/directstore"
 	"github.com/bursar/bursar/internal/kube/restclient"
 )
 
@@ -30,11 +30,17 @@ const resource = "resourceclaims"
 // Client reads and writes claims in the API server. It caches nothing.
 type Client struct {
 	rest   rest.Interface
-	direct *directstore.Store
+	direct Direct
+}
+
+// Direct creates objects past the API server, as package directstore does. It is an interface because the operator is built
+// without etcd.
+type Direct interface {
+	Create(ctx context.Context, resource schema.GroupResource, object metav1.Object) error
 }
 
 // NewClient returns a client for the API server of config. It creates claims with direct unless that is nil.
-func NewClient(config *rest.Config, httpClient *http.Client, direct *directstore.Store) (*Client, error) {
+func NewClient(config *rest.Config, httpClient *http.Client, direct Direct) (*Client, error) {
 	scheme := runtime.NewScheme()
 	if err := quotav1alpha1.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("register the claim types: %w", err)

@@ -10,10 +10,17 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/bursar/bursar/internal/admission/server"
+	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/controller/webhookconfig"
-	"github.com/bursar/bursar/internal/kube/directstore"
+	"github.com/bursar/bursar/internal/ledger/ledgerapi"
 )
+
+// Direct stores claims and ledgers past the API server.
+type Direct interface {
+	claims.Direct
+	ledgerapi.Direct
+}
 
 // Options configure the operator.
 type Options struct {
@@ -32,7 +39,7 @@ type Options struct {
 	// LeaderElection, if set, makes several replicas agree on the leader.
 	LeaderElection *LeaderElection
 	// Direct, if set, stores claims and ledgers past the API server.
-	Direct *directstore.Store
+	Direct Direct
 	// Metrics, if set, receives the operator's metrics while it runs.
 	Metrics prometheus.Registerer
 	// Log receives errors. Default: nothing is logged.

@@ -23,7 +23,6 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/kube/crdinstall"
-	"github.com/bursar/bursar/internal/kube/directstore"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/naming"
@@ -58,7 +57,7 @@ func newDirectClaims(t *testing.T) *directClaims {
 	return d
 }
 
-func newClaimClient(t *testing.T, config *rest.Config, httpClient *http.Client, direct *directstore.Store) *claims.Client {
+func newClaimClient(t *testing.T, config *rest.Config, httpClient *http.Client, direct claims.Direct) *claims.Client {
 	t.Helper()
 	client, err := claims.NewClient(config, httpClient, direct)
 	must(t, err)

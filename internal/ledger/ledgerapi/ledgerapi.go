@@ -19,7 +19,6 @@ import (
 	"k8s.io/utils/lru"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/kube/directstore"
 	"github.com/bursar/bursar/internal/kube/restclient"
 )
 
@@ -31,9 +30,15 @@ type Client struct {
 	api    rest.Interface
 	path   string
 	kind   schema.GroupResource
-	direct *directstore.Store
+	direct Direct
 	// stored has, by name, the metadata of ledgers as this client last wrote them.
 	stored *lru.Cache
+}
+
+// Direct changes objects past the API server, as package directstore does. It is an interface because the operator is built
+// without etcd.
+type Direct interface {
+	Update(ctx context.Context, resource schema.GroupResource, object metav1.Object) error
 }
 
 // storedMax is how many ledgers a client remembers, at about 200 bytes each.
@@ -41,7 +46,7 @@ const storedMax = 10_000
 
 // New returns a client for a resource of Bursar's API group, such as consumerledgers, on the API server of config. It
 // changes ledgers with direct unless that is nil.
-func New(config *rest.Config, httpClient *http.Client, resource string, direct *directstore.Store) (*Client, error) {
+func New(config *rest.Config, httpClient *http.Client, resource string, direct Direct) (*Client, error) {
 	api, err := restclient.New(config, httpClient, quotav1alpha1.GroupVersion, scheme.Scheme)
 	if err != nil {
 		return nil, err

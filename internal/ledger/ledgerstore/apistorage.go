@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/kube/directstore"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerapi"
 	"github.com/bursar/bursar/internal/naming"
@@ -26,7 +25,7 @@ type APIStorage struct {
 var _ Storage = (*APIStorage)(nil)
 
 // NewAPIStorage returns storage on the API server of config. It changes ledgers with direct unless that is nil.
-func NewAPIStorage(config *rest.Config, httpClient *http.Client, direct *directstore.Store) (*APIStorage, error) {
+func NewAPIStorage(config *rest.Config, httpClient *http.Client, direct ledgerapi.Direct) (*APIStorage, error) {
 	ledgers, err := ledgerapi.New(config, httpClient, "consumerledgers", direct)
 	if err != nil {
 		return nil, err
