@@ -25,6 +25,21 @@ func TestAll(t *testing.T) {
 	}
 }
 
+// A standalone server stores objects past its API server, in the one version in which all are stored.
+func TestStorageVersion(t *testing.T) {
+	definitions, err := All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, definition := range definitions {
+		for _, version := range definition.Spec.Versions {
+			if version.Storage != (version.Name == "v1alpha1") {
+				t.Errorf("version %s of %s is for storage: %t; see package directstore", version.Name, definition.Name, version.Storage)
+			}
+		}
+	}
+}
+
 func TestAllReturnsCopies(t *testing.T) {
 	first, err := All()
 	if err != nil {

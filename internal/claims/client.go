@@ -103,7 +103,7 @@ func (c *Client) UIDs(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (
 	}
 }
 
-// Create creates a claim together with its status, in [quotav1alpha1.GrantedVersion]. It returns the claim with its
+// Create creates a claim together with its status: directly, or in [quotav1alpha1.GrantedVersion]. It returns the claim with its
 // metadata as stored: UID, version and generation.
 func (c *Client) Create(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (*quotav1alpha1.ResourceClaim, error) {
 	if c.direct != nil {

@@ -192,7 +192,7 @@ func TestDirectClaimsOfOneName(t *testing.T) {
 }
 
 // Claims are refused as the API server refuses them where their namespace is missing or being deleted, and are stored where
-// it was merely changed, or made anew.
+// it was merely changed, or created again.
 func TestDirectClaimNeedsItsNamespace(t *testing.T) {
 	t.Parallel()
 	d := newDirectClaims(t)
@@ -207,7 +207,7 @@ func TestDirectClaimNeedsItsNamespace(t *testing.T) {
 
 	must(t, d.api.Delete(t.Context(), d.namespace)) // the finalizers of its claims keep it
 	_, errPosted := d.posted.Create(t.Context(), d.claim("third"))
-	for how, err := range map[string]error{"posted": errPosted, "direct": create("third")} {
+	for how, err := range map[string]error{"posted": errPosted, "direct": create("third"), "direct, under a taken name": create("second")} {
 		if !apierrors.IsForbidden(err) || !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			t.Errorf("%s into a namespace that is being deleted: got %v", how, err)
 		}

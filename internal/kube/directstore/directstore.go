@@ -1,6 +1,7 @@
 // Package directstore writes custom objects into the etcd of an API server, in the form in which the API server stores
 // them. It is for an API server with Bursar in the same process, and for objects that only Bursar writes: nobody
-// decodes, checks or admits them on the way. Their watches, lists and reads are those of the API server.
+// decodes, checks or admits them on the way, nor checks that their CustomResourceDefinition is still there. Their watches,
+// lists and reads are those of the API server.
 //
 // Like all of kube it knows no quota.
 package directstore
@@ -24,6 +25,9 @@ import (
 	"k8s.io/utils/lru"
 )
 
+// writeTimeout bounds one write. After it the write may still be carried out.
+const writeTimeout = 10 * time.Second
+
 // namespacesMax is how many namespaces a Store remembers, at about 100 bytes each.
 const namespacesMax = 10_000
 
@@ -45,8 +49,9 @@ func New(kv clientv3.KV, prefix string, namespaces corev1client.NamespaceInterfa
 // Create stores a new object of a resource in its namespace. It sets the metadata that the API server would set. The
 // object must have its kind and a version that is the one in storage.
 //
-// Errors are those of an API server: AlreadyExists, NotFound if the namespace does not exist, and Forbidden with the
-// cause NamespaceTerminating. After any other error the object may exist, now or later.
+// Errors of the API server mean that the object was not stored: AlreadyExists, NotFound if the namespace does not exist,
+// Forbidden with the cause NamespaceTerminating, and those of reading the namespace. After any other error it may still be
+// stored later. After an error the object is of no further use.
 func (s *Store) Create(ctx context.Context, resource schema.GroupResource, object metav1.Object) error {
 	object.SetUID(uuid.NewUUID())
 	object.SetCreationTimestamp(metav1.NewTime(time.Now().Truncate(time.Second)))
@@ -62,17 +67,19 @@ func (s *Store) Create(ctx context.Context, resource schema.GroupResource, objec
 		if err != nil {
 			return err
 		}
-		answer, err := s.kv.Txn(ctx).If(
-			clientv3.Compare(clientv3.ModRevision(s.namespaceKey(object.GetNamespace())), "=", revision),
+		namespaceKey := s.namespaceKey(object.GetNamespace())
+		answer, err := s.commit(ctx, []clientv3.Cmp{
+			clientv3.Compare(clientv3.ModRevision(namespaceKey), "=", revision),
 			clientv3.Compare(clientv3.CreateRevision(key), "=", 0),
-		).Then(clientv3.OpPut(key, string(value))).Else(clientv3.OpGet(key, clientv3.WithKeysOnly())).Commit()
+		}, clientv3.OpPut(key, string(value)), clientv3.OpGet(namespaceKey, clientv3.WithKeysOnly()))
 		switch {
 		case err != nil:
 			return fmt.Errorf("store %s %s/%s in etcd: %w", resource, object.GetNamespace(), object.GetName(), err)
 		case answer.Succeeded:
 			object.SetResourceVersion(strconv.FormatInt(answer.Header.Revision, 10))
 			return nil
-		case answer.Responses[0].GetResponseRange().Count > 0:
+		}
+		if kvs := answer.Responses[0].GetResponseRange().Kvs; len(kvs) == 1 && kvs[0].ModRevision == revision {
 			return apierrors.NewAlreadyExists(resource, object.GetName())
 		}
 		s.active.Remove(object.GetNamespace())
@@ -83,8 +90,8 @@ func (s *Store) Create(ctx context.Context, resource schema.GroupResource, objec
 // the new resource version. The object must have the UID and the other metadata that are stored, and its kind and version as
 // for Create.
 //
-// The error is a Conflict if the object was changed or deleted since. After any other error the object may be stored, now
-// or later.
+// The error is a Conflict if the object was changed or deleted since. After any other error it may still be stored later.
+// After an error the object is of no further use.
 func (s *Store) Update(ctx context.Context, resource schema.GroupResource, object metav1.Object) error {
 	revision, err := strconv.ParseInt(object.GetResourceVersion(), 10, 64)
 	if err != nil {
@@ -97,7 +104,7 @@ func (s *Store) Update(ctx context.Context, resource schema.GroupResource, objec
 		return fmt.Errorf("encode %s %s: %w", resource, object.GetName(), err)
 	}
 	key := s.key(resource, object.GetNamespace(), object.GetName())
-	answer, err := s.kv.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", revision)).Then(clientv3.OpPut(key, string(value))).Commit()
+	answer, err := s.commit(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", revision)}, clientv3.OpPut(key, string(value)))
 	if err != nil {
 		return fmt.Errorf("store %s %s in etcd: %w", resource, object.GetName(), err)
 	}
@@ -106,6 +113,13 @@ func (s *Store) Update(ctx context.Context, resource schema.GroupResource, objec
 	}
 	object.SetResourceVersion(strconv.FormatInt(answer.Header.Revision, 10))
 	return nil
+}
+
+// commit puts an object if all comparisons hold, and otherwise does the rest.
+func (s *Store) commit(ctx context.Context, comparisons []clientv3.Cmp, put clientv3.Op, otherwise ...clientv3.Op) (*clientv3.TxnResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	return s.kv.Txn(ctx).If(comparisons...).Then(put).Else(otherwise...).Commit()
 }
 
 func (s *Store) key(resource schema.GroupResource, namespace, name string) string {

@@ -105,9 +105,10 @@ func (c *Client) Version(ctx context.Context, name string) (string, error) {
 
 // Write stores a ledger if it was not changed since its resource version, or creates it if it has none. It returns the
 // new version. Replacing the object also drops the record of field managers: Bursar is the only writer, and tracking
-// costs more than the write. Errors are [ErrConflict] and those of the API server.
+// costs more than the write. Errors are [ErrConflict] and those of the API server or of etcd.
 //
-// The first write of a ledger goes to the API server, whose answer has the metadata for direct ones.
+// A write goes to the API server unless this client made the version that it replaces: the answer has the metadata for
+// direct writes.
 func (c *Client) Write(ctx context.Context, ledger metav1.Object) (string, error) {
 	expected := ledger.GetResourceVersion()
 	if stored, ok := c.storedAt(ledger.GetName(), expected); ok {

@@ -1,6 +1,7 @@
 package ledgerstore
 
 import (
+	"hash/crc32"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -9,6 +10,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/groupcommit"
 	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/naming"
 )
 
 // committer has the copy of one consumer's ledger in memory. All operations of this process on the ledger go through
@@ -16,7 +18,9 @@ import (
 type committer struct {
 	store    *Store
 	consumer quotav1alpha1.ConsumerRef
-	group    *groupcommit.Group[*ledger.Ledger]
+	// turn is the moment in each recordDelayMax at which admissions are recorded, see recordDelay.
+	turn  time.Duration
+	group *groupcommit.Group[*ledger.Ledger]
 
 	// loadID changes with each load that may have brought in changes of another process. It is 0 before the first load.
 	// A load that finds the version from before a rejected write keeps it.
@@ -52,7 +56,7 @@ type committer struct {
 }
 
 func newCommitter(s *Store, consumer quotav1alpha1.ConsumerRef) *committer {
-	c := &committer{store: s, consumer: consumer}
+	c := &committer{store: s, consumer: consumer, turn: time.Duration(crc32.ChecksumIEEE([]byte(naming.Ledger(consumer)))) % recordDelayMax}
 	c.group = groupcommit.New(s.ctx, "the ledger of "+describe(consumer), c)
 	return c
 }

@@ -1,7 +1,6 @@
 package ledgerstore
 
 import (
-	"hash/crc32"
 	"maps"
 	"slices"
 	"sync"
@@ -10,7 +9,6 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/groupcommit"
 	"github.com/bursar/bursar/internal/ledger"
-	"github.com/bursar/bursar/internal/naming"
 )
 
 const (
@@ -28,12 +26,12 @@ const (
 
 // recordDelay returns how long an admission waits to be recorded, so that the write records many. After a quiet time that
 // is short. Otherwise consumers have their turns at different moments, so that their claims are not all created at once.
+// Other writes do not move the turn.
 func (c *committer) recordDelay(now time.Time) time.Duration {
 	if now.Sub(c.lastWrite()) >= recordDelayMax {
 		return recordDelayMin
 	}
-	turn := time.Duration(crc32.ChecksumIEEE([]byte(naming.Ledger(c.consumer))))
-	return max(recordDelayMin, recordDelayMax-(time.Duration(now.UnixNano())+turn)%recordDelayMax)
+	return max(recordDelayMin, recordDelayMax-(time.Duration(now.UnixNano())+c.turn)%recordDelayMax)
 }
 
 // Escrow admits reservations from the slice of this process, without a write: the slice covers them until a later commit

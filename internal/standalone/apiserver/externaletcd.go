@@ -20,6 +20,9 @@ import (
 // etcdTimeout is how long an etcd cluster may take to answer at start.
 const etcdTimeout = 10 * time.Second
 
+// keepAliveTime is how long a connection is quiet before etcd is asked whether it is still there, as by the API server.
+const keepAliveTime = 30 * time.Second
+
 // check makes sure that the etcd cluster answers.
 func (e *ExternalEtcd) check(ctx context.Context) error {
 	servers := strings.Join(e.Servers, ", ")
@@ -50,7 +53,9 @@ func (e *ExternalEtcd) connect() (*clientv3.Client, error) {
 }
 
 func (e *ExternalEtcd) clientConfig() (clientv3.Config, error) {
-	config := clientv3.Config{Endpoints: e.Servers, DialTimeout: etcdTimeout, Logger: zap.NewNop()}
+	config := clientv3.Config{
+		Endpoints: e.Servers, DialTimeout: etcdTimeout, DialKeepAliveTime: keepAliveTime, DialKeepAliveTimeout: etcdTimeout, Logger: zap.NewNop(),
+	}
 	if e.CAFile == "" && e.CertFile == "" {
 		return config, nil
 	}
