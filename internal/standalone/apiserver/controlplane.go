@@ -17,15 +17,13 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 
 	"github.com/bursar/bursar/internal/kube/directstore"
 )
 
 // endTimeout is how long the API server may take to end after the loss of its etcd.
 const endTimeout = 5 * time.Second
-
-// storagePrefix is where the API server stores its objects in etcd.
-const storagePrefix = "/registry"
 
 // ControlPlane is a running control plane.
 type ControlPlane struct {
@@ -234,7 +232,7 @@ func (c *ControlPlane) Direct() (*directstore.Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a client for the API server: %w", err)
 	}
-	return directstore.New(c.kv, storagePrefix, client.CoreV1().Namespaces()), nil
+	return directstore.New(c.kv, kubeoptions.DefaultEtcdPathPrefix, client.CoreV1().Namespaces()), nil
 }
 
 // Hold returns this server's hold on an external etcd. With an embedded one it is nil.

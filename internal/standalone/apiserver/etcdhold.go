@@ -36,13 +36,9 @@ type EtcdHold struct {
 // of a killed server has expired.
 func (e *ExternalEtcd) hold(ctx context.Context, settings string, progress Progress) (*EtcdHold, error) {
 	servers := strings.Join(e.Servers, ", ")
-	config, err := e.clientConfig()
+	client, err := e.connect()
 	if err != nil {
 		return nil, err
-	}
-	client, err := clientv3.New(config)
-	if err != nil {
-		return nil, fmt.Errorf("connect to etcd at %s: %w", servers, err)
 	}
 	// It outlives ctx: the users of etcd end first.
 	session, err := concurrency.NewSession(client, concurrency.WithTTL(etcdHoldSeconds))
