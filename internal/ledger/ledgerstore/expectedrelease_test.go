@@ -19,6 +19,7 @@ func TestRoomIsMadeWhileABatchIsDecided(t *testing.T) {
 		other.use(t, "used", 9)
 		other.reserve(t, "settling", 1)
 		p.ExpectRelease(acme, "used")
+		p.Settle(acme, "settling", 0) // it waits for the next batch, and has that written
 		done := make(chan error, 1)
 		go func() {
 			ctx := ledgerstore.WithRetryUntil(t.Context(), time.Now().Add(time.Minute))
@@ -28,7 +29,6 @@ func TestRoomIsMadeWhileABatchIsDecided(t *testing.T) {
 			}
 			done <- err
 		}()
-		p.Settle(acme, "settling", 0) // it shares the batch, and has it written
 		synctest.Wait()
 		other.release(t, ledgerstore.ClaimCharges{ClaimUID: "c", Key: "used", Granted: true, Charges: charges(9)})
 		p.ReleaseDone(acme, "used")
