@@ -49,7 +49,10 @@ func sweeping(t *testing.T) (*Controller, api, *counting, *storagetest.Memory) {
 	memory := storagetest.New()
 	c := process(t, client, catalog.New(), memory.Connect(nil))
 	go c.Claims.Run(t.Context(), client.REST())
-	if err := c.Claims.WaitForSync(t.Context()); err != nil {
+	// A moment after the cache has synced, its reflector has the version.
+	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+		return c.Claims.Version() != "", nil
+	}); err != nil {
 		t.Fatal(err)
 	}
 	grant(t, c.Store)

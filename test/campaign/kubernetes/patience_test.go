@@ -39,7 +39,16 @@ func patient(t *testing.T, api client.WithWatch) client.Client {
 	})
 }
 
+// slowCallsMax is how many calls may be answered too late, on a machine that is busy with other things, while nothing
+// may fail.
+const slowCallsMax = 3
+
+// isSlow tells from the message whether a request failed for its time alone.
+func isSlow(message string) bool {
+	return strings.Contains(message, "context deadline exceeded") && (strings.Contains(message, "failed calling webhook") || strings.Contains(message, "did not answer in time"))
+}
+
 // hasNoAnswer tells whether a request failed because a webhook did not answer in time. Then nothing was stored.
 func hasNoAnswer(err error) bool {
-	return apierrors.IsInternalError(err) && strings.Contains(err.Error(), "failed calling webhook") && strings.Contains(err.Error(), "context deadline exceeded")
+	return apierrors.IsInternalError(err) && isSlow(err.Error())
 }
