@@ -23,6 +23,7 @@ import (
 
 	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/gctuner"
+	"github.com/bursar/bursar/internal/kube/inprocess"
 	"github.com/bursar/bursar/internal/operator"
 	"github.com/bursar/bursar/internal/standalone/apiserver"
 )
@@ -75,8 +76,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	starting := context.AfterFunc(ctx, stop)
 	ready := &readiness{}
+	webhooks := &inprocess.Server{}
 	plane, err := apiserver.Start(serving, apiserver.Options{
-		DataDir: o.DataDir, Listen: o.Listen, Etcd: o.Etcd, Authentication: o.Authentication, Settings: settings(o), RequestTimeout: o.RequestTimeout.Duration, MaxObjectBytes: o.MaxObjectBytes, LocalServices: replica.services(o), Progress: progress,
+		DataDir: o.DataDir, Listen: o.Listen, Etcd: o.Etcd, Authentication: o.Authentication, Settings: settings(o), RequestTimeout: o.RequestTimeout.Duration, MaxObjectBytes: o.MaxObjectBytes, LocalServices: replica.services(o), Webhooks: webhooks, Progress: progress,
 		Uncached:    replica.uncached(),
 		ReadyChecks: []healthz.HealthChecker{ready},
 	})
@@ -92,7 +94,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	progress.Printf("starting enforcement")
 	var op *operator.Operator
 	if err = checkSystemNamespace(ctx, plane.Config(), o.SystemNamespace); err == nil {
-		op, err = newOperator(plane, replica, o)
+		op, err = newOperator(plane, webhooks, replica, o)
 	}
 	if err == nil {
 		running := s.untilEnded(context.WithoutCancel(ctx))
@@ -128,7 +130,7 @@ func (s *Server) untilEnded(ctx context.Context) context.Context {
 }
 
 // newOperator creates the operator, after installing the objects that administrators install on a cluster.
-func newOperator(plane *apiserver.ControlPlane, replica *replica, o Options) (*operator.Operator, error) {
+func newOperator(plane *apiserver.ControlPlane, webhooks *inprocess.Server, replica *replica, o Options) (*operator.Operator, error) {
 	if err := installRoles(plane.Config()); err != nil {
 		return nil, err
 	}
@@ -143,6 +145,7 @@ func newOperator(plane *apiserver.ControlPlane, replica *replica, o Options) (*o
 		replica.complete(&options)
 		options.Others = plane.Hold()
 	}
+	options.Webhooks.InProcess = webhooks
 	return operator.New(options)
 }
 

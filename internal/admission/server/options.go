@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bursar/bursar/internal/admission/access"
+	"github.com/bursar/bursar/internal/kube/inprocess"
 )
 
 // Options are the addresses and credentials of a server. The zero value is for an API server on the same machine.
@@ -28,6 +29,9 @@ type Options struct {
 	// ClientCertificates are the client certificates of the API server. With them the published paths need no secret
 	// segment. Default: none.
 	ClientCertificates access.ClientCertificates
+	// InProcess passes the calls of an API server in this process without a connection, and so without
+	// ClientCertificates. Default: the API server always connects.
+	InProcess *inprocess.Server
 	// ShutdownDelay is how long the server still answers calls after the operator begins to stop.
 	ShutdownDelay time.Duration
 }

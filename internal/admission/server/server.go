@@ -11,6 +11,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -19,6 +21,7 @@ import (
 
 	"github.com/bursar/bursar/internal/admission/access"
 	"github.com/bursar/bursar/internal/admission/certs"
+	"github.com/bursar/bursar/internal/kube/inprocess"
 	"github.com/bursar/bursar/internal/naming"
 )
 
@@ -62,7 +65,10 @@ type Server struct {
 	dependencies Dependencies
 	listener     net.Listener
 	server       *http.Server
+	inProcess    *inprocess.Server
 	delay        time.Duration
+	// hostPort is what the API server calls, as in the URLs of its requests.
+	hostPort string
 	// endpoint returns the client configuration of a path, without the certificate.
 	endpoint  func(path string) admissionregistrationv1.WebhookClientConfig
 	published published
@@ -70,7 +76,7 @@ type Server struct {
 
 // New makes a server for a handler. It listens at once, and serves once it runs.
 func New(ctx context.Context, options Options, dependencies Dependencies, handler http.Handler) (*Server, error) {
-	s := &Server{dependencies: dependencies, listener: options.Listener, delay: options.ShutdownDelay}
+	s := &Server{dependencies: dependencies, listener: options.Listener, delay: options.ShutdownDelay, inProcess: options.InProcess}
 	if s.listener == nil {
 		var err error
 		if s.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
@@ -107,12 +113,14 @@ func New(ctx context.Context, options Options, dependencies Dependencies, handle
 // setEndpoint sets the address for the API server, and returns its name or IP.
 func (s *Server) setEndpoint(options Options, namespace string) (host string, err error) {
 	if service := options.Service; service != nil {
+		host = service.Name + "." + namespace + ".svc"
+		s.hostPort = net.JoinHostPort(host, strconv.Itoa(int(service.Port)))
 		s.endpoint = func(path string) admissionregistrationv1.WebhookClientConfig {
 			return admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{
 				Namespace: namespace, Name: service.Name, Port: &service.Port, Path: &path,
 			}}
 		}
-		return service.Name + "." + namespace + ".svc", nil
+		return host, nil
 	}
 	base := options.URL
 	if base == "" {
@@ -122,6 +130,7 @@ func (s *Server) setEndpoint(options Options, namespace string) (host string, er
 	if err != nil {
 		return "", fmt.Errorf("the URL of the webhooks: %w", err)
 	}
+	s.hostPort = parsed.Host
 	s.endpoint = func(path string) admissionregistrationv1.WebhookClientConfig {
 		return admissionregistrationv1.WebhookClientConfig{URL: new(parsed.JoinPath(path).String())}
 	}
@@ -138,6 +147,7 @@ func (s *Server) ClientConfig(path string) admissionregistrationv1.WebhookClient
 // Serve serves until ctx ends and the shutdown delay has passed, and then finishes open requests. Once working has
 // ended, requests can no longer be answered, and it stops at once.
 func (s *Server) Serve(ctx, working context.Context) error {
+	s.inProcess.Handle(s.hostPort, s.server.Handler, s.dependencies.Log.WithName("webhooks"))
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -151,13 +161,19 @@ func (s *Server) Serve(ctx, working context.Context) error {
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
 		defer cancel()
+		var open sync.WaitGroup
+		open.Go(func() { s.inProcess.Shutdown(ctx) })
 		_ = s.server.Shutdown(ctx) // requests that are still open then fail
+		open.Wait()
 	}()
 	err := s.server.ServeTLS(s.listener, "", "")
 	if errors.Is(err, http.ErrServerClosed) {
 		<-stopped
 		return nil
 	}
+	ended, cancel := context.WithTimeout(working, shutdownTime)
+	defer cancel()
+	s.inProcess.Shutdown(ended)
 	return fmt.Errorf("serve the webhooks: %w", err)
 }
 

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/server/healthz"
+
+	"github.com/bursar/bursar/internal/kube/inprocess"
 )
 
 // Options configure the control plane.
@@ -34,6 +36,8 @@ type Options struct {
 	// LocalServices are addresses, as host:port, of Services for webhooks that lead to this process. Other Services are
 	// resolved by DNS.
 	LocalServices map[types.NamespacedName]string
+	// Webhooks answers calls of webhooks of this process. All others go over the network. Default: all do.
+	Webhooks *inprocess.Server
 	// Uncached are custom resources without a watch cache, in one version or, if that is empty, in all: lists and
 	// watches of them go to etcd.
 	Uncached []schema.GroupVersionResource

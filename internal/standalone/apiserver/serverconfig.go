@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/util/webhook"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
@@ -17,6 +18,8 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
 	generic "k8s.io/kubernetes/pkg/controlplane/apiserver/samples/generic/server"
 	"k8s.io/kubernetes/pkg/generated/openapi"
+
+	"github.com/bursar/bursar/internal/kube/inprocess"
 )
 
 // localServices are addresses, as host:port, of Services that lead to this process, on every API server. All others
@@ -31,10 +34,10 @@ func (l localServices) ResolveEndpoint(namespace, name string, port int32) (*url
 	return webhook.NewDefaultServiceResolver().ResolveEndpoint(namespace, name, port)
 }
 
-// newServerConfig does the same as [generic.NewConfig] with three differences: it resolves the Services of webhooks and
-// aggregated APIs by services, it allows for other API servers, maybe on the same machine, distinguished by id, and some
-// custom resources have no watch cache.
-func newServerConfig(o options.CompletedOptions, services webhook.ServiceResolver, apiServers int, id string, uncachedResources []schema.GroupVersionResource) (*generic.Config, error) {
+// newServerConfig does the same as [generic.NewConfig] with four differences: it resolves the Services of webhooks and
+// aggregated APIs by services, it calls the webhooks of this process without a connection, it allows for other API
+// servers, maybe on the same machine, distinguished by id, and some custom resources have no watch cache.
+func newServerConfig(o options.CompletedOptions, services webhook.ServiceResolver, webhooks *inprocess.Server, apiServers int, id string, uncachedResources []schema.GroupVersionResource) (*generic.Config, error) {
 	genericConfig, informers, storage, err := apiserver.BuildGenericConfig(o,
 		[]*runtime.Scheme{legacyscheme.Scheme, apiextensions.Scheme, aggregatorscheme.Scheme},
 		kubecontrolplane.DefaultGenericAPIResourceConfigSource(), openapi.GetOpenAPIDefinitions)
@@ -42,7 +45,7 @@ func newServerConfig(o options.CompletedOptions, services webhook.ServiceResolve
 		return nil, err
 	}
 	genericConfig.APIServerID = id
-	plane, initializers, err := apiserver.CreateConfig(o, genericConfig, informers, storage, services, nil)
+	plane, initializers, err := apiserver.CreateConfig(o, genericConfig, informers, storage, services, []admission.PluginInitializer{newInProcessCalls(webhooks)})
 	if err != nil {
 		return nil, err
 	}
