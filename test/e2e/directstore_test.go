@@ -26,6 +26,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/naming"
+	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/platform"
 	"github.com/bursar/bursar/test/server"
 )
@@ -278,7 +279,8 @@ func TestDirectClaimsWhileTheirNamespaceIsDeleted(t *testing.T) {
 		})
 		must(t, d.api.Delete(t.Context(), d.namespace))
 		must(t, group.Wait())
-		eventually(t, func() error {
+		// The namespace controller looks again after longer and longer pauses, the more it has found.
+		await.NoError(t, 5*time.Minute, func() error {
 			if err := d.api.Get(context.WithoutCancel(ctx), client.ObjectKeyFromObject(d.namespace), &corev1.Namespace{}); !apierrors.IsNotFound(err) {
 				return fmt.Errorf("the namespace is still there: %v", err)
 			}
