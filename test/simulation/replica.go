@@ -177,8 +177,8 @@ func (r *replica) run(live client.Client, onlyMetadata metadata.Interface, objec
 	}{
 		following, deciding, &escrow.Controller{Store: r.store, Adopter: adopter, Log: r.log("escrow")},
 	}
-	// Leases overlap, so that two may lead. A correction by the auditor is a violation to the history.
-	if r.roll(2) == 0 && !r.books.hasHistory() || r.leads {
+	// Leases overlap, so that two may lead.
+	if r.roll(2) == 0 || r.leads {
 		r.processes.Go(func() { r.scan(adopter) })
 		components = append(components, audit.New(audit.Options{
 			Ledgers: r.store, Claims: r.claims, Stored: audit.Live{Reader: live}, Interval: auditInterval, Engine: r.engine, Log: r.log("audit"),

@@ -29,10 +29,8 @@ const (
 type Ledgers interface {
 	// View reads the ledger as it is stored now.
 	View(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error
-	// Correct changes usage if the ledger is quiescent and still has the observed usage, and reports whether it did.
+	// Correct changes usage if the ledger still has the observed usage, and reports whether it did.
 	Correct(ctx context.Context, consumer quotav1alpha1.ConsumerRef, observed, corrected ledger.Usage) (bool, error)
-	// CorrectBusy changes usage if the ledger still has the observed usage, and reports whether it did.
-	CorrectBusy(ctx context.Context, consumer quotav1alpha1.ConsumerRef, observed, corrected ledger.Usage) (bool, error)
 }
 
 // Claims is the claim cache, which may lag a little.
@@ -77,7 +75,7 @@ type Options struct {
 	Log    logr.Logger
 	// Interval is the time between the end of one audit and the start of the next. Default: 5 minutes.
 	Interval time.Duration
-	// Recheck is how long drift must stand unchanged before it counts. Default: 5 seconds.
+	// Recheck is the time until drift by the cached claims is compared again. Default: 5 seconds.
 	Recheck time.Duration
 }
 
@@ -129,15 +127,9 @@ func (a *Auditor) audit(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// suspect is a ledger that seems to have drifted.
-type suspect struct {
-	Ledger
-	state
-}
-
 // suspects returns the ledgers that seem to have drifted.
-func (a *Auditor) suspects(ctx context.Context, ledgers []Ledger) []suspect {
-	var suspects []suspect
+func (a *Auditor) suspects(ctx context.Context, ledgers []Ledger) []Ledger {
+	var suspects []Ledger
 	for _, l := range ledgers {
 		if !pause(ctx, ledgerInterval) {
 			return nil
@@ -151,10 +143,10 @@ func (a *Auditor) suspects(ctx context.Context, ledgers []Ledger) []suspect {
 		switch {
 		case err != nil:
 			a.fail(ctx, l, err)
-		case !seen.isUnclear && len(seen.drift()) == 0:
+		case seen.agrees():
 			a.metrics.audited(clean)
 		default:
-			suspects = append(suspects, suspect{l, seen})
+			suspects = append(suspects, l)
 		}
 	}
 	return suspects

@@ -22,7 +22,7 @@ type state struct {
 	isUnclear bool
 }
 
-// inspect reads the state of a consumer.
+// inspect reads the ledger of a consumer and compares it with the cached claims.
 func (a *Auditor) inspect(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (state, error) {
 	s, err := a.view(ctx, consumer)
 	if err != nil {
@@ -50,10 +50,11 @@ func (a *Auditor) view(ctx context.Context, consumer quotav1alpha1.ConsumerRef) 
 	return s, nil
 }
 
-func (s state) drift() []difference { return compare(s.used, s.held) }
+// agrees reports whether the ledger and the claims agree, as far as that is clear.
+func (s state) agrees() bool { return !s.isUnclear && len(compare(s.used, s.held)) == 0 }
 
-// same reports whether nothing happened between two reads.
+// same reports whether nothing happened to the ledger between two reads.
 func (s state) same(other state) bool {
 	return s.quiescent == other.quiescent && s.sequence == other.sequence && s.inFlight.same(other.inFlight) &&
-		slices.Equal(s.used, other.used) && slices.Equal(s.held, other.held)
+		slices.Equal(s.used, other.used)
 }

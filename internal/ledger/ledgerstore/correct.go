@@ -19,20 +19,12 @@ func Quiescent(l *ledger.Ledger) bool {
 }
 
 // Correct replaces the usage of one resource type and dimension set: amount and number of claims change from observed
-// to corrected. It does so only while the ledger is quiescent and still has observed, and reports whether it did. It is
-// for repairing drift and ignores limits. If the sums would not fit, it fails and changes nothing.
+// to corrected. It does so only while the ledger still has observed, and reports whether it did. It is for repairing
+// drift and ignores limits. If the sums would not fit, it fails and changes nothing.
+//
+// The caller must have left out of corrected everything in flight at the time of observed. Later changes do not matter:
+// settling a reservation and releasing a claim change the ledger and the claims alike.
 func (s *Store) Correct(ctx context.Context, consumer quotav1alpha1.ConsumerRef, observed, corrected ledger.Usage) (bool, error) {
-	return s.correct(ctx, consumer, observed, corrected, Quiescent)
-}
-
-// CorrectBusy is Correct for a ledger that may not be quiescent. The caller must have left out of corrected everything
-// in flight at the time of observed. Later changes do not matter: settling a reservation and releasing a claim change
-// the ledger and the claims alike.
-func (s *Store) CorrectBusy(ctx context.Context, consumer quotav1alpha1.ConsumerRef, observed, corrected ledger.Usage) (bool, error) {
-	return s.correct(ctx, consumer, observed, corrected, func(*ledger.Ledger) bool { return true })
-}
-
-func (s *Store) correct(ctx context.Context, consumer quotav1alpha1.ConsumerRef, observed, corrected ledger.Usage, isEligible func(*ledger.Ledger) bool) (bool, error) {
 	if observed.ResourceType != corrected.ResourceType || observed.Dimensions != corrected.Dimensions {
 		return false, fmt.Errorf("correct the ledger of %s: usage of %s cannot stand for usage of %s",
 			describe(consumer), corrected.ResourceType, observed.ResourceType)
@@ -43,7 +35,7 @@ func (s *Store) correct(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 		makesRoom: true, growsCapacity: corrected.Amount < observed.Amount,
 		apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
 			failure = nil
-			if applies = isEligible(l) && hasUsage(l, observed); !applies {
+			if applies = hasUsage(l, observed); !applies {
 				return groupcommit.Unconfirmed
 			}
 			var didChange bool

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/bursar/bursar/internal/ledger"
-	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
@@ -14,7 +13,6 @@ func TestCorrect(t *testing.T) {
 	}
 	tests := map[string]struct {
 		reason              string
-		before              func(t *testing.T, p, other *process)
 		observed, corrected ledger.Usage
 		want                bool
 		wantUsed            ledger.Amount
@@ -27,32 +25,13 @@ func TestCorrect(t *testing.T) {
 		"other amount":   {reason: "the ledger changed since", observed: usage(3, 1), corrected: usage(6, 2), wantUsed: 4, wantClaims: 1},
 		"other count":    {reason: "the ledger changed since", observed: usage(4, 2), corrected: usage(6, 2), wantUsed: 4, wantClaims: 1},
 		"nothing is not": {reason: "there is usage where none was observed", observed: usage(0, 0), corrected: usage(6, 2), wantUsed: 4, wantClaims: 1},
-		"in flight": {
-			reason: "a reservation may be about to become usage", before: func(t *testing.T, p, _ *process) { p.reserve(t, "new", 1) },
-			observed: usage(4, 1), corrected: usage(6, 2), wantUsed: 4, wantClaims: 1,
-		},
-		"in flight elsewhere": {
-			reason: "so may one of another process", before: func(t *testing.T, _, other *process) { other.reserve(t, "new", 1) },
-			observed: usage(4, 1), corrected: usage(6, 2), wantUsed: 4, wantClaims: 1,
-		},
-		"released elsewhere": {
-			reason: "a claim that was released may still be there",
-			before: func(t *testing.T, _, other *process) {
-				other.use(t, "new", 1)
-				other.release(t, ledgerstore.ClaimCharges{ClaimUID: "c", Key: "new", Granted: true, Charges: charges(1)})
-			},
-			observed: usage(4, 1), corrected: usage(6, 2), wantUsed: 4, wantClaims: 1,
-		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			memory := storagetest.New()
-			p, other := start(t, memory, nil), start(t, memory, nil)
+			p := start(t, memory, nil)
 			p.limit(t, 10)
 			p.use(t, "k", 4)
-			if tt.before != nil {
-				tt.before(t, p, other)
-			}
 			did, err := p.Correct(t.Context(), acme, tt.observed, tt.corrected)
 			if err != nil || did != tt.want {
 				t.Errorf("%s: got %t, error %v", tt.reason, did, err)
@@ -65,7 +44,7 @@ func TestCorrect(t *testing.T) {
 }
 
 // Reservations in flight do not prevent a correction, and stay as they are.
-func TestCorrectBusy(t *testing.T) {
+func TestCorrectWithReservations(t *testing.T) {
 	memory := storagetest.New()
 	p := start(t, memory, nil)
 	p.limit(t, 10)
@@ -74,10 +53,10 @@ func TestCorrectBusy(t *testing.T) {
 	usage := func(amount ledger.Amount) ledger.Usage {
 		return ledger.Usage{ResourceType: gpu, Amount: amount, Claims: 1}
 	}
-	if did, err := p.CorrectBusy(t.Context(), acme, usage(3), usage(5)); did || err != nil {
+	if did, err := p.Correct(t.Context(), acme, usage(3), usage(5)); did || err != nil {
 		t.Errorf("corrected %t a balance of something else: %v", did, err)
 	}
-	if did, err := p.CorrectBusy(t.Context(), acme, usage(4), usage(6)); !did || err != nil {
+	if did, err := p.Correct(t.Context(), acme, usage(4), usage(6)); !did || err != nil {
 		t.Errorf("corrected %t: %v", did, err)
 	}
 	expect(t, "the balance is corrected", memory, summary{Limit: 10, Used: 6, Claims: 1, Reserved: 1, Keys: []string{"new"}})

@@ -244,6 +244,12 @@ var faults = []fault{
 		before: "\t\tcase errors.Is(err, ErrAgain):\n",
 		after:  "\t\tcase errors.Is(err, ErrAgain):\n\t\t\tg.fail(batch, nil)\n\t\t\treturn\n",
 	},
+	{
+		what: "the auditor believes a claim cache that lags", file: "internal/controller/audit/confirm.go",
+		before: "a.Stored.ClaimsOf(ctx, consumer)",
+		after:  "a.Claims.ForConsumer(consumer, holds), error(nil)",
+		test:   "./internal/controller/audit TestAudit$",
+	},
 }
 
 // plantAll plants one fault after the other, of those that match an expression, and prints a table of what found it.

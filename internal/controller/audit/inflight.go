@@ -1,23 +1,13 @@
 package audit
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
-	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
-)
-
-const (
-	// attemptsMax bounds the lists of a busy ledger's claims, until one during which the ledger does not change.
-	attemptsMax = 5
-	// retryDelay is the time between two attempts.
-	retryDelay = 100 * time.Millisecond
 )
 
 // inFlight is the difference between a ledger's usage and its granted claims.
@@ -106,64 +96,4 @@ func (f inFlight) amendmentOf(claim *claimcache.Claim) string {
 		return ""
 	}
 	return key
-}
-
-// confirmBusy compares a suspect busy ledger with claims listed while the ledger does not change. It reports and
-// repairs drift.
-func (a *Auditor) confirmBusy(ctx context.Context, s suspect) {
-	for range attemptsMax {
-		drift, isKnown, err := a.driftWhileBusy(ctx, s.Consumer)
-		switch {
-		case err != nil:
-			a.fail(ctx, s.Ledger, err)
-			return
-		case isKnown && len(drift) == 0:
-			a.metrics.audited(clean)
-			return
-		case isKnown:
-			a.metrics.audited(drifted)
-			a.report(s.Ledger, a.repairBusy(ctx, s.Consumer, drift))
-			return
-		}
-		if !pause(ctx, retryDelay) {
-			return
-		}
-	}
-	a.metrics.audited(busy)
-}
-
-// driftWhileBusy compares a ledger with its listed claims. isKnown is false if the ledger changed during the list.
-func (a *Auditor) driftWhileBusy(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (drift []difference, isKnown bool, err error) {
-	before, err := a.view(ctx, consumer)
-	if err != nil {
-		return nil, false, err
-	}
-	listed, err := a.Stored.ClaimsOf(ctx, consumer)
-	if err != nil {
-		return nil, false, fmt.Errorf("list the claims of a busy ledger: %w", err)
-	}
-	after, err := a.view(ctx, consumer)
-	if err != nil {
-		return nil, false, err
-	}
-	if !before.same(after) {
-		return nil, false, nil
-	}
-	held, err := before.inFlight.usage(listed)
-	if err != nil {
-		return nil, false, nil //nolint:nilerr // what is in flight is in between two steps
-	}
-	return compare(before.used, held), true, nil
-}
-
-func (a *Auditor) repairBusy(ctx context.Context, consumer quotav1alpha1.ConsumerRef, drift []difference) []outcome {
-	outcomes := make([]outcome, len(drift))
-	for i, d := range drift {
-		repaired, err := a.Ledgers.CorrectBusy(ctx, consumer, d.observed, d.actual)
-		if err != nil && ctx.Err() == nil {
-			a.Log.Error(err, "drift was not repaired", "consumer", consumer.Kind+"/"+consumer.Name)
-		}
-		outcomes[i] = outcome{difference: d, repaired: repaired}
-	}
-	return outcomes
 }

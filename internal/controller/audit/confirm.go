@@ -1,0 +1,88 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+const (
+	// attemptsMax bounds the lists of a suspect's claims, until one during which its ledger does not change.
+	attemptsMax = 5
+	// retryDelay is the time between two attempts.
+	retryDelay = 100 * time.Millisecond
+)
+
+// confirm compares a suspect again: with the cached claims, which may have caught up, and then with listed ones. It
+// reports and repairs drift.
+func (a *Auditor) confirm(ctx context.Context, l Ledger) {
+	cached, err := a.inspect(ctx, l.Consumer)
+	if err == nil && cached.agrees() {
+		a.metrics.audited(clean)
+		return
+	}
+	for range attemptsMax {
+		drift, isKnown, err := a.drift(ctx, l.Consumer)
+		switch {
+		case err != nil:
+			a.fail(ctx, l, err)
+			return
+		case isKnown && len(drift) == 0:
+			a.metrics.audited(clean)
+			return
+		case isKnown:
+			a.metrics.audited(drifted)
+			a.report(l, a.repair(ctx, l.Consumer, drift))
+			return
+		}
+		if !pause(ctx, retryDelay) {
+			return
+		}
+	}
+	a.metrics.audited(busy)
+}
+
+// drift compares a ledger with its listed claims. isKnown is false if the ledger changed during the list.
+func (a *Auditor) drift(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (drift []difference, isKnown bool, err error) {
+	before, err := a.view(ctx, consumer)
+	if err != nil {
+		return nil, false, err
+	}
+	listed, err := a.Stored.ClaimsOf(ctx, consumer)
+	if err != nil {
+		return nil, false, fmt.Errorf("list the claims of a ledger that seems to have drifted: %w", err)
+	}
+	after, err := a.view(ctx, consumer)
+	if err != nil {
+		return nil, false, err
+	}
+	if !before.same(after) {
+		return nil, false, nil
+	}
+	held, err := before.inFlight.usage(listed)
+	if err != nil {
+		return nil, false, nil //nolint:nilerr // what is in flight is in between two steps
+	}
+	return compare(before.used, held), true, nil
+}
+
+// outcome is a difference and its repair.
+type outcome struct {
+	difference
+	repaired bool
+}
+
+// repair corrects the ledger. It returns an outcome for every difference.
+func (a *Auditor) repair(ctx context.Context, consumer quotav1alpha1.ConsumerRef, drift []difference) []outcome {
+	outcomes := make([]outcome, len(drift))
+	for i, d := range drift {
+		repaired, err := a.Ledgers.Correct(ctx, consumer, d.observed, d.actual)
+		if err != nil && ctx.Err() == nil {
+			a.Log.Error(err, "drift was not repaired", "consumer", consumer.Kind+"/"+consumer.Name)
+		}
+		outcomes[i] = outcome{difference: d, repaired: repaired}
+	}
+	return outcomes
+}
