@@ -18,8 +18,7 @@ const (
 // confirm compares a suspect again: with the cached claims, which may have caught up, and then with listed ones. It
 // reports and repairs drift.
 func (a *Auditor) confirm(ctx context.Context, l Ledger) {
-	cached, err := a.inspect(ctx, l.Consumer)
-	if err == nil && cached.agrees() {
+	if cached, err := a.inspect(ctx, l.Consumer); err == nil && cached.agrees() {
 		a.metrics.audited(clean)
 		return
 	}
