@@ -20,8 +20,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// explainTimeout bounds how long a denial looks up holders and permissions.
-const explainTimeout = 500 * time.Millisecond
+// explainTimeout bounds how long a denial looks up holders and permissions. The deadline of the request may come first.
+const explainTimeout = 2 * time.Second
 
 // lack is the quota that one consumer lacks for a request.
 type lack struct {
