@@ -44,3 +44,27 @@ func TestTakenOverWhileGranted(t *testing.T) {
 		}
 	})
 }
+
+// A process dies after it has sent the claim of a reservation that another process had withdrawn. The ledger has no
+// charge for that claim, so it goes, and the object gets another one.
+func TestClaimOfAWithdrawnReservation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		reservation := s.reserve(acme, 5, "")
+		isWithdrawn, err := s.store.Withdraw(s.Context(), acme, reservation.Key, reservation.Sequence)
+		if s.must(err); !isWithdrawn {
+			t.Fatal("the reservation was not withdrawn")
+		}
+		s.claim(reservation, true)
+		policy := fleets()
+		policy.Spec.Trigger.Operations = nil
+		running := s.run(policy, fleet("1", "acme", 5))
+		running.Engine.Queue().Add(theFleet)
+		synctest.Wait()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"acme uses 5, 0 in flight", "claim of acme for 5"}, s.outcome()); diff != "" {
+			t.Errorf("the object is charged once (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -223,6 +223,7 @@ var faults = []fault{
 		what: "withdrawn claims stay", file: engineDir + "process.go",
 		before: "\t\tif !claim.Deleting && e.Store.IsWithdrawn(claim.Consumer(), claim.Sequence) {",
 		after:  "\t\tif !claim.Deleting && claim.Sequence < 0 {",
+		test:   "./internal/claims/engine TestClaimOfAWithdrawnReservation$",
 	},
 	{
 		what: "a deleted claim is released although its object exists", file: engineDir + "release.go",
