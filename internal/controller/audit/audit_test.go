@@ -69,9 +69,12 @@ func (s storedScene) Ledgers(context.Context) ([]Ledger, error) {
 	return []Ledger{l}, nil
 }
 
-func (s storedScene) ClaimsOf(context.Context, quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error) {
+func (s storedScene) ClaimsWhile(_ context.Context, _ quotav1alpha1.ConsumerRef, goOn func() bool) ([]*claimcache.Claim, bool, error) {
 	s.onList()
-	return s.live, nil
+	if !goOn() {
+		return nil, false, nil
+	}
+	return s.live, true, nil
 }
 
 func (s *scene) WaitForSync(context.Context) error { return nil }

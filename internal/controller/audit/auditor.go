@@ -54,8 +54,9 @@ type Ledger struct {
 type Stored interface {
 	// Ledgers returns all ledgers.
 	Ledgers(ctx context.Context) ([]Ledger, error)
-	// ClaimsOf returns the claims of a consumer.
-	ClaimsOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error)
+	// ClaimsWhile returns the claims of a consumer. It lists them in parts, and stops, without any, once goOn returns
+	// false between two parts.
+	ClaimsWhile(ctx context.Context, consumer quotav1alpha1.ConsumerRef, goOn func() bool) (claims []*claimcache.Claim, isWhole bool, err error)
 }
 
 // Engine removes claims.

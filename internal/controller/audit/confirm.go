@@ -43,21 +43,22 @@ func (a *Auditor) confirm(ctx context.Context, l Ledger) {
 	a.metrics.audited(busy)
 }
 
-// drift compares a ledger with its listed claims. isKnown is false if the ledger changed during the list.
+// drift compares a ledger with its listed claims. isKnown is false if the ledger changed during the list. The list ends
+// at the change: that of a busy consumer with many claims would cost the API server much, and each attempt again.
 func (a *Auditor) drift(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (drift []difference, isKnown bool, err error) {
 	before, err := a.view(ctx, consumer)
 	if err != nil {
 		return nil, false, err
 	}
-	listed, err := a.Stored.ClaimsOf(ctx, consumer)
+	isSame := func() bool {
+		now, err := a.view(ctx, consumer)
+		return err == nil && before.same(now)
+	}
+	listed, isWhole, err := a.Stored.ClaimsWhile(ctx, consumer, isSame)
 	if err != nil {
 		return nil, false, fmt.Errorf("list the claims of a ledger that seems to have drifted: %w", err)
 	}
-	after, err := a.view(ctx, consumer)
-	if err != nil {
-		return nil, false, err
-	}
-	if !before.same(after) {
+	if !isWhole || !isSame() {
 		return nil, false, nil
 	}
 	held, err := before.inFlight.usage(listed)

@@ -51,12 +51,17 @@ func (l *Ledger) readLedger(snapshot ledger.Snapshot) {
 
 // ClaimsOf returns the claims of a consumer.
 func (l Live) ClaimsOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error) {
+	claims, _, err := l.ClaimsWhile(ctx, consumer, func() bool { return true })
+	return claims, err
+}
+
+// ClaimsWhile implements [Stored].
+func (l Live) ClaimsWhile(ctx context.Context, consumer quotav1alpha1.ConsumerRef, goOn func() bool) (claims []*claimcache.Claim, isWhole bool, err error) {
 	named := client.MatchingFields{"spec.consumerRef.kind": consumer.Kind, "spec.consumerRef.name": consumer.Name}
-	var claims []*claimcache.Claim
 	for next := ""; ; {
 		var page quotav1alpha1.ResourceClaimList
 		if err := l.Reader.List(ctx, &page, named, client.Limit(pageSize), client.Continue(next)); err != nil {
-			return nil, fmt.Errorf("list the claims of %s %s: %w", consumer.Kind, consumer.Name, err)
+			return nil, false, fmt.Errorf("list the claims of %s %s: %w", consumer.Kind, consumer.Name, err)
 		}
 		for i := range page.Items {
 			// Consumers of another group or namespace may share kind and name.
@@ -65,7 +70,10 @@ func (l Live) ClaimsOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef) 
 			}
 		}
 		if next = page.Continue; next == "" {
-			return claims, nil
+			return claims, true, nil
+		}
+		if !goOn() {
+			return nil, false, nil
 		}
 	}
 }

@@ -247,8 +247,8 @@ var faults = []fault{
 	},
 	{
 		what: "the auditor believes a claim cache that lags", file: "internal/controller/audit/confirm.go",
-		before: "a.Stored.ClaimsOf(ctx, consumer)",
-		after:  "a.Claims.ForConsumer(consumer, holds), error(nil)",
+		before: "a.Stored.ClaimsWhile(ctx, consumer, isSame)",
+		after:  "a.Claims.ForConsumer(consumer, holds), true, error(nil)",
 		test:   "./internal/controller/audit TestAudit$",
 	},
 }
