@@ -70,7 +70,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 
 func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list quotav1alpha1.ClaimCreationPolicyList
-	if err := r.Client.List(ctx, &list); err != nil {
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // only names are read
 		ctrl.LoggerFrom(ctx).Error(err, "list policies")
 		return nil
 	}
