@@ -280,6 +280,19 @@ func TestAudit(t *testing.T) {
 			},
 			want: usage(2, 1), result: busy,
 		},
+		"a cache that catches up during a list in vain": {
+			reason: "no other list is needed",
+			setup: func(s *scene) {
+				s.charge(5, 2)
+				reserve(s, "k")
+				s.cached = two[:1]
+				s.onList = func() {
+					reserve(s, "k2")
+					s.cached = two
+				}
+			},
+			want: usage(5, 2), result: clean,
+		},
 		"a cache that is late beside something in flight": {
 			reason: "the list knows better",
 			setup: func(s *scene) {

@@ -15,14 +15,14 @@ const (
 	retryDelay = 100 * time.Millisecond
 )
 
-// confirm compares a suspect again: with the cached claims, which may have caught up, and then with listed ones. It
-// reports and repairs drift.
+// confirm compares a suspect again: with the cached claims, which may have caught up, and then with listed ones, whose
+// list is expensive. It reports and repairs drift.
 func (a *Auditor) confirm(ctx context.Context, l Ledger) {
-	if cached, err := a.inspect(ctx, l.Consumer); err == nil && cached.agrees() {
-		a.metrics.audited(clean)
-		return
-	}
 	for range attemptsMax {
+		if cached, err := a.inspect(ctx, l.Consumer); err == nil && cached.agrees() {
+			a.metrics.audited(clean)
+			return
+		}
 		drift, isKnown, err := a.drift(ctx, l.Consumer)
 		switch {
 		case err != nil:
