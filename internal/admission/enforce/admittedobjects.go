@@ -30,7 +30,7 @@ type admittedObjects struct {
 
 	mu     sync.Mutex
 	byName map[objectName]types.UID
-	byUID  map[types.UID]admittedObject
+	byUID  map[types.UID]*admittedObject
 }
 
 // admittedObject is one admitted object.
@@ -47,11 +47,11 @@ func (a *admittedObjects) add(c *create) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.byName == nil {
-		a.byName, a.byUID = map[objectName]types.UID{}, map[types.UID]admittedObject{}
+		a.byName, a.byUID = map[objectName]types.UID{}, map[types.UID]*admittedObject{}
 	}
 	uid := c.UID // the timer must not hold a reference to the whole create
 	a.byName[name] = uid
-	a.byUID[uid] = admittedObject{
+	a.byUID[uid] = &admittedObject{
 		name: name, owner: c.owner, since: time.Now(),
 		expiry: time.AfterFunc(a.lifetime+admittedMargin, func() { a.remove(uid) }), seen: make(chan struct{}),
 	}
@@ -91,19 +91,19 @@ func (a *admittedObjects) uidOf(name objectName) types.UID {
 	return a.byName[name]
 }
 
-// waitSeen waits until an object admitted earlier under the same name is seen or forgotten. It reports false if there
-// is no such object, or if the wait exceeds within.
-func (a *admittedObjects) waitSeen(ctx context.Context, name objectName, within time.Duration) bool {
+// earlier returns the object that was admitted under a name and has not been seen yet, or nil.
+func (a *admittedObjects) earlier(name objectName) *admittedObject {
 	a.mu.Lock()
-	earlier, ok := a.byUID[a.byName[name]]
-	a.mu.Unlock()
-	if !ok {
-		return false
-	}
+	defer a.mu.Unlock()
+	return a.byUID[a.byName[name]]
+}
+
+// waitSeen waits until the object is seen or forgotten. It reports false if the wait exceeds within.
+func (o *admittedObject) waitSeen(ctx context.Context, within time.Duration) bool {
 	timer := time.NewTimer(within)
 	defer timer.Stop()
 	select {
-	case <-earlier.seen:
+	case <-o.seen:
 		return true
 	case <-timer.C:
 	case <-ctx.Done():

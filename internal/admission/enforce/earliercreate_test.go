@@ -6,11 +6,13 @@ import (
 	"testing"
 	"testing/synctest"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/bursar/bursar/internal/kube/objectcache"
 )
@@ -44,6 +46,40 @@ func TestCreatesOfOneNameHoldQuotaOnce(t *testing.T) {
 	}
 }
 
+// Whoever creates, deletes and creates an object again gets its quota back, although the first object is seen during the
+// second review, and its deletion later.
+func TestRecreateWhileTheFirstObjectIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, 1)
+		s.policy("globex", "false")
+		var client *fake.FakeMetadataClient
+		s.Objects, client = followed(t)
+		s.Objects.OnAppear(s.Appeared)
+		s.Objects.OnVanish(func(_ schema.GroupKind, uid types.UID) {
+			if err := s.Store.Cancel(t.Context(), organization("acme"), "acme/"+string(uid), 0); err != nil {
+				t.Error(err)
+			}
+		})
+		if answer := s.reviewNamed("map", "1"); !answer.Allowed {
+			t.Fatalf("refused: %s", answer.Result.Message)
+		}
+		isSeen := false
+		client.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if !isSeen {
+				isSeen = true
+				storeMap(t, client, "map", "1")
+			}
+			return true, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, "map")
+		})
+		if answer := s.reviewNamed("map", "2"); !answer.Allowed {
+			t.Errorf("refused: %s", answer.Result.Message)
+		}
+		if !isSeen {
+			t.Error("the review did not look for the first object")
+		}
+	})
+}
+
 // absent is an API server that has no objects.
 func absent() *objectcache.Cache {
 	scheme := runtime.NewScheme()
@@ -53,31 +89,44 @@ func absent() *objectcache.Cache {
 	return objectcache.New(fake.NewSimpleMetadataClient(scheme), nil)
 }
 
-// listed follows ConfigMaps, of which there are none until the function that it returns stores one.
-func listed(t *testing.T) (objects *objectcache.Cache, store func(types.UID)) {
+// followed follows ConfigMaps, of which there are none.
+func followed(t *testing.T) (*objectcache.Cache, *fake.FakeMetadataClient) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	client, kind := fake.NewSimpleMetadataClient(scheme), schema.GroupKind{Kind: "ConfigMap"}
-	objects = objectcache.New(client, nil)
-	objects.Follow(t.Context(), map[schema.GroupKind]schema.GroupVersionResource{kind: {Version: "v1", Resource: "configmaps"}})
-	if err := objects.WaitForSync(t.Context(), kind); err != nil {
+	client := fake.NewSimpleMetadataClient(scheme)
+	objects := objectcache.New(client, nil)
+	objects.Follow(t.Context(), map[schema.GroupKind]schema.GroupVersionResource{configMap.GroupKind(): {Version: "v1", Resource: "configmaps"}})
+	if err := objects.WaitForSync(t.Context(), configMap.GroupKind()); err != nil {
 		t.Fatal(err)
 	}
+	return objects, client
+}
+
+// listed is followed with a function that stores a ConfigMap and waits until it is seen.
+func listed(t *testing.T) (objects *objectcache.Cache, store func(types.UID)) {
+	t.Helper()
+	objects, client := followed(t)
 	return objects, func(uid types.UID) {
 		t.Helper()
-		stored := &metav1.PartialObjectMetadata{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: string(uid), UID: uid},
-		}
-		if err := client.Tracker().Add(stored); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
-		if objects.Presence(kind, uid) != objectcache.Present {
+		storeMap(t, client, string(uid), uid)
+		if objects.Presence(configMap.GroupKind(), uid) != objectcache.Present {
 			t.Fatalf("ConfigMap %s was not seen", uid)
 		}
 	}
+}
+
+// storeMap stores a ConfigMap and waits until its watchers are done.
+func storeMap(t *testing.T, client *fake.FakeMetadataClient, name string, uid types.UID) {
+	t.Helper()
+	err := client.Tracker().Add(&metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: uid},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
 }
