@@ -26,6 +26,9 @@ const (
 	retryTime = time.Second
 	// catchUpTimeout bounds the wait for the knowledge of an earlier leader.
 	catchUpTimeout = 10 * time.Second
+	// syncInterval is the least time between two reconciles, so that many changes of policies make few changes of the
+	// configurations. Each makes the API server build its webhooks anew.
+	syncInterval = 100 * time.Millisecond
 	// checkInterval is how long an edit of the configurations by another client may last.
 	checkInterval = 15 * time.Second
 )
@@ -125,7 +128,7 @@ func (c *Controller) Run(ctx context.Context) error {
 		return err
 	}
 	for {
-		wait := checkInterval
+		began, wait := time.Now(), checkInterval
 		if err := c.Sync(ctx); err != nil && ctx.Err() == nil {
 			c.Log.Error(err, "will try again")
 			wait = retryTime
@@ -138,6 +141,11 @@ func (c *Controller) Run(ctx context.Context) error {
 		case <-c.wakeup():
 			timer.Stop()
 		case <-timer.C:
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(syncInterval - time.Since(began)):
 		}
 	}
 }
