@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -133,7 +134,7 @@ func (p *progress) complete(ctx context.Context, api client.Client, before, unch
 	p.mu.Unlock()
 	switch {
 	case isNews:
-		return p.patch(ctx, api, map[string]any{"uncheckedSince": uncheckedSince})
+		return p.patchWithCondition(ctx, api, map[string]any{"uncheckedSince": uncheckedSince})
 	case !before.Equal(uncheckedSince):
 		return patchAdoption(ctx, api, p.policy, map[string]any{"uncheckedSince": uncheckedSince})
 	default:
@@ -141,8 +142,31 @@ func (p *progress) complete(ctx context.Context, api client.Client, before, unch
 	}
 }
 
+// patchWithCondition is patch, with the condition Adopted in the same write. If the policy was changed meanwhile, it
+// leaves the condition to the controller of policies.
+func (p *progress) patchWithCondition(ctx context.Context, api client.Client, more map[string]any) error {
+	policy := &quotav1alpha1.ClaimCreationPolicy{}
+	if err := api.Get(ctx, client.ObjectKey{Name: p.policy}, policy); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	fields, status := p.fields(more)
+	policy.Status.Adoption = &status
+	SetAdopted(policy)
+	err := patchStatus(ctx, api, p.policy, policy.ResourceVersion, map[string]any{"adoption": fields, "conditions": policy.Status.Conditions})
+	if apierrors.IsConflict(err) {
+		return patchAdoption(ctx, api, p.policy, fields)
+	}
+	return err
+}
+
 // patch writes the progress and the fields in more. It removes fields that are no longer set.
 func (p *progress) patch(ctx context.Context, api client.Client, more map[string]any) error {
+	fields, _ := p.fields(more)
+	return patchAdoption(ctx, api, p.policy, fields)
+}
+
+// fields returns the fields of status.adoption that are to be written, with those in more.
+func (p *progress) fields(more map[string]any) (map[string]any, quotav1alpha1.AdoptionStatus) {
 	p.mu.Lock()
 	p.written = time.Now()
 	status := p.status
@@ -157,12 +181,22 @@ func (p *progress) patch(ctx context.Context, api client.Client, more map[string
 		fields["message"] = status.Message
 	}
 	maps.Copy(fields, more)
-	return patchAdoption(ctx, api, p.policy, fields)
+	return fields, status
 }
 
 // patchAdoption changes fields of status.adoption of a policy, if the policy still exists.
 func patchAdoption(ctx context.Context, api client.Client, policy string, fields map[string]any) error {
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"adoption": fields}})
+	return patchStatus(ctx, api, policy, "", map[string]any{"adoption": fields})
+}
+
+// patchStatus changes fields of the status of a policy, if the policy still exists. version, if not empty, is the only
+// resource version that may be changed.
+func patchStatus(ctx context.Context, api client.Client, policy, version string, fields map[string]any) error {
+	change := map[string]any{"status": fields}
+	if version != "" {
+		change["metadata"] = map[string]any{"resourceVersion": version}
+	}
+	patch, err := json.Marshal(change)
 	if err != nil {
 		return fmt.Errorf("encode the adoption of ClaimCreationPolicy %s: %w", policy, err)
 	}

@@ -132,6 +132,8 @@ type bench struct {
 	rejection error
 	// writes counts how often the status was written.
 	writes int
+	// changeBeforeWrite, if set, is what somebody else changes in the policy right before the first write.
+	changeBeforeWrite func(*quotav1alpha1.ClaimCreationPolicy)
 }
 
 func newBench(t *testing.T, list pages, before *quotav1alpha1.AdoptionStatus) *bench {
@@ -158,6 +160,14 @@ func newBench(t *testing.T, list pages, before *quotav1alpha1.AdoptionStatus) *b
 		SubResourcePatch: func(ctx context.Context, c client.Client, subResource string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
 			if b.rejection != nil {
 				return b.rejection
+			}
+			if change := b.changeBeforeWrite; change != nil {
+				b.changeBeforeWrite = nil
+				policy := b.stored()
+				change(policy)
+				if err := c.Status().Update(ctx, policy); err != nil {
+					return err
+				}
 			}
 			b.writes++
 			return c.SubResource(subResource).Patch(ctx, object, patch, options...)

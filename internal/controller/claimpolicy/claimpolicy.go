@@ -23,6 +23,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/controller/adoption"
 	"github.com/bursar/bursar/internal/kube/discoverycache"
 	"github.com/bursar/bursar/internal/kube/permission"
 )
@@ -110,7 +111,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		apimeta.RemoveStatusCondition(&updated.Status.Conditions, quotav1alpha1.ConditionApplicable)
 	}
 	updated.Status.ObservedGeneration = object.Generation
-	reportAdoption(updated)
+	adoption.SetAdopted(updated)
 	if equality.Semantic.DeepEqual(object.Status, updated.Status) {
 		return result, nil
 	}
@@ -119,27 +120,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, fmt.Errorf("update the status of ClaimCreationPolicy %s: %w", object.Name, err)
 	}
 	return result, nil
-}
-
-// reportAdoption sets the condition Adopted for users to wait on. A policy that was never effective has none.
-func reportAdoption(policy *quotav1alpha1.ClaimCreationPolicy) {
-	a := policy.Status.Adoption
-	if a == nil {
-		apimeta.RemoveStatusCondition(&policy.Status.Conditions, quotav1alpha1.ConditionAdopted)
-		return
-	}
-	condition := metav1.Condition{
-		Type: quotav1alpha1.ConditionAdopted, Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonAdoptionRunning,
-		Message: "existing objects are being looked at; status.adoption says how far that is", ObservedGeneration: policy.Generation,
-	}
-	if a.State == quotav1alpha1.AdoptionComplete && a.ObservedGeneration == policy.Generation {
-		condition.Status, condition.Reason = metav1.ConditionTrue, quotav1alpha1.ReasonAdoptionComplete
-		condition.Message = "every object that was there has been looked at"
-		if a.Failed > 0 {
-			condition.Message += fmt.Sprintf("; the policy could not be applied to %d: %s", a.Failed, a.Message)
-		}
-	}
-	apimeta.SetStatusCondition(&policy.Status.Conditions, condition)
 }
 
 // readyCondition returns the condition Ready of a policy, or nil while its result is not effective yet.

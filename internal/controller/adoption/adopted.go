@@ -1,0 +1,32 @@
+package adoption
+
+import (
+	"fmt"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// SetAdopted sets the condition Adopted of a policy by its status.adoption, for users to wait on. A policy that was never
+// effective has none.
+func SetAdopted(policy *quotav1alpha1.ClaimCreationPolicy) {
+	a := policy.Status.Adoption
+	if a == nil {
+		apimeta.RemoveStatusCondition(&policy.Status.Conditions, quotav1alpha1.ConditionAdopted)
+		return
+	}
+	condition := metav1.Condition{
+		Type: quotav1alpha1.ConditionAdopted, Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonAdoptionRunning,
+		Message: "existing objects are being looked at; status.adoption says how far that is", ObservedGeneration: policy.Generation,
+	}
+	if a.State == quotav1alpha1.AdoptionComplete && a.ObservedGeneration == policy.Generation {
+		condition.Status, condition.Reason = metav1.ConditionTrue, quotav1alpha1.ReasonAdoptionComplete
+		condition.Message = "every object that was there has been looked at"
+		if a.Failed > 0 {
+			condition.Message += fmt.Sprintf("; the policy could not be applied to %d: %s", a.Failed, a.Message)
+		}
+	}
+	apimeta.SetStatusCondition(&policy.Status.Conditions, condition)
+}
