@@ -51,6 +51,7 @@ func (b *bench) measureOtherPolicies(ctx context.Context) error {
 			return fmt.Errorf("create %s: %w", object.GetName(), err)
 		}
 	}
+	fmt.Printf("  all written after %s\n", round(time.Since(begin)))
 	if err := b.waitUsable(ctx, objects); err != nil {
 		return err
 	}
