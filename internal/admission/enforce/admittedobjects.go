@@ -50,6 +50,9 @@ func (a *admittedObjects) add(c *create) {
 		a.byName, a.byUID = map[objectName]types.UID{}, map[types.UID]*admittedObject{}
 	}
 	uid := c.UID // the timer must not hold a reference to the whole create
+	if _, isKnown := a.byUID[uid]; isKnown {
+		return // reviewed twice; others may wait for it
+	}
 	a.byName[name] = uid
 	a.byUID[uid] = &admittedObject{
 		name: name, owner: c.owner, since: time.Now(),
@@ -91,8 +94,8 @@ func (a *admittedObjects) uidOf(name objectName) types.UID {
 	return a.byName[name]
 }
 
-// earlier returns the object that was admitted under a name and has not been seen yet, or nil.
-func (a *admittedObjects) earlier(name objectName) *admittedObject {
+// unseen returns the object that was admitted under a name and has not been seen yet, or nil.
+func (a *admittedObjects) unseen(name objectName) *admittedObject {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.byUID[a.byName[name]]

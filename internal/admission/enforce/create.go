@@ -70,7 +70,7 @@ func (h *Handler) create(ctx context.Context, request *admissionv1.AdmissionRequ
 
 // decide answers the review of a create that needs claims.
 func (h *Handler) decide(ctx context.Context, request *admissionv1.AdmissionRequest, c *create) *admissionv1.AdmissionResponse {
-	earlier := h.admitted.earlier(objectName{c.Kind.GroupKind(), c.Name}) // first, because it may be seen meanwhile
+	unseen := h.admitted.unseen(objectName{c.Kind.GroupKind(), c.Name}) // first, because it may be seen meanwhile
 	if exists, err := h.isNameTaken(ctx, c); err != nil {
 		return tryAgain(err)
 	} else if exists {
@@ -82,15 +82,19 @@ func (h *Handler) decide(ctx context.Context, request *admissionv1.AdmissionRequ
 	if err := h.tooManyLate(c); err != nil {
 		return tryAgain(err)
 	}
-	return h.admit(ctx, request, c, earlier)
+	return h.admit(ctx, request, c, unseen)
 }
 
-// admit reserves quota for the object. earlier is the object admitted under the same name that had not been seen when the
-// decision began, or nil: it may already be deleted. After a denial admit waits until that object is seen. From then on
-// its charge is known to be released, and a second attempt may succeed.
-func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionRequest, c *create, earlier *admittedObject) *admissionv1.AdmissionResponse {
+// admit reserves quota for the object. If that fails, and another object of the name was admitted and had not been seen
+// when the decision began or has not been seen now, admit waits until it is seen: it may be deleted already, and only then
+// its release is expected. Then admit tries again.
+func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionRequest, c *create, unseen *admittedObject) *admissionv1.AdmissionResponse {
 	response := h.reserve(ctx, request, c)
-	if response.Allowed || earlier == nil || !earlier.waitSeen(ctx, recreateTimeout) {
+	if response.Allowed {
+		return response
+	}
+	unseen = cmp.Or(unseen, h.admitted.unseen(objectName{c.Kind.GroupKind(), c.Name}))
+	if unseen == nil || !unseen.waitSeen(ctx, recreateTimeout) {
 		return response
 	}
 	if exists, err := h.isNameTaken(ctx, c); err != nil {
