@@ -30,3 +30,7 @@ func SetAdopted(policy *quotav1alpha1.ClaimCreationPolicy) {
 	}
 	apimeta.SetStatusCondition(&policy.Status.Conditions, condition)
 }
+
+func readyOf(policy *quotav1alpha1.ClaimCreationPolicy) *metav1.Condition {
+	return apimeta.FindStatusCondition(policy.Status.Conditions, quotav1alpha1.ConditionReady)
+}

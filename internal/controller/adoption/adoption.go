@@ -6,7 +6,7 @@
 // progress. A restart repeats the scan without changing the status. An unreviewed object that appears later is
 // inspected on its own.
 //
-// Only the operator and tests import it.
+// Only the operator, the controller of policies and tests import it.
 package adoption
 
 import (
@@ -20,7 +20,6 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -167,11 +166,11 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(c)
 }
 
-// isMoreThanProgress reports whether an update of a policy changes more than adoption itself writes.
+// isMoreThanProgress reports whether an update of a policy changes what adoption depends on: more than what it writes.
 func isMoreThanProgress(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld.(*quotav1alpha1.ClaimCreationPolicy), e.ObjectNew.(*quotav1alpha1.ClaimCreationPolicy)
 	return before.Generation != after.Generation || before.UID != after.UID ||
-		!equality.Semantic.DeepEqual(before.Status.Conditions, after.Status.Conditions)
+		!equality.Semantic.DeepEqual(readyOf(before), readyOf(after))
 }
 
 // Run inspects unreviewed objects until ctx ends.
@@ -197,7 +196,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := c.Client.Get(ctx, request.NamespacedName, object); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	ready := apimeta.FindStatusCondition(object.Status.Conditions, quotav1alpha1.ConditionReady)
+	ready := readyOf(object)
 	p := c.Catalog.Policy(object.Name)
 	isReady := ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == object.Generation
 	if !isReady || p == nil || p.Generation != object.Generation {

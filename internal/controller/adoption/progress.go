@@ -23,6 +23,7 @@ const writeInterval = time.Second
 // progress counts the objects of a scan. It is safe for concurrent use.
 type progress struct {
 	policy string
+	uid    types.UID
 	// isRecheck is set if the status already reports a complete adoption. Then the progress is written only if the
 	// recheck finds otherwise.
 	isRecheck bool
@@ -39,7 +40,7 @@ type progress struct {
 // progressOf begins a scan for a policy. isWhole means that all objects are inspected, also after an earlier scan.
 func progressOf(policy *quotav1alpha1.ClaimCreationPolicy, isWhole bool, clock func() time.Time) *progress {
 	now := metav1.NewTime(clock())
-	p := &progress{policy: policy.Name, now: clock, status: quotav1alpha1.AdoptionStatus{
+	p := &progress{policy: policy.Name, uid: policy.UID, now: clock, status: quotav1alpha1.AdoptionStatus{
 		State: quotav1alpha1.AdoptionRunning, ObservedGeneration: policy.Generation, StartTime: &now,
 	}}
 	before := policy.Status.Adoption
@@ -102,6 +103,9 @@ func (p *progress) restart() {
 func (p *progress) write(ctx context.Context, api client.Client) error {
 	p.mu.Lock()
 	isDue := !p.isRecheck && time.Since(p.written) >= writeInterval
+	if isDue {
+		p.written = time.Now()
+	}
 	p.mu.Unlock()
 	if !isDue {
 		return nil
@@ -118,7 +122,7 @@ func (p *progress) pause(ctx context.Context, api client.Client) error {
 	case !p.isRecheck && listed > 0:
 		return p.patch(ctx, api, nil)
 	case p.isRecheck && isNews:
-		return patchAdoption(ctx, api, p.policy, map[string]any{"adopted": adopted})
+		return p.patchAdoption(ctx, api, map[string]any{"adopted": adopted})
 	default:
 		return nil
 	}
@@ -136,7 +140,7 @@ func (p *progress) complete(ctx context.Context, api client.Client, before, unch
 	case isNews:
 		return p.patchWithCondition(ctx, api, map[string]any{"uncheckedSince": uncheckedSince})
 	case !before.Equal(uncheckedSince):
-		return patchAdoption(ctx, api, p.policy, map[string]any{"uncheckedSince": uncheckedSince})
+		return p.patchAdoption(ctx, api, map[string]any{"uncheckedSince": uncheckedSince})
 	default:
 		return nil
 	}
@@ -146,15 +150,19 @@ func (p *progress) complete(ctx context.Context, api client.Client, before, unch
 // leaves the condition to the controller of policies.
 func (p *progress) patchWithCondition(ctx context.Context, api client.Client, more map[string]any) error {
 	policy := &quotav1alpha1.ClaimCreationPolicy{}
-	if err := api.Get(ctx, client.ObjectKey{Name: p.policy}, policy); err != nil {
-		return client.IgnoreNotFound(err)
+	if err := api.Get(ctx, client.ObjectKey{Name: p.policy}, policy); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("read ClaimCreationPolicy %s: %w", p.policy, err)
+	}
+	if policy.UID != p.uid {
+		return nil // what was scanned for is gone
 	}
 	fields, status := p.fields(more)
 	policy.Status.Adoption = &status
 	SetAdopted(policy)
-	err := patchStatus(ctx, api, p.policy, policy.ResourceVersion, map[string]any{"adoption": fields, "conditions": policy.Status.Conditions})
+	err := patchStatus(ctx, api, p.policy, map[string]any{"uid": p.uid, "resourceVersion": policy.ResourceVersion},
+		map[string]any{"adoption": fields, "conditions": policy.Status.Conditions})
 	if apierrors.IsConflict(err) {
-		return patchAdoption(ctx, api, p.policy, fields)
+		return p.patchAdoption(ctx, api, fields)
 	}
 	return err
 }
@@ -162,13 +170,17 @@ func (p *progress) patchWithCondition(ctx context.Context, api client.Client, mo
 // patch writes the progress and the fields in more. It removes fields that are no longer set.
 func (p *progress) patch(ctx context.Context, api client.Client, more map[string]any) error {
 	fields, _ := p.fields(more)
-	return patchAdoption(ctx, api, p.policy, fields)
+	return p.patchAdoption(ctx, api, fields)
+}
+
+// patchAdoption is the function patchAdoption, and fails if another policy has taken the name.
+func (p *progress) patchAdoption(ctx context.Context, api client.Client, fields map[string]any) error {
+	return patchStatus(ctx, api, p.policy, map[string]any{"uid": p.uid}, map[string]any{"adoption": fields})
 }
 
 // fields returns the fields of status.adoption that are to be written, with those in more.
 func (p *progress) fields(more map[string]any) (map[string]any, quotav1alpha1.AdoptionStatus) {
 	p.mu.Lock()
-	p.written = time.Now()
 	status := p.status
 	p.mu.Unlock()
 	fields := map[string]any{
@@ -186,17 +198,12 @@ func (p *progress) fields(more map[string]any) (map[string]any, quotav1alpha1.Ad
 
 // patchAdoption changes fields of status.adoption of a policy, if the policy still exists.
 func patchAdoption(ctx context.Context, api client.Client, policy string, fields map[string]any) error {
-	return patchStatus(ctx, api, policy, "", map[string]any{"adoption": fields})
+	return patchStatus(ctx, api, policy, map[string]any{}, map[string]any{"adoption": fields})
 }
 
-// patchStatus changes fields of the status of a policy, if the policy still exists. version, if not empty, is the only
-// resource version that may be changed.
-func patchStatus(ctx context.Context, api client.Client, policy, version string, fields map[string]any) error {
-	change := map[string]any{"status": fields}
-	if version != "" {
-		change["metadata"] = map[string]any{"resourceVersion": version}
-	}
-	patch, err := json.Marshal(change)
+// patchStatus changes fields of the status of a policy, if the policy still exists and has this metadata.
+func patchStatus(ctx context.Context, api client.Client, policy string, metadata, fields map[string]any) error {
+	patch, err := json.Marshal(map[string]any{"metadata": metadata, "status": fields})
 	if err != nil {
 		return fmt.Errorf("encode the adoption of ClaimCreationPolicy %s: %w", policy, err)
 	}

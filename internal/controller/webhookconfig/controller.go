@@ -26,8 +26,8 @@ const (
 	retryTime = time.Second
 	// catchUpTimeout bounds the wait for the knowledge of an earlier leader.
 	catchUpTimeout = 10 * time.Second
-	// syncInterval is the least time between two reconciles, so that many changes of policies make few changes of the
-	// configurations. Each makes the API server build its webhooks anew.
+	// syncInterval is the least time between the beginnings of two reconciles, so that many changes of policies make few
+	// changes of the configurations. After each, the API server builds its webhooks again.
 	syncInterval = 100 * time.Millisecond
 	// checkInterval is how long an edit of the configurations by another client may last.
 	checkInterval = 15 * time.Second
@@ -121,7 +121,7 @@ func (c *Controller) Synced() bool {
 	return c.observed != nil
 }
 
-// Run reconciles the configurations until ctx ends. It restores a deleted one at once, and an edited one within
+// Run reconciles the configurations until ctx ends. It restores a deleted one soon, and an edited one within
 // checkInterval: faster, two operators that disagree would never rest.
 func (c *Controller) Run(ctx context.Context) error {
 	if err := c.followDeletions(ctx); err != nil {
@@ -133,6 +133,11 @@ func (c *Controller) Run(ctx context.Context) error {
 			c.Log.Error(err, "will try again")
 			wait = retryTime
 		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(syncInterval - time.Since(began)):
+		}
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
@@ -141,11 +146,6 @@ func (c *Controller) Run(ctx context.Context) error {
 		case <-c.wakeup():
 			timer.Stop()
 		case <-timer.C:
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(syncInterval - time.Since(began)):
 		}
 	}
 }
