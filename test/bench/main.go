@@ -9,6 +9,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -84,6 +85,9 @@ func runBench(ctx context.Context) error {
 	}
 	if err := size.check(); err != nil {
 		return err
+	}
+	if *operators > 0 && *admission != "escrow" {
+		return errors.New("-admission is for a standalone server: the operator's configuration has it")
 	}
 	if b.system, err = startSystem(ctx, b.binary, *admission, *operators); err != nil {
 		return err
