@@ -163,8 +163,8 @@ func (h *Handler) evaluatePolicy(ctx context.Context, request *admissionv1.Admis
 		return nil
 	case evaluated != nil:
 		c.claims = append(c.claims, &evaluatedClaim{evaluated, p})
+		h.succeeded(p)
 	}
-	h.succeeded(p)
 	return nil
 }
 

@@ -72,7 +72,7 @@ func (h *Handler) failed(request *admissionv1.AdmissionRequest, p *catalog.Polic
 	}
 }
 
-// succeeded records that a policy could be applied to the object of a request.
+// succeeded records that a policy was applied to the object of a request, and demands something for it.
 func (h *Handler) succeeded(p *catalog.Policy) {
 	if h.Evaluations != nil {
 		h.Evaluations.Succeeded(p)

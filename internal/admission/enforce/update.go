@@ -179,7 +179,7 @@ func (h *Handler) compareDemand(ctx context.Context, request *admissionv1.Admiss
 			// A policy that could not be applied to the old object may have charged any amount for it.
 			changed = append(changed, a)
 		}
-		if err == nil {
+		if err == nil && a.after != nil {
 			h.succeeded(p)
 		}
 	}

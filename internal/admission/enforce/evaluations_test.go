@@ -1,0 +1,28 @@
+package enforce
+
+import (
+	"testing"
+
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claims/evaluator"
+)
+
+// applied counts by policy how often it was applied. It is an [Evaluations].
+type applied map[string]int
+
+func (a applied) Succeeded(p *catalog.Policy)                         { a[p.Name]++ }
+func (applied) Failed(*catalog.Policy, evaluator.Object, error, bool) {}
+
+// A policy is applied to what it demands quota for. Objects that its conditions exclude say nothing about it.
+func TestExcludedObjectsAreNoSuccess(t *testing.T) {
+	s := newScene(t, 1)
+	s.policy("globex", "false")
+	counts := applied{}
+	s.Evaluations = counts
+	if answer := s.review("1"); !answer.Allowed {
+		t.Fatalf("refused: %s", answer.Result.Message)
+	}
+	if counts["acme"] != 1 || counts["globex"] != 0 {
+		t.Errorf("applied %v, want acme alone", counts)
+	}
+}
