@@ -89,7 +89,7 @@ func absent() *objectcache.Cache {
 	return objectcache.New(fake.NewSimpleMetadataClient(scheme), nil)
 }
 
-// followed follows ConfigMaps, of which there are none.
+// followed follows ConfigMaps, of which there are none, in a bubble of synctest.
 func followed(t *testing.T) (*objectcache.Cache, *fake.FakeMetadataClient) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -102,6 +102,7 @@ func followed(t *testing.T) (*objectcache.Cache, *fake.FakeMetadataClient) {
 	if err := objects.WaitForSync(t.Context(), configMap.GroupKind()); err != nil {
 		t.Fatal(err)
 	}
+	synctest.Wait() // for the watch
 	return objects, client
 }
 
