@@ -85,15 +85,15 @@ func (h *Handler) decide(ctx context.Context, request *admissionv1.AdmissionRequ
 	return h.admit(ctx, request, c, unseen)
 }
 
-// admit reserves quota for the object. If that fails, and another object of the name was admitted and had not been seen
-// when the decision began or has not been seen now, admit waits until it is seen: it may be deleted already, and only then
-// its release is expected. Then admit tries again.
+// admit reserves quota for the object. unseen, if not nil, is the object of that name that was admitted earlier and had not
+// been seen when the decision began. It may be deleted already, and its release is expected only once it is seen. So if the
+// reservation fails, admit waits until the object is seen, and tries again.
 func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionRequest, c *create, unseen *admittedObject) *admissionv1.AdmissionResponse {
 	response := h.reserve(ctx, request, c)
 	if response.Allowed {
 		return response
 	}
-	unseen = cmp.Or(unseen, h.admitted.unseen(objectName{c.Kind.GroupKind(), c.Name}))
+	unseen = cmp.Or(unseen, h.admitted.unseen(objectName{c.Kind.GroupKind(), c.Name})) // or one that was admitted meanwhile
 	if unseen == nil || !unseen.waitSeen(ctx, recreateTimeout) {
 		return response
 	}

@@ -31,6 +31,7 @@ func SetAdopted(policy *quotav1alpha1.ClaimCreationPolicy) {
 	apimeta.SetStatusCondition(&policy.Status.Conditions, condition)
 }
 
+// readyOf returns the condition Ready of a policy, or nil.
 func readyOf(policy *quotav1alpha1.ClaimCreationPolicy) *metav1.Condition {
 	return apimeta.FindStatusCondition(policy.Status.Conditions, quotav1alpha1.ConditionReady)
 }

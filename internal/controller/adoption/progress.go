@@ -173,7 +173,7 @@ func (p *progress) patch(ctx context.Context, api client.Client, more map[string
 	return p.patchAdoption(ctx, api, fields)
 }
 
-// patchAdoption is the function patchAdoption, and fails if another policy has taken the name.
+// patchAdoption changes fields of status.adoption of the policy. It fails if another policy has its name now.
 func (p *progress) patchAdoption(ctx context.Context, api client.Client, fields map[string]any) error {
 	return patchStatus(ctx, api, p.policy, map[string]any{"uid": p.uid}, map[string]any{"adoption": fields})
 }
