@@ -21,7 +21,7 @@ const (
 // resources are the rows of the table.
 var resources = []string{
 	"resourceregistrations", "claimcreationpolicies", "grantcreationpolicies", "resourcegrants", "resourceclaims",
-	"allowancebuckets", "effectiveresourcegrants", "consumerledgers", "resourcequotaallocations", "localresourcequotaallocations", "allocationledgers",
+	"allowancebuckets", "effectiveresourcegrants", "consumerledgers", "resourcequotaallocations", "localresourcequotaallocations", "allocationledgers", "quotareviews",
 	"quotaserviceconfigs", "quotaincreases", "events",
 }
 

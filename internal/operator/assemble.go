@@ -77,7 +77,7 @@ func (o *Operator) assemble(ctx context.Context) (*components, error) {
 	cluster.objects.OnAppear(enforcer.Appeared)
 	resourceQuotas := o.newResourceQuotas(cluster, quota, loaded)
 	controllers := o.newControllers(cluster, quota, peers, webhooks)
-	route(mux, enforcer, resourceQuotas, o.newValidation(cluster, quota, controllers.grants), quota.reviewed)
+	route(mux, enforcer, resourceQuotas, o.newValidation(cluster, quota, controllers.grants), o.newReviewer(cluster, quota, loaded), quota.reviewed)
 
 	follower := follow.New(quota.catalog, quota.claims, cluster.objects, cluster.kinds, log.WithName("follower"))
 	declared := newDeclarations(cluster, quota, webhooks, follower, controllers)

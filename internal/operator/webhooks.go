@@ -10,6 +10,7 @@ import (
 	"github.com/bursar/bursar/internal/admission/caution"
 	"github.com/bursar/bursar/internal/admission/enforce"
 	"github.com/bursar/bursar/internal/admission/preview"
+	"github.com/bursar/bursar/internal/admission/quotareview"
 	"github.com/bursar/bursar/internal/admission/resourcequota"
 	"github.com/bursar/bursar/internal/admission/server"
 	"github.com/bursar/bursar/internal/admission/validate"
@@ -99,8 +100,16 @@ func (o *Operator) newValidation(c *cluster, q *quota, grants *grantpolicy.Contr
 	}
 }
 
+// newReviewer returns the webhook that answers QuotaReviews.
+func (o *Operator) newReviewer(c *cluster, q *quota, loaded <-chan struct{}) *quotareview.Reviewer {
+	return quotareview.New(quotareview.Dependencies{
+		Catalog: q.catalog, Evaluator: q.evaluator, Facts: quotareview.Live{Store: q.ledgers, Objects: c.objects, Claims: q.claims},
+		Kinds: c.kinds, Permissions: c.users, Ready: loaded,
+	})
+}
+
 // route adds each webhook at its path.
-func route(mux *http.ServeMux, enforcer *enforce.Handler, quotas *resourcequota.Handler, own *validate.Webhooks, reviewed *reviewed.Objects) {
+func route(mux *http.ServeMux, enforcer *enforce.Handler, quotas *resourcequota.Handler, own *validate.Webhooks, reviewer *quotareview.Reviewer, reviewed *reviewed.Objects) {
 	mux.Handle(webhookconfig.EnforcePath+"/{version}", enforcer)
 	mux.Handle(webhookconfig.AdvisePath+"/{version}", enforcer.Advise())
 	mux.Handle(webhookconfig.QuotaPath+"/{version}", quotas)
@@ -110,4 +119,5 @@ func route(mux *http.ServeMux, enforcer *enforce.Handler, quotas *resourcequota.
 	mux.Handle(webhookconfig.ProbePath, webhookconfig.Probe())
 	mux.Handle(validate.ValidationPath, own.Validation())
 	mux.Handle(validate.MutationPath, own.Mutation())
+	mux.Handle(validate.QuotaReviewPath, reviewer.Handler())
 }

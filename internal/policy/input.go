@@ -87,7 +87,7 @@ func (in *Input) variables() map[string]any {
 	for key, values := range in.User.Extra {
 		extra[key] = listOf(values)
 	}
-	object := visible(in.Object)
+	object := Visible(in.Object)
 	return map[string]any{
 		varTrigger:   object,
 		varObject:    object,
@@ -110,9 +110,9 @@ func (in *Input) variables() map[string]any {
 	}
 }
 
-// visible returns the part of an object that policies see. For a Secret that is its metadata and type: the results of a
+// Visible returns the part of an object that policies see. For a Secret that is its metadata and type: the results of a
 // policy are visible to people who may not read Secrets, including the author of the policy.
-func visible(object map[string]any) map[string]any {
+func Visible(object map[string]any) map[string]any {
 	if object["kind"] != "Secret" || object["apiVersion"] != "v1" {
 		return object
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/bursar/bursar/test/guide"
 )
 
-// The READMEs of the examples say what to type, and what comes of it.
+// Guides say what to type, and what comes of it.
 
 func TestGuideOfAllocations(t *testing.T) {
 	t.Parallel()
@@ -28,5 +28,13 @@ func TestGuideOfIncreases(t *testing.T) {
 	t.Parallel()
 	if texts := guide.Follow(t, "examples/quota-increases/README.md", start(t, standalone.Options{}).Kubeconfig); texts != 3 {
 		t.Errorf("%d outputs are told, want 3", texts)
+	}
+}
+
+// TestGuideOfPlans needs the kinds of the quickstart, so that it has a server for itself.
+func TestGuideOfPlans(t *testing.T) {
+	t.Parallel()
+	if texts := guide.Follow(t, "docs/plan.md", start(t, standalone.Options{}).Kubeconfig); texts != 4 {
+		t.Errorf("%d outputs are told, want 4", texts)
 	}
 }

@@ -1,4 +1,4 @@
-// Package guide does what a README tells its readers to do.
+// Package guide does what a guide tells its readers to do.
 package guide
 
 import (
@@ -25,16 +25,16 @@ var (
 	spacing = regexp.MustCompile(` +`)
 )
 
-// Follow types the commands in the blocks for sh of a README, which is named from the root of the repository, and checks
+// Follow types the commands in the blocks for sh of a guide, which is named from the root of the repository, and checks
 // that the last one before a block of text comes to print that text. It returns how many texts there were. The
 // commands are those of "bin/bursar", to a server that a kubeconfig reaches.
-func Follow(t *testing.T, readme, kubeconfig string) (texts int) {
+func Follow(t *testing.T, guide, kubeconfig string) (texts int) {
 	t.Helper()
 	root, err := process.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	content, err := os.ReadFile(filepath.Join(root, readme))
+	content, err := os.ReadFile(filepath.Join(root, guide))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func Follow(t *testing.T, readme, kubeconfig string) (texts int) {
 			await.NoError(t, within, func() error {
 				output, _ := run(t, root, kubeconfig, last) // a refusal is a text as well
 				if diff := cmp.Diff(normal(part[2]), normal(output)); diff != "" {
-					return fmt.Errorf("%s prints (-README +here):\n%s", last, diff)
+					return fmt.Errorf("%s prints (-guide +here):\n%s", last, diff)
 				}
 				return nil
 			})

@@ -35,6 +35,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&EffectiveResourceGrant{}, &EffectiveResourceGrantList{},
 		&GrantCreationPolicy{}, &GrantCreationPolicyList{},
 		&LocalResourceQuotaAllocation{}, &LocalResourceQuotaAllocationList{},
+		&QuotaReview{}, &QuotaReviewList{},
 		&ResourceClaim{}, &ResourceClaimList{},
 		&ResourceGrant{}, &ResourceGrantList{},
 		&ResourceQuotaAllocation{}, &ResourceQuotaAllocationList{},

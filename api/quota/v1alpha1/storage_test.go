@@ -15,9 +15,9 @@ import (
 // TestClaimStatusDefault proves that a claim created through the Go type, whose status is empty, is displayed as
 // waiting for a decision.
 func TestClaimStatusDefault(t *testing.T) {
-	checks := newSchemaChecks(t, "ResourceClaim")
+	schema := newSchema(t, "ResourceClaim")
 	object := content(t, sampleClaim())
-	if errs := checks.admit(t.Context(), object, nil); len(errs) > 0 {
+	if errs := schema.Admit(t.Context(), object, nil); len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}
 	claim := decode[v1alpha1.ResourceClaim](t, object)
@@ -46,7 +46,7 @@ func TestPendingDefaults(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			object := content(t, tt.object)
-			if errs := newSchemaChecks(t, tt.kind).admit(t.Context(), object, nil); len(errs) > 0 {
+			if errs := newSchema(t, tt.kind).Admit(t.Context(), object, nil); len(errs) > 0 {
 				t.Fatal(errs.ToAggregate())
 			}
 			got := decode[struct {
@@ -75,7 +75,7 @@ func TestPolicyEnabledDefault(t *testing.T) {
 		"Absent": {reason: "policies are on unless they say otherwise", want: true},
 		"False":  {reason: "false is kept, not taken for absent", enabled: &off, want: false},
 	}
-	checks := newSchemaChecks(t, "ClaimCreationPolicy")
+	schema := newSchema(t, "ClaimCreationPolicy")
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			sample := sampleClaimPolicy()
@@ -84,7 +84,7 @@ func TestPolicyEnabledDefault(t *testing.T) {
 				t.Errorf("%s: IsEnabled() = %t before defaulting", tt.reason, got)
 			}
 			object := content(t, sample)
-			if errs := checks.admit(t.Context(), object, nil); len(errs) > 0 {
+			if errs := schema.Admit(t.Context(), object, nil); len(errs) > 0 {
 				t.Fatal(errs.ToAggregate())
 			}
 			stored := decode[v1alpha1.ClaimCreationPolicy](t, object)
@@ -121,9 +121,9 @@ func TestLedgerIsStoredWhole(t *testing.T) {
 			Released: []string{"c"},
 		},
 	}
-	checks := newSchemaChecks(t, "ConsumerLedger")
+	schema := newSchema(t, "ConsumerLedger")
 	object := content(t, want)
-	if errs := checks.admit(t.Context(), object, nil); len(errs) > 0 {
+	if errs := schema.Admit(t.Context(), object, nil); len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}
 	if diff := cmp.Diff(want, decode[v1alpha1.ConsumerLedger](t, object)); diff != "" {
@@ -143,9 +143,9 @@ func TestAllocationLedgerIsStoredWhole(t *testing.T) {
 			}},
 		},
 	}
-	checks := newSchemaChecks(t, "AllocationLedger")
+	schema := newSchema(t, "AllocationLedger")
 	object := content(t, want)
-	if errs := checks.admit(t.Context(), object, nil); len(errs) > 0 {
+	if errs := schema.Admit(t.Context(), object, nil); len(errs) > 0 {
 		t.Fatal(errs.ToAggregate())
 	}
 	if diff := cmp.Diff(want, decode[v1alpha1.AllocationLedger](t, object)); diff != "" {

@@ -17,6 +17,7 @@ package enforce
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"time"
@@ -211,6 +212,9 @@ func (h *Handler) serveForwarded(ctx context.Context, w http.ResponseWriter, r *
 
 // answer decides one request.
 func (h *Handler) answer(ctx context.Context, version catalog.Version, request *admissionv1.AdmissionRequest, forward forwardFunc) *admissionv1.AdmissionResponse {
+	if isPlanned(request) {
+		return review.Allowed()
+	}
 	if err := h.waitReady(ctx); err != nil {
 		return tryAgain(err)
 	}
@@ -225,6 +229,16 @@ func (h *Handler) answer(ctx context.Context, version catalog.Version, request *
 	default:
 		return review.Denied(http.StatusBadRequest, metav1.StatusReasonBadRequest, "this webhook does not know the operation %q; correct the webhook configuration", request.Operation)
 	}
+}
+
+// isPlanned reports whether a request asks only what the API server would store: a dry run by
+// [quotav1alpha1.FieldManagerPlan].
+func isPlanned(request *admissionv1.AdmissionRequest) bool {
+	if !review.IsDryRun(request) {
+		return false
+	}
+	var options metav1.PatchOptions // those of all operations have a field manager
+	return json.Unmarshal(request.Options.Raw, &options) == nil && options.FieldManager == quotav1alpha1.FieldManagerPlan
 }
 
 func (h *Handler) waitReady(ctx context.Context) error {

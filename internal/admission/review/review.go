@@ -110,6 +110,27 @@ func Allowed() *admissionv1.AdmissionResponse {
 	return &admissionv1.AdmissionResponse{Allowed: true}
 }
 
+// PatchOperation is one operation of a JSON patch (RFC 6902).
+type PatchOperation struct {
+	Operation string `json:"op"`
+	Path      string `json:"path"`
+	Value     any    `json:"value"`
+}
+
+// Patched admits a request, with a patch of its object.
+func Patched(operations ...PatchOperation) *admissionv1.AdmissionResponse {
+	response := Allowed()
+	if len(operations) == 0 {
+		return response
+	}
+	patch, err := json.Marshal(operations)
+	if err != nil {
+		return Denied(http.StatusInternalServerError, metav1.StatusReasonInternalError, "encode a patch: %v", err)
+	}
+	response.Patch, response.PatchType = patch, new(admissionv1.PatchTypeJSONPatch)
+	return response
+}
+
 // Denied denies a request with a message for the user.
 func Denied(code int32, reason metav1.StatusReason, format string, args ...any) *admissionv1.AdmissionResponse {
 	return &admissionv1.AdmissionResponse{Result: &metav1.Status{

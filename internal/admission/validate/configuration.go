@@ -20,6 +20,8 @@ const (
 	ValidationPath = "/validate"
 	// MutationPath is the path of [Webhooks.Mutation].
 	MutationPath = "/finalize"
+	// QuotaReviewPath is the path of the webhook that answers QuotaReviews, see package quotareview.
+	QuotaReviewPath = "/quotareview"
 )
 
 // timeoutSeconds is how long the API server waits for an answer.
@@ -107,22 +109,28 @@ func validating(name string, client ClientConfig, username string, rules ...admi
 	}
 }
 
-// MutatingWebhooks returns the webhooks of the MutatingWebhookConfiguration for [Webhooks.Mutation]. They exclude
-// requests of username, Bursar's own user.
+// MutatingWebhooks returns the webhooks of the MutatingWebhookConfiguration: for [Webhooks.Mutation], without the requests
+// of username, Bursar's own user, and for QuotaReviews.
 func MutatingWebhooks(client ClientConfig, username string) []admissionregistrationv1.MutatingWebhook {
 	writes := []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}
-	return []admissionregistrationv1.MutatingWebhook{{
-		Name:                    "finalize." + quotav1alpha1.GroupName,
-		ClientConfig:            client(MutationPath),
-		Rules:                   []admissionregistrationv1.RuleWithOperations{rule(writes, "resourceclaims")},
-		MatchConditions:         []admissionregistrationv1.MatchCondition{notBy(username)},
+	finalize := mutating("finalize", client(MutationPath), rule(writes, "resourceclaims"))
+	finalize.MatchConditions = []admissionregistrationv1.MatchCondition{notBy(username)}
+	finalize.ReinvocationPolicy = new(admissionregistrationv1.IfNeededReinvocationPolicy)
+	return []admissionregistrationv1.MutatingWebhook{finalize, mutating("quotareview", client(QuotaReviewPath), rule(writes, "quotareviews"))}
+}
+
+// mutating returns a webhook that fails closed.
+func mutating(name string, client admissionregistrationv1.WebhookClientConfig, rules ...admissionregistrationv1.RuleWithOperations) admissionregistrationv1.MutatingWebhook {
+	return admissionregistrationv1.MutatingWebhook{
+		Name:                    name + "." + quotav1alpha1.GroupName,
+		ClientConfig:            client,
+		Rules:                   rules,
 		FailurePolicy:           new(admissionregistrationv1.Fail),
 		MatchPolicy:             new(admissionregistrationv1.Equivalent),
 		SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
 		TimeoutSeconds:          new(int32(timeoutSeconds)),
-		ReinvocationPolicy:      new(admissionregistrationv1.IfNeededReinvocationPolicy),
 		AdmissionReviewVersions: []string{"v1"},
-	}}
+	}
 }
 
 // statusOf returns the status subresources of resources, as rules name them.

@@ -2,7 +2,6 @@ package validate
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -12,16 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/admission/review"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
 )
-
-// patchOperation is one operation of a JSON patch.
-type patchOperation struct {
-	Operation string `json:"op"`
-	Path      string `json:"path"`
-	Value     any    `json:"value"`
-}
 
 // mutated is the part of a claim that the mutation reads.
 type mutated struct {
@@ -51,38 +44,23 @@ func complete(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionRespo
 		// A finalizer cannot be added to a claim that is being deleted. Validation decides who may remove it.
 		needsFinalizer = needsFinalizer && claim.DeletionTimestamp == nil && claimcache.HasFinalizer(old)
 	}
-	var operations []patchOperation
+	var operations []review.PatchOperation
 	if needsFinalizer {
 		operations = append(operations, addFinalizer(claim.Finalizers))
 	}
 	operations = append(operations, labelConsumer(claim)...)
-	return patched(operations)
+	return review.Patched(operations...)
 }
 
-// patched allows a request with a patch.
-func patched(operations []patchOperation) *admissionv1.AdmissionResponse {
-	response := &admissionv1.AdmissionResponse{Allowed: true}
-	if len(operations) == 0 {
-		return response
-	}
-	patch, err := json.Marshal(operations)
-	if err != nil {
-		return errorResponse(apierrors.NewInternalError(fmt.Errorf("encode the patch of a claim: %w", err)))
-	}
-	patchType := admissionv1.PatchTypeJSONPatch
-	response.Patch, response.PatchType = patch, &patchType
-	return response
-}
-
-func addFinalizer(others []string) patchOperation {
+func addFinalizer(others []string) review.PatchOperation {
 	if len(others) == 0 {
-		return patchOperation{"add", "/metadata/finalizers", []string{quotav1alpha1.FinalizerQuotaRelease}}
+		return review.PatchOperation{Operation: "add", Path: "/metadata/finalizers", Value: []string{quotav1alpha1.FinalizerQuotaRelease}}
 	}
-	return patchOperation{"add", "/metadata/finalizers/-", quotav1alpha1.FinalizerQuotaRelease}
+	return review.PatchOperation{Operation: "add", Path: "/metadata/finalizers/-", Value: quotav1alpha1.FinalizerQuotaRelease}
 }
 
 // labelConsumer sets the labels of a claim's consumer if they are missing or differ.
-func labelConsumer(claim *mutated) []patchOperation {
+func labelConsumer(claim *mutated) []review.PatchOperation {
 	var spec struct {
 		ConsumerRef quotav1alpha1.ConsumerRef `json:"consumerRef"`
 	}
@@ -91,12 +69,14 @@ func labelConsumer(claim *mutated) []patchOperation {
 	}
 	labels := claims.ConsumerLabels(spec.ConsumerRef)
 	if len(labels) > 0 && claim.Labels == nil {
-		return []patchOperation{{"add", "/metadata/labels", labels}}
+		return []review.PatchOperation{{Operation: "add", Path: "/metadata/labels", Value: labels}}
 	}
-	var operations []patchOperation
+	var operations []review.PatchOperation
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		if value, isSet := claim.Labels[key]; !isSet || value != labels[key] {
-			operations = append(operations, patchOperation{"add", "/metadata/labels/" + strings.ReplaceAll(key, "/", "~1"), labels[key]})
+			operations = append(operations, review.PatchOperation{
+				Operation: "add", Path: "/metadata/labels/" + strings.ReplaceAll(key, "/", "~1"), Value: labels[key],
+			})
 		}
 	}
 	return operations

@@ -55,6 +55,11 @@ func Amount(amount ledger.Amount, r *catalog.Registration) string {
 	return text + " " + unit(text, name)
 }
 
+// AmountOf is [Amount] for a resource type, which need not be registered.
+func AmountOf(c *catalog.Catalog, resourceType string, amount ledger.Amount) string {
+	return Amount(amount, registrationOf(c, resourceType))
+}
+
 // unitFor returns the unit for an amount, with its number of base units: the display unit unless the amount is a small
 // part of one.
 func unitFor(amount ledger.Amount, r *catalog.Registration) (name string, factor int64) {

@@ -1,8 +1,6 @@
 package grant
 
 import (
-	"fmt"
-
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -22,7 +20,7 @@ func (r *Reconciler) evaluate(grants []*quotav1alpha1.ResourceGrant) ([]ledger.G
 	var active []ledger.Grant
 	results := make([]result, 0, len(grants))
 	for _, grant := range grants {
-		entry, err := entryOf(grant)
+		entry, err := ledgerstore.GrantOf(grant)
 		if err == nil {
 			err = r.Catalog.CheckGrant(&grant.Spec)
 		}
@@ -50,24 +48,4 @@ func (r *Reconciler) checkNew(grant *quotav1alpha1.ResourceGrant) error {
 		return nil
 	}
 	return r.Catalog.CheckNew(grant.Spec.ResourceTypes()...)
-}
-
-// entryOf returns a grant in the form of the ledger.
-func entryOf(grant *quotav1alpha1.ResourceGrant) (ledger.Grant, error) {
-	entry := ledger.Grant{UID: string(grant.UID), Namespace: grant.Namespace, Name: grant.Name, Generation: grant.Generation}
-	for _, allowance := range grant.Spec.Allowances {
-		selector, err := ledgerstore.SelectorOf(allowance.DimensionSelector)
-		if err != nil {
-			return entry, fmt.Errorf("allowance of %s: %w", allowance.ResourceType, err)
-		}
-		var sum ledger.Amount
-		for _, bucket := range allowance.Buckets {
-			var ok bool
-			if sum, ok = sum.Add(ledger.Amount(bucket.Amount)); !ok {
-				return entry, fmt.Errorf("the buckets of %s add up to more than can be counted", allowance.ResourceType)
-			}
-		}
-		entry.Allowances = append(entry.Allowances, ledger.Allowance{ResourceType: allowance.ResourceType, Selector: selector, Amount: sum})
-	}
-	return entry, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 // registered are the resource types with an active registration.
@@ -101,7 +102,7 @@ func TestEvaluate(t *testing.T) {
 }
 
 func TestEntrySumsBuckets(t *testing.T) {
-	entry, err := entryOf(grantOf("a", 1, 2, 4))
+	entry, err := ledgerstore.GrantOf(grantOf("a", 1, 2, 4))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 var acme = quotav1alpha1.ConsumerRef{Kind: "Organization", Name: "acme"}
@@ -70,7 +71,7 @@ func entriesOf(t *testing.T, grants []*quotav1alpha1.ResourceGrant) []ledger.Gra
 	t.Helper()
 	var entries []ledger.Grant
 	for _, grant := range grants {
-		entry, err := entryOf(grant)
+		entry, err := ledgerstore.GrantOf(grant)
 		if err != nil {
 			t.Fatal(err)
 		}

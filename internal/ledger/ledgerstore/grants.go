@@ -2,6 +2,7 @@ package ledgerstore
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -45,4 +46,24 @@ func (s *Store) SetGrants(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 		err = failure
 	}
 	return err
+}
+
+// GrantOf returns a grant in the form of the ledger. An error names the allowance that cannot be counted.
+func GrantOf(grant *quotav1alpha1.ResourceGrant) (ledger.Grant, error) {
+	entry := ledger.Grant{UID: string(grant.UID), Namespace: grant.Namespace, Name: grant.Name, Generation: grant.Generation}
+	for _, allowance := range grant.Spec.Allowances {
+		selector, err := SelectorOf(allowance.DimensionSelector)
+		if err != nil {
+			return entry, fmt.Errorf("allowance of %s: %w", allowance.ResourceType, err)
+		}
+		var sum ledger.Amount
+		for _, bucket := range allowance.Buckets {
+			var ok bool
+			if sum, ok = sum.Add(ledger.Amount(bucket.Amount)); !ok {
+				return entry, fmt.Errorf("the buckets of %s add up to more than can be counted", allowance.ResourceType)
+			}
+		}
+		entry.Allowances = append(entry.Allowances, ledger.Allowance{ResourceType: allowance.ResourceType, Selector: selector, Amount: sum})
+	}
+	return entry, nil
 }

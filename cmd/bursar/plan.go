@@ -1,0 +1,91 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/dynamic"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli/plan"
+	"github.com/bursar/bursar/internal/usage"
+)
+
+func newPlanCommand() *cobra.Command {
+	var options plan.Options
+	var output string
+	flags := serverFlags()
+	command := &cobra.Command{
+		Use:   "plan (-f FILE | -k DIR)",
+		Short: "Ask whether objects would be admitted, without creating them",
+		Long: `Ask whether objects fit the quota of those who would pay for them: all together, and object by object in their order. Nothing is
+created, and nothing is reserved. What the set frees, by objects that are deleted or shrink, is there for the rest of it; with --surge
+only after everything else exists. The exit code is 0 if everything fits.
+
+The API server is asked first, in dry runs with your rights, what it would store of each object, with defaults and the changes of
+other webhooks. With --as-is the objects are planned as the files have them, and you need no right to create them.`,
+		Example: `  # Would this release be admitted?
+  bursar plan -f release/
+  # And if it replaces another one?
+  bursar plan -f new.yaml --delete old.yaml
+  # A chart
+  helm template web ./chart | bursar plan -f -`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return runPlan(command, flags, options, usage.Format(output))
+		},
+	}
+	flags.AddFlags(command.Flags())
+	command.Flags().StringVarP(&options.Namespace, "namespace", "n", "", "the namespace of objects without one, where you may create QuotaReviews (default: that of the kubeconfig)")
+	command.Flags().StringSliceVarP(&options.Applied.Filenames, "filename", "f", nil, "files or folders with objects to create or change, or - for the standard input")
+	command.Flags().StringVarP(&options.Applied.Kustomize, "kustomize", "k", "", "a folder with a kustomization to apply")
+	command.Flags().BoolVarP(&options.Applied.Recursive, "recursive", "R", false, "also read the folders in a folder")
+	command.Flags().StringSliceVar(&options.Deleted.Filenames, "delete", nil, "files or folders with objects to delete")
+	command.Flags().BoolVar(&options.Surge, "surge", false, "new and larger objects exist before others free their quota")
+	command.Flags().BoolVar(&options.AsIs, "as-is", false, "plan the objects as the files have them, without asking for defaults")
+	command.Flags().StringVarP(&output, "output", "o", "", "json or yaml instead of tables")
+	return command
+}
+
+// errDoesNotFit ends the command with exit code 1 once the answer is printed.
+var errDoesNotFit = errors.New("not everything fits")
+
+func runPlan(command *cobra.Command, flags *genericclioptions.ConfigFlags, options plan.Options, format usage.Format) error {
+	if err := checkOutput(format); err != nil {
+		return err
+	}
+	if len(options.Applied.Filenames)+len(options.Deleted.Filenames) == 0 && options.Applied.Kustomize == "" {
+		return errors.New("name the objects: -f FILE, -k DIR, or --delete FILE")
+	}
+	api, _, err := connect(flags)
+	if err != nil {
+		return err
+	}
+	config, err := flags.ToRESTConfig()
+	if err != nil {
+		return fmt.Errorf("read the kubeconfig: %w", err)
+	}
+	config.QPS = -1 // the API server decides how much it serves at a time
+	if options.Dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return fmt.Errorf("reach the API server at %s: %w", config.Host, err)
+	}
+	if options.Namespace == "" {
+		if options.Namespace, _, err = flags.ToRawKubeConfigLoader().Namespace(); err != nil {
+			return fmt.Errorf("find the namespace of the kubeconfig: %w", err)
+		}
+	}
+	options.API = api
+	answer, err := plan.Review(command.Context(), options)
+	if err != nil {
+		return err
+	}
+	if err := plan.Print(command.OutOrStdout(), answer, format); err != nil {
+		return err
+	}
+	if answer.Result != quotav1alpha1.ReviewResultFits {
+		return errDoesNotFit
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"github.com/bursar/bursar/internal/cli/backtest"
+	"github.com/bursar/bursar/internal/cli/policytest"
+	"github.com/bursar/bursar/internal/usage"
+)
+
+func newPolicyCommand() *cobra.Command {
+	command := &cobra.Command{Use: "policy", Short: "Test policies", Args: cobra.NoArgs, RunE: func(command *cobra.Command, _ []string) error { return command.Help() }}
+	command.AddCommand(newPolicyTestCommand(), newPolicyBacktestCommand())
+	return command
+}
+
+func newPolicyTestCommand() *cobra.Command {
+	var options policytest.Options
+	var output string
+	command := &cobra.Command{
+		Use:   "test -f FILE...",
+		Short: "Say what policies would charge for objects, without a server",
+		Long: `Evaluate ClaimCreationPolicies for objects, both from files, and say who would pay what. No server is asked, so the objects are taken as
+the files have them, without defaults.
+
+The files may also have ResourceRegistrations, ResourceGrants and Namespaces. Resource types without a registration are taken to allow
+what the policies ask. A consumer without grants in the files has enough. The exit code is 0 if no policy would be rejected and every
+object fits.`,
+		Example: `  # Who pays for these objects, and how much?
+  bursar policy test -f policies/ -f objects/
+  # As a certain user
+  bursar policy test -f policies/ -f objects/ --as jane --as-group developers`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return runPolicyTest(command, options, usage.Format(output))
+		},
+	}
+	command.Flags().StringSliceVarP(&options.Files.Filenames, "filename", "f", nil, "files or folders with policies and objects, or - for the standard input")
+	command.Flags().BoolVarP(&options.Files.Recursive, "recursive", "R", false, "also read the folders in a folder")
+	command.Flags().StringVar(&options.User, "as", "", "the user who creates the objects")
+	command.Flags().StringSliceVar(&options.Groups, "as-group", nil, "the groups of that user")
+	command.Flags().StringVarP(&output, "output", "o", "", "json or yaml instead of tables")
+	return command
+}
+
+// errTestFails ends the command with exit code 1 once the result is printed.
+var errTestFails = errors.New("a policy would be rejected, or not everything fits")
+
+func runPolicyTest(command *cobra.Command, options policytest.Options, format usage.Format) error {
+	if err := checkOutput(format); err != nil {
+		return err
+	}
+	if len(options.Files.Filenames) == 0 {
+		return errors.New("name the files with the policies and the objects: -f FILE")
+	}
+	result, err := policytest.Run(command.Context(), options)
+	if err != nil {
+		return err
+	}
+	if err := result.Print(command.OutOrStdout(), format); err != nil {
+		return err
+	}
+	if !result.Passed() {
+		return errTestFails
+	}
+	return nil
+}
+
+func newPolicyBacktestCommand() *cobra.Command {
+	var output string
+	flags := serverFlags()
+	command := &cobra.Command{
+		Use:   "backtest POLICY",
+		Short: "Say which existing objects a policy would have denied, had it enforced",
+		Long: `Replay the claims of all consumers whom a ClaimCreationPolicy charges, oldest first, under the present grants, as if the policy had
+enforced from the start. Print the objects that it would have denied, and the limits that they need. Read it before you change a policy
+from Audit or Warn to Enforce. Objects that no longer exist do not count. The exit code is 0 if none would have been denied.`,
+		Example: `  bursar policy backtest maps`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			return runPolicyBacktest(command, flags, args[0], usage.Format(output))
+		},
+	}
+	flags.AddFlags(command.Flags())
+	command.Flags().StringVarP(&output, "output", "o", "", "json or yaml instead of tables")
+	return command
+}
+
+// errWouldDeny ends the command with exit code 1 once the result is printed.
+var errWouldDeny = errors.New("some objects would have been denied")
+
+func runPolicyBacktest(command *cobra.Command, flags *genericclioptions.ConfigFlags, policy string, format usage.Format) error {
+	if err := checkOutput(format); err != nil {
+		return err
+	}
+	api, _, err := connect(flags)
+	if err != nil {
+		return err
+	}
+	result, err := backtest.Run(command.Context(), api, policy)
+	if err != nil {
+		return err
+	}
+	if err := result.Print(command.OutOrStdout(), format); err != nil {
+		return err
+	}
+	if len(result.Denied) > 0 {
+		return errWouldDeny
+	}
+	return nil
+}
+
+// checkOutput rejects a format other than tables, JSON and YAML.
+func checkOutput(format usage.Format) error {
+	if format != "" && format != usage.FormatJSON && format != usage.FormatYAML {
+		return fmt.Errorf("there is no output %q: use json or yaml", format)
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+package quotareview
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/admission/review"
+)
+
+// errNotReady means that this replica cannot answer yet.
+var errNotReady = errors.New("the policies are still being loaded")
+
+// Handler returns the mutating webhook of QuotaReviews: the answer is a patch of the status. It denies a create that
+// would be stored.
+func (r *Reviewer) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		ctx, cancel := context.WithTimeout(req.Context(), review.Timeout(req))
+		defer cancel()
+		review.Serve(w, req, func(request *admissionv1.AdmissionRequest, _ []byte) *admissionv1.AdmissionResponse {
+			return r.respond(ctx, request)
+		})
+	})
+}
+
+func (r *Reviewer) respond(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	if !review.IsDryRun(request) {
+		return review.Denied(http.StatusBadRequest, metav1.StatusReasonBadRequest,
+			"a QuotaReview is answered and never stored: create it with dryRun=All, as kubectl create --dry-run=server -o yaml and bursar plan do")
+	}
+	var asked struct {
+		Spec quotav1alpha1.QuotaReviewSpec `json:"spec"`
+	}
+	if err := json.Unmarshal(request.Object.Raw, &asked); err != nil {
+		return review.Denied(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the QuotaReview cannot be read: %v", err)
+	}
+	select {
+	case <-r.Ready:
+	case <-ctx.Done():
+		return review.Undecided(errNotReady, false)
+	}
+	status, err := r.Review(ctx, request.UserInfo, &asked.Spec)
+	if err != nil {
+		return review.Undecided(err, false)
+	}
+	return review.Patched(review.PatchOperation{Operation: "add", Path: "/status", Value: status})
+}

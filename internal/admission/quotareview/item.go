@@ -1,0 +1,127 @@
+package quotareview
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/claims/message"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/forecast"
+)
+
+// item is an object or an amount of a review. It has a result once it is decided.
+type item struct {
+	object       evaluator.Object
+	generateName string
+	resource     schema.GroupVersionResource
+	operation    string
+	changes      []change
+	policies     []quotav1alpha1.ReviewedPolicy
+
+	result  quotav1alpha1.ReviewResult
+	message string
+	causes  []quotav1alpha1.ReviewedCause
+	// isMoving is set if the ledger does not hold the charges that the object seems to have.
+	isMoving bool
+}
+
+// change is a change of charges that a policy demands. The policy is nil for amounts, and for objects that are deleted.
+type change struct {
+	forecast.Change
+	policy *catalog.Policy
+}
+
+func (it *item) add(p *catalog.Policy, c forecast.Change) {
+	c.Overdraft = !p.Enforces()
+	it.changes = append(it.changes, change{c, p})
+	it.matches(p)
+}
+
+func (it *item) matches(p *catalog.Policy) {
+	matching := quotav1alpha1.ReviewedPolicy{Name: p.Name, EnforcementMode: p.Mode}
+	if !slices.Contains(it.policies, matching) {
+		it.policies = append(it.policies, matching)
+	}
+}
+
+// free adds that an object no longer has its charges.
+func (it *item) free(held map[string]Held) {
+	for _, h := range held {
+		it.changes = append(it.changes, change{Change: forecast.Change{Consumer: h.Consumer, Before: h.Charges, Overdraft: true}})
+	}
+}
+
+// unknown leaves the item without a decision. A denial stays.
+func (it *item) unknown(why string) {
+	if it.result != quotav1alpha1.ReviewResultDoesNotFit {
+		it.result, it.message = quotav1alpha1.ReviewResultUnknown, why
+	}
+}
+
+func (it *item) deny(why string) {
+	it.result, it.message = quotav1alpha1.ReviewResultDoesNotFit, why
+}
+
+// fail records that a policy cannot be applied to the object. That denies the object if the policy enforces.
+func (it *item) fail(p *catalog.Policy, err error) {
+	it.matches(p)
+	text := fmt.Sprintf("ClaimCreationPolicy %s cannot be applied to this object: %v", p.Name, err)
+	if !p.Enforces() {
+		it.warn(text)
+		return
+	}
+	it.deny(text)
+	it.causes = append(it.causes, quotav1alpha1.ReviewedCause{Type: quotav1alpha1.CausePolicyNotApplicable})
+}
+
+func (it *item) warn(text string) {
+	it.message = strings.TrimSpace(it.message + " " + text)
+}
+
+// conclude sets the result by the decisions on the changes of an item.
+func (q *question) conclude(it *item, decisions []ledger.Decision) {
+	for i := range it.changes {
+		c, d := &it.changes[i], decisions[i]
+		switch {
+		case d.Code == ledger.Admitted && len(d.Shortages) > 0:
+			it.warn(message.Exceeded(q.Catalog, c.Consumer, d.Shortages) + " This is not enforced yet.")
+		case d.Code == ledger.Admitted:
+		case d.Code == ledger.NotHeld:
+			it.isMoving = true
+			it.unknown("the object is being changed right now: ask again")
+		case d.Code == ledger.Exceeded:
+			it.lack(q.Catalog, c.Consumer, d.Shortages)
+		default:
+			it.deny(message.Impossible(c.Consumer, d.Code).Error())
+		}
+	}
+	if it.result == "" {
+		it.result = quotav1alpha1.ReviewResultFits
+	}
+}
+
+// lack denies the item for lack of a consumer's quota.
+func (it *item) lack(c *catalog.Catalog, consumer quotav1alpha1.ConsumerRef, shortages []ledger.Shortage) {
+	text := message.Exceeded(c, consumer, shortages)
+	if it.result == quotav1alpha1.ReviewResultDoesNotFit {
+		text = it.message + " " + text
+	}
+	it.deny(text)
+	d := message.Of(consumer, shortages)
+	for i := range d.Shortfalls {
+		s := &d.Shortfalls[i]
+		cause := quotav1alpha1.ReviewedCause{
+			Type: quotav1alpha1.CauseQuotaExceeded, ConsumerRef: &consumer, ResourceType: s.ResourceType, Dimensions: s.Dimensions.Map(),
+		}
+		if s.IsUngranted() {
+			cause.Type = quotav1alpha1.CauseNothingGranted
+		}
+		it.causes = append(it.causes, cause)
+	}
+}

@@ -1,0 +1,221 @@
+// Package backtest says which existing objects a policy would have denied, had it enforced from the start. It reads with
+// the permissions of its user. Only commands import it.
+package backtest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+)
+
+// pageSize is how many objects are read at a time.
+const pageSize = 500
+
+// Result is what a policy would have done. Amounts are in base units.
+type Result struct {
+	// Policy is the name of the policy, and Mode its present mode.
+	Policy string                        `json:"policy"`
+	Mode   quotav1alpha1.EnforcementMode `json:"enforcementMode"`
+	// Objects is how many objects the policy charges now.
+	Objects int `json:"objects"`
+	// Denied are those that would have been denied, in the order of their claims.
+	Denied []Denied `json:"denied,omitempty"`
+	// Lacking are the quotas that are too small for what exists, sorted by consumer and resource type.
+	Lacking []Lacking `json:"lacking,omitempty"`
+}
+
+// Denied is an object that would have been denied.
+type Denied struct {
+	Object      quotav1alpha1.UnversionedObjectReference `json:"object"`
+	ConsumerRef quotav1alpha1.ConsumerRef                `json:"consumerRef"`
+	// ClaimedAt is when its claim was created.
+	ClaimedAt    metav1.Time       `json:"claimedAt"`
+	ResourceType string            `json:"resourceType"`
+	Dimensions   map[string]string `json:"dimensions,omitempty"`
+	Requested    int64             `json:"requested"`
+	// Used is what was used before it, of Limit.
+	Used  int64 `json:"used"`
+	Limit int64 `json:"limit"`
+}
+
+// Lacking is a quota that is too small for what exists.
+type Lacking struct {
+	ConsumerRef  quotav1alpha1.ConsumerRef `json:"consumerRef"`
+	ResourceType string                    `json:"resourceType"`
+	Limit        int64                     `json:"limit"`
+	// Needed is the limit at which no object would have been denied, unless a selector of an allowance excludes it.
+	Needed int64 `json:"needed"`
+}
+
+// Run replays the claims of all consumers whom a policy charges, oldest first, under the present grants: those of the
+// policy as if it enforced, and all others as they are.
+func Run(ctx context.Context, api client.Reader, policy string) (*Result, error) {
+	declared := &quotav1alpha1.ClaimCreationPolicy{}
+	if err := api.Get(ctx, client.ObjectKey{Name: policy}, declared); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("there is no ClaimCreationPolicy %q: kubectl get claimcreationpolicies lists them", policy)
+		}
+		return nil, fmt.Errorf("read ClaimCreationPolicy %s: %w", policy, err)
+	}
+	result := &Result{Policy: policy, Mode: cmp.Or(declared.Spec.EnforcementMode, quotav1alpha1.EnforcementModeEnforce)}
+	all, err := consumersOf(ctx, api, policy)
+	if err != nil {
+		return nil, err
+	}
+	if err := addGrants(ctx, api, all); err != nil {
+		return nil, err
+	}
+	for _, c := range sorted(all) {
+		if err := c.replay(result, claims.LabelValue(policy)); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortStableFunc(result.Denied, func(a, b Denied) int { return a.ClaimedAt.Compare(b.ClaimedAt.Time) })
+	return result, nil
+}
+
+// consumer is a consumer whom the policy charges.
+type consumer struct {
+	ref    quotav1alpha1.ConsumerRef
+	claims []quotav1alpha1.ResourceClaim
+	grants []ledger.Grant
+}
+
+// consumersOf returns the consumers whom a policy charges, with all their granted claims.
+func consumersOf(ctx context.Context, api client.Reader, policy string) (map[quotav1alpha1.ConsumerRef]*consumer, error) {
+	all := map[quotav1alpha1.ConsumerRef]*consumer{}
+	charged := map[quotav1alpha1.ConsumerRef]bool{}
+	label := claims.LabelValue(policy)
+	err := each(ctx, api, "claims", func(list *quotav1alpha1.ResourceClaimList) {
+		for i := range list.Items {
+			claim := &list.Items[i]
+			if claimcache.StateOf(claim) != claimcache.Granted {
+				continue
+			}
+			ref := claim.Spec.ConsumerRef
+			if all[ref] == nil {
+				all[ref] = &consumer{ref: ref}
+			}
+			all[ref].claims = append(all[ref].claims, *claim)
+			charged[ref] = charged[ref] || claims.PolicyOf(claim) == label
+		}
+	})
+	for ref := range all {
+		if !charged[ref] {
+			delete(all, ref)
+		}
+	}
+	return all, err
+}
+
+// addGrants adds the active grants of the consumers.
+func addGrants(ctx context.Context, api client.Reader, all map[quotav1alpha1.ConsumerRef]*consumer) error {
+	var failure error
+	err := each(ctx, api, "grants", func(list *quotav1alpha1.ResourceGrantList) {
+		for i := range list.Items {
+			grant := &list.Items[i]
+			c := all[grant.Spec.ConsumerRef]
+			if c == nil || !apimeta.IsStatusConditionTrue(grant.Status.Conditions, quotav1alpha1.ConditionActive) {
+				continue
+			}
+			entry, err := ledgerstore.GrantOf(grant)
+			if err != nil {
+				failure = fmt.Errorf("ResourceGrant %s/%s: %w", grant.Namespace, grant.Name, err)
+				return
+			}
+			c.grants = append(c.grants, entry)
+		}
+	})
+	return cmp.Or(err, failure)
+}
+
+// each calls f with the pages of a list.
+func each[L any, P interface {
+	*L
+	client.ObjectList
+}](ctx context.Context, api client.Reader, what string, f func(P)) error {
+	for next := ""; ; {
+		page := P(new(L))
+		if err := api.List(ctx, page, client.Limit(pageSize), client.Continue(next)); err != nil {
+			return fmt.Errorf("list the %s in all namespaces: %w", what, err)
+		}
+		f(page)
+		if next = page.GetContinue(); next == "" {
+			return nil
+		}
+	}
+}
+
+func sorted(all map[quotav1alpha1.ConsumerRef]*consumer) []*consumer {
+	var consumers []*consumer
+	for _, c := range all {
+		slices.SortFunc(c.claims, func(a, b quotav1alpha1.ResourceClaim) int {
+			return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(claims.SequenceOf(&a), claims.SequenceOf(&b)), cmp.Compare(a.UID, b.UID))
+		})
+		consumers = append(consumers, c)
+	}
+	slices.SortFunc(consumers, func(a, b *consumer) int { return cmp.Compare(fmt.Sprint(a.ref), fmt.Sprint(b.ref)) })
+	return consumers
+}
+
+// replay decides the claims of a consumer again.
+func (c *consumer) replay(result *Result, policy string) error {
+	now, whole := ledger.New(), ledger.New() // whole has everything that exists
+	for _, l := range []*ledger.Ledger{now, whole} {
+		if _, err := l.ReplaceGrants(c.grants); err != nil {
+			return fmt.Errorf("the grants of %s %s: %w", c.ref.Kind, c.ref.Name, err)
+		}
+	}
+	lacks := map[string]bool{}
+	for i := range c.claims {
+		claim := &c.claims[i]
+		charges, err := claims.Charges(claim.Spec.Requests)
+		if err != nil {
+			return fmt.Errorf("claim %s/%s: %w", claim.Namespace, claim.Name, err)
+		}
+		r := ledger.Reservation{Key: strconv.Itoa(i), Charges: charges}
+		settle(whole, r, whole.ReserveOverdraft(r))
+		if claims.PolicyOf(claim) != policy {
+			settle(now, r, now.ReserveOverdraft(r))
+			continue
+		}
+		result.Objects++
+		decision := now.Reserve(r)
+		settle(now, r, decision)
+		if len(decision.Shortages) == 0 {
+			continue
+		}
+		s := decision.Shortages[0]
+		lacks[s.ResourceType] = true
+		result.Denied = append(result.Denied, Denied{
+			Object: claim.Spec.ResourceRef, ConsumerRef: c.ref, ClaimedAt: claim.CreationTimestamp, ResourceType: s.ResourceType,
+			Dimensions: s.Dimensions.Map(), Requested: int64(s.Requested), Used: int64(s.Used), Limit: int64(s.Limit),
+		})
+	}
+	for _, resourceType := range slices.Sorted(maps.Keys(lacks)) {
+		a := whole.Account(resourceType)
+		result.Lacking = append(result.Lacking, Lacking{ConsumerRef: c.ref, ResourceType: resourceType, Limit: int64(a.Limit), Needed: int64(max(a.Limit, a.Used))})
+	}
+	return nil
+}
+
+// settle turns an admitted reservation into use.
+func settle(l *ledger.Ledger, r ledger.Reservation, d ledger.Decision) {
+	if d.Code == ledger.Admitted {
+		l.Settle(r.Key, 0)
+	}
+}

@@ -1,0 +1,65 @@
+package backtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/bursar/bursar/internal/claims/message"
+	"github.com/bursar/bursar/internal/usage"
+)
+
+// Print writes the result in a format.
+func (r *Result) Print(w io.Writer, format usage.Format) error {
+	switch format {
+	case usage.FormatJSON:
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(r)
+	case usage.FormatYAML:
+		content, err := yaml.Marshal(r)
+		if err == nil {
+			_, err = w.Write(content)
+		}
+		return err
+	}
+	if len(r.Denied) == 0 {
+		_, err := fmt.Fprintf(w, "ClaimCreationPolicy %s would have denied none of the %d objects that it charges.\n", r.Policy, r.Objects)
+		return err
+	}
+	rows := [][]string{{"OBJECT", "CLAIMED", "CONSUMER", "RESOURCE TYPE", "REQUESTED", "USED", "LIMIT"}}
+	for i := range r.Denied {
+		d := &r.Denied[i]
+		rows = append(rows, []string{
+			d.name(), d.ClaimedAt.UTC().Format(time.RFC3339), message.Consumer(d.ConsumerRef), d.ResourceType,
+			strconv.FormatInt(d.Requested, 10), strconv.FormatInt(d.Used, 10), strconv.FormatInt(d.Limit, 10),
+		})
+	}
+	if err := usage.PrintTable(w, rows); err != nil {
+		return err
+	}
+	rows = [][]string{{"CONSUMER", "RESOURCE TYPE", "LIMIT", "NEEDED"}}
+	for i := range r.Lacking {
+		l := &r.Lacking[i]
+		rows = append(rows, []string{message.Consumer(l.ConsumerRef), l.ResourceType, strconv.FormatInt(l.Limit, 10), strconv.FormatInt(l.Needed, 10)})
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	if err := usage.PrintTable(w, rows); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\nClaimCreationPolicy %s would have denied %d of the %d objects that it charges.\n", r.Policy, len(r.Denied), r.Objects)
+	return err
+}
+
+func (d *Denied) name() string {
+	if d.Object.Namespace == "" {
+		return d.Object.Kind + " " + d.Object.Name
+	}
+	return d.Object.Kind + " " + d.Object.Namespace + "/" + d.Object.Name
+}

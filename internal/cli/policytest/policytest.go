@@ -1,0 +1,177 @@
+// Package policytest says what policies would charge for objects, both from files and without a server. It evaluates and
+// decides as Bursar does for a QuotaReview. Only commands import it.
+package policytest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/admission/quotareview"
+	"github.com/bursar/bursar/internal/admission/validate"
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+)
+
+// systemNamespace is where claims for cluster-scoped objects would be.
+const systemNamespace = "bursar-system"
+
+// Options are what is tested.
+type Options struct {
+	// Files have the policies and the objects. They may have registrations, grants and namespaces, too.
+	Files resource.FilenameOptions
+	// User creates the objects, and belongs to Groups.
+	User   string
+	Groups []string
+}
+
+// Result is what the policies come to.
+type Result struct {
+	// Rejected are the objects of Bursar's group that the API server would reject, with the reason. They are left out of
+	// the rest.
+	Rejected []Rejected `json:"rejected,omitempty"`
+	// Status is the answer on the objects. Its quotas are those of consumers with grants in the files.
+	Status *quotav1alpha1.QuotaReviewStatus `json:"status"`
+}
+
+// Rejected is an object that would be rejected, such as a policy.
+type Rejected struct {
+	Kind   string `json:"kind"`
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
+}
+
+// Run tests policies. All objects are new, and nothing is used before the first one. A consumer without grants in the files
+// has enough of everything.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	f, err := read(ctx, o.Files)
+	if err != nil {
+		return nil, err
+	}
+	f.completeRegistrations()
+	known := f.catalog()
+	facts, err := f.facts()
+	if err != nil {
+		return nil, err
+	}
+	ready := make(chan struct{})
+	close(ready)
+	reviewer := quotareview.New(quotareview.Dependencies{
+		Catalog: known, Evaluator: &evaluator.Evaluator{Catalog: known, Namespaces: f, SystemNamespace: systemNamespace},
+		Facts: facts, Kinds: guessed{}, Ready: ready,
+	})
+	result := &Result{Rejected: f.rejected}
+	spec := &quotav1alpha1.QuotaReviewSpec{}
+	for _, object := range f.objects {
+		content, err := json.Marshal(object)
+		if err != nil {
+			return nil, fmt.Errorf("encode %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+		spec.Objects = append(spec.Objects, quotav1alpha1.ReviewedObject{Object: runtime.RawExtension{Raw: content}})
+	}
+	if result.Status, err = reviewer.Review(ctx, authenticationv1.UserInfo{Username: o.User, Groups: o.Groups}, spec); err != nil {
+		return nil, err
+	}
+	result.Status.Quotas = slices.DeleteFunc(result.Status.Quotas, func(q quotav1alpha1.ReviewedQuota) bool { return len(facts.grants[q.ConsumerRef]) == 0 })
+	return result, nil
+}
+
+// catalog returns the registrations and the policies, apart from policies that would be rejected.
+func (f *files) catalog() *catalog.Catalog {
+	known := catalog.New()
+	for _, r := range f.registrations {
+		known.SetRegistration(r)
+	}
+	for _, p := range f.policies {
+		errs := validate.ClaimPolicy(nil, p)
+		if len(errs) == 0 {
+			errs = known.SetPolicy(p)
+		}
+		switch err := known.CheckPolicy(p); {
+		case len(errs) > 0:
+			f.reject("ClaimCreationPolicy", p.Name, errs.ToAggregate())
+		case err != nil:
+			f.reject("ClaimCreationPolicy", p.Name, err)
+		}
+	}
+	return known
+}
+
+// Active implements [evaluator.Namespaces]: every namespace exists.
+func (f *files) Active(context.Context, string) (bool, error) { return true, nil }
+
+// Object implements [evaluator.Namespaces]. A namespace that is not in the files has nothing but its name.
+func (f *files) Object(_ context.Context, name string) (map[string]any, error) {
+	if namespace := f.namespaces[name]; namespace != nil {
+		return namespace.Object, nil
+	}
+	return map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{
+		"name": name, "labels": map[string]any{"kubernetes.io/metadata.name": name},
+	}}, nil
+}
+
+// guessed finds the resource of each kind by its name.
+type guessed struct{}
+
+// VersionedResourceFor implements [discoverycache.Resolver].
+func (guessed) VersionedResourceFor(_ context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error) {
+	plural, _ := apimeta.UnsafeGuessKindToResource(kind)
+	return plural, true, nil
+}
+
+// facts are those of files: what they grant, and nothing that exists.
+type facts struct {
+	grants map[quotav1alpha1.ConsumerRef][]ledger.Grant
+	// resourceTypes are all that policies ask for.
+	resourceTypes []string
+}
+
+func (f *files) facts() (*facts, error) {
+	all := &facts{grants: map[quotav1alpha1.ConsumerRef][]ledger.Grant{}}
+	for i, grant := range f.grants {
+		entry, err := ledgerstore.GrantOf(grant)
+		if err != nil {
+			return nil, fmt.Errorf("ResourceGrant %s: %w", grant.Name, err)
+		}
+		entry.UID = fmt.Sprint(i)
+		all.grants[grant.Spec.ConsumerRef] = append(all.grants[grant.Spec.ConsumerRef], entry)
+	}
+	for _, r := range f.registrations {
+		all.resourceTypes = append(all.resourceTypes, r.Spec.ResourceType)
+	}
+	return all, nil
+}
+
+// Ledger implements [quotareview.Facts].
+func (f *facts) Ledger(_ context.Context, consumer quotav1alpha1.ConsumerRef) (*ledger.Ledger, error) {
+	grants := f.grants[consumer]
+	if len(grants) == 0 {
+		enough := ledger.Grant{UID: "enough", Name: "enough"}
+		for _, resourceType := range f.resourceTypes {
+			enough.Allowances = append(enough.Allowances, ledger.Allowance{ResourceType: resourceType, Amount: ledger.AmountMax})
+		}
+		grants = []ledger.Grant{enough}
+	}
+	l := ledger.New()
+	_, err := l.ReplaceGrants(grants)
+	return l, err
+}
+
+// Find implements [quotareview.Facts].
+func (*facts) Find(context.Context, schema.GroupKind, types.NamespacedName) (types.UID, error) {
+	return "", nil
+}
+
+// Held implements [quotareview.Facts].
+func (*facts) Held(types.UID) map[string]quotareview.Held { return nil }

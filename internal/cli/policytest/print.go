@@ -1,0 +1,58 @@
+package policytest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+
+	"sigs.k8s.io/yaml"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims/message"
+	"github.com/bursar/bursar/internal/cli/plan"
+	"github.com/bursar/bursar/internal/usage"
+)
+
+// Passed reports whether no object of Bursar is rejected, and every object fits.
+func (r *Result) Passed() bool {
+	return len(r.Rejected) == 0 && r.Status.Result == quotav1alpha1.ReviewResultFits
+}
+
+// Print writes the result in a format.
+func (r *Result) Print(w io.Writer, format usage.Format) error {
+	switch format {
+	case usage.FormatJSON:
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(r)
+	case usage.FormatYAML:
+		content, err := yaml.Marshal(r)
+		if err == nil {
+			_, err = w.Write(content)
+		}
+		return err
+	}
+	for _, rejected := range r.Rejected {
+		if _, err := fmt.Fprintf(w, "%s %s would be rejected: %s\n\n", rejected.Kind, rejected.Name, rejected.Reason); err != nil {
+			return err
+		}
+	}
+	rows := [][]string{{"OBJECT", "CONSUMER", "RESOURCE TYPE", "AMOUNT"}}
+	for i := range r.Status.Objects {
+		o := &r.Status.Objects[i]
+		for j := range o.Charges {
+			c := &o.Charges[j]
+			rows = append(rows, []string{plan.NameOf(o), message.Consumer(c.ConsumerRef), plan.TypeOf(c), strconv.FormatInt(c.Amount, 10)})
+		}
+	}
+	if len(rows) > 1 {
+		if err := usage.PrintTable(w, rows); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(w); err != nil {
+			return err
+		}
+	}
+	return plan.Print(w, r.Status, "")
+}

@@ -1,0 +1,50 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli/backtest"
+)
+
+// A backtest of a policy that only warns says what it would deny if it enforced, and at which limit it would not.
+func TestBacktest(t *testing.T) {
+	t.Parallel()
+	const limit, objects = 3, 5
+	w := newWorld(t)
+	w.grant("base", limit)
+	w.policy(w.name, func(p *quotav1alpha1.ClaimCreationPolicy) { p.Spec.EnforcementMode = quotav1alpha1.EnforcementModeWarn })
+	for i := range objects {
+		w.mustCreate(w.configMap(fmt.Sprint("map-", i)))
+	}
+	w.wantBucket(limit, objects, 0, objects)
+	result, err := backtest.Run(w.ctx, admin, w.name)
+	must(t, err)
+	if result.Objects != objects || len(result.Denied) != objects-limit {
+		t.Fatalf("got %+v, want %d of %d objects to be denied", result, objects-limit, objects)
+	}
+	if d := result.Denied[0]; d.Object.Kind != "ConfigMap" || d.Requested != 1 || d.Used != limit || d.Limit != limit || d.ConsumerRef != w.consumer() {
+		t.Errorf("got %+v, want a ConfigMap beyond the limit", d)
+	}
+	if len(result.Lacking) != 1 || result.Lacking[0].Limit != limit || result.Lacking[0].Needed != objects {
+		t.Errorf("got %+v, want a limit of %d", result.Lacking, objects)
+	}
+	var printed strings.Builder
+	must(t, result.Print(&printed, ""))
+	if want := fmt.Sprintf("would have denied %d of the %d objects", objects-limit, objects); !strings.Contains(printed.String(), want) {
+		t.Errorf("the result does not say %q:\n%s", want, &printed)
+	}
+
+	w.grant("more", objects-limit)
+	w.wantBucket(objects, objects, 0, objects)
+	result, err = backtest.Run(w.ctx, admin, w.name)
+	must(t, err)
+	if len(result.Denied) > 0 {
+		t.Errorf("with enough quota it would have denied %+v", result.Denied)
+	}
+	if _, err := backtest.Run(w.ctx, admin, "no-such-policy"); err == nil || !strings.Contains(err.Error(), "there is no ClaimCreationPolicy") {
+		t.Errorf("got %v for a policy that does not exist", err)
+	}
+}
