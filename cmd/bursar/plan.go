@@ -25,7 +25,7 @@ created, and nothing is reserved. What the set frees, by objects that are delete
 only after everything else exists. The exit code is 0 if everything fits.
 
 The API server is asked first, in dry runs with your rights, what it would store of each object, with defaults and the changes of
-other webhooks. With --as-is the objects are planned as the files have them, and you need no right to create them.`,
+other webhooks. What an object that exists has beyond its file counts, too, as after a server-side apply. With --as-is the objects are planned as the files have them, and you need no right to create them.`,
 		Example: `  # Would this release be admitted?
   bursar plan -f release/
   # And if it replaces another one?
@@ -49,8 +49,11 @@ other webhooks. With --as-is the objects are planned as the files have them, and
 	return command
 }
 
-// errDoesNotFit ends the command with exit code 1 once the answer is printed.
-var errDoesNotFit = errors.New("not everything fits")
+// These end the command with exit code 1 once the answer is printed.
+var (
+	errDoesNotFit = errors.New("not everything fits")
+	errUnknown    = errors.New("it is unknown whether everything fits")
+)
 
 func runPlan(command *cobra.Command, flags *genericclioptions.ConfigFlags, options plan.Options, format usage.Format) error {
 	if err := checkOutput(format); err != nil {
@@ -84,8 +87,12 @@ func runPlan(command *cobra.Command, flags *genericclioptions.ConfigFlags, optio
 	if err := plan.Print(command.OutOrStdout(), answer, format); err != nil {
 		return err
 	}
-	if answer.Result != quotav1alpha1.ReviewResultFits {
+	switch answer.Result {
+	case quotav1alpha1.ReviewResultFits:
+		return nil
+	case quotav1alpha1.ReviewResultUnknown:
+		return errUnknown
+	default:
 		return errDoesNotFit
 	}
-	return nil
 }

@@ -82,7 +82,7 @@ metadata: {name: Not_A_Name}
 	if o := status.Objects[0]; o.Name != "Not_A_Name" || !strings.Contains(o.Message, "Invalid value") {
 		t.Errorf("got %+v, want the API server's error", o)
 	}
-	if !strings.Contains(status.Message, "reject 1 of 3, whatever the quota") {
+	if !strings.Contains(status.Message, "reject 1 of 3") {
 		t.Errorf("got the message %q", status.Message)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -44,12 +45,12 @@ func deleted(object *unstructured.Unstructured) quotav1alpha1.ReviewedObject {
 }
 
 // review asks as the user of a client.
-func (w *world) review(user client.Client, surge bool, objects ...quotav1alpha1.ReviewedObject) *quotav1alpha1.QuotaReviewStatus {
+func (w *world) review(as client.Client, surge bool, objects ...quotav1alpha1.ReviewedObject) *quotav1alpha1.QuotaReviewStatus {
 	w.Helper()
 	review := &quotav1alpha1.QuotaReview{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "r-", Namespace: w.name}, Spec: quotav1alpha1.QuotaReviewSpec{Objects: objects, Surge: surge},
 	}
-	if err := user.Create(w.ctx, review, client.DryRunAll); err != nil {
+	if err := as.Create(w.ctx, review, client.DryRunAll); err != nil {
 		w.Fatal(err)
 	}
 	if review.Status == nil {
@@ -102,6 +103,57 @@ func TestQuotaReview(t *testing.T) {
 	if fleets := f.fleets(); len(fleets) != 1 {
 		t.Errorf("after reviews there are %d fleets, want 1", len(fleets))
 	}
+}
+
+// A policy that only warns takes nothing from one that enforces, as in a create. Whoever breaks the glass is denied
+// nothing.
+func TestQuotaReviewOfTwoPolicies(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.grant("base", 1)
+	for name, mode := range map[string]quotav1alpha1.EnforcementMode{"-a": quotav1alpha1.EnforcementModeWarn, "-b": quotav1alpha1.EnforcementModeEnforce} {
+		w.policy(w.name+name, func(p *quotav1alpha1.ClaimCreationPolicy) { p.Spec.EnforcementMode = mode })
+	}
+	status := w.review(admin, false, w.appliedMap("one"), w.appliedMap("two"))
+	w.wantResults(status, fits, doesNotFit)
+	if o := status.Objects[0]; len(o.Policies) != 2 || !strings.HasSuffix(o.Message, "This is not enforced yet.") {
+		t.Errorf("got %+v, want two policies and a warning", o)
+	}
+	w.wantResults(w.review(breakingGlass(t), false, w.appliedMap("one"), w.appliedMap("two")), fits, fits)
+	must(t, admin.Create(w.ctx, w.configMap("one"), client.DryRunAll))
+}
+
+func TestQuotaReviewIsBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	review := &quotav1alpha1.QuotaReview{ObjectMeta: metav1.ObjectMeta{GenerateName: "r-", Namespace: w.name}}
+	for range quotav1alpha1.ReviewMax + 1 {
+		review.Spec.Objects = append(review.Spec.Objects, w.appliedMap("one"))
+	}
+	if err := admin.Create(w.ctx, review, client.DryRunAll); !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "split it") {
+		t.Errorf("got %v for too many objects", err)
+	}
+}
+
+// breakingGlass is the client of an administrator who is left out of enforcement.
+func breakingGlass(t *testing.T) client.Client {
+	t.Helper()
+	config := rest.CopyConfig(started.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: "fire-fighter", Groups: []string{user.SystemPrivilegedGroup, quotav1alpha1.BreakGlassGroup}}
+	api, err := client.New(config, client.Options{Scheme: admin.Scheme()})
+	must(t, err)
+	return api
+}
+
+// appliedMap is a ConfigMap of a QuotaReview.
+func (w *world) appliedMap(name string) quotav1alpha1.ReviewedObject {
+	w.Helper()
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(w.configMap(name))
+	must(w, err)
+	object := &unstructured.Unstructured{Object: content}
+	object.SetAPIVersion("v1")
+	object.SetKind("ConfigMap")
+	return applied(object)
 }
 
 // fleets are the stored fleets.

@@ -10,6 +10,9 @@ import (
 // all objects of a set together.
 const FieldManagerPlan = "bursar-plan"
 
+// ReviewMax is how many objects, and how many amounts, a [QuotaReview] may have.
+const ReviewMax = 1000
+
 // QuotaReview asks whether objects, or amounts, fit the quota of those who would pay for them. Bursar answers in the
 // status of the created object, as of the current ledgers. It is never stored: create it with dryRun=All, such as by
 // kubectl create --dry-run=server -o yaml. Bursar rejects any other create.
@@ -61,7 +64,8 @@ type ReviewedObject struct {
 	// +kubebuilder:default=Apply
 	Operation ReviewedOperation `json:"operation,omitempty"`
 
-	// object is the object as it is to be stored. Bursar sets no defaults in it. A dry run of the field manager bursar-plan
+	// object is the object as it is to be stored, without what the API server adds to a create, such as a UID. Bursar sets
+	// no defaults in it. A dry run of the field manager bursar-plan
 	// returns it with defaults, whatever quota there is. To be deleted, it needs no more than its kind, namespace and name.
 	// +kubebuilder:validation:EmbeddedResource
 	// +kubebuilder:pruning:PreserveUnknownFields
@@ -187,7 +191,7 @@ type ReviewedPolicy struct {
 
 // ReviewedCause is a cause of a denial.
 type ReviewedCause struct {
-	// type is that of a denial's cause: QuotaExceeded, NothingGranted, PolicyNotApplicable or Undecided.
+	// type is that of a denial's cause: QuotaExceeded, NothingGranted or PolicyNotApplicable.
 	Type metav1.CauseType `json:"type"`
 
 	// consumerRef is the consumer that lacks quota.
@@ -232,7 +236,7 @@ type ReviewedQuota struct {
 	Display DisplayedReview `json:"display"`
 }
 
-// DisplayedReview are the figures of a ReviewedQuota as text with units, such as "1.5 GiB".
+// DisplayedReview has the figures of a ReviewedQuota as text with units, such as "1.5 GiB".
 type DisplayedReview struct {
 	// amount has a sign.
 	Amount         string `json:"amount"`
@@ -242,7 +246,7 @@ type DisplayedReview struct {
 	AvailableAfter string `json:"availableAfter"`
 }
 
-// QuotaReviewList exists because every kind has a list. It is always empty.
+// QuotaReviewList is a list of reviews. The API server has none to list.
 //
 // +kubebuilder:object:root=true
 type QuotaReviewList struct {

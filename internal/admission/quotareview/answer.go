@@ -48,7 +48,7 @@ func summary(items []*item) (quotav1alpha1.ReviewResult, string) {
 	case denied > 0:
 		return quotav1alpha1.ReviewResultDoesNotFit, fmt.Sprintf("%d of %d would be denied.", denied, len(items))
 	case unknown > 0:
-		return quotav1alpha1.ReviewResultUnknown, fmt.Sprintf("Of %d of %d it cannot be said whether they fit.", unknown, len(items))
+		return quotav1alpha1.ReviewResultUnknown, fmt.Sprintf("It is unknown of %d of %d whether they fit.", unknown, len(items))
 	default:
 		return quotav1alpha1.ReviewResultFits, "Everything fits."
 	}
@@ -62,8 +62,9 @@ type account struct {
 }
 
 func (a account) compare(b account) int {
-	return cmp.Or(cmp.Compare(fmt.Sprint(a.consumer), fmt.Sprint(b.consumer)), cmp.Compare(a.resourceType, b.resourceType),
-		cmp.Compare(a.dimensions.String(), b.dimensions.String()))
+	return cmp.Or(cmp.Compare(a.consumer.APIGroup, b.consumer.APIGroup), cmp.Compare(a.consumer.Kind, b.consumer.Kind),
+		cmp.Compare(a.consumer.Namespace, b.consumer.Namespace), cmp.Compare(a.consumer.Name, b.consumer.Name),
+		cmp.Compare(a.resourceType, b.resourceType), cmp.Compare(a.dimensions.String(), b.dimensions.String()))
 }
 
 // total is what changes add to an account, and take from it.
@@ -108,17 +109,8 @@ func saturate(a, b ledger.Amount) ledger.Amount {
 // quotas returns what the set takes of each quota.
 func (q *question) quotas(ctx context.Context, items []*item) ([]quotav1alpha1.ReviewedQuota, error) {
 	var quotas []quotav1alpha1.ReviewedQuota
-	now := map[quotav1alpha1.ConsumerRef]*ledger.Ledger{}
 	for _, charge := range sum(items) {
-		before := now[charge.ConsumerRef]
-		if before == nil {
-			var err error
-			if before, err = q.Facts.Ledger(ctx, charge.ConsumerRef); err != nil {
-				return nil, err
-			}
-			now[charge.ConsumerRef] = before
-		}
-		after, err := q.forecast.Ledger(ctx, charge.ConsumerRef)
+		before, after, err := q.forecast.Outcome(ctx, charge.ConsumerRef)
 		if err != nil {
 			return nil, err
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,12 +17,23 @@ import (
 // errNotReady means that this replica cannot answer yet.
 var errNotReady = errors.New("the policies are still being loaded")
 
+// turnTime is how long a review waits for its turn.
+const turnTime = 2 * time.Second
+
 // Handler returns the mutating webhook of QuotaReviews: the answer is a patch of the status. It denies a create that
-// would be stored.
+// would be stored. A review waits for its turn before it is read, so that waiting reviews take none of the memory that
+// the other webhooks need. After two seconds the answer is status 503.
 func (r *Reviewer) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		ctx, cancel := context.WithTimeout(req.Context(), review.Timeout(req))
 		defer cancel()
+		waiting, stop := context.WithTimeout(ctx, turnTime)
+		defer stop()
+		if err := r.turns.Acquire(waiting, 1); err != nil {
+			http.Error(w, "too many QuotaReviews are being answered: try again", http.StatusServiceUnavailable)
+			return
+		}
+		defer r.turns.Release(1)
 		review.Serve(w, req, func(request *admissionv1.AdmissionRequest, _ []byte) *admissionv1.AdmissionResponse {
 			return r.respond(ctx, request)
 		})
@@ -38,6 +50,11 @@ func (r *Reviewer) respond(ctx context.Context, request *admissionv1.AdmissionRe
 	}
 	if err := json.Unmarshal(request.Object.Raw, &asked); err != nil {
 		return review.Denied(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the QuotaReview cannot be read: %v", err)
+	}
+	// Mutating webhooks come before the schema.
+	if len(asked.Spec.Objects) > quotav1alpha1.ReviewMax || len(asked.Spec.Requests) > quotav1alpha1.ReviewMax {
+		return review.Denied(http.StatusBadRequest, metav1.StatusReasonBadRequest,
+			"a QuotaReview may have %d objects and %d requests: split it", quotav1alpha1.ReviewMax, quotav1alpha1.ReviewMax)
 	}
 	select {
 	case <-r.Ready:

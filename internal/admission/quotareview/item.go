@@ -37,8 +37,8 @@ type change struct {
 	policy *catalog.Policy
 }
 
-func (it *item) add(p *catalog.Policy, c forecast.Change) {
-	c.Overdraft = !p.Enforces()
+func (q *question) add(it *item, p *catalog.Policy, c forecast.Change) {
+	c.Overdraft = !p.Enforces() || q.breaksGlass
 	it.changes = append(it.changes, change{c, p})
 	it.matches(p)
 }
@@ -68,20 +68,31 @@ func (it *item) deny(why string) {
 	it.result, it.message = quotav1alpha1.ReviewResultDoesNotFit, why
 }
 
-// fail records that a policy cannot be applied to the object. That denies the object if the policy enforces.
-func (it *item) fail(p *catalog.Policy, err error) {
+// fail records that a policy cannot be applied to the object. That denies a create if the policy enforces. Whether it
+// denies an update depends on the object before the update, which Bursar does not keep.
+func (q *question) fail(it *item, p *catalog.Policy, err error) {
 	it.matches(p)
 	text := fmt.Sprintf("ClaimCreationPolicy %s cannot be applied to this object: %v", p.Name, err)
-	if !p.Enforces() {
-		it.warn(text)
-		return
+	switch {
+	case !p.Enforces() || q.breaksGlass:
+		it.warn(p, text+".")
+	case it.operation == operationUpdate:
+		it.unknown(text)
+	default:
+		it.deny(text)
+		it.causes = append(it.causes, quotav1alpha1.ReviewedCause{Type: quotav1alpha1.CausePolicyNotApplicable})
 	}
-	it.deny(text)
-	it.causes = append(it.causes, quotav1alpha1.ReviewedCause{Type: quotav1alpha1.CausePolicyNotApplicable})
 }
 
-func (it *item) warn(text string) {
+// warn adds a warning of a policy. Those of the mode Audit are for administrators. An object that is deleted has no policy.
+func (it *item) warn(p *catalog.Policy, text string) {
+	if p == nil || p.Mode == quotav1alpha1.EnforcementModeAudit {
+		return
+	}
 	it.message = strings.TrimSpace(it.message + " " + text)
+	if p.Mode == quotav1alpha1.EnforcementModeWarn {
+		it.message += " This is not enforced yet."
+	}
 }
 
 // conclude sets the result by the decisions on the changes of an item.
@@ -90,15 +101,18 @@ func (q *question) conclude(it *item, decisions []ledger.Decision) {
 		c, d := &it.changes[i], decisions[i]
 		switch {
 		case d.Code == ledger.Admitted && len(d.Shortages) > 0:
-			it.warn(message.Exceeded(q.Catalog, c.Consumer, d.Shortages) + " This is not enforced yet.")
-		case d.Code == ledger.Admitted:
+			it.warn(c.policy, message.Exceeded(q.Catalog, c.Consumer, d.Shortages))
+		case d.Code == ledger.Admitted, d.Code == ledger.NotHeld && len(c.After) == 0:
 		case d.Code == ledger.NotHeld:
 			it.isMoving = true
 			it.unknown("the object is being changed right now: ask again")
 		case d.Code == ledger.Exceeded:
 			it.lack(q.Catalog, c.Consumer, d.Shortages)
+		case c.Overdraft:
+			it.warn(c.policy, message.Impossible(c.Consumer, d.Code).Error())
 		default:
 			it.deny(message.Impossible(c.Consumer, d.Code).Error())
+			it.causes = append(it.causes, quotav1alpha1.ReviewedCause{Type: quotav1alpha1.CausePolicyNotApplicable, ConsumerRef: &c.Consumer})
 		}
 	}
 	if it.result == "" {

@@ -43,9 +43,19 @@ func (q *question) object(ctx context.Context, reviewed *quotav1alpha1.ReviewedO
 		it.result = quotav1alpha1.ReviewResultFits
 		return it
 	}
+	if isDecidedElsewhere(it.object.Kind.GroupKind()) {
+		it.unknown("a QuotaReview does not decide on objects of kind " + it.object.Kind.Kind)
+		return it
+	}
 	policies := q.Catalog.PoliciesOf(it.object.Kind.GroupKind())
 	if len(policies) == 0 {
 		it.result = quotav1alpha1.ReviewResultFits
+		return it
+	}
+	if err := q.find(ctx, it, reviewed.Operation); err != nil {
+		it.unknown(err.Error())
+	}
+	if it.result != "" {
 		return it
 	}
 	for _, p := range policies {
@@ -53,12 +63,6 @@ func (q *question) object(ctx context.Context, reviewed *quotav1alpha1.ReviewedO
 			it.unknown(fmt.Sprintf("ClaimCreationPolicy %s is for version %s of %s: give the object in that version", p.Name, p.Trigger.GroupVersion(), p.Trigger.Kind))
 			return it
 		}
-	}
-	if err := q.find(ctx, it, reviewed.Operation); err != nil {
-		it.unknown(err.Error())
-	}
-	if it.result != "" {
-		return it
 	}
 	switch it.operation {
 	case operationDelete:
@@ -69,6 +73,11 @@ func (q *question) object(ctx context.Context, reviewed *quotav1alpha1.ReviewedO
 		q.create(ctx, it, policies, content)
 	}
 	return it
+}
+
+// isDecidedElsewhere reports whether Bursar decides on the objects of a kind by other rules than policies.
+func isDecidedElsewhere(kind schema.GroupKind) bool {
+	return kind == schema.GroupKind{Kind: "ResourceQuota"} || kind == schema.GroupKind{Group: quotav1alpha1.GroupName, Kind: "ResourceClaim"}
 }
 
 // find determines the operation: an object that exists is updated. Users who may not read objects of the kind do not
@@ -89,7 +98,7 @@ func (q *question) find(ctx context.Context, it *item, asked quotav1alpha1.Revie
 		return err
 	}
 	if !may {
-		return fmt.Errorf("you may not get %s in namespace %q, so whether it exists is not for you to know", resource.Resource, it.object.Name.Namespace)
+		return fmt.Errorf("you may not get %s in namespace %q, so Bursar does not say whether the object exists", resource.Resource, it.object.Name.Namespace)
 	}
 	if it.object.UID, err = q.Facts.Find(ctx, it.object.Kind.GroupKind(), it.object.Name); err != nil {
 		return err
@@ -124,7 +133,7 @@ func (q *question) create(ctx context.Context, it *item, policies []*catalog.Pol
 	}
 	q.evaluate(ctx, it, policies, in, func(p *catalog.Policy, demand *evaluator.Claim) {
 		if demand != nil {
-			it.add(p, forecast.Change{Consumer: demand.Consumer, After: demand.Charges})
+			q.add(it, p, forecast.Change{Consumer: demand.Consumer, After: demand.Charges})
 		}
 	})
 }
@@ -141,12 +150,12 @@ func (q *question) update(ctx context.Context, it *item, policies []*catalog.Pol
 		}
 		switch {
 		case isHeld && (demand == nil || demand.Consumer == before.Consumer):
-			it.add(p, forecast.Change{Consumer: before.Consumer, Before: before.Charges, After: after})
+			q.add(it, p, forecast.Change{Consumer: before.Consumer, Before: before.Charges, After: after})
 		case isHeld:
-			it.add(p, forecast.Change{Consumer: before.Consumer, Before: before.Charges})
-			it.add(p, forecast.Change{Consumer: demand.Consumer, After: after})
+			q.add(it, p, forecast.Change{Consumer: before.Consumer, Before: before.Charges})
+			q.add(it, p, forecast.Change{Consumer: demand.Consumer, After: after})
 		case demand != nil:
-			it.add(p, forecast.Change{Consumer: demand.Consumer, After: after})
+			q.add(it, p, forecast.Change{Consumer: demand.Consumer, After: after})
 		}
 	})
 }
@@ -166,23 +175,23 @@ func (q *question) evaluate(ctx context.Context, it *item, policies []*catalog.P
 		case evaluator.IsTransient(err):
 			it.unknown(err.Error())
 		case err != nil:
-			it.fail(p, err)
+			q.fail(it, p, err)
 		default:
 			demanded(p, demand)
 		}
 	}
 }
 
-// leaveRepeated leaves objects without a decision that the set names more than once, because what is to become of them is
-// not known.
-func leaveRepeated(items []*item) {
+// markRepeated leaves objects without a decision that count and that the set names more than once, because what is to
+// become of them is not known.
+func markRepeated(items []*item) {
 	type name struct {
 		schema.GroupKind
 		types.NamespacedName
 	}
 	byName := map[name][]*item{}
 	for _, it := range items {
-		if it.object.Name.Name != "" {
+		if it.object.Name.Name != "" && it.operation != "" {
 			at := name{it.object.Kind.GroupKind(), it.object.Name}
 			byName[at] = append(byName[at], it)
 		}

@@ -61,6 +61,8 @@ type question struct {
 	*Reviewer
 	user     authenticationv1.UserInfo
 	forecast forecast.Forecast
+	// breaksGlass means that the webhooks let the user's requests pass.
+	breaksGlass bool
 	// permissions are those of the user that were asked for.
 	permissions map[authorizationv1.ResourceAttributes]bool
 }
@@ -68,17 +70,16 @@ type question struct {
 // While an object changes, its charges and the ledger are read at different moments and may contradict each other. The
 // question is then asked again.
 const (
-	attempts = 10
-	pause    = 50 * time.Millisecond
+	attempts = 3
+	pause    = 100 * time.Millisecond
 )
 
 // Review answers a question of a user. An error means that no answer is possible now.
 func (r *Reviewer) Review(ctx context.Context, user authenticationv1.UserInfo, spec *quotav1alpha1.QuotaReviewSpec) (*quotav1alpha1.QuotaReviewStatus, error) {
-	if err := r.turns.Acquire(ctx, 1); err != nil {
-		return nil, fmt.Errorf("wait for other reviews: %w", err)
+	q := &question{
+		Reviewer: r, user: user, permissions: map[authorizationv1.ResourceAttributes]bool{},
+		breaksGlass: slices.Contains(user.Groups, quotav1alpha1.BreakGlassGroup),
 	}
-	defer r.turns.Release(1)
-	q := &question{Reviewer: r, user: user, permissions: map[authorizationv1.ResourceAttributes]bool{}}
 	for attempt := 1; ; attempt++ {
 		items, err := q.ask(ctx, spec)
 		if err != nil {
@@ -102,7 +103,7 @@ func (q *question) ask(ctx context.Context, spec *quotav1alpha1.QuotaReviewSpec)
 	for i := range spec.Objects {
 		items = append(items, q.object(ctx, &spec.Objects[i]))
 	}
-	leaveRepeated(items)
+	markRepeated(items)
 	for i := range spec.Requests {
 		items = append(items, q.request(&spec.Requests[i]))
 	}
@@ -116,6 +117,8 @@ func (q *question) decide(ctx context.Context, items []*item, surge bool) error 
 		if err := q.hide(ctx, it); err != nil {
 			return err
 		}
+		// Policies that enforce decide before others charge what they only report.
+		slices.SortStableFunc(it.changes, func(a, b change) int { return compareBools(a.Overdraft, b.Overdraft) })
 		if it.result != "" {
 			continue
 		}
@@ -146,7 +149,7 @@ func (q *question) hide(ctx context.Context, it *item) error {
 			return err
 		case visible:
 			seen = append(seen, c)
-		case !c.Overdraft && it.result == "":
+		case !c.Overdraft && len(c.After) > 0 && it.result == "":
 			it.unknown("you may not see the quota of " + message.Consumer(c.Consumer) + ", which is to pay")
 		}
 	}
@@ -180,16 +183,33 @@ func (q *question) may(ctx context.Context, what authorizationv1.ResourceAttribu
 // request returns the item of an amount.
 func (q *question) request(asked *quotav1alpha1.ReviewedRequest) *item {
 	it := &item{}
-	charges, err := claims.Charges([]quotav1alpha1.ResourceRequest{asked.ResourceRequest})
+	requests := []quotav1alpha1.ResourceRequest{asked.ResourceRequest}
+	charges, err := claims.Charges(requests)
+	if err == nil {
+		err = q.Catalog.CheckPolicyClaim(&quotav1alpha1.ResourceClaimSpec{ConsumerRef: asked.ConsumerRef, Requests: requests})
+	}
+	if err == nil {
+		err = q.Catalog.CheckNew(asked.ResourceType)
+	}
 	switch {
 	case err != nil:
 		it.deny(err.Error())
 	case asked.Amount == 0:
 		it.result = quotav1alpha1.ReviewResultFits
-	case q.Catalog.CheckNew(asked.ResourceType) != nil:
-		it.deny(q.Catalog.CheckNew(asked.ResourceType).Error())
 	default:
 		it.changes = []change{{Change: forecast.Change{Consumer: asked.ConsumerRef, After: charges}}}
 	}
 	return it
+}
+
+// compareBools orders false before true.
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	default:
+		return 1
+	}
 }

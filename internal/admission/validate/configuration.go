@@ -116,7 +116,7 @@ func MutatingWebhooks(client ClientConfig, username string) []admissionregistrat
 	finalize := mutating("finalize", client(MutationPath), rule(writes, "resourceclaims"))
 	finalize.MatchConditions = []admissionregistrationv1.MatchCondition{notBy(username)}
 	finalize.ReinvocationPolicy = new(admissionregistrationv1.IfNeededReinvocationPolicy)
-	return []admissionregistrationv1.MutatingWebhook{finalize, mutating("quotareview", client(QuotaReviewPath), rule(writes, "quotareviews"))}
+	return []admissionregistrationv1.MutatingWebhook{finalize, mutating("quotareview", client(QuotaReviewPath), rule([]admissionregistrationv1.OperationType{admissionregistrationv1.Create}, "quotareviews"))}
 }
 
 // mutating returns a webhook that fails closed.

@@ -18,6 +18,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
@@ -196,8 +197,12 @@ func (c *consumer) replay(result *Result, policy string) error {
 		result.Objects++
 		decision := now.Reserve(r)
 		settle(now, r, decision)
-		if len(decision.Shortages) == 0 {
+		switch decision.Code {
+		case ledger.Admitted:
 			continue
+		case ledger.Exceeded:
+		default:
+			return message.Impossible(c.ref, decision.Code)
 		}
 		s := decision.Shortages[0]
 		lacks[s.ResourceType] = true

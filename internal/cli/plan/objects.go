@@ -27,7 +27,7 @@ type object struct {
 	operation quotav1alpha1.ReviewedOperation
 	// mapping is the resource of its kind, or nil if the API server does not serve it.
 	mapping *apimeta.RESTMapping
-	// rejection is why the API server would not store the object, whatever the quota.
+	// rejection is why the API server would not store the object.
 	rejection error
 }
 
@@ -54,7 +54,9 @@ func (o *Options) read(files resource.FilenameOptions, operation quotav1alpha1.R
 		case apimeta.IsNoMatchError(err):
 		case err != nil:
 			return nil, fmt.Errorf("look up kind %s: %w", kind.Kind, err)
-		case mapping.Scope.Name() == apimeta.RESTScopeNameNamespace && content.GetNamespace() == "":
+		case mapping.Scope.Name() == apimeta.RESTScopeNameRoot:
+			content.SetNamespace("")
+		case content.GetNamespace() == "":
 			content.SetNamespace(o.Namespace)
 		}
 		objects = append(objects, &object{Unstructured: content, operation: operation, mapping: mapping})

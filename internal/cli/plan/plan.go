@@ -24,9 +24,6 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// objectsMax is how many objects one review may have.
-const objectsMax = 1000
-
 // Options are the objects to ask about.
 type Options struct {
 	// API and Dynamic reach the API server.
@@ -42,8 +39,7 @@ type Options struct {
 	AsIs bool
 }
 
-// Review asks about the objects, and returns the answer. Objects that the API server would not store, whatever the quota,
-// do not fit.
+// Review asks about the objects, and returns the answer. Objects that the API server would not store do not fit.
 func Review(ctx context.Context, o Options) (*quotav1alpha1.QuotaReviewStatus, error) {
 	applied, err := o.read(o.Applied, quotav1alpha1.ReviewedOperationApply)
 	if err != nil {
@@ -57,8 +53,8 @@ func Review(ctx context.Context, o Options) (*quotav1alpha1.QuotaReviewStatus, e
 	switch n := len(objects); {
 	case n == 0:
 		return nil, errors.New("there are no objects in the files")
-	case n > objectsMax:
-		return nil, fmt.Errorf("there are %d objects in the files, and a plan may have %d: plan parts of them", n, objectsMax)
+	case n > quotav1alpha1.ReviewMax:
+		return nil, fmt.Errorf("there are %d objects in the files, and a plan may have %d: plan parts of them", n, quotav1alpha1.ReviewMax)
 	}
 	if !o.AsIs {
 		if err := o.complete(ctx, objects); err != nil {
@@ -114,7 +110,7 @@ func addRejected(status *quotav1alpha1.QuotaReviewStatus, objects []*object) {
 	}
 	if rejected > 0 {
 		status.Result = quotav1alpha1.ReviewResultDoesNotFit
-		status.Message = strings.TrimSpace(fmt.Sprintf("The API server would reject %d of %d, whatever the quota. %s", rejected, len(objects), status.Message))
+		status.Message = strings.TrimSpace(fmt.Sprintf("The API server would reject %d of %d. %s", rejected, len(objects), status.Message))
 	}
 }
 

@@ -61,6 +61,11 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	f.completeRegistrations()
 	known := f.catalog()
+	for _, grant := range f.grants {
+		if err := known.CheckGrant(&grant.Spec); err != nil {
+			f.reject("ResourceGrant", grant.Name, fmt.Errorf("it would not count: %w", err))
+		}
+	}
 	facts, err := f.facts()
 	if err != nil {
 		return nil, err

@@ -42,29 +42,36 @@ type Ledgers interface {
 type Forecast struct {
 	Ledgers Ledgers
 
-	ledgers map[quotav1alpha1.ConsumerRef]*ledger.Ledger
-	keys    int
+	outcomes map[quotav1alpha1.ConsumerRef]outcome
+	keys     int
 }
 
-// Ledger returns the ledger of a consumer after the changes that were decided so far. The caller must not change it.
-func (f *Forecast) Ledger(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (*ledger.Ledger, error) {
-	if l := f.ledgers[consumer]; l != nil {
-		return l, nil
+// outcome is a ledger before and after the changes that were decided so far.
+type outcome struct{ before, after *ledger.Ledger }
+
+// Outcome returns the ledger of a consumer before and after the changes that were decided so far. The caller must not
+// change them.
+func (f *Forecast) Outcome(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (before, after *ledger.Ledger, err error) {
+	if known, ok := f.outcomes[consumer]; ok {
+		return known.before, known.after, nil
 	}
-	l, err := f.Ledgers.Ledger(ctx, consumer)
+	if after, err = f.Ledgers.Ledger(ctx, consumer); err == nil {
+		before, err = ledger.Restore(after.Snapshot())
+	}
 	if err != nil {
-		return nil, fmt.Errorf("read the ledger of %s %s: %w", consumer.Kind, consumer.Name, err)
+		return nil, nil, fmt.Errorf("read the ledger of %s %s: %w", consumer.Kind, consumer.Name, err)
 	}
-	if f.ledgers == nil {
-		f.ledgers = map[quotav1alpha1.ConsumerRef]*ledger.Ledger{}
+	if f.outcomes == nil {
+		f.outcomes = map[quotav1alpha1.ConsumerRef]outcome{}
 	}
-	f.ledgers[consumer] = l
-	return l, nil
+	f.outcomes[consumer] = outcome{before, after}
+	return before, after, nil
 }
 
-// Decide decides the changes of objects, object by object. Either all changes of an object are made, or none. What
-// objects free is there for all others of the set, unless surge is set: then everything else is decided while they still
-// have it. It returns a decision for each change.
+// Decide decides the changes of objects, object by object. Either all changes of an object are made, or none; a change
+// with an overdraft does not keep the others from being made. What objects free is there for all others of the set, unless
+// surge is set: then objects that only free are decided last. An object that takes here and frees there frees in its turn,
+// and without surge those that were denied are decided once more at the end. Decide returns a decision for each change.
 func (f *Forecast) Decide(ctx context.Context, objects [][]Change, surge bool) ([][]ledger.Decision, error) {
 	decisions := make([][]ledger.Decision, len(objects))
 	decide := func(reductions bool) error {
@@ -82,7 +89,32 @@ func (f *Forecast) Decide(ctx context.Context, objects [][]Change, surge bool) (
 	if err := decide(!surge); err != nil {
 		return nil, err
 	}
-	return decisions, decide(surge)
+	if err := decide(surge); err != nil || surge {
+		return decisions, err
+	}
+	for i, changes := range objects {
+		if isAdmitted(changes, decisions[i]) {
+			continue
+		}
+		again, err := f.decideObject(ctx, changes)
+		if err != nil {
+			return nil, err
+		}
+		if isAdmitted(changes, again) {
+			decisions[i] = again
+		}
+	}
+	return decisions, nil
+}
+
+// isAdmitted reports whether nothing keeps the changes of an object from being made.
+func isAdmitted(changes []Change, decisions []ledger.Decision) bool {
+	for i, d := range decisions {
+		if d.Code != ledger.Admitted && !changes[i].Overdraft {
+			return false
+		}
+	}
+	return true
 }
 
 func areReductions(changes []Change) bool {
@@ -101,9 +133,8 @@ type prepared struct {
 func (f *Forecast) decideObject(ctx context.Context, changes []Change) ([]ledger.Decision, error) {
 	decisions := make([]ledger.Decision, len(changes))
 	var all []prepared
-	isAdmitted := true
 	for i := range changes {
-		l, err := f.Ledger(ctx, changes[i].Consumer)
+		_, l, err := f.Outcome(ctx, changes[i].Consumer)
 		if err != nil {
 			return nil, err
 		}
@@ -112,12 +143,11 @@ func (f *Forecast) decideObject(ctx context.Context, changes []Change) ([]ledger
 		decisions[i] = p.prepare(&changes[i])
 		if decisions[i].Code == ledger.Admitted {
 			all = append(all, p)
-		} else {
-			isAdmitted = false
 		}
 	}
+	isMade := isAdmitted(changes, decisions)
 	for _, p := range all {
-		if isAdmitted {
+		if isMade {
 			p.settle()
 		} else {
 			p.Cancel(p.key, 0)
@@ -126,18 +156,22 @@ func (f *Forecast) decideObject(ctx context.Context, changes []Change) ([]ledger
 	return decisions, nil
 }
 
+// prepare reserves the change. A decision with an overdraft has what the limits lack.
 func (p *prepared) prepare(c *Change) ledger.Decision {
 	r := ledger.Reservation{Key: p.key, Charges: c.After, Replaces: c.Before}
-	switch {
-	case p.amends && c.Overdraft:
-		return p.AmendOverdraft(r)
-	case p.amends:
-		return p.Amend(r)
-	case c.Overdraft:
-		return p.ReserveOverdraft(r)
-	default:
-		return p.Reserve(r)
+	limits, overdraft := p.Reserve, p.ReserveOverdraft
+	if p.amends {
+		limits, overdraft = p.Amend, p.AmendOverdraft
 	}
+	decision := limits(r)
+	if decision.Code != ledger.Exceeded || !c.Overdraft {
+		return decision
+	}
+	shortages := decision.Shortages
+	if decision = overdraft(r); decision.Code == ledger.Admitted {
+		decision.Shortages = shortages
+	}
+	return decision
 }
 
 func (p *prepared) settle() {

@@ -53,6 +53,10 @@ func TestDecide(t *testing.T) {
 	ofGlobex.Consumer = globex
 	beyond := change(0, 9)
 	beyond.Overdraft = true
+	toGlobex := ofGlobex
+	toGlobex.Overdraft = true
+	tooMuch := change(0, ledger.AmountMax)
+	tooMuch.Overdraft = true
 	for name, test := range map[string]struct {
 		objects [][]forecast.Change
 		surge   bool
@@ -67,6 +71,8 @@ func TestDecide(t *testing.T) {
 		"whole or not at all":  {[][]forecast.Change{{change(0, 2), ofGlobex}, {change(0, 2)}}, false, [][]ledger.Code{{admitted, exceeded}, {admitted}}, 6},
 		"beyond the limit":     {[][]forecast.Change{{beyond}, {change(0, 1)}}, false, [][]ledger.Code{{admitted}, {exceeded}}, 13},
 		"more than there is":   {[][]forecast.Change{{change(5, 6)}}, false, [][]ledger.Code{{ledger.NotHeld}}, 4},
+		"one moves away":       {[][]forecast.Change{{change(0, 3)}, {change(4, 0), toGlobex}}, false, [][]ledger.Code{{admitted}, {admitted, admitted}}, 3},
+		"one of two is beyond": {[][]forecast.Change{{tooMuch, change(0, 1)}}, false, [][]ledger.Code{{ledger.Overflow, admitted}}, 5},
 		"unchanged":            {[][]forecast.Change{{change(3, 3)}, {}}, false, [][]ledger.Code{{admitted}, {}}, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -85,7 +91,7 @@ func TestDecide(t *testing.T) {
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("decisions (-want +got):\n%s", diff)
 			}
-			l, err := f.Ledger(t.Context(), acme)
+			_, l, err := f.Outcome(t.Context(), acme)
 			if err != nil {
 				t.Fatal(err)
 			}
