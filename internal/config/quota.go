@@ -23,6 +23,7 @@ const (
 	DefaultAuditInterval        = 5 * time.Minute
 	DefaultControlPlaneInterval = 30 * time.Second
 	DefaultDepartedInterval     = time.Minute
+	DefaultGrantExpiryNotice    = 7 * 24 * time.Hour
 )
 
 // intervalMin is the lower bound of the intervals and the request timeout.
@@ -56,6 +57,8 @@ type Quota struct {
 	AuditInterval Duration `json:"auditInterval,omitempty"`
 	// ControlPlaneInterval is the time between two lists of the grants in another control plane. Default: 30s.
 	ControlPlaneInterval Duration `json:"controlPlaneInterval,omitempty"`
+	// GrantExpiryNotice is how long before its end a grant is expiring, at least 1s. Default: 168h, a week.
+	GrantExpiryNotice Duration `json:"grantExpiryNotice,omitempty"`
 	// DepartedInterval is the time between two inspections of departed consumers. It is not in the file. Default: 1m.
 	DepartedInterval Duration `json:"-"`
 }
@@ -115,6 +118,7 @@ func (q *Quota) Default() {
 	setDefault(&q.UsageMetrics.AlertThresholdPercent, quotav1alpha1.AlertThresholdDefault)
 	setDefault(&q.AuditInterval.Duration, DefaultAuditInterval)
 	setDefault(&q.ControlPlaneInterval.Duration, DefaultControlPlaneInterval)
+	setDefault(&q.GrantExpiryNotice.Duration, DefaultGrantExpiryNotice)
 	setDefault(&q.DepartedInterval.Duration, DefaultDepartedInterval)
 }
 
@@ -145,6 +149,7 @@ func (q *Quota) Validate() field.ErrorList {
 		errs = append(errs, field.Invalid(field.NewPath("metrics", "consumersMax"), most, "must not be negative"))
 	}
 	errs = append(errs, q.AuditInterval.check(field.NewPath("auditInterval"), intervalMin)...)
+	errs = append(errs, q.GrantExpiryNotice.check(field.NewPath("grantExpiryNotice"), intervalMin)...)
 	return append(errs, q.ControlPlaneInterval.check(field.NewPath("controlPlaneInterval"), intervalMin)...)
 }
 

@@ -97,7 +97,7 @@ func (o *Operator) assemble(ctx context.Context) (*components, error) {
 	increases, err := o.addReconcilers(p, controllers, declared)
 	p.collectors = []collectors{
 		quota.ledgers, enforcer, controllers.auditor, controllers.grants, quota.allocations, controllers.allocation, increases, resourceQuotas,
-		controllers.adoption, o.newUsage(cluster, quota, controllers), health{o, server.Certificates},
+		controllers.adoption, o.newUsage(cluster, quota, controllers), o.newGrantEnds(cluster), health{o, server.Certificates},
 	}
 	return p, err
 }
@@ -128,6 +128,7 @@ func (o *Operator) addReconcilers(p *components, controllers *controllers, decla
 		&grant.Reconciler{
 			Client: c.client, Live: c.live, Catalog: q.catalog, Ledgers: q.ledgers, Loaded: p.loaded, Stored: storedGrants,
 			RegistrationsChanged: declared.registrationsChanged, Consumers: consumers,
+			Clock: &o.clock, Events: c.events, ExpiryNotice: o.options.GrantExpiryNotice.Duration,
 		},
 		&claimpolicy.Reconciler{
 			Client: c.client, Catalog: q.catalog, Kinds: c.kinds, Permission: c.permission, Listener: declared, Webhooks: p.webhooks,

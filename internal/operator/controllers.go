@@ -124,3 +124,10 @@ func (o *Operator) newUsage(c *cluster, q *quota, controllers *controllers) *usa
 		ConsumersMax: *o.options.UsageMetrics.ConsumersMax, Log: o.options.Log.WithName("usage"),
 	}
 }
+
+// newGrantEnds returns the metric of when grants end.
+func (o *Operator) newGrantEnds(c *cluster) *usage.GrantEnds {
+	return &usage.GrantEnds{
+		Cache: c.client, Leadership: o.leadership(c), Clock: &o.clock, Max: *o.options.UsageMetrics.ConsumersMax, Log: o.options.Log.WithName("usage"),
+	}
+}

@@ -95,6 +95,7 @@ func (o *Operator) newValidation(c *cluster, q *quota, grants *grantpolicy.Contr
 		},
 		Advice: &caution.Adviser{
 			Mapper: c.manager.GetRESTMapper(), Permission: c.permission, Users: c.users, Objects: c.objects, Ledgers: q.ledgers, Registrations: q.catalog,
+			Clock: &o.clock,
 		},
 		Permissions: c.users, QuotaSpecs: q.specs, MemberNamespaces: q.members, Namespaces: c.namespaces,
 	}

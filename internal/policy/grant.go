@@ -24,6 +24,7 @@ type GrantPolicy struct {
 	metadataFields
 	consumer    consumerFields
 	allowances  []quotav1alpha1.Allowance
+	period      quotav1alpha1.Period
 	usesRequest bool
 }
 
@@ -54,6 +55,8 @@ func CompileGrant(policy *quotav1alpha1.GrantCreationPolicy) (*GrantPolicy, fiel
 	}
 	p.consumer = c.grantConsumer(at.Child("spec", "consumerRef"), template.Spec.ConsumerRef)
 	p.allowances = c.allowances(at.Child("spec", "allowances"), template.Spec.Allowances)
+	p.period = *template.Spec.Period.DeepCopy()
+	p.period.Truncate()
 	if len(c.errs) > 0 {
 		return nil, c.errs
 	}
@@ -110,6 +113,7 @@ func (c *grantCompiler) allowances(path *field.Path, allowances []quotav1alpha1.
 				"may not be a template: the registration of a resource type is checked before there are objects"))
 		}
 		allowances[i].DeepCopyInto(&copied[i])
+		copied[i].Truncate()
 	}
 	return copied
 }
@@ -181,6 +185,7 @@ func (p *GrantPolicy) Render(object map[string]any) (*quotav1alpha1.ResourceGran
 		Spec: quotav1alpha1.ResourceGrantSpec{
 			ConsumerRef: r.consumer(&p.consumer),
 			Allowances:  make([]quotav1alpha1.Allowance, len(p.allowances)),
+			Period:      *p.period.DeepCopy(),
 		},
 	}
 	for i := range p.allowances {

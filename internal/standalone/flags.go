@@ -26,6 +26,7 @@ var flagOf = map[string]string{
 	"metrics.alertThresholdPercent": "alert-threshold-percent",
 	"auditInterval":                 "audit-interval",
 	"controlPlaneInterval":          "control-plane-interval",
+	"grantExpiryNotice":             "grant-expiry-notice",
 }
 
 // AddQuotaFlags adds a flag for each of the settings, except for the namespaces of consumers: see
@@ -41,6 +42,7 @@ func AddQuotaFlags(flags *pflag.FlagSet, q *config.Quota) {
 	flags.IntVar(&q.UsageMetrics.AlertThresholdPercent, "alert-threshold-percent", quotav1alpha1.AlertThresholdDefault, "from which part of its limit on a consumer is near it, unless the registration or a grant says otherwise")
 	flags.DurationVar(&q.AuditInterval.Duration, "audit-interval", config.DefaultAuditInterval, "time between two audits of all ledgers")
 	flags.DurationVar(&q.ControlPlaneInterval.Duration, "control-plane-interval", config.DefaultControlPlaneInterval, "time between two looks at the grants in another control plane")
+	flags.DurationVar(&q.GrantExpiryNotice.Duration, "grant-expiry-notice", config.DefaultGrantExpiryNotice, "how long before its end a grant is expiring, as its conditions, events and metrics say")
 }
 
 // ParseConsumerNamespaces parses the values of --consumer-namespace: KIND.GROUP=TEMPLATE each.

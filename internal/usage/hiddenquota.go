@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -67,9 +68,11 @@ func (r *reader) grantedUnseen(ctx context.Context) (hiddenQuota, error) {
 
 // add adds the hidden quota of a grant.
 func (h hiddenQuota) add(grant *quotav1alpha1.ResourceGrant, shown map[pair]bool) {
-	for _, allowance := range grant.Spec.Allowances {
+	now := time.Now()
+	for i := range grant.Spec.Allowances {
+		allowance := &grant.Spec.Allowances[i]
 		of := pair{grant.Spec.ConsumerRef, allowance.ResourceType}
-		if shown[of] {
+		if shown[of] || !grant.Spec.Counts(allowance, now) {
 			continue
 		}
 		if h.items[of] == nil {

@@ -38,3 +38,11 @@ func TestGuideOfPlans(t *testing.T) {
 		t.Errorf("%d outputs are told, want 4", texts)
 	}
 }
+
+// TestGuideOfGrants needs the kinds of the quickstart, so that it has a server for itself.
+func TestGuideOfGrants(t *testing.T) {
+	t.Parallel()
+	if texts := guide.Follow(t, "docs/grants.md", start(t, standalone.Options{}).Kubeconfig); texts != 1 {
+		t.Errorf("%d outputs are told, want 1", texts)
+	}
+}

@@ -1,10 +1,18 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // Allowance is capacity of one resource type. Several allowances for one type add up, within a grant and between
 // grants.
+// +kubebuilder:validation:XValidation:rule="!has(self.notBefore) || !has(self.notAfter) || self.notBefore < self.notAfter",message="notBefore must be earlier than notAfter"
 type Allowance struct {
+	// notBefore and notAfter bound the allowance within the period of its grant.
+	Period `json:",inline"`
+
 	// buckets are the parts of the allowance, at least one; their amounts add up. Parts exist only for bookkeeping,
 	// such as a base amount and a later increase.
 	// +kubebuilder:validation:MinItems=1
@@ -26,4 +34,35 @@ type Bucket struct {
 	// is taken back, and nothing more is granted until the use falls.
 	// +kubebuilder:validation:Minimum=0
 	Amount int64 `json:"amount"`
+}
+
+// Period is the time in which capacity counts, by the clock of the API server. Fractions of seconds are ignored.
+type Period struct {
+	// notBefore is when the capacity begins to count. Absent (the default), it counts from its creation on.
+	// +optional
+	NotBefore *metav1.Time `json:"notBefore,omitempty"`
+
+	// notAfter is when the capacity no longer counts. Absent (the default), it has no end. The end takes nothing
+	// back: the consumer may then use more than its limit, and is granted nothing more until it uses less.
+	// +optional
+	NotAfter *metav1.Time `json:"notAfter,omitempty"`
+}
+
+// HasBegun reports whether the period has begun.
+func (p Period) HasBegun(now time.Time) bool {
+	return p.NotBefore == nil || !now.Before(p.NotBefore.Time)
+}
+
+// HasEnded reports whether the period is over.
+func (p Period) HasEnded(now time.Time) bool {
+	return p.NotAfter != nil && !now.Before(p.NotAfter.Time)
+}
+
+// Truncate drops the fractions of seconds, which are not stored.
+func (p *Period) Truncate() {
+	for _, at := range []*metav1.Time{p.NotBefore, p.NotAfter} {
+		if at != nil {
+			at.Time = at.Time.Truncate(time.Second)
+		}
+	}
 }

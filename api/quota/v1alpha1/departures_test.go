@@ -40,6 +40,8 @@ var departures = []departure{
 	{"ClaimCreationPolicy", claimTemplateSpec + ".requests[].resourceType", "no registration has a longer one", constrain("maxLength", "253")},
 
 	{"GrantCreationPolicy", grantTemplateSpec + ".allowances", "at most 20 allowances", constrain("maxItems", "20")},
+	{"GrantCreationPolicy", grantTemplateSpec, "a period has a length", constrain("celRule", "notBefore must be earlier than notAfter")},
+	{"GrantCreationPolicy", grantTemplateSpec + ".allowances[]", "a period has a length", constrain("celRule", "notBefore must be earlier than notAfter")},
 
 	{"ResourceClaim", "spec.consumerRef", "a claim charges one consumer", constrain("celRule", "spec.consumerRef is immutable: create another claim")},
 	{"ResourceClaim", "spec.resourceRef", "a claim pays for one object", constrain("celRule", "spec.resourceRef is immutable: create another claim")},
@@ -48,6 +50,8 @@ var departures = []departure{
 	{"ResourceClaim", "spec.requests[].resourceType", "no registration has a longer one", constrain("maxLength", "253")},
 
 	{"ResourceGrant", "spec.allowances", "at most 20 allowances", constrain("maxItems", "20")},
+	{"ResourceGrant", "spec", "a period has a length", constrain("celRule", "notBefore must be earlier than notAfter")},
+	{"ResourceGrant", "spec.allowances[]", "a period has a length", constrain("celRule", "notBefore must be earlier than notAfter")},
 
 	{"ResourceRegistration", "spec.description", "at most 500 characters", constrain("maxLength", "500")},
 	{"ResourceRegistration", "spec.consumerTypeRef", "amounts are kept by it", constrain("celRule", "spec.consumerTypeRef is immutable")},
@@ -73,6 +77,14 @@ var additions = []addition{
 	{"GrantCreationPolicy", "status.grants"},
 	{"ResourceClaim", "status.requested"},
 	{"ResourceGrant", "status.gives"},
+	{"GrantCreationPolicy", grantTemplateSpec + ".notBefore"},
+	{"GrantCreationPolicy", grantTemplateSpec + ".notAfter"},
+	{"GrantCreationPolicy", grantTemplateSpec + ".allowances[].notBefore"},
+	{"GrantCreationPolicy", grantTemplateSpec + ".allowances[].notAfter"},
+	{"ResourceGrant", "spec.notBefore"},
+	{"ResourceGrant", "spec.notAfter"},
+	{"ResourceGrant", "spec.allowances[].notBefore"},
+	{"ResourceGrant", "spec.allowances[].notAfter"},
 	{"ResourceRegistration", "spec.dimensions"},
 	{"ClaimCreationPolicy", claimTemplateSpec + ".requests[].dimensions"},
 	{"GrantCreationPolicy", grantTemplateSpec + ".allowances[].dimensionSelector"},

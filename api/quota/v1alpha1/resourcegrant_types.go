@@ -1,6 +1,10 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // Reasons for the Active condition of grants, besides [ReasonValidationFailed].
 const (
@@ -9,6 +13,20 @@ const (
 
 	// ReasonGrantPending goes with Active=Unknown: the grant has not been processed yet.
 	ReasonGrantPending = "GrantPending"
+
+	// ReasonNotYetValid goes with Active=False: the period of the grant, or those of all its allowances, have not begun.
+	ReasonNotYetValid = "NotYetValid"
+
+	// ReasonExpired goes with Active=False: the period of the grant, or those of all its allowances, are over.
+	ReasonExpired = "Expired"
+)
+
+const (
+	// ConditionExpiring is True while the end of an active grant, or of one of its allowances, is near.
+	ConditionExpiring = "Expiring"
+
+	// ReasonGrantExpiring goes with Expiring=True.
+	ReasonGrantExpiring = "GrantExpiring"
 )
 
 // ResourceGrant grants a consumer capacity of one or more resource types. The limit of a consumer is the sum of its
@@ -26,6 +44,7 @@ const (
 // +kubebuilder:printcolumn:name="Consumer",type=string,JSONPath=`.spec.consumerRef.name`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Gives",type=string,JSONPath=`.status.gives`
+// +kubebuilder:printcolumn:name="Ends",type=string,JSONPath=`.spec.notAfter`,priority=1
 // +kubebuilder:printcolumn:name="Consumer Namespace",type=string,JSONPath=`.spec.consumerRef.namespace`,priority=1
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=='Active')].reason`,priority=1
 type ResourceGrant struct {
@@ -42,7 +61,11 @@ type ResourceGrant struct {
 }
 
 // ResourceGrantSpec is the consumer and the granted capacity.
+// +kubebuilder:validation:XValidation:rule="!has(self.notBefore) || !has(self.notAfter) || self.notBefore < self.notAfter",message="notBefore must be earlier than notAfter"
 type ResourceGrantSpec struct {
+	// notBefore and notAfter bound the whole grant.
+	Period `json:",inline"`
+
 	// allowances are the granted capacity, 1 to 20 entries. Either all of them count or none does.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=20
@@ -62,13 +85,63 @@ func (s *ResourceGrantSpec) ResourceTypes() []string {
 	return types
 }
 
+// PeriodOf returns the period of an allowance of the grant: what its own period and that of the grant have in common.
+func (s *ResourceGrantSpec) PeriodOf(a *Allowance) Period {
+	common := a.Period
+	if begin := s.NotBefore; begin != nil && (common.NotBefore == nil || common.NotBefore.Before(begin)) {
+		common.NotBefore = begin
+	}
+	if end := s.NotAfter; end != nil && (common.NotAfter == nil || end.Before(common.NotAfter)) {
+		common.NotAfter = end
+	}
+	return common
+}
+
+// Counts reports whether an allowance of the grant counts at a time.
+func (s *ResourceGrantSpec) Counts(a *Allowance, now time.Time) bool {
+	p := s.PeriodOf(a)
+	return p.HasBegun(now) && !p.HasEnded(now)
+}
+
+// NextBegin returns the first time after now at which an allowance begins to count. It is zero if none does.
+func (s *ResourceGrantSpec) NextBegin(now time.Time) time.Time {
+	return s.earliest(func(p Period) *metav1.Time {
+		if p.HasBegun(now) || p.HasEnded(p.NotBefore.Time) {
+			return nil
+		}
+		return p.NotBefore
+	})
+}
+
+// NextEnd returns the first time at which an allowance that counts now ends. It is zero if none does.
+func (s *ResourceGrantSpec) NextEnd(now time.Time) time.Time {
+	return s.earliest(func(p Period) *metav1.Time {
+		if !p.HasBegun(now) || p.HasEnded(now) {
+			return nil
+		}
+		return p.NotAfter
+	})
+}
+
+// earliest returns the earliest time of the periods of all allowances, or zero if there is none.
+func (s *ResourceGrantSpec) earliest(of func(Period) *metav1.Time) time.Time {
+	var first time.Time
+	for i := range s.Allowances {
+		if at := of(s.PeriodOf(&s.Allowances[i])); at != nil && (first.IsZero() || at.Time.Before(first)) {
+			first = at.Time
+		}
+	}
+	return first
+}
+
 // ResourceGrantStatus is the state of a grant.
 type ResourceGrantStatus struct {
-	// conditions has the condition Active. It is True with reason GrantActive while the allowances count, False with
-	// reason ValidationFailed (the message has the errors) if they cannot, and Unknown with reason GrantPending until
-	// the grant has been processed.
+	// conditions has the condition Active. It is True with reason GrantActive while allowances count, False with reason
+	// ValidationFailed (the message has the errors) if they cannot, NotYetValid before their period and Expired after it,
+	// and Unknown with reason GrantPending until the grant has been processed. Condition Expiring is True with reason
+	// GrantExpiring while the end is near.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="self.all(c, c.type == 'Active' ? c.reason in ['GrantActive', 'ValidationFailed', 'GrantPending'] : true)",message="Active condition reason must be valid"
+	// +kubebuilder:validation:XValidation:rule="self.all(c, c.type == 'Active' ? c.reason in ['GrantActive', 'ValidationFailed', 'GrantPending', 'NotYetValid', 'Expired'] : true)",message="Active condition reason must be valid"
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	// gives has the amounts of the grant, for people, in display units: those of the first allowances, such as "cpu=540

@@ -59,6 +59,13 @@ type Adviser struct {
 	Ledgers    Ledgers
 	// Registrations are the active registrations.
 	Registrations message.Registrations
+	// Clock is that of the API server.
+	Clock Clock
+}
+
+// Clock has the time of the API server.
+type Clock interface {
+	Now() time.Time
 }
 
 // Grant warns of a grant that is created (old is nil), changed or deleted (new is nil).
@@ -81,6 +88,9 @@ func (a *Adviser) Grant(ctx context.Context, user authenticationv1.UserInfo, old
 	}
 	if old != nil {
 		warnings = append(warnings, a.belowUse(ctx, old, new)...)
+	}
+	if new.Spec.HasEnded(a.Clock.Now()) {
+		warnings = append(warnings, "spec.notAfter is over, so the grant does not count")
 	}
 	return warnings
 }
@@ -162,9 +172,9 @@ func (a *Adviser) belowUse(ctx context.Context, old, new *quotav1alpha1.Resource
 	if !apimeta.IsStatusConditionTrue(old.Status.Conditions, quotav1alpha1.ConditionActive) {
 		return nil
 	}
-	before, after := sums(old), map[string]ledger.Amount{}
+	before, after := a.sums(old), map[string]ledger.Amount{}
 	if new != nil && new.Spec.ConsumerRef == old.Spec.ConsumerRef {
-		after = sums(new)
+		after = a.sums(new)
 	}
 	accounts := map[string]ledger.Account{}
 	err := a.Ledgers.View(ctx, old.Spec.ConsumerRef, func(current *ledger.Ledger) {
@@ -192,10 +202,15 @@ func (a *Adviser) belowUse(ctx context.Context, old, new *quotav1alpha1.Resource
 	return warnings
 }
 
-// sums returns the amounts of a grant by resource type.
-func sums(grant *quotav1alpha1.ResourceGrant) map[string]ledger.Amount {
+// sums returns the amounts of a grant that count now, by resource type.
+func (a *Adviser) sums(grant *quotav1alpha1.ResourceGrant) map[string]ledger.Amount {
 	sums := map[string]ledger.Amount{}
-	for _, allowance := range grant.Spec.Allowances {
+	now := a.Clock.Now()
+	for i := range grant.Spec.Allowances {
+		allowance := &grant.Spec.Allowances[i]
+		if !grant.Spec.Counts(allowance, now) {
+			continue
+		}
 		for _, bucket := range allowance.Buckets {
 			sums[allowance.ResourceType], _ = sums[allowance.ResourceType].Add(ledger.Amount(bucket.Amount))
 		}

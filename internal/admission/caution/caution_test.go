@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -40,8 +41,14 @@ func world(t *testing.T) *caution.Adviser {
 		Objects:       objects{},
 		Ledgers:       ledgers{t},
 		Registrations: cores{},
+		Clock:         clock{},
 	}
 }
+
+// clock shows the first second of 2030.
+type clock struct{}
+
+func (clock) Now() time.Time { return time.Date(2030, 1, 1, 0, 0, 1, 0, time.UTC) }
 
 // permission lets Bursar read everything, and look up what has no denial.
 type permission struct {

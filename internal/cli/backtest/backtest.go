@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -133,7 +134,7 @@ func addGrants(ctx context.Context, api client.Reader, all map[quotav1alpha1.Con
 			if c == nil || !apimeta.IsStatusConditionTrue(grant.Status.Conditions, quotav1alpha1.ConditionActive) {
 				continue
 			}
-			entry, err := ledgerstore.GrantOf(grant)
+			entry, err := ledgerstore.GrantOf(grant, time.Now())
 			if err != nil {
 				failure = fmt.Errorf("ResourceGrant %s/%s: %w", grant.Namespace, grant.Name, err)
 				return

@@ -21,8 +21,14 @@ func (r *reader) declared(ctx context.Context) Check {
 		return unknown(name, err)
 	}
 	var inactive []string
+	outOfPeriod := 0
 	look := func(named string, conditions []metav1.Condition) {
-		if active := apimeta.FindStatusCondition(conditions, quotav1alpha1.ConditionActive); active != nil && active.Status == metav1.ConditionFalse {
+		active := apimeta.FindStatusCondition(conditions, quotav1alpha1.ConditionActive)
+		switch {
+		case active == nil || active.Status != metav1.ConditionFalse:
+		case active.Reason == quotav1alpha1.ReasonNotYetValid || active.Reason == quotav1alpha1.ReasonExpired:
+			outOfPeriod++
+		default:
 			inactive = append(inactive, fmt.Sprintf("%s: %s", named, active.Message))
 		}
 	}
@@ -33,6 +39,9 @@ func (r *reader) declared(ctx context.Context) Check {
 		look(fmt.Sprintf("ResourceGrant %s/%s", grants.Items[i].Namespace, grants.Items[i].Name), grants.Items[i].Status.Conditions)
 	}
 	check := Check{Name: name, State: OK, Text: fmt.Sprintf("%d registrations, %d grants", len(registrations.Items), len(grants.Items))}
+	if outOfPeriod > 0 {
+		check.Text += fmt.Sprintf(", %d of them before or after their period", outOfPeriod)
+	}
 	if len(inactive) > 0 {
 		check.State, check.Details = Failed, inactive[:min(len(inactive), detailsMax)]
 		check.Text += fmt.Sprintf("; %d of these do not count", len(inactive))

@@ -3,8 +3,10 @@ package grant
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +14,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
@@ -80,7 +83,7 @@ func TestEvaluate(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			r := &Reconciler{Catalog: registered{"projects"}}
-			active, results := r.evaluate(tt.grants)
+			active, results := r.evaluate(tt.grants, noon)
 			var names []string
 			for _, grant := range active {
 				names = append(names, grant.Name)
@@ -93,16 +96,152 @@ func TestEvaluate(t *testing.T) {
 			}
 			for _, v := range results {
 				want := tt.problems[v.grant.Name]
-				if (v.reason == "") != (want == "") || !strings.Contains(v.reason, want) {
-					t.Errorf("%s: grant %s has the flaw %q, want it to name %q", tt.reason, v.grant.Name, v.reason, want)
+				isActive := v.active.Status == metav1.ConditionTrue
+				if isActive != (want == "") || !strings.Contains(v.active.Message, want) {
+					t.Errorf("%s: grant %s has the condition %+v, want it to say %q", tt.reason, v.grant.Name, v.active, want)
 				}
 			}
 		})
 	}
 }
 
+var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// hours returns the period from some hours after noon to others. 0 is no bound.
+func hours(notBefore, notAfter int) quotav1alpha1.Period {
+	var p quotav1alpha1.Period
+	if notBefore != 0 {
+		p.NotBefore = &metav1.Time{Time: noon.Add(time.Duration(notBefore) * time.Hour)}
+	}
+	if notAfter != 0 {
+		p.NotAfter = &metav1.Time{Time: noon.Add(time.Duration(notAfter) * time.Hour)}
+	}
+	return p
+}
+
+func TestPeriods(t *testing.T) {
+	tests := map[string]struct {
+		whole  quotav1alpha1.Period
+		parts  []quotav1alpha1.Period // each of 1
+		amount ledger.Amount
+		reason string
+		says   string
+		look   time.Duration // until the next look, with a notice of an hour
+	}{
+		"no period":              {quotav1alpha1.Period{}, []quotav1alpha1.Period{{}}, 1, "GrantActive", "may use what is granted", 0},
+		"in its period":          {hours(-1, 3), []quotav1alpha1.Period{{}}, 1, "GrantActive", "until 2030-01-01T15:00:00Z", 2 * time.Hour},
+		"near its end":           {hours(-1, 1), []quotav1alpha1.Period{{}}, 1, "GrantActive", "until 2030-01-01T13:00:00Z", time.Hour},
+		"before":                 {hours(1, 2), []quotav1alpha1.Period{{}}, 0, "NotYetValid", "counts from 2030-01-01T13:00:00Z on", time.Hour},
+		"after":                  {hours(-2, -1), []quotav1alpha1.Period{{}}, 0, "Expired", "bursar extend", 0},
+		"a part is over":         {hours(0, 9), []quotav1alpha1.Period{{}, hours(0, -1)}, 1, "GrantActive", "1 of 2 allowances count now, until 2030-01-01T21:00:00Z", 8 * time.Hour},
+		"a part is to come":      {quotav1alpha1.Period{}, []quotav1alpha1.Period{{}, hours(2, 0)}, 1, "GrantActive", "1 of 2 allowances count now", 2 * time.Hour},
+		"between two parts":      {quotav1alpha1.Period{}, []quotav1alpha1.Period{hours(0, -1), hours(1, 0)}, 0, "NotYetValid", "from 2030-01-01T13:00:00Z", time.Hour},
+		"a part after the whole": {hours(0, 1), []quotav1alpha1.Period{hours(2, 3)}, 0, "Expired", "bursar extend", 0},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			grant := grantOf("a", 1)
+			grant.Spec.Period = tt.whole
+			grant.Spec.Allowances = nil
+			for _, p := range tt.parts {
+				allowance := grantOf("a", 1).Spec.Allowances[0]
+				allowance.Period = p
+				grant.Spec.Allowances = append(grant.Spec.Allowances, allowance)
+			}
+			r := &Reconciler{Catalog: registered{"projects"}, Clock: stopped(noon), ExpiryNotice: time.Hour}
+			active, results := r.evaluate([]*quotav1alpha1.ResourceGrant{grant}, noon)
+			if amount := amountOf(active); amount != tt.amount {
+				t.Errorf("%d is granted, want %d", amount, tt.amount)
+			}
+			if got := results[0].active; got.Reason != tt.reason || !strings.Contains(got.Message, tt.says) {
+				t.Errorf("got the reason %s (%s), want %s, saying %q", got.Reason, got.Message, tt.reason, tt.says)
+			}
+			if got := r.nextLook(results); got != min(tt.look, lookAgain) {
+				t.Errorf("the next look is in %s, want %s", got, min(tt.look, lookAgain))
+			}
+		})
+	}
+}
+
+// An end between the evaluation and the end of a reconcile is not missed.
+func TestLookAfterASlowWrite(t *testing.T) {
+	grant := grantOf("a", 1)
+	grant.Spec.NotAfter = &metav1.Time{Time: noon}
+	r := &Reconciler{Catalog: registered{"projects"}, Clock: stopped(noon.Add(time.Second))}
+	_, results := r.evaluate([]*quotav1alpha1.ResourceGrant{grant}, noon.Add(-time.Millisecond))
+	if look := r.nextLook(results); look != time.Millisecond {
+		t.Errorf("the next look is in %s, want at once", look)
+	}
+}
+
+// Between two looks nothing changes by itself: whenever an allowance begins or ends, the controller looks.
+func TestPeriodsOverTime(t *testing.T) {
+	const seconds = 200
+	for world := range uint64(300) {
+		random := rand.New(rand.NewPCG(1, world))
+		bound := func() *metav1.Time {
+			if random.IntN(3) == 0 {
+				return nil
+			}
+			return &metav1.Time{Time: noon.Add(time.Duration(random.IntN(seconds)) * time.Second)}
+		}
+		var grants []*quotav1alpha1.ResourceGrant
+		for i := range 4 {
+			grant := grantOf(fmt.Sprint(i), 1)
+			grant.Spec.Allowances = append(grant.Spec.Allowances, *grant.Spec.Allowances[0].DeepCopy())
+			for _, p := range []*quotav1alpha1.Period{&grant.Spec.Period, &grant.Spec.Allowances[0].Period, &grant.Spec.Allowances[1].Period} {
+				p.NotBefore, p.NotAfter = bound(), bound()
+			}
+			grants = append(grants, grant)
+		}
+		look := noon
+		var granted ledger.Amount
+		for now := noon; now.Before(noon.Add(seconds * time.Second)); now = now.Add(time.Second) {
+			r := &Reconciler{Catalog: registered{"projects"}, Clock: stopped(now), ExpiryNotice: 7 * time.Second}
+			if !now.Before(look) {
+				active, results := r.evaluate(grants, now)
+				granted = amountOf(active)
+				if look = now.Add(r.nextLook(results)); look.Equal(now) {
+					look = noon.Add(seconds * time.Second)
+				}
+			}
+			var want ledger.Amount
+			for _, grant := range grants {
+				for _, a := range grant.Spec.Allowances {
+					if !outside(grant.Spec.Period, now) && !outside(a.Period, now) {
+						want++
+					}
+				}
+			}
+			if granted != want {
+				t.Fatalf("world %d, %s after noon: %d is granted, want %d", world, now.Sub(noon), granted, want)
+			}
+		}
+	}
+}
+
+// outside reports whether a time is outside a period.
+func outside(p quotav1alpha1.Period, now time.Time) bool {
+	return p.NotBefore != nil && now.Before(p.NotBefore.Time) || p.NotAfter != nil && !now.Before(p.NotAfter.Time)
+}
+
+func amountOf(active []ledger.Grant) ledger.Amount {
+	var amount ledger.Amount
+	for _, g := range active {
+		for _, a := range g.Allowances {
+			amount += a.Amount
+		}
+	}
+	return amount
+}
+
+// stopped is a clock that shows one time.
+type stopped time.Time
+
+func (s stopped) Now() time.Time { return time.Time(s) }
+
 func TestEntrySumsBuckets(t *testing.T) {
-	entry, err := ledgerstore.GrantOf(grantOf("a", 1, 2, 4))
+	entry, err := ledgerstore.GrantOf(grantOf("a", 1, 2, 4), time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,23 +6,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/message"
+	"github.com/bursar/bursar/internal/kube/events"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
 // Ledgers stores the limits.
 type Ledgers interface {
 	SetGrants(ctx context.Context, consumer quotav1alpha1.ConsumerRef, active func(ctx context.Context, held []ledger.Grant) ([]ledger.Grant, error)) error
+}
+
+// Clock has the time of the API server.
+type Clock interface {
+	Now() time.Time
 }
 
 // Registrations returns the reason why the active registrations do not allow a grant, or nil.
@@ -41,6 +47,11 @@ type Reconciler struct {
 	Live    client.Reader
 	Catalog Registrations
 	Ledgers Ledgers
+	// Clock is that of the API server.
+	Clock  Clock
+	Events *events.Recorder
+	// ExpiryNotice is how long before its end a grant is expiring.
+	ExpiryNotice time.Duration
 	// Loaded, if set, is closed once Catalog holds every registration. Limits do not change before that, because an
 	// empty catalog would remove them.
 	Loaded <-chan struct{}
@@ -63,7 +74,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, consumer quotav1alpha1.Consu
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	active, results := r.evaluate(cached)
+	active, results := r.evaluate(cached, r.Clock.Now())
 	if r.Stored == nil || !r.Stored.holds(consumer, active) {
 		err = r.Ledgers.SetGrants(ctx, consumer, func(ctx context.Context, held []ledger.Grant) ([]ledger.Grant, error) {
 			active, results, err = r.verify(ctx, consumer, cached, held)
@@ -77,7 +88,36 @@ func (r *Reconciler) Reconcile(ctx context.Context, consumer quotav1alpha1.Consu
 	for _, v := range results {
 		errs = append(errs, r.report(ctx, v))
 	}
-	return reconcile.Result{}, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: r.nextLook(results)}, nil
+}
+
+// lookAgain is the longest time until grants that are about to begin or to end are evaluated again, because the clock of
+// the API server may be set.
+const lookAgain = 10 * time.Minute
+
+// nextLook returns the time until a result changes by itself, or 0 if none does.
+func (r *Reconciler) nextLook(results []result) time.Duration {
+	var next time.Time
+	for _, v := range results {
+		ends := endsOf(&v.grant.Spec, v.at)
+		times := []time.Time{v.grant.Spec.NextBegin(v.at)}
+		for _, e := range ends {
+			times = append(times, e.at, e.at.Add(-r.ExpiryNotice))
+		}
+		for _, at := range times {
+			if at.After(v.at) && (next.IsZero() || at.Before(next)) {
+				next = at
+			}
+		}
+	}
+	if next.IsZero() {
+		return 0
+	}
+	// The time may have come since the evaluation.
+	return max(time.Millisecond, min(next.Sub(r.Clock.Now()), lookAgain))
 }
 
 // waitLoaded waits for the registrations and the stored grants.
@@ -99,25 +139,25 @@ func (r *Reconciler) waitLoaded(ctx context.Context) error {
 	return nil
 }
 
-// report writes the result for a grant into its status.
+// report writes the result for a grant into its status, and records events on an end that is near or over.
 func (r *Reconciler) report(ctx context.Context, v result) error {
 	updated := v.grant.DeepCopy()
-	condition := metav1.Condition{
-		Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonGrantActive,
-		Message:            fmt.Sprintf("%s %s may use what is granted", v.grant.Spec.ConsumerRef.Kind, v.grant.Spec.ConsumerRef.Name),
-		ObservedGeneration: v.grant.Generation,
-	}
-	if v.reason != "" {
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, quotav1alpha1.ReasonValidationFailed, v.reason
-	}
-	apimeta.SetStatusCondition(&updated.Status.Conditions, condition)
+	conditions := &updated.Status.Conditions
+	v.active.ObservedGeneration = v.grant.Generation
+	apimeta.SetStatusCondition(conditions, v.active)
+	r.setExpiring(conditions, v)
 	updated.Status.ObservedGeneration = v.grant.Generation
 	updated.Status.Gives = message.Allowances(r.Catalog, v.grant.Spec.Allowances)
 	if equality.Semantic.DeepEqual(v.grant.Status, updated.Status) {
 		return nil
 	}
-	// A conflict means that the result is out of date. An event follows its newer version.
-	if err := r.Client.Status().Update(ctx, updated); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+	err := r.Client.Status().Update(ctx, updated)
+	switch {
+	case err == nil:
+		r.recordEnds(v, updated)
+	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
+		// The result is out of date. An event follows its newer version.
+	default:
 		return fmt.Errorf("update the status of ResourceGrant %s/%s: %w", v.grant.Namespace, v.grant.Name, err)
 	}
 	return nil

@@ -82,5 +82,5 @@ func (r *Reconciler) enqueueDiffering(ctx context.Context, q queue) {
 // display unit.
 func (r *Reconciler) differs(grant *quotav1alpha1.ResourceGrant) bool {
 	isActive := apimeta.IsStatusConditionTrue(grant.Status.Conditions, quotav1alpha1.ConditionActive)
-	return !isActive || r.Catalog.CheckGrant(&grant.Spec) != nil || grant.Status.Gives != message.Allowances(r.Catalog, grant.Spec.Allowances)
+	return !isActive && !isExpired(grant) || r.Catalog.CheckGrant(&grant.Spec) != nil || grant.Status.Gives != message.Allowances(r.Catalog, grant.Spec.Allowances)
 }

@@ -71,7 +71,7 @@ func entriesOf(t *testing.T, grants []*quotav1alpha1.ResourceGrant) []ledger.Gra
 	t.Helper()
 	var entries []ledger.Grant
 	for _, grant := range grants {
-		entry, err := ledgerstore.GrantOf(grant)
+		entry, err := ledgerstore.GrantOf(grant, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +112,7 @@ func TestVerify(t *testing.T) {
 			for _, grant := range tt.live {
 				live.grants[grant.Name] = grant
 			}
-			r := &Reconciler{Catalog: registered{"projects"}, Live: live}
+			r := &Reconciler{Catalog: registered{"projects"}, Live: live, Clock: stopped(noon)}
 			active, _, err := r.verify(t.Context(), acme, tt.cached, entriesOf(t, tt.held))
 			if err != nil {
 				t.Fatal(err)

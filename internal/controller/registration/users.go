@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -80,8 +81,7 @@ func grantsThatGive(ctx context.Context, reader client.Reader, resourceType stri
 		}
 		for i := range list.Items {
 			grant := &list.Items[i]
-			counts := !apimeta.IsStatusConditionFalse(grant.Status.Conditions, quotav1alpha1.ConditionActive)
-			if grant.DeletionTimestamp == nil && counts && slices.ContainsFunc(grant.Spec.Allowances, givesIt) {
+			if grant.DeletionTimestamp == nil && !isInvalid(grant) && slices.ContainsFunc(grant.Spec.Allowances, givesIt) {
 				names = append(names, grant.Namespace+"/"+grant.Name)
 			}
 		}
@@ -90,6 +90,12 @@ func grantsThatGive(ctx context.Context, reader client.Reader, resourceType stri
 			return names, nil
 		}
 	}
+}
+
+// isInvalid reports whether a grant cannot count. One that does not count now, because of its period, may count later.
+func isInvalid(grant *quotav1alpha1.ResourceGrant) bool {
+	active := apimeta.FindStatusCondition(grant.Status.Conditions, quotav1alpha1.ConditionActive)
+	return active != nil && active.Status == metav1.ConditionFalse && active.Reason == quotav1alpha1.ReasonValidationFailed
 }
 
 func pageOf(size int64, next string) []client.ListOption {

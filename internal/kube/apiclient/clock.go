@@ -9,36 +9,72 @@ import (
 const (
 	// clockInterval is the time between two comparisons with the clock of the API server.
 	clockInterval = 10 * time.Second
-	// clockPrecision is the longest duration of a request that the clock is read from, and the least difference that
+	// clockPrecision is the longest duration of a request that the clock is read from again, and the least difference that
 	// counts: answers have the time in whole seconds.
 	clockPrecision = time.Second
 )
 
 // Clock is the clock of the API server, which sets the creation timestamps of objects. With several API servers, it is
-// the clock of the latest answer. The zero value is this machine's clock until the first observed answer.
+// the clock of the latest answer. The zero value is this machine's clock until the first observed answer. From then on
+// the clock goes on by the machine's monotonic time, so that it does not jump with the clock of the machine.
 type Clock struct {
-	ahead    atomic.Int64 // of this machine's clock, in nanoseconds
-	observed atomic.Pointer[time.Time]
+	reading atomic.Pointer[reading]
 }
 
-// Now returns the time.
-func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
+// reading is what the clock showed at a moment.
+type reading struct {
+	at    time.Time // with the monotonic time
+	shown time.Time
+	// took is how long the request took. The reading may be wrong by half of it.
+	took time.Duration
+}
 
-// observe reads the clock from the answer to a request sent at that time.
+func (r *reading) project(at time.Time) time.Time { return r.shown.Add(at.Sub(r.at)) }
+
+// Now returns the time.
+func (c *Clock) Now() time.Time {
+	now := time.Now()
+	if r := c.reading.Load(); r != nil {
+		return r.project(now)
+	}
+	return now
+}
+
+// observe reads the clock from the answer to a request sent at that time. A reading that agrees with the clock, as far
+// as answers are precise, does not change it.
 func (c *Clock) observe(sent time.Time, answer *http.Response) {
 	received := time.Now()
-	if last := c.observed.Load(); received.Sub(sent) > clockPrecision || last != nil && received.Sub(*last) < clockInterval {
+	took, last := received.Sub(sent), c.reading.Load()
+	if !isDue(last, received, took) {
 		return
 	}
 	date, err := http.ParseTime(answer.Header.Get("Date"))
 	if err != nil {
 		return
 	}
-	c.observed.Store(&received)
-	middle := sent.Add(received.Sub(sent) / 2)
-	ahead := date.Add(time.Second / 2).Sub(middle)
-	if ahead.Abs() <= clockPrecision {
-		ahead = 0
+	shown := date.Add(time.Second/2 + took/2)
+	candidates := []time.Time{received.Round(0)}
+	if last != nil {
+		candidates = []time.Time{last.project(received), received.Round(0)}
 	}
-	c.ahead.Store(int64(ahead))
+	for _, candidate := range candidates {
+		if shown.Sub(candidate).Abs() <= clockPrecision+took/2 {
+			shown = candidate
+			break
+		}
+	}
+	c.reading.Store(&reading{at: received, shown: shown, took: took})
+}
+
+// isDue reports whether an answer is worth a reading. The first one is, however long it took, because this machine's clock
+// may be wrong by any amount; so is one that is more precise, and one after the machine was suspended or its clock set.
+func isDue(last *reading, received time.Time, took time.Duration) bool {
+	if last == nil || last.took > clockPrecision && took < last.took {
+		return true
+	}
+	elapsed := received.Sub(last.at)
+	if jump := received.Round(0).Sub(last.at.Round(0)) - elapsed; jump.Abs() > clockPrecision {
+		return true
+	}
+	return took <= clockPrecision && elapsed >= clockInterval
 }

@@ -2,6 +2,7 @@ package apiclient
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,14 +18,16 @@ func TestServerClock(t *testing.T) {
 		"same":      {"whole seconds do not make it jump", 0, 10 * time.Millisecond, 0},
 		"ahead":     {"its clock is wrong, or this one's", 5 * time.Minute, 10 * time.Millisecond, 5 * time.Minute},
 		"behind":    {"", -5 * time.Minute, 10 * time.Millisecond, -5 * time.Minute},
-		"imprecise": {"nobody knows when it was stamped", 5 * time.Minute, time.Minute, 0},
+		"imprecise": {"nobody knows when the answer was stamped", 20 * time.Second, time.Minute, 0},
+		"slow":      {"this machine's clock may be wrong by hours", 5 * time.Hour, 2 * time.Second, 5 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var clock Clock
 				sent := time.Now()
-				time.Sleep(tc.took)
+				time.Sleep(tc.took / 2)
 				answer := &http.Response{Header: http.Header{"Date": {time.Now().Add(tc.ahead).UTC().Format(http.TimeFormat)}}}
+				time.Sleep(tc.took / 2)
 				clock.observe(sent, answer)
 				if got := time.Until(clock.Now()); (got - tc.want).Abs() > clockPrecision {
 					t.Errorf("%s: it is %s ahead, want %s", tc.reason, got, tc.want)
@@ -37,5 +40,42 @@ func TestServerClock(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A reading that agrees leaves the clock as it is, so that it does not step back; a precise one replaces an imprecise one
+// at once.
+func TestServerClockIsSteady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var clock Clock
+		answer := func(ahead, took time.Duration) {
+			sent := time.Now()
+			time.Sleep(took / 2)
+			stamped := time.Now().Add(ahead).UTC().Format(http.TimeFormat)
+			time.Sleep(took / 2)
+			clock.observe(sent, &http.Response{Header: http.Header{"Date": {stamped}}})
+		}
+		answer(5*time.Minute, 30*time.Second)
+		answer(4*time.Minute, 10*time.Millisecond)
+		if got := time.Until(clock.Now()); (got - 4*time.Minute).Abs() > clockPrecision {
+			t.Errorf("it is %s ahead after a more precise answer, want 4m", got)
+		}
+		for range 20 {
+			before := time.Until(clock.Now())
+			time.Sleep(clockInterval + 370*time.Millisecond)
+			answer(4*time.Minute, 10*time.Millisecond)
+			if got := time.Until(clock.Now()); got != before {
+				t.Fatalf("it is %s ahead, and was %s", got, before)
+			}
+		}
+	})
+}
+
+// The clock goes on by monotonic time, which does not jump when the machine's clock is set.
+func TestServerClockIsMonotonic(t *testing.T) {
+	var clock Clock
+	clock.observe(time.Now(), &http.Response{Header: http.Header{"Date": {time.Now().UTC().Format(http.TimeFormat)}}})
+	if at := clock.reading.Load().at.String(); !strings.Contains(at, " m=") {
+		t.Errorf("the clock was read at %s, without the monotonic time", at)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/groupcommit"
@@ -48,10 +49,12 @@ func (s *Store) SetGrants(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 	return err
 }
 
-// GrantOf returns a grant in the form of the ledger. An error names the allowance that cannot be counted.
-func GrantOf(grant *quotav1alpha1.ResourceGrant) (ledger.Grant, error) {
+// GrantOf returns a grant in the form of the ledger, with the allowances that count at a time. An error names the
+// allowance that cannot be counted at any time.
+func GrantOf(grant *quotav1alpha1.ResourceGrant, now time.Time) (ledger.Grant, error) {
 	entry := ledger.Grant{UID: string(grant.UID), Namespace: grant.Namespace, Name: grant.Name, Generation: grant.Generation}
-	for _, allowance := range grant.Spec.Allowances {
+	for i := range grant.Spec.Allowances {
+		allowance := &grant.Spec.Allowances[i]
 		selector, err := SelectorOf(allowance.DimensionSelector)
 		if err != nil {
 			return entry, fmt.Errorf("allowance of %s: %w", allowance.ResourceType, err)
@@ -63,7 +66,9 @@ func GrantOf(grant *quotav1alpha1.ResourceGrant) (ledger.Grant, error) {
 				return entry, fmt.Errorf("the buckets of %s add up to more than can be counted", allowance.ResourceType)
 			}
 		}
-		entry.Allowances = append(entry.Allowances, ledger.Allowance{ResourceType: allowance.ResourceType, Selector: selector, Amount: sum})
+		if grant.Spec.Counts(allowance, now) {
+			entry.Allowances = append(entry.Allowances, ledger.Allowance{ResourceType: allowance.ResourceType, Selector: selector, Amount: sum})
+		}
 	}
 	return entry, nil
 }

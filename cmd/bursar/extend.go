@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bursar/bursar/internal/cli/extend"
+)
+
+func newExtendCommand() *cobra.Command {
+	var namespace, until, by string
+	var options extend.Options
+	flags := serverFlags()
+	command := &cobra.Command{
+		Use:   "extend GRANT (--until TIME | --by DURATION)",
+		Short: "Move the end of a grant to a later time",
+		Long: `Move the end of a ResourceGrant to a later time: that of the whole grant, or if it has none, those of its allowances. With --type it
+is the end of the allowances of that resource type. A grant that is over counts again.`,
+		Example: `  bursar extend trial -n organization-acme --by 30d
+  bursar extend trial -n organization-acme --until 2027-03-31`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			var err error
+			if options.Until, err = parseEnd(until); err != nil {
+				return err
+			}
+			if options.By, err = parseDays(by); err != nil {
+				return err
+			}
+			if err := options.Check(); err != nil {
+				return err
+			}
+			api, _, err := connect(flags)
+			if err != nil {
+				return err
+			}
+			if namespace == "" {
+				if namespace, _, err = flags.ToRawKubeConfigLoader().Namespace(); err != nil {
+					return fmt.Errorf("find the namespace of the kubeconfig: %w", err)
+				}
+			}
+			options.Grant = client.ObjectKey{Namespace: namespace, Name: args[0]}
+			text, err := extend.Run(command.Context(), api, options)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprint(command.OutOrStdout(), text)
+			return err
+		},
+	}
+	flags.AddFlags(command.Flags())
+	command.Flags().StringVarP(&namespace, "namespace", "n", "", "the namespace of the grant (default: that of the kubeconfig)")
+	command.Flags().StringVar(&until, "until", "", "the new end: a date, which begins at midnight UTC, or a time such as 2027-03-31T18:00:00Z")
+	command.Flags().StringVar(&by, "by", "", "how much later, such as 30d or 12h")
+	command.Flags().StringVar(&options.ResourceType, "type", "", "move the end of the allowances of this resource type")
+	return command
+}
+
+// parseEnd parses a date or a time. An empty text is the zero time.
+func parseEnd(text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if parsed, err := time.Parse(layout, text); err == nil {
+			return parsed, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("--until: %q is neither a date such as 2027-03-31 nor a time such as 2027-03-31T18:00:00Z", text)
+}
+
+// parseDays parses a duration that may have days and weeks. An empty text is 0.
+func parseDays(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	parsed, err := model.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("--by: %q is no duration such as 30d or 12h", text)
+	}
+	return time.Duration(parsed), nil
+}
