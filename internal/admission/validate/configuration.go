@@ -119,7 +119,8 @@ func MutatingWebhooks(client ClientConfig, username string) []admissionregistrat
 	return []admissionregistrationv1.MutatingWebhook{finalize, mutating("quotareview", client(QuotaReviewPath), rule([]admissionregistrationv1.OperationType{admissionregistrationv1.Create}, "quotareviews"))}
 }
 
-// mutating returns a webhook that fails closed.
+// mutating returns a webhook that fails closed. It has every field that the API server would otherwise set, because the
+// leader writes a configuration that differs from the stored one.
 func mutating(name string, client admissionregistrationv1.WebhookClientConfig, rules ...admissionregistrationv1.RuleWithOperations) admissionregistrationv1.MutatingWebhook {
 	return admissionregistrationv1.MutatingWebhook{
 		Name:                    name + "." + quotav1alpha1.GroupName,
@@ -129,6 +130,7 @@ func mutating(name string, client admissionregistrationv1.WebhookClientConfig, r
 		MatchPolicy:             new(admissionregistrationv1.Equivalent),
 		SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
 		TimeoutSeconds:          new(int32(timeoutSeconds)),
+		ReinvocationPolicy:      new(admissionregistrationv1.NeverReinvocationPolicy),
 		AdmissionReviewVersions: []string{"v1"},
 	}
 }
