@@ -33,23 +33,27 @@ func (r *Report) IsEmpty() bool {
 	return len(r.Items)+len(r.Increases) == 0
 }
 
-// Print writes the report.
-func (r *Report) Print(w io.Writer, format Format) error {
-	switch format {
-	case FormatJSON:
+// Encode writes an object as JSON or YAML.
+func Encode(w io.Writer, object any, format Format) error {
+	if format == FormatJSON {
 		encoder := json.NewEncoder(w)
 		encoder.SetIndent("", "    ")
-		return encoder.Encode(r)
-	case FormatYAML:
-		encoded, err := yaml.Marshal(r)
-		if err != nil {
-			return fmt.Errorf("encode the report: %w", err)
-		}
-		_, err = w.Write(encoded)
-		return err
-	default:
-		return r.printTables(w, format == FormatWide)
+		return encoder.Encode(object)
 	}
+	encoded, err := yaml.Marshal(object)
+	if err != nil {
+		return fmt.Errorf("encode %T: %w", object, err)
+	}
+	_, err = w.Write(encoded)
+	return err
+}
+
+// Print writes the report.
+func (r *Report) Print(w io.Writer, format Format) error {
+	if format == FormatJSON || format == FormatYAML {
+		return Encode(w, r, format)
+	}
+	return r.printTables(w, format == FormatWide)
 }
 
 // printTables prints each non-empty table, after an empty line except for the first.

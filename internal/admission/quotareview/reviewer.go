@@ -1,7 +1,7 @@
 // Package quotareview answers QuotaReviews: would these objects be admitted? It evaluates the policies as the webhook of
 // the objects would, and decides on copies of the ledgers. It writes nothing, and a QuotaReview is never stored.
 //
-// Only the composition in package operator imports this package.
+// Package operator serves it, and the command policy test asks it without a server.
 package quotareview
 
 import (

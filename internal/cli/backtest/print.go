@@ -1,13 +1,10 @@
 package backtest
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
 	"time"
-
-	"sigs.k8s.io/yaml"
 
 	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/usage"
@@ -15,17 +12,8 @@ import (
 
 // Print writes the result in a format.
 func (r *Result) Print(w io.Writer, format usage.Format) error {
-	switch format {
-	case usage.FormatJSON:
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(r)
-	case usage.FormatYAML:
-		content, err := yaml.Marshal(r)
-		if err == nil {
-			_, err = w.Write(content)
-		}
-		return err
+	if format == usage.FormatJSON || format == usage.FormatYAML {
+		return usage.Encode(w, r, format)
 	}
 	if len(r.Denied) == 0 {
 		_, err := fmt.Fprintf(w, "ClaimCreationPolicy %s would have denied none of the %d objects that it charges.\n", r.Policy, r.Objects)

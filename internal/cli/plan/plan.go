@@ -17,7 +17,6 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/message"
@@ -116,20 +115,10 @@ func addRejected(status *quotav1alpha1.QuotaReviewStatus, objects []*object) {
 
 // Print writes the answer in a format.
 func Print(w io.Writer, status *quotav1alpha1.QuotaReviewStatus, format usage.Format) error {
-	switch format {
-	case usage.FormatJSON:
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(status)
-	case usage.FormatYAML:
-		content, err := yaml.Marshal(status)
-		if err == nil {
-			_, err = w.Write(content)
-		}
-		return err
-	default:
-		return printTables(w, status)
+	if format == usage.FormatJSON || format == usage.FormatYAML {
+		return usage.Encode(w, status, format)
 	}
+	return printTables(w, status)
 }
 
 func printTables(w io.Writer, status *quotav1alpha1.QuotaReviewStatus) error {

@@ -1,12 +1,9 @@
 package policytest
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
-
-	"sigs.k8s.io/yaml"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/message"
@@ -21,17 +18,8 @@ func (r *Result) Passed() bool {
 
 // Print writes the result in a format.
 func (r *Result) Print(w io.Writer, format usage.Format) error {
-	switch format {
-	case usage.FormatJSON:
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(r)
-	case usage.FormatYAML:
-		content, err := yaml.Marshal(r)
-		if err == nil {
-			_, err = w.Write(content)
-		}
-		return err
+	if format == usage.FormatJSON || format == usage.FormatYAML {
+		return usage.Encode(w, r, format)
 	}
 	for _, rejected := range r.Rejected {
 		if _, err := fmt.Fprintf(w, "%s %s would be rejected: %s\n\n", rejected.Kind, rejected.Name, rejected.Reason); err != nil {
