@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli/request"
 )
 
 // completionTimeout bounds the wait after the tab key.
@@ -28,21 +29,26 @@ type candidates func(ctx context.Context) ([]string, error)
 // complete completes the values of a flag.
 func complete(command *cobra.Command, flag string, values candidates) {
 	err := command.RegisterFlagCompletionFunc(flag, func(command *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-		ctx := command.Context()
-		if ctx == nil {
-			ctx = context.Background()
-		}
-		ctx, cancel := context.WithTimeout(ctx, completionTimeout)
-		defer cancel()
-		completions, err := values(ctx)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return slices.DeleteFunc(completions, func(value string) bool { return !strings.HasPrefix(value, begun) }), cobra.ShellCompDirectiveNoFileComp
+		return completions(command, values, begun)
 	})
 	if err != nil {
 		panic(fmt.Sprintf("complete --%s: %v", flag, err)) // the command has no such flag
 	}
+}
+
+// completions returns the values that begin with what is typed.
+func completions(command *cobra.Command, values candidates, begun string) ([]string, cobra.ShellCompDirective) {
+	ctx := command.Context()
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	defer cancel()
+	all, err := values(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return slices.DeleteFunc(all, func(value string) bool { return !strings.HasPrefix(value, begun) }), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeUsage completes the flags of bursar usage from the EffectiveResourceGrants that the user may list.
@@ -69,6 +75,63 @@ func completeUsage(command *cobra.Command, flags *genericclioptions.ConfigFlags)
 	complete(command, "consumer", granted(func(g *quotav1alpha1.EffectiveResourceGrant) string {
 		return strings.ToLower(g.Spec.ConsumerRef.Kind) + "/" + g.Spec.ConsumerRef.Name
 	}))
+}
+
+// completeNamespaces completes --namespace with the namespaces of QuotaRequests.
+func completeNamespaces(command *cobra.Command, flags *genericclioptions.ConfigFlags) {
+	complete(command, "namespace", func(ctx context.Context) ([]string, error) {
+		list, err := pendingRequests(ctx, flags, "")
+		if err != nil {
+			return nil, err
+		}
+		names := map[string]bool{}
+		for i := range list.Items {
+			names[list.Items[i].Namespace] = true
+		}
+		return slices.Sorted(maps.Keys(names)), nil
+	})
+}
+
+// completeFlagRequests completes a flag with the names of the undecided requests in a namespace.
+func completeFlagRequests(command *cobra.Command, flags *genericclioptions.ConfigFlags, flag string, namespace *string) {
+	complete(command, flag, namesOfRequests(flags, namespace))
+}
+
+// completeArgumentRequest completes the first argument like completeFlagRequests.
+func completeArgumentRequest(command *cobra.Command, flags *genericclioptions.ConfigFlags, namespace *string) {
+	command.ValidArgsFunction = func(command *cobra.Command, arguments []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if len(arguments) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return completions(command, namesOfRequests(flags, namespace), begun)
+	}
+}
+
+func namesOfRequests(flags *genericclioptions.ConfigFlags, namespace *string) candidates {
+	return func(ctx context.Context) ([]string, error) {
+		in, err := namespaceOf(flags, *namespace)
+		if err != nil {
+			return nil, err
+		}
+		list, err := pendingRequests(ctx, flags, in)
+		if err != nil {
+			return nil, err
+		}
+		var names []string
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+		return names, nil
+	}
+}
+
+// pendingRequests returns the undecided requests in a namespace, or in all if it is empty.
+func pendingRequests(ctx context.Context, flags *genericclioptions.ConfigFlags, namespace string) (*quotav1alpha1.QuotaRequestList, error) {
+	api, _, err := connect(flags)
+	if err != nil {
+		return nil, err
+	}
+	return request.List(ctx, api, request.Filter{Namespace: namespace})
 }
 
 // completeUser completes the flags of bursar user create from the namespaces and ClusterRoles of the server.

@@ -2,9 +2,7 @@ package main
 
 import (
 	"fmt"
-	"time"
 
-	"github.com/prometheus/common/model"
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,7 +26,7 @@ is the end of the allowances of that resource type. A grant that is over counts 
 			if options.Until, err = parseEnd(until); err != nil {
 				return err
 			}
-			if options.By, err = parseDays(by); err != nil {
+			if options.By, err = parseDays("by", by); err != nil {
 				return err
 			}
 			if err := options.Check(); err != nil {
@@ -58,29 +56,4 @@ is the end of the allowances of that resource type. A grant that is over counts 
 	command.Flags().StringVar(&by, "by", "", "how much later, such as 30d or 12h")
 	command.Flags().StringVar(&options.ResourceType, "type", "", "move the end of the allowances of this resource type")
 	return command
-}
-
-// parseEnd parses a date or a time. An empty text is the zero time.
-func parseEnd(text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if parsed, err := time.Parse(layout, text); err == nil {
-			return parsed, nil
-		}
-	}
-	return time.Time{}, fmt.Errorf("--until: %q is neither a date such as 2027-03-31 nor a time such as 2027-03-31T18:00:00Z", text)
-}
-
-// parseDays parses a duration that may have days and weeks. An empty text is 0.
-func parseDays(text string) (time.Duration, error) {
-	if text == "" {
-		return 0, nil
-	}
-	parsed, err := model.ParseDuration(text)
-	if err != nil {
-		return 0, fmt.Errorf("--by: %q is no duration such as 30d or 12h", text)
-	}
-	return time.Duration(parsed), nil
 }

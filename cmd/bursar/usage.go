@@ -108,7 +108,9 @@ func (o *usageOptions) check() error {
 // serverFlags returns the flags that name an API server.
 func serverFlags() *genericclioptions.ConfigFlags {
 	all := genericclioptions.NewConfigFlags(false)
-	return &genericclioptions.ConfigFlags{KubeConfig: all.KubeConfig, Context: all.Context}
+	return &genericclioptions.ConfigFlags{
+		KubeConfig: all.KubeConfig, Context: all.Context, Impersonate: all.Impersonate, ImpersonateGroup: all.ImpersonateGroup,
+	}
 }
 
 // findServer returns a configuration for the API server of the flags or, without such flags, the one that useServer
@@ -121,7 +123,7 @@ func findServer(flags *genericclioptions.ConfigFlags, does intent) (*rest.Config
 }
 
 // connect returns a client for the API server of the flags, and its address.
-func connect(flags *genericclioptions.ConfigFlags) (client.Client, string, error) {
+func connect(flags *genericclioptions.ConfigFlags) (client.WithWatch, string, error) {
 	config, err := findServer(flags, reads)
 	if err != nil {
 		return nil, "", err
@@ -130,7 +132,7 @@ func connect(flags *genericclioptions.ConfigFlags) (client.Client, string, error
 	if err := errors.Join(quotav1alpha1.AddToScheme(types), openmcpv1alpha1.AddToScheme(types)); err != nil {
 		return nil, "", fmt.Errorf("register the API types: %w", err)
 	}
-	api, err := client.New(config, client.Options{Scheme: types})
+	api, err := client.NewWithWatch(config, client.Options{Scheme: types})
 	if err != nil {
 		return nil, "", fmt.Errorf("reach the API server at %s: %w", config.Host, err)
 	}

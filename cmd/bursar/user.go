@@ -61,7 +61,7 @@ func newUserCreateCommand() *cobra.Command {
 	flags.AddFlags(command.Flags())
 	command.Flags().StringVarP(&o.Namespace, "namespace", "n", "", "namespace in which the user has the role")
 	command.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "give the role in all namespaces, and for objects outside of namespaces")
-	command.Flags().StringVar(&o.Role, "role", "", "ClusterRole of the user: view, edit, admin, or one of Bursar's, such as tenant-viewer, tenant-admin, project-owner, quota-manager")
+	command.Flags().StringVar(&o.Role, "role", "", "ClusterRole of the user: view, edit, admin, or one of Bursar's, such as tenant-viewer, tenant-admin, project-owner, quota-approver, quota-manager")
 	command.Flags().StringArrayVar(&o.Groups, "group", nil, "group that the user is in; may be repeated")
 	command.Flags().StringVar(&o.Server, "server", "", "URL by which the user reaches the server (default: yours)")
 	command.Flags().DurationVar(&o.Lifetime, "lifetime", 365*24*time.Hour, "how long the certificate is valid; a standalone server signs for a year at most")

@@ -22,6 +22,7 @@ const (
 var resources = []string{
 	"resourceregistrations", "claimcreationpolicies", "grantcreationpolicies", "resourcegrants", "resourceclaims",
 	"allowancebuckets", "effectiveresourcegrants", "consumerledgers", "resourcequotaallocations", "localresourcequotaallocations", "allocationledgers", "quotareviews",
+	"quotarequests", "quotadecisions", "quotarequestpolicies", "quotaalerts",
 	"quotaserviceconfigs", "quotaincreases", "events",
 }
 

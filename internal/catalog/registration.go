@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
@@ -26,6 +27,9 @@ type Registration struct {
 	ExceededAdvice string
 	// AlertThresholdPercent is the percentage of a limit at which a consumer counts as near it. 0: the platform's.
 	AlertThresholdPercent int
+	// MaxPerConsumer is the most that the grants of a consumer may add up to, and MaxTotal those of all consumers. 0: no
+	// cap.
+	MaxPerConsumer, MaxTotal int64
 	// IsClosing is set while the registration is being deleted: existing uses may continue, and new ones are denied.
 	IsClosing bool
 
@@ -84,6 +88,9 @@ func (c *Catalog) SetRegistration(object *quotav1alpha1.ResourceRegistration) {
 		BaseUnit:     object.Spec.BaseUnit,
 		DisplayUnit:  object.Spec.DisplayUnit,
 		Factor:       max(object.Spec.UnitConversionFactor, 1),
+
+		MaxPerConsumer: ptr.Deref(object.Spec.MaxPerConsumer, 0),
+		MaxTotal:       ptr.Deref(object.Spec.MaxTotal, 0),
 
 		ExceededAdvice: object.Annotations[quotav1alpha1.AnnotationExceededAdvice],
 

@@ -51,6 +51,7 @@ leaderElection: {leaseDuration: 4s, renewDeadline: 3s, retryPeriod: 500ms}
 webhooks: {url: 'https://127.0.0.1:9443', shutdownDelay: 0s, certificate: {source: Secret, secretName: mine}}
 endpoints: {profilingBindAddress: '127.0.0.1:6060'}
 logging: {format: text, verbosity: 2}
+requestNotifications: {url: 'https://tickets.example.com/bursar', secretFile: /etc/bursar-notifications/secret}
 `)
 	if err != nil {
 		t.Fatal(err)
@@ -88,6 +89,9 @@ func TestRefused(t *testing.T) {
 		"format":               {"", head + "logging: {format: xml}", "logging.format"},
 		"consumers of metrics": {"", head + "metrics: {consumersMax: -1}", "metrics.consumersMax"},
 		"threshold":            {"", head + "metrics: {alertThresholdPercent: 101}", "metrics.alertThresholdPercent"},
+		"lowest threshold":     {"", head + "metrics: {consumerThresholds: {minPercent: -1}}", "metrics.consumerThresholds.minPercent: Invalid value: -1: must be from 1 to 100"},
+		"highest threshold":    {"", head + "metrics: {consumerThresholds: {maxPercent: 101}}", "metrics.consumerThresholds.maxPercent: Invalid value: 101: must be from 1 to 100"},
+		"no threshold between": {"no percentage would be allowed", head + "metrics: {consumerThresholds: {minPercent: 60, maxPercent: 50}}", "metrics.consumerThresholds.maxPercent: Invalid value: 50: must be at least the lowest percentage, 60"},
 		"advice":               {"", head + "exceededAdvice: " + strings.Repeat("a", 501), "exceededAdvice: Too long"},
 		"object size":          {"", head + "maxObjectBytes: 1024", "maxObjectBytes: Invalid value: 1024: must be at least 1572864"},
 		"request timeout":      {"", head + "requestTimeout: 0.5s", "requestTimeout: Invalid value: \"500ms\": must be at least 1s"},
@@ -95,6 +99,10 @@ func TestRefused(t *testing.T) {
 		"interval":             {"", head + "auditInterval: 1ms", "auditInterval"},
 		"duration":             {"", head + "auditInterval: soon", `auditInterval: Invalid value: "soon": must be a duration with a unit`},
 		"number":               {"a number has no unit", head + "leaderElection: {leaseDuration: 15}", "leaderElection.leaseDuration: Invalid value: 15: must be a duration with a unit"},
+		"notifications":        {"", head + "requestNotifications: {url: 'ftp://tickets.example.com'}", "requestNotifications.url: Invalid value: must be of the form"},
+		"no host":              {"", head + "requestNotifications: {url: 'https:///bursar'}", "requestNotifications.url: Invalid value: must be of the form"},
+		"password":             {"a URL is printed, a secret is not", head + "requestNotifications: {url: 'https://ann:pw@tickets.example.com'}", "requestNotifications.url: Invalid value: must not have a user"},
+		"secret for nobody":    {"", head + "requestNotifications: {secretFile: /etc/secret}", "requestNotifications.url: Required value"},
 		"type":                 {"", head + "metrics: {consumersMax: many}", `metrics.consumersMax: Invalid value: "string": must be of type int`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -59,6 +59,8 @@ type Quota struct {
 	ControlPlaneInterval Duration `json:"controlPlaneInterval,omitempty"`
 	// GrantExpiryNotice is how long before its end a grant is expiring, at least 1s. Default: 168h, a week.
 	GrantExpiryNotice Duration `json:"grantExpiryNotice,omitempty"`
+	// RequestNotifications configures the receiver of the states of QuotaRequests. Default: there is none.
+	RequestNotifications RequestNotifications `json:"requestNotifications,omitempty"`
 	// DepartedInterval is the time between two inspections of departed consumers. It is not in the file. Default: 1m.
 	DepartedInterval Duration `json:"-"`
 }
@@ -92,9 +94,11 @@ type Metrics struct {
 	// ConsumersMax is how many pairs of a consumer and a resource type have series of their own, the most utilized
 	// first. 0: none, only resource types have series. Default: 10000.
 	ConsumersMax *int `json:"consumersMax,omitempty"`
-	// AlertThresholdPercent is the percentage of a limit at which a consumer counts as near it, unless the registration
-	// or a grant has its own: 1 to 100. Default: 80.
+	// AlertThresholdPercent is the percentage of a limit at which a consumer counts as near it, unless the registration,
+	// a grant or a QuotaAlert has its own: 1 to 100. Default: 80.
 	AlertThresholdPercent int `json:"alertThresholdPercent,omitempty"`
+	// ConsumerThresholds are the bounds of the percentages that consumers set for themselves. Default: 1 to 100.
+	ConsumerThresholds ConsumerThresholds `json:"consumerThresholds,omitempty"`
 }
 
 // Namespaces returns ConsumerNamespaces by kind.
@@ -116,6 +120,7 @@ func (q *Quota) Default() {
 		q.UsageMetrics.ConsumersMax = new(DefaultConsumersMax)
 	}
 	setDefault(&q.UsageMetrics.AlertThresholdPercent, quotav1alpha1.AlertThresholdDefault)
+	q.UsageMetrics.ConsumerThresholds.setDefaults()
 	setDefault(&q.AuditInterval.Duration, DefaultAuditInterval)
 	setDefault(&q.ControlPlaneInterval.Duration, DefaultControlPlaneInterval)
 	setDefault(&q.GrantExpiryNotice.Duration, DefaultGrantExpiryNotice)
@@ -145,11 +150,13 @@ func (q *Quota) Validate() field.ErrorList {
 	if percent := q.UsageMetrics.AlertThresholdPercent; percent < 1 || percent > 100 {
 		errs = append(errs, field.Invalid(field.NewPath("metrics", "alertThresholdPercent"), percent, "must be from 1 to 100"))
 	}
+	errs = append(errs, q.UsageMetrics.ConsumerThresholds.check(field.NewPath("metrics", "consumerThresholds"))...)
 	if most := *q.UsageMetrics.ConsumersMax; most < 0 {
 		errs = append(errs, field.Invalid(field.NewPath("metrics", "consumersMax"), most, "must not be negative"))
 	}
 	errs = append(errs, q.AuditInterval.check(field.NewPath("auditInterval"), intervalMin)...)
 	errs = append(errs, q.GrantExpiryNotice.check(field.NewPath("grantExpiryNotice"), intervalMin)...)
+	errs = append(errs, q.RequestNotifications.check(field.NewPath("requestNotifications"))...)
 	return append(errs, q.ControlPlaneInterval.check(field.NewPath("controlPlaneInterval"), intervalMin)...)
 }
 

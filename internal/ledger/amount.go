@@ -17,6 +17,14 @@ func (a Amount) Add(b Amount) (Amount, bool) {
 	return sum, true
 }
 
+// AddUpTo returns a + b, or [AmountMax] if the sum does not fit. The operands are not negative.
+func (a Amount) AddUpTo(b Amount) Amount {
+	if sum, ok := a.Add(b); ok {
+		return sum
+	}
+	return AmountMax
+}
+
 // Sub returns a - b. It returns 0 and false if b is larger than a or an operand is negative.
 func (a Amount) Sub(b Amount) (Amount, bool) {
 	if b < 0 || a < b {

@@ -16,7 +16,9 @@ import (
 	"github.com/bursar/bursar/internal/controller/follow"
 	"github.com/bursar/bursar/internal/controller/grant"
 	"github.com/bursar/bursar/internal/controller/leaderstart"
+	"github.com/bursar/bursar/internal/controller/notification"
 	"github.com/bursar/bursar/internal/controller/quotaincrease"
+	"github.com/bursar/bursar/internal/controller/quotarequest"
 	"github.com/bursar/bursar/internal/controller/registration"
 	"github.com/bursar/bursar/internal/controller/webhookconfig"
 	"github.com/bursar/bursar/internal/kube/events"
@@ -94,11 +96,11 @@ func (o *Operator) assemble(ctx context.Context) (*components, error) {
 		// A single process is the only writer of its ledgers.
 		p.everywhere = append(p.everywhere, &ledgerstore.Observer{Metadata: o.metadata, Live: cluster.live, Store: quota.ledgers, Log: log.WithName("ledgers")})
 	}
-	increases, err := o.addReconcilers(p, controllers, declared)
-	p.collectors = []collectors{
-		quota.ledgers, enforcer, controllers.auditor, controllers.grants, quota.allocations, controllers.allocation, increases, resourceQuotas,
-		controllers.adoption, o.newUsage(cluster, quota, controllers), o.newGrantEnds(cluster), health{o, server.Certificates},
-	}
+	reconcilers, err := o.addReconcilers(p, controllers, declared)
+	p.collectors = append([]collectors{
+		quota.ledgers, enforcer, controllers.auditor, controllers.grants, quota.allocations, controllers.allocation, resourceQuotas,
+		controllers.adoption, o.newUsage(cluster, quota, controllers), o.newGrantEnds(cluster), o.newRequests(cluster), health{o, server.Certificates},
+	}, reconcilers...)
 	return p, err
 }
 
@@ -111,22 +113,28 @@ func (o *Operator) newProbeObserver() *webhookconfig.Observer {
 	return &webhookconfig.Observer{Client: o.client, SystemNamespace: o.options.SystemNamespace, Others: o.options.Others, Log: o.options.Log.WithName("observer")}
 }
 
-// addReconcilers adds the reconcilers to the manager. It returns the one with metrics.
-func (o *Operator) addReconcilers(p *components, controllers *controllers, declared *declarations) (*quotaincrease.Reconciler, error) {
+// reconciler is registered with the manager.
+type reconciler interface {
+	SetupWithManager(mgr ctrl.Manager) error
+}
+
+// addReconcilers adds the reconcilers to the manager. It returns their metrics.
+func (o *Operator) addReconcilers(p *components, controllers *controllers, declared *declarations) ([]collectors, error) {
 	c, q := p.cluster, p.quota
 	// storedGrants are the grants in the ledgers when this replica became the leader.
-	storedGrants, consumers := grant.NewStored(), make(chan event.TypedGenericEvent[quotav1alpha1.ConsumerRef])
+	totals := grant.NewTotals()
+	storedGrants, consumers := grant.NewStored(totals), make(chan event.TypedGenericEvent[quotav1alpha1.ConsumerRef])
 	p.starter = &leaderstart.Starter{Live: c.live, Buckets: controllers.bucket, Grants: storedGrants, Consumers: consumers}
 	increases := &quotaincrease.Reconciler{
 		Client: c.client, Live: c.live, Definitions: &quotaincrease.Definitions{Client: c.client, Specs: q.specs},
 		SystemNamespace: o.options.SystemNamespace, Events: c.events,
 	}
-	for _, reconciler := range []interface {
-		SetupWithManager(ctrl.Manager) error
-	}{
+	decisions := quotarequest.NewMetrics()
+	metrics := []collectors{increases, decisions}
+	reconcilers := []reconciler{
 		&registration.Reconciler{Client: c.client, Live: c.live, Kinds: c.kinds, KindsChanged: declared.kindsChanged},
 		&grant.Reconciler{
-			Client: c.client, Live: c.live, Catalog: q.catalog, Ledgers: q.ledgers, Loaded: p.loaded, Stored: storedGrants,
+			Client: c.client, Live: c.live, Catalog: q.catalog, Ledgers: q.ledgers, Loaded: p.loaded, Stored: storedGrants, Totals: totals,
 			RegistrationsChanged: declared.registrationsChanged, Consumers: consumers,
 			Clock: &o.clock, Events: c.events, ExpiryNotice: o.options.GrantExpiryNotice.Duration,
 		},
@@ -134,12 +142,21 @@ func (o *Operator) addReconcilers(p *components, controllers *controllers, decla
 			Client: c.client, Catalog: q.catalog, Kinds: c.kinds, Permission: c.permission, Listener: declared, Webhooks: p.webhooks,
 			Changed: declared.policiesChanged,
 		},
+		&quotarequest.Reconciler{
+			Client: c.client, Live: c.live, Ledgers: q.ledgers, Totals: totals, Catalog: q.catalog, Complete: []<-chan struct{}{p.loaded, storedGrants.Completed()},
+			Clock: &o.clock, Events: c.events, Metrics: decisions,
+		},
 		increases,
 		controllers.adoption,
-	} {
+	}
+	if to := o.options.RequestNotifications; to.URL != "" {
+		notifications := notification.New(c.client, c.live, notification.NewSender(to.URL, to.SecretFile, &o.clock), o.options.Log.WithName("notification"))
+		reconcilers, metrics = append(reconcilers, notifications), append(metrics, notifications)
+	}
+	for _, reconciler := range reconcilers {
 		if err := reconciler.SetupWithManager(c.manager); err != nil {
 			return nil, fmt.Errorf("set up %T: %w", reconciler, err)
 		}
 	}
-	return increases, nil
+	return metrics, nil
 }

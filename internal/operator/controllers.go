@@ -114,7 +114,7 @@ func (o *Operator) newGrantPolicies(c *cluster, q *quota) *grantpolicy.Controlle
 
 // usageSource returns the cached usage of all consumers.
 func (o *Operator) usageSource(c *cluster, q *quota) usage.Cached {
-	return usage.Cached{Cache: c.client, Registrations: q.catalog, AlertThresholdPercent: o.options.UsageMetrics.AlertThresholdPercent}
+	return usage.Cached{Cache: c.client, Registrations: q.catalog, Settings: o.options.UsageMetrics}
 }
 
 // newUsage returns the usage metrics of all consumers.
@@ -130,4 +130,9 @@ func (o *Operator) newGrantEnds(c *cluster) *usage.GrantEnds {
 	return &usage.GrantEnds{
 		Cache: c.client, Leadership: o.leadership(c), Clock: &o.clock, Max: *o.options.UsageMetrics.ConsumersMax, Log: o.options.Log.WithName("usage"),
 	}
+}
+
+// newRequests returns the metrics of open requests.
+func (o *Operator) newRequests(c *cluster) *usage.Requests {
+	return &usage.Requests{Cache: c.client, Leadership: o.leadership(c), Log: o.options.Log.WithName("usage")}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/bursar/bursar/internal/claims/reviewed"
 	"github.com/bursar/bursar/internal/controller/claimpolicy/evaluation"
 	"github.com/bursar/bursar/internal/controller/grantpolicy"
+	"github.com/bursar/bursar/internal/controller/quotarequest"
 	"github.com/bursar/bursar/internal/controller/registration"
 	"github.com/bursar/bursar/internal/controller/webhookconfig"
 	"github.com/bursar/bursar/internal/kube/events"
@@ -98,6 +99,7 @@ func (o *Operator) newValidation(c *cluster, q *quota, grants *grantpolicy.Contr
 			Clock: &o.clock,
 		},
 		Permissions: c.users, QuotaSpecs: q.specs, MemberNamespaces: q.members, Namespaces: c.namespaces,
+		Requests: quotarequest.Stored{Live: c.live}, ConsumerThresholds: o.options.UsageMetrics.ConsumerThresholds, Clock: &o.clock,
 	}
 }
 
@@ -120,5 +122,6 @@ func route(mux *http.ServeMux, enforcer *enforce.Handler, quotas *resourcequota.
 	mux.Handle(webhookconfig.ProbePath, webhookconfig.Probe())
 	mux.Handle(validate.ValidationPath, own.Validation())
 	mux.Handle(validate.MutationPath, own.Mutation())
+	mux.Handle(validate.StampPath, own.Stamp())
 	mux.Handle(validate.QuotaReviewPath, reviewer.Handler())
 }

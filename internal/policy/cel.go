@@ -104,7 +104,7 @@ func variablesOf(ast *cel.Ast) uses {
 	read := uses{}
 	info := ast.NativeRep().SourceInfo()
 	for id, reference := range ast.NativeRep().ReferenceMap() {
-		if _, isVariable := variableFields[reference.Name]; isVariable {
+		if len(reference.OverloadIDs) == 0 {
 			at := info.GetStartLocation(id)
 			read.note(reference.Name, place{at.Line(), at.Column() + 1})
 		}

@@ -16,17 +16,20 @@ import (
 
 // flagOf is the flag of each field of [config.Quota].
 var flagOf = map[string]string{
-	"systemNamespace":               "system-namespace",
-	"consumerNamespaces":            "consumer-namespace",
-	"exceededAdvice":                "exceeded-advice",
-	"maxObjectBytes":                "max-object-bytes",
-	"requestTimeout":                "request-timeout",
-	"admission":                     "admission",
-	"metrics.consumersMax":          "consumers-max",
-	"metrics.alertThresholdPercent": "alert-threshold-percent",
-	"auditInterval":                 "audit-interval",
-	"controlPlaneInterval":          "control-plane-interval",
-	"grantExpiryNotice":             "grant-expiry-notice",
+	"systemNamespace":                       "system-namespace",
+	"consumerNamespaces":                    "consumer-namespace",
+	"exceededAdvice":                        "exceeded-advice",
+	"maxObjectBytes":                        "max-object-bytes",
+	"requestTimeout":                        "request-timeout",
+	"admission":                             "admission",
+	"metrics.consumersMax":                  "consumers-max",
+	"metrics.alertThresholdPercent":         "alert-threshold-percent",
+	"metrics.consumerThresholds.minPercent": "consumer-threshold-min-percent",
+	"metrics.consumerThresholds.maxPercent": "consumer-threshold-max-percent",
+	"auditInterval":                         "audit-interval",
+	"controlPlaneInterval":                  "control-plane-interval",
+	"grantExpiryNotice":                     "grant-expiry-notice",
+	"requestNotifications.url":              "request-notifications-url",
 }
 
 // AddQuotaFlags adds a flag for each of the settings, except for the namespaces of consumers: see
@@ -39,10 +42,14 @@ func AddQuotaFlags(flags *pflag.FlagSet, q *config.Quota) {
 	flags.DurationVar(&q.RequestTimeout.Duration, "request-timeout", config.DefaultRequestTimeout, "how long a request may take; a create that fails after admission holds its quota 10s longer")
 	flags.StringVar((*string)(&q.Admission), "admission", string(config.AdmissionEscrow), "escrow: creates are admitted from quota that is reserved ahead of demand, where possible, without a write; durable: every reservation is written before the answer")
 	flags.IntVar(q.UsageMetrics.ConsumersMax, "consumers-max", config.DefaultConsumersMax, "pairs of a consumer and a resource type that have metrics of their own, those first that are used most; 0 for none")
-	flags.IntVar(&q.UsageMetrics.AlertThresholdPercent, "alert-threshold-percent", quotav1alpha1.AlertThresholdDefault, "from which part of its limit on a consumer is near it, unless the registration or a grant says otherwise")
+	flags.IntVar(&q.UsageMetrics.AlertThresholdPercent, "alert-threshold-percent", quotav1alpha1.AlertThresholdDefault, "from which part of its limit on a consumer is near it, unless the registration, a grant or a QuotaAlert says otherwise")
+	flags.IntVar(&q.UsageMetrics.ConsumerThresholds.MinPercent, "consumer-threshold-min-percent", config.DefaultConsumerThresholdMinPercent, "lowest threshold that consumers may set for themselves by QuotaAlerts")
+	flags.IntVar(&q.UsageMetrics.ConsumerThresholds.MaxPercent, "consumer-threshold-max-percent", config.DefaultConsumerThresholdMaxPercent, "highest threshold that consumers may set for themselves by QuotaAlerts")
 	flags.DurationVar(&q.AuditInterval.Duration, "audit-interval", config.DefaultAuditInterval, "time between two audits of all ledgers")
 	flags.DurationVar(&q.ControlPlaneInterval.Duration, "control-plane-interval", config.DefaultControlPlaneInterval, "time between two looks at the grants in another control plane")
 	flags.DurationVar(&q.GrantExpiryNotice.Duration, "grant-expiry-notice", config.DefaultGrantExpiryNotice, "how long before its end a grant is expiring, as its conditions, events and metrics say")
+	flags.StringVar(&q.RequestNotifications.URL, "request-notifications-url", "", "where each state of a QuotaRequest is posted as a CloudEvent (default: nowhere)")
+	flags.StringVar(&q.RequestNotifications.SecretFile, "request-notifications-secret-file", "", "file with the secret that signs these events by the Standard Webhooks specification")
 }
 
 // ParseConsumerNamespaces parses the values of --consumer-namespace: KIND.GROUP=TEMPLATE each.
@@ -75,7 +82,7 @@ func validate(q *config.Quota) error {
 		switch {
 		case e.Type == field.ErrorTypeDuplicate:
 			sentence = fmt.Sprintf("%v is given twice", e.BadValue)
-		case path != "exceededAdvice":
+		case path != "exceededAdvice" && path != "requestNotifications.url":
 			sentence = fmt.Sprintf("%v %s", e.BadValue, e.Detail)
 		}
 		errs = append(errs, fmt.Errorf("--%s: %s", flagOf[path], sentence))

@@ -15,6 +15,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/config"
 )
 
 func project(name string) quotav1alpha1.ConsumerRef {
@@ -200,7 +201,7 @@ func (s *source) Buckets(context.Context) ([]quotav1alpha1.AllowanceBucket, erro
 }
 
 func (s *source) Thresholds(context.Context) (*Thresholds, error) {
-	return NewThresholds(s.grants, s.registrations, 80), nil
+	return NewThresholds(nil, s.grants, s.registrations, config.Metrics{AlertThresholdPercent: 80}), nil
 }
 
 // leader is whether this replica leads.

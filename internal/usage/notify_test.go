@@ -12,7 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/kube/events"
+	"github.com/bursar/bursar/internal/naming"
 )
 
 // recordedEvents are the notes of events.
@@ -63,7 +65,7 @@ func TestNotifier(t *testing.T) {
 	}
 }
 
-// The threshold of a grant comes first, then that of the registration, then that of the platform.
+// The threshold of the consumer itself comes first, then that of a grant, then that of the registration, then that of the platform.
 func TestThresholds(t *testing.T) {
 	registrations := collector().Registrations
 	grant := func(name, resourceType, percent string, isActive metav1.ConditionStatus) quotav1alpha1.ResourceGrant {
@@ -75,14 +77,32 @@ func TestThresholds(t *testing.T) {
 	r := &quotav1alpha1.ResourceRegistration{ObjectMeta: metav1.ObjectMeta{Name: "gpus", Annotations: map[string]string{quotav1alpha1.AnnotationAlertThreshold: "50"}}, Spec: quotav1alpha1.ResourceRegistrationSpec{ResourceType: "gpus"}}
 	apimeta.SetStatusCondition(&r.Status.Conditions, metav1.Condition{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue})
 	registrations.SetRegistration(r)
-	thresholds := NewThresholds([]quotav1alpha1.ResourceGrant{
+	registrations.ConsumerNamespaces = &naming.ConsumerNamespaces{System: "bursar-system"}
+	alert := func(namespace, name, resourceType string, percent int32) quotav1alpha1.QuotaAlert {
+		a := quotav1alpha1.QuotaAlert{Spec: quotav1alpha1.QuotaAlertSpec{
+			ConsumerRef: project(name), Thresholds: []quotav1alpha1.QuotaAlertThreshold{{ResourceType: resourceType, Percent: percent}},
+		}}
+		a.Namespace = namespace
+		return a
+	}
+	thresholds := NewThresholds([]quotav1alpha1.QuotaAlert{
+		alert("bursar-system", "own", "vcpus", 85), alert("bursar-system", "own", "vcpus", 75), alert("bursar-system", "own", "vcpus", 95),
+		alert("bursar-system", "low", "vcpus", 5), alert("bursar-system", "high", "vcpus", 100), alert("bursar-system", "own", "gpus", 90),
+		alert("elsewhere", "victim", "vcpus", 40),
+	}, []quotav1alpha1.ResourceGrant{
 		grant("vip", "vcpus", "70", metav1.ConditionTrue), grant("vip", "vcpus", "60", metav1.ConditionTrue), grant("vip", "vcpus", "90", metav1.ConditionTrue),
 		grant("bad", "vcpus", "none", metav1.ConditionTrue), grant("late", "vcpus", "10", metav1.ConditionFalse), grant("vip", "gpus", "95", metav1.ConditionTrue),
-	}, registrations, 80)
+		grant("own", "vcpus", "20", metav1.ConditionTrue),
+	}, registrations, config.Metrics{AlertThresholdPercent: 80, ConsumerThresholds: config.ConsumerThresholds{MinPercent: 30, MaxPercent: 95}})
 	for _, tt := range []struct {
 		reason, name, resourceType string
 		want                       int
 	}{
+		{"the lowest of its own before a lower one of a grant", "own", "vcpus", 75},
+		{"its own before the registration", "own", "gpus", 90},
+		{"one from before the lower bound rose", "low", "vcpus", 30},
+		{"one from before the upper bound fell", "high", "vcpus", 95},
+		{"nobody speaks for another consumer", "victim", "vcpus", 80},
 		{"the lowest of its grants", "vip", "vcpus", 60},
 		{"a grant before the registration", "vip", "gpus", 95},
 		{"the registration before the platform", "web", "gpus", 50},

@@ -7,6 +7,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/config"
 )
 
 // Source has the usage of all consumers. [Cached] implements it.
@@ -21,9 +22,8 @@ type Source interface {
 type Cached struct {
 	Cache         client.Reader
 	Registrations *catalog.Catalog
-	// AlertThresholdPercent is the percentage of a limit at which a consumer counts as near it, unless the registration
-	// or a grant has its own.
-	AlertThresholdPercent int
+	// Settings has the platform's threshold, and the bounds of those that consumers set.
+	Settings config.Metrics
 }
 
 // Buckets implements [Source].
@@ -35,9 +35,13 @@ func (c Cached) Buckets(ctx context.Context) ([]quotav1alpha1.AllowanceBucket, e
 
 // Thresholds implements [Source].
 func (c Cached) Thresholds(ctx context.Context) (*Thresholds, error) {
-	var list quotav1alpha1.ResourceGrantList
-	if err := c.Cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+	var alerts quotav1alpha1.QuotaAlertList
+	if err := c.Cache.List(ctx, &alerts, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
-	return NewThresholds(list.Items, c.Registrations, c.AlertThresholdPercent), nil
+	var grants quotav1alpha1.ResourceGrantList
+	if err := c.Cache.List(ctx, &grants, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	return NewThresholds(alerts.Items, grants.Items, c.Registrations, c.Settings), nil
 }

@@ -26,6 +26,7 @@ var (
 	quotaResources = []string{
 		"resourceregistrations", "claimcreationpolicies", "grantcreationpolicies", "consumerledgers",
 		"resourcegrants", "resourceclaims", "allowancebuckets", "effectiveresourcegrants",
+		"quotarequests", "quotadecisions", "quotarequestpolicies", "quotaalerts",
 	}
 	increaseResources = []string{
 		"quotaserviceconfigs.openmcp.cloud", "quotaincreases.openmcp.cloud", "quotaserviceconfigs/status.openmcp.cloud", "quotaincreases/status.openmcp.cloud",
@@ -41,7 +42,10 @@ var (
 		"resourcegrants.quota.miloapis.com": reading, "resourceclaims.quota.miloapis.com": reading,
 		"allowancebuckets.quota.miloapis.com": reading, "effectiveresourcegrants.quota.miloapis.com": reading,
 	}
-	tenantReads = consumerReads.with(permits{"quotaincreases.openmcp.cloud": reading})
+	tenantReads = consumerReads.with(permits{
+		"quotaincreases.openmcp.cloud": reading, "quotarequests.quota.miloapis.com": reading, "quotadecisions.quota.miloapis.com": reading,
+		"quotaalerts.quota.miloapis.com": reading,
+	})
 )
 
 // permits says which verbs a role permits on which resources, written RESOURCE[/SUBRESOURCE][.GROUP].
@@ -130,16 +134,25 @@ func TestWhatRolesPermit(t *testing.T) {
 			"grantcreationpolicies.quota.miloapis.com": managing, "resourcegrants.quota.miloapis.com": managing,
 			"resourceclaims.quota.miloapis.com": managing, "consumerledgers.quota.miloapis.com": reading,
 			"quotaserviceconfigs.openmcp.cloud": managing, "quotaincreases.openmcp.cloud": managing,
+			"quotarequests.quota.miloapis.com": reading + " delete", "quotadecisions.quota.miloapis.com": reading + " delete",
+			"quotarequestpolicies.quota.miloapis.com": managing, "quotaalerts.quota.miloapis.com": managing,
 		})},
 		"bursar-quota-manager": {"decides on grants alone", everywhere, tenantReads.with(permits{
 			"resourcegrants.quota.miloapis.com": managing, "resourceregistrations.quota.miloapis.com": reading,
 			"claimcreationpolicies.quota.miloapis.com": reading, "grantcreationpolicies.quota.miloapis.com": reading,
-			"consumerledgers.quota.miloapis.com": reading,
-			"quotaserviceconfigs.openmcp.cloud":  reading, "quotaincreases.openmcp.cloud": managing,
+			"consumerledgers.quota.miloapis.com": reading, "quotadecisions.quota.miloapis.com": reading + " create",
+			"quotarequestpolicies.quota.miloapis.com": reading,
+			"quotaserviceconfigs.openmcp.cloud":       reading, "quotaincreases.openmcp.cloud": managing,
+		})},
+		"bursar-quota-approver": {"decides on requests alone", everywhere, consumerReads.with(permits{
+			"resourceregistrations.quota.miloapis.com": reading, "quotarequestpolicies.quota.miloapis.com": reading,
+			"quotarequests.quota.miloapis.com": reading, "quotadecisions.quota.miloapis.com": reading + " create",
+			"quotaalerts.quota.miloapis.com": reading, "events": reading, "events.events.k8s.io": reading,
 		})},
 		"bursar-tenant-viewer": {"sees its own quota", inNamespace, tenantReads},
 		"bursar-tenant-admin": {"sees why something was refused, too", inNamespace, tenantReads.with(permits{
-			"events": reading, "events.events.k8s.io": reading,
+			"events": reading, "events.events.k8s.io": reading, "quotarequests.quota.miloapis.com": reading + " create update patch",
+			"quotaalerts.quota.miloapis.com": managing,
 		})},
 		"bursar-owning-service": {"claims, resizes and gives back", everywhere, consumerReads.with(permits{
 			"resourceclaims.quota.miloapis.com": reading + " create patch delete", "resourceregistrations.quota.miloapis.com": reading,

@@ -28,6 +28,7 @@ func TestDenialExplainsItself(t *testing.T) {
 		"exceeded quota: ConfigMap quota of Organization " + w.name + ", requested: 1 map, used: 2, limited: 2. ",
 		"Delete what Organization " + w.name + " no longer needs, or ask an administrator to grant it more. ",
 		"To see its quota: kubectl get ergrant -n ",
+		"; to ask for more: bursar request " + w.resourceType() + "=+1 --for Organization/" + w.name + " -n ",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the message is\n%s\nwant it to say\n%s", got, want)

@@ -40,6 +40,13 @@ func TestGuideOfPlans(t *testing.T) {
 }
 
 // TestGuideOfGrants needs the kinds of the quickstart, so that it has a server for itself.
+func TestGuideOfRequests(t *testing.T) {
+	t.Parallel()
+	if texts := guide.Follow(t, "docs/requests.md", start(t, standalone.Options{}).Kubeconfig); texts != 3 {
+		t.Errorf("%d outputs are told, want 3", texts)
+	}
+}
+
 func TestGuideOfGrants(t *testing.T) {
 	t.Parallel()
 	if texts := guide.Follow(t, "docs/grants.md", start(t, standalone.Options{}).Kubeconfig); texts != 1 {

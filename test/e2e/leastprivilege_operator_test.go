@@ -173,6 +173,7 @@ func (s *scene) exercise() {
 	s.follow()
 	s.increase()
 	s.allocate()
+	s.ask()
 	s.permitLater()
 	s.depart()
 }
@@ -494,4 +495,40 @@ func policy(name, claims string) *quotav1alpha1.ClaimCreationPolicy {
 
 func configMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: tenantNamespace}}
+}
+
+// ask makes the operator grant a request that is approved.
+func (s *scene) ask() {
+	s.Helper()
+	request := &quotav1alpha1.QuotaRequest{ObjectMeta: metav1.ObjectMeta{Name: "more", Namespace: systemNamespace}}
+	request.Spec = quotav1alpha1.QuotaRequestSpec{
+		ConsumerRef: acme, Reason: "a release", Requests: []quotav1alpha1.RequestedQuota{{ResourceType: mapsType, Increase: new(int64(1))}},
+	}
+	s.create(request)
+	s.waitAsked(request, quotav1alpha1.ReasonPending)
+	decision := &quotav1alpha1.QuotaDecision{ObjectMeta: metav1.ObjectMeta{Name: "more", Namespace: systemNamespace}}
+	decision.Spec = quotav1alpha1.QuotaDecisionSpec{
+		RequestRef: quotav1alpha1.DecidedRequestRef{Name: request.Name, UID: string(request.UID)}, Decision: quotav1alpha1.DecisionApprove,
+	}
+	api, err := s.as(rest.ImpersonationConfig{UserName: "ann", Groups: []string{"system:masters"}})
+	if err != nil {
+		s.Fatal(err)
+	}
+	if err := api.Create(s.Context(), decision); err != nil {
+		s.Fatal(err)
+	}
+	s.waitAsked(request, quotav1alpha1.ReasonApproved)
+}
+
+func (s *scene) waitAsked(request *quotav1alpha1.QuotaRequest, reason string) {
+	s.Helper()
+	eventually(s, func() error {
+		if err := s.Get(s.Context(), client.ObjectKeyFromObject(request), request); err != nil {
+			return err
+		}
+		if c := apimeta.FindStatusCondition(request.Status.Conditions, quotav1alpha1.ConditionApproved); c == nil || c.Reason != reason {
+			return fmt.Errorf("the request is %+v, want %s", c, reason)
+		}
+		return nil
+	})
 }

@@ -52,6 +52,7 @@ func TestMain(m *testing.M) {
 	server.Main(m, standalone.Options{Metrics: metrics, Quota: config.Quota{
 		AuditInterval:      config.Duration{Duration: time.Second},
 		RequestTimeout:     config.Duration{Duration: requestTimeout},
+		UsageMetrics:       config.Metrics{ConsumerThresholds: config.ConsumerThresholds{MinPercent: 10}},
 		ConsumerNamespaces: []config.ConsumerNamespace{{APIGroup: "resourcemanager.miloapis.com", Kind: "Project", Namespace: "{{name}}"}},
 	}}, use, after)
 }

@@ -129,21 +129,23 @@ func TestPolicyMetrics(t *testing.T) {
 	}
 }
 
+// wantThreshold waits until the metric has the threshold of the world's consumer.
+func (w *world) wantThreshold(want float64) {
+	w.Helper()
+	eventually(w, func() error {
+		if got, err := w.gauged("quota_alert_threshold_ratio"); err != nil || got != want {
+			return fmt.Errorf("the threshold is %v, want %v: %w", got, want, err)
+		}
+		return nil
+	})
+}
+
 // TestThreshold has a grant say from when on its consumer is near its limit, which is told of in a metric and in events.
 func TestThreshold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	grant := w.grant("base", 10)
-	wantThreshold := func(want float64) {
-		t.Helper()
-		eventually(w, func() error {
-			if got, err := w.gauged("quota_alert_threshold_ratio"); err != nil || got != want {
-				return fmt.Errorf("the threshold is %v, want %v: %w", got, want, err)
-			}
-			return nil
-		})
-	}
-	wantThreshold(0.8)
+	w.wantThreshold(0.8)
 	for _, value := range []string{"", "0", "101", "70%"} {
 		err := w.tryUpdate(grant, func() { grant.Annotations = map[string]string{quotav1alpha1.AnnotationAlertThreshold: value} })
 		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "must be a whole number of percent from 1 to 100, such as 80") {
@@ -151,7 +153,7 @@ func TestThreshold(t *testing.T) {
 		}
 	}
 	w.update(grant, func() { grant.Annotations = map[string]string{quotav1alpha1.AnnotationAlertThreshold: "70"} })
-	wantThreshold(0.7)
+	w.wantThreshold(0.7)
 	effective, err := w.effective()
 	must(t, err)
 	wantEvent := func(reason string, parts ...string) {

@@ -86,6 +86,8 @@ var additions = []addition{
 	{"ResourceGrant", "spec.allowances[].notBefore"},
 	{"ResourceGrant", "spec.allowances[].notAfter"},
 	{"ResourceRegistration", "spec.dimensions"},
+	{"ResourceRegistration", "spec.maxPerConsumer"},
+	{"ResourceRegistration", "spec.maxTotal"},
 	{"ClaimCreationPolicy", claimTemplateSpec + ".requests[].dimensions"},
 	{"GrantCreationPolicy", grantTemplateSpec + ".allowances[].dimensionSelector"},
 	{"ResourceClaim", "spec.requests[].dimensions"},

@@ -75,7 +75,8 @@ const (
 
 	// AnnotationAlertThreshold is the percentage of a limit at which a consumer counts as near it, a whole number from
 	// 1 to 100. On a grant it applies to the consumer and the resource types of the grant, and the lowest of several
-	// counts; on a registration to all consumers of the resource type. Default: the platform's threshold, or 80.
+	// counts; on a registration to all consumers of the resource type. A [QuotaAlert] comes first. Default: the platform's
+	// threshold, or 80.
 	AnnotationAlertThreshold = GroupName + "/alert-threshold-percent"
 
 	// AnnotationTemplateKeys lists, as JSON, the keys of a grant's labels and annotations from its policy's template.
@@ -92,6 +93,15 @@ const (
 // sequence of the oldest reservation in flight; without reservations "slices" if there are slices, "released" if there
 // are records of released claims, or "none".
 const AnnotationUnfinished = GroupName + "/unfinished"
+
+// Annotations of a grant that was made on a QuotaRequest.
+const (
+	// AnnotationRequest is the name of the request, in the namespace of the grant.
+	AnnotationRequest = GroupName + "/request"
+
+	// AnnotationRequestUID is the UID of the request.
+	AnnotationRequestUID = GroupName + "/request-uid"
+)
 
 // CreatedByClaimCreation is the value of [AnnotationCreatedBy] on claims made by a policy.
 const CreatedByClaimCreation = "claim-creation-plugin"

@@ -19,6 +19,10 @@ const (
 
 	// ReasonExpired goes with Active=False: the period of the grant, or those of all its allowances, are over.
 	ReasonExpired = "Expired"
+
+	// ReasonCapReached goes with Active=False: the amounts would exceed maxPerConsumer or maxTotal of a registration. Of a
+	// grant that was changed, what it gave before goes on.
+	ReasonCapReached = "CapReached"
 )
 
 const (
@@ -137,11 +141,11 @@ func (s *ResourceGrantSpec) earliest(of func(Period) *metav1.Time) time.Time {
 // ResourceGrantStatus is the state of a grant.
 type ResourceGrantStatus struct {
 	// conditions has the condition Active. It is True with reason GrantActive while allowances count, False with reason
-	// ValidationFailed (the message has the errors) if they cannot, NotYetValid before their period and Expired after it,
-	// and Unknown with reason GrantPending until the grant has been processed. Condition Expiring is True with reason
-	// GrantExpiring while the end is near.
+	// ValidationFailed (the message has the errors) if they cannot, NotYetValid before their period, Expired after it and
+	// CapReached without room under a cap of a registration, and Unknown with reason GrantPending until the grant has been
+	// processed. Condition Expiring is True with reason GrantExpiring while the end is near.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="self.all(c, c.type == 'Active' ? c.reason in ['GrantActive', 'ValidationFailed', 'GrantPending', 'NotYetValid', 'Expired'] : true)",message="Active condition reason must be valid"
+	// +kubebuilder:validation:XValidation:rule="self.all(c, c.type == 'Active' ? c.reason in ['GrantActive', 'ValidationFailed', 'GrantPending', 'NotYetValid', 'Expired', 'CapReached'] : true)",message="Active condition reason must be valid"
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
 	// gives has the amounts of the grant, for people, in display units: those of the first allowances, such as "cpu=540

@@ -100,6 +100,20 @@ type ResourceRegistrationSpec struct {
 	// +kubebuilder:validation:MaxLength=50
 	DisplayUnit string `json:"displayUnit"`
 
+	// maxPerConsumer is the most that the grants of one consumer may add up to, in base units, at least 1. A grant that
+	// would exceed it does not count, and its condition Active has the reason CapReached. What counts already goes on if
+	// the cap is lowered. Absent (the default), there is no cap.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	MaxPerConsumer *int64 `json:"maxPerConsumer,omitempty"`
+
+	// maxTotal is the most that the grants of all consumers may add up to, in base units, at least 1. It applies as
+	// maxPerConsumer does. A grant that does not fit counts as soon as there is room. Absent (the default), there is no
+	// cap.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	MaxTotal *int64 `json:"maxTotal,omitempty"`
+
 	// resourceType is the name of this type in grants and claims, of 1 to 253 characters in any form, such as
 	// resourcemanager.miloapis.com/projects. Of two registrations with the same name only the older one becomes active.
 	// It cannot be changed.

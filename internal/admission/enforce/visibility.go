@@ -80,7 +80,8 @@ func (h *Handler) largest(consumer quotav1alpha1.ConsumerRef, resourceType, name
 		amount int64
 	}
 	more := func(a, b use) int {
-		return cmp.Or(cmp.Compare(b.amount, a.amount), cmp.Compare(a.claim.Namespace, b.claim.Namespace), cmp.Compare(a.claim.Name, b.claim.Name))
+		return cmp.Or(cmp.Compare(b.amount, a.amount), cmp.Compare(a.claim.Namespace, b.claim.Namespace),
+			cmp.Compare(a.claim.Object.Name, b.claim.Object.Name), cmp.Compare(a.claim.Name, b.claim.Name))
 	}
 	var top []use
 	amountOf := claimcache.AmountOf(resourceType)

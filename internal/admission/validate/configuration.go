@@ -20,6 +20,8 @@ const (
 	ValidationPath = "/validate"
 	// MutationPath is the path of [Webhooks.Mutation].
 	MutationPath = "/finalize"
+	// StampPath is the path of [Webhooks.Stamp].
+	StampPath = "/stamp"
 	// QuotaReviewPath is the path of the webhook that answers QuotaReviews, see package quotareview.
 	QuotaReviewPath = "/quotareview"
 )
@@ -57,15 +59,17 @@ func (k OwnKinds) Mutating() []admissionregistrationv1.MutatingWebhook {
 // review only the deletion of systemNamespace, so that no other namespace depends on Bursar.
 func ValidatingWebhooks(client ClientConfig, username, systemNamespace string) []admissionregistrationv1.ValidatingWebhook {
 	writes := []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}
+	creates := []admissionregistrationv1.OperationType{admissionregistrationv1.Create}
 	updates := []admissionregistrationv1.OperationType{admissionregistrationv1.Update}
 	deletes := []admissionregistrationv1.OperationType{admissionregistrationv1.Delete}
 	all := slices.Concat(writes, deletes)
 	ownKinds := validating("validate", client, username,
-		rule(writes, "resourcegrants", "claimcreationpolicies", "grantcreationpolicies", "allowancebuckets", "effectiveresourcegrants",
-			"resourcequotaallocations", "localresourcequotaallocations", "allocationledgers"),
+		rule(writes, "resourcegrants", "claimcreationpolicies", "grantcreationpolicies", "quotarequests", "quotarequestpolicies", "allowancebuckets", "effectiveresourcegrants",
+			"resourcequotaallocations", "localresourcequotaallocations", "allocationledgers", "quotaalerts"),
+		rule(creates, "quotadecisions"),
 		rule(all, "resourceregistrations", "resourceclaims", "consumerledgers"),
 		rule(updates, statusOf("resourceregistrations", "resourcegrants", "resourceclaims", "allowancebuckets", "effectiveresourcegrants",
-			"claimcreationpolicies", "grantcreationpolicies", "consumerledgers", "resourcequotaallocations", "allocationledgers")...),
+			"claimcreationpolicies", "grantcreationpolicies", "consumerledgers", "resourcequotaallocations", "allocationledgers", "quotarequests")...),
 		ruleOf(openmcpv1alpha1.GroupVersion, writes, "quotaincreases", "quotaserviceconfigs"),
 		ruleOf(openmcpv1alpha1.GroupVersion, updates, statusOf("quotaincreases", "quotaserviceconfigs")...),
 	)
@@ -110,13 +114,18 @@ func validating(name string, client ClientConfig, username string, rules ...admi
 }
 
 // MutatingWebhooks returns the webhooks of the MutatingWebhookConfiguration: for [Webhooks.Mutation], without the requests
-// of username, Bursar's own user, and for QuotaReviews.
+// of username, Bursar's own user, for QuotaReviews, and for [Webhooks.Stamp].
 func MutatingWebhooks(client ClientConfig, username string) []admissionregistrationv1.MutatingWebhook {
 	writes := []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}
+	creates := writes[:1]
 	finalize := mutating("finalize", client(MutationPath), rule(writes, "resourceclaims"))
 	finalize.MatchConditions = []admissionregistrationv1.MatchCondition{notBy(username)}
 	finalize.ReinvocationPolicy = new(admissionregistrationv1.IfNeededReinvocationPolicy)
-	return []admissionregistrationv1.MutatingWebhook{finalize, mutating("quotareview", client(QuotaReviewPath), rule([]admissionregistrationv1.OperationType{admissionregistrationv1.Create}, "quotareviews"))}
+	return []admissionregistrationv1.MutatingWebhook{
+		finalize,
+		mutating("quotareview", client(QuotaReviewPath), rule(creates, "quotareviews")),
+		mutating("stamp", client(StampPath), rule(writes, "quotarequests"), rule(creates, "quotadecisions")),
+	}
 }
 
 // mutating returns a webhook that fails closed. It has every field that the API server would otherwise set, because the

@@ -29,7 +29,7 @@ func TestMatchedRequests(t *testing.T) {
 	}
 	writes := []admissionregistrationv1.OperationType{"CREATE", "UPDATE"}
 	all := []admissionregistrationv1.OperationType{"CREATE", "UPDATE", "DELETE"}
-	updates := []admissionregistrationv1.OperationType{"UPDATE"}
+	creates, updates := []admissionregistrationv1.OperationType{"CREATE"}, []admissionregistrationv1.OperationType{"UPDATE"}
 	wantValidating := map[string][]admissionregistrationv1.OperationType{
 		"effectiveresourcegrants": writes,
 		"resourceregistrations":   all,
@@ -49,6 +49,9 @@ func TestMatchedRequests(t *testing.T) {
 		wantValidating[resource+"/status"] = updates
 	}
 	wantValidating["localresourcequotaallocations"] = writes // the whole of one is a status
+	wantValidating["quotarequestpolicies"], wantValidating["quotaalerts"] = writes, writes
+	wantValidating["quotadecisions"] = creates // the schema makes them immutable
+	wantValidating["quotarequests"], wantValidating["quotarequests/status"] = writes, updates
 	if diff := cmp.Diff(wantValidating, matched(validate.ValidatingWebhooks(client, bursar, systemNamespace)[0].Rules)); diff != "" {
 		t.Errorf("validation is asked about every kind and its status (-want +got):\n%s", diff)
 	}

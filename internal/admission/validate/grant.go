@@ -15,10 +15,13 @@ import (
 
 const allowancesMax = 20
 
-// These marks distinguish a policy's grants. The policy would change or delete a grant with these marks.
+// These marks distinguish the grants of policies and of requests. A policy would change or delete a grant with its marks.
 var (
 	grantMarkLabels      = []string{quotav1alpha1.LabelAutoCreated, quotav1alpha1.LabelPolicy, quotav1alpha1.LabelPolicyUID}
-	grantMarkAnnotations = []string{quotav1alpha1.AnnotationCreatedBy, quotav1alpha1.AnnotationResourceUID, quotav1alpha1.AnnotationParentContext}
+	grantMarkAnnotations = []string{
+		quotav1alpha1.AnnotationCreatedBy, quotav1alpha1.AnnotationResourceUID, quotav1alpha1.AnnotationParentContext,
+		quotav1alpha1.AnnotationRequest, quotav1alpha1.AnnotationRequestUID,
+	}
 )
 
 // Grant validates a created (old is nil) or changed grant. Unregistered resource types and consumers of another

@@ -59,6 +59,10 @@ func (w *Webhooks) validators() map[schema.GroupVersionKind]validator {
 		own("ClaimCreationPolicy"):    validatorOf(w.Username, w.claimPolicy),
 		own("GrantCreationPolicy"):    validatorOf(w.Username, w.grantPolicy),
 		own("ConsumerLedger"):         validatorOf(w.Username, w.ledger),
+		own("QuotaAlert"):             validatorOf(w.Username, w.quotaAlert),
+		own("QuotaRequest"):           validatorOf(w.Username, w.quotaRequest),
+		own("QuotaDecision"):          validatorOf(w.Username, w.quotaDecision),
+		own("QuotaRequestPolicy"):     validatorOf(w.Username, w.quotaRequestPolicy),
 
 		own("ResourceQuotaAllocation"):                              validatorOf(w.Username, w.allocation),
 		own("LocalResourceQuotaAllocation"):                         validatorOf(w.Username, w.localAllocation),
@@ -172,6 +176,11 @@ func (w *Webhooks) grant(ctx context.Context, c change[quotav1alpha1.ResourceGra
 	}
 	if v := w.checkNew(grantTypes(c.old), grantTypes(c.new)); v.forbidden != "" {
 		return v
+	}
+	if !c.byBursar { // a policy's grant waits for another cap
+		if errs := w.checkCaps(c.old, c.new); len(errs) > 0 {
+			return result{errs: errs}
+		}
 	}
 	warnings := w.Advice.Grant(ctx, c.user, c.old, c.new)
 	if err := w.Catalog.CheckGrant(&c.new.Spec); err != nil {

@@ -33,6 +33,8 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/review"
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/config"
 )
 
 const (
@@ -62,6 +64,11 @@ type Webhooks struct {
 	QuotaSpecs       QuotaSpecs
 	MemberNamespaces MemberNamespaces
 	Namespaces       Namespaces
+	Requests         Requests
+	// ConsumerThresholds are the bounds of the thresholds that consumers set for themselves.
+	ConsumerThresholds config.ConsumerThresholds
+	// Clock is that of the API server.
+	Clock Clock
 }
 
 // Registrations answers from stored objects. It need not see creates that are in flight.
@@ -74,12 +81,16 @@ type Registrations interface {
 	AmountsOf(ctx context.Context, resourceType string) (string, error)
 }
 
-// Catalog checks objects against the declared registrations. Each method returns nil or the reason why the check fails.
+// Catalog checks objects against the declared registrations. A check returns nil or the reason why it fails.
 type Catalog interface {
+	// Registration returns the active registration of a resource type, or nil.
+	Registration(resourceType string) *catalog.Registration
 	// CheckNew checks that all of these resource types accept new uses.
 	CheckNew(resourceTypes ...string) error
 	// CheckGrant checks that a grant is going to be active.
 	CheckGrant(spec *quotav1alpha1.ResourceGrantSpec) error
+	// ConsumerNamespace returns the namespace of a consumer's effective grants.
+	ConsumerNamespace(consumer quotav1alpha1.ConsumerRef) string
 	// CheckClaim checks that a claim can be decided.
 	CheckClaim(spec *quotav1alpha1.ResourceClaimSpec) error
 	// CheckPolicy checks that the registrations allow the requests of a policy's claims.
@@ -159,6 +170,13 @@ func (w *Webhooks) Validation() http.Handler {
 func (w *Webhooks) Mutation() http.Handler {
 	return reviewer(func(_ context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 		return complete(request)
+	})
+}
+
+// Stamp returns the handler of the mutating webhook that names the user of requests and decisions.
+func (w *Webhooks) Stamp() http.Handler {
+	return reviewer(func(_ context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		return stamp(request)
 	})
 }
 

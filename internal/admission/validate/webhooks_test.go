@@ -26,6 +26,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/validate"
+	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/policy"
 )
 
@@ -39,6 +40,7 @@ type fake struct {
 	registeredBy      func(ctx context.Context, resourceType string) (string, error)
 	registrationInUse func(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) (string, error)
 	amounts           string
+	registration      *catalog.Registration
 
 	checkNew                                               func(resourceTypes ...string) error
 	grantFlaw, claimFlaw, claimPolicyFlaw, grantPolicyFlaw error
@@ -87,10 +89,18 @@ func (r registrations) AmountsOf(context.Context, string) (string, error) { retu
 
 type declared struct{ *fake }
 
+func (d declared) Registration(resourceType string) *catalog.Registration {
+	if d.registration == nil || d.registration.ResourceType != resourceType {
+		return nil
+	}
+	return d.registration
+}
+
 func (d declared) CheckNew(resourceTypes ...string) error                 { return d.checkNew(resourceTypes...) }
 func (d declared) CheckGrant(*quotav1alpha1.ResourceGrantSpec) error      { return d.grantFlaw }
 func (d declared) CheckClaim(*quotav1alpha1.ResourceClaimSpec) error      { return d.claimFlaw }
 func (d declared) CheckPolicy(*quotav1alpha1.ClaimCreationPolicy) error   { return d.claimPolicyFlaw }
+func (d declared) ConsumerNamespace(quotav1alpha1.ConsumerRef) string     { return systemNamespace }
 func (d declared) CheckClaiming(*quotav1alpha1.ClaimCreationPolicy) error { return nil }
 
 type objects struct{ *fake }

@@ -85,12 +85,17 @@ func (d *Denial) Sentences(c *catalog.Catalog, more ...string) string {
 	return strings.Join(append(sentences, d.where(c)...), " ")
 }
 
-// where names the namespace with the quota objects of the consumer.
+// where names the namespace with the quota objects of the consumer, and the command that asks for more.
 func (d *Denial) where(c *catalog.Catalog) []string {
 	if c.ConsumerNamespaces == nil {
 		return nil
 	}
-	return []string{"To see its quota: kubectl get ergrant -n " + c.ConsumerNamespace(d.Consumer)}
+	namespace := c.ConsumerNamespace(d.Consumer)
+	text := "To see its quota: kubectl get ergrant -n " + namespace
+	if command := d.registered(c).request(namespace); command != "" {
+		text += "; to ask for more: " + command
+	}
+	return []string{text}
 }
 
 // Hidden returns the message of a denial for users who may not see the figures.

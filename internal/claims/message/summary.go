@@ -54,6 +54,26 @@ func Allowances(registrations Registrations, allowances []quotav1alpha1.Allowanc
 	return list(parts)
 }
 
+// Asks summarises what a QuotaRequest asks for, such as "cpu=+2 cores (location=DLS)": a limit, or an increase with its sign.
+func Asks(registrations Registrations, requests []quotav1alpha1.RequestedQuota) string {
+	parts := make([]string, 0, len(requests))
+	for i := range requests {
+		r := &requests[i]
+		var part string
+		switch {
+		case r.Limit != nil:
+			part = summaryOf(registrations, r.ResourceType, *r.Limit)
+		case r.Increase != nil:
+			part = strings.Replace(summaryOf(registrations, r.ResourceType, *r.Increase), "=", "=+", 1)
+		}
+		if of := Dimensions(r.Dimensions); of != "" {
+			part += " (" + of + ")"
+		}
+		parts = append(parts, part)
+	}
+	return list(parts)
+}
+
 func summaryOf(registrations Registrations, resourceType string, amount int64) string {
 	var r *catalog.Registration
 	if registrations != nil {

@@ -115,6 +115,9 @@ func (p *printer) payment(pay *Payment) {
 	if len(advice) > 0 {
 		p.line("What to do: %s", strings.Join(advice, " "))
 	}
+	if pay.Ask != "" {
+		p.line("To ask for more: %s", pay.Ask)
+	}
 }
 
 func (p *printer) list(title string, lines []string) {

@@ -62,7 +62,31 @@ func (r *Reader) completeOne(ctx context.Context, p *Payment) error {
 	for _, request := range p.Requests {
 		p.Types = append(p.Types, r.typeOf(p, request, shown[request.ResourceType], claims.Items))
 	}
+	p.Ask = askFor(p, shown)
 	return nil
+}
+
+// askFor returns the command that asks for what a payment lacks, or "" if nothing is known to be short.
+func askFor(p *Payment, shown map[string]*quotav1alpha1.EffectiveResourceGrant) string {
+	var shortages []ledger.Shortage
+	namespace := ""
+	for _, request := range p.Requests {
+		grant := shown[request.ResourceType]
+		if grant == nil || p.Claim == stateGranted || request.Amount <= grant.Status.Available {
+			continue
+		}
+		dimensions, err := ledger.NewDimensions(request.Dimensions)
+		if err != nil {
+			continue // no claim can have them
+		}
+		namespace = grant.Namespace
+		shortages = append(shortages, ledger.Shortage{
+			ResourceType: request.ResourceType, Dimensions: dimensions, Requested: ledger.Amount(request.Amount),
+			Used: ledger.Amount(grant.Status.TotalAllocated), Limit: ledger.Amount(grant.Status.TotalLimit),
+			Available: ledger.Amount(max(grant.Status.Available, 0)),
+		})
+	}
+	return message.Request(p.Consumer, namespace, shortages)
 }
 
 // effectiveFor returns the effective grants of a payment's consumer, by resource type. It completes the reference to

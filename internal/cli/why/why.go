@@ -68,6 +68,8 @@ type Payment struct {
 	// IsHidden means that the user may not read every possible namespace of the consumer's quota.
 	IsHidden bool
 	Types    []Type
+	// Ask is the command that asks for what is short, or empty.
+	Ask string
 }
 
 // Type is a consumer's quota of a resource type.

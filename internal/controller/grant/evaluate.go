@@ -17,38 +17,82 @@ type result struct {
 	grant  *quotav1alpha1.ResourceGrant
 	at     time.Time
 	active metav1.Condition
+	// waitsFor is what the consumer waits to have of resource types without room for the grant.
+	waitsFor sums
 }
 
-// evaluate decides which grants are active at a time. A grant is not if its amounts, added to those of earlier grants,
-// overflow.
-func (r *Reconciler) evaluate(grants []*quotav1alpha1.ResourceGrant, now time.Time) ([]ledger.Grant, []result) {
+// evaluate decides which grants are active at a time, and returns the entries for the ledger. A grant is not active if its
+// amounts, added to those of earlier grants, overflow or exceed a cap. The entry of a changed grant that exceeds a cap
+// stays as it is.
+func (r *Reconciler) evaluate(grants []*quotav1alpha1.ResourceGrant, now time.Time, caps *caps) ([]ledger.Grant, []result) {
+	entries, errs := make([]ledger.Grant, len(grants)), make([]error, len(grants))
+	for i, grant := range grants {
+		if entries[i], errs[i] = r.entryOf(grant, now, caps.holds(grant)); errs[i] == nil {
+			caps.expect(entries[i])
+		}
+	}
 	trial := ledger.New()
 	var active []ledger.Grant
 	results := make([]result, 0, len(grants))
-	for _, grant := range grants {
-		entry, err := ledgerstore.GrantOf(grant, now)
-		if err == nil {
-			err = r.Catalog.CheckGrant(&grant.Spec)
-		}
-		counts := err == nil && len(entry.Allowances) > 0
-		if counts {
-			if err = r.checkNew(grant); err == nil {
-				_, err = trial.SetGrant(entry)
-			}
+	for i, grant := range grants {
+		entry, err, counts := entries[i], errs[i], len(entries[i].Allowances) > 0
+		var reached *capReached
+		if err == nil && counts {
+			entry, reached, err = admit(trial, entry, caps)
 		}
 		v := result{grant: grant, at: now}
 		switch {
 		case err != nil:
 			v.active = inactive(quotav1alpha1.ReasonValidationFailed, err.Error())
+			entry.Allowances = nil
+		case reached != nil:
+			v.active = inactive(quotav1alpha1.ReasonCapReached, reached.message())
+			if reached.sum > 0 {
+				v.waitsFor = sums{reached.registration.ResourceType: reached.sum}
+			}
 		case !counts:
 			v.active = outOfPeriod(grant, now)
 		default:
 			v.active = isActive(grant, len(entry.Allowances), grant.Spec.NextEnd(now))
+		}
+		if caps.decide(entry); len(entry.Allowances) > 0 {
 			active = append(active, entry)
 		}
 		results = append(results, v)
 	}
 	return active, results
+}
+
+// entryOf returns the entry of a grant for the ledger, or the reason why the grant cannot count.
+func (r *Reconciler) entryOf(grant *quotav1alpha1.ResourceGrant, now time.Time, isHeld bool) (ledger.Grant, error) {
+	entry, err := ledgerstore.GrantOf(grant, now)
+	if err == nil {
+		err = r.Catalog.CheckGrant(&grant.Spec)
+	}
+	if err == nil && len(entry.Allowances) > 0 && !isHeld {
+		err = r.checkNew(grant)
+	}
+	return entry, err
+}
+
+// admit adds an entry to a ledger. If it exceeds a cap, admit adds the held entry instead, or one without allowances.
+func admit(trial *ledger.Ledger, entry ledger.Grant, caps *caps) (ledger.Grant, *capReached, error) {
+	if _, err := trial.SetGrant(entry); err != nil {
+		return entry, nil, err
+	}
+	reached := caps.admit(entry)
+	if reached == nil {
+		return entry, nil, nil
+	}
+	held, isHeld := caps.held[entry.UID]
+	if !isHeld {
+		trial.RemoveGrant(entry.UID)
+		entry.Allowances = nil
+		return entry, reached, nil
+	}
+	reached.isHeld = true
+	_, err := trial.SetGrant(held)
+	return held, reached, err
 }
 
 // checkNew returns the reason why a grant that is not active yet cannot become active: one of its resource types takes
@@ -60,7 +104,7 @@ func (r *Reconciler) checkNew(grant *quotav1alpha1.ResourceGrant) error {
 	return r.Catalog.CheckNew(grant.Spec.ResourceTypes()...)
 }
 
-// isActive returns the condition of a grant of which some allowances count.
+// isActive returns// isActive returns the condition of a grant of which some allowances count.
 func isActive(grant *quotav1alpha1.ResourceGrant, counting int, nextEnd time.Time) metav1.Condition {
 	text := fmt.Sprintf("%s %s may use what is granted", grant.Spec.ConsumerRef.Kind, grant.Spec.ConsumerRef.Name)
 	if all := len(grant.Spec.Allowances); counting < all {

@@ -83,7 +83,7 @@ func TestEvaluate(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			r := &Reconciler{Catalog: registered{"projects"}}
-			active, results := r.evaluate(tt.grants, noon)
+			active, results := r.evaluate(tt.grants, noon, nil)
 			var names []string
 			for _, grant := range active {
 				names = append(names, grant.Name)
@@ -149,8 +149,8 @@ func TestPeriods(t *testing.T) {
 				grant.Spec.Allowances = append(grant.Spec.Allowances, allowance)
 			}
 			r := &Reconciler{Catalog: registered{"projects"}, Clock: stopped(noon), ExpiryNotice: time.Hour}
-			active, results := r.evaluate([]*quotav1alpha1.ResourceGrant{grant}, noon)
-			if amount := amountOf(active); amount != tt.amount {
+			active, results := r.evaluate([]*quotav1alpha1.ResourceGrant{grant}, noon, nil)
+			if amount := givenBy(active); amount != tt.amount {
 				t.Errorf("%d is granted, want %d", amount, tt.amount)
 			}
 			if got := results[0].active; got.Reason != tt.reason || !strings.Contains(got.Message, tt.says) {
@@ -168,7 +168,7 @@ func TestLookAfterASlowWrite(t *testing.T) {
 	grant := grantOf("a", 1)
 	grant.Spec.NotAfter = &metav1.Time{Time: noon}
 	r := &Reconciler{Catalog: registered{"projects"}, Clock: stopped(noon.Add(time.Second))}
-	_, results := r.evaluate([]*quotav1alpha1.ResourceGrant{grant}, noon.Add(-time.Millisecond))
+	_, results := r.evaluate([]*quotav1alpha1.ResourceGrant{grant}, noon.Add(-time.Millisecond), nil)
 	if look := r.nextLook(results); look != time.Millisecond {
 		t.Errorf("the next look is in %s, want at once", look)
 	}
@@ -199,8 +199,8 @@ func TestPeriodsOverTime(t *testing.T) {
 		for now := noon; now.Before(noon.Add(seconds * time.Second)); now = now.Add(time.Second) {
 			r := &Reconciler{Catalog: registered{"projects"}, Clock: stopped(now), ExpiryNotice: 7 * time.Second}
 			if !now.Before(look) {
-				active, results := r.evaluate(grants, now)
-				granted = amountOf(active)
+				active, results := r.evaluate(grants, now, nil)
+				granted = givenBy(active)
 				if look = now.Add(r.nextLook(results)); look.Equal(now) {
 					look = noon.Add(seconds * time.Second)
 				}
@@ -225,7 +225,7 @@ func outside(p quotav1alpha1.Period, now time.Time) bool {
 	return p.NotBefore != nil && now.Before(p.NotBefore.Time) || p.NotAfter != nil && !now.Before(p.NotAfter.Time)
 }
 
-func amountOf(active []ledger.Grant) ledger.Amount {
+func givenBy(active []ledger.Grant) ledger.Amount {
 	var amount ledger.Amount
 	for _, g := range active {
 		for _, a := range g.Allowances {

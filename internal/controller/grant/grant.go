@@ -57,11 +57,16 @@ type Reconciler struct {
 	Loaded <-chan struct{}
 	// Stored, if set, has the grants in the ledgers at the start. The reconciler waits until it is complete.
 	Stored *Stored
+	// Totals has what the ledgers of all consumers give.
+	Totals *Totals
 	// RegistrationsChanged delivers an event after each change of registrations.
 	RegistrationsChanged <-chan event.TypedGenericEvent[client.Object]
 	// Consumers delivers further consumers: at the start, those with limits in a ledger, because their last grant may
 	// have been deleted.
 	Consumers <-chan event.TypedGenericEvent[quotav1alpha1.ConsumerRef]
+
+	// queue has the consumers to be reconciled. It is set before the first one is.
+	queue queue
 }
 
 // Reconcile implements [reconcile.TypedReconciler]. It writes the ledger first, so that an active grant can be used at
@@ -74,12 +79,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, consumer quotav1alpha1.Consu
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	active, results := r.evaluate(cached, r.Clock.Now())
+	// If the ledger holds all that counts without caps, no cap is in the way.
+	active, results := r.evaluate(cached, r.Clock.Now(), nil)
 	if r.Stored == nil || !r.Stored.holds(consumer, active) {
 		err = r.Ledgers.SetGrants(ctx, consumer, func(ctx context.Context, held []ledger.Grant) ([]ledger.Grant, error) {
 			active, results, err = r.verify(ctx, consumer, cached, held)
 			return active, err
 		})
+		if err == nil {
+			r.settle(consumer, active, results)
+		}
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("set the limits of %s %s: %w", consumer.Kind, consumer.Name, err)
@@ -92,6 +101,37 @@ func (r *Reconciler) Reconcile(ctx context.Context, consumer quotav1alpha1.Consu
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{RequeueAfter: r.nextLook(results)}, nil
+}
+
+// settle records what the ledger of a consumer holds. It enqueues the consumers whose grants fit into the room that was
+// given back, and the consumer itself if it has such grants.
+func (r *Reconciler) settle(consumer quotav1alpha1.ConsumerRef, stored []ledger.Grant, results []result) {
+	waitsFor, isCapped := sums{}, false
+	for _, v := range results {
+		isCapped = isCapped || v.active.Reason == quotav1alpha1.ReasonCapReached
+		for resourceType, sum := range v.waitsFor {
+			if least, ok := waitsFor[resourceType]; !ok || sum < least {
+				waitsFor[resourceType] = sum
+			}
+		}
+	}
+	freed := r.Totals.settle(consumer, sumsOf(stored...), waitsFor)
+	for _, resourceType := range freed {
+		var maxTotal ledger.Amount
+		if registration := r.Catalog.Registration(resourceType); registration != nil {
+			maxTotal = ledger.Amount(registration.MaxTotal)
+		}
+		r.enqueue(r.Totals.fitting(resourceType, maxTotal)...)
+	}
+	if len(freed) > 0 && isCapped {
+		r.enqueue(consumer)
+	}
+}
+
+func (r *Reconciler) enqueue(consumers ...quotav1alpha1.ConsumerRef) {
+	for _, consumer := range consumers {
+		r.queue.Add(consumer)
+	}
 }
 
 // lookAgain is the longest time until grants that are about to begin or to end are evaluated again, because the clock of

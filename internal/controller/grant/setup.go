@@ -54,6 +54,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&quotav1alpha1.ResourceGrant{}, consumers).
 		WatchesRawSource(source.TypedChannel[client.Object, quotav1alpha1.ConsumerRef](r.RegistrationsChanged, differing)).
 		WatchesRawSource(source.TypedChannel[quotav1alpha1.ConsumerRef, quotav1alpha1.ConsumerRef](r.Consumers, given)).
+		WatchesRawSource(source.TypedFunc[quotav1alpha1.ConsumerRef](func(_ context.Context, q queue) error {
+			r.queue = q
+			return nil
+		})).
 		WithOptions(controller.TypedOptions[quotav1alpha1.ConsumerRef]{MaxConcurrentReconciles: consumersAtOnce}).
 		Complete(r)
 }
@@ -65,7 +69,12 @@ func consumerOf(object client.Object) quotav1alpha1.ConsumerRef {
 // enqueueDiffering enqueues the consumers of grants whose status differs from the result by the current registrations.
 // A status that is being written from older registrations causes an event of its own, which reconciles the consumer
 // again.
+//
+// A cap may have been raised: consumers that wait for room come first, in the order of waiting.
 func (r *Reconciler) enqueueDiffering(ctx context.Context, q queue) {
+	for _, consumer := range r.Totals.waiters() {
+		q.Add(consumer)
+	}
 	var list quotav1alpha1.ResourceGrantList
 	if err := r.Client.List(ctx, &list); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "list grants")

@@ -18,14 +18,15 @@ const storedMax = time.Minute
 // API server: while this replica leads, no other one changes the grants in ledgers.
 type Stored struct {
 	complete chan struct{}
+	totals   *Totals
 	seed     maphash.Seed
 	mu       sync.Mutex
 	digests  map[quotav1alpha1.ConsumerRef]uint64
 }
 
-// NewStored returns an empty Stored.
-func NewStored() *Stored {
-	return &Stored{complete: make(chan struct{}), seed: maphash.MakeSeed(), digests: map[quotav1alpha1.ConsumerRef]uint64{}}
+// NewStored returns an empty Stored, which fills totals.
+func NewStored(totals *Totals) *Stored {
+	return &Stored{complete: make(chan struct{}), totals: totals, seed: maphash.MakeSeed(), digests: map[quotav1alpha1.ConsumerRef]uint64{}}
 }
 
 // Add records the grants in the ledger of a consumer.
@@ -33,6 +34,7 @@ func (s *Stored) Add(consumer quotav1alpha1.ConsumerRef, grants []ledger.Grant) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.digests[consumer] = s.digest(grants)
+	s.totals.hold(consumer, sumsOf(grants...))
 }
 
 // Complete records that all ledgers were added.
@@ -44,6 +46,9 @@ func (s *Stored) Complete() {
 		s.digests = nil
 	})
 }
+
+// Completed is closed once all ledgers were added.
+func (s *Stored) Completed() <-chan struct{} { return s.complete }
 
 // holds reports whether the ledger of a consumer is known to hold these grants. If not, it forgets the ledger, because
 // the caller is about to change it.

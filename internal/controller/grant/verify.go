@@ -25,7 +25,7 @@ func (r *Reconciler) verify(ctx context.Context, consumer quotav1alpha1.Consumer
 	grants := slices.Clone(cached)
 	verified := map[client.ObjectKey]bool{}
 	for {
-		active, results := r.evaluate(grants, r.Clock.Now())
+		active, results := r.evaluate(grants, r.Clock.Now(), r.capsOf(consumer, held))
 		doubtful := slices.DeleteFunc(difference(active, held), func(name client.ObjectKey) bool { return verified[name] })
 		switch {
 		case len(doubtful) == 0:
@@ -36,7 +36,7 @@ func (r *Reconciler) verify(ctx context.Context, consumer quotav1alpha1.Consumer
 			if err != nil {
 				return nil, nil, err
 			}
-			active, results = r.evaluate(all, r.Clock.Now())
+			active, results = r.evaluate(all, r.Clock.Now(), r.capsOf(consumer, held))
 			return active, results, nil
 		}
 		// Each may make room for another, or take it, so all are evaluated again.

@@ -112,7 +112,7 @@ func TestVerify(t *testing.T) {
 			for _, grant := range tt.live {
 				live.grants[grant.Name] = grant
 			}
-			r := &Reconciler{Catalog: registered{"projects"}, Live: live, Clock: stopped(noon)}
+			r := &Reconciler{Catalog: registered{"projects"}, Live: live, Clock: stopped(noon), Totals: NewTotals()}
 			active, _, err := r.verify(t.Context(), acme, tt.cached, entriesOf(t, tt.held))
 			if err != nil {
 				t.Fatal(err)
@@ -132,7 +132,7 @@ func TestStored(t *testing.T) {
 	grants := func(generation int64, names ...string) []ledger.Grant {
 		return entriesOf(t, with(func(g *quotav1alpha1.ResourceGrant) { g.Generation = generation }, given(1, names...)))
 	}
-	s := NewStored()
+	s := NewStored(NewTotals())
 	s.Add(acme, grants(1, "a", "b"))
 	for range 2 {
 		if !s.holds(acme, grants(1, "b", "a")) {

@@ -17,5 +17,8 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- $source := ternary "Bursar" "Secret" (eq .Values.certificate.source "Bursar") -}}
 {{- $webhooks := dict "bindAddress" ":9443" "service" (dict "name" "bursar-webhooks" "port" 443) "certificate" (dict "source" $source "secretName" "bursar-webhooks-tls") -}}
 {{- $endpoints := dict "bindAddress" ":8080" -}}
+{{- if .Values.notificationSecret.name -}}
+{{- $_ := set $decided "requestNotifications" (dict "secretFile" (printf "/etc/bursar-notifications/%s" .Values.notificationSecret.key)) -}}
+{{- end -}}
 {{- mergeOverwrite (deepCopy .Values.configuration) $decided (dict "webhooks" $webhooks "endpoints" $endpoints) | toYaml -}}
 {{- end }}

@@ -62,6 +62,8 @@ configuration:
   installCRDs: false
   leaderElection: {leaseDuration: 15s, renewDeadline: 12s, retryPeriod: 1s}
   logging: {format: text, verbosity: 3}
+  requestNotifications: {url: 'https://tickets.example.com/bursar?from=bursar'}
+notificationSecret: {name: tickets}
 certificate: {source: CertManager, issuerRef: {name: mine, kind: ClusterIssuer}}
 follows: [{apiGroup: "", resources: [configmaps]}, {apiGroup: apps, resources: [deployments]}]
 nodeSelector: {pool: system}
@@ -92,12 +94,16 @@ func TestValuesAreChecked(t *testing.T) {
 		"certificate: {source: Vault}":         "source",
 		"follows: [{resources: [configmaps]}]": "apiGroup",
 		// Each of these would else be found out by Pods that do not come up.
-		"configuration: {auditInterval: 5}":                   "auditInterval",
-		"configuration: {leaderElection: {retryPeriod: 2 s}}": "retryPeriod",
-		"configuration: {logging: {verbosity: 11}}":           "verbosity",
-		"configuration: {webhooks: {shutdownDelay: 50s}}":     "shutdownDelay",
-		"podDisruptionBudget: {maxUnavailable: 0}":            "maxUnavailable",
-		"podDisruptionBudget: {maxUnavailable: most}":         "maxUnavailable",
+		"configuration: {auditInterval: 5}":                                       "auditInterval",
+		"configuration: {leaderElection: {retryPeriod: 2 s}}":                     "retryPeriod",
+		"configuration: {logging: {verbosity: 11}}":                               "verbosity",
+		"configuration: {webhooks: {shutdownDelay: 50s}}":                         "shutdownDelay",
+		"podDisruptionBudget: {maxUnavailable: 0}":                                "maxUnavailable",
+		"podDisruptionBudget: {maxUnavailable: most}":                             "maxUnavailable",
+		"configuration: {requestNotifications: {url: 'ftp://tickets'}}":           "requestNotifications",
+		"configuration: {requestNotifications: {url: 'https://ann:pw@tickets'}}":  "requestNotifications",
+		"configuration: {requestNotifications: {secretFile: /etc/bursar/secret}}": "requestNotifications",
+		"notificationSecret: {name: tickets}":                                     "requestNotifications",
 		// A NetworkPolicy that leaves out the API server would have it create nothing that policies protect.
 		"networkPolicy: {enabled: true}": "webhookFrom",
 	} {
@@ -200,6 +206,25 @@ func TestRendered(t *testing.T) {
 			}
 			apply(t, objects)
 		})
+	}
+}
+
+// The file of the secret is in a volume of the Secret.
+func TestNotificationSecret(t *testing.T) {
+	objects := rendered(t, everything)
+	config := find[*corev1.ConfigMap](t, objects, "bursar-config").Data["config.yaml"]
+	if !strings.Contains(config, "secretFile: /etc/bursar-notifications/secret\n") {
+		t.Errorf("the configuration has no file of a secret:\n%s", config)
+	}
+	pod := find[*appsv1.Deployment](t, objects, "bursar").Spec.Template.Spec
+	key := []corev1.KeyToPath{{Key: "secret", Path: "secret"}}
+	isMounted := slices.ContainsFunc(pod.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool {
+		return m.MountPath == "/etc/bursar-notifications" && m.SubPath == "" && slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool {
+			return v.Name == m.Name && v.Secret != nil && v.Secret.SecretName == "tickets" && slices.Equal(v.Secret.Items, key)
+		})
+	})
+	if !isMounted {
+		t.Errorf("no volume has the secret: %+v in %+v", pod.Containers[0].VolumeMounts, pod.Volumes)
 	}
 }
 

@@ -152,6 +152,7 @@ func wantWhy(t *testing.T, run func(...string) string, tenant string) {
 		"compute.example.com/vcpus   2 vCPUs   3 vCPUs   4 vCPUs   1 vCPUs     no, 1 vCPUs short",
 		"Limit of compute.example.com/vcpus: shop/base gives 4 vCPUs", "Use of compute.example.com/vcpus: ConfigMap one in namespace shop holds 3 vCPUs",
 		"What to do: Delete what Project shop in namespace shop no longer needs, or ask an administrator to grant it more.",
+		`To ask for more: bursar request compute.example.com/vcpus=+1000 --for Project/shop -n shop --reason "..."`,
 	}
 	want("a file that is too much", run("why", "-f", big), append(shortage,
 		"Why: ConfigMap app-big in namespace shop", "The API server would not create it: ", "exceeded quota: ", "apps     Enforce   Ready   yes",

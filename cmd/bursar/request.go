@@ -1,0 +1,176 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bursar/bursar/internal/cli/request"
+	"github.com/bursar/bursar/internal/usage"
+)
+
+// waitEndless is the value of a bare --wait.
+const waitEndless = "0s"
+
+// requestFlags are those of bursar request.
+type requestFlags struct {
+	options                                   request.Options
+	until, by, wait, withdrawn, output, named string
+	name                                      string
+	dimensions                                []string
+}
+
+// newRequestCommand returns the command that asks for quota.
+func newRequestCommand() *cobra.Command {
+	var o requestFlags
+	flags := serverFlags()
+	command := &cobra.Command{
+		Use:   "request (TYPE=AMOUNT... --for KIND/NAME | -) --reason TEXT",
+		Short: "Ask for more quota",
+		Long: `Ask for more quota of a consumer: for a limit, or with a plus for that much more. Amounts are in base units. Somebody who may
+decide approves or denies the request, or a policy does. The command waits up to 10 s until the state of the request is known, and with
+--wait until it is decided. The exit code is 1 if it is denied by then. The dash reads a denial as it was printed from the standard input,
+and asks for what is short.`,
+		Example: `  # A limit of 10 projects
+  bursar request projects=10 --for organization/acme -n organization-acme --reason "two teams more"
+  # More memory for a month, once it is decided
+  bursar request memory=+64Gi --for project/web -n web --by 30d --reason "the fair" --wait
+  # What was denied
+  kubectl apply -f app.yaml 2>&1 | bursar request - --reason "a release"
+  # Never mind
+  bursar request --withdraw web-x7k2p -n web`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(command *cobra.Command, arguments []string) error {
+			if o.withdrawn != "" {
+				return runWithdraw(command, flags, &o, arguments)
+			}
+			return runRequest(command, flags, &o, arguments)
+		},
+	}
+	flags.AddFlags(command.Flags())
+	f := command.Flags()
+	f.StringVarP(&o.named, "namespace", "n", "", "the namespace that shows the quota of the consumer (default: that of the kubeconfig)")
+	f.StringVar(&o.options.For, "for", "", "the consumer, as KIND/NAME or KIND.GROUP/NAME (default: the only one in the namespace)")
+	f.StringVar(&o.name, "name", "", "the name of the request (default: generated)")
+	f.StringVar(&o.options.Reason, "reason", "", "why it is needed, for those who decide")
+	f.StringVar(&o.until, "until", "", "when the quota may end: a date, which begins at midnight UTC, or a time (default: never)")
+	f.StringVar(&o.by, "by", "", "how long the quota is needed from now, such as 30d or 12h")
+	f.StringArrayVar(&o.dimensions, "dimension", nil, "only for this dimension, as KEY=VALUE; may be repeated")
+	f.StringVar(&o.wait, "wait", "", "wait until it is decided, at most for a duration such as --wait=5m")
+	f.Lookup("wait").NoOptDefVal = waitEndless
+	f.StringVar(&o.withdrawn, "withdraw", "", "withdraw the request of this name instead")
+	f.StringVarP(&o.output, "output", "o", "", "name, json or yaml instead of sentences")
+	completeNamespaces(command, flags)
+	completeFlagRequests(command, flags, "withdraw", &o.named)
+	return command
+}
+
+// complete reads the arguments, and the standard input if they ask for that.
+func (o *requestFlags) complete(command *cobra.Command, flags *genericclioptions.ConfigFlags, arguments []string) error {
+	if format := usage.Format(o.output); format != request.FormatName && checkOutput(format) != nil {
+		return fmt.Errorf("there is no output %q: use name, json or yaml", o.output)
+	}
+	if slices.Contains(arguments, "-") {
+		if len(arguments) > 1 || o.options.For != "" || len(o.dimensions) > 0 {
+			return errors.New("the dash takes amounts, consumer and dimensions from the denial: leave the others out")
+		}
+		text, err := io.ReadAll(io.LimitReader(command.InOrStdin(), inputBytesMax))
+		if err != nil {
+			return fmt.Errorf("read the denial: %w", err)
+		}
+		reason := o.options.Reason
+		if o.options, err = request.ParseDenial(string(text)); err != nil {
+			return err
+		}
+		o.options.Reason = reason
+	} else {
+		var err error
+		if o.options.Amounts, err = request.ParseAmounts(arguments, 1); err != nil {
+			return err
+		}
+		if o.options.Dimensions, err = request.ParseDimensions(o.dimensions); err != nil {
+			return err
+		}
+	}
+	o.options.Name = o.name
+	var err error
+	if o.options.Until, err = parsePeriod(o.until, o.by); err != nil {
+		return err
+	}
+	if o.options.Namespace == "" {
+		o.options.Namespace, err = namespaceOf(flags, o.named)
+	}
+	return err
+}
+
+func runRequest(command *cobra.Command, flags *genericclioptions.ConfigFlags, o *requestFlags, arguments []string) error {
+	timeout, untilDecided := request.StateTimeout, o.wait != ""
+	if untilDecided {
+		var err error
+		if timeout, err = parseDays("wait", o.wait); err != nil {
+			return err
+		}
+	}
+	if err := o.complete(command, flags, arguments); err != nil {
+		return err
+	}
+	if err := o.options.Check(); err != nil {
+		return err
+	}
+	api, _, err := connect(flags)
+	if err != nil {
+		return err
+	}
+	created, err := request.Create(command.Context(), api, o.options)
+	if err != nil {
+		return err
+	}
+	seen, err := request.Wait(command.Context(), api, client.ObjectKeyFromObject(created), untilDecided, timeout)
+	if err != nil {
+		return fmt.Errorf("the request exists: %w", err)
+	}
+	if err := request.Print(command.OutOrStdout(), seen, usage.Format(o.output)); err != nil {
+		return err
+	}
+	if request.IsDenied(seen) {
+		return errors.New("the request is not approved")
+	}
+	return nil
+}
+
+func runWithdraw(command *cobra.Command, flags *genericclioptions.ConfigFlags, o *requestFlags, arguments []string) error {
+	if len(arguments) > 0 {
+		return errors.New("--withdraw takes no amounts: withdraw the request first, and ask again")
+	}
+	namespace, err := namespaceOf(flags, o.named)
+	if err != nil {
+		return err
+	}
+	api, _, err := connect(flags)
+	if err != nil {
+		return err
+	}
+	key := client.ObjectKey{Namespace: namespace, Name: o.withdrawn}
+	if err := request.Withdraw(command.Context(), api, key); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(command.OutOrStdout(), "You withdrew QuotaRequest %s.\n", key)
+	return err
+}
+
+// namespaceOf returns the namespace that is named or, without a name, that of the kubeconfig.
+func namespaceOf(flags *genericclioptions.ConfigFlags, named string) (string, error) {
+	if named != "" {
+		return named, nil
+	}
+	namespace, _, err := flags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return "", fmt.Errorf("find the namespace of the kubeconfig: %w", err)
+	}
+	return namespace, nil
+}

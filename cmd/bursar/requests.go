@@ -1,0 +1,165 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli"
+	"github.com/bursar/bursar/internal/cli/request"
+	"github.com/bursar/bursar/internal/usage"
+)
+
+// newRequestsCommand returns the command that lists requests for quota.
+func newRequestsCommand() *cobra.Command {
+	var filter request.Filter
+	var named, output string
+	var isEverywhere bool
+	flags := serverFlags()
+	command := &cobra.Command{
+		Use:   "requests",
+		Short: "List the requests for quota that wait for a decision",
+		Long:  "List the requests for quota that wait for a decision, the oldest first. With --state or --all, list those that are decided, too.",
+		Example: `  # What is there to decide?
+  bursar requests -A
+  # What became of mine?
+  bursar requests -n organization-acme --all`,
+		Args: cli.NoArguments("to see one, kubectl describe quotarequest %[1]s"),
+		RunE: func(command *cobra.Command, _ []string) error {
+			format := usage.Format(output)
+			if err := errors.Join(checkOutput(format), checkFilter(filter, named, isEverywhere)); err != nil {
+				return err
+			}
+			if !isEverywhere {
+				var err error
+				if filter.Namespace, err = namespaceOf(flags, named); err != nil {
+					return err
+				}
+			}
+			return runRequests(command, flags, filter, format)
+		},
+	}
+	flags.AddFlags(command.Flags())
+	f := command.Flags()
+	f.StringVarP(&named, "namespace", "n", "", "the namespace of the requests (default: that of the kubeconfig)")
+	f.BoolVarP(&isEverywhere, "all-namespaces", "A", false, "all namespaces")
+	f.StringVar(&filter.State, "state", "", "only those in this state: "+strings.Join(request.States, ", "))
+	f.BoolVar(&filter.IsAll, "all", false, "those in every state")
+	f.StringVarP(&output, "output", "o", "", "json or yaml instead of a table")
+	completeNamespaces(command, flags)
+	return command
+}
+
+// checkFilter returns an error if the flags are invalid together.
+func checkFilter(filter request.Filter, named string, isEverywhere bool) error {
+	switch {
+	case isEverywhere && named != "":
+		return errors.New("--all-namespaces and --namespace: choose one")
+	case filter.IsAll && filter.State != "":
+		return errors.New("--all and --state: choose one")
+	case filter.State != "" && !slices.Contains(request.States, filter.State):
+		return fmt.Errorf("--state: there is no state %q; choose one of %s", filter.State, strings.Join(request.States, ", "))
+	default:
+		return nil
+	}
+}
+
+func runRequests(command *cobra.Command, flags *genericclioptions.ConfigFlags, filter request.Filter, format usage.Format) error {
+	api, _, err := connect(flags)
+	if err != nil {
+		return err
+	}
+	list, err := request.List(command.Context(), api, filter)
+	if err != nil {
+		return err
+	}
+	if len(list.Items) == 0 && format == "" {
+		_, err = fmt.Fprintln(command.ErrOrStderr(), filter.EmptyText())
+		return err
+	}
+	return request.PrintList(command.OutOrStdout(), list, format, filter.Namespace == "", time.Now())
+}
+
+// newApproveCommand returns the command that approves a request.
+func newApproveCommand() *cobra.Command {
+	return newDecideCommand(quotav1alpha1.DecisionApprove, &cobra.Command{
+		Use:   "approve NAME [TYPE=AMOUNT...]",
+		Short: "Approve a request for quota",
+		Long: `Approve a request for quota, or less than it asks for: an amount in base units, which is a limit if a limit was asked for, and
+otherwise an increase. 0 approves nothing of the resource type. What is not named is approved as asked. Nobody decides on a request of
+their own.`,
+		Example: `  bursar approve acme-x7k2p -n organization-acme
+  # Less, and for a shorter time
+  bursar approve acme-x7k2p -n organization-acme projects=5 --until 2027-03-31`,
+	})
+}
+
+// newDenyCommand returns the command that denies a request.
+func newDenyCommand() *cobra.Command {
+	return newDecideCommand(quotav1alpha1.DecisionDeny, &cobra.Command{
+		Use:     "deny NAME --reason TEXT",
+		Short:   "Deny a request for quota",
+		Long:    "Deny a request for quota. The requester reads the reason. Nobody decides on a request of their own.",
+		Example: `  bursar deny acme-x7k2p -n organization-acme --reason "not this year"`,
+	})
+}
+
+func newDecideCommand(decision quotav1alpha1.Decision, command *cobra.Command) *cobra.Command {
+	var named, until, by string
+	isApproval := decision == quotav1alpha1.DecisionApprove
+	o := request.DecideOptions{Decision: decision}
+	flags := serverFlags()
+	command.Args = func(command *cobra.Command, arguments []string) error {
+		if len(arguments) == 0 || !isApproval && len(arguments) > 1 {
+			return fmt.Errorf("name one request: bursar %s; bursar requests lists them", command.Use)
+		}
+		return nil
+	}
+	command.RunE = func(command *cobra.Command, arguments []string) error {
+		var err error
+		if o.Amounts, err = request.ParseAmounts(arguments[1:], 0); err != nil {
+			return err
+		}
+		if o.Until, err = parsePeriod(until, by); err != nil {
+			return err
+		}
+		o.Request.Name = arguments[0]
+		if o.Request.Namespace, err = namespaceOf(flags, named); err != nil {
+			return err
+		}
+		return runDecide(command, flags, o)
+	}
+	flags.AddFlags(command.Flags())
+	f := command.Flags()
+	f.StringVarP(&named, "namespace", "n", "", "the namespace of the request (default: that of the kubeconfig)")
+	f.StringVar(&o.Reason, "reason", "", "why, for the requester")
+	if isApproval {
+		f.StringVar(&until, "until", "", "approve until this date or time, such as 2027-03-31 (default: as asked)")
+		f.StringVar(&by, "by", "", "approve for this long from now, such as 30d or 12h")
+	}
+	completeNamespaces(command, flags)
+	completeArgumentRequest(command, flags, &named)
+	return command
+}
+
+func runDecide(command *cobra.Command, flags *genericclioptions.ConfigFlags, o request.DecideOptions) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	api, _, err := connect(flags)
+	if err != nil {
+		return err
+	}
+	decision, after, err := request.Decide(command.Context(), api, o)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprint(command.OutOrStdout(), request.DecisionText(decision, after))
+	return err
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/common/model"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// parseEnd parses the date or the time of --until. An empty text is the zero time.
+func parseEnd(text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if parsed, err := time.Parse(layout, text); err == nil {
+			return parsed, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("--until: %q is neither a date such as 2027-03-31 nor a time such as 2027-03-31T18:00:00Z", text)
+}
+
+// parseDays parses the duration of a flag, which may have days and weeks. An empty text is 0.
+func parseDays(flag, text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	parsed, err := model.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("--%s: %q is no duration such as 30d or 12h", flag, text)
+	}
+	return time.Duration(parsed), nil
+}
+
+// parsePeriod returns the end that --until or --by names, from now. Without either it is nil: there is no end.
+func parsePeriod(until, by string) (*metav1.Time, error) {
+	end, err := parseEnd(until)
+	if err != nil {
+		return nil, err
+	}
+	length, err := parseDays("by", by)
+	switch {
+	case err != nil:
+		return nil, err
+	case until != "" && by != "":
+		return nil, errors.New("--until and --by: choose one")
+	case by != "":
+		end = time.Now().Add(length).Truncate(time.Second)
+	case until == "":
+		return nil, nil //nolint:nilnil // a period without an end
+	}
+	return new(metav1.NewTime(end)), nil
+}

@@ -1,0 +1,136 @@
+package request
+
+import (
+	"fmt"
+	"math"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// Amount is an argument TYPE=AMOUNT.
+type Amount struct {
+	// Type is the resource type, or what follows its last slash.
+	Type string
+	// Value is in base units.
+	Value int64
+	// IsIncrease means that the amount is on top of the present limit.
+	IsIncrease bool
+}
+
+// ParseAmounts parses arguments TYPE=LIMIT and TYPE=+INCREASE. An amount below the minimum is an error.
+func ParseAmounts(arguments []string, minimum int64) ([]Amount, error) {
+	amounts := make([]Amount, 0, len(arguments))
+	for _, argument := range arguments {
+		resourceType, text, isPair := strings.Cut(argument, "=")
+		if !isPair || resourceType == "" || text == "" {
+			return nil, fmt.Errorf("%q is not TYPE=AMOUNT, such as projects=10 for that limit, or projects=+5 for that much more", argument)
+		}
+		a := Amount{Type: resourceType, IsIncrease: strings.HasPrefix(text, "+")}
+		digits := strings.TrimPrefix(text, "+")
+		quantity, err := resource.ParseQuantity(digits)
+		if err != nil || strings.HasPrefix(digits, "+") {
+			return nil, fmt.Errorf("%s: %q is no amount such as 10, 2k or 5Gi", argument, text)
+		}
+		a.Value = quantity.Value() // it rounds up
+		switch {
+		case quantity.Cmp(*resource.NewQuantity(math.MaxInt64, resource.DecimalSI)) > 0:
+			return nil, fmt.Errorf("%s: the amount is too large: give at most %d", argument, int64(math.MaxInt64))
+		case quantity.Cmp(*resource.NewQuantity(a.Value, resource.DecimalSI)) != 0:
+			return nil, fmt.Errorf("%s: the amount is no whole number of base units: give one, such as %d", argument, max(a.Value, minimum))
+		case a.Value < minimum:
+			return nil, fmt.Errorf("%s: the amount is too small: give at least %d", argument, minimum)
+		}
+		amounts = append(amounts, a)
+	}
+	return amounts, nil
+}
+
+// ParseDimensions parses arguments KEY=VALUE.
+func ParseDimensions(arguments []string) (map[string]string, error) {
+	if len(arguments) == 0 {
+		return nil, nil
+	}
+	dimensions := map[string]string{}
+	for _, argument := range arguments {
+		key, value, isPair := strings.Cut(argument, "=")
+		if _, isTwice := dimensions[key]; !isPair || key == "" || isTwice {
+			return nil, fmt.Errorf("--dimension: %q is not KEY=VALUE with a key of its own, such as region=eu", argument)
+		}
+		dimensions[key] = value
+	}
+	return dimensions, nil
+}
+
+// asked returns what a request asks for: the amounts, of the resource types that the names stand for.
+func asked(amounts []Amount, dimensions map[string]string, known []string) ([]quotav1alpha1.RequestedQuota, error) {
+	requests := make([]quotav1alpha1.RequestedQuota, 0, len(amounts))
+	for _, a := range amounts {
+		resourceType, err := typeNamed(a.Type, known)
+		if err != nil {
+			return nil, err
+		}
+		r := quotav1alpha1.RequestedQuota{ResourceType: resourceType, Dimensions: dimensions}
+		switch {
+		case a.IsIncrease:
+			r.Increase = new(a.Value)
+		case len(dimensions) > 0:
+			return nil, fmt.Errorf("%[1]s=%[2]d: a limit is of the whole resource type: with --dimension, ask for an increase, such as %[1]s=+%[2]d",
+				a.Type, a.Value)
+		default:
+			r.Limit = new(a.Value)
+		}
+		requests = append(requests, r)
+	}
+	return requests, nil
+}
+
+// typeNamed returns the resource type that a name stands for: itself, or the known one that ends with it after a slash. A
+// name that is not known stands for itself.
+func typeNamed(name string, known []string) (string, error) {
+	if slices.Contains(known, name) {
+		return name, nil
+	}
+	var found []string
+	for _, resourceType := range known {
+		if path.Base(resourceType) == name && !slices.Contains(found, resourceType) {
+			found = append(found, resourceType)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return name, nil
+	case 1:
+		return found[0], nil
+	default:
+		slices.Sort(found)
+		return "", fmt.Errorf("%s stands for several resource types: name one of %s", name, strings.Join(found, ", "))
+	}
+}
+
+// asks returns what a request asks for, for people: the text of its status or, before there is one, the amounts in base
+// units.
+func asks(request *quotav1alpha1.QuotaRequest) string {
+	if request.Status.Asks != "" {
+		return request.Status.Asks
+	}
+	parts := make([]string, 0, len(request.Spec.Requests))
+	for i := range request.Spec.Requests {
+		r := &request.Spec.Requests[i]
+		part := path.Base(r.ResourceType) + "="
+		if r.Limit != nil {
+			part += fmt.Sprint(*r.Limit)
+		} else if r.Increase != nil {
+			part += fmt.Sprintf("+%d", *r.Increase)
+		}
+		if len(r.Dimensions) > 0 {
+			part += " (" + dimensionsText(r.Dimensions) + ")"
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,148 @@
+package request
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// shown are the EffectiveResourceGrants of a namespace.
+type shown struct {
+	namespace string
+	grants    []quotav1alpha1.EffectiveResourceGrant
+	// isForbidden is set if the user may not read them.
+	isForbidden bool
+}
+
+// readShown reads the EffectiveResourceGrants of a namespace, or none if the user may not read them.
+func readShown(ctx context.Context, api client.Client, namespace string) (*shown, error) {
+	var list quotav1alpha1.EffectiveResourceGrantList
+	err := api.List(ctx, &list, client.InNamespace(namespace))
+	if err != nil && !apierrors.IsForbidden(err) {
+		return nil, fmt.Errorf("list the EffectiveResourceGrants in namespace %s: %w", namespace, err)
+	}
+	return &shown{namespace: namespace, grants: list.Items, isForbidden: err != nil}, nil
+}
+
+// consumers returns the consumers, each once.
+func (s *shown) consumers() []quotav1alpha1.ConsumerRef {
+	var all []quotav1alpha1.ConsumerRef
+	for i := range s.grants {
+		if ref := s.grants[i].Spec.ConsumerRef; !slices.Contains(all, ref) {
+			all = append(all, ref)
+		}
+	}
+	return all
+}
+
+// types returns the resource types of a consumer.
+func (s *shown) types(consumer quotav1alpha1.ConsumerRef) []string {
+	var all []string
+	for i := range s.grants {
+		if spec := &s.grants[i].Spec; spec.ConsumerRef == consumer {
+			all = append(all, spec.ResourceType)
+		}
+	}
+	return all
+}
+
+// consumer returns the consumer that --for names. Without a name it is the only one.
+func (s *shown) consumer(named string) (quotav1alpha1.ConsumerRef, error) {
+	all := s.consumers()
+	if named == "" {
+		if len(all) == 1 {
+			return all[0], nil
+		}
+		return quotav1alpha1.ConsumerRef{}, fmt.Errorf("say for whom, with --for KIND/NAME: %s", s.candidates(all))
+	}
+	given, err := parseConsumer(named)
+	if err != nil {
+		return given, err
+	}
+	var matching []quotav1alpha1.ConsumerRef
+	for _, ref := range all {
+		if matches(named, given, ref) {
+			matching = append(matching, ref)
+		}
+	}
+	switch {
+	case len(matching) == 1:
+		return matching[0], nil
+	case len(matching) > 1:
+		return given, fmt.Errorf("--for: %s names several consumers: choose one of %s", named, names(matching))
+	case isFull(named):
+		return given, nil
+	default:
+		return given, fmt.Errorf("--for: %s is not known in namespace %s: %s; name another in full, with its API group, "+
+			"such as Organization.resourcemanager.miloapis.com/acme", named, s.namespace, s.candidates(all))
+	}
+}
+
+// candidates returns the consumers to choose from, for people.
+func (s *shown) candidates(all []quotav1alpha1.ConsumerRef) string {
+	switch {
+	case s.isForbidden:
+		return fmt.Sprintf("you may not see whose quota is shown in namespace %s", s.namespace)
+	case len(all) == 0:
+		return fmt.Sprintf("namespace %s shows the quota of nobody; perhaps another one does (-n)", s.namespace)
+	default:
+		return fmt.Sprintf("namespace %s shows the quota of %s", s.namespace, names(all))
+	}
+}
+
+// parseConsumer parses KIND/NAME, KIND.GROUP/NAME or KIND.GROUP/NAMESPACE/NAME.
+func parseConsumer(named string) (quotav1alpha1.ConsumerRef, error) {
+	var ref quotav1alpha1.ConsumerRef
+	parts := strings.Split(named, "/")
+	if len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
+		return ref, fmt.Errorf("--for: %q is not KIND/NAME, such as organization/acme", named)
+	}
+	of := schema.ParseGroupKind(parts[0])
+	if of.Kind == "" {
+		return ref, errors.New("--for: the kind is missing: give KIND.GROUP/NAME")
+	}
+	ref.Kind, ref.APIGroup, ref.Name = of.Kind, of.Group, parts[len(parts)-1]
+	if len(parts) == 3 {
+		ref.Namespace = parts[1]
+	}
+	return ref, nil
+}
+
+// isFull reports whether a name has an API group. That of the core group is empty, as in Namespace./web.
+func isFull(named string) bool {
+	kind, _, _ := strings.Cut(named, "/")
+	return strings.Contains(kind, ".")
+}
+
+// matches reports whether a name, parsed as given, may be that of a consumer.
+func matches(named string, given, ref quotav1alpha1.ConsumerRef) bool {
+	return strings.EqualFold(given.Kind, ref.Kind) && given.Name == ref.Name &&
+		(!isFull(named) || strings.EqualFold(given.APIGroup, ref.APIGroup)) && (given.Namespace == "" || given.Namespace == ref.Namespace)
+}
+
+// names returns consumers as --for takes them.
+func names(all []quotav1alpha1.ConsumerRef) string {
+	short := func(ref quotav1alpha1.ConsumerRef) string { return ref.Kind + "/" + ref.Name }
+	count := map[string]int{}
+	for _, ref := range all {
+		count[short(ref)]++
+	}
+	texts := make([]string, 0, len(all))
+	for _, ref := range all {
+		text := short(ref)
+		if count[text] > 1 {
+			text = ref.Kind + "." + ref.APIGroup + "/" + ref.Name
+		}
+		texts = append(texts, text)
+	}
+	slices.Sort(texts)
+	return strings.Join(texts, ", ")
+}

@@ -1,0 +1,153 @@
+package request
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/quotarequest"
+)
+
+// DecideOptions are a decision to make.
+type DecideOptions struct {
+	// Request is the QuotaRequest.
+	Request client.ObjectKey
+	// Decision is Approve or Deny.
+	Decision quotav1alpha1.Decision
+	// Amounts approve less. What they do not name is approved as asked.
+	Amounts []Amount
+	// Until approves for a shorter time. It may be nil.
+	Until *metav1.Time
+	// Reason is for the requester.
+	Reason string
+}
+
+// Check returns an error if something is missing.
+func (o *DecideOptions) Check() error {
+	if o.Decision == quotav1alpha1.DecisionDeny && strings.TrimSpace(o.Reason) == "" {
+		return errors.New("say why, with --reason: the requester reads it")
+	}
+	return nil
+}
+
+// Decide makes a valid decision, see [DecideOptions.Check], on a request, and waits until the controller takes it up. It returns the decision, and what
+// became of the request.
+func Decide(ctx context.Context, api client.WithWatch, o DecideOptions) (*quotav1alpha1.QuotaDecision, *quotav1alpha1.QuotaRequest, error) {
+	// Who may decide is known once there is a state.
+	request, err := Wait(ctx, api, o.Request, false, StateTimeout)
+	if err != nil {
+		return nil, nil, err
+	}
+	decision := &quotav1alpha1.QuotaDecision{
+		ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, GenerateName: generatedName(request.Name)},
+		Spec: quotav1alpha1.QuotaDecisionSpec{
+			RequestRef: quotav1alpha1.DecidedRequestRef{Name: request.Name, UID: string(request.UID)},
+			Decision:   o.Decision, Until: o.Until, Reason: o.Reason,
+		},
+	}
+	if decision.Spec.Amounts, err = decided(request, o.Amounts); err != nil {
+		return nil, nil, err
+	}
+	if err := api.Create(ctx, decision); err != nil {
+		return nil, nil, failure(fmt.Sprintf("%s QuotaRequest %s", strings.ToLower(string(o.Decision)), o.Request), err)
+	}
+	after, err := await(ctx, api, o.Request, StateTimeout, func(request *quotav1alpha1.QuotaRequest) bool {
+		return isFinal(request) || hasTakenUp(request, decision) && !isInTransit(request)
+	})
+	return decision, after, err
+}
+
+// hasTakenUp reports whether a decision is among those that count.
+func hasTakenUp(request *quotav1alpha1.QuotaRequest, decision *quotav1alpha1.QuotaDecision) bool {
+	by := decision.Spec.DecidedBy
+	return by != nil && slices.ContainsFunc(request.Status.Decisions, func(d quotav1alpha1.RequestDecision) bool {
+		return d.DecidedBy != nil && *d.DecidedBy == *by && d.Decision == decision.Spec.Decision
+	})
+}
+
+// decided returns what is approved of each requested amount, or nothing if all is approved as asked.
+func decided(request *quotav1alpha1.QuotaRequest, amounts []Amount) ([]quotav1alpha1.DecidedQuota, error) {
+	if len(amounts) == 0 {
+		return nil, nil
+	}
+	all := make([]quotav1alpha1.DecidedQuota, 0, len(request.Spec.Requests))
+	known := make([]string, 0, len(request.Spec.Requests))
+	for i := range request.Spec.Requests {
+		asked := &request.Spec.Requests[i]
+		all = append(all, quotav1alpha1.DecidedQuota{ResourceType: asked.ResourceType, Amount: quotarequest.AmountOf(asked)})
+		known = append(known, asked.ResourceType)
+	}
+	seen := map[string]bool{}
+	for _, a := range amounts {
+		resourceType, err := typeNamed(a.Type, known)
+		if err != nil {
+			return nil, err
+		}
+		at := slices.Index(known, resourceType)
+		switch {
+		case at < 0:
+			return nil, fmt.Errorf("QuotaRequest %s asks for no %s, but for %s", request.Name, a.Type, asks(request))
+		case seen[resourceType]:
+			return nil, fmt.Errorf("%s is named twice: give one amount", resourceType)
+		case slices.Contains(known[at+1:], resourceType):
+			return nil, fmt.Errorf("QuotaRequest %s asks for %s for several dimensions: approve all, or make the QuotaDecision with kubectl",
+				request.Name, resourceType)
+		case a.IsIncrease && request.Spec.Requests[at].Increase == nil:
+			return nil, fmt.Errorf("QuotaRequest %s asks for a limit of %s: approve a limit, such as %s=%d", request.Name, resourceType, a.Type, a.Value)
+		}
+		seen[resourceType] = true
+		all[at].Amount = a.Value
+	}
+	return all, nil
+}
+
+// DecisionText returns what was decided and what became of the request, a sentence each.
+func DecisionText(decision *quotav1alpha1.QuotaDecision, request *quotav1alpha1.QuotaRequest) string {
+	name := request.Namespace + "/" + request.Name
+	if decision.Spec.Decision == quotav1alpha1.DecisionDeny {
+		return fmt.Sprintf("You denied QuotaRequest %s.\n%s", name, StateText(request))
+	}
+	what := asks(request)
+	if len(decision.Spec.Amounts) > 0 {
+		what = approvedText(decision, request)
+	}
+	if until := decision.Spec.Until; until != nil {
+		what += " until " + inUTC(until)
+	}
+	text := fmt.Sprintf("You approved of QuotaRequest %s: %s.\n%s", name, what, StateText(request))
+	if missing := int(request.Status.ApprovalsNeeded) - approvals(request); !isFinal(request) && missing > 0 {
+		text += fmt.Sprintf("%d more %s needed.\n", missing, plural(missing, "approval is", "approvals are"))
+	}
+	return text
+}
+
+// approvedText returns the approved amounts, in base units.
+func approvedText(decision *quotav1alpha1.QuotaDecision, request *quotav1alpha1.QuotaRequest) string {
+	parts := make([]string, 0, len(decision.Spec.Amounts))
+	for i, d := range decision.Spec.Amounts {
+		sign := ""
+		if request.Spec.Requests[i].Increase != nil {
+			sign = "+"
+		}
+		parts = append(parts, fmt.Sprintf("%s=%s%d", path.Base(d.ResourceType), sign, d.Amount))
+	}
+	return strings.Join(parts, ", ") + " (asked: " + asks(request) + ")"
+}
+
+// approvals returns how many users have approved.
+func approvals(request *quotav1alpha1.QuotaRequest) int {
+	n := 0
+	for _, d := range request.Status.Decisions {
+		if d.Decision == quotav1alpha1.DecisionApprove {
+			n++
+		}
+	}
+	return n
+}

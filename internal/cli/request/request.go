@@ -1,0 +1,151 @@
+// Package request asks for quota, lists what is asked for, and decides on it. It writes with the permissions of its user.
+// Only commands import it.
+package request
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// suffixLength is the length of what the API server adds to a generated name.
+const suffixLength = 5
+
+// Options are a new request.
+type Options struct {
+	// Namespace is the namespace of the request, and Name its name. If Name is empty, it is generated from that of the
+	// consumer.
+	Namespace, Name string
+	// For names the consumer, as KIND/NAME, KIND.GROUP/NAME or KIND.GROUP/NAMESPACE/NAME. If it is empty, the consumer is
+	// the only one with quota in the namespace.
+	For string
+	// Amounts are the wanted amounts.
+	Amounts []Amount
+	// Dimensions restrict increases.
+	Dimensions map[string]string
+	// Reason is for those who decide.
+	Reason string
+	// Until is the end of the quota, or nil.
+	Until *metav1.Time
+}
+
+// Check returns an error if something is missing.
+func (o *Options) Check() error {
+	switch {
+	case len(o.Amounts) == 0:
+		return errors.New("say how much: TYPE=AMOUNT, such as projects=10 for that limit, or projects=+5 for that much more")
+	case strings.TrimSpace(o.Reason) == "":
+		return errors.New("say why, with --reason: those who decide read it")
+	default:
+		return nil
+	}
+}
+
+// Create creates a request with valid options, see [Options.Check].
+func Create(ctx context.Context, api client.Client, o Options) (*quotav1alpha1.QuotaRequest, error) {
+	known, err := readShown(ctx, api, o.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	consumer, err := known.consumer(o.For)
+	if err != nil {
+		return nil, err
+	}
+	request := &quotav1alpha1.QuotaRequest{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, GenerateName: generatedName(consumer.Name)}}
+	request.Spec = quotav1alpha1.QuotaRequestSpec{ConsumerRef: consumer, Reason: o.Reason, Until: o.Until}
+	if request.Spec.Requests, err = asked(o.Amounts, o.Dimensions, known.types(consumer)); err != nil {
+		return nil, err
+	}
+	if err := api.Create(ctx, request); err != nil {
+		return nil, failure("ask for quota of "+names([]quotav1alpha1.ConsumerRef{consumer}), err)
+	}
+	return request, nil
+}
+
+// generatedName returns the beginning of a generated name, which begins with the name of a consumer.
+func generatedName(consumer string) string {
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(consumer))
+	const dash = 1
+	name = strings.Trim(name[:min(len(name), validation.DNS1123LabelMaxLength-suffixLength-dash)], "-")
+	if name == "" {
+		name = "request"
+	}
+	return name + "-"
+}
+
+// Withdraw withdraws a request.
+func Withdraw(ctx context.Context, api client.Client, key client.ObjectKey) error {
+	request := &quotav1alpha1.QuotaRequest{}
+	if err := api.Get(ctx, key, request); err != nil {
+		return readFailure(key, err)
+	}
+	if isFinal(request) {
+		return fmt.Errorf("QuotaRequest %s is decided already: %s", key, messageOf(request))
+	}
+	before := request.DeepCopy()
+	request.Spec.Withdrawn = true
+	if err := api.Patch(ctx, request, client.MergeFrom(before)); err != nil {
+		return failure(fmt.Sprintf("withdraw QuotaRequest %s", key), err)
+	}
+	return nil
+}
+
+// Wait returns a request once its state is known or, with untilDecided, once it is decided. It returns the request as it is
+// when the timeout is over; a timeout of 0 has no end.
+func Wait(
+	ctx context.Context, api client.WithWatch, key client.ObjectKey, untilDecided bool, timeout time.Duration,
+) (*quotav1alpha1.QuotaRequest, error) {
+	return await(ctx, api, key, timeout, func(request *quotav1alpha1.QuotaRequest) bool {
+		return isFinal(request) || !untilDecided && conditionOf(request) != nil && !isInTransit(request)
+	})
+}
+
+// readFailure returns the error for a request that cannot be read.
+func readFailure(key client.ObjectKey, err error) error {
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("there is no QuotaRequest %[1]s in namespace %[2]s: bursar requests -n %[2]s --all lists them", key.Name, key.Namespace)
+	}
+	return failure(fmt.Sprintf("read QuotaRequest %s", key), err)
+}
+
+// subject matches the beginning of an error of the API server: the object, whose name may be a generated one.
+var subject = regexp.MustCompile(`^\S+( "[^"]*")? is (forbidden|invalid): `)
+
+// failure returns the error of the API server to an action as one sentence, without the names of webhooks and of the object.
+func failure(action string, err error) error {
+	status := apierrors.APIStatus(nil)
+	if !errors.As(err, &status) {
+		return fmt.Errorf("%s: %w", action, err)
+	}
+	text := status.Status().Message
+	if _, said, isByWebhook := strings.Cut(text, " denied the request: "); isByWebhook {
+		text = said
+	}
+	text = subject.ReplaceAllString(text, "")
+	return &statusError{text: action + ": " + text, err: err}
+}
+
+// statusError is an error of the API server with a text for people.
+type statusError struct {
+	text string
+	err  error
+}
+
+func (e *statusError) Error() string { return e.text }
+
+func (e *statusError) Unwrap() error { return e.err }

@@ -1,0 +1,236 @@
+package grant
+
+import (
+	"cmp"
+	"maps"
+	"math/big"
+	"slices"
+	"sync"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// Totals has what the grants of all consumers give, by resource type. Each consumer counts with at least the sums that
+// its stored ledger holds: room is taken before a ledger is written, and given back once a write with less is confirmed.
+// While the outcome of a write is unknown, the larger sum counts. So the consumers together never exceed a cap, whatever
+// order their ledgers are written in.
+//
+// It also remembers which consumers wait for room. A new leader starts a new order of waiting.
+type Totals struct {
+	mu       sync.Mutex
+	counted  map[quotav1alpha1.ConsumerRef]sums
+	totals   map[string]*big.Int // the sums of counted by resource type, which may exceed an amount
+	waiting  map[string]map[quotav1alpha1.ConsumerRef]waiter
+	lastTurn uint64
+}
+
+// waiter is a consumer that waits for room of a resource type.
+type waiter struct {
+	// turn is its place in the order of waiting.
+	turn uint64
+	// sum is what the consumer would have with the grant that asks least.
+	sum ledger.Amount
+}
+
+// want is the sum that a consumer would have of a resource type.
+type want struct {
+	resourceType string
+	sum          ledger.Amount
+	// maxTotal is the cap on the sums of all consumers. 0: none.
+	maxTotal ledger.Amount
+}
+
+// NewTotals returns the Totals of no consumers.
+func NewTotals() *Totals {
+	return &Totals{
+		counted: map[quotav1alpha1.ConsumerRef]sums{},
+		totals:  map[string]*big.Int{},
+		waiting: map[string]map[quotav1alpha1.ConsumerRef]waiter{},
+	}
+}
+
+// Total returns what the grants of all consumers give of a resource type, or [ledger.AmountMax] if that is more. It is
+// complete once [Stored] is.
+func (t *Totals) Total(resourceType string) ledger.Amount {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return amountOf(t.othersLocked(quotav1alpha1.ConsumerRef{}, resourceType))
+}
+
+// hold records that the ledger of a consumer may hold these sums. It gives nothing back, because the stored ledger may
+// hold more.
+func (t *Totals) hold(consumer quotav1alpha1.ConsumerRef, held sums) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for resourceType, sum := range held {
+		t.raiseLocked(consumer, resourceType, sum)
+	}
+}
+
+// noneShort is the index that take returns if it took the room.
+const noneShort = -1
+
+// take takes the room for all wants of a consumer, or for none. It returns the index of the first want that does not fit.
+// The consumer then waits for room.
+func (t *Totals) take(consumer quotav1alpha1.ConsumerRef, wants []want) (short int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i, w := range wants {
+		if !t.fitsLocked(consumer, w.resourceType, w.sum, w.maxTotal) {
+			t.waitLocked(consumer, w.resourceType, w.sum)
+			return i
+		}
+	}
+	for _, w := range wants {
+		t.raiseLocked(consumer, w.resourceType, w.sum)
+	}
+	return noneShort
+}
+
+// settle records the sums that a confirmed ledger holds, and by resource type what the consumer still waits to have. It
+// returns the resource types of which it gave room back.
+func (t *Totals) settle(consumer quotav1alpha1.ConsumerRef, stored, waitsFor sums) (freed []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for resourceType, before := range t.counted[consumer] {
+		if stored[resourceType] < before {
+			freed = append(freed, resourceType)
+		}
+	}
+	for _, resourceType := range freed {
+		t.setLocked(consumer, resourceType, stored[resourceType])
+	}
+	for resourceType, sum := range stored {
+		t.setLocked(consumer, resourceType, sum)
+	}
+	for resourceType, waiters := range t.waiting {
+		former, isWaiting := waiters[consumer]
+		sum, stays := waitsFor[resourceType]
+		switch {
+		case isWaiting && stays:
+			waiters[consumer] = waiter{former.turn, sum}
+		case isWaiting:
+			if delete(waiters, consumer); len(waiters) == 0 {
+				delete(t.waiting, resourceType)
+			}
+		}
+	}
+	slices.Sort(freed)
+	return freed
+}
+
+// fitting returns the waiting consumers with a grant that fits under a cap, those that have waited longest first. Each
+// fits alone; they may not fit together.
+func (t *Totals) fitting(resourceType string, maxTotal ledger.Amount) []quotav1alpha1.ConsumerRef {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	waiters := maps.Clone(t.waiting[resourceType])
+	maps.DeleteFunc(waiters, func(consumer quotav1alpha1.ConsumerRef, w waiter) bool {
+		return !t.fitsLocked(consumer, resourceType, w.sum, maxTotal)
+	})
+	return inTurn(waiters)
+}
+
+// waiters returns all waiting consumers, those that have waited longest first.
+func (t *Totals) waiters() []quotav1alpha1.ConsumerRef {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := map[quotav1alpha1.ConsumerRef]waiter{}
+	for _, waiters := range t.waiting {
+		for consumer, w := range waiters {
+			if other, ok := all[consumer]; !ok || w.turn < other.turn {
+				all[consumer] = w
+			}
+		}
+	}
+	return inTurn(all)
+}
+
+func inTurn(waiters map[quotav1alpha1.ConsumerRef]waiter) []quotav1alpha1.ConsumerRef {
+	return slices.SortedFunc(maps.Keys(waiters), func(a, b quotav1alpha1.ConsumerRef) int { return cmp.Compare(waiters[a].turn, waiters[b].turn) })
+}
+
+// fitsLocked reports whether a consumer may have a sum under a cap on all consumers.
+func (t *Totals) fitsLocked(consumer quotav1alpha1.ConsumerRef, resourceType string, sum, maxTotal ledger.Amount) bool {
+	if maxTotal == 0 {
+		return true
+	}
+	all := t.othersLocked(consumer, resourceType)
+	return all.Add(all, big.NewInt(int64(sum))).Cmp(big.NewInt(int64(maxTotal))) <= 0
+}
+
+// othersLocked returns what all consumers but one have of a resource type.
+func (t *Totals) othersLocked(consumer quotav1alpha1.ConsumerRef, resourceType string) *big.Int {
+	others := new(big.Int)
+	if total := t.totals[resourceType]; total != nil {
+		others.Sub(total, big.NewInt(int64(t.counted[consumer][resourceType])))
+	}
+	return others
+}
+
+func (t *Totals) waitLocked(consumer quotav1alpha1.ConsumerRef, resourceType string, sum ledger.Amount) {
+	waiters := t.waiting[resourceType]
+	if waiters == nil {
+		waiters = map[quotav1alpha1.ConsumerRef]waiter{}
+		t.waiting[resourceType] = waiters
+	}
+	if w, ok := waiters[consumer]; ok {
+		waiters[consumer] = waiter{w.turn, min(w.sum, sum)}
+		return
+	}
+	t.lastTurn++
+	waiters[consumer] = waiter{t.lastTurn, sum}
+}
+
+// raiseLocked counts a consumer with at least a sum.
+func (t *Totals) raiseLocked(consumer quotav1alpha1.ConsumerRef, resourceType string, sum ledger.Amount) {
+	t.setLocked(consumer, resourceType, max(sum, t.counted[consumer][resourceType]))
+}
+
+// setLocked counts a consumer with a sum. It forgets what is 0.
+func (t *Totals) setLocked(consumer quotav1alpha1.ConsumerRef, resourceType string, sum ledger.Amount) {
+	own := t.counted[consumer]
+	total := t.totals[resourceType]
+	if total == nil {
+		total = new(big.Int)
+		t.totals[resourceType] = total
+	}
+	total.Add(total, big.NewInt(int64(sum)))
+	total.Sub(total, big.NewInt(int64(own[resourceType])))
+	if total.Sign() == 0 {
+		delete(t.totals, resourceType)
+	}
+	switch {
+	case sum > 0 && own == nil:
+		t.counted[consumer] = sums{resourceType: sum}
+	case sum > 0:
+		own[resourceType] = sum
+	default:
+		if delete(own, resourceType); len(own) == 0 {
+			delete(t.counted, consumer)
+		}
+	}
+}
+
+// amountOf returns a sum as an amount, at most [ledger.AmountMax].
+func amountOf(sum *big.Int) ledger.Amount {
+	if !sum.IsInt64() {
+		return ledger.AmountMax
+	}
+	return ledger.Amount(sum.Int64())
+}
+
+// sums are amounts by resource type.
+type sums map[string]ledger.Amount
+
+// sumsOf returns what grants give together, whatever the dimensions.
+func sumsOf(grants ...ledger.Grant) sums {
+	all := sums{}
+	for _, g := range grants {
+		for _, a := range g.Allowances {
+			all[a.ResourceType] = all[a.ResourceType].AddUpTo(a.Amount)
+		}
+	}
+	return all
+}

@@ -1,0 +1,180 @@
+package grant
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+func consumerNamed(name string) quotav1alpha1.ConsumerRef {
+	return quotav1alpha1.ConsumerRef{Kind: "Organization", Name: name}
+}
+
+// takes asks for one sum of projects.
+func (t *Totals) takes(name string, sum, maxTotal ledger.Amount) bool {
+	short := t.take(consumerNamed(name), []want{{"projects", sum, maxTotal}})
+	return short == noneShort
+}
+
+func TestTotals(t *testing.T) {
+	totals := NewTotals()
+	wantTotal := func(reason string, want ledger.Amount) {
+		t.Helper()
+		if got := totals.Total("projects"); got != want {
+			t.Errorf("%s: the total is %d, want %d", reason, got, want)
+		}
+	}
+	a := consumerNamed("a")
+	totals.hold(a, sums{"projects": 4})
+	totals.hold(a, sums{"projects": 3})
+	wantTotal("a stored ledger may hold the larger of two sums", 4)
+	if !totals.takes("a", 6, 10) || !totals.takes("b", 4, 10) {
+		t.Error("10 do not fit into 10")
+	}
+	wantTotal("room is taken before the write", 10)
+	if totals.takes("b", 5, 10) {
+		t.Error("11 fit into 10")
+	}
+	if !totals.takes("c", 100, 0) {
+		t.Error("there is a cap of 0")
+	}
+	totals.settle(consumerNamed("c"), nil, nil)
+	wantTotal("a write that gives nothing gives the room back", 10)
+	if diff := cmp.Diff([]string{"projects"}, totals.settle(a, sums{"projects": 5}, nil)); diff != "" {
+		t.Errorf("freed (-want +got):\n%s", diff)
+	}
+	if freed := totals.settle(a, sums{"projects": 5}, nil); freed != nil {
+		t.Errorf("the same sum frees %v", freed)
+	}
+	wantTotal("what is stored counts", 9)
+	totals.settle(a, nil, nil)
+	totals.settle(consumerNamed("b"), nil, nil)
+	wantTotal("nothing counts without grants", 0)
+	if len(totals.counted)+len(totals.totals) > 0 || len(totals.waiting) > 0 {
+		t.Errorf("consumers without grants are remembered: %v, %v, %v", totals.counted, totals.totals, totals.waiting)
+	}
+}
+
+// Either all room is taken or none.
+func TestTotalsTakeAllOrNone(t *testing.T) {
+	totals := NewTotals()
+	totals.hold(consumerNamed("b"), sums{"seats": 7})
+	short := totals.take(consumerNamed("a"), []want{{"projects", 5, 10}, {"seats", 4, 10}})
+	if short != 1 {
+		t.Errorf("want %d does not fit, want that of seats", short)
+	}
+	if got := totals.Total("projects"); got != 0 {
+		t.Errorf("%d projects are taken for a grant that does not count", got)
+	}
+}
+
+// The sum of all consumers may exceed an amount.
+func TestTotalsBeyondAmounts(t *testing.T) {
+	totals := NewTotals()
+	for _, name := range []string{"a", "b", "c"} {
+		totals.hold(consumerNamed(name), sums{"projects": ledger.AmountMax})
+	}
+	if got := totals.Total("projects"); got != ledger.AmountMax {
+		t.Errorf("the total is %d", got)
+	}
+	if totals.takes("d", 1, ledger.AmountMax) {
+		t.Error("1 fits beside more than an amount")
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		totals.settle(consumerNamed(name), sums{"projects": 1}, nil)
+	}
+	if got := totals.Total("projects"); got != 3 {
+		t.Errorf("the total is %d after the amounts were given back, want 3", got)
+	}
+}
+
+func TestTotalsOrder(t *testing.T) {
+	totals := NewTotals()
+	totals.takes("full", 10, 10)
+	for _, w := range []struct {
+		name string
+		sum  ledger.Amount
+	}{{"z", 3}, {"large", 9}, {"y", 4}, {"gone", 1}, {"z", 2}, {"x", 1}} {
+		if totals.takes(w.name, w.sum, 10) {
+			t.Fatalf("%d fit beside 10", w.sum)
+		}
+	}
+	totals.settle(consumerNamed("z"), nil, sums{"projects": 3})
+	totals.settle(consumerNamed("gone"), nil, nil)
+	totals.settle(consumerNamed("full"), sums{"projects": 6}, nil)
+	for _, tt := range []struct {
+		reason string
+		got    []quotav1alpha1.ConsumerRef
+		want   []string
+	}{
+		{"those that fit, in the order of waiting", totals.fitting("projects", 10), []string{"z", "y", "x"}},
+		{"without a cap all fit", totals.fitting("projects", 0), []string{"z", "large", "y", "x"}},
+		{"all that wait", totals.waiters(), []string{"z", "large", "y", "x"}},
+		{"nobody waits for another type", totals.fitting("seats", 0), nil},
+	} {
+		var names []string
+		for _, consumer := range tt.got {
+			names = append(names, consumer.Name)
+		}
+		if diff := cmp.Diff(tt.want, names); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.reason, diff)
+		}
+	}
+}
+
+// Consumers take and give back at once, and writes have unknown outcomes. What the ledgers hold never exceeds the cap.
+func TestTotalsConcurrently(t *testing.T) {
+	const consumers, rounds, most = 8, 300, 20
+	totals := NewTotals()
+	var mu sync.Mutex
+	stored := map[string]ledger.Amount{}
+	write := func(name string, sum ledger.Amount) {
+		mu.Lock()
+		defer mu.Unlock()
+		stored[name] = sum
+		var all ledger.Amount
+		for _, each := range stored {
+			all += each
+		}
+		if all > most {
+			t.Errorf("the ledgers hold %d, the cap is %d", all, most)
+		}
+	}
+	var group sync.WaitGroup
+	begin := make(chan struct{})
+	for i := range consumers {
+		name, random := fmt.Sprint(i), rand.New(rand.NewPCG(1, uint64(i))) //nolint:gosec // the same in each run
+		group.Go(func() {
+			<-begin
+			var held ledger.Amount
+			for range rounds {
+				sum := ledger.Amount(random.IntN(most))
+				if sum > held && !totals.takes(name, sum, most) {
+					continue
+				}
+				runtime.Gosched() // others take room before the write
+				if outcome := random.IntN(4); outcome == 0 {
+					continue // an error: it was not written
+				} else if write(name, sum); outcome == 1 {
+					continue // an error: it was written, and the next look does not know
+				}
+				held = sum
+				totals.settle(consumerNamed(name), sums{"projects": sum}, nil)
+			}
+			write(name, 0)
+			totals.settle(consumerNamed(name), nil, nil)
+		})
+	}
+	close(begin)
+	group.Wait()
+	if got := totals.Total("projects"); got != 0 {
+		t.Errorf("%d are taken in the end", got)
+	}
+}

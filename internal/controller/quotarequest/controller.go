@@ -1,0 +1,394 @@
+// Package quotarequest decides QuotaRequests by the decisions on them, and makes the grants of those that are approved.
+// Only the operator and tests import it.
+//
+// An approval takes three steps: what is approved is recorded in the request's status, then the grant is created under a
+// name that follows from the request's UID, and once it counts the condition Approved is set for good. After a crash at any
+// step the next one goes on from there, so that there is one grant.
+package quotarequest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claims/message"
+	"github.com/bursar/bursar/internal/kube/events"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/quotarequest"
+)
+
+// again is the time until a request is looked at again that waits for another one of its consumer.
+const again = time.Second
+
+// Ledgers reads the ledgers of all consumers.
+type Ledgers interface {
+	// View calls f with the ledger of a consumer.
+	View(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error
+}
+
+// Totals has what all consumers are granted.
+type Totals interface {
+	// Total returns the sum of the limits of a resource type.
+	Total(resourceType string) ledger.Amount
+}
+
+// Clock has the time of the API server.
+type Clock interface {
+	Now() time.Time
+}
+
+// untilMended is the time until a request is looked at again that a policy cannot be applied to. A change of the policy
+// comes first.
+const untilMended = time.Minute
+
+// Reconciler decides requests.
+type Reconciler struct {
+	// Client writes, and Live reads from the API server, not from a cache: a decision must not be missed, and not be made
+	// twice.
+	Client  client.Client
+	Live    client.Reader
+	Ledgers Ledgers
+	Totals  Totals
+	Catalog *catalog.Catalog
+	// Complete are closed once Catalog and Totals are complete. Nothing is decided before.
+	Complete []<-chan struct{}
+	Clock    Clock
+	Events   *events.Recorder
+	Metrics  *Metrics
+}
+
+// SetupWithManager registers the reconciler.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("quotarequest").
+		For(&quotav1alpha1.QuotaRequest{}, builder.WithPredicates(predicate.NewPredicateFuncs(isOpen))).
+		Watches(&quotav1alpha1.QuotaDecision{}, handler.EnqueueRequestsFromMapFunc(requestOfDecision)).
+		Watches(&quotav1alpha1.ResourceGrant{}, handler.EnqueueRequestsFromMapFunc(requestOfGrant)).
+		Watches(&quotav1alpha1.QuotaRequestPolicy{}, handler.EnqueueRequestsFromMapFunc(r.undecided)).
+		// One at a time, because requests for a limit depend on each other.
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
+		Complete(r)
+}
+
+func isOpen(object client.Object) bool {
+	return !quotarequest.IsFinal(object.(*quotav1alpha1.QuotaRequest))
+}
+
+// undecided returns the open requests: a policy that has changed may have kept them from a decision.
+func (r *Reconciler) undecided(ctx context.Context, _ client.Object) []reconcile.Request {
+	var list quotav1alpha1.QuotaRequestList
+	if err := r.Client.List(ctx, &list); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "list requests")
+		return nil
+	}
+	var open []reconcile.Request
+	for i := range list.Items {
+		if isOpen(&list.Items[i]) {
+			open = append(open, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return open
+}
+
+func requestOfDecision(_ context.Context, object client.Object) []reconcile.Request {
+	decision := object.(*quotav1alpha1.QuotaDecision)
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: decision.Namespace, Name: decision.Spec.RequestRef.Name}}}
+}
+
+func requestOfGrant(_ context.Context, object client.Object) []reconcile.Request {
+	name := object.GetAnnotations()[quotav1alpha1.AnnotationRequest]
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: name}}}
+}
+
+// Reconcile implements [reconcile.Reconciler].
+func (r *Reconciler) Reconcile(ctx context.Context, name reconcile.Request) (reconcile.Result, error) {
+	for _, complete := range r.Complete {
+		select {
+		case <-complete:
+		case <-ctx.Done():
+			return reconcile.Result{}, ctx.Err()
+		}
+	}
+	request := &quotav1alpha1.QuotaRequest{}
+	// A final request stays so, and most are: the cache spares the API server a look at each at the start.
+	if err := r.Client.Get(ctx, name.NamespacedName, request); err == nil && quotarequest.IsFinal(request) {
+		return reconcile.Result{}, nil
+	}
+	if err := r.Live.Get(ctx, name.NamespacedName, request); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if quotarequest.IsFinal(request) || request.DeletionTimestamp != nil {
+		return reconcile.Result{}, nil
+	}
+	if request.Status.Approved != nil {
+		return reconcile.Result{}, r.grant(ctx, request)
+	}
+	return r.decide(ctx, request)
+}
+
+// decide finds the rule for a request that is not decided, and applies it.
+func (r *Reconciler) decide(ctx context.Context, request *quotav1alpha1.QuotaRequest) (reconcile.Result, error) {
+	if request.Spec.Withdrawn {
+		outcome := quotarequest.Decide(request, nil, quotarequest.Rule{}, nil, r.Clock.Now())
+		return reconcile.Result{}, r.record(ctx, request, r.storedRule(request), &outcome)
+	}
+	promised, isSettled, err := r.promised(ctx, request)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if !isSettled {
+		return reconcile.Result{RequeueAfter: again}, nil
+	}
+	all, err := r.policies(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	about := all.about(request)
+	f, err := r.figuresFor(ctx, request, promised)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	rule := r.storedRule(request)
+	if request.Status.ApprovalsNeeded == 0 {
+		rule, err = r.ruleFor(ctx, request, about, f)
+		if isPolicyError(err) {
+			before := request.Status.DeepCopy()
+			setApproved(request, quotav1alpha1.ReasonPending, err.Error())
+			return reconcile.Result{RequeueAfter: untilMended}, r.update(ctx, request, before)
+		} else if err != nil {
+			return reconcile.Result{}, err
+		}
+		request.Status.ExpiresAt = about.expiresAt(r.Clock.Now())
+	}
+	rule.DurationMax = about.durationMax()
+	outcome, err := r.outcome(ctx, request, rule, all, f)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := r.record(ctx, request, rule, &outcome); err != nil {
+		return reconcile.Result{}, err
+	}
+	if request.Status.Approved != nil {
+		return reconcile.Result{}, r.grant(ctx, request)
+	}
+	return reconcile.Result{RequeueAfter: r.untilExpiry(request)}, nil
+}
+
+// storedRule returns the rule in the status of a request: a later change of its policy is for later requests.
+func (r *Reconciler) storedRule(request *quotav1alpha1.QuotaRequest) quotarequest.Rule {
+	status := &request.Status
+	return quotarequest.Rule{Ref: status.PolicyRef, Action: quotav1alpha1.ActionAsk, Approvers: status.Approvers, Approvals: status.ApprovalsNeeded}
+}
+
+// outcome applies a rule to the decisions on a request. A ceiling denies what is about to be granted, or is newly asked for,
+// beyond it.
+func (r *Reconciler) outcome(
+	ctx context.Context, request *quotav1alpha1.QuotaRequest, rule quotarequest.Rule, all policies, f figures,
+) (quotarequest.Outcome, error) {
+	var decisions quotav1alpha1.QuotaDecisionList
+	if err := r.Live.List(ctx, &decisions, client.InNamespace(request.Namespace), client.MatchingFields{"spec.requestRef.name": request.Name}); err != nil {
+		return quotarequest.Outcome{}, fmt.Errorf("list the decisions on QuotaRequest %s/%s: %w", request.Namespace, request.Name, err)
+	}
+	now := r.Clock.Now()
+	outcome := quotarequest.Decide(request, decisions.Items, rule, f.limits(), now)
+	var increases []quotav1alpha1.ApprovedIncrease
+	switch {
+	case outcome.Approved != nil:
+		increases = outcome.Approved.Increases
+	case outcome.Reason == quotav1alpha1.ReasonPending && request.Status.ApprovalsNeeded == 0:
+		increases = f.wanted(request) // nobody need look at a new request for too much
+	}
+	if denies := r.overCeiling(all, f, increases); denies != nil {
+		return quotarequest.Decide(request, decisions.Items, *denies, f.limits(), now), nil
+	}
+	return outcome, nil
+}
+
+// promised returns what is approved for the consumer of a request by others, and does not count yet because it waits. It is
+// not settled while there is one that does not wait: it is about to count.
+func (r *Reconciler) promised(ctx context.Context, request *quotav1alpha1.QuotaRequest) (promised map[string]ledger.Amount, isSettled bool, err error) {
+	var others quotav1alpha1.QuotaRequestList
+	ofConsumer := client.MatchingFields{"spec.consumerRef.name": request.Spec.ConsumerRef.Name}
+	if err := r.Live.List(ctx, &others, client.InNamespace(request.Namespace), ofConsumer); err != nil {
+		return nil, false, fmt.Errorf("list the QuotaRequests in namespace %s: %w", request.Namespace, err)
+	}
+	promised = map[string]ledger.Amount{}
+	for i := range others.Items {
+		other := &others.Items[i]
+		approved := other.Status.Approved
+		switch {
+		case other.Spec.ConsumerRef != request.Spec.ConsumerRef || other.UID == request.UID || approved == nil || quotarequest.IsFinal(other):
+		case !approved.GrantWaits && other.DeletionTimestamp == nil:
+			return nil, false, nil
+		default:
+			for _, increase := range approved.Increases {
+				promised[increase.ResourceType] = promised[increase.ResourceType].AddUpTo(ledger.Amount(increase.Increase))
+			}
+		}
+	}
+	return promised, true, nil
+}
+
+// record writes the outcome into the status. An approval is not final before its grant counts.
+func (r *Reconciler) record(ctx context.Context, request *quotav1alpha1.QuotaRequest, rule quotarequest.Rule, o *quotarequest.Outcome) error {
+	before := request.Status.DeepCopy()
+	request.Status.Approvers, request.Status.ApprovalsNeeded, request.Status.PolicyRef = rule.Approvers, max(rule.Approvals, 1), rule.Ref
+	request.Status.Asks = message.Asks(r.Catalog, request.Spec.Requests)
+	request.Status.Decisions, request.Status.Approved = o.Decisions, o.Approved
+	reason, text := o.Reason, o.Message
+	if o.Approved != nil {
+		reason, text = quotav1alpha1.ReasonPending, o.Message+", and is about to be granted"
+	}
+	setApproved(request, reason, text)
+	return r.update(ctx, request, before)
+}
+
+// update writes the status if it has changed, and records an event on a new state. A conflict means that the request has
+// changed, and is to be decided again.
+func (r *Reconciler) update(ctx context.Context, request *quotav1alpha1.QuotaRequest, before *quotav1alpha1.QuotaRequestStatus) error {
+	if equality.Semantic.DeepEqual(*before, request.Status) {
+		return nil
+	}
+	if err := r.Client.Status().Update(ctx, request); err != nil {
+		return fmt.Errorf("update the status of QuotaRequest %s/%s: %w", request.Namespace, request.Name, err)
+	}
+	was := apimeta.FindStatusCondition(before.Conditions, quotav1alpha1.ConditionApproved)
+	if c := apimeta.FindStatusCondition(request.Status.Conditions, quotav1alpha1.ConditionApproved); was == nil || was.Reason != c.Reason {
+		kind := corev1.EventTypeNormal
+		if c.Reason == quotav1alpha1.ReasonDenied || c.Reason == quotav1alpha1.ReasonExpired {
+			kind = corev1.EventTypeWarning
+		}
+		if c.Status != metav1.ConditionUnknown {
+			r.Metrics.ended(request, r.Clock.Now())
+		}
+		r.Events.Eventf(request, nil, kind, "QuotaRequest"+c.Reason, "Decide", "%s", c.Message)
+	}
+	return nil
+}
+
+// setApproved sets the condition Approved.
+func setApproved(request *quotav1alpha1.QuotaRequest, reason, text string) {
+	status := metav1.ConditionFalse
+	switch reason {
+	case quotav1alpha1.ReasonPending:
+		status = metav1.ConditionUnknown
+	case quotav1alpha1.ReasonApproved, quotav1alpha1.ReasonPartiallyApproved:
+		status = metav1.ConditionTrue
+	}
+	apimeta.SetStatusCondition(&request.Status.Conditions, metav1.Condition{
+		Type: quotav1alpha1.ConditionApproved, Status: status, Reason: reason, Message: text, ObservedGeneration: request.Generation,
+	})
+	request.Status.ObservedGeneration = request.Generation
+}
+
+// grant makes the grant of an approved request, and ends the request once the grant counts, or will at its time.
+func (r *Reconciler) grant(ctx context.Context, request *quotav1alpha1.QuotaRequest) error {
+	before := request.Status.DeepCopy()
+	approved := request.Status.Approved
+	reason := quotav1alpha1.ReasonApproved
+	if approved.Partial {
+		reason = quotav1alpha1.ReasonPartiallyApproved
+	}
+	if approved.Grant == "" {
+		setApproved(request, reason, "there is nothing to grant: the consumer has that much already, or no amount was approved by all")
+		return r.update(ctx, request, before)
+	}
+	if approved.GrantWaits && request.Spec.Withdrawn {
+		return r.takeBack(ctx, request, before)
+	}
+	grant, err := r.ensureGrant(ctx, request)
+	if err != nil {
+		// Other requests of the consumer need not wait for this one, and people see why it does not end.
+		approved.GrantWaits = true
+		setApproved(request, quotav1alpha1.ReasonPending, "the request was approved, and cannot be granted yet: "+err.Error())
+		return errors.Join(err, r.update(ctx, request, before))
+	}
+	active := apimeta.FindStatusCondition(grant.Status.Conditions, quotav1alpha1.ConditionActive)
+	if active == nil || active.Status == metav1.ConditionUnknown || active.ObservedGeneration != grant.Generation {
+		return nil // an event of the grant follows
+	}
+	approved.GrantWaits = active.Reason != quotav1alpha1.ReasonGrantActive && active.Reason != quotav1alpha1.ReasonExpired
+	if approved.GrantWaits {
+		reason = quotav1alpha1.ReasonPending
+	}
+	setApproved(request, reason, fmt.Sprintf("ResourceGrant %s: %s", grant.Name, active.Message))
+	return r.update(ctx, request, before)
+}
+
+// takeBack deletes the grant of a request that was withdrawn while the grant waits.
+func (r *Reconciler) takeBack(ctx context.Context, request *quotav1alpha1.QuotaRequest, before *quotav1alpha1.QuotaRequestStatus) error {
+	grant := &quotav1alpha1.ResourceGrant{}
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: request.Status.Approved.Grant}, grant)
+	if err == nil && isFor(grant, request) {
+		err = r.Client.Delete(ctx, grant)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete the grant of QuotaRequest %s/%s, which was withdrawn: %w", request.Namespace, request.Name, err)
+	}
+	outcome := quotarequest.Decide(request, nil, quotarequest.Rule{}, nil, r.Clock.Now())
+	setApproved(request, outcome.Reason, outcome.Message)
+	return r.update(ctx, request, before)
+}
+
+// isFor reports whether a grant was made on a request.
+func isFor(grant *quotav1alpha1.ResourceGrant, request *quotav1alpha1.QuotaRequest) bool {
+	return grant.Annotations[quotav1alpha1.AnnotationRequestUID] == string(request.UID)
+}
+
+// ensureGrant returns the grant of a request, and creates it if there is none.
+func (r *Reconciler) ensureGrant(ctx context.Context, request *quotav1alpha1.QuotaRequest) (*quotav1alpha1.ResourceGrant, error) {
+	approved := request.Status.Approved
+	grant := &quotav1alpha1.ResourceGrant{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: request.Namespace, Name: approved.Grant,
+			Annotations: map[string]string{quotav1alpha1.AnnotationRequest: request.Name, quotav1alpha1.AnnotationRequestUID: string(request.UID)},
+		},
+		Spec: *quotarequest.GrantSpec(request.Spec.ConsumerRef, approved.Increases, approved.Until),
+	}
+	switch err := r.Live.Get(ctx, client.ObjectKeyFromObject(grant), grant); {
+	case err == nil && !isFor(grant, request):
+		return nil, fmt.Errorf("ResourceGrant %s is somebody else's: delete it", grant.Name)
+	case err == nil:
+		return grant, nil
+	case !apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("read ResourceGrant %s: %w", grant.Name, err)
+	}
+	if err := r.Client.Create(ctx, grant); err != nil {
+		return nil, fmt.Errorf("create ResourceGrant %s: %w", grant.Name, err)
+	}
+	return grant, nil
+}
+
+// untilExpiry returns the time until a pending request expires, or 0 if it does not.
+func (r *Reconciler) untilExpiry(request *quotav1alpha1.QuotaRequest) time.Duration {
+	var next time.Duration
+	for _, at := range []*metav1.Time{request.Status.ExpiresAt, request.Spec.Until} {
+		if at == nil || quotarequest.IsFinal(request) {
+			continue
+		}
+		if left := max(at.Sub(r.Clock.Now()), time.Millisecond); next == 0 || left < next {
+			next = left
+		}
+	}
+	return next
+}

@@ -1,0 +1,44 @@
+package quotarequest
+
+import (
+	"context"
+	"testing"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// books are ledgers without a limit, of which 7 are given out.
+type books struct{}
+
+func (books) View(_ context.Context, _ quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error {
+	f(ledger.New())
+	return nil
+}
+
+func (books) Total(string) ledger.Amount { return 7 }
+
+// Amounts of one resource type with several dimensions add up, and what is promised counts.
+func TestFigures(t *testing.T) {
+	r := &Reconciler{Ledgers: books{}, Totals: books{}}
+	request := &quotav1alpha1.QuotaRequest{}
+	for _, region := range []string{"a", "b", "c"} {
+		request.Spec.Requests = append(request.Spec.Requests, quotav1alpha1.RequestedQuota{
+			ResourceType: "maps", Increase: new(int64(3)), Dimensions: map[string]string{"region": region},
+		})
+	}
+	request.Spec.Requests = append(request.Spec.Requests, quotav1alpha1.RequestedQuota{ResourceType: "pods", Limit: new(int64(5))})
+	f, err := r.figuresFor(t.Context(), request, map[string]ledger.Amount{"maps": 2, "pods": 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, ask := range f.asks(request) {
+		increase, limit := int64(9), int64(2)
+		if ask.ResourceType == "pods" {
+			increase, limit = 1, 4
+		}
+		if ask.Increase != increase || ask.Limit != limit || ask.Wanted != limit+increase || ask.Total != 7 {
+			t.Errorf("ask %d is %+v, want an increase of %d on a limit of %d", i, ask, increase, limit)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package policy
+
+import (
+	"context"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// The variables of a QuotaRequestPolicy.
+const (
+	varRequest  = "request"
+	varConsumer = "consumer"
+	varAsks     = "asks"
+)
+
+// seesQuotaRequest names the variables of a QuotaRequestPolicy in errors.
+const seesQuotaRequest = "request, consumer and asks"
+
+var quotaRequestEnv = sync.OnceValues(func() (*cel.Env, error) {
+	return newEnv([]cel.EnvOption{
+		cel.Variable(varRequest, cel.DynType),
+		cel.Variable(varConsumer, cel.DynType),
+		cel.Variable(varAsks, cel.ListType(cel.MapType(cel.StringType, cel.DynType))),
+	})
+})
+
+// RequestPolicy is a compiled QuotaRequestPolicy. It is immutable and safe for concurrent use.
+type RequestPolicy struct {
+	// conditions has nil for a rule without one.
+	conditions   []*condition
+	usesConsumer bool
+}
+
+// RequestInput is the input of a QuotaRequestPolicy. Policies only read it.
+type RequestInput struct {
+	// Request is the QuotaRequest as decoded from JSON.
+	Request map[string]any
+	// Consumer is the consumer's object, in the same form. It is nil if there is none.
+	Consumer map[string]any
+	// Asks are the requested amounts.
+	Asks []Ask
+}
+
+// Ask is a requested amount, with the figures of the resource type. Amounts are in base units.
+type Ask struct {
+	// ResourceType (resourceType) and Dimensions (dimensions) are those of the request.
+	ResourceType string
+	Dimensions   map[string]string
+	// Increase (increase) is how much more of the resource type the whole request asks for.
+	Increase int64
+	// Limit (limit) is the present limit, with what is approved and waits, and Wanted (wanted) the limit with the increase.
+	Limit, Wanted int64
+	// Used (used) is what the consumer uses.
+	Used int64
+	// Total (total) is the sum of the limits of all consumers.
+	Total int64
+}
+
+// CompileRequest checks the expressions of a policy. Errors are as those of [Compile].
+func CompileRequest(policy *quotav1alpha1.QuotaRequestPolicy) (*RequestPolicy, field.ErrorList) {
+	p := &RequestPolicy{}
+	var errs field.ErrorList
+	for i := range policy.Spec.Rules {
+		source := policy.Spec.Rules[i].Condition
+		if source == "" {
+			p.conditions = append(p.conditions, nil)
+			continue
+		}
+		path := field.NewPath("spec", "rules").Index(i).Child("condition")
+		compiled, wrong := compileExpression(quotaRequestEnv, seesQuotaRequest, path, source, "a condition must yield bool", cel.BoolType, cel.DynType)
+		if len(wrong) > 0 {
+			errs = append(errs, wrong...)
+			continue
+		}
+		p.conditions = append(p.conditions, &condition{*compiled})
+		p.usesConsumer = p.usesConsumer || compiled.uses.has(varConsumer)
+	}
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	return p, nil
+}
+
+// UsesConsumer reports whether a condition reads the consumer's object.
+func (p *RequestPolicy) UsesConsumer() bool { return p.usesConsumer }
+
+// Rule returns the index of the first rule whose condition holds, or -1. A condition that cannot be evaluated is an error,
+// as with [ClaimPolicy.Matches].
+func (p *RequestPolicy) Rule(ctx context.Context, in RequestInput) (int, error) {
+	variables := in.variables()
+	ctx, cancel := context.WithTimeoutCause(ctx, policyTimeMax, errTakesTooLong)
+	defer cancel()
+	for i, c := range p.conditions {
+		if c == nil {
+			return i, nil
+		}
+		holds, _, err := c.evaluate(ctx, variables)
+		if err != nil {
+			return -1, err
+		}
+		if holds {
+			return i, nil
+		}
+	}
+	return -1, nil
+}
+
+func (in *RequestInput) variables() map[string]any {
+	asks := make([]map[string]any, len(in.Asks))
+	for i := range in.Asks {
+		a := &in.Asks[i]
+		asks[i] = map[string]any{
+			"resourceType": a.ResourceType, "dimensions": a.Dimensions, "increase": a.Increase,
+			"limit": a.Limit, "wanted": a.Wanted, "used": a.Used, "total": a.Total,
+		}
+	}
+	variables := map[string]any{varRequest: in.Request, varConsumer: nil, varAsks: asks}
+	if in.Consumer != nil {
+		variables[varConsumer] = Visible(in.Consumer)
+	}
+	return variables
+}

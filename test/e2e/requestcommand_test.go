@@ -1,0 +1,191 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/clientcmd"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/config"
+	"github.com/bursar/bursar/test/platform"
+	"github.com/bursar/bursar/test/process"
+)
+
+// person runs bursar as an administrator with a name.
+type person struct {
+	*testing.T
+	binary, kubeconfig string
+}
+
+func newPerson(t *testing.T, name string) *person {
+	t.Helper()
+	binary, err := process.Build()
+	must(t, err)
+	kubeconfig, err := clientcmd.LoadFromFile(started.Kubeconfig)
+	must(t, err)
+	for _, user := range kubeconfig.AuthInfos {
+		user.Impersonate, user.ImpersonateGroups = name, []string{"system:masters"}
+	}
+	path := filepath.Join(t.TempDir(), name+".kubeconfig")
+	must(t, clientcmd.WriteToFile(*kubeconfig, path))
+	return &person{T: t, binary: binary, kubeconfig: path}
+}
+
+// run runs a command line, and returns what it prints and whether it succeeds.
+func (p *person) run(input string, arguments ...string) (string, bool) {
+	p.Helper()
+	command := exec.CommandContext(p.Context(), p.binary, arguments...)
+	command.Env = append(os.Environ(), "KUBECONFIG="+p.kubeconfig)
+	command.Stdin = strings.NewReader(input)
+	output, err := command.CombinedOutput()
+	return string(output), err == nil
+}
+
+// want runs a command line that is to succeed, or to fail, and to print some texts.
+func (p *person) want(succeeds bool, texts []string, arguments ...string) string {
+	p.Helper()
+	output, hasSucceeded := p.run("", arguments...)
+	if hasSucceeded != succeeds {
+		p.Errorf("bursar %v: succeeded: %t, want %t", arguments, hasSucceeded, succeeds)
+	}
+	for _, text := range texts {
+		if !strings.Contains(output, text) {
+			p.Errorf("bursar %v prints\n%s\nwant %q", arguments, output, text)
+		}
+	}
+	return output
+}
+
+var requestNamed = regexp.MustCompile(`QuotaRequest ` + config.DefaultSystemNamespace + `/(\S+)`)
+
+// nameIn returns the name of the request in an output.
+func nameIn(t *testing.T, output string) string {
+	t.Helper()
+	match := requestNamed.FindStringSubmatch(output)
+	if match == nil {
+		t.Fatalf("%q names no request", output)
+	}
+	return match[1]
+}
+
+// Tom asks for what he was denied, and Ann decides, all by bursar.
+func TestRequestCommands(t *testing.T) {
+	t.Parallel()
+	w := newProtectedWorld(t, 1)
+	tom, ann := newPerson(t, "tom"), newPerson(t, "ann")
+	const ns = config.DefaultSystemNamespace
+	w.mustCreate(w.configMap("a"))
+	denial := w.wantExceeded(w.configMap("b"))
+
+	output, _ := tom.run(denial, "request", "-", "--reason", "a release")
+	name := nameIn(t, output)
+	if want := "QuotaRequest " + ns + "/" + name + " asks for "; !strings.HasPrefix(name, w.name+"-") || !strings.HasPrefix(output, want) || !strings.Contains(output, "\nIt is Pending: waits for a decision.\n") {
+		t.Errorf("got %q, want %q and that it is pending", output, want)
+	}
+	if listed := ann.want(true, []string{name, "Organization/" + w.name, "tom", "waits for a decision"}, "requests", "-A"); !strings.HasPrefix(listed, "NAMESPACE") {
+		t.Errorf("the table begins with no namespace: %s", listed)
+	}
+	tom.want(false, []string{"bursar: approve QuotaRequest " + ns + "/" + name + ": nobody decides on a request of their own\n"}, "approve", name, "-n", ns)
+	ann.want(true, []string{"You approved of QuotaRequest " + ns + "/" + name, "It is Approved: ResourceGrant request-"}, "approve", name, "-n", ns)
+	w.mustCreate(w.configMap("b"))
+	ann.want(false, []string{": the request is decided: "}, "deny", name, "-n", ns, "--reason", "no")
+	tom.want(false, []string{"is decided already"}, "request", "--withdraw", name, "-n", ns)
+
+	var list quotav1alpha1.QuotaRequestList
+	must(t, json.Unmarshal([]byte(ann.want(true, nil, "requests", "-n", ns, "--state", "Approved", "-o", "json")), &list))
+	found := false
+	for i := range list.Items {
+		found = found || list.Items[i].Name == name && list.Items[i].Kind == "QuotaRequest"
+	}
+	if !found {
+		t.Errorf("the approved requests lack %s", name)
+	}
+
+	// A limit, of which a part is approved.
+	kind := "organization/" + w.name
+	output = tom.want(true, []string{"It is Pending"}, "request", "configmaps=9", "--for", kind, "-n", ns, "--reason", "more", "--by", "30d")
+	ann.want(true, []string{"configmaps=4 (asked: ", "It is PartiallyApproved"}, "approve", nameIn(t, output), "-n", ns, "configmaps=4")
+	w.wantBucket(4, 2, 2, 2)
+
+	// One is denied while its requester waits.
+	created := strings.TrimSpace(tom.want(true, nil, "request", "configmaps=+9", "--for", kind, "-n", ns, "--reason", "more", "-o", "name"))
+	name = strings.TrimPrefix(created, "quotarequest.quota.miloapis.com/")
+	tom.want(true, []string{"You withdrew QuotaRequest " + ns + "/" + name}, "request", "--withdraw", name, "-n", ns)
+	waiting := make(chan string)
+	go func() {
+		output, succeeded := tom.run("", "request", "configmaps=+8", "--for", kind, "-n", ns, "--reason", "more", "--wait=5m")
+		if succeeded {
+			t.Error("a request that is denied succeeds")
+		}
+		waiting <- output
+	}()
+	name = w.waitRequest(8)
+	ann.want(true, []string{"You denied QuotaRequest " + ns + "/" + name, "It is Denied: ann denied it: not this year."}, "deny", name, "-n", ns, "--reason", "not this year")
+	if output := <-waiting; !strings.Contains(output, "It is Denied: ann denied it: not this year.\nbursar: the request is not approved\n") {
+		t.Errorf("who waited reads %q", output)
+	}
+}
+
+// waitRequest waits for a request for an increase, and returns its name.
+func (w *world) waitRequest(increase int64) (name string) {
+	w.Helper()
+	eventually(w, func() error {
+		var list quotav1alpha1.QuotaRequestList
+		if err := admin.List(w.ctx, &list); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			r := &list.Items[i]
+			if asked := r.Spec.Requests[0].Increase; r.Spec.ConsumerRef == w.consumer() && asked != nil && *asked == increase {
+				name = r.Name
+				return nil
+			}
+		}
+		return fmt.Errorf("there is no request for %d more", increase)
+	})
+	return name
+}
+
+// What is asked for in vain is said in a sentence.
+func TestRequestCommandsFail(t *testing.T) {
+	t.Parallel()
+	w := newProtectedWorld(t, 1)
+	tom := newPerson(t, "tom")
+	kind := "organization/" + w.name
+	tom.want(false, []string{"say why, with --reason"}, "request", "configmaps=2", "--for", kind)
+	tom.want(false, []string{"say how much: TYPE=AMOUNT"}, "request", "--for", kind, "--reason", "more")
+	tom.want(false, []string{"is not known in namespace default"}, "request", "configmaps=2", "--for", kind, "-n", "default", "--reason", "more")
+	full := w.consumer().Kind + "." + w.consumer().APIGroup + "/" + w.name
+	tom.want(false, []string{"belongs in namespace " + config.DefaultSystemNamespace}, "request", w.resourceType()+"=2", "--for", full, "-n", "default", "--reason", "more")
+	tom.want(false, []string{"there is no QuotaRequest none in namespace default: bursar requests -n default --all lists them"}, "approve", "none", "-n", "default")
+	tom.want(true, []string{"No quota request in namespace default waits for a decision."}, "requests", "-n", "default")
+}
+
+// A consumer that has nothing yet is named in full.
+func TestRequestOfTheUngranted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	organization := &unstructured.Unstructured{}
+	organization.SetGroupVersionKind(schema.GroupVersionKind{Group: platform.Group, Version: "v1", Kind: platform.Kind})
+	organization.SetName(w.name)
+	w.mustCreate(organization)
+	w.policy(w.name, nil)
+	tom := newPerson(t, "tom")
+	denial := w.wantExceeded(w.configMap("a"))
+	if want := " --for " + w.consumer().Kind + "." + w.consumer().APIGroup + "/" + w.name + " -n "; !strings.Contains(denial, want) {
+		t.Fatalf("got %q, want %q", denial, want)
+	}
+	output, succeeded := tom.run(denial, "request", "-", "--reason", "a release")
+	if !succeeded || !strings.Contains(output, "It is Pending") {
+		t.Errorf("got %q", output)
+	}
+}
