@@ -224,15 +224,15 @@ func (r *Reconciler) outcome(
 	return outcome, nil
 }
 
-// promised returns what is approved for the consumer of a request by others, and does not count yet because it waits. It is
-// not settled while there is one that does not wait: it is about to count.
-func (r *Reconciler) promised(ctx context.Context, request *quotav1alpha1.QuotaRequest) (promised map[string]ledger.Amount, isSettled bool, err error) {
+// promised returns what others have approved for the consumer of a request and whose grants wait, by the names of these grants.
+// It is not settled while there is one that does not wait: it is about to count.
+func (r *Reconciler) promised(ctx context.Context, request *quotav1alpha1.QuotaRequest) (promised promises, isSettled bool, err error) {
 	var others quotav1alpha1.QuotaRequestList
 	ofConsumer := client.MatchingFields{"spec.consumerRef.name": request.Spec.ConsumerRef.Name}
 	if err := r.Live.List(ctx, &others, client.InNamespace(request.Namespace), ofConsumer); err != nil {
 		return nil, false, fmt.Errorf("list the QuotaRequests in namespace %s: %w", request.Namespace, err)
 	}
-	promised = map[string]ledger.Amount{}
+	promised = promises{}
 	for i := range others.Items {
 		other := &others.Items[i]
 		approved := other.Status.Approved
@@ -241,9 +241,7 @@ func (r *Reconciler) promised(ctx context.Context, request *quotav1alpha1.QuotaR
 		case !approved.GrantWaits && other.DeletionTimestamp == nil:
 			return nil, false, nil
 		default:
-			for _, increase := range approved.Increases {
-				promised[increase.ResourceType] = promised[increase.ResourceType].AddUpTo(ledger.Amount(increase.Increase))
-			}
+			promised[approved.Grant] = approved.Increases
 		}
 	}
 	return promised, true, nil

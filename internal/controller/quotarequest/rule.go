@@ -181,10 +181,14 @@ type figure struct {
 	increase ledger.Amount
 }
 
-// figuresFor returns the present figures for a request, with what is promised to its consumer.
-func (r *Reconciler) figuresFor(ctx context.Context, request *quotav1alpha1.QuotaRequest, promised map[string]ledger.Amount) (figures, error) {
+// promises are increases by the name of the grant that is to give them.
+type promises map[string][]quotav1alpha1.ApprovedIncrease
+
+// figuresFor returns the present figures for a request, with what is promised to its consumer and not in its ledger yet.
+func (r *Reconciler) figuresFor(ctx context.Context, request *quotav1alpha1.QuotaRequest, promised promises) (figures, error) {
 	f := figures{}
 	err := r.Ledgers.View(ctx, request.Spec.ConsumerRef, func(l *ledger.Ledger) {
+		promised := promised.without(l, request.Namespace)
 		for i := range request.Spec.Requests {
 			resourceType := request.Spec.Requests[i].ResourceType
 			account := l.Account(resourceType)
@@ -203,6 +207,23 @@ func (r *Reconciler) figuresFor(ctx context.Context, request *quotav1alpha1.Quot
 		f[asked.ResourceType] = figure
 	}
 	return f, nil
+}
+
+// without returns the sums of what no grant in a ledger gives.
+func (p promises) without(l *ledger.Ledger, namespace string) map[string]ledger.Amount {
+	left := maps.Clone(p)
+	for grant := range l.Grants() {
+		if grant.Namespace == namespace {
+			delete(left, grant.Name)
+		}
+	}
+	sums := map[string]ledger.Amount{}
+	for _, increases := range left {
+		for i := range increases {
+			sums[increases[i].ResourceType] = sums[increases[i].ResourceType].AddUpTo(ledger.Amount(increases[i].Increase))
+		}
+	}
+	return sums
 }
 
 func (f figures) limits() quotarequest.Limits {

@@ -8,12 +8,14 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// books are ledgers without a limit, of which 7 are given out.
+// books are ledgers with a grant of one pod. 7 are given out in all.
 type books struct{}
 
 func (books) View(_ context.Context, _ quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error {
-	f(ledger.New())
-	return nil
+	l := ledger.New()
+	_, err := l.SetGrant(ledger.Grant{UID: "1", Namespace: "home", Name: "counts", Allowances: []ledger.Allowance{{ResourceType: "pods", Amount: 1}}})
+	f(l)
+	return err
 }
 
 func (books) Total(string) ledger.Amount { return 7 }
@@ -28,7 +30,11 @@ func TestFigures(t *testing.T) {
 		})
 	}
 	request.Spec.Requests = append(request.Spec.Requests, quotav1alpha1.RequestedQuota{ResourceType: "pods", Limit: new(int64(5))})
-	f, err := r.figuresFor(t.Context(), request, map[string]ledger.Amount{"maps": 2, "pods": 4})
+	request.Namespace = "home"
+	f, err := r.figuresFor(t.Context(), request, promises{
+		"waits":  {{ResourceType: "maps", Increase: 2}, {ResourceType: "pods", Increase: 3}},
+		"counts": {{ResourceType: "maps", Increase: 100}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
