@@ -35,7 +35,7 @@ func newRequestCommand() *cobra.Command {
 		Long: `Ask for more quota of a consumer: for a limit, or with a plus for that much more. Amounts are in base units. Somebody who may
 decide approves or denies the request, or a policy does. The command waits up to 10 s until the state of the request is known, and with
 --wait until it is decided. The exit code is 1 if it is denied by then. The dash reads a denial as it was printed from the standard input,
-and asks for what is short.`,
+and makes the request that it names. If several objects were denied, that is for one of them.`,
 		Example: `  # A limit of 10 projects
   bursar request projects=10 --for organization/acme -n organization-acme --reason "two teams more"
   # More memory for a month, once it is decided
@@ -87,6 +87,9 @@ func (o *requestFlags) complete(command *cobra.Command, flags *genericclioptions
 		if o.options, err = request.ParseDenial(string(text)); err != nil {
 			return err
 		}
+		if o.named != "" && o.named != o.options.Namespace {
+			return fmt.Errorf("--namespace: the denial asks for a request in namespace %s", o.options.Namespace)
+		}
 		o.options.Reason = reason
 	} else {
 		var err error
@@ -137,10 +140,14 @@ func runRequest(command *cobra.Command, flags *genericclioptions.ConfigFlags, o 
 	if err := request.Print(command.OutOrStdout(), seen, usage.Format(o.output)); err != nil {
 		return err
 	}
-	if request.IsDenied(seen) {
+	switch {
+	case request.IsDenied(seen):
 		return errors.New("the request is not approved")
+	case untilDecided && !request.IsDecided(seen):
+		return fmt.Errorf("the request is not decided after %s", o.wait)
+	default:
+		return nil
 	}
-	return nil
 }
 
 func runWithdraw(command *cobra.Command, flags *genericclioptions.ConfigFlags, o *requestFlags, arguments []string) error {

@@ -160,6 +160,11 @@ func runDecide(command *cobra.Command, flags *genericclioptions.ConfigFlags, o r
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprint(command.OutOrStdout(), request.DecisionText(decision, after))
-	return err
+	if _, err := fmt.Fprint(command.OutOrStdout(), request.DecisionText(decision, after)); err != nil {
+		return err
+	}
+	if o.Decision == quotav1alpha1.DecisionApprove && request.IsDenied(after) {
+		return errors.New("the request is not approved")
+	}
+	return nil
 }

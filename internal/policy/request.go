@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	apiservercel "k8s.io/apiserver/pkg/cel"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
@@ -24,8 +25,19 @@ var quotaRequestEnv = sync.OnceValues(func() (*cel.Env, error) {
 	return newEnv([]cel.EnvOption{
 		cel.Variable(varRequest, cel.DynType),
 		cel.Variable(varConsumer, cel.DynType),
-		cel.Variable(varAsks, cel.ListType(cel.MapType(cel.StringType, cel.DynType))),
-	})
+		cel.Variable(varAsks, cel.ListType(askType.CelType())),
+	}, askType)
+})
+
+// askType is the type of an [Ask], so that a field that there is not is an error of the policy and not of each request.
+var askType = apiservercel.NewObjectType("ask", map[string]*apiservercel.DeclField{
+	"resourceType": apiservercel.NewDeclField("resourceType", apiservercel.StringType, true, nil, nil),
+	"dimensions":   apiservercel.NewDeclField("dimensions", apiservercel.NewMapType(apiservercel.StringType, apiservercel.StringType, dimensionsMax), true, nil, nil),
+	"increase":     apiservercel.NewDeclField("increase", apiservercel.IntType, true, nil, nil),
+	"limit":        apiservercel.NewDeclField("limit", apiservercel.IntType, true, nil, nil),
+	"wanted":       apiservercel.NewDeclField("wanted", apiservercel.IntType, true, nil, nil),
+	"used":         apiservercel.NewDeclField("used", apiservercel.IntType, true, nil, nil),
+	"total":        apiservercel.NewDeclField("total", apiservercel.IntType, true, nil, nil),
 })
 
 // RequestPolicy is a compiled QuotaRequestPolicy. It is immutable and safe for concurrent use.

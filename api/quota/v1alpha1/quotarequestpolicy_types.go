@@ -4,7 +4,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // QuotaRequestPolicy decides QuotaRequests, or says who does. Of its rules, the first whose condition holds applies to a
 // request. If several policies apply, one that denies comes first, then all that ask people together: as many approvals as
-// the one that asks most, by members of all their groups. A request is approved at once if policies approve it that are
+// the one that asks most, by members of a group that all of them name. A request is approved at once if policies approve it that are
 // together about all its resource types. Without a policy, whoever may create QuotaDecisions decides.
 //
 // The rule is found once, when Bursar first looks at a request: a later change of a rule is for later requests. Ceilings

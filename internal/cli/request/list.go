@@ -107,7 +107,7 @@ func PrintList(w io.Writer, list *quotav1alpha1.QuotaRequestList, format usage.F
 func rowOf(request *quotav1alpha1.QuotaRequest, now time.Time) []string {
 	consumer, requester := request.Spec.ConsumerRef, "-"
 	if by := request.Spec.Requester; by != nil {
-		requester = by.Username
+		requester = printable(by.Username)
 	}
 	return []string{
 		request.Name, cmp.Or(stateOf(request), "-"), consumer.Kind + "/" + consumer.Name, asks(request), requester,

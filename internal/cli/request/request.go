@@ -61,7 +61,10 @@ func Create(ctx context.Context, api client.Client, o Options) (*quotav1alpha1.Q
 	if err != nil {
 		return nil, err
 	}
-	request := &quotav1alpha1.QuotaRequest{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, GenerateName: generatedName(consumer.Name)}}
+	request := &quotav1alpha1.QuotaRequest{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name}}
+	if o.Name == "" {
+		request.GenerateName = generatedName(consumer.Name)
+	}
 	request.Spec = quotav1alpha1.QuotaRequestSpec{ConsumerRef: consumer, Reason: o.Reason, Until: o.Until}
 	if request.Spec.Requests, err = asked(o.Amounts, o.Dimensions, known.types(consumer)); err != nil {
 		return nil, err
@@ -137,7 +140,7 @@ func failure(action string, err error) error {
 		text = said
 	}
 	text = subject.ReplaceAllString(text, "")
-	return &statusError{text: action + ": " + text, err: err}
+	return &statusError{text: action + ": " + printable(text), err: err}
 }
 
 // statusError is an error of the API server with a text for people.

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
@@ -43,10 +46,23 @@ func stateOf(request *quotav1alpha1.QuotaRequest) string {
 
 func messageOf(request *quotav1alpha1.QuotaRequest) string {
 	if c := conditionOf(request); c != nil {
-		return c.Message
+		return printable(c.Message)
 	}
 	return ""
 }
+
+// printable returns a text without what moves the cursor of a terminal: users write some of it.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+// IsDecided reports whether a request has ended.
+func IsDecided(request *quotav1alpha1.QuotaRequest) bool { return isFinal(request) }
 
 // IsDenied reports whether a request has ended without an approval.
 func IsDenied(request *quotav1alpha1.QuotaRequest) bool {
@@ -69,12 +85,20 @@ func await(
 		return request, nil
 	}
 	only := fields.OneTermEqualSelector(metav1.ObjectNameField, key.Name)
-	watcher := &cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-		options.FieldSelector = only.String()
-		return api.Watch(ctx, &quotav1alpha1.QuotaRequestList{}, &client.ListOptions{Namespace: key.Namespace, Raw: &options})
-	}}
+	watcher := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			options.FieldSelector = only.String()
+			list := &quotav1alpha1.QuotaRequestList{}
+			return list, api.List(ctx, list, &client.ListOptions{Namespace: key.Namespace, Raw: &options})
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			options.FieldSelector = only.String()
+			return api.Watch(ctx, &quotav1alpha1.QuotaRequestList{}, &client.ListOptions{Namespace: key.Namespace, Raw: &options})
+		},
+	}
 	isDeleted := false
-	_, err := watchtools.Until(waiting, request.ResourceVersion, watcher, func(event watch.Event) (bool, error) {
+	// The server may restart meanwhile: an informer then lists again.
+	_, err := watchtools.UntilWithSync(waiting, watcher, request, nil, func(event watch.Event) (bool, error) {
 		seen, isRequest := event.Object.(*quotav1alpha1.QuotaRequest)
 		if !isRequest {
 			return false, nil

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -216,7 +217,11 @@ func (r *Reconciler) outcome(
 	case outcome.Approved != nil:
 		increases = outcome.Approved.Increases
 	case outcome.Reason == quotav1alpha1.ReasonPending && request.Status.ApprovalsNeeded == 0:
-		increases = f.wanted(request) // nobody need look at a new request for too much
+		increases = f.wanted(request) // nobody need look at a new request for too much, or for nothing
+		if !slices.ContainsFunc(increases, func(i quotav1alpha1.ApprovedIncrease) bool { return i.Increase > 0 }) {
+			has := quotarequest.Rule{Action: quotav1alpha1.ActionApprove, Message: "the consumer has that much already"}
+			return quotarequest.Decide(request, decisions.Items, has, f.limits(), now), nil
+		}
 	}
 	if denies := r.overCeiling(all, f, increases); denies != nil {
 		return quotarequest.Decide(request, decisions.Items, *denies, f.limits(), now), nil
