@@ -2,6 +2,7 @@ package request
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,12 +21,22 @@ func ParseDenial(text string) (Options, error) {
 	}
 	switch len(commands) {
 	case 0:
-		return Options{}, errors.New("the text names no request that would help: bursar why - explains it")
+		return Options{}, fmt.Errorf("there is no denial that names a request in %q: bursar why - explains others", excerpt(text))
 	case 1:
 		return parseCommand(strings.Fields(commands[0]))
 	default:
 		return Options{}, errors.New("the text names several requests: run each by itself: bursar request " + strings.Join(commands, "; bursar request "))
 	}
+}
+
+// excerpt returns the beginning of a text.
+func excerpt(text string) string {
+	const charactersMax = 200
+	runes := []rune(strings.TrimSpace(text))
+	if len(runes) > charactersMax {
+		return string(runes[:charactersMax]) + "..."
+	}
+	return string(runes)
 }
 
 func parseCommand(words []string) (Options, error) {

@@ -149,7 +149,7 @@ func TestParseDenial(t *testing.T) {
 		t.Errorf("got %v (-want +got):\n%s", err, diff)
 	}
 	for text, want := range map[string]string{
-		"connection refused": "names no request that would help",
+		"connection refused": "there is no denial that names a request in",
 		text + ` bursar request x=+1 --for Organization/shop -n ns --reason "..."`: "names several requests",
 		`bursar request x=many --for Organization/shop -n ns --reason "..."`:       "is no amount",
 	} {
