@@ -93,6 +93,11 @@ func TestQuotaRequestPolicy(t *testing.T) {
 	must(t, w.decides("bob", w.newDecision(large, quotav1alpha1.DecisionApprove), "finance"))
 	w.waitState(large, quotav1alpha1.ReasonApproved)
 	w.wantBucket(20, 0, 20, 0)
+
+	// Nobody is asked for what the consumer has.
+	had := w.ask("had", 20)
+	w.waitState(had, quotav1alpha1.ReasonApproved)
+	w.wantMessage(had, "there is nothing to grant")
 }
 
 // Of several policies the strictest rule applies, and all ceilings and times do.

@@ -1,6 +1,7 @@
 package request
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims/message"
 )
 
 // Amount is an argument TYPE=AMOUNT.
@@ -115,22 +117,5 @@ func typeNamed(name string, known []string) (string, error) {
 // asks returns what a request asks for, for people: the text of its status or, before there is one, the amounts in base
 // units.
 func asks(request *quotav1alpha1.QuotaRequest) string {
-	if request.Status.Asks != "" {
-		return request.Status.Asks
-	}
-	parts := make([]string, 0, len(request.Spec.Requests))
-	for i := range request.Spec.Requests {
-		r := &request.Spec.Requests[i]
-		part := path.Base(r.ResourceType) + "="
-		if r.Limit != nil {
-			part += fmt.Sprint(*r.Limit)
-		} else if r.Increase != nil {
-			part += fmt.Sprintf("+%d", *r.Increase)
-		}
-		if len(r.Dimensions) > 0 {
-			part += " (" + dimensionsText(r.Dimensions) + ")"
-		}
-		parts = append(parts, part)
-	}
-	return strings.Join(parts, ", ")
+	return cmp.Or(request.Status.Asks, message.Asks(nil, request.Spec.Requests))
 }

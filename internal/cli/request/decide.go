@@ -37,8 +37,8 @@ func (o *DecideOptions) Check() error {
 	return nil
 }
 
-// Decide makes a valid decision, see [DecideOptions.Check], on a request, and waits until the controller takes it up. It returns the decision, and what
-// became of the request.
+// Decide makes a valid decision, see [DecideOptions.Check], on a request, and waits until the controller takes it up. It
+// returns the decision, and what became of the request.
 func Decide(ctx context.Context, api client.WithWatch, o DecideOptions) (*quotav1alpha1.QuotaDecision, *quotav1alpha1.QuotaRequest, error) {
 	// Who may decide is known once there is a state.
 	request, err := Wait(ctx, api, o.Request, false, StateTimeout)

@@ -3,8 +3,6 @@ package request
 import (
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -54,12 +52,4 @@ func plural(n int, one, many string) string {
 		return one
 	}
 	return many
-}
-
-func dimensionsText(dimensions map[string]string) string {
-	parts := make([]string, 0, len(dimensions))
-	for _, key := range slices.Sorted(maps.Keys(dimensions)) {
-		parts = append(parts, key+"="+dimensions[key])
-	}
-	return strings.Join(parts, ",")
 }

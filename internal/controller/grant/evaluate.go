@@ -104,7 +104,7 @@ func (r *Reconciler) checkNew(grant *quotav1alpha1.ResourceGrant) error {
 	return r.Catalog.CheckNew(grant.Spec.ResourceTypes()...)
 }
 
-// isActive returns// isActive returns the condition of a grant of which some allowances count.
+// isActive returns the condition of a grant of which some allowances count.
 func isActive(grant *quotav1alpha1.ResourceGrant, counting int, nextEnd time.Time) metav1.Condition {
 	text := fmt.Sprintf("%s %s may use what is granted", grant.Spec.ConsumerRef.Kind, grant.Spec.ConsumerRef.Name)
 	if all := len(grant.Spec.Allowances); counting < all {

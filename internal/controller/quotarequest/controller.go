@@ -189,7 +189,7 @@ func (r *Reconciler) decide(ctx context.Context, request *quotav1alpha1.QuotaReq
 	if err := r.record(ctx, request, rule, &outcome); err != nil {
 		return reconcile.Result{}, err
 	}
-	if request.Status.Approved != nil {
+	if request.Status.Approved != nil && !quotarequest.IsFinal(request) {
 		return reconcile.Result{}, r.grant(ctx, request)
 	}
 	return reconcile.Result{RequeueAfter: r.untilExpiry(request)}, nil
@@ -252,14 +252,14 @@ func (r *Reconciler) promised(ctx context.Context, request *quotav1alpha1.QuotaR
 	return promised, true, nil
 }
 
-// record writes the outcome into the status. An approval is not final before its grant counts.
+// record writes the outcome into the status. An approval is not final before its grant counts, if there is one to make.
 func (r *Reconciler) record(ctx context.Context, request *quotav1alpha1.QuotaRequest, rule quotarequest.Rule, o *quotarequest.Outcome) error {
 	before := request.Status.DeepCopy()
 	request.Status.Approvers, request.Status.ApprovalsNeeded, request.Status.PolicyRef = rule.Approvers, max(rule.Approvals, 1), rule.Ref
 	request.Status.Asks = message.Asks(r.Catalog, request.Spec.Requests)
 	request.Status.Decisions, request.Status.Approved = o.Decisions, o.Approved
 	reason, text := o.Reason, o.Message
-	if o.Approved != nil {
+	if o.Approved != nil && o.Approved.Grant != "" {
 		reason, text = quotav1alpha1.ReasonPending, o.Message+", and is about to be granted"
 	}
 	setApproved(request, reason, text)
@@ -311,10 +311,6 @@ func (r *Reconciler) grant(ctx context.Context, request *quotav1alpha1.QuotaRequ
 	reason := quotav1alpha1.ReasonApproved
 	if approved.Partial {
 		reason = quotav1alpha1.ReasonPartiallyApproved
-	}
-	if approved.Grant == "" {
-		setApproved(request, reason, "there is nothing to grant: the consumer has that much already, or no amount was approved by all")
-		return r.update(ctx, request, before)
 	}
 	if approved.GrantWaits && request.Spec.Withdrawn {
 		return r.takeBack(ctx, request, before)
