@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,30 +52,55 @@ func completions(command *cobra.Command, values candidates, begun string) ([]str
 	return slices.DeleteFunc(all, func(value string) bool { return !strings.HasPrefix(value, begun) }), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeUsage completes the flags of bursar usage from the EffectiveResourceGrants that the user may list.
-func completeUsage(command *cobra.Command, flags *genericclioptions.ConfigFlags) {
-	granted := func(of func(*quotav1alpha1.EffectiveResourceGrant) string) candidates {
-		return func(ctx context.Context) ([]string, error) {
-			api, _, err := connect(flags)
-			if err != nil {
-				return nil, err
-			}
-			var grants quotav1alpha1.EffectiveResourceGrantList
-			if err := api.List(ctx, &grants); err != nil {
-				return nil, err
-			}
-			values := map[string]bool{}
-			for i := range grants.Items {
-				values[of(&grants.Items[i])] = true
-			}
-			return slices.Sorted(maps.Keys(values)), nil
+// grantsSeen completes with a property of the EffectiveResourceGrants that the user may list.
+func grantsSeen(flags *genericclioptions.ConfigFlags, of func(*quotav1alpha1.EffectiveResourceGrant) string) candidates {
+	return func(ctx context.Context) ([]string, error) {
+		api, _, err := connect(flags)
+		if err != nil {
+			return nil, err
 		}
+		var grants quotav1alpha1.EffectiveResourceGrantList
+		if err := api.List(ctx, &grants); err != nil {
+			return nil, err
+		}
+		values := map[string]bool{}
+		for i := range grants.Items {
+			values[of(&grants.Items[i])] = true
+		}
+		return slices.Sorted(maps.Keys(values)), nil
 	}
-	complete(command, "type", granted(func(g *quotav1alpha1.EffectiveResourceGrant) string { return g.Spec.ResourceType }))
-	complete(command, "namespace", granted(func(g *quotav1alpha1.EffectiveResourceGrant) string { return g.Namespace }))
-	complete(command, "consumer", granted(func(g *quotav1alpha1.EffectiveResourceGrant) string {
+}
+
+func typeOf(g *quotav1alpha1.EffectiveResourceGrant) string { return g.Spec.ResourceType }
+
+func namespaceShown(g *quotav1alpha1.EffectiveResourceGrant) string { return g.Namespace }
+
+// fullConsumerOf returns a consumer as KIND.GROUP/NAME, or as KIND.GROUP/NAMESPACE/NAME.
+func fullConsumerOf(g *quotav1alpha1.EffectiveResourceGrant) string {
+	ref := g.Spec.ConsumerRef
+	return strings.TrimSuffix(ref.Kind+"."+ref.APIGroup, ".") + "/" + path.Join(ref.Namespace, ref.Name)
+}
+
+// completeUsage completes the flags of bursar usage.
+func completeUsage(command *cobra.Command, flags *genericclioptions.ConfigFlags) {
+	complete(command, "type", grantsSeen(flags, typeOf))
+	complete(command, "namespace", grantsSeen(flags, namespaceShown))
+	complete(command, "consumer", grantsSeen(flags, func(g *quotav1alpha1.EffectiveResourceGrant) string {
 		return strings.ToLower(g.Spec.ConsumerRef.Kind) + "/" + g.Spec.ConsumerRef.Name
 	}))
+}
+
+// completeJournal completes the namespace of commands that read the journal, and files for its location.
+func completeJournal(command *cobra.Command, flags *genericclioptions.ConfigFlags) {
+	complete(command, "namespace", grantsSeen(flags, namespaceShown))
+	if err := command.MarkFlagFilename("journal"); err != nil {
+		panic(fmt.Sprintf("complete --journal: %v", err)) // the command has no such flag
+	}
+}
+
+// completeValues completes a flag with fixed values.
+func completeValues(command *cobra.Command, flag string, values ...string) {
+	complete(command, flag, func(context.Context) ([]string, error) { return slices.Clone(values), nil })
 }
 
 // completeNamespaces completes --namespace with the namespaces of QuotaRequests.

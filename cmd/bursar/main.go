@@ -16,7 +16,7 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == "kubectl" {
 		os.Exit(runKubectl(os.Args[1:]))
 	}
-	os.Exit(cli.Run(cli.New(version, newStandaloneCommand(), cli.Operator(version), newUsageCommand(), newWhyCommand(), newExtendCommand(), newRequestCommand(), newRequestsCommand(), newApproveCommand(), newDenyCommand(), newPlanCommand(), newPolicyCommand(), newStatusCommand(), newUserCommand(), newUninstallCommand(), &cobra.Command{
+	os.Exit(cli.Run(cli.New(version, newStandaloneCommand(), cli.Operator(version), newUsageCommand(), newWhyCommand(), newHistoryCommand(), newTopCommand(), newShowbackCommand(), newBacktestCommand(), newExtendCommand(), newRequestCommand(), newRequestsCommand(), newApproveCommand(), newDenyCommand(), newPlanCommand(), newPolicyCommand(), newStatusCommand(), newUserCommand(), newUninstallCommand(), &cobra.Command{
 		Use:                "kubectl",
 		Short:              "kubectl itself, pointed at the running server",
 		DisableFlagParsing: true,

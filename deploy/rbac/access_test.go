@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
 const (
@@ -21,7 +23,7 @@ const (
 // resources are the rows of the table.
 var resources = []string{
 	"resourceregistrations", "claimcreationpolicies", "grantcreationpolicies", "resourcegrants", "resourceclaims",
-	"allowancebuckets", "effectiveresourcegrants", "consumerledgers", "resourcequotaallocations", "localresourcequotaallocations", "allocationledgers", "quotareviews",
+	"allowancebuckets", "effectiveresourcegrants", "consumerledgers", "resourcequotaallocations", "localresourcequotaallocations", "allocationledgers", "quotareviews", "quotahistories",
 	"quotarequests", "quotadecisions", "quotarequestpolicies", "quotaalerts",
 	"quotaserviceconfigs", "quotaincreases", "events",
 }
@@ -102,4 +104,41 @@ func cell(rules []rbacv1.PolicyRule, resource string) string {
 		said = strings.Replace(said, word.verbs, word.word, 1)
 	}
 	return said
+}
+
+// A journal has the names of users, so that what its readers may do is as little as reading takes.
+func TestJournalReadersReadNothingElse(t *testing.T) {
+	want := []rbacv1.PolicyRule{
+		{APIGroups: []string{quotav1alpha1.GroupName}, Resources: []string{"quotahistories"}, Verbs: []string{"create"}},
+		{APIGroups: []string{quotav1alpha1.GroupName}, Resources: []string{"consumerledgers"}, Verbs: []string{"get", "list"}},
+	}
+	if diff := cmp.Diff(want, allRules(t)["bursar-journal-reader"]); diff != "" {
+		t.Errorf("rules of auditors (-want +got):\n%s", diff)
+	}
+}
+
+// Only those who may get ledgers see actors, so that these are the roles of people whom the whole platform trusts.
+func TestWhoMayReadJournals(t *testing.T) {
+	const nothing, figures, everything = "nothing", "figures", "everything"
+	want := map[string]string{
+		"bursar-platform-admin": everything, "bursar-quota-manager": everything, "bursar-journal-reader": everything,
+		"bursar-quota-approver": figures, "bursar-tenant-admin": figures, "bursar-tenant-viewer": figures,
+	}
+	for role, rules := range allRules(t) {
+		got := nothing
+		switch may := func(resource, verb string) bool { return strings.Contains(cell(rules, resource), verb) }; {
+		case !may("quotahistories", "create"):
+		case may("consumerledgers", "read"), may("consumerledgers", "get"):
+			got = everything
+		case may("effectiveresourcegrants", "read"):
+			got = figures
+		}
+		expected, listed := want[role]
+		if !listed {
+			expected = nothing
+		}
+		if got != expected {
+			t.Errorf("%s reads %s of journals, want %s", role, got, expected)
+		}
+	}
 }

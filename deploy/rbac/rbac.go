@@ -21,7 +21,7 @@ var files embed.FS
 // error means that a file does not hold such a role without unknown fields, which is a mistake in the
 // build.
 func ForUsers() ([]*rbacv1.ClusterRole, error) {
-	return readAll[rbacv1.ClusterRole]("ClusterRole", "platform-admin", "quota-manager", "quota-approver", "tenant-admin", "tenant-viewer", "project-owner", "project-owner-quotas", "owning-service", "break-glass", "metrics-reader")
+	return readAll[rbacv1.ClusterRole]("ClusterRole", "platform-admin", "quota-manager", "quota-approver", "journal-reader", "tenant-admin", "tenant-viewer", "project-owner", "project-owner-quotas", "owning-service", "break-glass", "metrics-reader")
 }
 
 // Operator is what Bursar itself may do.

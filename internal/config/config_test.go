@@ -103,6 +103,18 @@ func TestRefused(t *testing.T) {
 		"no host":              {"", head + "requestNotifications: {url: 'https:///bursar'}", "requestNotifications.url: Invalid value: must be of the form"},
 		"password":             {"a URL is printed, a secret is not", head + "requestNotifications: {url: 'https://ann:pw@tickets.example.com'}", "requestNotifications.url: Invalid value: must not have a user"},
 		"secret for nobody":    {"", head + "requestNotifications: {secretFile: /etc/secret}", "requestNotifications.url: Required value"},
+		"journal":              {"", head + "journal: {sink: Kafka}", `journal.sink: Unsupported value: "Kafka": supported values: "None", "File", "S3", "Stdout"`},
+		"journal nowhere":      {"files need a volume, which nobody can guess", head + "journal: {sink: File}", "journal.file.directory: Required value"},
+		"relative journal":     {"", head + "journal: {sink: File, file: {directory: journal}}", "journal.file.directory: Invalid value: \"journal\": must be an absolute path"},
+		"short retention":      {"younger files of other replicas may still be written", head + "journal: {sink: File, file: {directory: /j, retention: 1h}}", "journal.file.retention: Invalid value: \"1h0m0s\": must be at least 24h"},
+		"small file":           {"", head + "journal: {sink: File, file: {directory: /j, maxFileBytes: 1}}", "journal.file.maxFileBytes: Invalid value: 1: must be at least 1048576"},
+		"small journal":        {"", head + "journal: {sink: File, file: {directory: /j, maxBytes: 1048576}}", "journal.file.maxBytes: Invalid value: 1048576: must be at least the size of one file, 67108864"},
+		"no sink":              {"a person who describes files wants them", head + "journal: {file: {directory: /j}}", "journal.file: Forbidden: it has no effect with the sink None"},
+		"other sink":           {"", head + "journal: {sink: Stdout, s3: {bucket: abc}}", "journal.s3: Forbidden: it has no effect with the sink Stdout"},
+		"no bucket":            {"", head + "journal: {sink: S3}", "journal.s3.bucket: Required value"},
+		"bucket":               {"", head + "journal: {sink: S3, s3: {bucket: A}}", "journal.s3.bucket: Invalid value: \"A\": cannot be the name of a bucket"},
+		"endpoint":             {"", head + "journal: {sink: S3, s3: {bucket: abc, endpoint: 'https://minio:9000'}}", "journal.s3.endpoint: Invalid value: \"https://minio:9000\": must be of the form host or host:port"},
+		"prefix":               {"", head + "journal: {sink: S3, s3: {bucket: abc, prefix: /a}}", "journal.s3.prefix: Invalid value"},
 		"type":                 {"", head + "metrics: {consumersMax: many}", `metrics.consumersMax: Invalid value: "string": must be of type int`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -61,6 +61,8 @@ type Quota struct {
 	GrantExpiryNotice Duration `json:"grantExpiryNotice,omitempty"`
 	// RequestNotifications configures the receiver of the states of QuotaRequests. Default: there is none.
 	RequestNotifications RequestNotifications `json:"requestNotifications,omitempty"`
+	// Journal configures where each change of a limit and of use is recorded. Default: nowhere on a cluster.
+	Journal Journal `json:"journal,omitempty"`
 	// DepartedInterval is the time between two inspections of departed consumers. It is not in the file. Default: 1m.
 	DepartedInterval Duration `json:"-"`
 }
@@ -121,6 +123,7 @@ func (q *Quota) Default() {
 	}
 	setDefault(&q.UsageMetrics.AlertThresholdPercent, quotav1alpha1.AlertThresholdDefault)
 	q.UsageMetrics.ConsumerThresholds.setDefaults()
+	q.Journal.setDefaults()
 	setDefault(&q.AuditInterval.Duration, DefaultAuditInterval)
 	setDefault(&q.ControlPlaneInterval.Duration, DefaultControlPlaneInterval)
 	setDefault(&q.GrantExpiryNotice.Duration, DefaultGrantExpiryNotice)
@@ -157,6 +160,7 @@ func (q *Quota) Validate() field.ErrorList {
 	errs = append(errs, q.AuditInterval.check(field.NewPath("auditInterval"), intervalMin)...)
 	errs = append(errs, q.GrantExpiryNotice.check(field.NewPath("grantExpiryNotice"), intervalMin)...)
 	errs = append(errs, q.RequestNotifications.check(field.NewPath("requestNotifications"))...)
+	errs = append(errs, q.Journal.check(field.NewPath("journal"))...)
 	return append(errs, q.ControlPlaneInterval.check(field.NewPath("controlPlaneInterval"), intervalMin)...)
 }
 

@@ -40,7 +40,7 @@ func (l *Ledger) amend(r Reservation, decide func(*transaction, []Charge) Decisi
 			l.withdraw(before.Sequence) // somebody may be making its claim
 		}
 	}
-	entered := l.commit(&tx, r)
+	entered := l.commit(&tx, r, KindChanged)
 	entered.Existing = d.Existing
 	return entered
 }
@@ -106,12 +106,16 @@ func (l *Ledger) SettleAmendment(key string, sequence int64, after []Charge) boo
 	if !ok || !r.amends() || validateOptionalCharges(after) != 0 || !l.holds(r.Replaces) {
 		return false
 	}
+	resume := l.pauseJournal()
 	l.Cancel(key, 0)
 	l.removeSettled(r.Replaces)
 	if len(after) == 0 || l.addSettled(key, after) {
 		l.pruneAccounts(r.Replaces)
+		resume()
+		l.record(recordOf(KindChanged, &r), differences(after, slices.Concat(r.Replaces, r.Charges)))
 		return true
 	}
+	defer resume()
 	// The ledger had both before, so they fit again.
 	l.addSettled(key, r.Replaces)
 	var tx transaction
@@ -119,7 +123,7 @@ func (l *Ledger) SettleAmendment(key string, sequence int64, after []Charge) boo
 		panic("the charges of an amendment no longer fit: " + d.Code.String())
 	}
 	sequence, latest := r.Sequence, l.sequence
-	l.commit(&tx, r)
+	l.commit(&tx, r, KindChanged)
 	r.Sequence = sequence
 	l.reservations[key], l.sequence = r, latest
 	return false

@@ -85,7 +85,7 @@ func BenchmarkReserveSettleRelease(b *testing.B) {
 		d := l.Reserve(r)
 		mustAdmit(b, d)
 		l.Settle(r.Key, d.Sequence)
-		l.Release("claim", r.Charges)
+		l.Release(ledger.SettledClaim{UID: "claim", Charges: r.Charges})
 		l.Forget("claim")
 	}
 }

@@ -20,6 +20,8 @@ type Grant struct {
 	Namespace  string
 	Name       string
 	Generation int64
+	// ChangedBy is who changed the grant, if known. It is for the record of the change: the ledger does not keep it.
+	ChangedBy string
 	// Allowances may name a resource type repeatedly; their amounts add up.
 	Allowances []Allowance
 }
@@ -40,6 +42,9 @@ func (l *Ledger) ReplaceGrants(grants []Grant) (changed bool, err error) {
 	return l.replaceGrants(grants, GrantBytesMax)
 }
 
+// NoteRemovals names who removed grants, by UID, for the records of this batch.
+func (l *Ledger) NoteRemovals(removedBy map[string]string) { l.removedBy = removedBy }
+
 func (l *Ledger) replaceGrants(grants []Grant, bytesMax int) (changed bool, err error) {
 	uids := make(map[string]struct{}, len(grants))
 	for i := range grants {
@@ -57,6 +62,7 @@ func (l *Ledger) RemoveGrant(uid string) bool {
 	if ok {
 		l.deleteGrant(g)
 		l.pruneGrant(g)
+		l.recordGrants([]Grant{g}, nil)
 	}
 	return ok
 }
@@ -87,6 +93,7 @@ func (l *Ledger) swapGrants(before, after []Grant, bytesMax int) (changed bool, 
 			return false, err
 		}
 	}
+	l.recordGrants(before, after)
 	l.pruneGrants(before)
 	return true, nil
 }
@@ -116,7 +123,7 @@ func (l *Ledger) addGrant(g Grant) error {
 			return err
 		}
 	}
-	g.Allowances = slices.Clone(g.Allowances)
+	g.Allowances, g.ChangedBy = slices.Clone(g.Allowances), ""
 	l.grants[g.UID] = g
 	l.bytes.grants += g.size()
 	return nil

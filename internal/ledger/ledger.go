@@ -12,6 +12,9 @@ type Ledger struct {
 	withdrawn    SequenceSet
 	slices       map[string]Slice // by holder
 	bytes        bytes
+	now          int64    // of the batch, in milliseconds since 1970
+	journal      *journal // nil if the ledger keeps no records
+	removedBy    map[string]string
 }
 
 // New returns an empty ledger. Without grants it admits nothing.
@@ -41,7 +44,7 @@ func (l *Ledger) Reserve(r Reservation) Decision {
 		tx.rollback()
 		return d
 	}
-	return l.commit(&tx, r)
+	return l.commit(&tx, r, KindAdmitted)
 }
 
 // Check returns the decision of Reserve for charges under a new key, without changing anything. Its sequence is 0.
@@ -77,7 +80,7 @@ func (l *Ledger) reserveOverdraft(r Reservation, bytesMax int) Decision {
 		l.pruneAccounts(r.Charges)
 		return d
 	}
-	return l.commit(&tx, r)
+	return l.commit(&tx, r, KindAdmitted)
 }
 
 // Cancel drops a reservation and gives its charges back. Sequence 0 stands for any. It reports whether there was such a
@@ -93,6 +96,7 @@ func (l *Ledger) Cancel(key string, sequence int64) bool {
 	}
 	l.remove(&r)
 	l.pruneAccounts(r.Charges)
+	l.recordCanceled(&r)
 	return true
 }
 
@@ -181,10 +185,13 @@ func (l *Ledger) tryOverdraft(tx *transaction, charges []Charge) Decision {
 	return Decision{Code: tx.check()}
 }
 
-func (l *Ledger) commit(tx *transaction, r Reservation) Decision {
+// commit adds a decided reservation, whose charges the transaction has taken.
+func (l *Ledger) commit(tx *transaction, r Reservation, kind ChangeKind) Decision {
 	tx.commit()
 	l.sequence++
 	r.Sequence = l.sequence
+	l.recordTaken(kind, &r, tx.charges)
+	r.Subject, r.Actor = "", "" // only the record has them
 	r.Charges, r.Replaces = slices.Clone(r.Charges), slices.Clone(r.Replaces)
 	l.reservations[r.Key] = r
 	l.bytes.reservations += r.Size()

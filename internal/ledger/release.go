@@ -1,27 +1,34 @@
 package ledger
 
+import "slices"
+
+// SettledClaim is a claim whose reservation was settled.
+type SettledClaim struct {
+	UID     string
+	Charges []Charge
+	// Key and Subject are for the record of its release, see [Record].
+	Key, Subject string
+}
+
 // Release removes the charges of a settled claim and records its UID as released, in one step. For a recorded UID
 // nothing changes. Release reports whether the UID is recorded now.
 //
 // If not, the ledger is unchanged. Either the UID is empty or the charges are invalid, see [Code.Invalid]. Or the
 // ledger has less usage or fewer claims: ledger and claims have drifted apart, and the ledger cannot know which is
 // right.
-func (l *Ledger) Release(claimUID string, charges []Charge) bool {
-	if claimUID == "" {
+func (l *Ledger) Release(c SettledClaim) bool {
+	switch {
+	case c.UID == "":
 		return false
-	}
-	if l.IsReleased(claimUID) {
+	case l.IsReleased(c.UID):
 		return true
-	}
-	if validateCharges(charges) != Admitted {
+	case validateCharges(c.Charges) != Admitted, !l.holds(c.Charges):
 		return false
 	}
-	if !l.holds(charges) {
-		return false
-	}
-	l.removeSettled(charges)
-	l.pruneAccounts(charges)
-	l.recordReleased(claimUID)
+	l.removeSettled(c.Charges)
+	l.pruneAccounts(c.Charges)
+	l.recordReleased(c.UID)
+	l.record(Record{Kind: KindReleased, Key: c.Key, Subject: c.Subject}, negated(c.Charges))
 	return true
 }
 
@@ -42,10 +49,13 @@ func (l *Ledger) ReleaseReserved(claimUID, key string, sequence int64) bool {
 	if !ok || !l.holds(r.Replaces) {
 		return false
 	}
+	resume := l.pauseJournal()
 	l.Cancel(key, sequence)
 	l.removeSettled(r.Replaces)
 	l.pruneAccounts(r.Replaces)
 	l.recordReleased(claimUID)
+	resume()
+	l.record(recordOf(KindReleased, &r), differences(nil, slices.Concat(r.Charges, r.Replaces)))
 	return true
 }
 

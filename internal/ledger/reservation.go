@@ -26,6 +26,9 @@ type Reservation struct {
 	Replaces []Charge
 	// Claim is the caller's payload: enough to finish the claim.
 	Claim string
+	// Subject is that of the record of the reservation, see [Record]. Default: Claim. Actor is who asks for the
+	// reservation, if known. The ledger keeps neither.
+	Subject, Actor string
 }
 
 // amends reports whether the reservation is an amendment.

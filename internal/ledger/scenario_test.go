@@ -185,7 +185,7 @@ func (p *pair) perform(words []string) string {
 		return fmt.Sprint(p.same("Settle", p.ledger.Settle(subject, 0), p.model.Settle(subject, 0)))
 	case "release":
 		charges := parseCharges(arguments)
-		return fmt.Sprint(p.same("Release", p.ledger.Release(subject, charges), p.model.Release(subject, charges)))
+		return fmt.Sprint(p.same("Release", p.ledger.Release(ledger.SettledClaim{UID: subject, Charges: charges}), p.model.Release(subject, charges)))
 	case "releasereserved":
 		return fmt.Sprint(p.same("ReleaseReserved", p.ledger.ReleaseReserved(subject, arguments[0], 0), p.model.ReleaseReserved(subject, arguments[0], 0)))
 	case "forget":

@@ -57,7 +57,7 @@ func TestFullLedger(t *testing.T) {
 			return fmt.Sprint(code, l.SettleAmendment("k", 0, charge(0, 1)))
 		}, "Admitted true"},
 		"release": {"a record is shorter than a ledger's rest", func(l *ledger.Ledger) any {
-			return l.Release("claim", charge(1, 2))
+			return l.Release(ledger.SettledClaim{UID: "claim", Charges: charge(1, 2)})
 		}, true},
 		"correct a balance": {"an audit changes what is in use", func(l *ledger.Ledger) any {
 			changed, err := l.SetUsed(ledger.Usage{ResourceType: "t0", Dimensions: dimensionOf(1), Amount: 9, Claims: 1})

@@ -33,12 +33,14 @@ type Snapshot struct {
 	Withdrawn SequenceSet
 	// Slices are in the order of their holders.
 	Slices []Slice
+	// Journal are the records, or nil if the ledger keeps none.
+	Journal *Journal
 }
 
 // Snapshot returns the plain form of the ledger. Later changes of the ledger do not affect it. It shares the lists of
 // allowances and charges with the ledger: do not modify them.
 func (l *Ledger) Snapshot() Snapshot {
-	return Snapshot{
+	snapshot := Snapshot{
 		Sequence:     l.sequence,
 		Grants:       slices.Collect(l.Grants()),
 		Used:         slices.Collect(l.Used()),
@@ -47,6 +49,12 @@ func (l *Ledger) Snapshot() Snapshot {
 		Withdrawn:    l.Withdrawn(),
 		Slices:       slices.Collect(l.Slices()),
 	}
+	if l.journal != nil {
+		stored := l.journal.Journal
+		stored.Records = slices.Clone(stored.Records)
+		snapshot.Journal = &stored
+	}
+	return snapshot
 }
 
 // Restore returns the ledger of a snapshot. It rejects a snapshot that no ledger can have written: invalid or repeated
@@ -78,6 +86,9 @@ func Restore(s Snapshot) (*Ledger, error) {
 	}
 	if err := l.restoreSlices(s.Slices); err != nil {
 		return nil, err
+	}
+	if s.Journal != nil {
+		l.restoreJournal(s.Journal)
 	}
 	return l, nil
 }
@@ -150,6 +161,8 @@ func (l *Ledger) setUsed(u Usage, bytesMax int) (changed bool, err error) {
 	if !ok {
 		return false, fmt.Errorf("%s: the sums of %s would not fit", u.describe(), u.ResourceType)
 	}
+	correction := Charge{ResourceType: u.ResourceType, Dimensions: u.Dimensions, Amount: u.Amount - before.used}
+	l.record(Record{Kind: KindCorrected}, slices.Values([]Charge{correction}))
 	return true, nil
 }
 

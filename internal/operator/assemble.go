@@ -79,7 +79,7 @@ func (o *Operator) assemble(ctx context.Context) (*components, error) {
 	cluster.objects.OnAppear(enforcer.Appeared)
 	resourceQuotas := o.newResourceQuotas(cluster, quota, loaded)
 	controllers := o.newControllers(cluster, quota, peers, webhooks)
-	route(mux, enforcer, resourceQuotas, o.newValidation(cluster, quota, controllers.grants), o.newReviewer(cluster, quota, loaded), quota.reviewed)
+	route(mux, enforcer, resourceQuotas, o.newValidation(cluster, quota, controllers.grants), o.newReviewer(cluster, quota, loaded), o.newJournalReader(cluster, quota), quota.reviewed)
 
 	follower := follow.New(quota.catalog, quota.claims, cluster.objects, cluster.kinds, log.WithName("follower"))
 	declared := newDeclarations(cluster, quota, webhooks, follower, controllers)
@@ -96,11 +96,15 @@ func (o *Operator) assemble(ctx context.Context) (*components, error) {
 		// A single process is the only writer of its ledgers.
 		p.everywhere = append(p.everywhere, &ledgerstore.Observer{Metadata: o.metadata, Live: cluster.live, Store: quota.ledgers, Log: log.WithName("ledgers")})
 	}
+	if quota.journal != nil {
+		p.everywhere, p.collectors = append(p.everywhere, quota.journal), append(p.collectors, quota.journal)
+	}
 	reconcilers, err := o.addReconcilers(p, controllers, declared)
-	p.collectors = append([]collectors{
+	p.collectors = append(p.collectors,
 		quota.ledgers, enforcer, controllers.auditor, controllers.grants, quota.allocations, controllers.allocation, resourceQuotas,
 		controllers.adoption, o.newUsage(cluster, quota, controllers), o.newGrantEnds(cluster), o.newRequests(cluster), health{o, server.Certificates},
-	}, reconcilers...)
+	)
+	p.collectors = append(p.collectors, reconcilers...)
 	return p, err
 }
 
@@ -136,7 +140,7 @@ func (o *Operator) addReconcilers(p *components, controllers *controllers, decla
 		&grant.Reconciler{
 			Client: c.client, Live: c.live, Catalog: q.catalog, Ledgers: q.ledgers, Loaded: p.loaded, Stored: storedGrants, Totals: totals,
 			RegistrationsChanged: declared.registrationsChanged, Consumers: consumers,
-			Clock: &o.clock, Events: c.events, ExpiryNotice: o.options.GrantExpiryNotice.Duration,
+			Deletions: q.deletions, Clock: &o.clock, Events: c.events, ExpiryNotice: o.options.GrantExpiryNotice.Duration,
 		},
 		&claimpolicy.Reconciler{
 			Client: c.client, Catalog: q.catalog, Kinds: c.kinds, Permission: c.permission, Listener: declared, Webhooks: p.webhooks,

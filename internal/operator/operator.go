@@ -25,7 +25,6 @@ import (
 	"github.com/bursar/bursar/internal/kube/apiclient"
 	"github.com/bursar/bursar/internal/kube/crdinstall"
 	"github.com/bursar/bursar/internal/kube/namespaces"
-	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 // Operator enforces quota on one API server.
@@ -41,6 +40,8 @@ type Operator struct {
 	isStopping atomic.Bool
 	// stopping ends when the operator is asked to stop.
 	stopping context.Context
+	// quota is set once the operator works.
+	quota atomic.Pointer[quota]
 	// clock is that of the API server.
 	clock apiclient.Clock
 }
@@ -129,6 +130,7 @@ func (o *Operator) Run(ctx context.Context) error {
 	if err != nil {
 		return stopped(ctx, err)
 	}
+	o.quota.Store(components.quota)
 	stopMetrics, err := serveMetrics(o.options.Metrics, components.collectors)
 	if err != nil {
 		return stopped(ctx, err)
@@ -142,7 +144,7 @@ func (o *Operator) Run(ctx context.Context) error {
 	group.Go(func() error {
 		defer stop() // answers need the other components
 		err := components.server.Serve(ctx, working)
-		o.flush(working, components.quota.ledgers)
+		o.Flush(working)
 		return err
 	})
 	group.Go(func() error { return components.server.Certificates.Run(working) })
@@ -150,14 +152,27 @@ func (o *Operator) Run(ctx context.Context) error {
 	group.Go(func() error { return components.cluster.kinds.Run(working) })
 	group.Go(func() error { return components.evaluations.Run(working) })
 	group.Go(func() error { return components.load(working, group, o) })
-	return stopped(ctx, group.Wait())
+	err = group.Wait()
+	o.closeJournal(components.quota)
+	return stopped(ctx, err)
 }
 
-// flush commits what waits for later commits, so that no other replica has to find out what this one left.
-func (o *Operator) flush(working context.Context, ledgers *ledgerstore.Store) {
-	ctx, cancel := context.WithTimeout(working, flushTimeout)
+// Flush commits what waits for later commits, so that no other process has to find out what this one left, and stores
+// what that recorded. The operator does so at its end. Who ends its API server first calls Flush before that. Flush takes
+// a few seconds at most.
+func (o *Operator) Flush(ctx context.Context) {
+	q := o.quota.Load()
+	if q == nil {
+		return // it has not started
+	}
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
-	if err := ledgers.Flush(ctx); err != nil && !utilnet.IsConnectionRefused(err) { // a standalone server ends its API server first
+	err := q.ledgers.Flush(ctx)
+	if q.journal != nil {
+		q.journal.Flush(ctx)
+		err = errors.Join(err, q.ledgers.Flush(ctx)) // the ledgers drop what is stored
+	}
+	if err != nil && !utilnet.IsConnectionRefused(err) { // a standalone server ends its API server first
 		o.options.Log.Error(err, "another replica will settle what this one could not")
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/controller/webhookconfig"
+	"github.com/bursar/bursar/internal/journal"
 	"github.com/bursar/bursar/internal/ledger/ledgerapi"
 )
 
@@ -40,6 +41,10 @@ type Options struct {
 	LeaderElection *LeaderElection
 	// Direct, if set, stores claims and ledgers past the API server.
 	Direct Direct
+	// History has the journals that users read. Default: what the configured sink stores, if it can be read.
+	History journal.Source
+	// Replica is the name of this process among those that share the journal. Default: the host's name.
+	Replica string
 	// Metrics, if set, receives the operator's metrics while it runs.
 	Metrics prometheus.Registerer
 	// Log receives errors. Default: nothing is logged.

@@ -16,6 +16,9 @@ import (
 	"github.com/bursar/bursar/internal/claims/reviewed"
 	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/controller/audit"
+	"github.com/bursar/bursar/internal/controller/grant"
+	"github.com/bursar/bursar/internal/journal"
+	"github.com/bursar/bursar/internal/journal/shipper"
 	"github.com/bursar/bursar/internal/kube/quotavalidation"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/naming"
@@ -28,6 +31,12 @@ type quota struct {
 	policies  *catalog.Gate[catalog.Version]
 	allocated *catalog.Gate[catalog.Digest]
 	ledgers   *ledgerstore.Store
+	// journal takes what the ledgers record, or is nil if there is no journal.
+	journal *shipper.Shipper
+	// history is what users read of the journal, or nil.
+	history journal.Source
+	// deletions knows who deletes grants, if there is a journal.
+	deletions *grant.Deletions
 	claims    *claimcache.Cache
 	client    *claims.Client
 	evaluator *evaluator.Evaluator
@@ -52,6 +61,10 @@ func (o *Operator) newQuota(ctx context.Context, c *cluster) (*quota, error) {
 	ledgers.ReservationLifetime = o.options.RequestTimeout.Duration + ledgerstore.ReservationMargin
 	ledgers.Clock = &o.clock
 	ledgers.IsDurable = o.options.Admission == config.AdmissionDurable
+	recorded, history, err := o.newJournal(ctx, ledgers)
+	if err != nil {
+		return nil, err
+	}
 	known := claimcache.New()
 	ledgers.Recovery = audit.Recovery{Claims: known, Live: audit.Live{Reader: c.live}}
 	claimClient, err := claims.NewClient(o.options.Config, o.httpClient, o.options.Direct)
@@ -64,11 +77,13 @@ func (o *Operator) newQuota(ctx context.Context, c *cluster) (*quota, error) {
 		return nil, err
 	}
 	evaluator := &evaluator.Evaluator{Catalog: declared, Namespaces: c.namespaces, SystemNamespace: o.options.SystemNamespace}
-	return &quota{
+	q := &quota{
 		catalog:   declared,
 		policies:  catalog.PoliciesGate(declared, c.live),
 		allocated: catalog.AllocationsGate(declared, c.live),
 		ledgers:   ledgers,
+		journal:   recorded,
+		history:   history,
 		claims:    known,
 		client:    claimClient,
 		evaluator: evaluator,
@@ -81,5 +96,10 @@ func (o *Operator) newQuota(ctx context.Context, c *cluster) (*quota, error) {
 		allocations: allocationstore.New(ctx, caps, members),
 		members:     members,
 		specs:       quotavalidation.Checker{Quotas: o.client.CoreV1().ResourceQuotas(o.options.SystemNamespace)},
-	}, nil
+	}
+	if recorded != nil {
+		q.deletions = grant.NewDeletions(c.client, &o.clock, o.options.Log.WithName("journal"))
+		ledgers.Deletions = q.deletions
+	}
+	return q, nil
 }

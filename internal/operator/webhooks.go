@@ -10,6 +10,7 @@ import (
 	"github.com/bursar/bursar/internal/admission/caution"
 	"github.com/bursar/bursar/internal/admission/enforce"
 	"github.com/bursar/bursar/internal/admission/preview"
+	"github.com/bursar/bursar/internal/admission/quotahistory"
 	"github.com/bursar/bursar/internal/admission/quotareview"
 	"github.com/bursar/bursar/internal/admission/resourcequota"
 	"github.com/bursar/bursar/internal/admission/server"
@@ -87,7 +88,7 @@ func (o *Operator) newResourceQuotas(c *cluster, q *quota, loaded <-chan struct{
 
 // newValidation returns the webhooks that validate Bursar's own kinds.
 func (o *Operator) newValidation(c *cluster, q *quota, grants *grantpolicy.Controller) *validate.Webhooks {
-	return &validate.Webhooks{
+	webhooks := &validate.Webhooks{
 		Username: o.options.Username, SystemNamespace: o.options.SystemNamespace,
 		Registrations: registration.Stored{Live: c.live}, Catalog: q.catalog, Claims: q.claims, Engine: q.engine, GrantPolicies: grants,
 		Previewer: &preview.Previewer{
@@ -101,6 +102,10 @@ func (o *Operator) newValidation(c *cluster, q *quota, grants *grantpolicy.Contr
 		Permissions: c.users, QuotaSpecs: q.specs, MemberNamespaces: q.members, Namespaces: c.namespaces,
 		Requests: quotarequest.Stored{Live: c.live}, ConsumerThresholds: o.options.UsageMetrics.ConsumerThresholds, Clock: &o.clock,
 	}
+	if q.deletions != nil {
+		webhooks.Deletions = q.deletions
+	}
+	return webhooks
 }
 
 // newReviewer returns the webhook that answers QuotaReviews.
@@ -111,8 +116,18 @@ func (o *Operator) newReviewer(c *cluster, q *quota, loaded <-chan struct{}) *qu
 	})
 }
 
+// newJournalReader returns the webhook that answers QuotaHistories.
+func (o *Operator) newJournalReader(c *cluster, q *quota) *quotahistory.Reader {
+	return quotahistory.New(quotahistory.Dependencies{
+		Journal: q.history, Consumers: q.catalog, Permissions: c.users, Log: o.options.Log.WithName("journal"),
+	})
+}
+
 // route adds each webhook at its path.
-func route(mux *http.ServeMux, enforcer *enforce.Handler, quotas *resourcequota.Handler, own *validate.Webhooks, reviewer *quotareview.Reviewer, reviewed *reviewed.Objects) {
+func route(
+	mux *http.ServeMux, enforcer *enforce.Handler, quotas *resourcequota.Handler, own *validate.Webhooks, reviewer *quotareview.Reviewer,
+	reader *quotahistory.Reader, reviewed *reviewed.Objects,
+) {
 	mux.Handle(webhookconfig.EnforcePath+"/{version}", enforcer)
 	mux.Handle(webhookconfig.AdvisePath+"/{version}", enforcer.Advise())
 	mux.Handle(webhookconfig.QuotaPath+"/{version}", quotas)
@@ -123,5 +138,7 @@ func route(mux *http.ServeMux, enforcer *enforce.Handler, quotas *resourcequota.
 	mux.Handle(validate.ValidationPath, own.Validation())
 	mux.Handle(validate.MutationPath, own.Mutation())
 	mux.Handle(validate.StampPath, own.Stamp())
+	mux.Handle(validate.GrantStampPath, own.StampGrant())
 	mux.Handle(validate.QuotaReviewPath, reviewer.Handler())
+	mux.Handle(validate.QuotaHistoryPath, reader.Handler())
 }

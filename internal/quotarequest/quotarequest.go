@@ -285,3 +285,14 @@ func GrantSpec(consumer quotav1alpha1.ConsumerRef, increases []quotav1alpha1.App
 	}
 	return spec
 }
+
+// Approvers returns the users who approved a request, separated by commas. It is empty if a policy did.
+func Approvers(request *quotav1alpha1.QuotaRequest) string {
+	var names []string
+	for _, d := range request.Status.Decisions {
+		if d.Decision == quotav1alpha1.DecisionApprove && d.DecidedBy != nil {
+			names = append(names, d.DecidedBy.Username)
+		}
+	}
+	return strings.Join(names, ", ")
+}

@@ -30,6 +30,10 @@ var flagOf = map[string]string{
 	"controlPlaneInterval":                  "control-plane-interval",
 	"grantExpiryNotice":                     "grant-expiry-notice",
 	"requestNotifications.url":              "request-notifications-url",
+	"journal.file.directory":                "journal",
+	"journal.file.retention":                "journal-retention",
+	"journal.file.maxBytes":                 "journal-max-bytes",
+	"journal.file.maxFileBytes":             "journal-max-file-bytes",
 }
 
 // AddQuotaFlags adds a flag for each of the settings, except for the namespaces of consumers: see
@@ -50,6 +54,7 @@ func AddQuotaFlags(flags *pflag.FlagSet, q *config.Quota) {
 	flags.DurationVar(&q.GrantExpiryNotice.Duration, "grant-expiry-notice", config.DefaultGrantExpiryNotice, "how long before its end a grant is expiring, as its conditions, events and metrics say")
 	flags.StringVar(&q.RequestNotifications.URL, "request-notifications-url", "", "where each state of a QuotaRequest is posted as a CloudEvent (default: nowhere)")
 	flags.StringVar(&q.RequestNotifications.SecretFile, "request-notifications-secret-file", "", "file with the secret that signs these events by the Standard Webhooks specification")
+	addJournalFlags(flags, &q.Journal)
 }
 
 // ParseConsumerNamespaces parses the values of --consumer-namespace: KIND.GROUP=TEMPLATE each.

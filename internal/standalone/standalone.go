@@ -23,6 +23,7 @@ import (
 
 	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/gctuner"
+	"github.com/bursar/bursar/internal/journal"
 	"github.com/bursar/bursar/internal/kube/inprocess"
 	"github.com/bursar/bursar/internal/operator"
 	"github.com/bursar/bursar/internal/standalone/apiserver"
@@ -41,6 +42,8 @@ type Options struct {
 	OnServing func(kubeconfig string)
 	// Out receives a plain line for each step. Default: no output.
 	Out io.Writer
+	// History has the journals that users read. Default: what the configured sink stores, if it can be read.
+	History journal.Source
 	// Metrics, if set, receives the operator's metrics while it runs.
 	Metrics prometheus.Registerer
 	// Log receives errors. Default: nothing is logged.
@@ -58,6 +61,7 @@ type Server struct {
 // Wait.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	progress := apiserver.Progress{Out: o.Out}
+	completeJournal(&o)
 	o.Quota.Default()
 	if err := validate(&o.Quota); err != nil {
 		return nil, err
@@ -97,15 +101,8 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		op, err = newOperator(plane, webhooks, replica, o)
 	}
 	if err == nil {
-		running := s.untilEnded(context.WithoutCancel(ctx))
-		if replica != nil {
-			starting()
-			running = s.untilEnded(ctx)
-		}
-		go func() {
-			s.operatorDone <- op.Run(running)
-			stop() // without the operator nothing is enforced
-		}()
+		starting()
+		s.run(ctx, op, replica != nil)
 		ready.set(op)
 		err = s.waitReady(ctx)
 	}
@@ -117,6 +114,23 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}
 	progress.Printf("ready, the admin kubeconfig is %s", plane.AdminKubeconfigPath())
 	return s, nil
+}
+
+// run runs the operator until ctx ends. If it has an API server to itself, that ends first.
+func (s *Server) run(ctx context.Context, op *operator.Operator, isShared bool) {
+	running := s.untilEnded(context.WithoutCancel(ctx))
+	if isShared {
+		running = s.untilEnded(ctx)
+	} else {
+		context.AfterFunc(ctx, func() {
+			op.Flush(running) // while there is an API server
+			s.stop()
+		})
+	}
+	go func() {
+		s.operatorDone <- op.Run(running)
+		s.stop() // without the operator nothing is enforced
+	}()
 }
 
 // untilEnded returns a context that ends with ctx or with the control plane.
@@ -139,7 +153,8 @@ func newOperator(plane *apiserver.ControlPlane, webhooks *inprocess.Server, repl
 		return nil, err
 	}
 	options := operator.Options{
-		Quota: o.Quota, Config: plane.Config(), Username: apiserver.OperatorUser, InstallCRDs: true, Direct: direct, Metrics: o.Metrics, Log: o.Log,
+		Quota: o.Quota, Config: plane.Config(), Username: apiserver.OperatorUser, InstallCRDs: true, Direct: direct, History: o.History, Replica: journalReplicaOf(&o),
+		Metrics: o.Metrics, Log: o.Log,
 	}
 	if replica != nil {
 		replica.complete(&options)

@@ -59,6 +59,7 @@ func runBench(ctx context.Context) error {
 	}
 	flags.StringVar(&b.binary, "bursar", "", "the `binary` to measure (default bin/bursar, or bin/bursar-operator with -operators)")
 	operators := flags.Int("operators", 0, "measure so many replicas of the operator on an API server of their own; 0 is a standalone server")
+	journal := flags.String("journal", "", "the --journal of a standalone server, such as none (default: its own default, files)")
 	admission := flags.String("admission", "escrow", "how a standalone server admits: escrow or durable")
 	clients := flags.String("clients", "1,8,32", "how many clients create at a time, one round for each")
 	existing := flags.String("claims", "0,1000,10000", "how many claims exist, one round for each; add 100000 with time to spare")
@@ -86,10 +87,10 @@ func runBench(ctx context.Context) error {
 	if err := size.check(); err != nil {
 		return err
 	}
-	if *operators > 0 && *admission != "escrow" {
-		return errors.New("-admission is for a standalone server: the operator's configuration has it")
+	if *operators > 0 && (*admission != "escrow" || *journal != "") {
+		return errors.New("-admission and -journal are for a standalone server: the operator's configuration has them")
 	}
-	if b.system, err = startSystem(ctx, b.binary, *admission, *operators); err != nil {
+	if b.system, err = startSystem(ctx, b.binary, *admission, *journal, *operators); err != nil {
 		return err
 	}
 	defer b.system.stop()

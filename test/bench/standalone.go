@@ -9,16 +9,16 @@ import (
 
 // standalone is a standalone server, on a directory of its own.
 type standalone struct {
-	binary, dir, admission string
-	server                 *child
+	binary, dir, admission, journal string
+	server                          *child
 }
 
-func startStandalone(ctx context.Context, binary, admission string) (*standalone, error) {
+func startStandalone(ctx context.Context, binary, admission, journal string) (*standalone, error) {
 	dir, err := os.MkdirTemp("", "bursar-bench-")
 	if err != nil {
 		return nil, err
 	}
-	s := &standalone{binary: binary, dir: dir, admission: admission}
+	s := &standalone{binary: binary, dir: dir, admission: admission, journal: journal}
 	if err := s.start(ctx); err != nil {
 		s.stop()
 		return nil, err
@@ -27,7 +27,7 @@ func startStandalone(ctx context.Context, binary, admission string) (*standalone
 }
 
 func (s *standalone) start(ctx context.Context) (err error) {
-	command := exec.CommandContext(ctx, s.binary, "standalone", "--data-dir", s.dir, "--listen", "127.0.0.1:0", "--admission", s.admission)
+	command := exec.CommandContext(ctx, s.binary, "standalone", "--data-dir", s.dir, "--listen", "127.0.0.1:0", "--admission", s.admission, "--journal", s.journal)
 	command.Stderr = os.Stderr
 	s.server, err = startChild(command)
 	return err

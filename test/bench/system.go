@@ -29,10 +29,10 @@ type system interface {
 }
 
 // startSystem starts a standalone server or, if replicas is not zero, so many replicas of the operator on
-// an API server. admission is the --admission of a standalone server. It returns once quota is enforced.
-func startSystem(ctx context.Context, binary, admission string, replicas int) (system, error) {
+// an API server. admission and journal are the flags of a standalone server. It returns once quota is enforced.
+func startSystem(ctx context.Context, binary, admission, journal string, replicas int) (system, error) {
 	if replicas == 0 {
-		return startStandalone(ctx, cmp.Or(binary, "bin/bursar"), admission)
+		return startStandalone(ctx, cmp.Or(binary, "bin/bursar"), admission, journal)
 	}
 	return startCluster(ctx, cmp.Or(binary, "bin/bursar-operator"), replicas)
 }

@@ -26,7 +26,7 @@ var (
 	quotaResources = []string{
 		"resourceregistrations", "claimcreationpolicies", "grantcreationpolicies", "consumerledgers",
 		"resourcegrants", "resourceclaims", "allowancebuckets", "effectiveresourcegrants",
-		"quotarequests", "quotadecisions", "quotarequestpolicies", "quotaalerts",
+		"quotarequests", "quotadecisions", "quotarequestpolicies", "quotaalerts", "quotareviews", "quotahistories",
 	}
 	increaseResources = []string{
 		"quotaserviceconfigs.openmcp.cloud", "quotaincreases.openmcp.cloud", "quotaserviceconfigs/status.openmcp.cloud", "quotaincreases/status.openmcp.cloud",
@@ -44,7 +44,7 @@ var (
 	}
 	tenantReads = consumerReads.with(permits{
 		"quotaincreases.openmcp.cloud": reading, "quotarequests.quota.miloapis.com": reading, "quotadecisions.quota.miloapis.com": reading,
-		"quotaalerts.quota.miloapis.com": reading,
+		"quotaalerts.quota.miloapis.com": reading, "quotareviews.quota.miloapis.com": "create", "quotahistories.quota.miloapis.com": "create",
 	})
 )
 
@@ -148,7 +148,11 @@ func TestWhatRolesPermit(t *testing.T) {
 			"resourceregistrations.quota.miloapis.com": reading, "quotarequestpolicies.quota.miloapis.com": reading,
 			"quotarequests.quota.miloapis.com": reading, "quotadecisions.quota.miloapis.com": reading + " create",
 			"quotaalerts.quota.miloapis.com": reading, "events": reading, "events.events.k8s.io": reading,
+			"quotareviews.quota.miloapis.com": "create", "quotahistories.quota.miloapis.com": "create",
 		})},
+		"bursar-journal-reader": {"reads journals and which there are, and nothing else", everywhere, permits{
+			"quotahistories.quota.miloapis.com": "create", "consumerledgers.quota.miloapis.com": "get list",
+		}},
 		"bursar-tenant-viewer": {"sees its own quota", inNamespace, tenantReads},
 		"bursar-tenant-admin": {"sees why something was refused, too", inNamespace, tenantReads.with(permits{
 			"events": reading, "events.events.k8s.io": reading, "quotarequests.quota.miloapis.com": reading + " create update patch",
@@ -171,8 +175,8 @@ func TestWhatRolesPermit(t *testing.T) {
 			}
 			user := role + "-user"
 			w.bind(user, role, bound)
-			for resource := range tt.permits {
-				w.waitMay(user, attributesOf(resource, "get", namespace))
+			for resource, verbs := range tt.permits {
+				w.waitMay(user, attributesOf(resource, strings.Fields(verbs)[0], namespace))
 			}
 			w.wantPermits(user, namespace, askedResources, tt.permits)
 			if tt.inNamespace {
@@ -205,8 +209,8 @@ func TestUsualRolesReadQuota(t *testing.T) {
 			w.mustCreate(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}})
 			user := w.name + "-user"
 			w.bind(user, role, w.name)
-			for resource := range tenantReads {
-				w.waitMay(user, attributesOf(resource, "get", w.name))
+			for resource, verbs := range tenantReads {
+				w.waitMay(user, attributesOf(resource, strings.Fields(verbs)[0], w.name))
 			}
 			ofQuotaOnly := slices.DeleteFunc(slices.Clone(askedResources), func(resource string) bool {
 				return schema.ParseGroupResource(resource).Group != quotav1alpha1.GroupName

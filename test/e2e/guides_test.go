@@ -47,6 +47,14 @@ func TestGuideOfRequests(t *testing.T) {
 	}
 }
 
+// TestGuideOfJournal needs the kinds of the quickstart and a journal of its own, so that it has a server for itself.
+func TestGuideOfJournal(t *testing.T) {
+	t.Parallel()
+	if texts := guide.Follow(t, "docs/journal.md", start(t, standalone.Options{}).Kubeconfig); texts != 3 {
+		t.Errorf("%d outputs are told, want 3", texts)
+	}
+}
+
 func TestGuideOfGrants(t *testing.T) {
 	t.Parallel()
 	if texts := guide.Follow(t, "docs/grants.md", start(t, standalone.Options{}).Kubeconfig); texts != 1 {

@@ -136,4 +136,5 @@ func TestStoriesOfQuota(t *testing.T) {
 	must(t, tenant.Delete(w.ctx, w.configMap("a")))
 	eventually(t, func() error { return tenant.Create(w.ctx, w.configMap("d")) })
 	w.limitSeenBy(tenant, 3)
+	w.journalStories(tenantName, approverName)
 }

@@ -22,6 +22,7 @@ const within = time.Minute
 var (
 	block   = regexp.MustCompile("(?s)```(sh|text)\n(.*?)```")
 	age     = regexp.MustCompile(`\b([0-9]+m[0-9]*s?|[0-9]+s)\b`)
+	moment  = regexp.MustCompile(`\b[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z`)
 	spacing = regexp.MustCompile(` +`)
 )
 
@@ -70,10 +71,11 @@ func Follow(t *testing.T, guide, kubeconfig string) (texts int) {
 	return texts
 }
 
-// normal is an output without the ages in it and the width of columns.
+// normal is an output without the ages and times in it and the width of columns.
 func normal(output string) []string {
 	var lines []string
 	for line := range strings.Lines(output) {
+		line = moment.ReplaceAllString(line, "TIME")
 		lines = append(lines, strings.TrimSpace(spacing.ReplaceAllString(age.ReplaceAllString(line, "0s"), " ")))
 	}
 	return lines

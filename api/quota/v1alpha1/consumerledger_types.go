@@ -69,6 +69,57 @@ type ConsumerLedgerSpec struct {
 	// slices are amounts that replicas hold ahead of demand, to admit creates without a write. They are not in use.
 	// +optional
 	Slices []LedgerSlice `json:"slices,omitempty"`
+
+	// journal has the changes of limits and use that the journal does not have yet. It is absent if there is no journal.
+	// +optional
+	Journal *LedgerJournal `json:"journal,omitempty"`
+}
+
+// LedgerJournal has changes that are written with the ledger, and leave it once the journal has them.
+type LedgerJournal struct {
+	// first is the sequence of the first change of the first record, or of the next change if there are no records.
+	First int64 `json:"first"`
+
+	// openedAt is the time in milliseconds since 1970 at which the journal of this consumer began, or began again after
+	// changes were lost. It is absent once the journal has the state of the ledger at that time.
+	// +optional
+	OpenedAt int64 `json:"openedAt,omitempty"`
+
+	// lost is how many changes were lost before that.
+	// +optional
+	Lost int64 `json:"lost,omitempty"`
+
+	// records are the changes, in their order.
+	// +optional
+	Records []LedgerRecord `json:"records,omitempty"`
+}
+
+// LedgerRecord records one operation that changed limits or use.
+type LedgerRecord struct {
+	// at is the time of the operation in milliseconds since 1970.
+	At int64 `json:"at"`
+
+	// kind says what happened, such as admitted.
+	Kind string `json:"kind"`
+
+	// key is that of the reservation, if there is one.
+	// +optional
+	Key string `json:"key,omitempty"`
+
+	// subject is whose quota changed, as JSON.
+	// +optional
+	Subject string `json:"subject,omitempty"`
+
+	// actor is the user whose request caused the change, if known.
+	// +optional
+	Actor string `json:"actor,omitempty"`
+
+	// grant is the namespace and name of the grant, if limits changed.
+	// +optional
+	Grant string `json:"grant,omitempty"`
+
+	// changes are the changes by resource type and dimensions.
+	Changes []LedgerCharge `json:"changes"`
 }
 
 // LedgerSlice is quota that one replica holds ahead of demand. It covers what the replica has admitted and not yet

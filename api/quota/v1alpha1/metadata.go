@@ -63,6 +63,14 @@ const (
 	// the annotation has no effect until it is.
 	AnnotationResize = GroupName + "/resize"
 
+	// AnnotationChangedBy is, on a grant, the user who created it or last changed its spec, and on a claim that was
+	// created directly, who created it or last asked for a resize. Bursar sets it, for the journal. On a grant that was
+	// made on a QuotaRequest it has the users who approved it.
+	AnnotationChangedBy = GroupName + "/changed-by"
+
+	// AnnotationDeletedBy is, on a grant, the time of a request to delete it, and its user. Bursar sets it, for the journal.
+	AnnotationDeletedBy = GroupName + "/deleted-by"
+
 	// AnnotationRelease is "true" on a claim that releases its charge as soon as it is deleted, although the object of
 	// its spec.resourceRef exists. Users who may update the claim can set it at any time; on a policy's claim it is
 	// rejected. Without it, a deleted claim holds its charge until that object is gone.

@@ -39,11 +39,12 @@ type change struct {
 	// made or can no longer be made.
 	base    string
 	created time.Time
+	actor   string // the user whose request it is
 }
 
 // updateFor returns the update as it affects the claim of one policy.
 func (c *change) updateFor(a demandChange) engine.Update {
-	return engine.Update{Object: c.Object, Created: c.created, Base: c.base, Policy: a.policy, Before: a.before, After: a.after}
+	return engine.Update{Object: c.Object, Created: c.created, Base: c.base, Policy: a.policy, Before: a.before, After: a.after, Actor: c.actor}
 }
 
 // changeIn decodes the change that a request makes. It returns nil if the object no longer exists.
@@ -69,6 +70,7 @@ func (h *Handler) changeIn(ctx context.Context, request *admissionv1.AdmissionRe
 	return &change{
 		Object: evaluator.ObjectOf(kind, &object),
 		old:    before, new: after, base: object.GetResourceVersion(), created: object.GetCreationTimestamp().Time,
+		actor: request.UserInfo.Username,
 	}, nil
 }
 

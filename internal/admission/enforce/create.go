@@ -37,6 +37,8 @@ type create struct {
 type evaluatedClaim struct {
 	*evaluator.Claim
 	policy *catalog.Policy
+	// actor is the user whose request demands the claim.
+	actor string
 }
 
 // create answers the review of a create.
@@ -162,7 +164,7 @@ func (h *Handler) evaluatePolicy(ctx context.Context, request *admissionv1.Admis
 		c.notices.fail(p, err)
 		return nil
 	case evaluated != nil:
-		c.claims = append(c.claims, &evaluatedClaim{evaluated, p})
+		c.claims = append(c.claims, &evaluatedClaim{evaluated, p, request.UserInfo.Username})
 		h.succeeded(p)
 	}
 	return nil

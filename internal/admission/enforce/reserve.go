@@ -213,7 +213,9 @@ func reservationsOf(evaluated []*evaluatedClaim) []ledger.Reservation {
 }
 
 func reservationOf(p *evaluatedClaim) ledger.Reservation {
-	return ledger.Reservation{Key: p.Key, ReservedAt: time.Now().Unix(), Charges: p.Charges, Claim: p.Intent.Encode()}
+	return ledger.Reservation{
+		Key: p.Key, ReservedAt: time.Now().Unix(), Charges: p.Charges, Claim: p.Intent.Encode(), Subject: p.Intent.Subject(), Actor: p.actor,
+	}
 }
 
 // denialFor explains why the claims on one consumer are not admitted. For lack of quota it also lists the other

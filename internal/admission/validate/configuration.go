@@ -22,8 +22,12 @@ const (
 	MutationPath = "/finalize"
 	// StampPath is the path of [Webhooks.Stamp].
 	StampPath = "/stamp"
+	// GrantStampPath is the path of [Webhooks.StampGrant].
+	GrantStampPath = "/stamp/grants"
 	// QuotaReviewPath is the path of the webhook that answers QuotaReviews, see package quotareview.
 	QuotaReviewPath = "/quotareview"
+	// QuotaHistoryPath is the path of the webhook that answers QuotaHistories, see package quotahistory.
+	QuotaHistoryPath = "/quotahistory"
 )
 
 // timeoutSeconds is how long the API server waits for an answer.
@@ -78,6 +82,7 @@ func ValidatingWebhooks(client ClientConfig, username, systemNamespace string) [
 	// It only warns, so the deletion of a policy or grant must not wait for Bursar.
 	policies := validating("warn", client, username, rule(deletes, "claimcreationpolicies", "grantcreationpolicies", "resourcegrants"))
 	policies.FailurePolicy = new(admissionregistrationv1.Ignore)
+	policies.SideEffects = new(admissionregistrationv1.SideEffectClassNoneOnDryRun) // it marks grants, see [Deletions]
 	return []admissionregistrationv1.ValidatingWebhook{ownKinds, namespace, generatedQuotas(client, username), policies}
 }
 
@@ -114,17 +119,23 @@ func validating(name string, client ClientConfig, username string, rules ...admi
 }
 
 // MutatingWebhooks returns the webhooks of the MutatingWebhookConfiguration: for [Webhooks.Mutation], without the requests
-// of username, Bursar's own user, for QuotaReviews, and for [Webhooks.Stamp].
+// of username, Bursar's own user, for QuotaReviews and QuotaHistories, and for [Webhooks.Stamp].
 func MutatingWebhooks(client ClientConfig, username string) []admissionregistrationv1.MutatingWebhook {
 	writes := []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}
 	creates := writes[:1]
 	finalize := mutating("finalize", client(MutationPath), rule(writes, "resourceclaims"))
 	finalize.MatchConditions = []admissionregistrationv1.MatchCondition{notBy(username)}
 	finalize.ReinvocationPolicy = new(admissionregistrationv1.IfNeededReinvocationPolicy)
+	// During an update a replica of an earlier version does not know the path. Then nobody is named: see checkChangedBy.
+	grants := mutating("grants", client(GrantStampPath), rule(writes, "resourcegrants"))
+	grants.FailurePolicy = new(admissionregistrationv1.Ignore)
+	grants.MatchConditions = []admissionregistrationv1.MatchCondition{notBy(username)}
 	return []admissionregistrationv1.MutatingWebhook{
 		finalize,
 		mutating("quotareview", client(QuotaReviewPath), rule(creates, "quotareviews")),
+		mutating("quotahistory", client(QuotaHistoryPath), rule(creates, "quotahistories")),
 		mutating("stamp", client(StampPath), rule(writes, "quotarequests"), rule(creates, "quotadecisions")),
+		grants,
 	}
 }
 

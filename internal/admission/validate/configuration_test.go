@@ -75,6 +75,25 @@ func TestMatchedRequests(t *testing.T) {
 	}
 }
 
+// Histories and reviews are answered by a webhook each, for creates. Each has the fields that the API server would set.
+func TestAnsweringWebhooks(t *testing.T) {
+	answered := map[string]string{}
+	for _, w := range validate.MutatingWebhooks(client, bursar) {
+		if w.ReinvocationPolicy == nil || w.FailurePolicy == nil || w.MatchPolicy == nil || w.TimeoutSeconds == nil || w.Rules[0].Scope == nil {
+			t.Errorf("%s lacks a field that the API server sets: %+v", w.Name, w)
+		}
+		if len(w.Rules) == 1 && cmp.Equal(w.Rules[0].Operations, []admissionregistrationv1.OperationType{"CREATE"}) {
+			answered[w.Rules[0].Resources[0]] = *w.ClientConfig.URL
+		}
+	}
+	want := map[string]string{
+		"quotareviews": *client(validate.QuotaReviewPath).URL, "quotahistories": *client(validate.QuotaHistoryPath).URL,
+	}
+	if diff := cmp.Diff(want, answered); diff != "" {
+		t.Errorf("answered kinds (-want +got):\n%s", diff)
+	}
+}
+
 func TestMatchConditions(t *testing.T) {
 	bare := map[string]any{"metadata": map[string]any{}}
 	const oddName = "a \"quoted\" \\ user\nname ü"

@@ -23,7 +23,7 @@ type mutated struct {
 	Spec json.RawMessage `json:"spec"`
 }
 
-// complete answers the create or update of a claim. Its patch adds a missing finalizer and the labels of the consumer,
+// complete answers the create or update of a claim. Its patch adds a missing finalizer, the labels of the consumer and the user,
 // so that a claim replaced by its original manifest has both.
 func complete(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	kind := quotav1alpha1.GroupVersion.WithKind("ResourceClaim")
@@ -35,10 +35,9 @@ func complete(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionRespo
 	if err != nil {
 		return errorResponse(apierrors.NewBadRequest(err.Error()))
 	}
-	needsFinalizer := !claimcache.HasFinalizer(claim)
+	needsFinalizer, old := !claimcache.HasFinalizer(claim), &metav1.PartialObjectMetadata{}
 	if request.Operation == admissionv1.Update {
-		old, err := decode[metav1.PartialObjectMetadata](request.OldObject)
-		if err != nil {
+		if old, err = decode[metav1.PartialObjectMetadata](request.OldObject); err != nil {
 			return errorResponse(apierrors.NewBadRequest(err.Error()))
 		}
 		// A finalizer cannot be added to a claim that is being deleted. Validation decides who may remove it.
@@ -49,6 +48,8 @@ func complete(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionRespo
 		operations = append(operations, addFinalizer(claim.Finalizers))
 	}
 	operations = append(operations, labelConsumer(claim)...)
+	isAsked := request.Operation == admissionv1.Create || claim.Annotations[quotav1alpha1.AnnotationResize] != old.Annotations[quotav1alpha1.AnnotationResize]
+	operations = append(operations, changedBy(request, claim.Annotations, old.Annotations, isAsked)...)
 	return review.Patched(operations...)
 }
 

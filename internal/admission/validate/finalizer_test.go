@@ -14,6 +14,7 @@ func TestMutation(t *testing.T) {
 	withFinalizers := func(finalizers ...string) *claim {
 		c := sampleClaim()
 		c.Finalizers = finalizers
+		c.Annotations = map[string]string{quotav1alpha1.AnnotationChangedBy: "alice"}
 		c.Labels = map[string]string{quotav1alpha1.LabelConsumerKind: c.Spec.ConsumerRef.Kind, quotav1alpha1.LabelConsumerName: c.Spec.ConsumerRef.Name}
 		return c
 	}
@@ -49,7 +50,7 @@ func TestMutation(t *testing.T) {
 		},
 		"InvalidSpec": {
 			reason: "what is wrong with the claim is for validation to say",
-			object: map[string]any{"metadata": map[string]any{"name": "p1"}, "spec": 7},
+			object: map[string]any{"metadata": map[string]any{"name": "p1", "annotations": map[string]string{quotav1alpha1.AnnotationChangedBy: "alice"}}, "spec": 7},
 			patch:  `[{"op":"add","path":"/metadata/finalizers","value":["quota.miloapis.com/quota-release"]}]`,
 		},
 		"Unreadable": {

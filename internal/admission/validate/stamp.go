@@ -1,10 +1,14 @@
 package validate
 
 import (
+	"strings"
+
 	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/review"
@@ -62,4 +66,85 @@ func stampDecision(request *admissionv1.AdmissionRequest, user *quotav1alpha1.Re
 		review.PatchOperation{Operation: "add", Path: "/spec/decidedBy", Value: user},
 		review.PatchOperation{Operation: "add", Path: "/metadata/ownerReferences", Value: []metav1.OwnerReference{owner}},
 	)
+}
+
+// stampGrant answers the create or update of a grant: its patch names who created it, or last changed its spec. It keeps
+// the mark of a deletion as it is.
+func stampGrant(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	if request.Kind.Kind != "ResourceGrant" || request.SubResource != "" || request.Operation != admissionv1.Create && request.Operation != admissionv1.Update {
+		return unexpected(request)
+	}
+	grant, err := decode[quotav1alpha1.ResourceGrant](request.Object)
+	if err != nil {
+		return errorResponse(apierrors.NewBadRequest(err.Error()))
+	}
+	before := &quotav1alpha1.ResourceGrant{}
+	if request.Operation == admissionv1.Update {
+		if before, err = decode[quotav1alpha1.ResourceGrant](request.OldObject); err != nil {
+			return errorResponse(apierrors.NewBadRequest(err.Error()))
+		}
+	}
+	hasChanged := request.Operation == admissionv1.Create || !equality.Semantic.DeepEqual(before.Spec, grant.Spec)
+	operations := changedBy(request, grant.Annotations, before.Annotations, hasChanged)
+	if grant.Annotations == nil && len(operations) > 0 {
+		grant.Annotations = map[string]string{} // the first operation adds them
+	}
+	return review.Patched(append(operations, kept(quotav1alpha1.AnnotationDeletedBy, grant.Annotations, before.Annotations)...)...)
+}
+
+// checkChangedBy checks the annotations of a grant that name users, in case the webhook that sets them was not asked. They
+// may be missing then, and name nobody else.
+func checkChangedBy(c change[quotav1alpha1.ResourceGrant]) field.ErrorList {
+	if c.byBursar {
+		return nil
+	}
+	path := field.NewPath("metadata", "annotations")
+	before := map[string]string{}
+	hasChanged := c.old == nil
+	if c.old != nil {
+		before, hasChanged = c.old.Annotations, !equality.Semantic.DeepEqual(c.old.Spec, c.new.Spec)
+	}
+	var errs field.ErrorList
+	if user := c.new.Annotations[quotav1alpha1.AnnotationChangedBy]; user != "" && user != before[quotav1alpha1.AnnotationChangedBy] && !(hasChanged && user == c.username) {
+		errs = append(errs, field.Forbidden(path.Key(quotav1alpha1.AnnotationChangedBy), "Bursar names who changed a grant: leave it out"))
+	}
+	if mark := c.new.Annotations[quotav1alpha1.AnnotationDeletedBy]; mark != "" && mark != before[quotav1alpha1.AnnotationDeletedBy] {
+		errs = append(errs, field.Forbidden(path.Key(quotav1alpha1.AnnotationDeletedBy), "Bursar names who deletes a grant: leave it out"))
+	}
+	return errs
+}
+
+const annotationsPath = "/metadata/annotations"
+
+func annotationPath(name string) string {
+	return annotationsPath + "/" + strings.ReplaceAll(name, "/", "~1")
+}
+
+// kept returns the patch by which an object keeps an annotation as it was.
+func kept(name string, annotations, before map[string]string) []review.PatchOperation {
+	return annotated(name, annotations, before[name])
+}
+
+// annotated returns the patch by which an object has an annotation with a value, or none if the value is empty.
+func annotated(name string, annotations map[string]string, value string) []review.PatchOperation {
+	present, isSet := annotations[name]
+	switch {
+	case isSet == (value != "") && present == value:
+		return nil
+	case value == "":
+		return []review.PatchOperation{{Operation: "remove", Path: annotationPath(name)}}
+	case annotations == nil:
+		return []review.PatchOperation{{Operation: "add", Path: annotationsPath, Value: map[string]string{name: value}}}
+	default:
+		return []review.PatchOperation{{Operation: "add", Path: annotationPath(name), Value: value}}
+	}
+}
+
+// changedBy returns the patch by which an object names the user of the request, or the one that it named before if the
+// request did not change what the annotation is about.
+func changedBy(request *admissionv1.AdmissionRequest, annotations, before map[string]string, hasChanged bool) []review.PatchOperation {
+	if hasChanged {
+		return annotated(quotav1alpha1.AnnotationChangedBy, annotations, request.UserInfo.Username)
+	}
+	return kept(quotav1alpha1.AnnotationChangedBy, annotations, before)
 }

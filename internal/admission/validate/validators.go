@@ -18,6 +18,7 @@ import (
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/admission/review"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/policy"
 )
@@ -45,6 +46,9 @@ type change[T any] struct {
 	user     authenticationv1.UserInfo
 	username string
 	byBursar bool
+	isDryRun bool
+	// isVersioned is set if a delete is only for one version of the object.
+	isVersioned bool
 }
 
 // validators returns the validator of every kind.
@@ -78,7 +82,7 @@ func (w *Webhooks) validators() map[schema.GroupVersionKind]validator {
 // validatorOf decodes the objects of a request for validate.
 func validatorOf[T any](username string, decide func(context.Context, change[T]) result) validator {
 	return func(ctx context.Context, request *admissionv1.AdmissionRequest) (result, error) {
-		c := change[T]{user: request.UserInfo, username: request.UserInfo.Username, byBursar: request.UserInfo.Username == username}
+		c := change[T]{user: request.UserInfo, username: request.UserInfo.Username, byBursar: request.UserInfo.Username == username, isDryRun: review.IsDryRun(request)}
 		var err error
 		switch request.Operation {
 		case admissionv1.Create:
@@ -89,6 +93,7 @@ func validatorOf[T any](username string, decide func(context.Context, change[T])
 			}
 		case admissionv1.Delete:
 			c.old, err = decode[T](request.OldObject)
+			c.isVersioned = isVersioned(request)
 		default:
 			err = fmt.Errorf("operation %q is not one that objects are validated for", request.Operation)
 		}
@@ -154,12 +159,9 @@ func (w *Webhooks) baseUnitChange(ctx context.Context, c change[quotav1alpha1.Re
 
 func (w *Webhooks) grant(ctx context.Context, c change[quotav1alpha1.ResourceGrant]) result {
 	if c.new == nil {
-		if c.byBursar || garbageCollectors[c.username] || c.old.DeletionTimestamp != nil {
-			return result{} // no person reads the warning
-		}
-		return result{warnings: w.Advice.Grant(ctx, c.user, c.old, nil)}
+		return w.grantDeletion(ctx, c)
 	}
-	errs := Grant(c.old, c.new)
+	errs := append(Grant(c.old, c.new), checkChangedBy(c)...)
 	if marks := GrantMarks(c.old, c.new); len(marks) > 0 && !c.byBursar {
 		may, err := w.Permissions.May(ctx, c.user, authorizationv1.ResourceAttributes{
 			Namespace: c.new.Namespace, Verb: markVerb, Group: quotav1alpha1.GroupName, Resource: "resourcegrants",

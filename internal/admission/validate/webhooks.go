@@ -65,6 +65,8 @@ type Webhooks struct {
 	MemberNamespaces MemberNamespaces
 	Namespaces       Namespaces
 	Requests         Requests
+	// Deletions, if set, is informed of the deletions of grants.
+	Deletions Deletions
 	// ConsumerThresholds are the bounds of the thresholds that consumers set for themselves.
 	ConsumerThresholds config.ConsumerThresholds
 	// Clock is that of the API server.
@@ -177,6 +179,13 @@ func (w *Webhooks) Mutation() http.Handler {
 func (w *Webhooks) Stamp() http.Handler {
 	return reviewer(func(_ context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 		return stamp(request)
+	})
+}
+
+// StampGrant returns the handler of the mutating webhook that names the user who changed a grant.
+func (w *Webhooks) StampGrant() http.Handler {
+	return reviewer(func(_ context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		return stampGrant(request)
 	})
 }
 

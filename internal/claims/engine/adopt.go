@@ -20,7 +20,9 @@ import (
 // now.
 func (e *Engine) adopt(ctx context.Context, o evaluator.Object, demanded *evaluator.Claim) (Result, error) {
 	adopted := func(ctx context.Context) ([]ledger.Reservation, error) {
-		r := ledger.Reservation{Key: demanded.Key, ReservedAt: time.Now().Unix(), Charges: demanded.Charges, Claim: demanded.Intent.Encode()}
+		r := ledger.Reservation{
+			Key: demanded.Key, ReservedAt: time.Now().Unix(), Charges: demanded.Charges, Claim: demanded.Intent.Encode(), Subject: demanded.Intent.Subject(),
+		}
 		if isCharged, err := e.isCharged(ctx, demanded.Consumer, &r); isCharged || err != nil {
 			return nil, err
 		}

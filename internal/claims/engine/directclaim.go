@@ -99,6 +99,8 @@ func (e *Engine) reservationOf(claim *quotav1alpha1.ResourceClaim) (ledger.Reser
 		ReservedAt: time.Now().Unix(),
 		Charges:    charges,
 		Claim:      claims.Reference(types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}),
+		Subject:    claims.SubjectOf(claim),
+		Actor:      claim.Annotations[quotav1alpha1.AnnotationChangedBy],
 	}, nil
 }
 

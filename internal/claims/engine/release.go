@@ -167,6 +167,7 @@ func claimChargesOf(claim *quotav1alpha1.ResourceClaim) (*ledgerstore.ClaimCharg
 		Granted:   claimcache.StateOf(claim) == claimcache.Granted,
 		Charges:   charges,
 	}
+	held.Subject = claims.SubjectOf(claim)
 	if claimcache.IsFromPolicy(claim) {
 		held.Amendment = ledgerstore.AmendmentKey(claims.PolicyOf(claim), claim.Annotations[quotav1alpha1.AnnotationResourceUID])
 	}

@@ -34,6 +34,8 @@ type Update struct {
 	Policy *catalog.Policy
 	// Before and After are the demands of the policy, or nil for none.
 	Before, After *evaluator.Claim
+	// Actor is the user who updates the object, if known.
+	Actor string
 }
 
 // charges are the demanded charges after the update.
@@ -105,7 +107,7 @@ func (e *Engine) Held(ctx context.Context, u Update) (*quotav1alpha1.ResourceCla
 func reservationFor(u Update) ledger.Reservation {
 	intent := u.After.Intent
 	intent.Base = u.Base
-	return ledger.Reservation{Key: u.After.Key, ReservedAt: time.Now().Unix(), Charges: u.After.Charges, Claim: intent.Encode()}
+	return ledger.Reservation{Key: u.After.Key, ReservedAt: time.Now().Unix(), Charges: u.After.Charges, Claim: intent.Encode(), Subject: intent.Subject(), Actor: u.Actor}
 }
 
 // amendmentFor returns the amendment that makes the object's claim follow the update.
@@ -117,7 +119,11 @@ func (e *Engine) amendmentFor(ctx context.Context, u Update, key string, held *q
 	if claim == nil {
 		return nil, fmt.Errorf("claim %s/%s went away: %w", held.Namespace, held.Name, ErrUnsettled)
 	}
-	return claims.Amendment(claim, key, u.charges(), claims.Intent{Kind: u.Object.Kind, Object: u.Object.Name}, u.Base)
+	amendment, err := claims.Amendment(claim, key, u.charges(), claims.Intent{Kind: u.Object.Kind, Object: u.Object.Name}, u.Base)
+	if err == nil {
+		amendment.Actor = u.Actor
+	}
+	return amendment, err
 }
 
 // IsSettled reports whether the object's claim holds exactly the charges of the policy: no claim is being made or

@@ -2,16 +2,15 @@ package request
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli/consumername"
 )
 
 // shown are the EffectiveResourceGrants of a namespace.
@@ -63,22 +62,23 @@ func (s *shown) consumer(named string) (quotav1alpha1.ConsumerRef, error) {
 		}
 		return quotav1alpha1.ConsumerRef{}, fmt.Errorf("say for whom, with --for KIND/NAME: %s", s.candidates(all))
 	}
-	given, err := parseConsumer(named)
+	name, err := consumername.Parse(named)
 	if err != nil {
-		return given, err
+		return quotav1alpha1.ConsumerRef{}, fmt.Errorf("--for: %w", err)
 	}
 	var matching []quotav1alpha1.ConsumerRef
 	for _, ref := range all {
-		if matches(named, given, ref) {
+		if name.Matches(ref) {
 			matching = append(matching, ref)
 		}
 	}
+	given, isFull := name.Full()
 	switch {
 	case len(matching) == 1:
 		return matching[0], nil
 	case len(matching) > 1:
 		return given, fmt.Errorf("--for: %s names several consumers: choose one of %s", named, names(matching))
-	case isFull(named):
+	case isFull:
 		return given, nil
 	default:
 		return given, fmt.Errorf("--for: %s is not known in namespace %s: %s; name another in full, with its API group, "+
@@ -98,51 +98,5 @@ func (s *shown) candidates(all []quotav1alpha1.ConsumerRef) string {
 	}
 }
 
-// parseConsumer parses KIND/NAME, KIND.GROUP/NAME or KIND.GROUP/NAMESPACE/NAME.
-func parseConsumer(named string) (quotav1alpha1.ConsumerRef, error) {
-	var ref quotav1alpha1.ConsumerRef
-	parts := strings.Split(named, "/")
-	if len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
-		return ref, fmt.Errorf("--for: %q is not KIND/NAME, such as organization/acme", named)
-	}
-	of := schema.ParseGroupKind(parts[0])
-	if of.Kind == "" {
-		return ref, errors.New("--for: the kind is missing: give KIND.GROUP/NAME")
-	}
-	ref.Kind, ref.APIGroup, ref.Name = of.Kind, of.Group, parts[len(parts)-1]
-	if len(parts) == 3 {
-		ref.Namespace = parts[1]
-	}
-	return ref, nil
-}
-
-// isFull reports whether a name has an API group. That of the core group is empty, as in Namespace./web.
-func isFull(named string) bool {
-	kind, _, _ := strings.Cut(named, "/")
-	return strings.Contains(kind, ".")
-}
-
-// matches reports whether a name, parsed as given, may be that of a consumer.
-func matches(named string, given, ref quotav1alpha1.ConsumerRef) bool {
-	return strings.EqualFold(given.Kind, ref.Kind) && given.Name == ref.Name &&
-		(!isFull(named) || strings.EqualFold(given.APIGroup, ref.APIGroup)) && (given.Namespace == "" || given.Namespace == ref.Namespace)
-}
-
 // names returns consumers as --for takes them.
-func names(all []quotav1alpha1.ConsumerRef) string {
-	short := func(ref quotav1alpha1.ConsumerRef) string { return ref.Kind + "/" + ref.Name }
-	count := map[string]int{}
-	for _, ref := range all {
-		count[short(ref)]++
-	}
-	texts := make([]string, 0, len(all))
-	for _, ref := range all {
-		text := short(ref)
-		if count[text] > 1 {
-			text = ref.Kind + "." + ref.APIGroup + "/" + ref.Name
-		}
-		texts = append(texts, text)
-	}
-	slices.Sort(texts)
-	return strings.Join(texts, ", ")
-}
+func names(all []quotav1alpha1.ConsumerRef) string { return strings.Join(consumername.List(all), ", ") }

@@ -204,14 +204,15 @@ func (c *Controller) ledger(ctx context.Context, consumer quotav1alpha1.Consumer
 	return ledger, nil
 }
 
-// isEmpty reports whether a ledger may be removed. A ledger in a later format may not.
+// isEmpty reports whether a ledger may be removed. A ledger in a later format may not, nor one with changes that the
+// journal does not have.
 func isEmpty(ledger *quotav1alpha1.ConsumerLedger) bool {
 	if ledger == nil {
 		return true
 	}
 	spec := &ledger.Spec
 	return spec.Format <= quotav1alpha1.ConsumerLedgerFormat && len(spec.Grants) == 0 && len(spec.Used) == 0 && len(spec.Reservations) == 0 && len(spec.Released) == 0 &&
-		len(spec.Slices) == 0
+		len(spec.Slices) == 0 && (spec.Journal == nil || len(spec.Journal.Records) == 0 && spec.Journal.OpenedAt == 0)
 }
 
 // effective returns the effective grants by consumer.

@@ -94,7 +94,9 @@ func created(desired *quotav1alpha1.ResourceGrant, now time.Time) *quotav1alpha1
 // from neither the template nor Bursar, because other clients might restore them each time.
 func corrected(stored, desired *quotav1alpha1.ResourceGrant) (*quotav1alpha1.ResourceGrant, bool) {
 	grant := stored.DeepCopy()
-	grant.Spec = *desired.Spec.DeepCopy()
+	if grant.Spec = *desired.Spec.DeepCopy(); !equality.Semantic.DeepEqual(stored.Spec, grant.Spec) {
+		delete(grant.Annotations, quotav1alpha1.AnnotationChangedBy) // the journal would name whose change is undone
+	}
 	earlier := templateKeysOf(stored)
 	grant.Labels = overlay(grant.Labels, earlier.Labels, desired.Labels)
 	grant.Annotations = overlay(grant.Annotations, append(earlier.Annotations, quotav1alpha1.AnnotationTemplateKeys), desired.Annotations)

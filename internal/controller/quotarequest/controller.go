@@ -364,6 +364,9 @@ func (r *Reconciler) ensureGrant(ctx context.Context, request *quotav1alpha1.Quo
 		},
 		Spec: *quotarequest.GrantSpec(request.Spec.ConsumerRef, approved.Increases, approved.Until),
 	}
+	if approvers := quotarequest.Approvers(request); approvers != "" {
+		grant.Annotations[quotav1alpha1.AnnotationChangedBy] = approvers
+	}
 	switch err := r.Live.Get(ctx, client.ObjectKeyFromObject(grant), grant); {
 	case err == nil && !isFor(grant, request):
 		return nil, fmt.Errorf("ResourceGrant %s is somebody else's: delete it", grant.Name)

@@ -33,6 +33,7 @@ func specOf(consumer quotav1alpha1.ConsumerRef, snapshot ledger.Snapshot) quotav
 		}
 		spec.Slices = append(spec.Slices, stored)
 	}
+	spec.Journal = storedJournal(snapshot.Journal)
 	for _, g := range snapshot.Grants {
 		stored := quotav1alpha1.LedgerGrant{UID: g.UID, Namespace: g.Namespace, Name: g.Name, Generation: g.Generation}
 		for _, a := range g.Allowances {
@@ -87,6 +88,7 @@ func SnapshotOf(spec *quotav1alpha1.ConsumerLedgerSpec) (ledger.Snapshot, error)
 		return ledger.Snapshot{}, &ledgerapi.FormatError{Format: spec.Format}
 	}
 	snapshot := ledger.Snapshot{Sequence: spec.Sequence}
+	snapshot.Journal = journalOf(spec.Journal)
 	for _, g := range spec.Grants {
 		grant := ledger.Grant{UID: g.UID, Namespace: g.Namespace, Name: g.Name, Generation: g.Generation}
 		for _, a := range g.Allowances {

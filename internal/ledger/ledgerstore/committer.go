@@ -32,11 +32,13 @@ type committer struct {
 	// written is the time of the latest write by this process.
 	written atomic.Pointer[time.Time]
 	escrow  escrow
+	shipped journalTrim
 
 	mu          sync.Mutex
 	dropped     bool // see Store.dropIdle
 	noticed     noticed
 	isFollowing bool                 // a timer for follow runs
+	isUnoffered bool                 // the copy, or the one before it, has changes that the journal did not take
 	expected    map[string]time.Time // expected releases with the time of their announcement, see Store.ExpectRelease
 
 	// The rest belongs to the goroutine of the group.
@@ -49,7 +51,8 @@ type committer struct {
 	// mayLand is set while a write with an unknown outcome may still take effect, if the stored version is unanswered.
 	mayLand    bool
 	unanswered Version
-	isRejected bool // the latest write was rejected, and no read followed yet
+	isRejected bool  // the latest write was rejected, and no read followed yet
+	offered    int64 // the sequence of the latest change that the journal took
 	// These are not yet reported to subscribers: this process changed the ledger, denied claims may fit after its
 	// change, and the committer read changes of another process.
 	hasChanged, hasGrown, wasReread bool
@@ -72,6 +75,7 @@ func (c *committer) Load(batch []*groupcommit.Operation[*ledger.Ledger], attempt
 	if err := c.load(); err != nil {
 		return nil, err
 	}
+	c.beginRecords()
 	c.escrow.begin()
 	c.forgetTentative(batch)
 	c.isReleasing = c.expectsReleases()

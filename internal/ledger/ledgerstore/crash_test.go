@@ -19,11 +19,14 @@ const (
 	crashes     = 12
 	crashLimit  = 40
 	crashWorker = 8
+	// crashJournalDelay is that of the journal. It is shorter than most lives of a process.
+	crashJournalDelay = 5 * time.Millisecond
 )
 
 // host runs one process after the other on one storage. Each is killed at a random moment.
 type host struct {
-	memory *storagetest.Memory
+	memory  *storagetest.Memory
+	archive *archive
 
 	mu      sync.Mutex
 	random  *rand.Rand
@@ -47,7 +50,8 @@ func crash(t *testing.T, seed uint64) {
 		memory: storagetest.New(), random: rand.New(rand.NewPCG(seed, 0)),
 		acknowledged: map[string]int64{}, granted: map[string]ledger.Amount{}, gone: map[string]bool{},
 	}
-	start(t, h.memory, nil).limit(t, crashLimit)
+	h.archive = newArchive(t, h.memory, seed)
+	start(t, h.memory, nil).limit(t, crashLimit) // as an earlier version, without a journal
 	h.restart(t)
 	ctx, stop := context.WithCancel(t.Context())
 	var workers sync.WaitGroup
@@ -88,7 +92,7 @@ func (h *host) fault(ctx context.Context, _ storagetest.Call) storagetest.Fault 
 
 // restart starts a process that finishes the work of the one before.
 func (h *host) restart(t *testing.T) {
-	p := start(t, h.memory, h.fault)
+	p := h.archive.record(start(t, h.memory, h.fault), crashJournalDelay)
 	for p.Preload(t.Context(), unfinished(h.memory)) != nil { // until storage can be reached
 	}
 	h.mu.Lock()
@@ -112,6 +116,7 @@ func unfinished(memory *storagetest.Memory) []quotav1alpha1.ConsumerLedger {
 		ConsumerRef:  acme,
 		Reservations: make([]quotav1alpha1.LedgerReservation, len(snapshot.Reservations)),
 		Released:     snapshot.Released,
+		Journal:      &quotav1alpha1.LedgerJournal{OpenedAt: 1},
 	}}}
 }
 
@@ -218,7 +223,8 @@ func (h *host) settleUp(t *testing.T) {
 	h.restart(t)
 	h.process().Close()
 	time.Sleep(time.Second) // of the test's own clock: no late write is left
-	p := start(t, h.memory, nil)
+	h.archive.setReliable()
+	p := h.archive.record(start(t, h.memory, nil), crashJournalDelay)
 	if err := p.Preload(t.Context(), unfinished(h.memory)); err != nil {
 		t.Fatal(err)
 	}
@@ -247,4 +253,6 @@ func (h *host) settleUp(t *testing.T) {
 			t.Errorf("revision %s: %d used and %d reserved of %d", revision.Version, s.Used, s.Reserved, s.Limit)
 		}
 	}
+	time.Sleep(time.Minute) // of the test's own clock: the records are archived and dropped
+	h.archive.check(false)
 }

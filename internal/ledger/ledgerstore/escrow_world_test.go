@@ -29,9 +29,10 @@ const (
 // world is a cluster without Kubernetes: objects that appear some time after they were admitted, or never, replicas
 // that crash, stand still and disagree on who is preferred, and connections with every fault.
 type world struct {
-	t      *testing.T
-	memory *storagetest.Memory
-	hosts  [worldHosts]*worldHost
+	t       *testing.T
+	memory  *storagetest.Memory
+	archive *archive
+	hosts   [worldHosts]*worldHost
 
 	mu      sync.Mutex
 	random  *rand.Rand
@@ -84,6 +85,7 @@ func TestEscrowUnderFaults(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					w := &world{t: t, memory: storagetest.New(), random: rand.New(rand.NewPCG(seed, 1)), objects: map[string]*worldObject{}}
+					w.archive = newArchive(t, w.memory, seed)
 					w.run()
 					escrowed.Add(int64(w.escrowed))
 					denied.Add(int64(w.denied))
@@ -127,7 +129,7 @@ func (w *world) roll(n int) int {
 
 // start starts a process on a host.
 func (h *worldHost) start() {
-	p := start(h.t, h.memory, h.fault)
+	p := h.archive.record(start(h.t, h.memory, h.fault), 250*time.Millisecond)
 	p.Replicas = h
 	p.SetShare(2, 2)
 	h.mu.Lock()
@@ -407,6 +409,7 @@ func (w *world) conclude() {
 		h.thinks.Store(0)
 		h.current().Deliver()
 	}
+	w.archive.setReliable()
 	ctx, stop := context.WithTimeout(w.t.Context(), 5*time.Minute)
 	defer stop()
 	var running sync.WaitGroup
@@ -436,6 +439,7 @@ func (w *world) conclude() {
 			break
 		}
 	}
+	w.archive.check(false)
 	for _, h := range w.hosts {
 		h.current().stop()
 	}

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"time"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/groupcommit"
 	"github.com/bursar/bursar/internal/ledger"
@@ -36,6 +39,7 @@ func (s *Store) SetGrants(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 			makesRoom: true, growsCapacity: true,
 			apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
 				var didChange bool
+				l.NoteRemovals(s.removalsOf(l, grants))
 				if didChange, failure = l.ReplaceGrants(grants); didChange {
 					return groupcommit.Changed
 				}
@@ -49,10 +53,32 @@ func (s *Store) SetGrants(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 	return err
 }
 
+// removalsOf returns who deleted the grants of a ledger that are not among others, as far as that is known.
+func (s *Store) removalsOf(l *ledger.Ledger, others []ledger.Grant) map[string]string {
+	if s.Journal == nil || s.Deletions == nil {
+		return nil
+	}
+	removals := map[string]string{}
+	for g := range l.Grants() {
+		isRemoved := !slices.ContainsFunc(others, func(other ledger.Grant) bool { return other.UID == g.UID })
+		if user := s.Deletions.DeletedBy(g.UID); isRemoved && user != "" {
+			removals[g.UID] = user
+		}
+	}
+	return removals
+}
+
 // GrantOf returns a grant in the form of the ledger, with the allowances that count at a time. An error names the
 // allowance that cannot be counted at any time.
 func GrantOf(grant *quotav1alpha1.ResourceGrant, now time.Time) (ledger.Grant, error) {
-	entry := ledger.Grant{UID: string(grant.UID), Namespace: grant.Namespace, Name: grant.Name, Generation: grant.Generation}
+	entry := ledger.Grant{
+		UID: string(grant.UID), Namespace: grant.Namespace, Name: grant.Name, Generation: grant.Generation,
+	}
+	active := apimeta.FindStatusCondition(grant.Status.Conditions, quotav1alpha1.ConditionActive)
+	if active == nil || active.Status != metav1.ConditionTrue || active.ObservedGeneration != grant.Generation {
+		// Once it is active, what it gives changes by itself, such as when the period of an allowance ends.
+		entry.ChangedBy = grant.Annotations[quotav1alpha1.AnnotationChangedBy]
+	}
 	for i := range grant.Spec.Allowances {
 		allowance := &grant.Spec.Allowances[i]
 		selector, err := SelectorOf(allowance.DimensionSelector)

@@ -8,13 +8,13 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Preload reads the given stored ledgers that have reservations, slices or records of releases, so that the store knows them
-// after a restart. The store reads all others when they are first needed.
+// Preload reads the given stored ledgers that have reservations, slices, records of releases or changes that the journal
+// does not have, so that the store knows them after a restart. The store reads all others when they are first needed.
 func (s *Store) Preload(ctx context.Context, ledgers []quotav1alpha1.ConsumerLedger) error {
 	var errs []error
 	for i := range ledgers {
 		spec := &ledgers[i].Spec
-		if len(spec.Reservations) > 0 || len(spec.Released) > 0 || len(spec.Slices) > 0 {
+		if len(spec.Reservations) > 0 || len(spec.Released) > 0 || len(spec.Slices) > 0 || hasRecords(spec.Journal) {
 			if err := s.View(ctx, spec.ConsumerRef, func(*ledger.Ledger) {}); err != nil {
 				errs = append(errs, err)
 				continue

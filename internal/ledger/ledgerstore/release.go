@@ -21,6 +21,8 @@ type ClaimCharges struct {
 	Granted bool
 	// Charges are the amounts of the claim.
 	Charges []ledger.Charge
+	// Subject is the subject of the record of the release: a claim payload as in a reservation.
+	Subject string
 }
 
 // Release gives back the charges of a claim and records the UID in the same write, so that a repetition changes
@@ -81,7 +83,7 @@ func (c *ClaimCharges) release(l *ledger.Ledger) (e groupcommit.Effect, drifted 
 	if !c.Granted {
 		return groupcommit.Unconfirmed, false
 	}
-	if !l.Release(c.ClaimUID, c.Charges) {
+	if !l.Release(ledger.SettledClaim{UID: c.ClaimUID, Charges: c.Charges, Key: c.Key, Subject: c.Subject}) {
 		return groupcommit.Unconfirmed, true
 	}
 	return groupcommit.Changed, false

@@ -112,7 +112,8 @@ func (c *committer) notice(n Notice) bool {
 		c.noticed.since = now
 	}
 	c.noticed.version, c.noticed.unfinished, c.noticed.at = n.Version, n.Unfinished, now
-	if n.Unfinished == NothingUnfinished || n.Unfinished == OnlyReleased {
+	c.isUnoffered = false // the later version has them, unless another replica has seen to them
+	if n.Unfinished == NothingUnfinished || n.Unfinished == OnlyReleased || n.Unfinished == OnlyJournal {
 		c.store.foreign.forget(c.consumer)
 	}
 	if !c.isFollowing {
@@ -122,7 +123,8 @@ func (c *committer) notice(n Notice) bool {
 	return true
 }
 
-// follow reads the latest noticed version once this replica has to know it.
+// follow reads the latest noticed version once this replica has to know it, and offers the journal the changes of the copy
+// once this replica is the preferred one.
 func (c *committer) follow() {
 	if c.store.ctx.Err() != nil {
 		return
@@ -131,14 +133,18 @@ func (c *committer) follow() {
 	n := c.noticed
 	isRead := n.version == "" || !c.isNewer(n.version)
 	isDue := !isRead && c.mustRead(n)
-	if isDue || isRead || n.unfinished == NothingUnfinished {
+	mustOffer := c.isUnoffered && c.isPreferred()
+	if isDue || mustOffer || !c.isUnoffered && (isRead || n.unfinished == NothingUnfinished) {
 		c.isFollowing = false
 	} else {
 		time.AfterFunc(followInterval, c.follow)
 	}
 	c.mu.Unlock()
-	if isDue {
+	switch {
+	case isDue:
 		c.store.with(c.consumer, func(c *committer) bool { return c.reload(n.version) })
+	case mustOffer:
+		c.store.OfferRecords(c.consumer)
 	}
 }
 
@@ -150,6 +156,8 @@ func (c *committer) mustRead(n noticed) bool {
 		return len(known) > 0 // they have ended
 	case c.isPreferred():
 		return true
+	case n.unfinished == OnlyJournal:
+		return len(known) > 0 // they have ended
 	case n.unfinished == OnlyReleased || n.unfinished == OnlySlices || time.Since(n.since) < stalledAfter:
 		return false
 	}

@@ -92,6 +92,10 @@ type Store struct {
 	// IsDurable makes the store record every reservation before it is admitted, see [Store.Escrow]. Set it before first
 	// use.
 	IsDurable bool
+	// Journal, if set, takes what the ledgers record. Without it they record nothing. Set it before first use.
+	Journal Journal
+	// Deletions, if set, knows who deleted grants. Set it before first use.
+	Deletions Deletions
 	// Clock is the API server's clock, the one in creation timestamps. Set it before first use. Default: the clock of this
 	// machine.
 	Clock Clock

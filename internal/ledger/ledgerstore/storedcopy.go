@@ -58,6 +58,7 @@ func (c *committer) read() error {
 	}
 	c.store.released.replace(c.consumer, restored)
 	c.store.withdrawn.replace(c.consumer, restored.Withdrawn())
+	c.offerJournal()
 	return nil
 }
 
@@ -68,6 +69,7 @@ func (c *committer) write() error {
 	defer cancel()
 	began := time.Now()
 	c.escrow.replenish(c.ledger, c.store.holder, c.share(), began, c.store.Clock.Now())
+	c.ledger.BoundJournal()
 	version, err := c.store.storage.Write(ctx, c.consumer, c.ledger.Snapshot(), c.version)
 	c.store.metrics.observeCommit(err, time.Since(began))
 	if err == nil {
@@ -77,6 +79,8 @@ func (c *committer) write() error {
 		c.mayLand = false
 		c.escrow.found(c.ledger, c.store.holder, began, false)
 		c.store.withdrawn.replace(c.consumer, c.ledger.Withdrawn())
+		c.ledger.MarkStored()
+		c.offerJournal()
 		return nil
 	}
 	c.ledger = nil

@@ -11,12 +11,15 @@ import (
 type Unfinished string
 
 const (
-	// NothingUnfinished means that the ledger has neither reservations nor slices, nor records of released claims.
+	// NothingUnfinished means that the ledger has neither reservations nor slices, nor records of released claims, nor
+	// changes that the journal does not have.
 	NothingUnfinished Unfinished = "none"
 	// OnlySlices means that the ledger has slices and no reservations.
 	OnlySlices Unfinished = "slices"
 	// OnlyReleased means that the ledger has records of released claims, and neither reservations nor slices.
 	OnlyReleased Unfinished = "released"
+	// OnlyJournal means that the ledger has changes that the journal does not have, and nothing else of these.
+	OnlyJournal Unfinished = "journal"
 )
 
 // UnfinishedIn returns what a ledger has unfinished.
@@ -34,6 +37,8 @@ func UnfinishedIn(snapshot *ledger.Snapshot) Unfinished {
 		return OnlySlices
 	case len(snapshot.Released) > 0:
 		return OnlyReleased
+	case snapshot.Journal != nil && (len(snapshot.Journal.Records) > 0 || snapshot.Journal.OpenedAt != 0):
+		return OnlyJournal
 	default:
 		return NothingUnfinished
 	}

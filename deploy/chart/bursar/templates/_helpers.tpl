@@ -20,5 +20,8 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- if .Values.notificationSecret.name -}}
 {{- $_ := set $decided "requestNotifications" (dict "secretFile" (printf "/etc/bursar-notifications/%s" .Values.notificationSecret.key)) -}}
 {{- end -}}
+{{- if .Values.journal.claimName -}}
+{{- $_ := set $decided "journal" (dict "file" (dict "directory" "/var/lib/bursar-journal")) -}}
+{{- end -}}
 {{- mergeOverwrite (deepCopy .Values.configuration) $decided (dict "webhooks" $webhooks "endpoints" $endpoints) | toYaml -}}
 {{- end }}

@@ -104,6 +104,11 @@ func TestValuesAreChecked(t *testing.T) {
 		"configuration: {requestNotifications: {url: 'https://ann:pw@tickets'}}":  "requestNotifications",
 		"configuration: {requestNotifications: {secretFile: /etc/bursar/secret}}": "requestNotifications",
 		"notificationSecret: {name: tickets}":                                     "requestNotifications",
+		"configuration: {journal: {sink: Kafka}}":                                 "sink",
+		"configuration: {journal: {sink: File}}":                                  "claimName",
+		"configuration: {journal: {sink: S3, s3: {prefix: a}}}":                   "bucket",
+		"journal: {claimName: journal}":                                           "journal",
+		"journal: {secretName: bucket}":                                           "journal",
 		// A NetworkPolicy that leaves out the API server would have it create nothing that policies protect.
 		"networkPolicy: {enabled: true}": "webhookFrom",
 	} {
@@ -226,6 +231,41 @@ func TestNotificationSecret(t *testing.T) {
 	if !isMounted {
 		t.Errorf("no volume has the secret: %+v in %+v", pod.Containers[0].VolumeMounts, pod.Volumes)
 	}
+}
+
+// The volume or the credentials of the journal arrive where the configuration has them.
+func TestJournal(t *testing.T) {
+	t.Run("File", func(t *testing.T) {
+		objects := rendered(t, "configuration: {journal: {sink: File, file: {retention: 48h}}}\njournal: {claimName: shared}")
+		config := find[*corev1.ConfigMap](t, objects, "bursar-config").Data["config.yaml"]
+		if !strings.Contains(config, "directory: /var/lib/bursar-journal\n") || !strings.Contains(config, "retention: 48h\n") {
+			t.Errorf("the configuration has no directory:\n%s", config)
+		}
+		pod := find[*appsv1.Deployment](t, objects, "bursar").Spec.Template.Spec
+		isMounted := slices.ContainsFunc(pod.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool {
+			return m.MountPath == "/var/lib/bursar-journal" && !m.ReadOnly && slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool {
+				return v.Name == m.Name && v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == "shared"
+			})
+		})
+		if !isMounted || pod.SecurityContext.FSGroup == nil {
+			t.Errorf("no volume that the replicas may write: %+v in %+v, group %v", pod.Containers[0].VolumeMounts, pod.Volumes, pod.SecurityContext.FSGroup)
+		}
+	})
+	t.Run("S3", func(t *testing.T) {
+		objects := rendered(t, "configuration: {journal: {sink: S3, s3: {bucket: quota}}}\njournal: {secretName: keys}\nserviceAccountAnnotations: {eks.amazonaws.com/role-arn: a}")
+		var keys []string
+		for _, variable := range find[*appsv1.Deployment](t, objects, "bursar").Spec.Template.Spec.Containers[0].Env {
+			if from := variable.ValueFrom; from != nil && from.SecretKeyRef != nil && from.SecretKeyRef.Name == "keys" && from.SecretKeyRef.Key == variable.Name {
+				keys = append(keys, variable.Name)
+			}
+		}
+		if !slices.Equal(keys, []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}) {
+			t.Errorf("the replicas have the keys %v", keys)
+		}
+		if got := find[*corev1.ServiceAccount](t, objects, "bursar").Annotations["eks.amazonaws.com/role-arn"]; got != "a" {
+			t.Errorf("the ServiceAccount has the role %q", got)
+		}
+	})
 }
 
 // apply creates everything of which the API server knows the kind.

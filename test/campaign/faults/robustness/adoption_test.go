@@ -39,8 +39,7 @@ func TestKillWhileAdopting(t *testing.T) {
 		enough := int64(adoptedMax*kill/(adoptionKills+1) + 1 + random.IntN(adoptedMax/(adoptionKills+1)))
 		waitAdoption(t, api, func(a *quotav1alpha1.AdoptionStatus) bool { return a.Processed >= enough })
 		server.Kill()
-		server = process.Start(t, dir, briefRequests...)
-		api = connect(t, server)
+		server, api = restart(t, dir)
 	}
 	adoption := waitAdoption(t, api, func(a *quotav1alpha1.AdoptionStatus) bool { return a.State == quotav1alpha1.AdoptionComplete })
 	if adoption.Failed != 0 || adoption.Processed != adoptedMax || adoption.Total != adoptedMax || adoption.Adopted > adoptedMax {
@@ -52,7 +51,7 @@ func TestKillWhileAdopting(t *testing.T) {
 	if code := server.Stop(); code != 0 {
 		t.Errorf("the server ended with exit code %d after SIGTERM:\n%s", code, server.Output())
 	}
-	server = process.Start(t, dir, briefRequests...)
+	server, _ = restart(t, dir)
 	checkDrift(t, server, len(payers))
 }
 

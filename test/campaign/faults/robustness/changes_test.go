@@ -49,14 +49,14 @@ func TestKillUnderChanges(t *testing.T) {
 		server.Kill()
 		changes.stop()
 		t.Logf("round %d: %v", round, changes.made)
-		server = process.Start(t, dir, briefRequests...)
+		server, _ = restart(t, dir)
 	}
 	fleets := checkFleets(t, connect(t, server))
 	t.Logf("in the end %v", totals(fleets))
 	if code := server.Stop(); code != 0 {
 		t.Errorf("the server ended with exit code %d after SIGTERM:\n%s", code, server.Output())
 	}
-	server = process.Start(t, dir, briefRequests...)
+	server, _ = restart(t, dir)
 	checkDrift(t, server, len(payers))
 }
 

@@ -70,7 +70,6 @@ func TestKillBeforeUnreviewedAreCharged(t *testing.T) {
 	}
 	wait(charged)
 	server.Kill()
-	server = process.Start(t, dir, briefRequests...)
-	api = connect(t, server)
+	_, api = restart(t, dir)
 	wait(claimsOfEach * objects)
 }

@@ -52,8 +52,8 @@ func TestKillUnderLoad(t *testing.T) {
 		load.waitBusy(t)
 		server.Kill()
 		acknowledged := load.stop()
-		server = process.Start(t, dir, briefRequests...)
-		api := connect(t, server)
+		var api client.Client
+		server, api = restart(t, dir)
 		checkAcknowledged(t, api, acknowledged)
 		if round%checkEvery == checkEvery-1 {
 			checkBooks(t, api)
@@ -70,7 +70,7 @@ func TestKillUnderLoad(t *testing.T) {
 	if code := server.Stop(); code != 0 {
 		t.Errorf("the server ended with exit code %d after SIGTERM:\n%s", code, server.Output())
 	}
-	server = process.Start(t, dir, briefRequests...)
+	server, _ = restart(t, dir)
 	checkDrift(t, server, len(limits))
 	if code := server.Stop(); code != 0 {
 		t.Errorf("the server ended with exit code %d after SIGTERM:\n%s", code, server.Output())

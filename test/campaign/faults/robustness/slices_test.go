@@ -33,8 +33,7 @@ func TestKillWithSlices(t *testing.T) {
 		server.Kill()
 		stop()
 		churn.Wait()
-		server = process.Start(t, dir, briefRequests...)
-		api = connect(t, server)
+		server, api = restart(t, dir)
 	}
 	t.Logf("%d objects were created", churn.Created.Load())
 	eventually(t, func() error { return churn.Check(t.Context(), api, limit) })

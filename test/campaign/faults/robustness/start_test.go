@@ -54,6 +54,7 @@ func TestEnforcedFromFirstRequest(t *testing.T) {
 		admitted := knocks.stop()
 		t.Logf("unanswered %d, not ready %d, exceeded %d, admitted %d", knocks.unanswered, knocks.unready, knocks.exceeded, len(admitted))
 		api = connect(t, server)
+		checkJournal(t, api, dir)
 		if len(admitted) != room {
 			t.Errorf("%d creates were admitted, want %d: %v", len(admitted), room, admitted)
 		}

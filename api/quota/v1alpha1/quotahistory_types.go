@@ -1,0 +1,231 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+const (
+	// HistoryLimitMax is how many entries a [QuotaHistory] may ask for.
+	HistoryLimitMax = 1000
+
+	// HistoryLimitDefault is how many entries a [QuotaHistory] asks for that does not say.
+	HistoryLimitDefault = 500
+
+	// HistoryContinueMax is the length of the longest continue token of a [QuotaHistory], in bytes.
+	HistoryContinueMax = 1024
+)
+
+// CauseNoJournal is the cause of a denied [QuotaHistory] where Bursar has no journal to read.
+const CauseNoJournal metav1.CauseType = "NoJournal"
+
+// QuotaHistory asks for the journal of a consumer: who had what, when, and by whom. Bursar answers in the status of the
+// created object. It is never stored: create it with dryRun=All, such as by kubectl create --dry-run=server -o yaml.
+// Bursar rejects any other create.
+//
+// Users who may get the ConsumerLedger of the consumer see everything. Users who may get the consumer's
+// EffectiveResourceGrants see the figures without actors, and objects and claims only where they may get ResourceClaims.
+// Bursar denies all others. The namespace of a QuotaHistory means nothing, so that a role in any namespace is enough to ask.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=quotahistories,scope=Namespaced,shortName=qhistory,categories=bursar
+type QuotaHistory struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the question.
+	Spec QuotaHistorySpec `json:"spec"`
+
+	// status is the answer. Bursar replaces what a client writes here.
+	// +optional
+	Status *QuotaHistoryStatus `json:"status,omitempty"`
+}
+
+// QuotaHistorySpec selects entries of the journal.
+// +kubebuilder:validation:XValidation:rule="!has(self.since) || !has(self.until) || self.since < self.until",message="since must be earlier than until"
+type QuotaHistorySpec struct {
+	// consumerRef is the consumer.
+	ConsumerRef ConsumerRef `json:"consumerRef"`
+
+	// resourceType selects the entries of one resource type, and Opened entries. The default is every type.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	ResourceType string `json:"resourceType,omitempty"`
+
+	// since selects entries from this time on. The default is the begin of the journal.
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
+
+	// until selects entries before this time. The default is now.
+	// +optional
+	Until *metav1.Time `json:"until,omitempty"`
+
+	// limit is how many entries the answer may have, 1 to 1000. The answer may have fewer, see status.continue.
+	// +optional
+	// +kubebuilder:default=500
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	Limit int32 `json:"limit,omitempty"`
+
+	// continue is the status.continue of the page before, with the rest of the spec as it was. The default is the first
+	// page.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Continue string `json:"continue,omitempty"`
+}
+
+// QuotaHistoryStatus is a page of the journal.
+type QuotaHistoryStatus struct {
+	// entries are in the order of their sequence.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
+	Entries []JournalEntry `json:"entries,omitempty"`
+
+	// continue is for the next page, and absent on the last. Its form may change with any release.
+	// +optional
+	Continue string `json:"continue,omitempty"`
+}
+
+// JournalEntryKind says what an entry records.
+// +kubebuilder:validation:Enum=Admitted;Canceled;Changed;Released;Corrected;LimitChanged;Opened
+type JournalEntryKind string
+
+const (
+	// JournalEntryAdmitted means that an object or a claim was admitted or charged.
+	JournalEntryAdmitted JournalEntryKind = "Admitted"
+
+	// JournalEntryCanceled means that the create of an admitted object failed.
+	JournalEntryCanceled JournalEntryKind = "Canceled"
+
+	// JournalEntryChanged means that the amounts of an existing claim changed.
+	JournalEntryChanged JournalEntryKind = "Changed"
+
+	// JournalEntryReleased means that the object or claim is gone.
+	JournalEntryReleased JournalEntryKind = "Released"
+
+	// JournalEntryCorrected means that the auditor or an administrator repaired the ledger.
+	JournalEntryCorrected JournalEntryKind = "Corrected"
+
+	// JournalEntryLimitChanged means that a grant was added, changed or removed.
+	JournalEntryLimitChanged JournalEntryKind = "LimitChanged"
+
+	// JournalEntryOpened begins the journal of a consumer, or continues it after a gap.
+	JournalEntryOpened JournalEntryKind = "Opened"
+)
+
+// JournalEntry is one change of the limit or the use of one resource type, or the state that later entries count from.
+// Amounts are in base units.
+type JournalEntry struct {
+	// time is when the change took effect. An admission may be recorded some seconds later than a release that came
+	// after it.
+	Time metav1.MicroTime `json:"time"`
+
+	// sequence identifies the entry within the consumer. It is 1 more than that of the entry before, and after an Opened
+	// entry possibly more than that.
+	Sequence int64 `json:"sequence"`
+
+	// kind is Admitted, Canceled, Changed, Released, Corrected, LimitChanged or Opened.
+	Kind JournalEntryKind `json:"kind"`
+
+	// resourceType and dimensions are what changed. They are absent in an Opened entry.
+	// +optional
+	ResourceType string `json:"resourceType,omitempty"`
+	// +optional
+	Dimensions map[string]string `json:"dimensions,omitempty"`
+
+	// change is the change of the limit in a LimitChanged entry, and of the use in others. It may be negative.
+	Change int64 `json:"change"`
+
+	// used and limit are those of the resource type after the change, over all dimensions. used includes what is reserved
+	// for objects under creation.
+	Used  int64 `json:"used"`
+	Limit int64 `json:"limit"`
+
+	// object is the object that pays, if there is one.
+	// +optional
+	Object *JournalObject `json:"object,omitempty"`
+
+	// claim is the ResourceClaim, as namespace/name, where it is known.
+	// +optional
+	Claim string `json:"claim,omitempty"`
+
+	// policy is the name of the ClaimCreationPolicy, if one demanded the quota.
+	// +optional
+	Policy string `json:"policy,omitempty"`
+
+	// grant is the ResourceGrant of a LimitChanged entry, as namespace/name.
+	// +optional
+	Grant string `json:"grant,omitempty"`
+
+	// actor is the authenticated user whose request made the change. It is absent where there was no such request, and when
+	// an object is gone.
+	// +optional
+	Actor string `json:"actor,omitempty"`
+
+	// opening is the state that later entries count from. Only an Opened entry has one.
+	// +optional
+	Opening *JournalOpening `json:"opening,omitempty"`
+}
+
+// JournalObject identifies an object.
+type JournalObject struct {
+	// apiGroup, kind, namespace, name and uid identify the object.
+	// +optional
+	APIGroup string `json:"apiGroup,omitempty"`
+	// +optional
+	Kind string `json:"kind,omitempty"`
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+	// +optional
+	Name string `json:"name,omitempty"`
+	// +optional
+	UID string `json:"uid,omitempty"`
+}
+
+// JournalOpening is the state of a consumer at one moment.
+type JournalOpening struct {
+	// lost is how many entries before it nobody has.
+	// +optional
+	Lost int64 `json:"lost,omitempty"`
+
+	// limits are the positive amounts of grants, by resource type and grant.
+	// +optional
+	// +listType=atomic
+	Limits []JournalLimit `json:"limits,omitempty"`
+
+	// balances are the positive amounts in use, by resource type and dimensions.
+	// +optional
+	// +listType=atomic
+	Balances []JournalBalance `json:"balances,omitempty"`
+}
+
+// JournalLimit is the amount of a resource type that a grant gives.
+type JournalLimit struct {
+	// resourceType is the resource type.
+	ResourceType string `json:"resourceType"`
+
+	// grant is the ResourceGrant, as namespace/name.
+	Grant string `json:"grant"`
+
+	// amount is in base units.
+	Amount int64 `json:"amount"`
+}
+
+// JournalBalance is the amount in use of a resource type for one dimension set.
+type JournalBalance struct {
+	// resourceType and dimensions name the balance.
+	ResourceType string `json:"resourceType"`
+	// +optional
+	Dimensions map[string]string `json:"dimensions,omitempty"`
+
+	// amount is in base units.
+	Amount int64 `json:"amount"`
+}
+
+// QuotaHistoryList is a list of histories. The API server has none to list.
+//
+// +kubebuilder:object:root=true
+type QuotaHistoryList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []QuotaHistory `json:"items"`
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/bursar/bursar/internal/cli"
+	"github.com/bursar/bursar/internal/cli/history"
+	"github.com/bursar/bursar/internal/usage"
+)
+
+const (
+	// changesDefault is how many changes of use are printed.
+	changesDefault = 20
+	// widthDefault is the width of charts where there is no terminal, and widthMax bounds it on a terminal.
+	widthDefault = 80
+	widthMax     = 160
+)
+
+// newHistoryCommand returns the command that prints limits and use over time.
+func newHistoryCommand() *cobra.Command {
+	var o history.Options
+	var isASCII bool
+	command := &cobra.Command{
+		Use:   "history [KIND/NAME]",
+		Short: "Show the limits and the use of a consumer over time, and who changed them",
+		Long: `Show the limits and the use of a consumer over time, from the journal: of each resource type a chart, the changes of its limit, and
+the latest changes of use, newest last. The use includes what is reserved for objects under creation. Without a name it is the only
+consumer of the journal. With --limits, list who changed which limit from what to what, of all consumers if none is named.
+
+Amounts are in base units if --journal names the journal, because only an API server knows display units. Times are UTC.`,
+		Example: `  # What became of a project's quota?
+  bursar history project/web --since 30d
+  # Who changed which limit?
+  bursar history --limits --since 2026-11-01
+  # From an archive, for a script
+  bursar history project/web --journal s3://audit/bursar -o json`,
+		Args: func(command *cobra.Command, arguments []string) error {
+			if len(arguments) > 1 {
+				return errors.New("name one consumer, as KIND/NAME, such as project/web")
+			}
+			return nil
+		},
+	}
+	j := addJournalFlags(command, "")
+	j.addResourceType(command)
+	j.addOutput(command)
+	f := command.Flags()
+	f.BoolVar(&o.OnlyLimits, "limits", false, "list the changes of limits only")
+	f.IntVar(&o.ChangesMax, "changes", changesDefault, "at most this many changes of use of each resource type, or 0 for all")
+	f.BoolVar(&isASCII, "ascii", false, "draw charts with ASCII characters (default: where the locale is not UTF-8)")
+	command.ValidArgsFunction = func(command *cobra.Command, arguments []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if len(arguments) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return completions(command, grantsSeen(j.server, fullConsumerOf), begun)
+	}
+	command.RunE = func(command *cobra.Command, arguments []string) error {
+		var err error
+		if o.Selection, err = j.selection(strings.Join(arguments, ""), time.Now()); err != nil {
+			return err
+		}
+		return runHistory(command, j, o, isASCII || !isUTF8())
+	}
+	return command
+}
+
+func runHistory(command *cobra.Command, j *journalFlags, o history.Options, isASCII bool) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	source, units, err := j.open(command)
+	if err != nil {
+		return err
+	}
+	o.Units = units
+	report, err := history.Read(command.Context(), source, o)
+	if err != nil {
+		return err
+	}
+	format := usage.Format(j.output)
+	if report.IsEmpty() && format == "" {
+		what := "changes"
+		if o.OnlyLimits {
+			what = "changes of limits"
+		}
+		_, err := fmt.Fprintln(command.ErrOrStderr(), j.emptyText(what))
+		return err
+	}
+	return report.Print(command.OutOrStdout(), format, history.Style{Width: widthOf(command.OutOrStdout()), IsASCII: isASCII})
+}
+
+// isUTF8 reports whether the locale is UTF-8.
+func isUTF8() bool {
+	locale := strings.ToLower(cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_CTYPE"), os.Getenv("LANG")))
+	return strings.Contains(locale, "utf-8") || strings.Contains(locale, "utf8")
+}
+
+// widthOf returns the width of a terminal, or the default.
+func widthOf(out io.Writer) int {
+	if file, isFile := out.(*os.File); isFile {
+		if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {
+			return min(width, widthMax)
+		}
+	}
+	return widthDefault
+}
+
+// newTopCommand returns the command that lists movers.
+func newTopCommand() *cobra.Command {
+	var o history.TopOptions
+	var by string
+	command := &cobra.Command{
+		Use:   "top",
+		Short: "Show whose use or limits changed most",
+		Long: `Show whose use, or whose limits, changed most between the start and the end of a window, from the journal. The order is by the changed
+part: of the limit for use, and of the limit before for limits. Amounts are in base units if --journal names the journal.`,
+		Example: `  # Who grew since yesterday?
+  bursar top
+  # Whose limits changed most this month?
+  bursar top --by limit --since 30d`,
+		Args: cli.NoArguments("for one consumer, bursar history %[1]s"),
+	}
+	j := addJournalFlags(command, "24h")
+	j.addResourceType(command)
+	j.addOutput(command)
+	command.Flags().StringVar(&by, "by", string(history.ByUse), "what changed: use or limit")
+	completeValues(command, "by", string(history.ByUse), string(history.ByLimit))
+	command.Flags().IntVar(&o.Max, "number", 10, "at most this many rows")
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		var err error
+		if o.Selection, err = j.selection("", time.Now()); err != nil {
+			return err
+		}
+		o.By = history.Measure(by)
+		return runTop(command, j, o)
+	}
+	return command
+}
+
+func runTop(command *cobra.Command, j *journalFlags, o history.TopOptions) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	source, units, err := j.open(command)
+	if err != nil {
+		return err
+	}
+	o.Units = units
+	top, err := history.ReadTop(command.Context(), source, o)
+	if err != nil {
+		return err
+	}
+	format := usage.Format(j.output)
+	if len(top.Items) == 0 && format == "" {
+		_, err := fmt.Fprintln(command.ErrOrStderr(), j.emptyText("consumer whose "+string(o.By)+" changed"))
+		return err
+	}
+	return top.Print(command.OutOrStdout(), format)
+}

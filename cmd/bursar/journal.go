@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli/history"
+	"github.com/bursar/bursar/internal/journal"
+	"github.com/bursar/bursar/internal/journal/journalconfig"
+	"github.com/bursar/bursar/internal/journal/overapi"
+	"github.com/bursar/bursar/internal/usage"
+)
+
+// journalFlags are those of all commands that read the journal.
+type journalFlags struct {
+	server       *genericclioptions.ConfigFlags
+	namespace    string
+	location     string
+	resourceType string
+	since, until string
+	output       string
+}
+
+// addJournalFlags adds the flags of a command that reads the journal. The default of --since may be empty for all.
+func addJournalFlags(command *cobra.Command, since string) *journalFlags {
+	j := &journalFlags{server: serverFlags()}
+	j.server.AddFlags(command.Flags())
+	f := command.Flags()
+	f.StringVarP(&j.namespace, "namespace", "n", "", "a namespace where you may create QuotaHistories (tenants: your own; default: that of the kubeconfig)")
+	f.StringVar(&j.location, "journal", "",
+		"where the journal is: a folder, a file, - for the standard input, or s3://BUCKET/PREFIX (default: as the API server has it)")
+	f.StringVar(&j.since, "since", since, "from then on: a duration ago such as 30d, a date, or a time such as 2026-11-01T18:00:00Z")
+	f.StringVar(&j.until, "until", "", "before then, in the same forms (default: now)")
+	completeJournal(command, j.server)
+	return j
+}
+
+// addResourceType adds the flag that selects a resource type.
+func (j *journalFlags) addResourceType(command *cobra.Command) {
+	command.Flags().StringVar(&j.resourceType, "resource-type", "", "only that resource type; what follows its last slash is enough")
+	complete(command, "resource-type", grantsSeen(j.server, typeOf))
+}
+
+// addConsumer adds the flag that selects a consumer.
+func (j *journalFlags) addConsumer(command *cobra.Command, consumer *string) {
+	command.Flags().StringVar(consumer, "consumer", "", "only that consumer: KIND/NAME, KIND.GROUP/NAME or KIND.GROUP/NAMESPACE/NAME")
+	complete(command, "consumer", grantsSeen(j.server, fullConsumerOf))
+}
+
+// addOutput adds the flag that chooses JSON or YAML.
+func (j *journalFlags) addOutput(command *cobra.Command) {
+	command.Flags().StringVarP(&j.output, "output", "o", "", "json or yaml instead of tables")
+	completeValues(command, "output", string(usage.FormatJSON), string(usage.FormatYAML))
+}
+
+// selection returns what the flags select, at a time.
+func (j *journalFlags) selection(consumer string, now time.Time) (history.Selection, error) {
+	s := history.Selection{Consumer: consumer, ResourceType: j.resourceType, Now: now}
+	var errSince, errUntil error
+	s.Since, errSince = parseMoment("since", j.since, now)
+	s.Until, errUntil = parseMoment("until", j.until, now)
+	if err := errors.Join(errSince, errUntil); err != nil {
+		return s, err
+	}
+	return s, errors.Join(checkOutput(usage.Format(j.output)), s.Check())
+}
+
+// open returns the journal that the flags name, and the display units of resource types. Without an API server, amounts
+// are in base units.
+func (j *journalFlags) open(command *cobra.Command) (journal.Source, history.Units, error) {
+	if j.location != "" {
+		source, err := journalconfig.Open(j.location)
+		return source, nil, err
+	}
+	api, _, err := connect(j.server)
+	if err != nil {
+		return nil, nil, err
+	}
+	namespace, err := namespaceOf(j.server, j.namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &overapi.Source{API: api, Namespace: namespace}, unitsOf(command.Context(), api), nil
+}
+
+// unitsOf returns the display units of all resource types, or none if the user may not read registrations.
+func unitsOf(ctx context.Context, api client.Client) history.Units {
+	units := history.Units{}
+	var list quotav1alpha1.ResourceRegistrationList
+	if err := api.List(ctx, &list); err != nil {
+		return units
+	}
+	for i := range list.Items {
+		spec := &list.Items[i].Spec
+		units[spec.ResourceType] = usage.Unit{Name: spec.DisplayUnit, Factor: int64(spec.UnitConversionFactor), Base: spec.BaseUnit}
+	}
+	return units
+}
+
+// emptyText explains that the journal has nothing to print.
+func (j *journalFlags) emptyText(what string) string {
+	text := "The journal has no " + what
+	switch {
+	case j.since != "" && j.until != "":
+		text += fmt.Sprintf(" since %s and before %s", j.since, j.until)
+	case j.since != "":
+		text += " since " + j.since
+	case j.until != "":
+		text += " before " + j.until
+	}
+	return text + "."
+}

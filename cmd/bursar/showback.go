@@ -1,0 +1,133 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bursar/bursar/internal/cli"
+	"github.com/bursar/bursar/internal/cli/history"
+	"github.com/bursar/bursar/internal/cli/request"
+	"github.com/bursar/bursar/internal/usage"
+)
+
+// newShowbackCommand returns the command that writes amount-hours.
+func newShowbackCommand() *cobra.Command {
+	var consumer, step string
+	command := &cobra.Command{
+		Use:   "showback",
+		Short: "Write how long consumers used how much, in amount-hours, as CSV",
+		Long: `Write how long consumers used how much, and how long they had which limit, from the journal: as CSV with a line for each consumer and
+resource type or, with --step, for each day or month of UTC. 2 GiB for 3 hours are 6 GiB-hours; amounts are in base units, which are
+named where an API server knows them. The use includes what is reserved for objects under creation. What was in use before the window
+counts from its start. An account without an entry before the window counts from its first Opened entry. Amount-hours are exact up to a
+millionth.`,
+		Example: `  # Last month
+  bursar showback --since 2026-10-01 --until 2026-11-01 > october.csv
+  # A line for each day
+  bursar showback --consumer project/web --since 7d --step day`,
+		Args: cli.NoArguments("for one consumer, bursar showback --consumer %[1]s"),
+	}
+	j := addJournalFlags(command, "")
+	j.addResourceType(command)
+	j.addConsumer(command, &consumer)
+	command.Flags().StringVar(&step, "step", "", "a line for each day or month (default: one for the whole window)")
+	completeValues(command, "step", string(history.PeriodDay), string(history.PeriodMonth))
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		selection, err := j.selection(consumer, time.Now())
+		if err != nil {
+			return err
+		}
+		return runShowback(command, j, selection, history.Period(step))
+	}
+	return command
+}
+
+func runShowback(command *cobra.Command, j *journalFlags, selection history.Selection, period history.Period) error {
+	if err := period.Check(); err != nil {
+		return err
+	}
+	source, units, err := j.open(command)
+	if err != nil {
+		return err
+	}
+	showback, err := history.ReadShowback(command.Context(), source, selection, period, units)
+	if err != nil {
+		return err
+	}
+	if showback.IsEmpty() {
+		if _, err := fmt.Fprintln(command.ErrOrStderr(), j.emptyText("use and no limits")); err != nil {
+			return err
+		}
+	}
+	return showback.Print(command.OutOrStdout())
+}
+
+// newBacktestCommand returns the command that tests limits.
+func newBacktestCommand() *cobra.Command {
+	var consumer string
+	var limits []string
+	command := &cobra.Command{
+		Use:   "backtest --limit TYPE=N...",
+		Short: "Say what other limits would have denied",
+		Long: `Decide the creates in the journal again, under other limits, and say which would have been denied: of each consumer and resource type
+how many, the first one, the most that was in use, and the smallest limit that denies none. A denied object uses nothing from then on; an
+object that exists keeps what it had. What is in use at the start of the window counts.
+
+A limit is of the whole resource type: dimensions are added up. Limits are in base units. Charges beyond the limit count like all others.
+To test a policy instead of a limit: bursar policy backtest. The exit code is 0 if nothing would have been denied.`,
+		Example: `  # Would 8 projects have been enough for everyone?
+  bursar backtest --limit projects=8
+  # And for one of them, over a longer time?
+  bursar backtest --limit vcpus=64 --limit memory=256Gi --consumer project/web --since 90d`,
+		Args: cli.NoArguments("to test limits, bursar backtest --limit TYPE=N; to test a policy, bursar policy backtest %[1]s"),
+	}
+	j := addJournalFlags(command, "30d")
+	j.addConsumer(command, &consumer)
+	j.addOutput(command)
+	command.Flags().StringArrayVar(&limits, "limit", nil, "a limit to test, as TYPE=N; what follows the last slash of a type is enough")
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		var o history.ReplayOptions
+		var err error
+		if o.Limits, err = request.ParseAmounts(limits, 0); err != nil {
+			return fmt.Errorf("--limit: %w", err)
+		}
+		if o.Selection, err = j.selection(consumer, time.Now()); err != nil {
+			return err
+		}
+		return runBacktest(command, j, o)
+	}
+	return command
+}
+
+// errWouldDenyCreates ends the command with exit code 1 once the result is printed.
+var errWouldDenyCreates = errors.New("some creates would have been denied")
+
+func runBacktest(command *cobra.Command, j *journalFlags, o history.ReplayOptions) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	source, units, err := j.open(command)
+	if err != nil {
+		return err
+	}
+	o.Units = units
+	result, err := history.Replay(command.Context(), source, o)
+	if err != nil {
+		return err
+	}
+	format := usage.Format(j.output)
+	if result.IsEmpty() && format == "" {
+		_, err := fmt.Fprintln(command.ErrOrStderr(), j.emptyText("creates"))
+		return err
+	}
+	if err := result.Print(command.OutOrStdout(), format); err != nil {
+		return err
+	}
+	if result.Denied() > 0 {
+		return errWouldDenyCreates
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package quotahistory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/admission/review"
+	"github.com/bursar/bursar/internal/claims/message"
+)
+
+const (
+	// turnTime is how long a history waits for its turn.
+	turnTime = 2 * time.Second
+	// retryAfterSeconds is the wait that an answer asks of clients if the journal could not be read.
+	retryAfterSeconds = 1
+	// typeMax is the length of the longest resource type.
+	typeMax = 253
+)
+
+// Handler returns the mutating webhook of QuotaHistories: the answer is a patch of the status. It denies a create that
+// would be stored. A history waits for its turn before it is read, for two seconds. Then the answer is status 503.
+func (r *Reader) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		ctx, cancel := context.WithTimeout(req.Context(), review.Timeout(req))
+		defer cancel()
+		waiting, stop := context.WithTimeout(ctx, turnTime)
+		defer stop()
+		if err := r.turns.Acquire(waiting, 1); err != nil {
+			http.Error(w, "too many QuotaHistories are being answered: try again", http.StatusServiceUnavailable)
+			return
+		}
+		defer r.turns.Release(1)
+		review.Serve(w, req, func(request *admissionv1.AdmissionRequest, _ []byte) *admissionv1.AdmissionResponse {
+			return r.respond(ctx, request)
+		})
+	})
+}
+
+func (r *Reader) respond(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	if !review.IsDryRun(request) {
+		return invalid("a QuotaHistory is answered and never stored: create it with dryRun=All, as kubectl create --dry-run=server -o yaml and bursar history do")
+	}
+	var asked struct {
+		Spec quotav1alpha1.QuotaHistorySpec `json:"spec"`
+	}
+	if err := json.Unmarshal(request.Object.Raw, &asked); err != nil {
+		return invalid("the QuotaHistory cannot be read: %v", err)
+	}
+	spec := &asked.Spec
+	if denied := check(spec); denied != nil {
+		return denied
+	}
+	from, err := tokenOf(spec)
+	if err != nil {
+		return invalid("%v", err)
+	}
+	if r.Journal == nil {
+		return noJournal()
+	}
+	sight, err := r.sightOf(ctx, request.UserInfo, spec.ConsumerRef)
+	if err != nil {
+		return r.failed(err, sight, spec)
+	}
+	status, err := r.page(ctx, spec, from, sight)
+	if err != nil {
+		return r.failed(err, sight, spec)
+	}
+	return review.Patched(review.PatchOperation{Operation: "add", Path: "/status", Value: status})
+}
+
+// check bounds a question: mutating webhooks come before the schema. It returns nil for a question within the bounds.
+func check(spec *quotav1alpha1.QuotaHistorySpec) *admissionv1.AdmissionResponse {
+	switch {
+	case spec.ConsumerRef.Kind == "" || spec.ConsumerRef.Name == "":
+		return invalid("spec.consumerRef needs a kind and a name")
+	case spec.Limit < 0 || spec.Limit > quotav1alpha1.HistoryLimitMax:
+		return invalid("spec.limit is %d: give 1 to %d, and follow status.continue for more", spec.Limit, quotav1alpha1.HistoryLimitMax)
+	case len(spec.ResourceType) > typeMax:
+		return invalid("spec.resourceType has %d characters: no registered type has more than %d", len(spec.ResourceType), typeMax)
+	case len(spec.Continue) > quotav1alpha1.HistoryContinueMax:
+		return invalid("%v", errToken)
+	case spec.Since != nil && spec.Until != nil && !spec.Since.Before(spec.Until):
+		return invalid("spec.since must be earlier than spec.until")
+	}
+	return nil
+}
+
+func invalid(format string, args ...any) *admissionv1.AdmissionResponse {
+	return review.Denied(http.StatusBadRequest, metav1.StatusReasonBadRequest, format, args...)
+}
+
+// noJournal is the answer where there is nothing to read.
+func noJournal() *admissionv1.AdmissionResponse {
+	response := review.Denied(http.StatusNotFound, metav1.StatusReasonNotFound,
+		"there is no journal to read here: it goes to standard output, where bursar reads it from the collected log (--journal FILE), or it is switched off; "+
+			"an administrator can have Bursar keep it in files or in an S3-compatible store")
+	response.Result.Details = &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: quotav1alpha1.CauseNoJournal}}}
+	return response
+}
+
+// failed is the answer to a question that has no page. Only those who see everything learn why a journal could not be
+// read, because the reason may name files and stores.
+func (r *Reader) failed(err error, sight *sight, spec *quotav1alpha1.QuotaHistorySpec) *admissionv1.AdmissionResponse {
+	consumer := message.Consumer(spec.ConsumerRef)
+	switch {
+	case errors.Is(err, errBlind):
+		return review.Denied(http.StatusForbidden, metav1.StatusReasonForbidden,
+			"you may not read the journal of %s: that takes the right to get its ConsumerLedger, as the role bursar-journal-reader has, or without actors "+
+				"to get EffectiveResourceGrants in namespace %s, as the role bursar-tenant-viewer has", consumer, sight.home)
+	case errors.Is(err, errLate):
+		return review.Denied(http.StatusGatewayTimeout, metav1.StatusReasonTimeout,
+			"the journal of %s is too long to search it in time: narrow spec.since and spec.until", consumer)
+	}
+	r.Log.Error(err, "a journal could not be read", "consumer", consumer)
+	reason := err.Error()
+	if of := (sourceError{}); errors.As(err, &of) && !sight.seesAll {
+		reason = "an administrator finds the reason in Bursar's log"
+	}
+	response := review.Denied(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable,
+		"the journal of %s could not be read: %s; try again", consumer, reason)
+	response.Result.Details = &metav1.StatusDetails{RetryAfterSeconds: retryAfterSeconds}
+	return response
+}

@@ -1,0 +1,151 @@
+// Package quotahistory answers QuotaHistories: who had what, when, and by whom. It reads pages of a consumer's journal
+// from a [journal.Source], and leaves out what the user may not see. It writes nothing, and a QuotaHistory is never stored.
+//
+// Package operator serves it.
+package quotahistory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/semaphore"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/journal"
+)
+
+// Dependencies are the dependencies of a reader.
+type Dependencies struct {
+	// Journal has the entries. Without it, every QuotaHistory is denied.
+	Journal journal.Source
+	// Consumers has the namespaces of consumers.
+	Consumers Consumers
+	// Permissions limit the answer to what the user may see.
+	Permissions Permissions
+	// Log receives why a journal could not be read. Default: nothing is logged.
+	Log logr.Logger
+}
+
+// Consumers has the namespaces of consumers.
+type Consumers interface {
+	// ConsumerNamespace returns the namespace with the quota objects of a consumer.
+	ConsumerNamespace(consumer quotav1alpha1.ConsumerRef) string
+}
+
+// Permissions asks the API server for the permissions of users.
+type Permissions interface {
+	May(ctx context.Context, user authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) (bool, error)
+}
+
+// Reader answers QuotaHistories. It is safe for concurrent use if its dependencies are.
+type Reader struct {
+	Dependencies
+	// turns bounds the histories that are answered at the same time.
+	turns *semaphore.Weighted
+}
+
+const (
+	// readsAtOnce is how many histories are answered at the same time. Each may read a whole journal, and creates must not
+	// wait for it.
+	readsAtOnce = 2
+	// workersMax is how many goroutines read and decode for one history. The operator has better use for the processors.
+	workersMax = 1
+	// pageBytesMax is the size from which on a page takes no more entries. One Opened entry may have a hundred kilobytes.
+	pageBytesMax = 1 << 20
+	// checkEvery is how many entries may pass between two looks at the time.
+	checkEvery = 256
+)
+
+// New returns a reader with dependencies.
+func New(deps Dependencies) *Reader {
+	return &Reader{Dependencies: deps, turns: semaphore.NewWeighted(readsAtOnce)}
+}
+
+// errLate means that the time was up before the first entry of a page was found.
+var errLate = errors.New("time is up")
+
+// sourceError means that the journal could not be read.
+type sourceError struct{ error }
+
+func (e sourceError) Unwrap() error { return e.error }
+
+// page reads the entries after a token. A page is shorter than its limit if the time is up, the entries are large, or
+// sight has looked up all the permissions that it may. Then the continue token says where the next one begins.
+func (r *Reader) page(ctx context.Context, spec *quotav1alpha1.QuotaHistorySpec, from token, sight *sight) (*quotav1alpha1.QuotaHistoryStatus, error) {
+	status, size, passed := &quotav1alpha1.QuotaHistoryStatus{}, 0, 0
+	more := func() (*quotav1alpha1.QuotaHistoryStatus, error) {
+		if len(status.Entries) == 0 {
+			return nil, errLate
+		}
+		status.Continue = from.String()
+		return status, nil
+	}
+	for entry, err := range r.Journal.Entries(ctx, queryOf(spec, from)) {
+		switch {
+		case ctx.Err() != nil:
+			return more()
+		case err != nil:
+			return nil, sourceError{err}
+		}
+		if entry.Sequence <= from.Sequence {
+			if passed++; passed%checkEvery == 0 && ctx.Err() != nil {
+				return more()
+			}
+			continue
+		}
+		if len(status.Entries) == limitOf(spec) || size >= pageBytesMax {
+			return more()
+		}
+		shown, err := sight.show(ctx, &entry)
+		switch {
+		case errors.Is(err, errLookups) || ctx.Err() != nil:
+			return more()
+		case err != nil:
+			return nil, err
+		}
+		content, err := json.Marshal(shown)
+		if err != nil {
+			return nil, fmt.Errorf("encode entry %d: %w", entry.Sequence, err)
+		}
+		size += len(content)
+		status.Entries = append(status.Entries, *shown)
+		from.Sequence, from.Time = entry.Sequence, entry.Time
+	}
+	if ctx.Err() != nil { // a source may end early without an error
+		return more()
+	}
+	return status, nil
+}
+
+// stepBack is how much earlier than one before it an entry may be. Admissions are recorded some seconds late, and the
+// clocks of replicas differ.
+const stepBack = 10 * time.Minute
+
+// queryOf returns the query for a page. So that later pages do not read the journal from its begin, the query leaves out
+// what is much older than the last entry of the page before.
+func queryOf(spec *quotav1alpha1.QuotaHistorySpec, from token) journal.Query {
+	query := journal.Query{Consumer: &spec.ConsumerRef, ResourceType: spec.ResourceType, WorkersMax: workersMax}
+	if spec.Since != nil {
+		query.Since = spec.Since.Time
+	}
+	if spec.Until != nil {
+		query.Until = spec.Until.Time
+	}
+	if earliest := from.Time.Add(-stepBack); !from.Time.IsZero() && earliest.After(query.Since) {
+		query.Since = earliest
+	}
+	return query
+}
+
+func limitOf(spec *quotav1alpha1.QuotaHistorySpec) int {
+	if spec.Limit == 0 {
+		return quotav1alpha1.HistoryLimitDefault
+	}
+	return int(spec.Limit)
+}

@@ -1,0 +1,50 @@
+package quotahistory
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"time"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/naming"
+)
+
+// token says where a page begins. The zero token is that of the first page.
+type token struct {
+	// Ledger names the consumer's ledger, so that nobody continues with another consumer.
+	Ledger string `json:"ledger"`
+	// Sequence and Time are those of the last entry of the page before.
+	Sequence int64     `json:"sequence"`
+	Time     time.Time `json:"time,omitzero"`
+}
+
+// String returns the form of the token that users see.
+func (t token) String() string {
+	content, err := json.Marshal(t)
+	if err != nil {
+		// The form of JSON has no years beyond 9999. The next page then begins its search with the journal.
+		return token{Ledger: t.Ledger, Sequence: t.Sequence}.String()
+	}
+	return base64.RawURLEncoding.EncodeToString(content)
+}
+
+// errToken means that a token is none of this consumer.
+var errToken = errors.New("spec.continue is no token of this consumer's history: take status.continue of the page before, or leave it out to begin again")
+
+// tokenOf returns the token of a question.
+func tokenOf(spec *quotav1alpha1.QuotaHistorySpec) (token, error) {
+	from := token{Ledger: naming.Ledger(spec.ConsumerRef)}
+	if spec.Continue == "" {
+		return from, nil
+	}
+	content, err := base64.RawURLEncoding.DecodeString(spec.Continue)
+	if err != nil {
+		return from, errToken
+	}
+	var given token
+	if err := json.Unmarshal(content, &given); err != nil || given.Ledger != from.Ledger || given.Sequence < 0 {
+		return from, errToken
+	}
+	return given, nil
+}

@@ -1,0 +1,76 @@
+package claims
+
+import (
+	"encoding/json"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// Subject is whose quota an entry of the journal is about.
+type Subject struct {
+	// Claim is the claim, as namespace/name, if it is known.
+	Claim string
+	// Object is the object that pays. Its kind is empty if there is none.
+	Object quotav1alpha1.UnversionedObjectReference
+}
+
+// storedSubject is a subject as JSON. It also reads the stored form of an [Intent] and of a [Reference].
+type storedSubject struct {
+	Claim      string `json:"claim,omitempty"`
+	APIGroup   string `json:"apiGroup,omitempty"`
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind,omitempty"`
+	Object     string `json:"object,omitempty"`
+	Metadata   struct {
+		Namespace string `json:"namespace"`
+		Name      string `json:"name"`
+	} `json:"metadata,omitzero"`
+}
+
+// SubjectOf returns the subject of an existing claim as JSON.
+func SubjectOf(claim *quotav1alpha1.ResourceClaim) string {
+	ref := claim.Spec.ResourceRef
+	stored := storedSubject{Claim: types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}.String(), APIGroup: ref.APIGroup, Kind: ref.Kind}
+	if ref.Kind != "" {
+		stored.Object = types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}.String()
+	}
+	encoded, err := json.Marshal(stored)
+	if err != nil {
+		panic(err) // strings always encode
+	}
+	return string(encoded)
+}
+
+// Subject returns the subject of the claim that an intent is for, as JSON.
+func (i Intent) Subject() string {
+	encoded, err := json.Marshal(storedSubject{Claim: i.Claim.String(), APIGroup: i.Kind.Group, Kind: i.Kind.Kind, Object: i.Object.String()})
+	if err != nil {
+		panic(err) // strings always encode
+	}
+	return string(encoded)
+}
+
+// DecodeSubject decodes the result of SubjectOf, or the payload of a reservation. What cannot be read is left out.
+func DecodeSubject(encoded string) Subject {
+	var stored storedSubject
+	if json.Unmarshal([]byte(encoded), &stored) != nil {
+		return Subject{}
+	}
+	s := Subject{Claim: stored.Claim}
+	if stored.Metadata.Name != "" {
+		s.Claim = types.NamespacedName{Namespace: stored.Metadata.Namespace, Name: stored.Metadata.Name}.String()
+	}
+	if stored.Kind == "" {
+		return s
+	}
+	group := stored.APIGroup
+	if before, _, isGrouped := strings.Cut(stored.APIVersion, "/"); isGrouped {
+		group = before
+	}
+	name := nameOf(stored.Object)
+	s.Object = quotav1alpha1.UnversionedObjectReference{APIGroup: group, Kind: stored.Kind, Namespace: name.Namespace, Name: name.Name}
+	return s
+}

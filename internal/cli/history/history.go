@@ -1,0 +1,262 @@
+// Package history answers questions from the journal: limits and use over time, movers, amount-hours, and what other
+// limits would have denied. It reads all entries, because the level at the start of a window comes from the last change
+// before it. Only commands import it.
+//
+// A journal is read once and in one direction. What is kept of it grows with the accounts, which are resource types of
+// consumers, and not with the entries. Two keep more: [Read] the levels that it charts, and [Replay] what it denies.
+package history
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli/consumername"
+	"github.com/bursar/bursar/internal/journal"
+	"github.com/bursar/bursar/internal/usage"
+)
+
+// namedMax bounds how many consumers or resource types an error names.
+const namedMax = 10
+
+// Selection selects entries. An empty field selects all.
+type Selection struct {
+	// Consumer is KIND/NAME, KIND.GROUP/NAME or KIND.GROUP/NAMESPACE/NAME.
+	Consumer string
+	// ResourceType is a resource type, or what follows its last slash.
+	ResourceType string
+	// Since and Until are the window: from Since on and before Until.
+	Since, Until time.Time
+	// Now is the end of a window without Until.
+	Now time.Time
+}
+
+// Check returns an error for an invalid selection.
+func (s *Selection) Check() error {
+	if s.Consumer != "" {
+		if _, err := consumername.Parse(s.Consumer); err != nil {
+			return fmt.Errorf("the consumer %w", err)
+		}
+	}
+	switch {
+	case s.Since.After(s.Now):
+		return fmt.Errorf("--since: %s is in the future", inUTC(s.Since))
+	case !s.Until.IsZero() && !s.Since.Before(s.Until):
+		return fmt.Errorf("--until: %s is not after --since, which is %s", inUTC(s.Until), inUTC(s.Since))
+	}
+	return nil
+}
+
+// end is the end of the window.
+func (s *Selection) end() time.Time {
+	if s.Until.IsZero() || s.Until.After(s.Now) { // nobody knows what will be in use
+		return s.Now
+	}
+	return s.Until
+}
+
+// starts returns the start of the window, for an account whose first entry is at a time.
+func (s *Selection) starts(first time.Time) time.Time {
+	if s.Since.IsZero() {
+		return first
+	}
+	return s.Since
+}
+
+// Units are the display units of resource types, as far as they are known.
+type Units map[string]usage.Unit
+
+// account is one resource type of one consumer.
+type account struct {
+	consumer     quotav1alpha1.ConsumerRef
+	resourceType string
+}
+
+func compareAccounts(a, b account) int {
+	return cmp.Or(
+		cmp.Compare(a.consumer.Kind, b.consumer.Kind), cmp.Compare(a.consumer.Namespace, b.consumer.Namespace),
+		cmp.Compare(a.consumer.Name, b.consumer.Name), cmp.Compare(a.consumer.APIGroup, b.consumer.APIGroup),
+		cmp.Compare(a.resourceType, b.resourceType))
+}
+
+// names decides which consumers and resource types a selection selects, and remembers all that it was asked about.
+type names struct {
+	selection *Selection
+	consumer  consumername.Name
+	consumers map[quotav1alpha1.ConsumerRef]bool
+	types     map[string]bool
+	// window says in errors which entries are read, if not all.
+	window string
+}
+
+func newNames(s *Selection) (*names, error) {
+	n := &names{selection: s, consumers: map[quotav1alpha1.ConsumerRef]bool{}, types: map[string]bool{}}
+	if !s.Until.IsZero() {
+		n.window = " before " + inUTC(s.Until)
+	}
+	if s.Consumer == "" {
+		return n, nil
+	}
+	var err error
+	n.consumer, err = consumername.Parse(s.Consumer)
+	return n, err
+}
+
+// knowing is a source that knows whose entries it has without reading them.
+type knowing interface {
+	Consumers(ctx context.Context) ([]quotav1alpha1.ConsumerRef, error)
+}
+
+// query selects the entries that are needed: those of a consumer that is named exactly, or as a source knows it, and else
+// of all consumers.
+func (n *names) query(ctx context.Context, source journal.Source) (journal.Query, error) {
+	q := journal.Query{Until: n.selection.Until}
+	if n.selection.Consumer == "" {
+		return q, nil
+	}
+	if ref, isExact := n.consumer.Exact(); isExact {
+		q.Consumer = &ref
+		return q, nil
+	}
+	of, isKnowing := source.(knowing)
+	if !isKnowing {
+		return q, nil
+	}
+	known, err := of.Consumers(ctx)
+	if err != nil {
+		return q, fmt.Errorf("find the consumer %s, which KIND.GROUP/NAME with the kind as in its API, such as Organization, would name: %w", n.selection.Consumer, err)
+	}
+	matching := slices.DeleteFunc(slices.Clone(known), func(ref quotav1alpha1.ConsumerRef) bool { return !n.hasConsumer(ref) })
+	switch {
+	case len(matching) == 1:
+		q.Consumer = &matching[0]
+	case len(matching) == 0 && len(known) > 0:
+		return q, n.checkConsumer()
+	}
+	return q, nil
+}
+
+func (n *names) hasConsumer(ref quotav1alpha1.ConsumerRef) bool {
+	selects, isKnown := n.consumers[ref]
+	if !isKnown {
+		selects = n.selection.Consumer == "" || n.consumer.Matches(ref)
+		n.consumers[ref] = selects
+	}
+	return selects
+}
+
+func (n *names) hasType(resourceType string) bool {
+	selects, isKnown := n.types[resourceType]
+	if !isKnown {
+		selects = n.selection.ResourceType == "" || isNamed(n.selection.ResourceType, resourceType)
+		n.types[resourceType] = selects
+	}
+	return selects
+}
+
+// isNamed reports whether a name stands for a resource type.
+func isNamed(name, resourceType string) bool {
+	return name == resourceType || name == path.Base(resourceType)
+}
+
+// check returns an error if the journal has entries, but none of a consumer or of a resource type that the selection
+// names, or if the name of the consumer stands for several.
+func (n *names) check() error {
+	if err := n.checkConsumer(); err != nil {
+		return err
+	}
+	return checkType(n.selection.ResourceType, n.types, n.window)
+}
+
+func (n *names) checkConsumer() error {
+	known, selected := slices.Collect(maps.Keys(n.consumers)), []quotav1alpha1.ConsumerRef{}
+	for ref, selects := range n.consumers {
+		if selects {
+			selected = append(selected, ref)
+		}
+	}
+	switch {
+	case n.selection.Consumer == "":
+	case len(selected) == 0:
+		return fmt.Errorf("the journal has no entry of a consumer %s%s%s", n.selection.Consumer, n.window, has(consumername.List(known)))
+	case len(selected) > 1:
+		return fmt.Errorf("%s names several consumers: choose one of %s", n.selection.Consumer, strings.Join(consumername.List(selected), ", "))
+	}
+	return nil
+}
+
+// checkType returns an error if a name stands for none of the resource types, or for several.
+func checkType(name string, types map[string]bool, window string) error {
+	if name == "" || len(types) == 0 || types[name] {
+		return nil
+	}
+	known := slices.Sorted(maps.Keys(types))
+	found := slices.DeleteFunc(slices.Clone(known), func(resourceType string) bool { return !isNamed(name, resourceType) })
+	switch len(found) {
+	case 0:
+		return fmt.Errorf("the journal has no entry of a resource type %s%s%s", name, window, has(known))
+	case 1:
+		return nil
+	default:
+		return fmt.Errorf("%s stands for several resource types: name one of %s", name, strings.Join(found, ", "))
+	}
+}
+
+// has ends the error for an unknown name with what is known.
+func has(known []string) string {
+	switch {
+	case len(known) == 0:
+		return ""
+	case len(known) > namedMax:
+		return fmt.Sprintf("; it has those of %s and %d more", strings.Join(known[:namedMax], ", "), len(known)-namedMax)
+	default:
+		return "; it has those of " + strings.Join(known, ", ")
+	}
+}
+
+// errNoSource means that a command has no journal to read.
+var errNoSource = errors.New("there is no journal to read: name it with --journal")
+
+// eachEntry calls f with the entries of a query.
+func eachEntry(ctx context.Context, source journal.Source, query journal.Query, f func(*journal.Entry)) error {
+	if source == nil {
+		return errNoSource
+	}
+	for entry, err := range source.Entries(ctx, query) {
+		if err != nil {
+			return fmt.Errorf("read the journal: %w", err)
+		}
+		f(&entry)
+	}
+	return ctx.Err()
+}
+
+// sum returns a + b, or the nearest number that fits.
+func sum(a, b int64) int64 {
+	switch total := a + b; {
+	case a > 0 && b > 0 && total < 0:
+		return math.MaxInt64
+	case a < 0 && b < 0 && total >= 0:
+		return math.MinInt64
+	default:
+		return total
+	}
+}
+
+// less returns a - b, or 0 if b is larger. A change of the smallest number is more than any amount.
+func less(a, b int64) int64 {
+	if b == math.MinInt64 {
+		return math.MaxInt64
+	}
+	return max(0, sum(a, -b))
+}
+
+func inUTC(t time.Time) string { return t.UTC().Format(time.RFC3339) }

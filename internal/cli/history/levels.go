@@ -1,0 +1,133 @@
+package history
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/journal"
+)
+
+// level is what an account uses, and its limit.
+type level struct{ used, limit int64 }
+
+// step is a change of the level of an account: it is before until a time, and after from then on. An entry that changes
+// nothing makes a step, too.
+type step struct {
+	account
+	time          time.Time
+	before, after level
+	// entry is what the journal has. An Opened entry makes a step for each resource type.
+	entry *journal.Entry
+	// isFirst is set for the first entry of the account.
+	isFirst bool
+}
+
+// state is what is known of a consumer.
+type state struct {
+	isSelected bool
+	// clock is the time of the latest entry. Times that step back count as it.
+	clock  time.Time
+	levels map[string]level
+}
+
+// eachStep calls f with the steps of the selected accounts, from the beginning of the journal to the end of the window.
+func eachStep(ctx context.Context, source journal.Source, selection *Selection, f func(*step)) (*names, error) {
+	n, err := newNames(selection)
+	if err != nil {
+		return nil, err
+	}
+	states := map[quotav1alpha1.ConsumerRef]*state{}
+	query, err := n.query(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	err = eachEntry(ctx, source, query, func(e *journal.Entry) {
+		s := states[e.Consumer]
+		if s == nil {
+			s = &state{isSelected: n.hasConsumer(e.Consumer), levels: map[string]level{}}
+			states[e.Consumer] = s
+		}
+		if !s.isSelected {
+			return
+		}
+		if e.Time.After(s.clock) {
+			s.clock = e.Time
+		}
+		if e.Kind == journal.Opened {
+			for _, resourceType := range s.opened(e.Opening) {
+				if n.hasType(resourceType) {
+					f(s.open(e, resourceType))
+				}
+			}
+		} else if n.hasType(e.ResourceType) {
+			f(s.change(e))
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return n, n.check()
+}
+
+// change follows an entry that changes an account.
+func (s *state) change(e *journal.Entry) *step {
+	after := level{used: e.Used, limit: e.Limit}
+	before, isKnown := s.levels[e.ResourceType]
+	if !isKnown {
+		before = after
+		if e.Kind == journal.LimitChanged {
+			before.limit = less(e.Limit, e.Change)
+		} else {
+			before.used = less(e.Used, e.Change)
+		}
+	}
+	s.levels[e.ResourceType] = after
+	return &step{account: account{e.Consumer, e.ResourceType}, time: s.clock, before: before, after: after, entry: e, isFirst: !isKnown}
+}
+
+// opened returns the resource types that an Opened entry has a level for, sorted: those in it, and those from before it.
+func (s *state) opened(opening *journal.Opening) []string {
+	types := map[string]bool{}
+	for resourceType := range s.levels {
+		types[resourceType] = true
+	}
+	if opening != nil {
+		for i := range opening.Limits {
+			types[opening.Limits[i].ResourceType] = true
+		}
+		for i := range opening.Balances {
+			types[opening.Balances[i].ResourceType] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(types))
+}
+
+// open follows an Opened entry for a resource type. Before the first entry, nothing is recorded.
+func (s *state) open(e *journal.Entry, resourceType string) *step {
+	before, isKnown := s.levels[resourceType]
+	after := openedLevel(e.Opening, resourceType)
+	s.levels[resourceType] = after
+	return &step{account: account{e.Consumer, resourceType}, time: s.clock, before: before, after: after, entry: e, isFirst: !isKnown}
+}
+
+// openedLevel returns the level of a resource type in an Opened entry.
+func openedLevel(opening *journal.Opening, resourceType string) level {
+	var l level
+	if opening == nil {
+		return l
+	}
+	for i := range opening.Balances {
+		if b := &opening.Balances[i]; b.ResourceType == resourceType {
+			l.used = sum(l.used, b.Amount)
+		}
+	}
+	for i := range opening.Limits {
+		if g := &opening.Limits[i]; g.ResourceType == resourceType {
+			l.limit = sum(l.limit, g.Amount)
+		}
+	}
+	return l
+}

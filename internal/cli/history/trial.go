@@ -1,0 +1,147 @@
+package history
+
+import "github.com/bursar/bursar/internal/journal"
+
+// replayed is a consumer in a replay.
+type replayed struct {
+	isSelected bool
+	sequence   int64 // of the latest entry
+	accounts   map[string]*trial
+	// denied are the payers that would have less than they had.
+	denied map[payer]*excess
+	// pending are the entries of one payer, kind and time, which are one admission.
+	payer   payer
+	pending []journal.Entry
+}
+
+// trial is an account in a replay.
+type trial struct {
+	Outcome
+	// actual is what was in use, and used what would have been.
+	actual, used int64
+	// isUnknown is set after a gap, until the next entry says what is in use.
+	isUnknown bool
+	// wanted and change are the sums of an admission: of what would change, and of what did.
+	wanted, change int64
+}
+
+// excess is what a payer had, and would not have had, by resource type. It is negative for what it gave back in a denied
+// change.
+type excess struct {
+	// isCreate is set if its create was denied. It never uses anything.
+	isCreate bool
+	amounts  map[string]int64
+}
+
+// begin begins an account with what is in use.
+func (c *replayed) begin(a account, limit, used int64) {
+	c.accounts[a.resourceType] = &trial{
+		Outcome: Outcome{ConsumerRef: a.consumer, ResourceType: a.resourceType, Limit: limit, PeakUsed: used, account: a},
+		actual:  used, used: used,
+	}
+}
+
+// decide decides the pending admission, or follows the pending change.
+func (c *replayed) decide() {
+	if len(c.pending) == 0 {
+		return
+	}
+	defer func() { c.pending = c.pending[:0] }()
+	kind := c.pending[0].Kind
+	before := c.denied[c.payer]
+	if before != nil && kind == journal.Admitted && c.payer.uid == "" {
+		delete(c.denied, c.payer) // another object of that name
+		before = nil
+	}
+	trials := c.sums(before)
+	asks := kind == journal.Admitted || kind == journal.Changed
+	for _, t := range trials {
+		t.follow(asks)
+	}
+	if before != nil && before.isCreate {
+		return
+	}
+	if asks && c.denies(trials) {
+		c.deny(trials, before, kind == journal.Admitted)
+		return
+	}
+	c.admit(trials, before)
+}
+
+// follow follows what really changed. An admission needs a limit of what is in use after it.
+func (t *trial) follow(asks bool) {
+	t.actual = less(sum(t.actual, t.change), 0)
+	t.PeakUsed = max(t.PeakUsed, t.actual)
+	if asks && t.change > 0 {
+		t.Needed = max(t.Needed, t.actual)
+	}
+}
+
+// admit gives a payer what it would have.
+func (c *replayed) admit(trials []*trial, before *excess) {
+	for _, t := range trials {
+		t.used = less(sum(t.used, t.wanted), 0)
+		if before != nil {
+			delete(before.amounts, t.ResourceType)
+		}
+	}
+	if before != nil && len(before.amounts) == 0 {
+		delete(c.denied, c.payer)
+	}
+}
+
+// sums adds up the pending entries by resource type. What would change leads to what the payer has after the entries,
+// from what it would have had before them.
+func (c *replayed) sums(before *excess) []*trial {
+	var trials []*trial
+	for i := range c.pending {
+		t := c.accounts[c.pending[i].ResourceType]
+		isListed := false
+		for _, listed := range trials {
+			isListed = isListed || listed == t
+		}
+		if !isListed {
+			t.wanted, t.change = 0, 0
+			if before != nil {
+				t.wanted = before.amounts[t.ResourceType]
+			}
+			trials = append(trials, t)
+		}
+		t.change = sum(t.change, c.pending[i].Change)
+		t.wanted = sum(t.wanted, c.pending[i].Change)
+	}
+	return trials
+}
+
+// denies counts an admission, and reports whether a limit denies it.
+func (c *replayed) denies(trials []*trial) bool {
+	isDenied := false
+	for _, t := range trials {
+		if t.wanted <= 0 {
+			continue
+		}
+		t.Creates++
+		if t.wanted <= sum(t.Limit, -t.used) {
+			continue
+		}
+		isDenied = true
+		t.Denied++
+		if t.First == nil {
+			e := &c.pending[0]
+			t.First = &Denial{Time: e.Time, Object: e.Object, Claim: e.Claim, Actor: e.Actor, Requested: t.wanted, Used: t.used}
+		}
+	}
+	return isDenied
+}
+
+// deny leaves a payer with what it would have had.
+func (c *replayed) deny(trials []*trial, before *excess, isCreate bool) {
+	if before == nil {
+		before = &excess{amounts: map[string]int64{}}
+		c.denied[c.payer] = before
+	}
+	before.isCreate = isCreate
+	for _, t := range trials {
+		before.amounts[t.ResourceType] = t.wanted
+	}
+}

@@ -1,0 +1,83 @@
+package grant
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// deletionsMax bounds the deleted grants whose users are remembered until the ledger has lost the grant.
+const deletionsMax = 1024
+
+// markMax is the age of a mark at which it no longer counts: longer than the API server works on a request.
+const markMax = 2 * time.Minute
+
+// Deletions knows who deletes grants, for the journal. The webhook that sees the request marks the grant, so that the
+// leader, which may be another replica, finds the user on what the watch shows last.
+type Deletions struct {
+	client client.Client
+	clock  Clock
+	log    logr.Logger
+	users  *lru.Cache // by UID of the grant
+}
+
+// NewDeletions returns an empty record of deletions that marks grants with a client.
+func NewDeletions(client client.Client, clock Clock, log logr.Logger) *Deletions {
+	return &Deletions{client: client, clock: clock, log: log, users: lru.New(deletionsMax)}
+}
+
+// Mark marks a grant with the user whose request is about to delete it, and the time. If that fails, the journal will
+// not know.
+func (d *Deletions) Mark(ctx context.Context, grant *quotav1alpha1.ResourceGrant, user string) {
+	if d.userOf(grant) == user {
+		return // the API server asks again, because the mark has changed the object
+	}
+	mark := d.clock.Now().UTC().Format(time.RFC3339) + " " + user
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": grant.UID, "annotations": map[string]string{quotav1alpha1.AnnotationDeletedBy: mark},
+	}})
+	if err == nil {
+		err = d.client.Patch(ctx, grant.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
+	}
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		d.log.Error(err, "the journal will not know who deleted a grant", "namespace", grant.Namespace, "grant", grant.Name, "user", user)
+	}
+}
+
+// userOf returns the user that a grant is marked with, unless the mark is older than a request can be: then that request
+// was denied.
+func (d *Deletions) userOf(grant *quotav1alpha1.ResourceGrant) string {
+	time, user, _ := strings.Cut(grant.Annotations[quotav1alpha1.AnnotationDeletedBy], " ")
+	if at, err := parseTime(time); err != nil || d.clock.Now().Sub(at) > markMax {
+		return ""
+	}
+	return user
+}
+
+func parseTime(text string) (time.Time, error) { return time.Parse(time.RFC3339, text) }
+
+// note remembers the user who deleted a grant that is gone.
+func (d *Deletions) note(grant *quotav1alpha1.ResourceGrant) {
+	if d == nil {
+		return
+	}
+	if user := d.userOf(grant); user != "" {
+		d.users.Add(string(grant.UID), user)
+	}
+}
+
+// DeletedBy returns the user who deleted the grant with a UID, if known.
+func (d *Deletions) DeletedBy(grantUID string) string {
+	user, _ := d.users.Get(grantUID)
+	name, _ := user.(string)
+	return name
+}

@@ -1,0 +1,183 @@
+package files
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bursar/bursar/internal/journal"
+)
+
+func TestBrokenLine(t *testing.T) {
+	dir, c := t.TempDir(), startClock()
+	s := openSink(t, testOptions(dir, "r"), c)
+	appendAll(t, s, numbered("web", 1, 3, c.at)...)
+	text, err := os.ReadFile(s.current.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, broken := range map[string]string{
+		"no JSON":       strings.Replace(string(text), `"consumerRef":{`, `"consumerRef":{{`, 1),
+		"another event": strings.Replace(string(text), "com.miloapis.quota.journal.", "com.example.", 1),
+		"a log line":    "starting\n" + string(text),
+	} {
+		if err := os.WriteFile(s.current.Name(), []byte(broken), fileMode); err != nil {
+			t.Fatal(err)
+		}
+		var got error
+		for _, err := range Dir(dir).Entries(t.Context(), journal.Query{}) {
+			got = err
+		}
+		if got == nil || !strings.Contains(got.Error(), s.current.Name()+": line 1: ") {
+			t.Errorf("%s: got %v, want an error that names file and line", name, got)
+		}
+	}
+}
+
+func TestFailedWrite(t *testing.T) {
+	dir, c := t.TempDir(), startClock()
+	s := openSink(t, testOptions(dir, "r"), c)
+	appendAll(t, s, numbered("web", 1, 2, c.at)...)
+	good := s.current
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	if err := s.replace(full); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Append(t.Context(), numbered("web", 3, 4, c.at)); err == nil || !strings.Contains(err.Error(), "no space left on device") {
+		t.Fatalf("got %v, want that the disk is full", err)
+	}
+	readOnly, err := os.Open(good.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.replace(readOnly); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Append(t.Context(), numbered("web", 3, 4, c.at)); err == nil {
+		t.Fatal("A write to a read-only file succeeded.")
+	}
+	appendAll(t, s, numbered("web", 3, 5, c.at)...)
+	if diff := cmp.Diff(map[string][]int64{"web": upTo(1, 5)}, read(t, Dir(dir), journal.Query{})); diff != "" {
+		t.Errorf("The sink recovers from an error (-want +got):\n%s", diff)
+	}
+}
+
+// replace makes the next write of the sink go to another file.
+func (s *Sink) replace(file *os.File) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current != nil {
+		if err := s.current.Close(); err != nil {
+			return err
+		}
+	}
+	s.current, s.wrote = file, s.now()
+	return nil
+}
+
+func TestDeletedFile(t *testing.T) {
+	dir, c := filepath.Join(t.TempDir(), "journal"), startClock()
+	s := openSink(t, testOptions(dir, "r"), c)
+	appendAll(t, s, entry("web", 1, c.at))
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	appendAll(t, s, entry("web", 2, c.at))
+	if diff := cmp.Diff(map[string][]int64{"web": {2}}, read(t, Dir(dir), journal.Query{})); diff != "" {
+		t.Errorf("A file that somebody deleted takes no more entries (-want +got):\n%s", diff)
+	}
+}
+
+func TestCrashDuringCompression(t *testing.T) {
+	dir, c := t.TempDir(), startClock()
+	s := openSink(t, testOptions(dir, "r"), c)
+	appendAll(t, s, numbered("web", 1, 3, c.at)...)
+	original := s.current.Name()
+	text, err := os.ReadFile(original)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	leftover := filepath.Join(dir, "."+strings.TrimSuffix(filepath.Base(original), plain)+temporarySuffix("r"))
+	if err := os.WriteFile(leftover, []byte("half"), fileMode); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][]int64{"web": upTo(1, 3)}
+	if diff := cmp.Diff(want, read(t, Dir(dir), journal.Query{})); diff != "" {
+		t.Errorf("A crash before the compressed file is complete (-want +got):\n%s", diff)
+	}
+	s = openSink(t, testOptions(dir, "r"), c)
+	waitFor(t, "The next start compresses the file.", func() bool {
+		return cmp.Equal(names(t, dir), []string{filepath.Base(original) + ".gz"})
+	})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(original, text, fileMode); err != nil { // as if the crash came before it was deleted
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, read(t, Dir(dir), journal.Query{})); diff != "" {
+		t.Errorf("A crash before the original is deleted (-want +got):\n%s", diff)
+	}
+	openSink(t, testOptions(dir, "r"), c)
+	waitFor(t, "The next start deletes the original.", func() bool {
+		return cmp.Equal(names(t, dir), []string{filepath.Base(original) + ".gz"})
+	})
+}
+
+func TestCompressedWhileListed(t *testing.T) {
+	dir, c := t.TempDir(), startClock()
+	old := filepath.Join(dir, name{c.at, "r"}.String()+plain)
+	if err := os.WriteFile(old, nil, fileMode); err != nil {
+		t.Fatal(err)
+	}
+	items, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(old, old+".gz"); err != nil {
+		t.Fatal(err)
+	}
+	found, err := look(dir, items)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) != 1 || !found[0].isCompressed || found[0].path != old+".gz" || found[0].changed.IsZero() {
+		t.Errorf("got %+v, want the compressed file once", found)
+	}
+	if err := os.Remove(old + ".gz"); err != nil {
+		t.Fatal(err)
+	}
+	if found, err = look(dir, items); err != nil || len(found) > 0 {
+		t.Errorf("got %+v and error %v, want that a deleted file is left out", found, err)
+	}
+}
+
+func TestTemporaryFilesOfOthersStay(t *testing.T) {
+	dir, c := t.TempDir(), startClock()
+	s := openSink(t, testOptions(dir, "a"), c)
+	of := name{c.at, "gone"}.String()
+	other, own := "."+of+temporarySuffix("b-a"), "."+of+temporarySuffix("a")
+	for _, file := range []string{other, own} {
+		if err := os.WriteFile(filepath.Join(dir, file), nil, fileMode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.keeper.removeTemporary(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, other)); err != nil {
+		t.Errorf("got %v, want that the file of replica b-a stays", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, own)); err == nil {
+		t.Error("The file of this replica stays, want that it is deleted.")
+	}
+}

@@ -1,0 +1,221 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/bursar/bursar/internal/journal"
+	"github.com/bursar/bursar/internal/journal/lines"
+)
+
+// Modes of the directory and the files: the journal names people.
+const (
+	dirMode  = 0o700
+	fileMode = 0o600
+)
+
+// idleMax is the time since its last write after which a file is not appended to any more.
+const idleMax = time.Hour
+
+// Options configure a [Sink].
+type Options struct {
+	// Dir is the directory. It is created if it is missing.
+	Dir string
+	// Replica is the name of this process among those that share the directory.
+	Replica string
+	// FileBytesMax is the size at which a file is finished.
+	FileBytesMax int64
+	// Retention is the age at which a file is deleted, by its last entry. It is at least RetentionMin.
+	Retention time.Duration
+	// BytesMax bounds the size of all files together. Only files that may still be written stay in any case.
+	BytesMax int64
+	// Log receives what goes wrong with finished files, which no caller waits for.
+	Log logr.Logger
+}
+
+// Sink is a [journal.Sink] of files.
+type Sink struct {
+	o Options
+	// now is the clock.
+	now func() time.Time
+
+	// mu guards current, which the keeper reads.
+	mu      sync.Mutex
+	current *os.File
+
+	began time.Time
+	// size is how much of the current file is stored, and wrote is when that was.
+	size   int64
+	wrote  time.Time
+	buffer []byte
+	tended time.Time
+	keeper *keeper
+}
+
+var _ journal.Sink = (*Sink)(nil)
+
+// NewSink opens the sink. It repairs the files that a crash of this replica left.
+func NewSink(o Options) (*Sink, error) {
+	return newSink(o, time.Now)
+}
+
+func newSink(o Options, now func() time.Time) (*Sink, error) {
+	if err := checkReplica(o.Replica); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(o.Dir, dirMode); err != nil {
+		return nil, fmt.Errorf("create the directory of the journal: %w", err)
+	}
+	s := &Sink{o: o, now: now, tended: now()}
+	s.keeper = &keeper{sink: s, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	if err := s.keeper.repair(); err != nil {
+		return nil, fmt.Errorf("repair the journal in %s after the last run: %w", o.Dir, err)
+	}
+	s.keeper.start()
+	return s, nil
+}
+
+// Append implements [journal.Sink].
+func (s *Sink) Append(ctx context.Context, entries []journal.Entry) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if len(entries) == 0 {
+		return nil
+	}
+	text, err := lines.Append(s.buffer[:0], entries)
+	if err != nil {
+		return err
+	}
+	s.buffer = text
+	if s.current != nil && !s.fits(int64(len(text))) {
+		s.finish()
+	}
+	if s.current == nil {
+		if err := s.create(); err != nil {
+			return fmt.Errorf("create a file of the journal: %w", err)
+		}
+	}
+	if err := write(s.current, text); err != nil {
+		err = fmt.Errorf("append to the journal in %s: %w", s.current.Name(), err)
+		s.abandon()
+		return err
+	}
+	s.size += int64(len(text))
+	s.wrote = s.now()
+	if s.wrote.Sub(s.tended) >= tendInterval {
+		s.tend()
+	}
+	return nil
+}
+
+// write writes and syncs.
+func write(file *os.File, text []byte) error {
+	if n, err := file.Write(text); err != nil {
+		return err
+	} else if n < len(text) {
+		return io.ErrShortWrite
+	}
+	return file.Sync()
+}
+
+// fits reports whether the current file takes that many bytes more, and still exists.
+func (s *Sink) fits(bytes int64) bool {
+	if s.size > 0 && s.size+bytes > s.o.FileBytesMax || s.now().Sub(s.wrote) > idleMax {
+		return false
+	}
+	named, err := os.Stat(s.current.Name())
+	if err != nil {
+		return false
+	}
+	opened, err := s.current.Stat()
+	return err == nil && os.SameFile(named, opened)
+}
+
+// create begins a file.
+func (s *Sink) create() error {
+	now := s.now().UTC()
+	if !now.After(s.began) { // the clock was set back, or is coarse
+		now = s.began.Add(1)
+	}
+	path := filepath.Join(s.o.Dir, name{now, s.o.Replica}.String()+plain)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, fileMode)
+	if errors.Is(err, fs.ErrNotExist) { // somebody deleted the directory
+		if err := os.MkdirAll(s.o.Dir, dirMode); err != nil {
+			return err
+		}
+		file, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, fileMode)
+	}
+	if err != nil {
+		return err
+	}
+	if err := syncDir(s.o.Dir); err != nil {
+		return errors.Join(err, file.Close(), os.Remove(path))
+	}
+	s.current, s.began, s.size, s.wrote = file, now, 0, s.now()
+	return nil
+}
+
+// abandon ends the current file after a failed write: what the system has of that write is unknown, so nothing may follow
+// it. What can be cut off is cut off now, and the rest when the file is compressed.
+func (s *Sink) abandon() {
+	_ = s.current.Truncate(s.size) // a torn line at the end does no harm
+	s.finish()
+}
+
+// finish ends the current file.
+func (s *Sink) finish() {
+	s.mu.Lock()
+	file := s.current
+	s.current = nil
+	s.mu.Unlock()
+	if err := file.Close(); err != nil {
+		// Everything that was promised is synced.
+		s.o.Log.Error(err, "The journal cannot close a file", "file", file.Name())
+	}
+	s.tend()
+}
+
+// tend wakes the keeper.
+func (s *Sink) tend() {
+	s.tended = s.now()
+	s.keeper.tend()
+}
+
+// Close implements [journal.Sink].
+func (s *Sink) Close() error {
+	s.keeper.stop()
+	if s.current == nil {
+		return nil
+	}
+	return s.current.Close()
+}
+
+// open returns the base name of the current file. It holds mu.
+func (s *Sink) open() string {
+	if s.current == nil {
+		return ""
+	}
+	return strings.TrimSuffix(filepath.Base(s.current.Name()), plain)
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(dir string) error {
+	opened, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(opened.Sync(), opened.Close())
+}

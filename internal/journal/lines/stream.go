@@ -1,0 +1,188 @@
+package lines
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strconv"
+
+	"github.com/bursar/bursar/internal/journal"
+)
+
+// lineBytesMax bounds a line. An Opened entry may be as large as a ledger.
+const lineBytesMax = 64 << 20
+
+// bufferBytes is the buffer of one stream; there may be hundreds.
+const bufferBytes = 64 << 10
+
+// File has lines, without compression.
+type File interface {
+	// Name names the file in errors.
+	Name() string
+	// Open opens the file at its beginning. [fs.ErrNotExist] means that it was deleted, and it has no lines.
+	Open(ctx context.Context) (io.ReadCloser, error)
+	// Finished reports whether the file was written to its end. Otherwise its last line may be torn.
+	Finished() bool
+}
+
+// Stream is the files of one writer, in the order in which it wrote them.
+type Stream []File
+
+// line is one entry before it is decoded.
+type line struct {
+	text   []byte
+	file   string
+	number int
+	// ledger and sequence identify the entry, and time is when it happened, as text that sorts by time.
+	ledger   string
+	sequence int64
+	time     []byte
+}
+
+// reader reads the lines of a stream.
+type reader struct {
+	files Stream
+	// only, if set, is the ledger whose lines are read.
+	only string
+	// names has one string for each ledger, so that lines need none of their own.
+	names map[string]string
+
+	open    io.ReadCloser
+	buffer  *bufio.Reader
+	long    []byte
+	current line
+}
+
+func newReader(files Stream, only string) *reader {
+	return &reader{files: files, only: only, names: map[string]string{}, buffer: bufio.NewReaderSize(nil, bufferBytes)}
+}
+
+func (r *reader) close() {
+	if r.open != nil {
+		_ = r.open.Close() // it was only read
+		r.open = nil
+	}
+}
+
+// next returns the next line, or [io.EOF]. It is valid until the next call.
+func (r *reader) next(ctx context.Context) (*line, error) {
+	for {
+		if r.open == nil {
+			if err := r.openNext(ctx); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		text, err := r.readLine()
+		file := r.files[0]
+		r.current.number++
+		torn := errors.Is(err, io.EOF)
+		if err != nil && !torn {
+			return nil, fmt.Errorf("read the journal in %s: line %d: %w", file.Name(), r.current.number, err)
+		}
+		if torn {
+			r.close()
+			r.files = r.files[1:]
+		}
+		text = bytes.TrimSpace(text)
+		if len(text) == 0 {
+			continue
+		}
+		r.current.text = text
+		if torn && !file.Finished() && !json.Valid(text) {
+			continue // nobody was promised this entry
+		}
+		if err := r.identify(&r.current); err != nil {
+			return nil, fmt.Errorf("read the journal in %s: line %d: %w", file.Name(), r.current.number, err)
+		}
+		if r.only == "" || r.current.ledger == r.only {
+			return &r.current, nil
+		}
+	}
+}
+
+// openNext opens the first of the files that are left.
+func (r *reader) openNext(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if len(r.files) == 0 {
+		return io.EOF
+	}
+	file, err := r.files[0].Open(ctx)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		r.files = r.files[1:]
+		return nil
+	case err != nil:
+		return fmt.Errorf("read the journal in %s: %w", r.files[0].Name(), err)
+	}
+	r.open = file
+	r.buffer.Reset(file)
+	r.current = line{file: r.files[0].Name()}
+	return nil
+}
+
+// readLine returns the text up to the next newline. At the end of the file it returns the rest and [io.EOF].
+func (r *reader) readLine() ([]byte, error) {
+	part, err := r.buffer.ReadSlice('\n')
+	if !errors.Is(err, bufio.ErrBufferFull) {
+		return part, err
+	}
+	r.long = append(r.long[:0], part...)
+	for errors.Is(err, bufio.ErrBufferFull) {
+		if len(r.long) > lineBytesMax {
+			return nil, fmt.Errorf("it is longer than %d bytes", lineBytesMax)
+		}
+		part, err = r.buffer.ReadSlice('\n')
+		r.long = append(r.long, part...)
+	}
+	return r.long, err
+}
+
+// The beginning of a line as [journal.Entry.MarshalJSON] writes it, and what precedes its time.
+var (
+	idBegins   = []byte(`{"specversion":"1.0","id":"`)
+	timeBegins = []byte(`","time":"`)
+	lineEnds   = []byte(`}}`)
+)
+
+// identify sets the ledger, the sequence and the time of a line. It decodes lines only if another program wrote them.
+func (r *reader) identify(l *line) error {
+	if rest, ok := bytes.CutPrefix(l.text, idBegins); ok && bytes.HasSuffix(rest, lineEnds) {
+		id, rest, _ := bytes.Cut(rest, []byte{'"'})
+		_, rest, hasTime := bytes.Cut(rest, timeBegins)
+		at, _, ends := bytes.Cut(rest, []byte{'"'})
+		dot := bytes.LastIndexByte(id, '.')
+		if dot > 0 && hasTime && ends {
+			if sequence, err := strconv.ParseInt(string(id[dot+1:]), 10, 64); err == nil {
+				l.ledger, l.sequence, l.time = r.name(id[:dot]), sequence, at
+				return nil
+			}
+		}
+	}
+	var e journal.Entry
+	if err := e.UnmarshalJSON(l.text); err != nil {
+		return err
+	}
+	id := e.ID()
+	l.ledger, l.sequence, l.time = r.name([]byte(id[:len(id)-len(strconv.FormatInt(e.Sequence, 10))-1])), e.Sequence, e.Time.UTC().AppendFormat(nil, timeFormat)
+	return nil
+}
+
+// timeFormat is that of encoding/json.
+const timeFormat = "2006-01-02T15:04:05.999999999Z07:00"
+
+func (r *reader) name(ledger []byte) string {
+	name, ok := r.names[string(ledger)]
+	if !ok {
+		name = string(ledger)
+		r.names[name] = name
+	}
+	return name
+}

@@ -1,0 +1,72 @@
+package shipper
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics measures appends, and what waits for them.
+type metrics struct {
+	stored   prometheus.Counter
+	failures prometheus.Counter
+	duration prometheus.Histogram
+	lost     prometheus.Counter
+	waiting  prometheus.GaugeFunc
+	oldest   prometheus.GaugeFunc
+}
+
+func newMetrics(s *Shipper) *metrics {
+	return &metrics{
+		stored: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "bursar_journal_entries_total",
+			Help: "Number of entries that the sink of the journal has stored.",
+		}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "bursar_journal_append_failures_total",
+			Help: "Number of attempts to store entries of the journal that failed. They are repeated until they succeed.",
+		}),
+		lost: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "bursar_journal_lost_changes_total",
+			Help: "Number of changes of limits and use that the journal will never have, because its sink stood still for too long.",
+		}),
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "bursar_journal_append_duration_seconds",
+			Help:    "Time taken by the sink of the journal to store a batch of entries.",
+			Buckets: []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30},
+		}),
+		waiting: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "bursar_journal_waiting_entries",
+			Help: "Number of entries in memory that wait for the sink of the journal.",
+		}, func() float64 { return float64(s.count()) }),
+		oldest: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "bursar_journal_oldest_waiting_seconds",
+			Help: "Age of the oldest entry that waits for the sink of the journal, or 0 if none waits.",
+		}, func() float64 { return s.oldestAge().Seconds() }),
+	}
+}
+
+func (m *metrics) observe(began time.Time, entries int, err error) {
+	m.duration.Observe(time.Since(began).Seconds())
+	if err != nil {
+		m.failures.Inc()
+		return
+	}
+	m.stored.Add(float64(entries))
+}
+
+// oldestAge returns how long the oldest entry has waited.
+func (s *Shipper) oldestAge() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiting) == 0 {
+		return 0
+	}
+	return time.Since(s.waiting[0].at)
+}
+
+// Collectors returns the metrics, for registration.
+func (s *Shipper) Collectors() []prometheus.Collector {
+	m := s.metrics
+	return []prometheus.Collector{m.stored, m.failures, m.lost, m.duration, m.waiting, m.oldest}
+}

@@ -1,0 +1,124 @@
+package ledgerstore
+
+import (
+	"sync/atomic"
+	"time"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/groupcommit"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// journalTrimDelay is how long records that the journal has stay in the ledger if nothing else is written.
+const journalTrimDelay = 30 * time.Second
+
+// Journal takes what ledgers record, in order to store it for good. It may get the same changes again: from another
+// process, or after this process read the ledger again.
+type Journal interface {
+	// Take takes changes of the ledger of a consumer, which are in storage. opening, if not nil, is the state from which
+	// they count. Take returns false, and takes nothing, if it has no room; it then calls [Store.OfferRecords] once it has.
+	// Take must return quickly, and not change what it takes.
+	Take(consumer quotav1alpha1.ConsumerRef, opening *ledger.Opening, entries []ledger.Entry) bool
+}
+
+// Deletions knows who deleted grants.
+type Deletions interface {
+	// DeletedBy returns the user who deleted the grant with a UID, or "".
+	DeletedBy(grantUID string) string
+}
+
+// RecordsStored informs the store that the journal has stored the changes of a consumer up to a sequence. The ledger
+// drops them with the next commit, or soon. The sequences of a consumer must not decrease.
+func (s *Store) RecordsStored(consumer quotav1alpha1.ConsumerRef, through int64) {
+	s.with(consumer, func(c *committer) bool { return c.trimJournal(through) })
+}
+
+// OfferRecords makes the store offer the journal the changes of a consumer that it did not take.
+func (s *Store) OfferRecords(consumer quotav1alpha1.ConsumerRef) {
+	s.with(consumer, func(c *committer) bool {
+		return c.commitNow(&operation{leavesDeferred: true, apply: nothing, committed: c.offerJournal})
+	})
+}
+
+// hasRecords reports whether a stored ledger has changes that the journal does not have.
+func hasRecords(journal *quotav1alpha1.LedgerJournal) bool {
+	return journal != nil && (len(journal.Records) > 0 || journal.OpenedAt != 0)
+}
+
+// beginRecords prepares the copy for the records of a batch. The sequence of a new journal is the time in microseconds,
+// so that it is higher than all in an earlier ledger of the consumer.
+func (c *committer) beginRecords() {
+	now := c.store.Clock.Now()
+	c.ledger.BeginBatch(now.UnixMilli())
+	if c.store.Journal == nil {
+		c.ledger.StopJournal()
+	} else {
+		c.ledger.StartJournal(now.UnixMicro())
+	}
+}
+
+// offerJournal offers the journal the changes in the copy that it did not take yet. All of them must be in storage. Only
+// the preferred replica does so: this one waits until it is, or until it is informed of a later version.
+func (c *committer) offerJournal() {
+	if c.store.Journal == nil || c.ledger == nil {
+		return
+	}
+	if c.ledger.IsJournalBefore(c.offered) {
+		// Storage was restored from a backup, and would give sequences again.
+		c.ledger.StopJournal()
+		c.offered = 0
+		return
+	}
+	opening, entries, last := c.ledger.JournalAfter(c.offered)
+	isNew := opening != nil || len(entries) > 0
+	if isNew && c.isPreferred() && c.store.Journal.Take(c.consumer, opening, entries) {
+		c.offered, isNew = last, false
+	}
+	c.keepUnoffered(isNew)
+}
+
+// keepUnoffered sets whether the copy has changes that the journal did not take.
+func (c *committer) keepUnoffered(isUnoffered bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.isUnoffered = isUnoffered
+	if isUnoffered && !c.isFollowing && !c.isPreferred() {
+		c.isFollowing = true
+		time.AfterFunc(followInterval, c.follow)
+	}
+}
+
+// journalTrim is what the journal has stored of the records of one ledger.
+type journalTrim struct {
+	through     atomic.Int64
+	isScheduled atomic.Bool
+}
+
+// trimJournal drops records that the journal has stored, with the next commit or after a delay. It returns false if the
+// committer was dropped.
+func (c *committer) trimJournal(through int64) bool {
+	c.shipped.through.Store(through)
+	if c.shipped.isScheduled.Swap(true) {
+		return true
+	}
+	var trimmed int64
+	isCommitting := c.commitLater(&operation{
+		patience: journalTrimDelay,
+		apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
+			if trimmed = c.shipped.through.Load(); l.TrimJournal(trimmed) {
+				return groupcommit.Changed
+			}
+			return groupcommit.Nothing
+		},
+		committed: func() {
+			c.shipped.isScheduled.Store(false)
+			if latest := c.shipped.through.Load(); latest > trimmed {
+				c.trimJournal(latest)
+			}
+		},
+	})
+	if !isCommitting {
+		c.shipped.isScheduled.Store(false)
+	}
+	return isCommitting
+}

@@ -1,0 +1,69 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/bursar/bursar/internal/config"
+	"github.com/bursar/bursar/internal/journal"
+	"github.com/bursar/bursar/internal/journal/journalconfig"
+	"github.com/bursar/bursar/internal/journal/shipper"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+)
+
+// The delays are how long an entry waits for others before they are stored together. A bucket gets an object each time.
+const (
+	journalDelay   = 250 * time.Millisecond
+	journalDelayS3 = 2 * time.Second
+)
+
+// newJournal makes the ledgers record changes for the configured sink. recorded is nil if there is none, and history if
+// it cannot be read.
+func (o *Operator) newJournal(ctx context.Context, ledgers *ledgerstore.Store) (recorded *shipper.Shipper, history journal.Source, err error) {
+	log, c := o.options.Log.WithName("journal"), o.options.Journal
+	sink, err := journalconfig.NewSink(logr.NewContext(ctx, log), c, o.replica())
+	if err != nil {
+		return nil, nil, fmt.Errorf("open the journal: %w", err)
+	}
+	if history = o.options.History; history == nil {
+		if history, err = journalconfig.NewSource(ctx, c); err != nil {
+			return nil, nil, fmt.Errorf("open the journal to read it: %w", err)
+		}
+	}
+	if sink == nil {
+		return nil, history, nil
+	}
+	delay := journalDelay
+	if c.Sink == config.JournalS3 {
+		delay = journalDelayS3
+	}
+	recorded = shipper.New(ledgers, sink, delay, log)
+	ledgers.Journal = recorded
+	return recorded, history, nil
+}
+
+// replica returns the name of this process among those that share the journal.
+func (o *Operator) replica() string {
+	if o.options.Replica != "" {
+		return o.options.Replica
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return "replica"
+	}
+	return name
+}
+
+// closeJournal ends the sink. What it lacks follows at the next start.
+func (o *Operator) closeJournal(q *quota) {
+	if q.journal == nil {
+		return
+	}
+	if err := q.journal.Close(); err != nil {
+		o.options.Log.Error(err, "end the journal")
+	}
+}
