@@ -121,7 +121,7 @@ func TestJournalGivesTheLedger(t *testing.T) {
 				}
 				p.ledger.StartJournal(int64(s.choose("opening", 100)) + 1)
 				r := &reader{t: t}
-				for range 30 {
+				for range 12 {
 					p.ledger.BeginBatch(1000)
 					for range 1 + s.choose("batch", 4) {
 						p.step(s, huge)
