@@ -14,7 +14,7 @@ import (
 func TestBrokenLine(t *testing.T) {
 	dir, c := t.TempDir(), startClock()
 	s := openSink(t, testOptions(dir, "r"), c)
-	appendAll(t, s, numbered("web", 1, 3, c.at)...)
+	appendAll(t, s, numbered("web", 1, 3, c.Now())...)
 	text, err := os.ReadFile(s.current.Name())
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func TestBrokenLine(t *testing.T) {
 func TestFailedWrite(t *testing.T) {
 	dir, c := t.TempDir(), startClock()
 	s := openSink(t, testOptions(dir, "r"), c)
-	appendAll(t, s, numbered("web", 1, 2, c.at)...)
+	appendAll(t, s, numbered("web", 1, 2, c.Now())...)
 	good := s.current
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
@@ -49,7 +49,7 @@ func TestFailedWrite(t *testing.T) {
 	if err := s.replace(full); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Append(t.Context(), numbered("web", 3, 4, c.at)); err == nil || !strings.Contains(err.Error(), "no space left on device") {
+	if err := s.Append(t.Context(), numbered("web", 3, 4, c.Now())); err == nil || !strings.Contains(err.Error(), "no space left on device") {
 		t.Fatalf("got %v, want that the disk is full", err)
 	}
 	readOnly, err := os.Open(good.Name())
@@ -59,10 +59,10 @@ func TestFailedWrite(t *testing.T) {
 	if err := s.replace(readOnly); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Append(t.Context(), numbered("web", 3, 4, c.at)); err == nil {
+	if err := s.Append(t.Context(), numbered("web", 3, 4, c.Now())); err == nil {
 		t.Fatal("A write to a read-only file succeeded.")
 	}
-	appendAll(t, s, numbered("web", 3, 5, c.at)...)
+	appendAll(t, s, numbered("web", 3, 5, c.Now())...)
 	if diff := cmp.Diff(map[string][]int64{"web": upTo(1, 5)}, read(t, Dir(dir), journal.Query{})); diff != "" {
 		t.Errorf("The sink recovers from an error (-want +got):\n%s", diff)
 	}
@@ -84,11 +84,11 @@ func (s *Sink) replace(file *os.File) error {
 func TestDeletedFile(t *testing.T) {
 	dir, c := filepath.Join(t.TempDir(), "journal"), startClock()
 	s := openSink(t, testOptions(dir, "r"), c)
-	appendAll(t, s, entry("web", 1, c.at))
+	appendAll(t, s, entry("web", 1, c.Now()))
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	appendAll(t, s, entry("web", 2, c.at))
+	appendAll(t, s, entry("web", 2, c.Now()))
 	if diff := cmp.Diff(map[string][]int64{"web": {2}}, read(t, Dir(dir), journal.Query{})); diff != "" {
 		t.Errorf("A file that somebody deleted takes no more entries (-want +got):\n%s", diff)
 	}
@@ -97,7 +97,7 @@ func TestDeletedFile(t *testing.T) {
 func TestCrashDuringCompression(t *testing.T) {
 	dir, c := t.TempDir(), startClock()
 	s := openSink(t, testOptions(dir, "r"), c)
-	appendAll(t, s, numbered("web", 1, 3, c.at)...)
+	appendAll(t, s, numbered("web", 1, 3, c.Now())...)
 	original := s.current.Name()
 	text, err := os.ReadFile(original)
 	if err != nil {
@@ -135,7 +135,7 @@ func TestCrashDuringCompression(t *testing.T) {
 
 func TestCompressedWhileListed(t *testing.T) {
 	dir, c := t.TempDir(), startClock()
-	old := filepath.Join(dir, name{c.at, "r"}.String()+plain)
+	old := filepath.Join(dir, name{c.Now(), "r"}.String()+plain)
 	if err := os.WriteFile(old, nil, fileMode); err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestCompressedWhileListed(t *testing.T) {
 func TestTemporaryFilesOfOthersStay(t *testing.T) {
 	dir, c := t.TempDir(), startClock()
 	s := openSink(t, testOptions(dir, "a"), c)
-	of := name{c.at, "gone"}.String()
+	of := name{c.Now(), "gone"}.String()
 	other, own := "."+of+temporarySuffix("b-a"), "."+of+temporarySuffix("a")
 	for _, file := range []string{other, own} {
 		if err := os.WriteFile(filepath.Join(dir, file), nil, fileMode); err != nil {

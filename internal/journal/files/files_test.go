@@ -13,17 +13,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/wait"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/journal"
 )
 
 // clock is a clock that tests set.
-type clock struct{ at time.Time }
+type clock = clocktesting.FakePassiveClock
 
-func (c *clock) now() time.Time { return c.at }
-
-func startClock() *clock { return &clock{time.Now().UTC().Truncate(time.Second)} }
+func startClock() *clock {
+	return clocktesting.NewFakePassiveClock(time.Now().UTC().Truncate(time.Second))
+}
 
 func consumer(name string) quotav1alpha1.ConsumerRef {
 	return quotav1alpha1.ConsumerRef{APIGroup: "resourcemanager.miloapis.com", Kind: "Project", Name: name}
@@ -52,7 +53,7 @@ func testOptions(dir, replica string) Options {
 
 func openSink(t *testing.T, o Options, c *clock) *Sink {
 	t.Helper()
-	s, err := newSink(o, c.now)
+	s, err := newSink(o, c.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +124,7 @@ func count(all []string, suffix string) (n int) {
 func TestAppendAndRead(t *testing.T) {
 	dir, c := filepath.Join(t.TempDir(), "journal"), startClock()
 	s := openSink(t, testOptions(dir, "bursar-0"), c)
-	want := numbered("web", 1, 5, c.at)
+	want := numbered("web", 1, 5, c.Now())
 	appendAll(t, s, want...)
 	var got []journal.Entry
 	for e, err := range Dir(dir).Entries(t.Context(), journal.Query{}) {
@@ -159,13 +160,13 @@ func content(t *testing.T, path string) string {
 
 func TestCrashTearsTheLastLine(t *testing.T) {
 	c := startClock()
-	opening := journal.Entry{Consumer: consumer("web"), Sequence: 3, Time: c.at, Kind: journal.Opened, Opening: &journal.Opening{
+	opening := journal.Entry{Consumer: consumer("web"), Sequence: 3, Time: c.Now(), Kind: journal.Opened, Opening: &journal.Opening{
 		Limits:   []journal.Limit{{ResourceType: "pods", Grant: "a/b", Amount: 3}},
 		Balances: []journal.Balance{{ResourceType: "pods", Dimensions: map[string]string{"zone": "a"}, Amount: 2}, {ResourceType: "cpu", Dimensions: map[string]string{"zone": "a"}, Amount: 2}},
 	}}
 	dir := t.TempDir()
 	s := openSink(t, testOptions(dir, "r"), c)
-	appendAll(t, s, numbered("web", 1, 2, c.at)...)
+	appendAll(t, s, numbered("web", 1, 2, c.Now())...)
 	whole := s.size
 	appendAll(t, s, opening)
 	text, err := os.ReadFile(s.current.Name())
@@ -196,7 +197,7 @@ func TestCrashTearsTheLastLine(t *testing.T) {
 			if size < int64(len(text)) {
 				appendAll(t, again, opening)
 			}
-			appendAll(t, again, entry("web", 4, c.at))
+			appendAll(t, again, entry("web", 4, c.Now()))
 			if diff := cmp.Diff(map[string][]int64{"web": upTo(1, 4)}, read(t, Dir(crashed), journal.Query{})); diff != "" {
 				t.Fatalf("A start must cut off a torn last line of %d bytes and %q (-want +got):\n%s", size-whole, filling, diff)
 			}
@@ -212,7 +213,7 @@ func TestRotation(t *testing.T) {
 	o := testOptions(dir, "r")
 	o.FileBytesMax = 2000
 	s := openSink(t, o, c)
-	for _, e := range numbered("web", 1, 50, c.at) {
+	for _, e := range numbered("web", 1, 50, c.Now()) {
 		appendAll(t, s, e)
 	}
 	waitFor(t, "All files but the newest are compressed.", func() bool {
@@ -232,9 +233,9 @@ func TestRotation(t *testing.T) {
 func TestIdleFileIsFinished(t *testing.T) {
 	dir, c := t.TempDir(), startClock()
 	s := openSink(t, testOptions(dir, "r"), c)
-	appendAll(t, s, entry("web", 1, c.at))
-	c.at = c.at.Add(idleMax + time.Second)
-	appendAll(t, s, entry("web", 2, c.at))
+	appendAll(t, s, entry("web", 1, c.Now()))
+	c.SetTime(c.Now().Add(idleMax + time.Second))
+	appendAll(t, s, entry("web", 2, c.Now()))
 	waitFor(t, "Other replicas may delete a file that is not written for a day, so it must be finished long before.", func() bool {
 		return count(names(t, dir), compressed) == 1 && count(names(t, dir), plain) == 1
 	})
@@ -243,12 +244,12 @@ func TestIdleFileIsFinished(t *testing.T) {
 func TestClockSetBack(t *testing.T) {
 	dir, c := t.TempDir(), startClock()
 	s := openSink(t, testOptions(dir, "r"), c)
-	appendAll(t, s, entry("web", 1, c.at))
+	appendAll(t, s, entry("web", 1, c.Now()))
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c.at = c.at.Add(-time.Hour)
-	appendAll(t, openSink(t, testOptions(dir, "r"), c), entry("web", 2, c.at))
+	c.SetTime(c.Now().Add(-time.Hour))
+	appendAll(t, openSink(t, testOptions(dir, "r"), c), entry("web", 2, c.Now()))
 	if diff := cmp.Diff(map[string][]int64{"web": upTo(1, 2)}, read(t, Dir(dir), journal.Query{})); diff != "" {
 		t.Errorf("The order of names is that of the entries, whatever the clock says (-want +got):\n%s", diff)
 	}
@@ -270,14 +271,14 @@ func TestRetention(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir, c := t.TempDir(), startClock()
 			for replica, age := range tc.ages {
-				old := &clock{c.at.Add(-age)}
+				old := clocktesting.NewFakePassiveClock(c.Now().Add(-age))
 				s := openSink(t, testOptions(dir, replica), old)
-				appendAll(t, s, entry(replica, 1, old.at))
+				appendAll(t, s, entry(replica, 1, old.Now()))
 				path := s.current.Name()
 				if err := s.Close(); err != nil {
 					t.Fatal(err)
 				}
-				if err := os.Chtimes(path, old.at, old.at); err != nil {
+				if err := os.Chtimes(path, old.Now(), old.Now()); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -307,9 +308,9 @@ func TestTwoReplicasInOneDirectory(t *testing.T) {
 	// The replicas take turns, and each begins with a repetition of the entries that the other one may not have reported.
 	for turn := int64(0); turn < 20; turn++ {
 		s := []*Sink{a, b}[turn%2]
-		appendAll(t, s, numbered("web", max(1, turn*5-2), turn*5+5, c.at)...)
-		appendAll(t, s, numbered([]string{"only-a", "only-b"}[turn%2], turn*5+1, turn*5+3, c.at)...)
-		c.at = c.at.Add(time.Second)
+		appendAll(t, s, numbered("web", max(1, turn*5-2), turn*5+5, c.Now())...)
+		appendAll(t, s, numbered([]string{"only-a", "only-b"}[turn%2], turn*5+1, turn*5+3, c.Now())...)
+		c.SetTime(c.Now().Add(time.Second))
 	}
 	got := read(t, Dir(dir), journal.Query{})
 	if diff := cmp.Diff(upTo(1, 100), got["web"]); diff != "" {
@@ -352,22 +353,22 @@ func TestSinceSkipsFiles(t *testing.T) {
 	dir, c := t.TempDir(), startClock()
 	s := openSink(t, testOptions(dir, "r"), c)
 	// The first file has an entry of long ago, which an outage held back.
-	appendAll(t, s, entry("web", 1, c.at.Add(-48*time.Hour)), entry("web", 2, c.at))
+	appendAll(t, s, entry("web", 1, c.Now().Add(-48*time.Hour)), entry("web", 2, c.Now()))
 	first := s.current.Name()
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	query := journal.Query{Since: c.at.Add(-72 * time.Hour), Until: c.at}
+	query := journal.Query{Since: c.Now().Add(-72 * time.Hour), Until: c.Now()}
 	if diff := cmp.Diff(map[string][]int64{"web": {1}}, read(t, Dir(dir), query)); diff != "" {
 		t.Errorf("Entries may be older than their file (-want +got):\n%s", diff)
 	}
 	if err := os.WriteFile(first, []byte("{broken}\n"), fileMode); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chtimes(first, c.at, c.at); err != nil {
+	if err := os.Chtimes(first, c.Now(), c.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if got := read(t, Dir(dir), journal.Query{Since: c.at.Add(time.Hour)}); len(got) != 0 {
+	if got := read(t, Dir(dir), journal.Query{Since: c.Now().Add(time.Hour)}); len(got) != 0 {
 		t.Errorf("got %v, want nothing from a file that ended before", got)
 	}
 }
