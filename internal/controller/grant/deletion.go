@@ -2,13 +2,12 @@ package grant
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -41,13 +40,9 @@ func (d *Deletions) Mark(ctx context.Context, grant *quotav1alpha1.ResourceGrant
 	if d.userOf(grant) == user {
 		return // the API server asks again, because the mark has changed the object
 	}
-	mark := d.clock.Now().UTC().Format(time.RFC3339) + " " + user
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": grant.UID, "annotations": map[string]string{quotav1alpha1.AnnotationDeletedBy: mark},
-	}})
-	if err == nil {
-		err = d.client.Patch(ctx, grant.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
-	}
+	marked := grant.DeepCopy()
+	metav1.SetMetaDataAnnotation(&marked.ObjectMeta, quotav1alpha1.AnnotationDeletedBy, d.clock.Now().UTC().Format(time.RFC3339)+" "+user)
+	err := d.client.Update(ctx, marked)
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		d.log.Error(err, "the journal will not know who deleted a grant", "namespace", grant.Namespace, "grant", grant.Name, "user", user)
 	}
