@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,8 +15,6 @@ import (
 )
 
 const (
-	// turnTime is how long a history waits for its turn.
-	turnTime = 2 * time.Second
 	// retryAfterSeconds is the wait that an answer asks of clients if the journal could not be read.
 	retryAfterSeconds = 1
 	// typeMax is the length of the longest resource type.
@@ -25,23 +22,8 @@ const (
 )
 
 // Handler returns the mutating webhook of QuotaHistories: the answer is a patch of the status. It denies a create that
-// would be stored. A history waits for its turn before it is read, for two seconds. Then the answer is status 503.
-func (r *Reader) Handler() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		ctx, cancel := context.WithTimeout(req.Context(), review.Timeout(req))
-		defer cancel()
-		waiting, stop := context.WithTimeout(ctx, turnTime)
-		defer stop()
-		if err := r.turns.Acquire(waiting, 1); err != nil {
-			http.Error(w, "too many QuotaHistories are being answered: try again", http.StatusServiceUnavailable)
-			return
-		}
-		defer r.turns.Release(1)
-		review.Serve(w, req, func(request *admissionv1.AdmissionRequest, _ []byte) *admissionv1.AdmissionResponse {
-			return r.respond(ctx, request)
-		})
-	})
-}
+// would be stored. Histories are answered [review.InTurn].
+func (r *Reader) Handler() http.Handler { return review.InTurn(r.turns, "QuotaHistories", r.respond) }
 
 func (r *Reader) respond(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	if !review.IsDryRun(request) {

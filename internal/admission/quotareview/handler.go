@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,28 +16,9 @@ import (
 // errNotReady means that this replica cannot answer yet.
 var errNotReady = errors.New("the policies are still being loaded")
 
-// turnTime is how long a review waits for its turn.
-const turnTime = 2 * time.Second
-
 // Handler returns the mutating webhook of QuotaReviews: the answer is a patch of the status. It denies a create that
-// would be stored. A review waits for its turn before it is read, so that waiting reviews take none of the memory that
-// the other webhooks need. After two seconds the answer is status 503.
-func (r *Reviewer) Handler() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		ctx, cancel := context.WithTimeout(req.Context(), review.Timeout(req))
-		defer cancel()
-		waiting, stop := context.WithTimeout(ctx, turnTime)
-		defer stop()
-		if err := r.turns.Acquire(waiting, 1); err != nil {
-			http.Error(w, "too many QuotaReviews are being answered: try again", http.StatusServiceUnavailable)
-			return
-		}
-		defer r.turns.Release(1)
-		review.Serve(w, req, func(request *admissionv1.AdmissionRequest, _ []byte) *admissionv1.AdmissionResponse {
-			return r.respond(ctx, request)
-		})
-	})
-}
+// would be stored. Reviews are answered [review.InTurn].
+func (r *Reviewer) Handler() http.Handler { return review.InTurn(r.turns, "QuotaReviews", r.respond) }
 
 func (r *Reviewer) respond(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	if !review.IsDryRun(request) {

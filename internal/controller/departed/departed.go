@@ -28,6 +28,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/naming"
 )
 
@@ -212,7 +213,7 @@ func isEmpty(ledger *quotav1alpha1.ConsumerLedger) bool {
 	}
 	spec := &ledger.Spec
 	return spec.Format <= quotav1alpha1.ConsumerLedgerFormat && len(spec.Grants) == 0 && len(spec.Used) == 0 && len(spec.Reservations) == 0 && len(spec.Released) == 0 &&
-		len(spec.Slices) == 0 && (spec.Journal == nil || len(spec.Journal.Records) == 0 && spec.Journal.OpenedAt == 0)
+		len(spec.Slices) == 0 && !ledgerstore.HasRecords(spec.Journal)
 }
 
 // effective returns the effective grants by consumer.

@@ -51,14 +51,12 @@ func (d *Deletions) Mark(ctx context.Context, grant *quotav1alpha1.ResourceGrant
 // userOf returns the user that a grant is marked with, unless the mark is older than a request can be: then that request
 // was denied.
 func (d *Deletions) userOf(grant *quotav1alpha1.ResourceGrant) string {
-	time, user, _ := strings.Cut(grant.Annotations[quotav1alpha1.AnnotationDeletedBy], " ")
-	if at, err := parseTime(time); err != nil || d.clock.Now().Sub(at) > markMax {
+	marked, user, _ := strings.Cut(grant.Annotations[quotav1alpha1.AnnotationDeletedBy], " ")
+	if at, err := time.Parse(time.RFC3339, marked); err != nil || d.clock.Now().Sub(at) > markMax {
 		return ""
 	}
 	return user
 }
-
-func parseTime(text string) (time.Time, error) { return time.Parse(time.RFC3339, text) }
 
 // note remembers the user who deleted a grant that is gone.
 func (d *Deletions) note(grant *quotav1alpha1.ResourceGrant) {

@@ -40,8 +40,8 @@ func (s *Store) OfferRecords(consumer quotav1alpha1.ConsumerRef) {
 	})
 }
 
-// hasRecords reports whether a stored ledger has changes that the journal does not have.
-func hasRecords(journal *quotav1alpha1.LedgerJournal) bool {
+// HasRecords reports whether a stored ledger has changes that the journal does not have.
+func HasRecords(journal *quotav1alpha1.LedgerJournal) bool {
 	return journal != nil && (len(journal.Records) > 0 || journal.OpenedAt != 0)
 }
 

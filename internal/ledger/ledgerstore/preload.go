@@ -14,7 +14,7 @@ func (s *Store) Preload(ctx context.Context, ledgers []quotav1alpha1.ConsumerLed
 	var errs []error
 	for i := range ledgers {
 		spec := &ledgers[i].Spec
-		if len(spec.Reservations) > 0 || len(spec.Released) > 0 || len(spec.Slices) > 0 || hasRecords(spec.Journal) {
+		if len(spec.Reservations) > 0 || len(spec.Released) > 0 || len(spec.Slices) > 0 || HasRecords(spec.Journal) {
 			if err := s.View(ctx, spec.ConsumerRef, func(*ledger.Ledger) {}); err != nil {
 				errs = append(errs, err)
 				continue

@@ -1,0 +1,34 @@
+package review
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+	admissionv1 "k8s.io/api/admission/v1"
+)
+
+// turnTime is how long a review waits for its turn.
+const turnTime = 2 * time.Second
+
+// InTurn returns a handler of reviews that take long to answer, such as questions: turns bounds how many are answered at
+// the same time, because creates must not wait for them. A review waits for its turn before it is read, so that waiting
+// reviews take none of the memory that the other webhooks need. After two seconds the answer is status 503; what names
+// the questions in it. The context of answer ends with the API server's timeout.
+func InTurn(turns *semaphore.Weighted, what string, answer func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), Timeout(r))
+		defer cancel()
+		waiting, stop := context.WithTimeout(ctx, turnTime)
+		defer stop()
+		if err := turns.Acquire(waiting, 1); err != nil {
+			http.Error(w, "too many "+what+" are being answered: try again", http.StatusServiceUnavailable)
+			return
+		}
+		defer turns.Release(1)
+		Serve(w, r, func(request *admissionv1.AdmissionRequest, _ []byte) *admissionv1.AdmissionResponse {
+			return answer(ctx, request)
+		})
+	})
+}
