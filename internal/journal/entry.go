@@ -96,18 +96,3 @@ type Balance struct {
 	Dimensions   map[string]string `json:"dimensions,omitempty"`
 	Amount       int64             `json:"amount"`
 }
-
-// Of returns the used amount and the limit of a resource type.
-func (o *Opening) Of(resourceType string) (used, limit int64) {
-	for i := range o.Balances {
-		if o.Balances[i].ResourceType == resourceType {
-			used += o.Balances[i].Amount
-		}
-	}
-	for i := range o.Limits {
-		if o.Limits[i].ResourceType == resourceType {
-			limit += o.Limits[i].Amount
-		}
-	}
-	return used, limit
-}

@@ -30,7 +30,7 @@ func (o *Operator) newJournal(ctx context.Context, ledgers *ledgerstore.Store) (
 		return nil, nil, fmt.Errorf("open the journal: %w", err)
 	}
 	if history = o.options.History; history == nil {
-		if history, err = journalconfig.NewSource(ctx, c); err != nil {
+		if history, err = journalconfig.NewSource(c); err != nil {
 			return nil, nil, fmt.Errorf("open the journal to read it: %w", err)
 		}
 	}

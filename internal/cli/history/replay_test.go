@@ -163,7 +163,7 @@ func naive(all entries, limit int64) (creates, denied int) {
 	for _, e := range all {
 		switch {
 		case e.Kind == journal.Opened:
-			used, _ := e.Opening.Of("shop/maps")
+			used := openedLevel(e.Opening, "shop/maps").used
 			actual := base
 			for _, o := range objects {
 				actual += o.has

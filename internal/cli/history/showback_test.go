@@ -154,7 +154,7 @@ func levelsBySecond(all entries, consumer quotav1alpha1.ConsumerRef, from, until
 				break
 			}
 			if now = (level{e.Used, e.Limit}); e.Kind == journal.Opened {
-				now.used, now.limit = e.Opening.Of("shop/maps")
+				now = openedLevel(e.Opening, "shop/maps")
 			}
 		}
 		levels = append(levels, now)

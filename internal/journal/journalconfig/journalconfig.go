@@ -45,7 +45,7 @@ func NewSink(ctx context.Context, c config.Journal, replica string) (journal.Sin
 }
 
 // NewSource opens what the configured sink stores. It returns nil if nothing can be read from there.
-func NewSource(_ context.Context, c config.Journal) (journal.Source, error) {
+func NewSource(c config.Journal) (journal.Source, error) {
 	switch c.Sink {
 	case config.JournalFile:
 		return files.Dir(c.File.Directory), nil

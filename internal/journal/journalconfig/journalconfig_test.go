@@ -40,7 +40,7 @@ func TestFileAndLocations(t *testing.T) {
 		t.Fatal(err)
 	}
 	sources := map[string]journal.Source{}
-	if sources["configuration"], err = NewSource(t.Context(), q.Journal); err != nil {
+	if sources["configuration"], err = NewSource(q.Journal); err != nil {
 		t.Fatal(err)
 	}
 	for name, location := range map[string]string{"directory": dir, "file": found[0], "input": "-"} {
@@ -64,7 +64,7 @@ func TestFileAndLocations(t *testing.T) {
 
 func TestWithoutSource(t *testing.T) {
 	for _, sink := range []config.JournalSink{config.JournalNone, config.JournalStdout} {
-		if source, err := NewSource(t.Context(), config.Journal{Sink: sink}); source != nil || err != nil {
+		if source, err := NewSource(config.Journal{Sink: sink}); source != nil || err != nil {
 			t.Errorf("%s: got %v and %v, want nothing to read", sink, source, err)
 		}
 	}

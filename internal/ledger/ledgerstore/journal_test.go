@@ -139,8 +139,9 @@ func TestJournalBegins(t *testing.T) {
 				if len(fresh) != 2 || fresh[0].Kind != journal.Opened || fresh[1].Kind != journal.Admitted {
 					t.Fatalf("recorded %+v, want the opening state and an admission", fresh)
 				}
-				if used, limit := fresh[0].Opening.Of(gpu); used != 3 || limit != 10 {
-					t.Errorf("opened with %d of %d", used, limit)
+				opened := fresh[0].Opening
+				if len(opened.Balances) != 1 || opened.Balances[0].Amount != 3 || len(opened.Limits) != 1 || opened.Limits[0].Amount != 10 {
+					t.Errorf("opened with %+v", opened)
 				}
 			})
 		})
