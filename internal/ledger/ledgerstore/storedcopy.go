@@ -106,15 +106,37 @@ func (c *committer) write() error {
 	return groupcommit.ErrAgain
 }
 
-// rereadAfterLoss makes the group read the ledger again even if all callers leave: it may hold their reservations.
+// rereadAfterLoss makes the group read the ledger again even if all callers leave: it may hold their reservations. If the
+// write has not taken effect by then, it looks again once it no longer can.
 func (c *committer) rereadAfterLoss() {
 	if c.isLost {
 		return
 	}
 	c.isLost = true
 	c.commitLater(&operation{
-		apply:     func(*ledger.Ledger, bool) groupcommit.Effect { return groupcommit.Nothing },
-		committed: func() { c.isLost = false },
+		apply: nothing,
+		committed: func() {
+			c.isLost = false
+			if c.mayLand {
+				time.AfterFunc(c.store.ReservationLifetime, c.lookForLateWrite)
+			}
+		},
+	})
+}
+
+// lookForLateWrite reads the ledger if a write whose outcome was unknown took effect after all. A process without others
+// watches no ledgers, so nothing else may tell it.
+func (c *committer) lookForLateWrite() {
+	if c.store.ctx.Err() != nil {
+		return
+	}
+	c.store.with(c.consumer, func(c *committer) bool {
+		return c.commitLater(&operation{apply: func(*ledger.Ledger, bool) groupcommit.Effect {
+			if c.mayLand {
+				return groupcommit.Unconfirmed
+			}
+			return groupcommit.Nothing
+		}})
 	})
 }
 
