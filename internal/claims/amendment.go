@@ -61,7 +61,7 @@ func (c *Client) OfObject(ctx context.Context, known []*claimcache.Claim, policy
 	return nil, nil
 }
 
-// Reread reads a claim again. It returns nil if the claim is no longer granted, or is being removed.
+// Reread reads a claim again. It returns nil if the claim no longer holds a charge.
 func (c *Client) Reread(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (*quotav1alpha1.ResourceClaim, error) {
 	live, err := c.Get(ctx, types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name})
 	if apierrors.IsNotFound(err) {
@@ -73,9 +73,11 @@ func (c *Client) Reread(ctx context.Context, claim *quotav1alpha1.ResourceClaim)
 	return live, nil
 }
 
-// HoldsCharge reports whether a claim is granted and is not being removed.
+// HoldsCharge reports whether a claim is granted and is not being removed. A policy's claim that is deleted while its
+// object exists stays, and holds its charge, unless the ledger has released it.
 func HoldsCharge(claim *quotav1alpha1.ResourceClaim) bool {
-	return claimcache.StateOf(claim) == claimcache.Granted && claim.DeletionTimestamp == nil && !IsSuperseded(claim)
+	stays := claim.DeletionTimestamp == nil || claimcache.IsFromPolicy(claim) && claimcache.HasFinalizer(claim)
+	return claimcache.StateOf(claim) == claimcache.Granted && stays && !IsSuperseded(claim)
 }
 
 // HasEarlyRelease reports whether a claim that no policy made releases its charge on deletion, although its object

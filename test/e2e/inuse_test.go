@@ -99,6 +99,29 @@ func TestDeletedClaimNamespaceKeepsTheCharge(t *testing.T) {
 	})
 }
 
+// A claim that is deleted while its object exists still follows the object: in a namespace that goes away, the claims of
+// objects elsewhere stay.
+func TestDeletedClaimFollowsItsObject(t *testing.T) {
+	t.Parallel()
+	f := newFollowedWorld(t, 5, nil)
+	f.mustCreate(f.fleet("a", 2))
+	claim := f.claimOf("a")
+	must(t, bursar.Delete(f.ctx, claim))
+	f.waitDeleting(claim)
+
+	must(t, f.resize("a", 4))
+	f.wantBucket(5, 4, 1, 1)
+	wantTooMuch(t, f.resize("a", 6), "requested: 2 map", "used: 4", "limited: 5")
+	must(t, f.resize("a", 1))
+	f.wantBucket(5, 1, 4, 1)
+	must(t, f.resize("a", 0)) // it costs nothing, and needs no claim
+	f.wantBucket(5, 0, 5, 0)
+	must(t, f.resize("a", 3))
+	f.wantBucket(5, 3, 2, 1)
+	f.mustDelete(f.fleet("a", 0))
+	f.wantBucket(5, 0, 5, 0)
+}
+
 // Objects of a kind that is not served for a while are still there, and still charged.
 func TestKindNotServedForAWhile(t *testing.T) {
 	t.Parallel()

@@ -74,7 +74,7 @@ func (e *Engine) amend(ctx context.Context, held *quotav1alpha1.ResourceClaim, d
 // openAmendment reserves the change of a claim's charges, regardless of the limits.
 func (e *Engine) openAmendment(ctx context.Context, held *quotav1alpha1.ResourceClaim, demanded *evaluator.Claim, key string) (ledger.Decision, error) {
 	amended := func(ctx context.Context) ([]ledger.Reservation, error) {
-		claim, err := e.Client.Reread(ctx, held)
+		claim, err := e.rereadHeld(ctx, held)
 		if err != nil {
 			return nil, err
 		}

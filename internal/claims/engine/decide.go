@@ -12,7 +12,7 @@ const (
 	claimUnfinished
 	// claimSuperseded: the claim is to be removed, and is not being deleted yet.
 	claimSuperseded
-	// claimDeleting: the claim is being deleted.
+	// claimDeleting: the claim is being deleted, and does not stay for its object.
 	claimDeleting
 	// claimUncharged: the claim is not granted, so the ledger need not have its charge.
 	claimUncharged

@@ -68,19 +68,37 @@ func (f *facts) claimState(store *ledgerstore.Store) claimState {
 		return claimLost
 	case held == nil:
 		return claimMissing
+	}
+	isWithdrawn := store.IsWithdrawn(held.Spec.ConsumerRef, claims.SequenceOf(held))
+	switch {
 	case f.madeFrom() != nil:
 		return claimUnfinished
 	case claims.IsSuperseded(held) && held.DeletionTimestamp == nil:
 		return claimSuperseded
-	case held.DeletionTimestamp != nil:
+	case held.DeletionTimestamp != nil && (isWithdrawn || !holdsCharge(held, store)):
 		return claimDeleting
-	case !claims.HoldsCharge(held):
+	case !holdsCharge(held, store):
 		return claimUncharged
-	case store.IsWithdrawn(held.Spec.ConsumerRef, claims.SequenceOf(held)):
+	case isWithdrawn:
 		return claimWithdrawn
 	default:
 		return claimSettled
 	}
+}
+
+// holdsCharge reports whether a claim of an object holds its charge in the ledger. The caller holds the lock of the object.
+func holdsCharge(claim *quotav1alpha1.ResourceClaim, store *ledgerstore.Store) bool {
+	return claims.HoldsCharge(claim) && !store.IsReleased(claim.Spec.ConsumerRef, string(claim.UID))
+}
+
+// rereadHeld reads a claim of an object again. It returns nil if the claim no longer holds its charge. The caller holds the
+// lock of the object.
+func (e *Engine) rereadHeld(ctx context.Context, held *quotav1alpha1.ResourceClaim) (*quotav1alpha1.ResourceClaim, error) {
+	claim, err := e.Client.Reread(ctx, held)
+	if claim == nil || err != nil || !holdsCharge(claim, e.Store) {
+		return nil, err
+	}
+	return claim, nil
 }
 
 // madeFrom returns the reservation in flight that the claim was made from, or nil.

@@ -97,7 +97,7 @@ func (e *Engine) Held(ctx context.Context, u Update) (*quotav1alpha1.ResourceCla
 		return nil, err
 	}
 	held, err := e.Client.OfObject(ctx, known, claims.LabelValue(u.Policy.Name))
-	if apierrors.IsNotFound(err) || held != nil && !claims.HoldsCharge(held) {
+	if apierrors.IsNotFound(err) || held != nil && !holdsCharge(held, e.Store) {
 		return nil, ErrUnsettled
 	}
 	return held, err
@@ -112,7 +112,7 @@ func reservationFor(u Update) ledger.Reservation {
 
 // amendmentFor returns the amendment that makes the object's claim follow the update.
 func (e *Engine) amendmentFor(ctx context.Context, u Update, key string, held *quotav1alpha1.ResourceClaim) (*ledger.Reservation, error) {
-	claim, err := e.Client.Reread(ctx, held)
+	claim, err := e.rereadHeld(ctx, held)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +156,8 @@ func (e *Engine) IsSettled(ctx context.Context, u Update) (bool, error) {
 	if held == nil {
 		return u.Before == nil || time.Since(u.Created) > claimDelayMax, nil
 	}
-	return held.State == claimcache.Granted && !held.Deleting, nil
+	stays := !held.Deleting || held.Finalizer && !held.Superseded
+	return held.State == claimcache.Granted && stays, nil
 }
 
 // recordedFor returns the reservations for an object, and has those recorded that are not: a change need not wait for the
