@@ -314,6 +314,13 @@ func (b *books) agreement() error {
 	return nil
 }
 
+// storedLedgers returns the ledgers as they are stored.
+func (b *books) storedLedgers() map[quotav1alpha1.ConsumerRef]*quotav1alpha1.ConsumerLedger {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.ledgers)
+}
+
 func consumerOf(object *corev1.ConfigMap) quotav1alpha1.ConsumerRef {
 	number, _ := strconv.Atoi(object.Namespace[len("org-"):])
 	return consumer(number)

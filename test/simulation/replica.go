@@ -26,6 +26,7 @@ import (
 	"github.com/bursar/bursar/internal/controller/claim"
 	"github.com/bursar/bursar/internal/controller/escrow"
 	"github.com/bursar/bursar/internal/controller/lifecycle"
+	"github.com/bursar/bursar/internal/journal/shipper"
 	"github.com/bursar/bursar/internal/kube/apiclient"
 	"github.com/bursar/bursar/internal/kube/discoverycache"
 	"github.com/bursar/bursar/internal/kube/objectcache"
@@ -62,12 +63,13 @@ type replica struct {
 	// isReady is set once it answers reviews.
 	isReady atomic.Bool
 
-	store   *ledgerstore.Store
-	engine  *engine.Engine
-	claims  *claimcache.Cache
-	objects *objectcache.Cache
-	handler *enforce.Handler
-	reviews *reviewed.Objects
+	store    *ledgerstore.Store
+	recorded *shipper.Shipper
+	engine   *engine.Engine
+	claims   *claimcache.Cache
+	objects  *objectcache.Cache
+	handler  *enforce.Handler
+	reviews  *reviewed.Objects
 }
 
 // IsPreferred implements [routing.Replicas] and [ledgerstore.Replicas]: each host has its own opinion.
@@ -139,6 +141,8 @@ func (r *replica) assemble(config *rest.Config) error {
 	r.store.ReservationLifetime = requestTimeout + ledgerstore.ReservationMargin
 	r.store.IsDurable = r.shape.isDurable
 	r.store.Replicas = r.host
+	r.recorded = shipper.New(r.store, appending{r.journal, r.working}, 250*time.Millisecond, r.log("journal"))
+	r.store.Journal = r.recorded
 	r.claims = claimcache.New()
 	r.store.Recovery = audit.Recovery{Claims: r.claims, Live: audit.Live{Reader: live}}
 	r.objects = objectcache.New(onlyMetadata, kinds{})
@@ -175,7 +179,7 @@ func (r *replica) run(live client.Client, onlyMetadata metadata.Interface, objec
 	components := []interface {
 		Run(ctx context.Context) error
 	}{
-		following, deciding, &escrow.Controller{Store: r.store, Adopter: adopter, Log: r.log("escrow")},
+		following, deciding, r.recorded, &escrow.Controller{Store: r.store, Adopter: adopter, Log: r.log("escrow")},
 	}
 	// Leases overlap, so that two may lead.
 	if r.roll(2) == 0 || r.leads {

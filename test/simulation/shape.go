@@ -10,6 +10,8 @@ type shape struct {
 	limit, standing, amountMax int64
 	// isDurable turns escrow off. hasUpdates makes the policy follow updates, and hasDirect makes users create claims.
 	isDurable, hasUpdates, hasDirect, changesLimits bool
+	// standsStill makes the journal take nothing while anything fails.
+	standsStill bool
 	// faults is of how many requests one fails, or 0 if none does. latency bounds each way of a request, lag the time until
 	// an API server sees a revision.
 	faults       int
@@ -36,5 +38,6 @@ func shapeOf(roll func(n int) int) shape {
 	}
 	s.quiet, s.stall = s.active/3, time.Duration(pick(5, 30, 100, 100))*time.Second
 	s.standing = s.limit - int64(pick(6, 12, 30, 150))
+	s.standsStill = roll(8) == 0
 	return s
 }

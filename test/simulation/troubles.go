@@ -133,6 +133,7 @@ func (w *World) conclude() {
 	if err := w.books.agreement(); err != nil {
 		w.violate("objects, claims and ledgers agree no longer: %v", err)
 	}
+	w.settleDown("the journal gives the ledgers", w.givesTheLedgers)
 }
 
 // fill uses all that is left of a consumer's quota, and asks for more.

@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/journal"
 	"github.com/bursar/bursar/test/simulation/controlplane"
 )
 
@@ -30,6 +32,7 @@ type World struct {
 	servers []*controlplane.Server
 	hosts   []*host
 	books   *books
+	journal *archive
 	users   sync.WaitGroup
 	// processes are all that were started.
 	processes sync.WaitGroup
@@ -49,6 +52,7 @@ func New(t testing.TB, seed uint64) *World {
 	w := &World{t: t, began: time.Now(), random: rand.New(rand.NewPCG(seed, 0)), trace: openTrace(t), isCalm: true, counts: map[string]int{}}
 	w.shape = shapeOf(w.roll)
 	w.books = newBooks(w)
+	w.journal = &archive{world: w, byConsumer: map[quotav1alpha1.ConsumerRef][]journal.Entry{}}
 	w.store = controlplane.NewStore(w.books)
 	for range w.shape.servers {
 		w.servers = append(w.servers, controlplane.NewServer(w.store, w))
