@@ -48,14 +48,20 @@ var faults = []fault{
 		test:   "./internal/ledger/ledgerstore TestEscrow$",
 	},
 	{
+		what: "nobody looks for a write that comes late", file: storeDir + "storedcopy.go",
+		before: "\t\t\tif c.mayLand {\n\t\t\t\ttime.AfterFunc",
+		after:  "\t\t\tif false {\n\t\t\t\ttime.AfterFunc",
+		test:   "./internal/ledger/ledgerstore TestLateWriteIsFound",
+	},
+	{
 		what: "released claims of other processes are not taken over from the ledger", file: storeDir + "storedcopy.go",
 		before: "\tc.store.released.replace(c.consumer, restored)\n",
 		after:  "",
 	},
 	{
 		what: "withdrawn sequences of other processes are not taken over from the ledger", file: storeDir + "storedcopy.go",
-		before: "\tc.store.withdrawn.replace(c.consumer, restored.Withdrawn())\n\treturn nil\n}\n\n// write",
-		after:  "\treturn nil\n}\n\n// write",
+		before: "\tc.store.withdrawn.replace(c.consumer, restored.Withdrawn())\n",
+		after:  "",
 		test:   "./internal/ledger/ledgerstore TestWithdraw$",
 	},
 	{
@@ -250,6 +256,27 @@ var faults = []fault{
 		before: "a.Stored.ClaimsWhile(ctx, consumer, isSame)",
 		after:  "a.Claims.ForConsumer(consumer, holds), true, error(nil)",
 		test:   "./internal/controller/audit TestAudit$",
+	},
+	{
+		what: "a deleted claim does not follow its object", file: "internal/claims/amendment.go",
+		before: "stays := claim.DeletionTimestamp == nil || claimcache.IsFromPolicy(claim) && claimcache.HasFinalizer(claim)",
+		after:  "stays := claim.DeletionTimestamp == nil && claimcache.HasFinalizer(claim)",
+		test:   "./test/e2e TestDeletedClaimFollowsItsObject",
+	},
+	{
+		what: "the ledger drops what the journal only has in memory", file: "internal/journal/shipper/shipper.go",
+		before: "\t\tif len(batch) == 0 || !s.append(ctx, batch) {",
+		after:  "\t\tfor i := range batch {\n\t\t\ts.store.RecordsStored(batch[i].consumer, batch[i].sequence())\n\t\t}\n\t\tif len(batch) == 0 || !s.append(ctx, batch) {",
+	},
+	{
+		what: "the journal is offered changes that are not stored", file: storeDir + "storedcopy.go",
+		before: "\tc.ledger.BoundJournal()\n",
+		after:  "\tc.ledger.BoundJournal()\n\tc.ledger.MarkStored()\n\tc.offerJournal()\n",
+	},
+	{
+		what: "a replica that is not preferred does not wait to offer the journal its changes", file: storeDir + "journal.go",
+		before: "\tc.keepUnoffered(isNew)\n",
+		after:  "",
 	},
 }
 
