@@ -16,6 +16,9 @@ const (
 // CauseNoJournal is the cause of a denied [QuotaHistory] where Bursar has no journal to read.
 const CauseNoJournal metav1.CauseType = "NoJournal"
 
+// CauseNoEntries is the cause of a denied [QuotaHistory] of a consumer of whom the journal has no entry at all.
+const CauseNoEntries metav1.CauseType = "NoEntries"
+
 // QuotaHistory asks for the journal of a consumer: who had what, when, and by whom. Bursar answers in the status of the
 // created object. It is never stored: create it with dryRun=All, such as by kubectl create --dry-run=server -o yaml.
 // Bursar rejects any other create.

@@ -51,6 +51,9 @@ func (r *Reader) respond(ctx context.Context, request *admissionv1.AdmissionRequ
 		return r.failed(err, sight, spec)
 	}
 	status, err := r.page(ctx, spec, from, sight)
+	if err == nil && len(status.Entries) == 0 {
+		err = r.checkEntries(ctx, spec)
+	}
 	if err != nil {
 		return r.failed(err, sight, spec)
 	}
@@ -80,10 +83,14 @@ func invalid(format string, args ...any) *admissionv1.AdmissionResponse {
 
 // noJournal is the answer where there is nothing to read.
 func noJournal() *admissionv1.AdmissionResponse {
-	response := review.Denied(http.StatusNotFound, metav1.StatusReasonNotFound,
+	return notFound(quotav1alpha1.CauseNoJournal,
 		"there is no journal to read here: it goes to standard output, where bursar reads it from the collected log (--journal FILE), or it is switched off; "+
 			"an administrator can have Bursar keep it in files or in an S3-compatible store")
-	response.Result.Details = &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: quotav1alpha1.CauseNoJournal}}}
+}
+
+func notFound(cause metav1.CauseType, format string, args ...any) *admissionv1.AdmissionResponse {
+	response := review.Denied(http.StatusNotFound, metav1.StatusReasonNotFound, format, args...)
+	response.Result.Details = &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: cause}}}
 	return response
 }
 
@@ -96,6 +103,8 @@ func (r *Reader) failed(err error, sight *sight, spec *quotav1alpha1.QuotaHistor
 		return review.Denied(http.StatusForbidden, metav1.StatusReasonForbidden,
 			"you may not read the journal of %s: that takes the right to get its ConsumerLedger, as the role bursar-journal-reader has, or without actors "+
 				"to get EffectiveResourceGrants in namespace %s, as the role bursar-tenant-viewer has", consumer, sight.home)
+	case errors.Is(err, errNoEntries):
+		return notFound(quotav1alpha1.CauseNoEntries, "the journal has no entry of %s: check the name and the API group", consumer)
 	case errors.Is(err, errLate):
 		return review.Denied(http.StatusGatewayTimeout, metav1.StatusReasonTimeout,
 			"the journal of %s is too long to search it in time: narrow spec.since and spec.until", consumer)

@@ -250,6 +250,41 @@ func TestNoJournal(t *testing.T) {
 	}
 }
 
+// A wrong name must not look like a consumer without changes.
+func TestNoEntries(t *testing.T) {
+	const day = 24 * time.Hour
+	tests := map[string]struct {
+		reason   string
+		consumer quotav1alpha1.ConsumerRef
+		spec     quotav1alpha1.QuotaHistorySpec
+		known    bool
+	}{
+		"WrongName":         {"nobody has that name", other, quotav1alpha1.QuotaHistorySpec{}, false},
+		"WrongNameInWindow": {"the window is not why", other, quotav1alpha1.QuotaHistorySpec{Since: new(metav1.NewTime(begin))}, false},
+		"Window":            {"nothing changed in it", acme, quotav1alpha1.QuotaHistorySpec{Since: new(metav1.NewTime(begin.Add(day)))}, true},
+		"Type":              {"nothing of the type changed", acme, quotav1alpha1.QuotaHistorySpec{ResourceType: "shop/fleets"}, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			tt.spec.ConsumerRef = tt.consumer
+			q := question{source: &memory{entries: admissions(2)}, permissions: may(figures), spec: tt.spec}
+			if tt.known {
+				if page := q.page(t); len(page.Entries) > 0 {
+					t.Errorf("%s: got %+v, want an empty page", tt.reason, page)
+				}
+				return
+			}
+			q.wantDenied(t, tt.reason, http.StatusNotFound, "the journal has no entry of Organization other: check the name")
+			response, _ := q.ask(t, q.handler())
+			if d := response.Result.Details; d == nil || len(d.Causes) != 1 || d.Causes[0].Type != quotav1alpha1.CauseNoEntries {
+				t.Errorf("%s: the details are %+v, want the cause %s", tt.reason, d, quotav1alpha1.CauseNoEntries)
+			}
+			q.permissions = may()
+			q.wantDenied(t, "others learn nothing of who exists", http.StatusForbidden, "you may not read the journal of Organization other")
+		})
+	}
+}
+
 func TestFailures(t *testing.T) {
 	unknown := admitted(3)
 	unknown.Kind = "merged"

@@ -70,6 +70,9 @@ func New(deps Dependencies) *Reader {
 // errLate means that the time was up before the first entry of a page was found.
 var errLate = errors.New("time is up")
 
+// errNoEntries means that the journal has no entry of the consumer, whatever is selected.
+var errNoEntries = errors.New("no entries")
+
 // sourceError means that the journal could not be read.
 type sourceError struct{ error }
 
@@ -121,6 +124,27 @@ func (r *Reader) page(ctx context.Context, spec *quotav1alpha1.QuotaHistorySpec,
 		return more()
 	}
 	return status, nil
+}
+
+// checkEntries returns errNoEntries if the journal has no entry of the consumer of a question that has found none. Users
+// would take a wrong name for a consumer without changes.
+func (r *Reader) checkEntries(ctx context.Context, spec *quotav1alpha1.QuotaHistorySpec) error {
+	switch {
+	case spec.Continue != "":
+		return nil
+	case spec.ResourceType == "" && spec.Since == nil && spec.Until == nil:
+		return errNoEntries
+	}
+	for _, err := range r.Journal.Entries(ctx, journal.Query{Consumer: &spec.ConsumerRef, WorkersMax: workersMax}) {
+		if err != nil && ctx.Err() == nil {
+			return sourceError{err}
+		}
+		return nil
+	}
+	if ctx.Err() != nil { // nobody knows
+		return nil
+	}
+	return errNoEntries
 }
 
 // stepBack is how much earlier than one before it an entry may be. Admissions are recorded some seconds late, and the

@@ -167,8 +167,8 @@ func isNamed(name, resourceType string) bool {
 	return name == resourceType || name == path.Base(resourceType)
 }
 
-// check returns an error if the journal has entries, but none of a consumer or of a resource type that the selection
-// names, or if the name of the consumer stands for several.
+// check returns an error if the journal has no entry of a consumer or of a resource type that the selection names, or if
+// one of these names stands for several.
 func (n *names) check() error {
 	if err := n.checkConsumer(); err != nil {
 		return err
@@ -186,7 +186,7 @@ func (n *names) checkConsumer() error {
 	switch {
 	case n.selection.Consumer == "":
 	case len(selected) == 0:
-		return fmt.Errorf("the journal has no entry of a consumer %s%s%s", n.selection.Consumer, n.window, has(consumername.List(known)))
+		return fmt.Errorf("the journal has no entry of a consumer %s%s%s", n.selection.Consumer, n.window, has(consumername.List(known), n.window))
 	case len(selected) > 1:
 		return fmt.Errorf("%s names several consumers: choose one of %s", n.selection.Consumer, strings.Join(consumername.List(selected), ", "))
 	}
@@ -195,14 +195,14 @@ func (n *names) checkConsumer() error {
 
 // checkType returns an error if a name stands for none of the resource types, or for several.
 func checkType(name string, types map[string]bool, window string) error {
-	if name == "" || len(types) == 0 || types[name] {
+	if name == "" || types[name] {
 		return nil
 	}
 	known := slices.Sorted(maps.Keys(types))
 	found := slices.DeleteFunc(slices.Clone(known), func(resourceType string) bool { return !isNamed(name, resourceType) })
 	switch len(found) {
 	case 0:
-		return fmt.Errorf("the journal has no entry of a resource type %s%s%s", name, window, has(known))
+		return fmt.Errorf("the journal has no entry of a resource type %s%s%s", name, window, has(known, window))
 	case 1:
 		return nil
 	default:
@@ -211,10 +211,12 @@ func checkType(name string, types map[string]bool, window string) error {
 }
 
 // has ends the error for an unknown name with what is known.
-func has(known []string) string {
+func has(known []string, window string) string {
 	switch {
+	case len(known) == 0 && window != "":
+		return ": check the name and the times"
 	case len(known) == 0:
-		return ""
+		return ": check the name"
 	case len(known) > namedMax:
 		return fmt.Sprintf("; it has those of %s and %d more", strings.Join(known[:namedMax], ", "), len(known)-namedMax)
 	default:

@@ -238,8 +238,8 @@ func TestSelectionErrors(t *testing.T) {
 		"unknown type":            {Selection{Consumer: "project/data", ResourceType: "mops"}, "the journal has no entry of a resource type mops; it has those of shop/maps"},
 		"from the future":         {Selection{Consumer: "project/data", Since: at(25)}, "--since: 2026-11-02T01:00:00Z is in the future"},
 		"an end at the start":     {Selection{Consumer: "project/data", Since: at(3), Until: at(3)}, "--until: 2026-11-01T03:00:00Z is not after --since, which is 2026-11-01T03:00:00Z"},
-		"before the journal":      {Selection{Consumer: "project/web", Until: at(-1)}, "the journal has no entry of a consumer project/web before 2026-10-31T23:00:00Z"},
-		"unknown in full":         {Selection{Consumer: "Project.example.com/wb"}, "the journal has no entry of a consumer Project.example.com/wb"},
+		"before the journal":      {Selection{Consumer: "project/web", Until: at(-1)}, "the journal has no entry of a consumer project/web before 2026-10-31T23:00:00Z: check the name and the times"},
+		"unknown in full":         {Selection{Consumer: "Project.example.com/wb"}, "the journal has no entry of a consumer Project.example.com/wb: check the name"},
 		"a namespace too many":    {Selection{Consumer: "Project.example.com/space/web"}, "the journal has no entry of a consumer Project.example.com/space/web"},
 		"a kind that has no name": {Selection{Consumer: "project/"}, `the consumer "project/" is not KIND/NAME`},
 	} {
@@ -264,6 +264,13 @@ func TestEmptyJournal(t *testing.T) {
 	}
 	if result, err := Replay(ctx, entries{}, ReplayOptions{Selection: all, Limits: limits("maps=1")}); err != nil || !result.IsEmpty() {
 		t.Errorf("backtest: %v, %v", result, err)
+	}
+	named := Selection{ResourceType: "mops", Now: at(24)}
+	opened := write(web).put(journal.Entry{Time: at(1), Kind: journal.Opened, Opening: &journal.Opening{}})
+	for name, source := range map[string]entries{"empty": {}, "opened": opened.written} {
+		if _, err := Read(ctx, source, Options{Selection: named}); err == nil || err.Error() != "the journal has no entry of a resource type mops: check the name" {
+			t.Errorf("history of a named type in an %s journal: got %v, want an error", name, err)
+		}
 	}
 	if _, err := Read(ctx, nil, Options{Selection: all}); err == nil {
 		t.Error("no journal: want an error")

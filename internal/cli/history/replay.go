@@ -174,6 +174,9 @@ func (r *replay) check(n *names) error {
 	for resourceType := range r.types {
 		known[resourceType] = false
 	}
+	if len(known) == 0 {
+		return nil // nothing was created
+	}
 	for _, limit := range r.limits {
 		known[limit.Type] = known[limit.Type] || r.types[limit.Type] != nil
 		if !known[limit.Type] {

@@ -158,6 +158,8 @@ func (s *Source) page(ctx context.Context, query journal.Query, next string) (*q
 	}
 	err := s.API.Create(ctx, history, client.DryRunAll)
 	switch {
+	case apierrors.HasStatusCause(err, quotav1alpha1.CauseNoEntries):
+		return &quotav1alpha1.QuotaHistoryStatus{}, nil // the caller knows what else it reads
 	case err != nil:
 		return nil, s.failure(*query.Consumer, err)
 	case history.Status == nil:

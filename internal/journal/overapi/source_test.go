@@ -248,6 +248,15 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// A consumer without entries is no failure for who reads those of all.
+func TestNoEntries(t *testing.T) {
+	server := api{source: entries(), permissions: permissions{"consumerledgers": true}}
+	got, err := read(t, &overapi.Source{API: server.client(t), Namespace: "shop"}, journal.Query{Consumer: new(consumer("initech"))})
+	if len(got) > 0 || err != nil {
+		t.Errorf("got %d entries and %v, want none", len(got), err)
+	}
+}
+
 func namespaceNotFound() error {
 	err := apierrors.NewNotFound(quotav1alpha1.Resource("namespaces"), "shop")
 	err.ErrStatus.Details.Kind = "namespaces"
