@@ -93,6 +93,8 @@ type names struct {
 	consumer  consumername.Name
 	consumers map[quotav1alpha1.ConsumerRef]bool
 	types     map[string]bool
+	// gaps are those of the selected consumers.
+	gaps []Gap
 	// window says in errors which entries are read, if not all.
 	window string
 }

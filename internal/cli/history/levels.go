@@ -31,6 +31,9 @@ type state struct {
 	// clock is the time of the latest entry. Times that step back count as it.
 	clock  time.Time
 	levels map[string]level
+	// sequence and latest are those of the latest entry.
+	sequence int64
+	latest   journal.Kind
 }
 
 // eachStep calls f with the steps of the selected accounts, from the beginning of the journal to the end of the window.
@@ -53,6 +56,10 @@ func eachStep(ctx context.Context, source journal.Source, selection *Selection, 
 		if !s.isSelected {
 			return
 		}
+		if gap := s.gapBefore(e); gap != nil {
+			n.gaps = append(n.gaps, *gap)
+		}
+		s.sequence, s.latest = e.Sequence, e.Kind
 		if e.Time.After(s.clock) {
 			s.clock = e.Time
 		}

@@ -22,6 +22,18 @@ func (r *Report) Print(w io.Writer, format usage.Format, style Style) error {
 	if format == usage.FormatJSON || format == usage.FormatYAML {
 		return usage.Encode(w, r, format)
 	}
+	if err := r.printItems(w, style); err != nil || len(r.Gaps) == 0 {
+		return err
+	}
+	lines := []string{""}
+	for i := range r.Gaps {
+		lines = append(lines, r.Gaps[i].text())
+	}
+	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
+	return err
+}
+
+func (r *Report) printItems(w io.Writer, style Style) error {
 	if r.onlyLimits {
 		return r.printLimits(w)
 	}

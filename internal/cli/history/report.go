@@ -32,6 +32,8 @@ func (o *Options) Check() error {
 // Report is the history of the selected accounts, sorted by consumer and resource type.
 type Report struct {
 	Items []Account `json:"items"`
+	// Gaps are those in the journal of the selected consumers, in the window.
+	Gaps []Gap `json:"gaps,omitempty"`
 
 	onlyLimits bool
 	units      Units
@@ -115,7 +117,7 @@ func Read(ctx context.Context, source journal.Source, o Options) (*Report, error
 	if err != nil {
 		return nil, err
 	}
-	report := &Report{Items: []Account{}, onlyLimits: o.OnlyLimits, units: o.Units}
+	report := &Report{Items: []Account{}, Gaps: n.gapsIn(&o.Selection), onlyLimits: o.OnlyLimits, units: o.Units}
 	for _, a := range all {
 		if o.OnlyLimits && len(a.LimitChanges) == 0 {
 			continue
@@ -160,6 +162,7 @@ func (a *Account) add(s *step, o *Options, latest time.Time) {
 		a.levels[0].level = s.after
 		return
 	}
+	a.PeakUsed = max(a.PeakUsed, s.after.used)
 	if !o.OnlyLimits {
 		a.levels = append(a.levels, levelAt{s.time, s.after})
 	}
@@ -205,10 +208,8 @@ func (a *Account) cut(changesMax int) {
 
 func (a *Account) finish(o *Options) {
 	a.cut(o.ChangesMax)
-	for i := range a.levels {
-		a.PeakUsed = max(a.PeakUsed, a.levels[i].used)
-	}
+	a.PeakUsed = max(a.PeakUsed, a.levels[0].used)
 }
 
 // IsEmpty reports whether there is nothing to print.
-func (r *Report) IsEmpty() bool { return len(r.Items) == 0 }
+func (r *Report) IsEmpty() bool { return len(r.Items)+len(r.Gaps) == 0 }

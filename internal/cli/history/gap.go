@@ -1,0 +1,67 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/journal"
+)
+
+// Gap is a time in which a consumer's use and limits are unknown, because entries of its journal are missing.
+type Gap struct {
+	ConsumerRef quotav1alpha1.ConsumerRef `json:"consumerRef"`
+	// Since is the time of the entry before the gap, if there is one, and Until that of the entry after it.
+	Since *time.Time `json:"since,omitempty"`
+	Until time.Time  `json:"until"`
+	// Lost is how many entries are missing, or 0 if nobody knows.
+	Lost int64 `json:"lost,omitempty"`
+}
+
+// gapBefore returns the gap before an entry, or nil: changes are lost, an Opened entry has other levels than those before
+// it, or numbers are missing.
+func (s *state) gapBefore(e *journal.Entry) *Gap {
+	gap := &Gap{ConsumerRef: e.Consumer, Until: e.Time}
+	if s.sequence != 0 {
+		gap.Since = &s.clock
+	}
+	switch {
+	case e.Kind == journal.Opened:
+		if e.Opening != nil {
+			gap.Lost = e.Opening.Lost
+		}
+		isOther := func(resourceType string) bool { return s.levels[resourceType] != openedLevel(e.Opening, resourceType) }
+		if gap.Lost == 0 && (gap.Since == nil || !slices.ContainsFunc(s.opened(e.Opening), isOther)) {
+			return nil
+		}
+	case gap.Since == nil || s.latest == journal.Opened || e.Sequence <= s.sequence+1:
+		return nil
+	default:
+		gap.Lost = e.Sequence - s.sequence - 1
+	}
+	if gap.Since != nil {
+		gap.Since = new(s.clock) // the clock goes on
+	}
+	return gap
+}
+
+// gapsIn returns the gaps in a window, sorted by time.
+func (n *names) gapsIn(s *Selection) []Gap {
+	found := slices.DeleteFunc(n.gaps, func(g Gap) bool { return g.Until.Before(s.Since) })
+	slices.SortStableFunc(found, func(a, b Gap) int { return a.Until.Compare(b.Until) })
+	return found
+}
+
+// text explains a gap.
+func (g *Gap) text() string {
+	consumer := nameOf(g.ConsumerRef)
+	switch {
+	case g.Since == nil:
+		return fmt.Sprintf("The journal has a gap: %d changes of %s before %s are lost.", g.Lost, consumer, inUTC(g.Until))
+	case g.Lost == 0:
+		return fmt.Sprintf("The journal has a gap: what changed for %s from %s to %s is unknown.", consumer, inUTC(*g.Since), inUTC(g.Until))
+	default:
+		return fmt.Sprintf("The journal has a gap: %d changes of %s from %s to %s are lost.", g.Lost, consumer, inUTC(*g.Since), inUTC(g.Until))
+	}
+}
