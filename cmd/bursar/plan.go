@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/cli/plan"
 	"github.com/bursar/bursar/internal/usage"
 )
@@ -22,7 +23,7 @@ func newPlanCommand() *cobra.Command {
 		Short: "Ask whether objects would be admitted, without creating them",
 		Long: `Ask whether objects fit the quota of those who would pay for them: all together, and object by object in their order. Nothing is
 created, and nothing is reserved. What the set frees, by objects that are deleted or shrink, is there for the rest of it; with --surge
-only after everything else exists. The exit code is 0 if everything fits.
+only after everything else exists. The exit code is 0 if everything fits, 1 if not, and 2 for an error.
 
 The API server is asked first, in dry runs with your rights, what it would store of each object, with defaults and the changes of
 other webhooks. What an object that exists has beyond its file counts, too, as after a server-side apply. With --as-is the objects are planned as the files have them, and you need no right to create them.`,
@@ -37,6 +38,7 @@ other webhooks. What an object that exists has beyond its file counts, too, as a
 			return runPlan(command, flags, options, usage.Format(output))
 		},
 	}
+	cli.AnswersByExitCode(command)
 	flags.AddFlags(command.Flags())
 	command.Flags().StringVarP(&options.Namespace, "namespace", "n", "", "the namespace of objects without one, where you may create QuotaReviews (default: that of the kubeconfig)")
 	command.Flags().StringSliceVarP(&options.Applied.Filenames, "filename", "f", nil, "files or folders with objects to create or change, or - for the standard input")
@@ -49,10 +51,10 @@ other webhooks. What an object that exists has beyond its file counts, too, as a
 	return command
 }
 
-// These end the command with exit code 1 once the answer is printed.
+// These end the command once the answer is printed.
 var (
-	errDoesNotFit = errors.New("not everything fits")
-	errUnknown    = errors.New("it is unknown whether everything fits")
+	errDoesNotFit = cli.No("not everything fits")
+	errUnknown    = cli.No("it is unknown whether everything fits")
 )
 
 func runPlan(command *cobra.Command, flags *genericclioptions.ConfigFlags, options plan.Options, format usage.Format) error {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
+	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/cli/backtest"
 	"github.com/bursar/bursar/internal/cli/policytest"
 	"github.com/bursar/bursar/internal/usage"
@@ -29,7 +30,7 @@ the files have them, without defaults.
 
 The files may also have ResourceRegistrations, ResourceGrants and Namespaces. Resource types without a registration are taken to allow
 what the policies ask. A consumer without grants in the files has enough. The exit code is 0 if no policy would be rejected and every
-object fits.`,
+object fits, 1 if not, and 2 for an error.`,
 		Example: `  # Who pays for these objects, and how much?
   bursar policy test -f policies/ -f objects/
   # As a certain user
@@ -39,6 +40,7 @@ object fits.`,
 			return runPolicyTest(command, options, usage.Format(output))
 		},
 	}
+	cli.AnswersByExitCode(command)
 	command.Flags().StringSliceVarP(&options.Files.Filenames, "filename", "f", nil, "files or folders with policies and objects, or - for the standard input")
 	command.Flags().BoolVarP(&options.Files.Recursive, "recursive", "R", false, "also read the folders in a folder")
 	command.Flags().StringVar(&options.User, "as", "", "the user who creates the objects")
@@ -47,8 +49,8 @@ object fits.`,
 	return command
 }
 
-// errTestFails ends the command with exit code 1 once the result is printed.
-var errTestFails = errors.New("a policy would be rejected, or not everything fits")
+// errTestFails ends the command once the result is printed.
+var errTestFails = cli.No("a policy would be rejected, or not everything fits")
 
 func runPolicyTest(command *cobra.Command, options policytest.Options, format usage.Format) error {
 	if err := checkOutput(format); err != nil {
@@ -78,20 +80,22 @@ func newPolicyBacktestCommand() *cobra.Command {
 		Short: "Say which existing objects a policy would have denied, had it enforced",
 		Long: `Replay the claims of all consumers whom a ClaimCreationPolicy charges, oldest first, under the present grants, as if the policy had
 enforced from the start. Print the objects that it would have denied, and the limits that they need. Read it before you change a policy
-from Audit or Warn to Enforce. Objects that no longer exist do not count. The exit code is 0 if none would have been denied.`,
+from Audit or Warn to Enforce. Objects that no longer exist do not count. The exit code is 0 if none would have been denied, 1 if
+some would, and 2 for an error.`,
 		Example: `  bursar policy backtest maps`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			return runPolicyBacktest(command, flags, args[0], usage.Format(output))
 		},
 	}
+	cli.AnswersByExitCode(command)
 	flags.AddFlags(command.Flags())
 	command.Flags().StringVarP(&output, "output", "o", "", "json or yaml instead of tables")
 	return command
 }
 
-// errWouldDeny ends the command with exit code 1 once the result is printed.
-var errWouldDeny = errors.New("some objects would have been denied")
+// errWouldDeny ends the command once the result is printed.
+var errWouldDeny = cli.No("some objects would have been denied")
 
 func runPolicyBacktest(command *cobra.Command, flags *genericclioptions.ConfigFlags, policy string, format usage.Format) error {
 	if err := checkOutput(format); err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -77,13 +76,15 @@ how many, the first one, the most that was in use, and the smallest limit that d
 object that exists keeps what it had. What is in use at the start of the window counts.
 
 A limit is of the whole resource type: dimensions are added up. Limits are in base units. Charges beyond the limit count like all others.
-To test a policy instead of a limit: bursar policy backtest. The exit code is 0 if nothing would have been denied.`,
+To test a policy instead of a limit: bursar policy backtest. The exit code is 0 if nothing would have been denied, 1 if
+something would, and 2 for an error.`,
 		Example: `  # Would 8 projects have been enough for everyone?
   bursar backtest --limit projects=8
   # And for one of them, over a longer time?
   bursar backtest --limit vcpus=64 --limit memory=256Gi --consumer project/web --since 90d`,
 		Args: cli.NoArguments("to test limits, bursar backtest --limit TYPE=N; to test a policy, bursar policy backtest %[1]s"),
 	}
+	cli.AnswersByExitCode(command)
 	j := addJournalFlags(command, "30d")
 	j.addConsumer(command, &consumer)
 	j.addOutput(command)
@@ -102,8 +103,8 @@ To test a policy instead of a limit: bursar policy backtest. The exit code is 0 
 	return command
 }
 
-// errWouldDenyCreates ends the command with exit code 1 once the result is printed.
-var errWouldDenyCreates = errors.New("some creates would have been denied")
+// errWouldDenyCreates ends the command once the result is printed.
+var errWouldDenyCreates = cli.No("some creates would have been denied")
 
 func runBacktest(command *cobra.Command, j *journalFlags, o history.ReplayOptions) error {
 	if err := o.Check(); err != nil {

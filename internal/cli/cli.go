@@ -44,11 +44,11 @@ func Run(root *cobra.Command) int {
 	}()
 	// cobra would add the flags of libraries to every command.
 	pflag.CommandLine = pflag.NewFlagSet(os.Args[0], pflag.ContinueOnError)
-	if err := root.ExecuteContext(ctx); err != nil {
+	command, err := root.ExecuteContextC(ctx)
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bursar:", err)
-		return 1
 	}
-	return 0
+	return exitCode(command, err)
 }
 
 // SetLogger makes all libraries log to a handler.

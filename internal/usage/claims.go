@@ -230,9 +230,14 @@ func UnitOf(item Item) (Unit, bool) {
 }
 
 // Amount formats an amount of base units as denials do.
-func (u Unit) Amount(amount int64) string {
+func (u Unit) Amount(amount int64) string { return u.format(amount, message.Amount) }
+
+// AmountUp is Amount, but where digits are cut, the amount is rounded up: a limit of that much is enough.
+func (u Unit) AmountUp(amount int64) string { return u.format(amount, message.AmountUp) }
+
+func (u Unit) format(amount int64, format func(ledger.Amount, *catalog.Registration) string) string {
 	if u.Name == "" || u.Factor <= 0 {
 		return strconv.FormatInt(amount, 10)
 	}
-	return message.Amount(ledger.Amount(amount), &catalog.Registration{DisplayUnit: u.Name, Factor: u.Factor, BaseUnit: u.Base})
+	return format(ledger.Amount(amount), &catalog.Registration{DisplayUnit: u.Name, Factor: u.Factor, BaseUnit: u.Base})
 }

@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -50,6 +52,22 @@ func TestJournalCommands(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			(&person{t, ann.binary, ann.kubeconfig}).want(tt.succeeds, tt.texts, tt.arguments...)
 		})
+	}
+	for name, tt := range map[string]struct {
+		reason string
+		limit  string
+		want   int
+	}{
+		"Enough": {"nothing would have been denied", w.resourceType() + "=2", 0},
+		"Denies": {"something would have been denied", w.resourceType() + "=1", 1},
+		"Failed": {"there is no answer", "none/such=1", 2},
+		"Wrong":  {"there is no question", "maps", 2},
+	} {
+		command := exec.CommandContext(t.Context(), ann.binary, "backtest", "--consumer", full, "--limit", tt.limit)
+		command.Env = append(os.Environ(), "KUBECONFIG="+ann.kubeconfig)
+		if output, _ := command.CombinedOutput(); command.ProcessState.ExitCode() != tt.want {
+			t.Errorf("%s: %s: got exit code %d, want %d: %s", name, tt.reason, command.ProcessState.ExitCode(), tt.want, output)
+		}
 	}
 	for name, tt := range map[string]struct {
 		line []string

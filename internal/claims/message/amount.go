@@ -55,6 +55,20 @@ func Amount(amount ledger.Amount, r *catalog.Registration) string {
 	return text + " " + unit(text, name)
 }
 
+// AmountUp is [Amount], but where digits are cut, the amount is rounded up: a limit of that much is enough.
+func AmountUp(amount ledger.Amount, r *catalog.Registration) string {
+	name, factor := unitFor(amount, r)
+	text, _ := decimal(amount, factor)
+	if !strings.HasPrefix(text, "~") {
+		return text + " " + unit(text, name)
+	}
+	scale := new(big.Int).Exp(big.NewInt(10), big.NewInt(fractionDigitsMax), nil)
+	parts, of := new(big.Int).Mul(big.NewInt(int64(amount)), scale), big.NewInt(factor)
+	parts.Sub(parts.Add(parts, of), big.NewInt(1)).Div(parts, of)
+	text = "~" + strings.TrimSuffix(strings.TrimRight(new(big.Rat).SetFrac(parts, scale).FloatString(fractionDigitsMax), "0"), ".")
+	return text + " " + unit(text, name)
+}
+
 // AmountOf is [Amount] for a resource type, which need not be registered.
 func AmountOf(c *catalog.Catalog, resourceType string, amount ledger.Amount) string {
 	return Amount(amount, registrationOf(c, resourceType))

@@ -191,14 +191,14 @@ func (r *Replayed) Print(w io.Writer, format usage.Format) error {
 		return usage.Encode(w, r, format)
 	}
 	rows := [][]string{{"CONSUMER", "RESOURCE TYPE", "LIMIT", "CREATES", "DENIED", "FIRST DENIED", "PEAK", "NEEDED"}}
-	creates, gaps := 0, 0
+	creates, gaps, unnamed := 0, 0, 0
 	for i := range r.Items {
 		o := &r.Items[i]
 		unit := r.units[o.ResourceType]
-		creates, gaps = creates+o.Creates, gaps+o.Gaps
+		creates, gaps, unnamed = creates+o.Creates, gaps+o.Gaps, unnamed+o.Unnamed
 		rows = append(rows, []string{
 			nameOf(o.ConsumerRef), printable(o.ResourceType), unit.Amount(o.Limit), strconv.Itoa(o.Creates), strconv.Itoa(o.Denied), o.First.text(),
-			unit.Amount(o.PeakUsed), unit.Amount(o.Needed),
+			unit.Amount(o.PeakUsed), unit.AmountUp(o.Needed),
 		})
 	}
 	if err := usage.PrintTable(w, rows); err != nil {
@@ -208,6 +208,9 @@ func (r *Replayed) Print(w io.Writer, format usage.Format) error {
 	if gaps > 0 && err == nil {
 		_, err = fmt.Fprintf(w, "Gaps in the journal: %d. After each, all that was in use counts, also what would have been denied.\n", gaps)
 	}
+	if unnamed > 0 && err == nil {
+		_, err = fmt.Fprintf(w, "Creates of unnamed objects, which you may not see: %d. It is unknown what the deletion of each of them freed, so that the counts may be wrong.\n", unnamed)
+	}
 	return err
 }
 
@@ -216,9 +219,12 @@ func (d *Denial) text() string {
 	if d == nil {
 		return unknown
 	}
-	text := "ResourceClaim " + d.Claim
-	if d.Object != nil {
+	text := "unnamed object"
+	switch {
+	case d.Object != nil:
 		text = objectName(d.Object)
+	case d.Claim != "":
+		text = "ResourceClaim " + d.Claim
 	}
 	return printable(text) + " at " + inUTC(d.Time)
 }

@@ -59,6 +59,8 @@ type Outcome struct {
 	// Creates counts the admissions that ask for the resource type, and Denied those that exceed the limit.
 	Creates int `json:"creates"`
 	Denied  int `json:"denied"`
+	// Unnamed counts the admissions whose object and claim are unknown. The user may not see them.
+	Unnamed int `json:"unnamed,omitempty"`
 	// First is the first denial.
 	First *Denial `json:"first,omitempty"`
 	// PeakUsed is the most that was in use.

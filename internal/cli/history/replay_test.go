@@ -13,6 +13,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli/request"
 	"github.com/bursar/bursar/internal/journal"
+	"github.com/bursar/bursar/internal/usage"
 )
 
 func limits(arguments ...string) []request.Amount {
@@ -96,6 +97,30 @@ Project/web   shop/maps       9223372036854775806   2         1        ConfigMap
 				t.Errorf("got:\n%s\nwant:\n%s", got, want)
 			}
 		})
+	}
+}
+
+// Whoever takes the need as a limit has enough, and whoever may not see objects learns that.
+func TestReplayIsPrintedForUse(t *testing.T) {
+	third := write(web).maps(1, journal.Admitted, "a", 1).maps(2, journal.Admitted, "b", 3)
+	unnamed := third.written[1]
+	unnamed.Object, unnamed.Policy = nil, ""
+	result, err := Replay(t.Context(), entries{third.written[0], unnamed}, ReplayOptions{
+		Selection: window(0, 24), Limits: limits("maps=2"), Units: Units{"shop/maps": usage.Unit{Name: "book", Factor: 3, Base: "map"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page strings.Builder
+	if err := result.Print(&page, ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"unnamed object at 2026-11-01T02:00:00Z", "~1.333333 books   ~1.333334 books", "unnamed objects, which you may not see: 1.",
+	} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("got:\n%s\nwant %q", page.String(), want)
+		}
 	}
 }
 

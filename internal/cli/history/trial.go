@@ -121,6 +121,9 @@ func (c *replayed) denies(trials []*trial) bool {
 			continue
 		}
 		t.Creates++
+		if c.payer == (payer{}) {
+			t.Unnamed++
+		}
 		if t.wanted <= sum(t.Limit, -t.used) {
 			continue
 		}
