@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +15,7 @@ import (
 
 	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/cli/history"
-	"github.com/bursar/bursar/internal/usage"
+	"github.com/bursar/bursar/internal/journal"
 )
 
 const (
@@ -28,6 +29,7 @@ const (
 // newHistoryCommand returns the command that prints limits and use over time.
 func newHistoryCommand() *cobra.Command {
 	var o history.Options
+	var consumer string
 	var isASCII bool
 	command := &cobra.Command{
 		Use:   "history [KIND/NAME]",
@@ -52,6 +54,7 @@ Amounts are in base units if --journal names the journal, because only an API se
 	}
 	j := addJournalFlags(command, "")
 	j.addResourceType(command)
+	j.addConsumer(command, &consumer)
 	j.addOutput(command)
 	f := command.Flags()
 	f.BoolVar(&o.OnlyLimits, "limits", false, "list the changes of limits only")
@@ -64,38 +67,31 @@ Amounts are in base units if --journal names the journal, because only an API se
 		return completions(command, grantsSeen(j.server, fullConsumerOf), begun)
 	}
 	command.RunE = func(command *cobra.Command, arguments []string) error {
+		if len(arguments) == 1 {
+			if consumer != "" {
+				return fmt.Errorf("name one consumer: %s or --consumer %s", arguments[0], consumer)
+			}
+			consumer = arguments[0]
+		}
 		var err error
-		if o.Selection, err = j.selection(strings.Join(arguments, ""), time.Now()); err != nil {
+		if o.Selection, err = j.selection(consumer, time.Now()); err != nil {
 			return err
 		}
-		return runHistory(command, j, o, isASCII || !isUTF8())
+		if err := o.Check(); err != nil {
+			return err
+		}
+		o.Style = history.Style{Width: widthOf(command.OutOrStdout()), IsASCII: isASCII || !isUTF8()}
+		lacks := "changes"
+		if o.OnlyLimits {
+			lacks = "changes of limits"
+		}
+		_, err = printFromJournal(command, j, lacks, func(ctx context.Context, source journal.Source, units history.Units) (*history.Report, error) {
+			o.Units = units
+			return history.Read(ctx, source, o)
+		})
+		return err
 	}
 	return command
-}
-
-func runHistory(command *cobra.Command, j *journalFlags, o history.Options, isASCII bool) error {
-	if err := o.Check(); err != nil {
-		return err
-	}
-	source, units, err := j.open(command)
-	if err != nil {
-		return err
-	}
-	o.Units = units
-	report, err := history.Read(command.Context(), source, o)
-	if err != nil {
-		return err
-	}
-	format := usage.Format(j.output)
-	if report.IsEmpty() && format == "" {
-		what := "changes"
-		if o.OnlyLimits {
-			what = "changes of limits"
-		}
-		_, err := fmt.Fprintln(command.ErrOrStderr(), j.emptyText(what))
-		return err
-	}
-	return report.Print(command.OutOrStdout(), format, history.Style{Width: widthOf(command.OutOrStdout()), IsASCII: isASCII})
 }
 
 // isUTF8 reports whether the locale is UTF-8.
@@ -117,7 +113,7 @@ func widthOf(out io.Writer) int {
 // newTopCommand returns the command that lists movers.
 func newTopCommand() *cobra.Command {
 	var o history.TopOptions
-	var by string
+	var consumer, by string
 	command := &cobra.Command{
 		Use:   "top",
 		Short: "Show whose use or limits changed most",
@@ -126,43 +122,32 @@ part: of the limit for use, and of the limit before for limits. Amounts are in b
 		Example: `  # Who grew since yesterday?
   bursar top
   # Whose limits changed most this month?
-  bursar top --by limit --since 30d`,
-		Args: cli.NoArguments("for one consumer, bursar history %[1]s"),
+  bursar top --by limit --since 30d
+  # Which resource types of a project grew?
+  bursar top --consumer project/web`,
+		Args: cli.NoArguments("for one consumer, bursar top --consumer %[1]s; for its history, bursar history %[1]s"),
 	}
 	j := addJournalFlags(command, "24h")
 	j.addResourceType(command)
+	j.addConsumer(command, &consumer)
 	j.addOutput(command)
 	command.Flags().StringVar(&by, "by", string(history.ByUse), "what changed: use or limit")
 	completeValues(command, "by", string(history.ByUse), string(history.ByLimit))
 	command.Flags().IntVar(&o.Max, "number", 10, "at most this many rows")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		var err error
-		if o.Selection, err = j.selection("", time.Now()); err != nil {
+		if o.Selection, err = j.selection(consumer, time.Now()); err != nil {
 			return err
 		}
 		o.By = history.Measure(by)
-		return runTop(command, j, o)
+		if err := o.Check(); err != nil {
+			return err
+		}
+		_, err = printFromJournal(command, j, "consumer whose "+by+" changed", func(ctx context.Context, source journal.Source, units history.Units) (*history.Top, error) {
+			o.Units = units
+			return history.ReadTop(ctx, source, o)
+		})
+		return err
 	}
 	return command
-}
-
-func runTop(command *cobra.Command, j *journalFlags, o history.TopOptions) error {
-	if err := o.Check(); err != nil {
-		return err
-	}
-	source, units, err := j.open(command)
-	if err != nil {
-		return err
-	}
-	o.Units = units
-	top, err := history.ReadTop(command.Context(), source, o)
-	if err != nil {
-		return err
-	}
-	format := usage.Format(j.output)
-	if len(top.Items) == 0 && format == "" {
-		_, err := fmt.Fprintln(command.ErrOrStderr(), j.emptyText("consumer whose "+string(o.By)+" changed"))
-		return err
-	}
-	return top.Print(command.OutOrStdout(), format)
 }

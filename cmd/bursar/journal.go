@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -88,6 +89,33 @@ func (j *journalFlags) open(command *cobra.Command) (journal.Source, history.Uni
 		return nil, nil, err
 	}
 	return &overapi.Source{API: api, Namespace: namespace}, unitsOf(command.Context(), api), nil
+}
+
+// journalAnswer is what a command has found in the journal.
+type journalAnswer interface {
+	IsEmpty() bool
+	Print(w io.Writer, format usage.Format) error
+}
+
+// printFromJournal prints what read finds in the journal that the flags name, and returns it. If it is empty, a sentence
+// says what the journal lacks.
+func printFromJournal[A journalAnswer](
+	command *cobra.Command, j *journalFlags, lacks string, read func(context.Context, journal.Source, history.Units) (A, error),
+) (answer A, err error) {
+	source, units, err := j.open(command)
+	if err != nil {
+		return answer, err
+	}
+	if answer, err = read(command.Context(), source, units); err != nil {
+		return answer, err
+	}
+	format := usage.Format(j.output)
+	if answer.IsEmpty() && format == "" {
+		if _, err := fmt.Fprintln(command.ErrOrStderr(), j.emptyText(lacks)); err != nil {
+			return answer, err
+		}
+	}
+	return answer, answer.Print(command.OutOrStdout(), format)
 }
 
 // unitsOf returns the display units of all resource types, or none if the user may not read registrations.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -9,7 +10,7 @@ import (
 	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/cli/history"
 	"github.com/bursar/bursar/internal/cli/request"
-	"github.com/bursar/bursar/internal/usage"
+	"github.com/bursar/bursar/internal/journal"
 )
 
 // newShowbackCommand returns the command that writes amount-hours.
@@ -39,29 +40,16 @@ millionth.`,
 		if err != nil {
 			return err
 		}
-		return runShowback(command, j, selection, history.Period(step))
-	}
-	return command
-}
-
-func runShowback(command *cobra.Command, j *journalFlags, selection history.Selection, period history.Period) error {
-	if err := period.Check(); err != nil {
-		return err
-	}
-	source, units, err := j.open(command)
-	if err != nil {
-		return err
-	}
-	showback, err := history.ReadShowback(command.Context(), source, selection, period, units)
-	if err != nil {
-		return err
-	}
-	if showback.IsEmpty() {
-		if _, err := fmt.Fprintln(command.ErrOrStderr(), j.emptyText("use and no limits")); err != nil {
+		period := history.Period(step)
+		if err := period.Check(); err != nil {
 			return err
 		}
+		_, err = printFromJournal(command, j, "use and no limits", func(ctx context.Context, source journal.Source, units history.Units) (*history.Showback, error) {
+			return history.ReadShowback(ctx, source, selection, period, units)
+		})
+		return err
 	}
-	return showback.Print(command.OutOrStdout())
+	return command
 }
 
 // newBacktestCommand returns the command that tests limits.
@@ -98,37 +86,20 @@ something would, and 2 for an error.`,
 		if o.Selection, err = j.selection(consumer, time.Now()); err != nil {
 			return err
 		}
-		return runBacktest(command, j, o)
+		if err := o.Check(); err != nil {
+			return err
+		}
+		result, err := printFromJournal(command, j, "creates", func(ctx context.Context, source journal.Source, units history.Units) (*history.Replayed, error) {
+			o.Units = units
+			return history.Replay(ctx, source, o)
+		})
+		if err == nil && result.Denied() > 0 {
+			return errWouldDenyCreates
+		}
+		return err
 	}
 	return command
 }
 
 // errWouldDenyCreates ends the command once the result is printed.
 var errWouldDenyCreates = cli.No("some creates would have been denied")
-
-func runBacktest(command *cobra.Command, j *journalFlags, o history.ReplayOptions) error {
-	if err := o.Check(); err != nil {
-		return err
-	}
-	source, units, err := j.open(command)
-	if err != nil {
-		return err
-	}
-	o.Units = units
-	result, err := history.Replay(command.Context(), source, o)
-	if err != nil {
-		return err
-	}
-	format := usage.Format(j.output)
-	if result.IsEmpty() && format == "" {
-		_, err := fmt.Fprintln(command.ErrOrStderr(), j.emptyText("creates"))
-		return err
-	}
-	if err := result.Print(command.OutOrStdout(), format); err != nil {
-		return err
-	}
-	if result.Denied() > 0 {
-		return errWouldDenyCreates
-	}
-	return nil
-}

@@ -15,12 +15,12 @@ func TestHistoryGaps(t *testing.T) {
 	w := write(web).maps(1, journal.Admitted, "a", 2).open(5, 7, 3, 9)
 	w.levels["shop/maps"] = level{used: 6, limit: 4}
 	w.maps(8, journal.Released, "b", -1)
-	report, err := Read(t.Context(), w.written, Options{Selection: Selection{Now: at(10)}})
+	report, err := Read(t.Context(), w.written, Options{Selection: Selection{Now: at(10)}, Style: Style{Width: 30, IsASCII: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var page strings.Builder
-	if err := report.Print(&page, "", Style{Width: 30, IsASCII: true}); err != nil {
+	if err := report.Print(&page, ""); err != nil {
 		t.Fatal(err)
 	}
 	if actor := report.Items[0].LimitChanges[1].Actor; actor != "" {
@@ -71,7 +71,7 @@ func TestGapsAreReported(t *testing.T) {
 				t.Fatalf("got %v and %v, want a report", report, err)
 			}
 			var page, script strings.Builder
-			if err := errors.Join(report.Print(&page, "", Style{Width: 30}), report.Print(&script, usage.FormatJSON, Style{})); err != nil {
+			if err := errors.Join(report.Print(&page, ""), report.Print(&script, usage.FormatJSON)); err != nil {
 				t.Fatal(err)
 			}
 			_, got, _ := strings.Cut(page.String(), "The journal has")

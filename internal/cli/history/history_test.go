@@ -183,12 +183,13 @@ TIME                   CONSUMER      RESOURCE TYPE   FROM   TO    GRANT      CHA
 `},
 	} {
 		t.Run(name, func(t *testing.T) {
+			tt.options.Style = tt.style
 			report, err := Read(t.Context(), shop(), tt.options)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var page strings.Builder
-			if err := report.Print(&page, "", tt.style); err != nil {
+			if err := report.Print(&page, ""); err != nil {
 				t.Fatal(err)
 			}
 			checkText(t, page.String(), tt.want)
@@ -357,7 +358,7 @@ func TestNoControlCharacters(t *testing.T) {
 			t.Fatal(err)
 		}
 		var page strings.Builder
-		if err := report.Print(&page, "", Style{Width: 80}); err != nil {
+		if err := report.Print(&page, ""); err != nil {
 			t.Fatal(err)
 		}
 		if strings.Contains(page.String(), evil) {

@@ -18,11 +18,14 @@ import (
 const unknown = "-"
 
 // Print writes the report in a format.
-func (r *Report) Print(w io.Writer, format usage.Format, style Style) error {
-	if format == usage.FormatJSON || format == usage.FormatYAML {
+func (r *Report) Print(w io.Writer, format usage.Format) error {
+	switch {
+	case format == usage.FormatJSON || format == usage.FormatYAML:
 		return usage.Encode(w, r, format)
+	case r.IsEmpty():
+		return nil
 	}
-	if err := r.printItems(w, style); err != nil || len(r.Gaps) == 0 {
+	if err := r.printItems(w); err != nil || len(r.Gaps) == 0 {
 		return err
 	}
 	lines := []string{""}
@@ -33,7 +36,7 @@ func (r *Report) Print(w io.Writer, format usage.Format, style Style) error {
 	return err
 }
 
-func (r *Report) printItems(w io.Writer, style Style) error {
+func (r *Report) printItems(w io.Writer) error {
 	if r.onlyLimits {
 		return r.printLimits(w)
 	}
@@ -43,7 +46,7 @@ func (r *Report) printItems(w io.Writer, style Style) error {
 				return err
 			}
 		}
-		if err := r.Items[i].print(w, r.units[r.Items[i].ResourceType], style); err != nil {
+		if err := r.Items[i].print(w, r.units[r.Items[i].ResourceType], r.style); err != nil {
 			return err
 		}
 	}
@@ -187,8 +190,11 @@ func printable(text string) string {
 
 // Print writes the outcome of a replay in a format.
 func (r *Replayed) Print(w io.Writer, format usage.Format) error {
-	if format == usage.FormatJSON || format == usage.FormatYAML {
+	switch {
+	case format == usage.FormatJSON || format == usage.FormatYAML:
 		return usage.Encode(w, r, format)
+	case r.IsEmpty():
+		return nil
 	}
 	rows := [][]string{{"CONSUMER", "RESOURCE TYPE", "LIMIT", "CREATES", "DENIED", "FIRST DENIED", "PEAK", "NEEDED"}}
 	creates, gaps, unnamed := 0, 0, 0

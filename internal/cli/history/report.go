@@ -19,6 +19,8 @@ type Options struct {
 	// OnlyLimits leaves out use and its changes. It allows for several consumers.
 	OnlyLimits bool
 	Units      Units
+	// Style is how charts are drawn.
+	Style Style
 }
 
 // Check returns an error for invalid options.
@@ -37,6 +39,7 @@ type Report struct {
 
 	onlyLimits bool
 	units      Units
+	style      Style
 }
 
 // Account is the history of one resource type of one consumer, in base units.
@@ -117,7 +120,7 @@ func Read(ctx context.Context, source journal.Source, o Options) (*Report, error
 	if err != nil {
 		return nil, err
 	}
-	report := &Report{Items: []Account{}, Gaps: n.gapsIn(&o.Selection), onlyLimits: o.OnlyLimits, units: o.Units}
+	report := &Report{Items: []Account{}, Gaps: n.gapsIn(&o.Selection), onlyLimits: o.OnlyLimits, units: o.Units, style: o.Style}
 	for _, a := range all {
 		if o.OnlyLimits && len(a.LimitChanges) == 0 {
 			continue

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bursar/bursar/internal/journal"
+	"github.com/bursar/bursar/internal/usage"
 )
 
 // Period is the length of the lines of a showback.
@@ -169,8 +170,8 @@ func (s *Showback) IsEmpty() bool { return len(s.lines) == 0 }
 // isUsed reports whether a line has any use or limit.
 func (l *line) isUsed() bool { return l.usedMs.Sign() != 0 || l.limitMs.Sign() != 0 || l.peak != 0 }
 
-// Print writes the lines as CSV.
-func (s *Showback) Print(w io.Writer) error {
+// Print writes the lines as CSV, which is the only format. Without lines it writes the heads.
+func (s *Showback) Print(w io.Writer, _ usage.Format) error {
 	out := csv.NewWriter(w)
 	rows := [][]string{{
 		"consumer_kind", "consumer_name", "consumer_namespace", "consumer_group", "resource_type", "unit", "from", "until",

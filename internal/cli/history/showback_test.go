@@ -57,7 +57,7 @@ Project,web,,example.com,shop/maps,map,2026-11-01T00:00:00Z,2026-11-01T00:20:00Z
 				t.Fatal(err)
 			}
 			var page strings.Builder
-			if err := showback.Print(&page); err != nil {
+			if err := showback.Print(&page, ""); err != nil {
 				t.Fatal(err)
 			}
 			_, got, _ := strings.Cut(page.String(), "\n")

@@ -131,10 +131,16 @@ func compareMovers(a, b Mover) int {
 
 func magnitude(change int64) *big.Int { return new(big.Int).Abs(big.NewInt(change)) }
 
+// IsEmpty reports whether there is nothing to print.
+func (t *Top) IsEmpty() bool { return len(t.Items) == 0 }
+
 // Print writes the movers in a format.
 func (t *Top) Print(w io.Writer, format usage.Format) error {
-	if format == usage.FormatJSON || format == usage.FormatYAML {
+	switch {
+	case format == usage.FormatJSON || format == usage.FormatYAML:
 		return usage.Encode(w, t, format)
+	case t.IsEmpty():
+		return nil
 	}
 	of := "OF LIMIT"
 	if t.By == ByLimit {
