@@ -19,7 +19,7 @@ func newStatusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Show whether quota is enforced as it should be",
 		Long: "Show whether quota is enforced as it should be: the server, the webhooks and their certificate, the leader, policies that fail,\n" +
-			"objects that are still to be looked at, and ledgers that drifted. The exit code is 1 if something has failed.",
+			"objects that are still to be looked at, ledgers that drifted, and the journal. The exit code is 1 if something has failed.",
 		Args: cli.NoArguments(""),
 		RunE: func(command *cobra.Command, _ []string) error {
 			config, err := findServer(flags, reads)

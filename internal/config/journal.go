@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -42,6 +43,20 @@ type Journal struct {
 	File *FileJournal `json:"file,omitempty"`
 	// S3 configures the sink S3.
 	S3 *S3Journal `json:"s3,omitempty"`
+}
+
+// Location names where the journal is stored, for people. It is empty if nothing is.
+func (j *Journal) Location() string {
+	switch {
+	case j.Sink == JournalFile && j.File != nil:
+		return j.File.Directory
+	case j.Sink == JournalS3 && j.S3 != nil:
+		return "s3://" + path.Join(j.S3.Bucket, j.S3.Prefix)
+	case j.Sink == JournalStdout:
+		return "standard output"
+	default:
+		return ""
+	}
 }
 
 // FileJournal configures the files of a journal.

@@ -97,7 +97,7 @@ func (o *Operator) assemble(ctx context.Context) (*components, error) {
 		p.everywhere = append(p.everywhere, &ledgerstore.Observer{Metadata: o.metadata, Live: cluster.live, Store: quota.ledgers, Log: log.WithName("ledgers")})
 	}
 	if quota.journal != nil {
-		p.everywhere, p.collectors = append(p.everywhere, quota.journal), append(p.collectors, quota.journal)
+		p.everywhere, p.collectors = append(p.everywhere, quota.journal), append(p.collectors, quota.journal, journalInfo{o.options.Journal.Location()})
 	}
 	reconcilers, err := o.addReconcilers(p, controllers, declared)
 	p.collectors = append(p.collectors,

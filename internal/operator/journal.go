@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/journal"
@@ -44,6 +45,18 @@ func (o *Operator) newJournal(ctx context.Context, ledgers *ledgerstore.Store) (
 	recorded = shipper.New(ledgers, sink, delay, log)
 	ledgers.Journal = recorded
 	return recorded, history, nil
+}
+
+// journalInfo has the metric that says where the journal goes.
+type journalInfo struct{ location string }
+
+// Collectors returns the metric, for registration.
+func (i journalInfo) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name:        "bursar_journal_info",
+		Help:        "1, with where the journal goes.",
+		ConstLabels: prometheus.Labels{"location": i.location},
+	}, func() float64 { return 1 })}
 }
 
 // replica returns the name of this process among those that share the journal.

@@ -91,7 +91,9 @@ type reader struct {
 	// metrics are those of one operator, or nil if they cannot be read; metricsErr is the reason.
 	metrics    map[string]float64
 	metricsErr error
-	webhooks   *admissionregistrationv1.ValidatingWebhookConfiguration
+	// journalAt is where the journal goes, as the metrics have it.
+	journalAt string
+	webhooks  *admissionregistrationv1.ValidatingWebhookConfiguration
 }
 
 // IsStandalone reports whether the version of an API server is that of a standalone Bursar.
@@ -121,7 +123,7 @@ func Read(ctx context.Context, config *rest.Config, systemNamespace, certificate
 	}
 	r.metrics, r.metricsErr = r.readMetrics(ctx)
 	report := Report{r.server(ctx, config.Host, version.GitVersion)}
-	for _, check := range []func(context.Context) Check{r.webhookCheck, r.certificate, r.leader, r.declared, r.claimPolicies, r.grantPolicies, r.adoption, r.drift} {
+	for _, check := range []func(context.Context) Check{r.webhookCheck, r.certificate, r.leader, r.declared, r.claimPolicies, r.grantPolicies, r.adoption, r.drift, r.journal} {
 		report = append(report, check(ctx))
 	}
 	return report, nil
@@ -280,6 +282,7 @@ func (r *reader) readMetrics(ctx context.Context) (map[string]float64, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the metrics of the operator: %w", err)
 	}
+	r.journalAt = journalLocation(string(content))
 	return sumByName(string(content)), nil
 }
 

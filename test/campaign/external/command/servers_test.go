@@ -217,7 +217,7 @@ func TestStatus(t *testing.T) {
 	s := newShell(t)
 	process.Start(t, t.TempDir())
 	said, _ := s.run("status")
-	for _, want := range []string{"server       ok       standalone server v1.", "webhooks     ok ", "certificate  ok       valid until ", "leader       ok       this server, the only one", "policies     ok       0 enabled", "drift        ok "} {
+	for _, want := range []string{"server       ok       standalone server v1.", "webhooks     ok ", "certificate  ok       valid until ", "leader       ok       this server, the only one", "policies     ok       0 enabled", "drift        ok ", "journal      ok       stored in "} {
 		if !strings.Contains("\n"+said, "\n"+want) {
 			t.Errorf("the status is\n%s\nwant %q", said, want)
 		}
@@ -226,7 +226,7 @@ func TestStatus(t *testing.T) {
 	await.NoError(t, time.Minute, func() error {
 		output, err := exec.Command(s.binary, "status").CombinedOutput()
 		if err == nil || !strings.Contains(string(output), "policies     FAILED   1 enabled, 0 disabled\n                      ClaimCreationPolicy nothing: Ready=False: ") ||
-			!strings.HasSuffix(string(output), "bursar: 1 of 9 checks failed\n") {
+			!strings.HasSuffix(string(output), "bursar: 1 of 10 checks failed\n") {
 			return fmt.Errorf("the status is %v\n%s", err, output)
 		}
 		return nil
