@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -80,7 +81,12 @@ func (j *journalFlags) open(command *cobra.Command) (journal.Source, history.Uni
 		source, err := journalconfig.Open(j.location)
 		return source, nil, err
 	}
-	api, _, err := connect(j.server)
+	config, err := findServer(j.server, reads)
+	if err != nil {
+		return nil, nil, err
+	}
+	config.WarningHandler = &firstWarning{out: command.ErrOrStderr()}
+	api, err := clientOf(config)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -116,6 +122,18 @@ func printFromJournal[A journalAnswer](
 		}
 	}
 	return answer, answer.Print(command.OutOrStdout(), format)
+}
+
+// firstWarning prints the first warning of the API server: it says that the journal is behind, and comes with the pages of
+// each consumer.
+type firstWarning struct {
+	out  io.Writer
+	once sync.Once
+}
+
+// HandleWarningHeader implements [rest.WarningHandler].
+func (w *firstWarning) HandleWarningHeader(_ int, _, text string) {
+	w.once.Do(func() { _, _ = fmt.Fprintln(w.out, "Warning:", text) }) // the answer matters more
 }
 
 // unitsOf returns the display units of all resource types, or none if the user may not read registrations.

@@ -128,15 +128,21 @@ func connect(flags *genericclioptions.ConfigFlags) (client.WithWatch, string, er
 	if err != nil {
 		return nil, "", err
 	}
+	api, err := clientOf(config)
+	return api, config.Host, err
+}
+
+// clientOf returns a client for the objects of quota.
+func clientOf(config *rest.Config) (client.WithWatch, error) {
 	types := runtime.NewScheme()
 	if err := errors.Join(quotav1alpha1.AddToScheme(types), openmcpv1alpha1.AddToScheme(types)); err != nil {
-		return nil, "", fmt.Errorf("register the API types: %w", err)
+		return nil, fmt.Errorf("register the API types: %w", err)
 	}
 	api, err := client.NewWithWatch(config, client.Options{Scheme: types})
 	if err != nil {
-		return nil, "", fmt.Errorf("reach the API server at %s: %w", config.Host, err)
+		return nil, fmt.Errorf("reach the API server at %s: %w", config.Host, err)
 	}
-	return api, config.Host, nil
+	return api, nil
 }
 
 func runUsage(command *cobra.Command, flags *genericclioptions.ConfigFlags, o usageOptions) error {

@@ -118,9 +118,11 @@ func (o *Operator) newReviewer(c *cluster, q *quota, loaded <-chan struct{}) *qu
 
 // newJournalReader returns the webhook that answers QuotaHistories.
 func (o *Operator) newJournalReader(c *cluster, q *quota) *quotahistory.Reader {
-	return quotahistory.New(quotahistory.Dependencies{
-		Journal: q.history, Consumers: q.catalog, Permissions: c.users, Log: o.options.Log.WithName("journal"),
-	})
+	deps := quotahistory.Dependencies{Journal: q.history, Consumers: q.catalog, Permissions: c.users, Log: o.options.Log.WithName("journal")}
+	if q.journal != nil {
+		deps.Backlog = q.journal
+	}
+	return quotahistory.New(deps)
 }
 
 // route adds each webhook at its path.

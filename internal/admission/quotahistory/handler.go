@@ -57,7 +57,11 @@ func (r *Reader) respond(ctx context.Context, request *admissionv1.AdmissionRequ
 	if err != nil {
 		return r.failed(err, sight, spec)
 	}
-	return review.Patched(review.PatchOperation{Operation: "add", Path: "/status", Value: status})
+	response := review.Patched(review.PatchOperation{Operation: "add", Path: "/status", Value: status})
+	if status.Continue == "" {
+		response.Warnings = r.warnings(sight)
+	}
+	return response
 }
 
 // check bounds a question: mutating webhooks come before the schema. It returns nil for a question within the bounds.

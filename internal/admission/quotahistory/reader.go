@@ -28,6 +28,8 @@ type Dependencies struct {
 	Consumers Consumers
 	// Permissions limit the answer to what the user may see.
 	Permissions Permissions
+	// Backlog knows what the journal lacks. Default: nobody knows.
+	Backlog Backlog
 	// Log receives why a journal could not be read. Default: nothing is logged.
 	Log logr.Logger
 }
@@ -36,6 +38,12 @@ type Dependencies struct {
 type Consumers interface {
 	// ConsumerNamespace returns the namespace with the quota objects of a consumer.
 	ConsumerNamespace(consumer quotav1alpha1.ConsumerRef) string
+}
+
+// Backlog has entries that wait for the journal's place.
+type Backlog interface {
+	// Waiting returns how many entries wait, and for how long the oldest has waited.
+	Waiting() (entries int, oldest time.Duration)
 }
 
 // Permissions asks the API server for the permissions of users.
@@ -58,6 +66,8 @@ const (
 	workersMax = 1
 	// pageBytesMax is the size from which on a page takes no more entries. One Opened entry may have a hundred kilobytes.
 	pageBytesMax = 1 << 20
+	// behindMin is how long an entry waits until users are warned. A bucket gets entries every two seconds.
+	behindMin = 10 * time.Second
 	// checkEvery is how many entries may pass between two looks at the time.
 	checkEvery = 256
 )
@@ -145,6 +155,22 @@ func (r *Reader) checkEntries(ctx context.Context, spec *quotav1alpha1.QuotaHist
 		return nil
 	}
 	return errNoEntries
+}
+
+// warnings say that the journal lacks the latest changes. Only those who see everything learn how many, because other
+// consumers have some of them.
+func (r *Reader) warnings(sight *sight) []string {
+	if r.Backlog == nil {
+		return nil
+	}
+	switch entries, oldest := r.Backlog.Waiting(); {
+	case oldest < behindMin:
+		return nil
+	case sight.seesAll:
+		return []string{fmt.Sprintf("the journal is %s behind: %d entries of all consumers wait until it can store them", oldest.Round(time.Second), entries)}
+	default:
+		return []string{fmt.Sprintf("the journal is %s behind: later changes are missing", oldest.Round(time.Second))}
+	}
 }
 
 // stepBack is how much earlier than one before it an entry may be. Admissions are recorded some seconds late, and the

@@ -118,7 +118,7 @@ func Replay(ctx context.Context, source journal.Source, o ReplayOptions) (*Repla
 	err = eachEntry(ctx, source, query, func(e *journal.Entry) {
 		c := r.consumers[e.Consumer]
 		if c == nil {
-			c = &replayed{isSelected: n.hasConsumer(e.Consumer), accounts: map[string]*trial{}, denied: map[payer]*excess{}}
+			c = &replayed{isSelected: n.hasConsumer(e.Consumer), accounts: map[string]*trial{}, denied: map[payer]*excess{}, names: map[payer]payer{}}
 			r.consumers[e.Consumer] = c
 		}
 		if c.isSelected {
@@ -225,6 +225,7 @@ func (r *replay) add(c *replayed, e *journal.Entry) {
 func (c *replayed) lose() {
 	c.decide()
 	clear(c.denied)
+	clear(c.names)
 	for _, t := range c.accounts {
 		t.isUnknown = true
 	}
@@ -259,6 +260,7 @@ func (r *replay) open(c *replayed, e *journal.Entry) {
 	}
 	if isGap {
 		clear(c.denied)
+		clear(c.names)
 	}
 	for _, resourceType := range slices.Sorted(maps.Keys(types)) {
 		limit := r.limitOf(resourceType)

@@ -31,6 +31,11 @@ func TestReplay(t *testing.T) {
 	lacking := write(web).maps(1, journal.Admitted, "a", 2)
 	lacking.sequence, lacking.levels["shop/maps"] = 40, level{used: 21} // a file between both is missing
 	lacking.maps(4, journal.Admitted, "b", 1).maps(5, journal.Released, "b", -1)
+	repeated := write(web).maps(1, journal.Admitted, "a", 2).maps(2, journal.Admitted, "b", 9).maps(3, journal.Released, "b", -9).
+		maps(4, journal.Admitted, "c", 2).maps(5, journal.Admitted, "b", 1).maps(6, journal.Released, "b", -1).maps(7, journal.Admitted, "d", 1)
+	for i, uid := range map[int]string{2: "second try", 4: "another", 5: "another"} {
+		repeated.written[i].Object.UID = uid
+	}
 	for name, tt := range map[string]struct {
 		entries entries
 		limits  []string
@@ -49,6 +54,10 @@ Project/web    shop/maps       5       3         1        ConfigMap web/c at 202
 			write(web).maps(1, journal.Admitted, "a", 2).maps(2, journal.Admitted, "b", 9).maps(3, journal.Released, "b", -9).
 				maps(4, journal.Admitted, "c", 2).written, []string{"shop/maps=3"}, 0,
 			"\nProject/web   shop/maps       3       3         2        ConfigMap web/b at 2026-11-01T02:00:00Z   11     11\n",
+		},
+		"a repeated create has the entry of its first attempt": {
+			repeated.written, []string{"shop/maps=3"}, 0,
+			"\nProject/web   shop/maps       3       5         2        ConfigMap web/b at 2026-11-01T02:00:00Z   11     11\n",
 		},
 		"an existing object keeps what it had": {
 			write(web).maps(1, journal.Admitted, "a", 2).maps(2, journal.Changed, "a", 5).maps(3, journal.Admitted, "b", 2).

@@ -76,12 +76,9 @@ func drawJournal(t *rapid.T) entries {
 		w := write(quotav1alpha1.ConsumerRef{Kind: "Project", Name: fmt.Sprint(i)})
 		second := rapid.IntRange(0, 50).Draw(t, "first")
 		live := map[string]int64{}
+		earliest := 0 // after the latest Changed entry
 		for j := range rapid.IntRange(0, 30).Draw(t, "entries") {
-			back := min(2, second)
-			if n := len(w.written); n > 0 && w.written[n-1].Kind == journal.Changed {
-				back = -1
-			}
-			second += rapid.IntRange(-back, 20).Draw(t, "seconds")
+			second = max(earliest, second+rapid.IntRange(-min(2, second), 20).Draw(t, "seconds"))
 			hours := float64(second) / 3600
 			switch rapid.IntRange(0, 9).Draw(t, "kind") {
 			case 0:
@@ -101,6 +98,7 @@ func drawJournal(t *rapid.T) entries {
 					change := rapid.Int64Range(-amount, 5).Draw(t, "change")
 					w.maps(hours, journal.Changed, uid, change)
 					live[uid] += change
+					earliest = second + 1
 				}
 			default:
 				amount := rapid.Int64Range(1, 5).Draw(t, "amount")

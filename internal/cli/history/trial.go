@@ -9,6 +9,8 @@ type replayed struct {
 	accounts   map[string]*trial
 	// denied are the payers that would have less than they had.
 	denied map[payer]*excess
+	// names are the payers of denied creates by the names of their objects, see [replayed.renamed].
+	names map[payer]payer
 	// pending are the entries of one payer, kind and time, which are one admission.
 	payer   payer
 	pending []journal.Entry
@@ -53,6 +55,9 @@ func (c *replayed) decide() {
 		delete(c.denied, c.payer) // another object of that name
 		before = nil
 	}
+	if before == nil {
+		before = c.renamed(kind)
+	}
 	trials := c.sums(before)
 	asks := kind == journal.Admitted || kind == journal.Changed
 	for _, t := range trials {
@@ -66,6 +71,38 @@ func (c *replayed) decide() {
 		return
 	}
 	c.admit(trials, before)
+}
+
+// renamed returns the denied create of an object whose entries have another UID than its admission. A create that is
+// repeated after a failure takes over the reservation of the first attempt, and only that has an entry. A further
+// admission under the name is one of another object.
+func (c *replayed) renamed(kind journal.Kind) *excess {
+	name, isNamed := nameOfPayer(&c.pending[0])
+	if !isNamed {
+		return nil
+	}
+	earlier, isDenied := c.names[name]
+	if !isDenied {
+		return nil
+	}
+	delete(c.names, name)
+	before := c.denied[earlier]
+	if kind == journal.Admitted || before == nil {
+		return nil
+	}
+	delete(c.denied, earlier)
+	c.denied[c.payer] = before
+	return before
+}
+
+// nameOfPayer identifies the object of an entry by its name, if it has a UID, too.
+func nameOfPayer(e *journal.Entry) (name payer, isNamed bool) {
+	if e.Object == nil || e.Object.UID == "" {
+		return payer{}, false
+	}
+	object := *e.Object
+	object.UID = ""
+	return payerOf(&journal.Entry{Object: &object, Policy: e.Policy}), true
 }
 
 // follow follows what really changed. An admission needs a limit of what is in use after it.
@@ -142,6 +179,9 @@ func (c *replayed) deny(trials []*trial, before *excess, isCreate bool) {
 	if before == nil {
 		before = &excess{amounts: map[string]int64{}}
 		c.denied[c.payer] = before
+	}
+	if name, isNamed := nameOfPayer(&c.pending[0]); isNamed && isCreate {
+		c.names[name] = c.payer
 	}
 	before.isCreate = isCreate
 	for _, t := range trials {

@@ -65,6 +65,9 @@ func (s *Shipper) oldestAge() time.Duration {
 	return time.Since(s.waiting[0].at)
 }
 
+// Waiting returns how many entries wait for the sink, and for how long the oldest has waited.
+func (s *Shipper) Waiting() (entries int, oldest time.Duration) { return s.count(), s.oldestAge() }
+
 // Collectors returns the metrics, for registration.
 func (s *Shipper) Collectors() []prometheus.Collector {
 	m := s.metrics
