@@ -93,6 +93,8 @@ type names struct {
 	consumer  consumername.Name
 	consumers map[quotav1alpha1.ConsumerRef]bool
 	types     map[string]bool
+	// inWindow is set if no entry from before the window was read.
+	inWindow bool
 	// gaps are those of the selected consumers.
 	gaps []Gap
 	// window says in errors which entries are read, if not all.
@@ -115,6 +117,12 @@ func newNames(s *Selection) (*names, error) {
 // knowing is a source that knows whose entries it has without reading them.
 type knowing interface {
 	Consumers(ctx context.Context) ([]quotav1alpha1.ConsumerRef, error)
+}
+
+// paged is a source that finds the begin of each page by reading up to it. A long journal takes too long that way.
+type paged interface {
+	// PageMax is how many entries a page has at most.
+	PageMax() int
 }
 
 // query selects the entries that are needed: those of a consumer that is named exactly, or as a source knows it, and else

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/journal"
@@ -330,6 +331,63 @@ type known struct{ entries }
 
 func (known) Consumers(context.Context) ([]quotav1alpha1.ConsumerRef, error) {
 	return []quotav1alpha1.ConsumerRef{data, web}, nil
+}
+
+// remote is a source with pages, which counts the entries that are read.
+type remote struct {
+	entries
+	read *int
+}
+
+func (remote) PageMax() int { return 1000 }
+
+func (r remote) Entries(ctx context.Context, query journal.Query) iter.Seq2[journal.Entry, error] {
+	return func(yield func(journal.Entry, error) bool) {
+		for e, err := range r.entries.Entries(ctx, query) {
+			*r.read++
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// Over the API, no more than the window is read, with the same levels at its start. If a name stands for nothing there, all
+// is read.
+func TestOnlyTheWindowIsRead(t *testing.T) {
+	all := slices.Concat(shop(), write(web).use(1, journal.Admitted, "s", "shop/fleets", 3).written)
+	for name, tt := range map[string]struct {
+		selection Selection
+		read      int
+		note      bool
+	}{
+		"Changed":   {Selection{Since: at(9), Until: at(15), Consumer: "project/web"}, 2, true},
+		"One type":  {Selection{Since: at(9), Until: at(15), Consumer: "project/web", ResourceType: "maps"}, 2, false},
+		"Quiet":     {Selection{Since: at(13), Until: at(15), Consumer: "project/web"}, 11, false},
+		"Type":      {Selection{Since: at(9), Until: at(15), Consumer: "project/web", ResourceType: "fleets"}, 13, false},
+		"No window": {Selection{Consumer: "project/web"}, 12, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt.selection.Now = at(24)
+			var read int
+			got, err := Read(t.Context(), remote{all, &read}, Options{Selection: tt.selection})
+			if err != nil || got.IsEmpty() {
+				t.Fatalf("got %v and %v, want a report", got, err)
+			}
+			want, err := Read(t.Context(), all, Options{Selection: tt.selection})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want.Items = slices.DeleteFunc(want.Items, func(a Account) bool { return name == "Changed" && a.ResourceType == "shop/fleets" })
+			if diff := cmp.Diff(want.Items, got.Items, cmpopts.IgnoreUnexported(Account{})); diff != "" || read != tt.read {
+				t.Errorf("%d entries are read, want %d; (-all +window):\n%s", read, tt.read, diff)
+			}
+			var page strings.Builder
+			if err := got.Print(&page, ""); err != nil || strings.Contains(page.String(), "are left out; --resource-type") != tt.note {
+				t.Errorf("got %s and %v, want a note: %t", page.String(), err, tt.note)
+			}
+		})
+	}
 }
 
 func TestKindInAnyCase(t *testing.T) {

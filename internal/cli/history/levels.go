@@ -36,8 +36,28 @@ type state struct {
 	latest   journal.Kind
 }
 
-// eachStep calls f with the steps of the selected accounts, from the beginning of the journal to the end of the window.
-func eachStep(ctx context.Context, source journal.Source, selection *Selection, f func(*step)) (*names, error) {
+// eachStep calls f with the steps of the selected accounts, from the beginning of the journal to the end of the window. With
+// inWindow it begins with the window: the first entry of an account says what was before it, and accounts without an
+// entry in the window have no step. If a name of the selection stands for nothing in the window, all is read to find out why.
+func eachStep(ctx context.Context, source journal.Source, selection *Selection, inWindow bool, f func(*step)) (*names, error) {
+	if inWindow && !selection.Since.IsZero() {
+		n, err := eachStepSince(ctx, source, selection, selection.Since, f)
+		if err != nil {
+			return nil, err
+		}
+		if n.check() == nil {
+			n.inWindow = true
+			return n, nil
+		}
+	}
+	n, err := eachStepSince(ctx, source, selection, time.Time{}, f)
+	if err != nil {
+		return nil, err
+	}
+	return n, n.check()
+}
+
+func eachStepSince(ctx context.Context, source journal.Source, selection *Selection, since time.Time, f func(*step)) (*names, error) {
 	n, err := newNames(selection)
 	if err != nil {
 		return nil, err
@@ -47,6 +67,7 @@ func eachStep(ctx context.Context, source journal.Source, selection *Selection, 
 	if err != nil {
 		return nil, err
 	}
+	query.Since = since
 	err = eachEntry(ctx, source, query, func(e *journal.Entry) {
 		s := states[e.Consumer]
 		if s == nil {
@@ -73,10 +94,7 @@ func eachStep(ctx context.Context, source journal.Source, selection *Selection, 
 			f(s.change(e))
 		}
 	})
-	if err != nil {
-		return nil, err
-	}
-	return n, n.check()
+	return n, err
 }
 
 // change follows an entry that changes an account.

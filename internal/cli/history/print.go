@@ -25,12 +25,18 @@ func (r *Report) Print(w io.Writer, format usage.Format) error {
 	case r.IsEmpty():
 		return nil
 	}
-	if err := r.printItems(w); err != nil || len(r.Gaps) == 0 {
+	if err := r.printItems(w); err != nil {
 		return err
 	}
 	lines := []string{""}
 	for i := range r.Gaps {
 		lines = append(lines, r.Gaps[i].text())
+	}
+	if !r.since.IsZero() {
+		lines = append(lines, fmt.Sprintf("Resource types without a change since %s are left out; --resource-type TYPE shows one of them.", inUTC(r.since)))
+	}
+	if len(lines) == 1 {
+		return nil
 	}
 	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
 	return err

@@ -40,6 +40,8 @@ type Report struct {
 	onlyLimits bool
 	units      Units
 	style      Style
+	// since is set if accounts without a change since then are left out.
+	since time.Time
 }
 
 // Account is the history of one resource type of one consumer, in base units.
@@ -104,7 +106,8 @@ func Read(ctx context.Context, source journal.Source, o Options) (*Report, error
 	}
 	all := map[account]*Account{}
 	latest := map[account]time.Time{}
-	n, err := eachStep(ctx, source, &o.Selection, func(s *step) {
+	_, isPaged := source.(paged)
+	n, err := eachStep(ctx, source, &o.Selection, o.OnlyLimits || isPaged, func(s *step) {
 		a := all[s.account]
 		if a == nil {
 			from := o.starts(s.time)
@@ -121,6 +124,9 @@ func Read(ctx context.Context, source journal.Source, o Options) (*Report, error
 		return nil, err
 	}
 	report := &Report{Items: []Account{}, Gaps: n.gapsIn(&o.Selection), onlyLimits: o.OnlyLimits, units: o.Units, style: o.Style}
+	if n.inWindow && !o.OnlyLimits && o.ResourceType == "" {
+		report.since = o.Since
+	}
 	for _, a := range all {
 		if o.OnlyLimits && len(a.LimitChanges) == 0 {
 			continue

@@ -90,7 +90,7 @@ func ReadShowback(ctx context.Context, source journal.Source, selection Selectio
 	}
 	c := &counting{period: period, end: selection.end().Truncate(time.Millisecond)}
 	tallies := map[account]*tally{}
-	_, err := eachStep(ctx, source, &selection, func(s *step) {
+	_, err := eachStep(ctx, source, &selection, false, func(s *step) {
 		t := tallies[s.account]
 		if t == nil {
 			start := selection.starts(s.time).Truncate(time.Millisecond)

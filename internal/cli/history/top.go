@@ -81,7 +81,7 @@ func ReadTop(ctx context.Context, source journal.Source, o TopOptions) (*Top, er
 		return nil, err
 	}
 	all := map[account]*moving{}
-	_, err := eachStep(ctx, source, &o.Selection, func(s *step) {
+	_, err := eachStep(ctx, source, &o.Selection, true, func(s *step) {
 		m := all[s.account]
 		if m == nil {
 			m = &moving{start: s.before}

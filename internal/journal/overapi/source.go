@@ -67,6 +67,9 @@ func (s *Source) Entries(ctx context.Context, query journal.Query) iter.Seq2[jou
 	}
 }
 
+// PageMax is how many entries one question to the API server answers at most.
+func (s *Source) PageMax() int { return quotav1alpha1.HistoryLimitMax }
+
 // Consumers returns the consumers that have a ledger, or if the user may not list ledgers, those whose quota is shown in the
 // namespace.
 func (s *Source) Consumers(ctx context.Context) ([]quotav1alpha1.ConsumerRef, error) {
