@@ -175,6 +175,8 @@ func (s *Source) page(ctx context.Context, query journal.Query, next string) (*q
 func (s *Source) failure(consumer quotav1alpha1.ConsumerRef, err error) error {
 	status := apierrors.APIStatus(nil)
 	switch _, said, isByWebhook := strings.Cut(err.Error(), " denied the request: "); {
+	case isByWebhook && apierrors.IsTimeout(err):
+		return &answer{text: said + ", with --since and --until, or read the place where it is kept with --journal", err: err}
 	case isByWebhook:
 		return &answer{text: said, err: err}
 	case apierrors.IsForbidden(err):

@@ -236,7 +236,11 @@ func TestErrors(t *testing.T) {
 		"NoJournal":  {"the answer says where it goes", api{permissions: permissions{"consumerledgers": true}}, acme, "there is no journal to read here"},
 		"OldServer":  {"the server is of an earlier version", api{fail: apierrors.NewNotFound(histories, "")}, acme, "the API server serves no journals: install"},
 		"NoSuchHome": {"the namespace does not exist", api{fail: namespaceNotFound()}, acme, "read the journal of Organization acme: namespaces"},
-		"Other":      {"the error says what was read", api{fail: apierrors.NewTooManyRequests("slow down", 1)}, acme, "read the journal of Organization acme: slow down"},
+		"Late": {
+			"who reads with a command has other names for it", api{fail: apierrors.NewTimeoutError("the webhook denied the request: it is too long: narrow spec.since and spec.until", 0)}, acme,
+			"narrow spec.since and spec.until, with --since and --until, or read the place where it is kept with --journal",
+		},
+		"Other": {"the error says what was read", api{fail: apierrors.NewTooManyRequests("slow down", 1)}, acme, "read the journal of Organization acme: slow down"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
