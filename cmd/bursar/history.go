@@ -67,13 +67,10 @@ Amounts are in base units if --journal names the journal, because only an API se
 		return completions(command, grantsSeen(j.server, fullConsumerOf), begun)
 	}
 	command.RunE = func(command *cobra.Command, arguments []string) error {
-		if len(arguments) == 1 {
-			if consumer != "" {
-				return fmt.Errorf("name one consumer: %s or --consumer %s", arguments[0], consumer)
-			}
-			consumer = arguments[0]
+		consumer, err := oneConsumer(arguments, consumer)
+		if err != nil {
+			return err
 		}
-		var err error
 		if o.Selection, err = j.selection(consumer, time.Now()); err != nil {
 			return err
 		}
@@ -81,17 +78,33 @@ Amounts are in base units if --journal names the journal, because only an API se
 			return err
 		}
 		o.Style = history.Style{Width: widthOf(command.OutOrStdout()), IsASCII: isASCII || !isUTF8()}
-		lacks := "changes"
-		if o.OnlyLimits {
-			lacks = "changes of limits"
-		}
-		_, err = printFromJournal(command, j, lacks, func(ctx context.Context, source journal.Source, units history.Units) (*history.Report, error) {
+		_, err = printFromJournal(command, j, listedBy(&o), func(ctx context.Context, source journal.Source, units history.Units) (*history.Report, error) {
 			o.Units = units
 			return history.Read(ctx, source, o)
 		})
 		return err
 	}
 	return command
+}
+
+// listedBy names what a history lists.
+func listedBy(o *history.Options) string {
+	if o.OnlyLimits {
+		return "changes of limits"
+	}
+	return "changes"
+}
+
+// oneConsumer returns the consumer that an argument or the flag --consumer names, or "" for all.
+func oneConsumer(arguments []string, flag string) (string, error) {
+	switch {
+	case len(arguments) == 0:
+		return flag, nil
+	case flag != "":
+		return "", fmt.Errorf("name one consumer: %s or --consumer %s", arguments[0], flag)
+	default:
+		return arguments[0], nil
+	}
 }
 
 // isUTF8 reports whether the locale is UTF-8.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -134,12 +135,7 @@ func (e *Engine) IsSettled(ctx context.Context, u Update) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	var held *claimcache.Claim
-	for _, claim := range known {
-		if claim.Policy() == policy {
-			held = claim
-		}
-	}
+	held := latestOf(known, policy)
 	for _, reservation := range e.recordedFor(uid) {
 		if reservation.Key != ledgerstore.ObjectKey(policy, uid) {
 			continue
@@ -156,8 +152,23 @@ func (e *Engine) IsSettled(ctx context.Context, u Update) (bool, error) {
 	if held == nil {
 		return u.Before == nil || time.Since(u.Created) > claimDelayMax, nil
 	}
+	return mayHoldCharge(held), nil
+}
+
+// latestOf returns the last of the claims that a policy made, or nil.
+func latestOf(known []*claimcache.Claim, policy string) *claimcache.Claim {
+	for _, claim := range slices.Backward(known) {
+		if claim.Policy() == policy {
+			return claim
+		}
+	}
+	return nil
+}
+
+// mayHoldCharge reports whether a claim holds its charge, as far as the cache knows. See [claims.HoldsCharge].
+func mayHoldCharge(held *claimcache.Claim) bool {
 	stays := !held.Deleting || held.Finalizer && !held.Superseded
-	return held.State == claimcache.Granted && stays, nil
+	return held.State == claimcache.Granted && stays
 }
 
 // recordedFor returns the reservations for an object, and has those recorded that are not: a change need not wait for the
