@@ -74,7 +74,7 @@ func (c *Client) Reread(ctx context.Context, claim *quotav1alpha1.ResourceClaim)
 }
 
 // HoldsCharge reports whether a claim is granted and is not being removed. A policy's claim that is deleted while its
-// object exists stays, and holds its charge, unless the ledger has released it.
+// object exists stays, and holds its charge. Whether the ledger has released it since, only the ledger knows.
 func HoldsCharge(claim *quotav1alpha1.ResourceClaim) bool {
 	stays := claim.DeletionTimestamp == nil || claimcache.IsFromPolicy(claim) && claimcache.HasFinalizer(claim)
 	return claimcache.StateOf(claim) == claimcache.Granted && stays && !IsSuperseded(claim)

@@ -69,15 +69,15 @@ func (f *facts) claimState(store *ledgerstore.Store) claimState {
 	case held == nil:
 		return claimMissing
 	}
-	isWithdrawn := store.IsWithdrawn(held.Spec.ConsumerRef, claims.SequenceOf(held))
+	isHolding, isWithdrawn := holdsCharge(held, store), store.IsWithdrawn(held.Spec.ConsumerRef, claims.SequenceOf(held))
 	switch {
 	case f.madeFrom() != nil:
 		return claimUnfinished
 	case claims.IsSuperseded(held) && held.DeletionTimestamp == nil:
 		return claimSuperseded
-	case held.DeletionTimestamp != nil && (isWithdrawn || !holdsCharge(held, store)):
+	case held.DeletionTimestamp != nil && (isWithdrawn || !isHolding):
 		return claimDeleting
-	case !holdsCharge(held, store):
+	case !isHolding:
 		return claimUncharged
 	case isWithdrawn:
 		return claimWithdrawn
