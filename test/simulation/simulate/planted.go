@@ -273,11 +273,6 @@ var faults = []fault{
 		before: "\tc.ledger.BoundJournal()\n",
 		after:  "\tc.ledger.BoundJournal()\n\tc.ledger.MarkStored()\n\tc.offerJournal()\n",
 	},
-	{
-		what: "a replica that is not preferred does not wait to offer the journal its changes", file: storeDir + "journal.go",
-		before: "\tc.keepUnoffered(isNew)\n",
-		after:  "",
-	},
 }
 
 // plantAll plants one fault after the other, of those that match an expression, and prints a table of what found it.
