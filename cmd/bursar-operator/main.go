@@ -6,9 +6,12 @@ import (
 	"os"
 
 	"github.com/bursar/bursar/internal/cli"
+	"github.com/bursar/bursar/internal/cli/operate"
 )
 
 // version is set when the binary is built.
 var version = "unknown"
 
-func main() { os.Exit(cli.Run(cli.New(version, cli.Operator(version)))) }
+func main() {
+	os.Exit(cli.Run(cli.New(cli.Program{Name: "bursar", Version: version}, operate.Command(version))))
+}

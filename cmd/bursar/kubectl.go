@@ -1,43 +1,44 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
-	"path/filepath"
+	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/component-base/cli"
+	kubernetescli "k8s.io/component-base/cli"
 	"k8s.io/kubectl/pkg/cmd"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+
+	"github.com/bursar/bursar/internal/cli"
+	"github.com/bursar/bursar/internal/cli/servers"
 )
 
-// answerTimeout is how long a server may take to answer.
-const answerTimeout = 10 * time.Second
-
 // runKubectl runs kubectl with the given arguments, the first of which is its name, and returns its exit code.
-func runKubectl(arguments []string) int {
+func runKubectl(p cli.Program, arguments []string) int {
 	if os.Getenv("KUBECONFIG") == "" && !namesServer(arguments) && needsServer(arguments) {
-		kubeconfig, err := findKubeconfig(intentOf(arguments[1:]))
+		kubeconfig, err := servers.FindKubeconfig(p, intentOf(arguments[1:]))
 		if err == nil {
 			err = os.Setenv("KUBECONFIG", kubeconfig)
 		}
 		if err == nil && arguments[1] != "config" {
-			err = checkAnswers(kubeconfig)
+			err = servers.CheckAnswers(kubeconfig)
 		}
 		if err != nil {
-			fmt.Fprintln(os.Stderr, "bursar:", err)
+			fmt.Fprintln(os.Stderr, p.Name+":", err)
 			return 1
 		}
 	}
 	os.Args = arguments
 	command := cmd.NewDefaultKubectlCommand()
-	if err := cli.RunNoErrOutput(command); err != nil {
+	if err := kubernetescli.RunNoErrOutput(command); err != nil {
 		cmdutil.CheckErr(err) // it exits with kubectl's own code
 	}
 	return 0
@@ -58,23 +59,23 @@ var readCommands = []string{
 }
 
 // intentOf returns whether kubectl reads or writes with these arguments. An unknown command counts as a write.
-func intentOf(arguments []string) intent {
+func intentOf(arguments []string) servers.Intent {
 	if strings.HasPrefix(arguments[0], "__complete") {
-		return reads
+		return servers.Reads
 	}
 	streams := genericiooptions.NewTestIOStreamsDiscard()
 	kubectl := cmd.NewKubectlCommand(cmd.KubectlOptions{ConfigFlags: genericclioptions.NewConfigFlags(true), IOStreams: streams})
 	command, _, err := kubectl.Find(arguments)
 	if err != nil {
-		return writes
+		return servers.Writes
 	}
 	path := strings.TrimPrefix(command.CommandPath(), kubectl.Name()+" ")
 	for _, read := range readCommands {
 		if path == read || strings.HasPrefix(path, read+" ") {
-			return reads
+			return servers.Reads
 		}
 	}
-	return writes
+	return servers.Writes
 }
 
 // needsServer reports whether the arguments ask for more than help.
@@ -85,21 +86,41 @@ func needsServer(arguments []string) bool {
 	return !slices.Contains([]string{"help", "completion", "kustomize", "options", "plugin"}, arguments[1])
 }
 
-// checkAnswers makes sure that the server of a found kubeconfig runs: otherwise kubectl prints the same error several
-// times.
-func checkAnswers(kubeconfig string) error {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return fmt.Errorf("%s is not a kubeconfig: %w", kubeconfig, err)
+// completionTimeout bounds the wait after the tab key.
+const completionTimeout = 3 * time.Second
+
+// newKubectlCommand returns the command that stands for kubectl in the help, and completes it.
+func newKubectlCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:                "kubectl",
+		Short:              "kubectl itself, pointed at the running server",
+		Example:            `  bursar kubectl get resourcegrants -A`,
+		DisableFlagParsing: true,
+		ValidArgsFunction:  completeKubectl,
 	}
-	config.Timeout = answerTimeout
-	client, err := rest.HTTPClientFor(config)
+}
+
+// completeKubectl makes kubectl complete its own arguments.
+func completeKubectl(command *cobra.Command, arguments []string, begun string) ([]string, cobra.ShellCompDirective) {
+	self, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("make a client for the server of %s: %w", kubeconfig, err)
+		return nil, cobra.ShellCompDirectiveError
 	}
-	response, err := client.Get(config.Host + "/livez")
+	ctx := command.Context()
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	defer cancel()
+	words := append(append([]string{"kubectl", "__complete"}, arguments...), begun)
+	output, err := exec.CommandContext(ctx, self, words...).Output()
 	if err != nil {
-		return fmt.Errorf("the server of %s does not answer at %s: start it with bursar standalone --data-dir %s", kubeconfig, config.Host, filepath.Dir(kubeconfig))
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return response.Body.Close()
+	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
+	directive, err := strconv.Atoi(strings.TrimPrefix(lines[len(lines)-1], ":"))
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return lines[:len(lines)-1], cobra.ShellCompDirective(directive)
 }

@@ -1,25 +1,26 @@
-// Command bursar is the server and, as `bursar kubectl`, its own client. It is the operator, too.
+// Command bursar is the server and, as `bursar kubectl`, its own client. It is the operator, too. Under the name
+// kubectl-bursar it is the plugin of kubectl.
 package main
 
 import (
 	"os"
 
-	"github.com/spf13/cobra"
-
 	"github.com/bursar/bursar/internal/cli"
+	"github.com/bursar/bursar/internal/cli/commands"
+	"github.com/bursar/bursar/internal/cli/operate"
 )
 
 // version is set when the binary is built.
 var version = "unknown"
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == "kubectl" {
-		os.Exit(runKubectl(os.Args[1:]))
+	p := cli.ProgramOf(os.Args[0], version)
+	all := commands.All(p)
+	if !p.IsPlugin() {
+		if len(os.Args) > 1 && os.Args[1] == "kubectl" {
+			os.Exit(runKubectl(p, os.Args[1:]))
+		}
+		all = append(all, newStandaloneCommand(), operate.Command(version), commands.User(p), newKubectlCommand())
 	}
-	os.Exit(cli.Run(cli.New(version, newStandaloneCommand(), cli.Operator(version), newUsageCommand(), newWhyCommand(), newHistoryCommand(), newTopCommand(), newShowbackCommand(), newBacktestCommand(), newExtendCommand(), newRequestCommand(), newRequestsCommand(), newApproveCommand(), newDenyCommand(), newPlanCommand(), newPolicyCommand(), newStatusCommand(), newUserCommand(), newUninstallCommand(), &cobra.Command{
-		Use:                "kubectl",
-		Short:              "kubectl itself, pointed at the running server",
-		DisableFlagParsing: true,
-		ValidArgsFunction:  completeKubectl,
-	})))
+	os.Exit(cli.Run(cli.New(p, all...)))
 }

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/bursar/bursar/internal/cli"
-	"github.com/bursar/bursar/internal/standalone/apiserver"
+	"github.com/bursar/bursar/internal/standalone/datadir"
 )
 
 const (
@@ -96,7 +96,7 @@ func givenSettings(flags *pflag.FlagSet) settings {
 
 // readSettings returns the settings of a data directory, or nil if there are none yet.
 func readSettings(dir, path string) (settings, error) {
-	if !apiserver.IsDataDirectory(dir) {
+	if !datadir.Is(dir) {
 		return nil, nil
 	}
 	content, err := os.ReadFile(path)
@@ -165,7 +165,7 @@ func (s settings) write(dir string) error {
 	}
 	content, err := yaml.Marshal(s)
 	if err == nil {
-		err = apiserver.WriteFile(filepath.Join(dir, settingsFile), []byte(settingsHead+strings.TrimSpace(string(content))+"\n"))
+		err = datadir.WriteFile(filepath.Join(dir, settingsFile), []byte(settingsHead+strings.TrimSpace(string(content))+"\n"))
 	}
 	if err != nil {
 		return fmt.Errorf("write the settings: %w", err)

@@ -17,8 +17,11 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/bursar/bursar/internal/cli"
+	"github.com/bursar/bursar/internal/cli/operate"
+	"github.com/bursar/bursar/internal/cli/servers"
 	"github.com/bursar/bursar/internal/standalone"
 	"github.com/bursar/bursar/internal/standalone/apiserver"
+	"github.com/bursar/bursar/internal/standalone/datadir"
 )
 
 // stopTimeout is how long a server may take to stop. It takes some seconds; systemd kills after 90.
@@ -37,7 +40,7 @@ func newStandaloneCommand() *cobra.Command {
 		RunE: func(command *cobra.Command, _ []string) error {
 			if o.DataDir == "" {
 				var err error
-				if o.DataDir, err = standalone.DefaultDataDir(); err != nil {
+				if o.DataDir, err = datadir.Default(); err != nil {
 					return err
 				}
 			}
@@ -110,7 +113,7 @@ func runStandalone(command *cobra.Command, o standalone.Options, toWrite setting
 		os.Exit(1)
 	})()
 	o.OnServing = func(kubeconfig string) {
-		forget = rememberServer(kubeconfig)
+		forget = servers.Remember(kubeconfig)
 		if err := toWrite.write(o.DataDir); err != nil {
 			fmt.Fprintln(command.ErrOrStderr(), "bursar:", err)
 		}
@@ -145,7 +148,7 @@ func (l *logFile) redirect(verbosity int) logr.Logger {
 	if verbosity == 0 {
 		libraries = atLeast{libraries, slog.LevelWarn}
 	}
-	cli.SetLogger(libraries)
+	operate.SetLogger(libraries)
 	return logr.FromSlogHandler(of("bursar"))
 }
 

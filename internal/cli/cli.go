@@ -1,36 +1,38 @@
-// Package cli has the common parts of Bursar's command lines, and the command in both: the operator. Only the binaries
-// in cmd import it.
+// Package cli has the common parts of Bursar's command lines. Only the binaries in cmd and packages of commands import it;
+// it links no server and no operator, so that the plugin of kubectl stays small.
 package cli
 
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// New returns the command line of a binary: the given commands, and those for its version.
-func New(version string, commands ...*cobra.Command) *cobra.Command {
+// New returns the command line of a program: the given commands, and those for its version.
+func New(p Program, commands ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
-		Use:           "bursar",
+		Use:           p.file(),
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: p.Name},
 		Short:         "Quota for multi-tenant Kubernetes platforms",
 		Long:          "Bursar admits or denies each resource at the moment it is created, exactly, and explains itself.",
-		Version:       version,
+		Version:       p.Version,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(explainFlagError)
 	root.AddCommand(commands...)
-	root.AddCommand(newVersionCommand(version))
+	root.AddCommand(newVersionCommand(p.Version))
+	if p.IsPlugin() {
+		root.CompletionOptions.DisableDefaultCmd = true // its scripts would complete kubectl-bursar
+		root.AddCommand(newPluginCompletionCommand(p))
+	}
+	rename(root)
 	return root
 }
 
@@ -46,15 +48,7 @@ func Run(root *cobra.Command) int {
 	pflag.CommandLine = pflag.NewFlagSet(os.Args[0], pflag.ContinueOnError)
 	command, err := root.ExecuteContextC(ctx)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "bursar:", err)
+		fmt.Fprintf(os.Stderr, "%s: %s\n", root.DisplayName(), Words(root, err.Error()))
 	}
 	return exitCode(command, err)
-}
-
-// SetLogger makes all libraries log to a handler.
-func SetLogger(handler slog.Handler) logr.Logger {
-	logger := logr.FromSlogHandler(handler)
-	klog.SetLogger(logger)
-	ctrl.SetLogger(logger)
-	return logger
 }

@@ -27,7 +27,7 @@ func TestExitCode(t *testing.T) {
 			if tt.answers {
 				AnswersByExitCode(asked)
 			}
-			root := New("test", asked)
+			root := New(Program{Name: program, Version: "test"}, asked)
 			root.SetArgs(append([]string{"ask"}, tt.arguments...))
 			if got := exitCode(root.ExecuteContextC(t.Context())); got != tt.want {
 				t.Errorf("%s: got exit code %d, want %d", tt.reason, got, tt.want)

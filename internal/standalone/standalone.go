@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -226,16 +224,4 @@ func (r *readiness) Check(*http.Request) error {
 		return errors.New("enforcement has not started")
 	}
 	return r.operator.Ready()
-}
-
-// DefaultDataDir returns the default data directory.
-func DefaultDataDir() (string, error) {
-	if dir := os.Getenv("XDG_DATA_HOME"); dir != "" {
-		return filepath.Join(dir, "bursar"), nil
-	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return "", fmt.Errorf("find a place for the data, give one with --data-dir: %w", err)
-	}
-	return filepath.Join(home, ".local", "share", "bursar"), nil
 }

@@ -4,13 +4,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bursar/bursar/internal/cli"
+	"github.com/bursar/bursar/internal/cli/operate"
 )
 
 // An operator beside a standalone server would enforce the same quota with a leader of its own.
 func TestOperatorRefusesAStandaloneServer(t *testing.T) {
 	t.Parallel()
-	command := cli.Operator("test")
+	command := operate.Command("test")
 	command.SetArgs([]string{"--kubeconfig", started.Kubeconfig})
 	command.SilenceUsage, command.SilenceErrors = true, true
 	err := command.ExecuteContext(t.Context())

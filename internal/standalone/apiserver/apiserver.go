@@ -13,6 +13,7 @@ import (
 	generic "k8s.io/kubernetes/pkg/controlplane/apiserver/samples/generic/server"
 
 	"github.com/bursar/bursar/internal/naming"
+	"github.com/bursar/bursar/internal/standalone/datadir"
 )
 
 // watchEndTimeout is how long a stopping server waits for watches to end.
@@ -62,10 +63,10 @@ func (c *ControlPlane) newAPIServer(ctx context.Context, operator *operatorUser,
 // by that name do not accumulate.
 func (c *ControlPlane) serverID() string {
 	host, _ := os.Hostname() // without it, the path suffices
-	return "apiserver-" + naming.Suffix(host, c.dir.path)
+	return "apiserver-" + naming.Suffix(host, c.dir.Path())
 }
 
-func apiServerOptions(d *directory, p *pki, operator *operatorUser, listener net.Listener, etcd ExternalEtcd, a *Authentication) (*options.Options, error) {
+func apiServerOptions(d *datadir.Directory, p *pki, operator *operatorUser, listener net.Listener, etcd ExternalEtcd, a *Authentication) (*options.Options, error) {
 	address := listener.Addr().(*net.TCPAddr)
 	certFile, keyFile, err := p.signServer("apiserver", servedHosts(address.IP)...)
 	if err != nil {
@@ -75,8 +76,8 @@ func apiServerOptions(d *directory, p *pki, operator *operatorUser, listener net
 	if err != nil {
 		return nil, err
 	}
-	authentication := d.join("pki", "authentication.yaml")
-	if err := WriteFile(authentication, configuration); err != nil {
+	authentication := d.Join("pki", "authentication.yaml")
+	if err := datadir.WriteFile(authentication, configuration); err != nil {
 		return nil, fmt.Errorf("write %s: %w", authentication, err)
 	}
 
@@ -84,7 +85,7 @@ func apiServerOptions(d *directory, p *pki, operator *operatorUser, listener net
 	o.SecureServing.Listener, o.SecureServing.BindPort = listener, address.Port
 	o.SecureServing.BindAddress = address.IP
 	o.SecureServing.ServerCert.CertKey.CertFile, o.SecureServing.ServerCert.CertKey.KeyFile = certFile, keyFile
-	o.SecureServing.ServerCert.CertDirectory = d.join("pki")
+	o.SecureServing.ServerCert.CertDirectory = d.Join("pki")
 	o.GenericServerRunOptions.AdvertiseAddress = advertised(address.IP)
 	o.Etcd.StorageConfig.Transport.ServerList = etcd.Servers
 	o.Etcd.StorageConfig.Transport.TrustedCAFile = etcd.CAFile

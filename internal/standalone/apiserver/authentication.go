@@ -11,6 +11,8 @@ import (
 
 	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/bursar/bursar/internal/standalone/datadir"
 )
 
 // Authentication configures the users of the API server besides those with its own client certificates and its
@@ -65,7 +67,7 @@ func (a *Authentication) configuration() ([]byte, error) {
 	case a.ConfigFile != "":
 		content, err := os.ReadFile(a.ConfigFile)
 		if err != nil {
-			return nil, fmt.Errorf("--authentication-config: %s cannot be read: %w", a.ConfigFile, reason(err))
+			return nil, fmt.Errorf("--authentication-config: %s cannot be read: %w", a.ConfigFile, datadir.Reason(err))
 		}
 		users := map[string]any{}
 		if err := yaml.Unmarshal(content, &users); err != nil {
@@ -111,7 +113,7 @@ func (o OIDC) authenticator() (*apiserverv1.JWTAuthenticator, error) {
 	if o.CAFile != "" {
 		content, err := os.ReadFile(o.CAFile)
 		if err != nil {
-			return nil, fmt.Errorf("--oidc-ca-file: %s cannot be read: %w", o.CAFile, reason(err))
+			return nil, fmt.Errorf("--oidc-ca-file: %s cannot be read: %w", o.CAFile, datadir.Reason(err))
 		}
 		issuer.Issuer.CertificateAuthority = string(content)
 	}

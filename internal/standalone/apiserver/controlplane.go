@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 
 	"github.com/bursar/bursar/internal/kube/directstore"
+	"github.com/bursar/bursar/internal/standalone/datadir"
 )
 
 // endTimeout is how long the API server may take to end after the loss of its etcd.
@@ -28,7 +28,7 @@ const endTimeout = 5 * time.Second
 // ControlPlane is a running control plane.
 type ControlPlane struct {
 	options  Options
-	dir      *directory
+	dir      *datadir.Directory
 	pki      *pki
 	etcd     *etcdServer
 	hold     *EtcdHold // on an external etcd
@@ -46,7 +46,7 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	dir, err := openDirectory(o.DataDir)
+	dir, err := datadir.Open(o.DataDir)
 	if err != nil {
 		return nil, err
 	}
@@ -64,20 +64,20 @@ func (c *ControlPlane) start(ctx context.Context) error {
 		return listenError(c.options.Listen, err)
 	}
 	for _, sub := range []string{"pki", "etcd", "logs"} {
-		if err := os.MkdirAll(c.dir.join(sub), 0o700); err != nil {
-			return fmt.Errorf("data directory %s cannot be used: %s is in the way: %w", c.dir.path, c.dir.join(sub), reason(err))
+		if err := os.MkdirAll(c.dir.Join(sub), 0o700); err != nil {
+			return fmt.Errorf("data directory %s cannot be used: %s is in the way: %w", c.dir.Path(), c.dir.Join(sub), datadir.Reason(err))
 		}
 	}
-	if c.pki, err = openPKI(c.dir.join("pki")); err != nil {
+	if c.pki, err = openPKI(c.dir.Join("pki")); err != nil {
 		return err
 	}
 	etcd := c.options.Etcd
 	if len(etcd.Servers) == 0 {
-		c.options.Progress.Printf("starting etcd in %s", c.dir.join("etcd"))
-		if err := checkEtcd(c.dir.join("etcd", etcdMember)); err != nil {
-			return damage(c.dir.path, err)
+		c.options.Progress.Printf("starting etcd in %s", c.dir.Join("etcd"))
+		if err := checkEtcd(c.dir.Join("etcd", etcdMember)); err != nil {
+			return damage(c.dir.Path(), err)
 		}
-		if c.etcd, err = startEtcd(ctx, c.dir.join("etcd"), c.dir.join("logs", "etcd.log"), c.pki, c.options.MaxObjectBytes); err != nil {
+		if c.etcd, err = startEtcd(ctx, c.dir.Join("etcd"), c.dir.Join("logs", "etcd.log"), c.pki, c.options.MaxObjectBytes); err != nil {
 			return err
 		}
 		etcd.Servers = []string{c.etcd.endpoint}
@@ -111,7 +111,7 @@ func (c *ControlPlane) serve(ctx context.Context, listener net.Listener, etcd Ex
 	if err := writeKubeconfig(c.AdminKubeconfigPath(), admin); err != nil {
 		return err
 	}
-	operator, err := newOperatorUser(c.dir.join("pki", "operator-token.csv"))
+	operator, err := newOperatorUser(c.dir.Join("pki", "operator-token.csv"))
 	if err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func (c *ControlPlane) release() {
 	if c.etcd != nil {
 		c.etcd.stop()
 	}
-	c.dir.close()
+	c.dir.Close()
 }
 
 // Ended is closed once the control plane has ended; Wait then returns the reason.
@@ -240,7 +240,7 @@ func (c *ControlPlane) Hold() *EtcdHold { return c.hold }
 
 // AdminKubeconfigPath returns the path of the administrator's kubeconfig.
 func (c *ControlPlane) AdminKubeconfigPath() string {
-	return filepath.Join(c.dir.path, "admin.kubeconfig")
+	return datadir.Kubeconfig(c.dir.Path())
 }
 
 // loopbackAddress returns the address of a listener for local clients.

@@ -15,6 +15,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	certutil "k8s.io/client-go/util/cert"
+
+	"github.com/bursar/bursar/internal/standalone/datadir"
 )
 
 // etcdTimeout is how long an etcd cluster may take to answer at start.
@@ -86,7 +88,7 @@ func (e *ExternalEtcd) validate() error {
 			return fmt.Errorf("%s needs --etcd-servers", file.flag)
 		}
 		if _, err := os.ReadFile(file.path); err != nil {
-			return fmt.Errorf("%s: %s cannot be read: %w", file.flag, file.path, reason(err))
+			return fmt.Errorf("%s: %s cannot be read: %w", file.flag, file.path, datadir.Reason(err))
 		}
 	}
 	return e.validatePair()

@@ -6,6 +6,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/bursar/bursar/internal/standalone/datadir"
 )
 
 // writeKubeconfig writes a kubeconfig for the user of config.
@@ -21,7 +23,7 @@ func writeKubeconfig(path string, config *rest.Config) error {
 		CurrentContext: "bursar",
 	})
 	if err == nil {
-		err = WriteFile(path, content)
+		err = datadir.WriteFile(path, content)
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)

@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/kubernetes/cmd/kubeadm/app/util/pkiutil"
+
+	"github.com/bursar/bursar/internal/standalone/datadir"
 )
 
 // OperatorUser is the name of the operator's user on the API server.
@@ -23,7 +25,7 @@ type operatorUser struct {
 func newOperatorUser(tokenFile string) (*operatorUser, error) {
 	u := &operatorUser{token: rand.Text(), tokenFile: tokenFile}
 	line := fmt.Sprintf("%s,%s,%s,system:masters\n", u.token, OperatorUser, OperatorUser)
-	if err := WriteFile(tokenFile, []byte(line)); err != nil {
+	if err := datadir.WriteFile(tokenFile, []byte(line)); err != nil {
 		return nil, fmt.Errorf("write %s: %w", tokenFile, err)
 	}
 	return u, nil

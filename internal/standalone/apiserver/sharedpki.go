@@ -7,6 +7,8 @@ import (
 	"os"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/bursar/bursar/internal/standalone/datadir"
 )
 
 // etcdPKIKey is the key of the CA and the service account key that the servers of an etcd cluster share. Every reader
@@ -27,7 +29,7 @@ func (h *EtcdHold) sharePKI(ctx context.Context, own *pki) (*pki, error) {
 	for name, path := range own.sharedFiles() {
 		content, err := os.ReadFile(path)
 		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", path, reason(err))
+			return nil, fmt.Errorf("read %s: %w", path, datadir.Reason(err))
 		}
 		files[name] = content
 	}
@@ -51,8 +53,8 @@ func (h *EtcdHold) sharePKI(ctx context.Context, own *pki) (*pki, error) {
 		if len(stored[name]) == 0 {
 			return nil, fmt.Errorf("%s in etcd at %s holds no %s; delete it to have the next server that starts store its own", etcdPKIKey, h.servers, name)
 		}
-		if err := WriteFile(path, stored[name]); err != nil {
-			return nil, fmt.Errorf("write %s: %w", path, reason(err))
+		if err := datadir.WriteFile(path, stored[name]); err != nil {
+			return nil, fmt.Errorf("write %s: %w", path, datadir.Reason(err))
 		}
 	}
 	return openPKI(own.dir)

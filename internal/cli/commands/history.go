@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"cmp"
@@ -27,7 +27,7 @@ const (
 )
 
 // newHistoryCommand returns the command that prints limits and use over time.
-func newHistoryCommand() *cobra.Command {
+func newHistoryCommand(p cli.Program) *cobra.Command {
 	var o history.Options
 	var consumer string
 	var isASCII bool
@@ -52,7 +52,7 @@ Amounts are in base units if --journal names the journal, because only an API se
 			return nil
 		},
 	}
-	j := addJournalFlags(command, "")
+	j := addJournalFlags(command, p, "")
 	j.addResourceType(command)
 	j.addConsumer(command, &consumer)
 	j.addOutput(command)
@@ -124,7 +124,7 @@ func widthOf(out io.Writer) int {
 }
 
 // newTopCommand returns the command that lists movers.
-func newTopCommand() *cobra.Command {
+func newTopCommand(p cli.Program) *cobra.Command {
 	var o history.TopOptions
 	var consumer, by string
 	command := &cobra.Command{
@@ -140,7 +140,7 @@ part: of the limit for use, and of the limit before for limits. Amounts are in b
   bursar top --consumer project/web`,
 		Args: cli.NoArguments("for one consumer, bursar top --consumer %[1]s; for its history, bursar history %[1]s"),
 	}
-	j := addJournalFlags(command, "24h")
+	j := addJournalFlags(command, p, "24h")
 	j.addResourceType(command)
 	j.addConsumer(command, &consumer)
 	j.addOutput(command)

@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"context"
@@ -13,9 +13,9 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/cli/why"
 )
 
@@ -23,9 +23,9 @@ import (
 const inputBytesMax = 4 << 20
 
 // newWhyCommand returns the command that explains how quota applies to an object.
-func newWhyCommand() *cobra.Command {
-	var file, namespace string
-	flags := serverFlags()
+func newWhyCommand(p cli.Program) *cobra.Command {
+	var file string
+	var s *server
 	command := &cobra.Command{
 		Use:   "why (-f FILE | KIND/NAME | -)",
 		Short: "Explain how quota applies to an object, or why a request was denied",
@@ -47,7 +47,7 @@ standard input. The command shows only what you may read: without access to the 
 				return errors.New("name one thing to explain: -f FILE, KIND/NAME, or - for an error on the standard input")
 			}
 			if file == "-" || len(arguments) == 1 && arguments[0] == "-" {
-				return runWhy(command, flags, namespace, "", command.InOrStdin())
+				return runWhy(command, s, "", command.InOrStdin())
 			}
 			if file != "" {
 				opened, err := os.Open(file)
@@ -55,32 +55,31 @@ standard input. The command shows only what you may read: without access to the 
 					return err
 				}
 				defer opened.Close() //nolint:errcheck // it is only read
-				return runWhy(command, flags, namespace, "", opened)
+				return runWhy(command, s, "", opened)
 			}
-			return runWhy(command, flags, namespace, arguments[0], nil)
+			return runWhy(command, s, arguments[0], nil)
 		},
 	}
-	flags.AddFlags(command.Flags())
-	command.Flags().StringVarP(&namespace, "namespace", "n", "", "the namespace of the object (default: that of the kubeconfig)")
+	s = addServer(command, p)
+	s.addNamespace(command, "the namespace of the object (default: that of the kubeconfig)")
 	command.Flags().StringVarP(&file, "filename", "f", "", "the file with the object, which need not exist yet")
 	return command
 }
 
 // runWhy explains the named object or, without a name, the input from the reader.
-func runWhy(command *cobra.Command, flags *genericclioptions.ConfigFlags, namespace, named string, from io.Reader) error {
-	api, _, err := connect(flags)
+func runWhy(command *cobra.Command, s *server, named string, from io.Reader) error {
+	api, err := s.connect()
 	if err != nil {
 		return err
 	}
-	if namespace == "" {
-		if namespace, _, err = flags.ToRawKubeConfigLoader().Namespace(); err != nil {
-			return fmt.Errorf("find the namespace of the kubeconfig: %w", err)
-		}
+	namespace, err := s.namespace()
+	if err != nil {
+		return err
 	}
 	ctx := command.Context()
 	reader := &why.Reader{API: api, Namespace: namespace}
 	if named != "" {
-		mapper, err := flags.ToRESTMapper() // it knows short names and the kinds of all groups
+		mapper, err := s.flags.ToRESTMapper() // it knows short names and the kinds of all groups
 		if err != nil {
 			return fmt.Errorf("find out which kinds there are: %w", err)
 		}

@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 )
 
 // newShowbackCommand returns the command that writes amount-hours.
-func newShowbackCommand() *cobra.Command {
+func newShowbackCommand(p cli.Program) *cobra.Command {
 	var consumer, step string
 	command := &cobra.Command{
 		Use:   "showback",
@@ -30,7 +30,7 @@ millionth.`,
   bursar showback --consumer project/web --since 7d --step day`,
 		Args: cli.NoArguments("for one consumer, bursar showback --consumer %[1]s"),
 	}
-	j := addJournalFlags(command, "")
+	j := addJournalFlags(command, p, "")
 	j.addResourceType(command)
 	j.addConsumer(command, &consumer)
 	command.Flags().StringVar(&step, "step", "", "a line for each day or month (default: one for the whole window)")
@@ -53,7 +53,7 @@ millionth.`,
 }
 
 // newBacktestCommand returns the command that tests limits.
-func newBacktestCommand() *cobra.Command {
+func newBacktestCommand(p cli.Program) *cobra.Command {
 	var consumer string
 	var limits []string
 	command := &cobra.Command{
@@ -73,7 +73,7 @@ something would, and 2 for an error.`,
 		Args: cli.NoArguments("to test limits, bursar backtest --limit TYPE=N; to test a policy, bursar policy backtest %[1]s"),
 	}
 	cli.AnswersByExitCode(command)
-	j := addJournalFlags(command, "30d")
+	j := addJournalFlags(command, p, "30d")
 	j.addConsumer(command, &consumer)
 	j.addOutput(command)
 	command.Flags().StringArrayVar(&limits, "limit", nil, "a limit to test, as TYPE=N; what follows the last slash of a type is enough")

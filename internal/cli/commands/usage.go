@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"errors"
@@ -10,14 +10,10 @@ import (
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
-	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli"
+	"github.com/bursar/bursar/internal/cli/servers"
 	"github.com/bursar/bursar/internal/usage"
 )
 
@@ -29,16 +25,16 @@ const watchInterval = 2 * time.Second
 
 // usageOptions are those of bursar usage.
 type usageOptions struct {
-	filter         usage.Filter
-	format         string
-	sortBy         string
-	isWatch, isAll bool
+	filter  usage.Filter
+	format  string
+	sortBy  string
+	isWatch bool
 }
 
 // newUsageCommand returns the command that reports the utilization of consumers.
-func newUsageCommand() *cobra.Command {
+func newUsageCommand(p cli.Program) *cobra.Command {
 	var o usageOptions
-	flags := serverFlags()
+	var s *server
 	command := &cobra.Command{
 		Use:   "usage",
 		Short: "Show quota usage by consumer, the most used first",
@@ -56,16 +52,17 @@ left, and how many claims wait for it. ResourceQuotaAllocations are listed with 
   bursar usage -o json | jq '.items[] | select(.utilization > 0.8)'`,
 		Args: cli.NoArguments("for one consumer alone, bursar usage --consumer %[1]s; for what is near its limit, bursar usage --near=%[1]s"),
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := o.check(); err != nil {
+			if err := errors.Join(o.check(), s.checkNamespaces()); err != nil {
 				return err
 			}
-			return runUsage(command, flags, o)
+			o.filter.Namespace = s.named()
+			return runUsage(command, s, o)
 		},
 	}
-	flags.AddFlags(command.Flags())
 	f := command.Flags()
-	f.StringVarP(&o.filter.Namespace, "namespace", "n", "", "only what is shown in this namespace, with --claims also the claims in it (tenants: your own)")
-	f.BoolVarP(&o.isAll, "all-namespaces", "A", false, "all namespaces, or an error where you may not see all")
+	s = addServer(command, p)
+	s.addNamespace(command, "only what is shown in this namespace, with --claims also the claims in it (tenants: your own)")
+	s.addAllNamespaces(command, "all namespaces, or an error where you may not see all")
 	f.StringVar(&o.filter.Consumer, "consumer", "", "only the consumer of that NAME, or KIND/NAME")
 	f.StringVar(&o.filter.ResourceType, "type", "", "only that resource type; what follows its last slash is enough")
 	f.BoolVar(&o.filter.WithClaims, "claims", false, "list the claims instead: for which object, how much, and whether each is granted")
@@ -75,7 +72,7 @@ left, and how many claims wait for it. ResourceQuotaAllocations are listed with 
 	f.IntVar(&o.filter.Limit, "limit", 0, "at most this many rows (default: all)")
 	f.BoolVarP(&o.isWatch, "watch", "w", false, "print it again whenever it changes, until interrupted")
 	f.StringVarP(&o.format, "output", "o", "", "json, yaml or wide (default: a table)")
-	completeUsage(command, flags)
+	completeUsage(command, s)
 	return command
 }
 
@@ -99,60 +96,22 @@ func (o *usageOptions) check() error {
 		return errors.New("--limit: give a number of 1 or more, or leave it out for all")
 	case o.filter.NearPercent < 0:
 		return errors.New("--near: give a percentage, such as --near=90")
-	case o.isAll && o.filter.Namespace != "":
-		return errors.New("--all-namespaces and --namespace: choose one")
 	}
 	return nil
 }
 
-// serverFlags returns the flags that name an API server.
-func serverFlags() *genericclioptions.ConfigFlags {
-	all := genericclioptions.NewConfigFlags(false)
-	return &genericclioptions.ConfigFlags{
-		KubeConfig: all.KubeConfig, Context: all.Context, Impersonate: all.Impersonate, ImpersonateGroup: all.ImpersonateGroup,
-	}
-}
-
-// findServer returns a configuration for the API server of the flags or, without such flags, the one that useServer
-// finds.
-func findServer(flags *genericclioptions.ConfigFlags, does intent) (*rest.Config, error) {
-	if err := useServer(flags, does); err != nil {
-		return nil, err
-	}
-	return clusterOf(flags)
-}
-
-// connect returns a client for the API server of the flags, and its address.
-func connect(flags *genericclioptions.ConfigFlags) (client.WithWatch, string, error) {
-	config, err := findServer(flags, reads)
+func runUsage(command *cobra.Command, s *server, o usageOptions) error {
+	config, err := s.config(servers.Reads)
 	if err != nil {
-		return nil, "", err
+		return err
 	}
 	api, err := clientOf(config)
-	return api, config.Host, err
-}
-
-// clientOf returns a client for the objects of quota.
-func clientOf(config *rest.Config) (client.WithWatch, error) {
-	types := runtime.NewScheme()
-	if err := errors.Join(quotav1alpha1.AddToScheme(types), openmcpv1alpha1.AddToScheme(types)); err != nil {
-		return nil, fmt.Errorf("register the API types: %w", err)
-	}
-	api, err := client.NewWithWatch(config, client.Options{Scheme: types})
-	if err != nil {
-		return nil, fmt.Errorf("reach the API server at %s: %w", config.Host, err)
-	}
-	return api, nil
-}
-
-func runUsage(command *cobra.Command, flags *genericclioptions.ConfigFlags, o usageOptions) error {
-	api, host, err := connect(flags)
 	if err != nil {
 		return err
 	}
 	format, before := usage.Format(o.format), ""
 	for {
-		printed, isEmpty, err := printUsage(command, flags, api, host, &o, format)
+		printed, isEmpty, err := printUsage(command, s, api, config.Host, &o, format)
 		if err != nil {
 			return err
 		}
@@ -181,12 +140,12 @@ func runUsage(command *cobra.Command, flags *genericclioptions.ConfigFlags, o us
 
 // printUsage reads the usage once and returns its text. If there is no usage, the text explains that, for the error
 // output.
-func printUsage(command *cobra.Command, flags *genericclioptions.ConfigFlags, api client.Client, host string, o *usageOptions, format usage.Format) (text string, isEmpty bool, err error) {
+func printUsage(command *cobra.Command, s *server, api client.Client, host string, o *usageOptions, format usage.Format) (text string, isEmpty bool, err error) {
 	report, err := usage.Read(command.Context(), api, o.filter)
-	if apierrors.IsForbidden(err) && o.filter.Namespace == "" && !o.isAll {
+	if apierrors.IsForbidden(err) && o.filter.Namespace == "" && !s.isEverywhere {
 		// Tenants read their namespace, which their kubeconfig names.
-		if o.filter.Namespace, _, err = flags.ToRawKubeConfigLoader().Namespace(); err != nil {
-			return "", false, fmt.Errorf("find the namespace of the kubeconfig: %w", err)
+		if o.filter.Namespace, err = s.namespace(); err != nil {
+			return "", false, err
 		}
 		report, err = usage.Read(command.Context(), api, o.filter)
 	}
@@ -194,7 +153,7 @@ func printUsage(command *cobra.Command, flags *genericclioptions.ConfigFlags, ap
 	switch {
 	case errors.As(err, &unknown):
 		return "", false, err
-	case apierrors.IsForbidden(err) && o.isAll:
+	case apierrors.IsForbidden(err) && s.isEverywhere:
 		return "", false, fmt.Errorf("you may not see the quota of all namespaces; leave --all-namespaces out to see yours: %w", err)
 	case apierrors.IsForbidden(err):
 		return "", false, fmt.Errorf("you may not see the quota that is shown in namespace %s; name another with --namespace: %w", o.filter.Namespace, err)

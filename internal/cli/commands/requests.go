@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"errors"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli"
@@ -17,11 +16,10 @@ import (
 )
 
 // newRequestsCommand returns the command that lists requests for quota.
-func newRequestsCommand() *cobra.Command {
+func newRequestsCommand(p cli.Program) *cobra.Command {
 	var filter request.Filter
-	var named, output string
-	var isEverywhere bool
-	flags := serverFlags()
+	var output string
+	var s *server
 	command := &cobra.Command{
 		Use:   "requests",
 		Short: "List the requests for quota that wait for a decision",
@@ -33,34 +31,32 @@ func newRequestsCommand() *cobra.Command {
 		Args: cli.NoArguments("to see one, kubectl describe quotarequest %[1]s"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			format := usage.Format(output)
-			if err := errors.Join(checkOutput(format), checkFilter(filter, named, isEverywhere)); err != nil {
+			if err := errors.Join(checkOutput(format), s.checkNamespaces(), checkFilter(filter)); err != nil {
 				return err
 			}
-			if !isEverywhere {
+			if !s.isEverywhere {
 				var err error
-				if filter.Namespace, err = namespaceOf(flags, named); err != nil {
+				if filter.Namespace, err = s.namespace(); err != nil {
 					return err
 				}
 			}
-			return runRequests(command, flags, filter, format)
+			return runRequests(command, s, filter, format)
 		},
 	}
-	flags.AddFlags(command.Flags())
 	f := command.Flags()
-	f.StringVarP(&named, "namespace", "n", "", "the namespace of the requests (default: that of the kubeconfig)")
-	f.BoolVarP(&isEverywhere, "all-namespaces", "A", false, "all namespaces")
+	s = addServer(command, p)
+	s.addNamespace(command, "the namespace of the requests (default: that of the kubeconfig)")
+	s.addAllNamespaces(command, "all namespaces")
 	f.StringVar(&filter.State, "state", "", "only those in this state: "+strings.Join(request.States, ", "))
 	f.BoolVar(&filter.IsAll, "all", false, "those in every state")
 	f.StringVarP(&output, "output", "o", "", "json or yaml instead of a table")
-	completeNamespaces(command, flags)
+	completeNamespaces(command, s)
 	return command
 }
 
 // checkFilter returns an error if the flags are invalid together.
-func checkFilter(filter request.Filter, named string, isEverywhere bool) error {
+func checkFilter(filter request.Filter) error {
 	switch {
-	case isEverywhere && named != "":
-		return errors.New("--all-namespaces and --namespace: choose one")
 	case filter.IsAll && filter.State != "":
 		return errors.New("--all and --state: choose one")
 	case filter.State != "" && !slices.Contains(request.States, filter.State):
@@ -70,8 +66,8 @@ func checkFilter(filter request.Filter, named string, isEverywhere bool) error {
 	}
 }
 
-func runRequests(command *cobra.Command, flags *genericclioptions.ConfigFlags, filter request.Filter, format usage.Format) error {
-	api, _, err := connect(flags)
+func runRequests(command *cobra.Command, s *server, filter request.Filter, format usage.Format) error {
+	api, err := s.connect()
 	if err != nil {
 		return err
 	}
@@ -87,8 +83,8 @@ func runRequests(command *cobra.Command, flags *genericclioptions.ConfigFlags, f
 }
 
 // newApproveCommand returns the command that approves a request.
-func newApproveCommand() *cobra.Command {
-	return newDecideCommand(quotav1alpha1.DecisionApprove, &cobra.Command{
+func newApproveCommand(p cli.Program) *cobra.Command {
+	return newDecideCommand(p, quotav1alpha1.DecisionApprove, &cobra.Command{
 		Use:   "approve NAME [TYPE=AMOUNT...]",
 		Short: "Approve a request for quota",
 		Long: `Approve a request for quota, or less than it asks for: an amount in base units, which is a limit if a limit was asked for, and
@@ -101,8 +97,8 @@ their own.`,
 }
 
 // newDenyCommand returns the command that denies a request.
-func newDenyCommand() *cobra.Command {
-	return newDecideCommand(quotav1alpha1.DecisionDeny, &cobra.Command{
+func newDenyCommand(p cli.Program) *cobra.Command {
+	return newDecideCommand(p, quotav1alpha1.DecisionDeny, &cobra.Command{
 		Use:     "deny NAME --reason TEXT",
 		Short:   "Deny a request for quota",
 		Long:    "Deny a request for quota. The requester reads the reason. Nobody decides on a request of their own.",
@@ -110,14 +106,14 @@ func newDenyCommand() *cobra.Command {
 	})
 }
 
-func newDecideCommand(decision quotav1alpha1.Decision, command *cobra.Command) *cobra.Command {
-	var named, until, by string
+func newDecideCommand(p cli.Program, decision quotav1alpha1.Decision, command *cobra.Command) *cobra.Command {
+	var until, by string
 	isApproval := decision == quotav1alpha1.DecisionApprove
 	o := request.DecideOptions{Decision: decision}
-	flags := serverFlags()
+	s := addServer(command, p)
 	command.Args = func(command *cobra.Command, arguments []string) error {
 		if len(arguments) == 0 || !isApproval && len(arguments) > 1 {
-			return fmt.Errorf("name one request: bursar %s; bursar requests lists them", command.Use)
+			return fmt.Errorf("name one request: %s %s; bursar requests lists them", p.Name, command.Use)
 		}
 		return nil
 	}
@@ -130,29 +126,28 @@ func newDecideCommand(decision quotav1alpha1.Decision, command *cobra.Command) *
 			return err
 		}
 		o.Request.Name = arguments[0]
-		if o.Request.Namespace, err = namespaceOf(flags, named); err != nil {
+		if o.Request.Namespace, err = s.namespace(); err != nil {
 			return err
 		}
-		return runDecide(command, flags, o)
+		return runDecide(command, s, o)
 	}
-	flags.AddFlags(command.Flags())
 	f := command.Flags()
-	f.StringVarP(&named, "namespace", "n", "", "the namespace of the request (default: that of the kubeconfig)")
+	s.addNamespace(command, "the namespace of the request (default: that of the kubeconfig)")
 	f.StringVar(&o.Reason, "reason", "", "why, for the requester")
 	if isApproval {
 		f.StringVar(&until, "until", "", "approve until this date or time, such as 2027-03-31 (default: as asked)")
 		f.StringVar(&by, "by", "", "approve for this long from now, such as 30d or 12h")
 	}
-	completeNamespaces(command, flags)
-	completeArgumentRequest(command, flags, &named)
+	completeNamespaces(command, s)
+	completeArgumentRequest(command, s)
 	return command
 }
 
-func runDecide(command *cobra.Command, flags *genericclioptions.ConfigFlags, o request.DecideOptions) error {
+func runDecide(command *cobra.Command, s *server, o request.DecideOptions) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
-	api, _, err := connect(flags)
+	api, err := s.connect()
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"errors"
@@ -7,22 +7,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bursar/bursar/internal/cli"
+	"github.com/bursar/bursar/internal/cli/servers"
 	"github.com/bursar/bursar/internal/cli/users"
 )
 
-// newUserCommand returns the commands about users.
-func newUserCommand() *cobra.Command {
+// User returns the command about users, which only the binary with the server has.
+func User(p cli.Program) *cobra.Command {
 	command := &cobra.Command{Use: "user", Short: "Give people access to the server", Args: cli.NoArguments("did you mean bursar user create?"), RunE: func(command *cobra.Command, _ []string) error {
 		return command.Help()
 	}}
-	command.AddCommand(newUserCreateCommand())
+	command.AddCommand(newUserCreateCommand(p))
 	return command
 }
 
-func newUserCreateCommand() *cobra.Command {
+func newUserCreateCommand(p cli.Program) *cobra.Command {
 	var o users.Options
-	var everywhere bool
-	flags := serverFlags()
+	var s *server
 	command := &cobra.Command{
 		Use:   "create NAME (--namespace NAMESPACE | --all-namespaces) --role ROLE",
 		Short: "Give a user a role, and print a kubeconfig for it",
@@ -40,16 +40,16 @@ func newUserCreateCommand() *cobra.Command {
 		},
 		RunE: func(command *cobra.Command, arguments []string) error {
 			switch {
-			case everywhere == (o.Namespace != ""):
+			case s.isEverywhere == (s.named() != ""):
 				return errors.New("say where the user has the role: either --namespace NAMESPACE or --all-namespaces")
 			case o.Role == "":
 				return errors.New("--role is missing: choose view, edit, admin, tenant-viewer, tenant-admin, project-owner or another ClusterRole")
 			}
 			var err error
-			if o.Config, err = findServer(flags, writes); err != nil {
+			if o.Config, err = s.config(servers.Writes); err != nil {
 				return err
 			}
-			o.Name = arguments[0]
+			o.Name, o.Namespace = arguments[0], s.named()
 			kubeconfig, err := users.Create(command.Context(), o)
 			if err != nil {
 				return err
@@ -58,13 +58,13 @@ func newUserCreateCommand() *cobra.Command {
 			return err
 		},
 	}
-	flags.AddFlags(command.Flags())
-	command.Flags().StringVarP(&o.Namespace, "namespace", "n", "", "namespace in which the user has the role")
-	command.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "give the role in all namespaces, and for objects outside of namespaces")
+	s = addServer(command, p)
+	s.addNamespace(command, "namespace in which the user has the role")
+	s.addAllNamespaces(command, "give the role in all namespaces, and for objects outside of namespaces")
 	command.Flags().StringVar(&o.Role, "role", "", "ClusterRole of the user: view, edit, admin, or one of Bursar's, such as tenant-viewer, tenant-admin, project-owner, quota-approver, quota-manager")
 	command.Flags().StringArrayVar(&o.Groups, "group", nil, "group that the user is in; may be repeated")
 	command.Flags().StringVar(&o.Server, "server", "", "URL by which the user reaches the server (default: yours)")
 	command.Flags().DurationVar(&o.Lifetime, "lifetime", 365*24*time.Hour, "how long the certificate is valid; a standalone server signs for a year at most")
-	completeUser(command, flags)
+	completeUser(command, s)
 	return command
 }

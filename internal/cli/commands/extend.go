@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"fmt"
@@ -6,13 +6,14 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/cli/extend"
 )
 
-func newExtendCommand() *cobra.Command {
-	var namespace, until, by string
+func newExtendCommand(p cli.Program) *cobra.Command {
+	var until, by string
+	var s *server
 	var options extend.Options
-	flags := serverFlags()
 	command := &cobra.Command{
 		Use:   "extend GRANT (--until TIME | --by DURATION)",
 		Short: "Move the end of a grant to a later time",
@@ -32,14 +33,13 @@ is the end of the allowances of that resource type. A grant that is over counts 
 			if err := options.Check(); err != nil {
 				return err
 			}
-			api, _, err := connect(flags)
+			api, err := s.connect()
 			if err != nil {
 				return err
 			}
-			if namespace == "" {
-				if namespace, _, err = flags.ToRawKubeConfigLoader().Namespace(); err != nil {
-					return fmt.Errorf("find the namespace of the kubeconfig: %w", err)
-				}
+			namespace, err := s.namespace()
+			if err != nil {
+				return err
 			}
 			options.Grant = client.ObjectKey{Namespace: namespace, Name: args[0]}
 			text, err := extend.Run(command.Context(), api, options)
@@ -50,8 +50,8 @@ is the end of the allowances of that resource type. A grant that is over counts 
 			return err
 		},
 	}
-	flags.AddFlags(command.Flags())
-	command.Flags().StringVarP(&namespace, "namespace", "n", "", "the namespace of the grant (default: that of the kubeconfig)")
+	s = addServer(command, p)
+	s.addNamespace(command, "the namespace of the grant (default: that of the kubeconfig)")
 	command.Flags().StringVar(&until, "until", "", "the new end: a date, which begins at midnight UTC, or a time such as 2027-03-31T18:00:00Z")
 	command.Flags().StringVar(&by, "by", "", "how much later, such as 30d or 12h")
 	command.Flags().StringVar(&options.ResourceType, "type", "", "move the end of the allowances of this resource type")

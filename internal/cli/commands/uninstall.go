@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"fmt"
@@ -6,15 +6,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bursar/bursar/internal/cli"
+	"github.com/bursar/bursar/internal/cli/servers"
 	"github.com/bursar/bursar/internal/cli/uninstall"
 	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/naming"
 )
 
 // newUninstallCommand returns the command that removes Bursar from a cluster.
-func newUninstallCommand() *cobra.Command {
+func newUninstallCommand(p cli.Program) *cobra.Command {
 	var o uninstall.Options
-	flags := serverFlags()
+	var s *server
 	command := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Remove Bursar from a cluster",
@@ -29,7 +30,7 @@ func newUninstallCommand() *cobra.Command {
   bursar uninstall --purge`,
 		Args: cli.NoArguments(""),
 		RunE: func(command *cobra.Command, _ []string) error {
-			config, err := clusterOf(flags) // never a standalone server that happens to run here
+			config, err := servers.Cluster(s.flags) // never a standalone server that happens to run here
 			if err != nil {
 				return err
 			}
@@ -38,7 +39,7 @@ func newUninstallCommand() *cobra.Command {
 			return uninstall.Run(command.Context(), o)
 		},
 	}
-	flags.AddFlags(command.Flags())
+	s = addServer(command, p)
 	command.Flags().BoolVar(&o.Purge, "purge", false, "also delete everything that Bursar has stored: policies, grants, claims, ledgers, CustomResourceDefinitions and its namespace")
 	command.Flags().BoolVar(&o.DryRun, "dry-run", false, "only show what would be removed")
 	command.Flags().StringVar(&o.SystemNamespace, "system-namespace", config.DefaultSystemNamespace, "namespace of Bursar itself")

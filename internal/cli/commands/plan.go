@@ -1,11 +1,10 @@
-package main
+package commands
 
 import (
 	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/dynamic"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -14,10 +13,10 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-func newPlanCommand() *cobra.Command {
+func newPlanCommand(p cli.Program) *cobra.Command {
 	var options plan.Options
 	var output string
-	flags := serverFlags()
+	var s *server
 	command := &cobra.Command{
 		Use:   "plan (-f FILE | -k DIR)",
 		Short: "Ask whether objects would be admitted, without creating them",
@@ -35,12 +34,12 @@ other webhooks. What an object that exists has beyond its file counts, too, as a
   helm template web ./chart | bursar plan -f -`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			return runPlan(command, flags, options, usage.Format(output))
+			return runPlan(command, s, options, usage.Format(output))
 		},
 	}
 	cli.AnswersByExitCode(command)
-	flags.AddFlags(command.Flags())
-	command.Flags().StringVarP(&options.Namespace, "namespace", "n", "", "the namespace of objects without one, where you may create QuotaReviews (default: that of the kubeconfig)")
+	s = addServer(command, p)
+	s.addNamespace(command, "the namespace of objects without one, where you may create QuotaReviews (default: that of the kubeconfig)")
 	command.Flags().StringSliceVarP(&options.Applied.Filenames, "filename", "f", nil, "files or folders with objects to create or change, or - for the standard input")
 	command.Flags().StringVarP(&options.Applied.Kustomize, "kustomize", "k", "", "a folder with a kustomization to apply")
 	command.Flags().BoolVarP(&options.Applied.Recursive, "recursive", "R", false, "also read the folders in a folder")
@@ -57,18 +56,18 @@ var (
 	errUnknown    = cli.No("it is unknown whether everything fits")
 )
 
-func runPlan(command *cobra.Command, flags *genericclioptions.ConfigFlags, options plan.Options, format usage.Format) error {
+func runPlan(command *cobra.Command, s *server, options plan.Options, format usage.Format) error {
 	if err := checkOutput(format); err != nil {
 		return err
 	}
 	if len(options.Applied.Filenames)+len(options.Deleted.Filenames) == 0 && options.Applied.Kustomize == "" {
 		return errors.New("name the objects: -f FILE, -k DIR, or --delete FILE")
 	}
-	api, _, err := connect(flags)
+	api, err := s.connect()
 	if err != nil {
 		return err
 	}
-	config, err := flags.ToRESTConfig()
+	config, err := s.flags.ToRESTConfig()
 	if err != nil {
 		return fmt.Errorf("read the kubeconfig: %w", err)
 	}
@@ -76,10 +75,8 @@ func runPlan(command *cobra.Command, flags *genericclioptions.ConfigFlags, optio
 	if options.Dynamic, err = dynamic.NewForConfig(config); err != nil {
 		return fmt.Errorf("reach the API server at %s: %w", config.Host, err)
 	}
-	if options.Namespace == "" {
-		if options.Namespace, _, err = flags.ToRawKubeConfigLoader().Namespace(); err != nil {
-			return fmt.Errorf("find the namespace of the kubeconfig: %w", err)
-		}
+	if options.Namespace, err = s.namespace(); err != nil {
+		return err
 	}
 	options.API = api
 	answer, err := plan.Review(command.Context(), options)

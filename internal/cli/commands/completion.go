@@ -1,24 +1,21 @@
-package main
+package commands
 
 import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
-	"os/exec"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli/request"
+	"github.com/bursar/bursar/internal/cli/servers"
 )
 
 // completionTimeout bounds the wait after the tab key.
@@ -53,9 +50,9 @@ func completions(command *cobra.Command, values candidates, begun string) ([]str
 }
 
 // grantsSeen completes with a property of the EffectiveResourceGrants that the user may list.
-func grantsSeen(flags *genericclioptions.ConfigFlags, of func(*quotav1alpha1.EffectiveResourceGrant) string) candidates {
+func grantsSeen(s *server, of func(*quotav1alpha1.EffectiveResourceGrant) string) candidates {
 	return func(ctx context.Context) ([]string, error) {
-		api, _, err := connect(flags)
+		api, err := s.connect()
 		if err != nil {
 			return nil, err
 		}
@@ -82,17 +79,17 @@ func fullConsumerOf(g *quotav1alpha1.EffectiveResourceGrant) string {
 }
 
 // completeUsage completes the flags of bursar usage.
-func completeUsage(command *cobra.Command, flags *genericclioptions.ConfigFlags) {
-	complete(command, "type", grantsSeen(flags, typeOf))
-	complete(command, "namespace", grantsSeen(flags, namespaceShown))
-	complete(command, "consumer", grantsSeen(flags, func(g *quotav1alpha1.EffectiveResourceGrant) string {
+func completeUsage(command *cobra.Command, s *server) {
+	complete(command, "type", grantsSeen(s, typeOf))
+	complete(command, "namespace", grantsSeen(s, namespaceShown))
+	complete(command, "consumer", grantsSeen(s, func(g *quotav1alpha1.EffectiveResourceGrant) string {
 		return strings.ToLower(g.Spec.ConsumerRef.Kind) + "/" + g.Spec.ConsumerRef.Name
 	}))
 }
 
 // completeJournal completes the namespace of commands that read the journal, and files for its location.
-func completeJournal(command *cobra.Command, flags *genericclioptions.ConfigFlags) {
-	complete(command, "namespace", grantsSeen(flags, namespaceShown))
+func completeJournal(command *cobra.Command, s *server) {
+	complete(command, "namespace", grantsSeen(s, namespaceShown))
 	if err := command.MarkFlagFilename("journal"); err != nil {
 		panic(fmt.Sprintf("complete --journal: %v", err)) // the command has no such flag
 	}
@@ -104,9 +101,9 @@ func completeValues(command *cobra.Command, flag string, values ...string) {
 }
 
 // completeNamespaces completes --namespace with the namespaces of QuotaRequests.
-func completeNamespaces(command *cobra.Command, flags *genericclioptions.ConfigFlags) {
+func completeNamespaces(command *cobra.Command, s *server) {
 	complete(command, "namespace", func(ctx context.Context) ([]string, error) {
-		list, err := pendingRequests(ctx, flags, "")
+		list, err := pendingRequests(ctx, s, "")
 		if err != nil {
 			return nil, err
 		}
@@ -119,27 +116,27 @@ func completeNamespaces(command *cobra.Command, flags *genericclioptions.ConfigF
 }
 
 // completeFlagRequests completes a flag with the names of the undecided requests in a namespace.
-func completeFlagRequests(command *cobra.Command, flags *genericclioptions.ConfigFlags, flag string, namespace *string) {
-	complete(command, flag, namesOfRequests(flags, namespace))
+func completeFlagRequests(command *cobra.Command, s *server, flag string) {
+	complete(command, flag, namesOfRequests(s))
 }
 
 // completeArgumentRequest completes the first argument like completeFlagRequests.
-func completeArgumentRequest(command *cobra.Command, flags *genericclioptions.ConfigFlags, namespace *string) {
+func completeArgumentRequest(command *cobra.Command, s *server) {
 	command.ValidArgsFunction = func(command *cobra.Command, arguments []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if len(arguments) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return completions(command, namesOfRequests(flags, namespace), begun)
+		return completions(command, namesOfRequests(s), begun)
 	}
 }
 
-func namesOfRequests(flags *genericclioptions.ConfigFlags, namespace *string) candidates {
+func namesOfRequests(s *server) candidates {
 	return func(ctx context.Context) ([]string, error) {
-		in, err := namespaceOf(flags, *namespace)
+		in, err := s.namespace()
 		if err != nil {
 			return nil, err
 		}
-		list, err := pendingRequests(ctx, flags, in)
+		list, err := pendingRequests(ctx, s, in)
 		if err != nil {
 			return nil, err
 		}
@@ -152,8 +149,8 @@ func namesOfRequests(flags *genericclioptions.ConfigFlags, namespace *string) ca
 }
 
 // pendingRequests returns the undecided requests in a namespace, or in all if it is empty.
-func pendingRequests(ctx context.Context, flags *genericclioptions.ConfigFlags, namespace string) (*quotav1alpha1.QuotaRequestList, error) {
-	api, _, err := connect(flags)
+func pendingRequests(ctx context.Context, s *server, namespace string) (*quotav1alpha1.QuotaRequestList, error) {
+	api, err := s.connect()
 	if err != nil {
 		return nil, err
 	}
@@ -161,9 +158,9 @@ func pendingRequests(ctx context.Context, flags *genericclioptions.ConfigFlags, 
 }
 
 // completeUser completes the flags of bursar user create from the namespaces and ClusterRoles of the server.
-func completeUser(command *cobra.Command, flags *genericclioptions.ConfigFlags) {
+func completeUser(command *cobra.Command, s *server) {
 	reach := func() (kubernetes.Interface, error) {
-		config, err := findServer(flags, reads)
+		config, err := s.config(servers.Reads)
 		if err != nil {
 			return nil, err
 		}
@@ -201,29 +198,4 @@ func completeUser(command *cobra.Command, flags *genericclioptions.ConfigFlags) 
 		}
 		return names, nil
 	})
-}
-
-// completeKubectl makes kubectl complete its own arguments.
-func completeKubectl(command *cobra.Command, arguments []string, begun string) ([]string, cobra.ShellCompDirective) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	ctx := command.Context()
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
-	defer cancel()
-	words := append(append([]string{"kubectl", "__complete"}, arguments...), begun)
-	output, err := exec.CommandContext(ctx, self, words...).Output()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
-	directive, err := strconv.Atoi(strings.TrimPrefix(lines[len(lines)-1], ":"))
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return lines[:len(lines)-1], cobra.ShellCompDirective(directive)
 }

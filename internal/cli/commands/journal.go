@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"context"
@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/cli/history"
+	"github.com/bursar/bursar/internal/cli/servers"
 	"github.com/bursar/bursar/internal/journal"
 	"github.com/bursar/bursar/internal/journal/journalconfig"
 	"github.com/bursar/bursar/internal/journal/overapi"
@@ -22,8 +23,7 @@ import (
 
 // journalFlags are those of all commands that read the journal.
 type journalFlags struct {
-	server       *genericclioptions.ConfigFlags
-	namespace    string
+	server       *server
 	location     string
 	resourceType string
 	since, until string
@@ -31,11 +31,10 @@ type journalFlags struct {
 }
 
 // addJournalFlags adds the flags of a command that reads the journal. The default of --since may be empty for all.
-func addJournalFlags(command *cobra.Command, since string) *journalFlags {
-	j := &journalFlags{server: serverFlags()}
-	j.server.AddFlags(command.Flags())
+func addJournalFlags(command *cobra.Command, p cli.Program, since string) *journalFlags {
+	j := &journalFlags{server: addServer(command, p)}
 	f := command.Flags()
-	f.StringVarP(&j.namespace, "namespace", "n", "", "a namespace where you may create QuotaHistories (tenants: your own; default: that of the kubeconfig)")
+	j.server.addNamespace(command, "a namespace where you may create QuotaHistories (tenants: your own; default: that of the kubeconfig)")
 	f.StringVar(&j.location, "journal", "",
 		"where the journal is: a folder, a file, - for the standard input, or s3://BUCKET/PREFIX (default: as the API server has it)")
 	f.StringVar(&j.since, "since", since, "from then on: a duration ago such as 30d, a date, or a time such as 2026-11-01T18:00:00Z")
@@ -81,7 +80,7 @@ func (j *journalFlags) open(command *cobra.Command) (journal.Source, history.Uni
 		source, err := journalconfig.Open(j.location)
 		return source, nil, err
 	}
-	config, err := findServer(j.server, reads)
+	config, err := j.server.config(servers.Reads)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -90,7 +89,7 @@ func (j *journalFlags) open(command *cobra.Command) (journal.Source, history.Uni
 	if err != nil {
 		return nil, nil, err
 	}
-	namespace, err := namespaceOf(j.server, j.namespace)
+	namespace, err := j.server.namespace()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"fmt"
@@ -6,15 +6,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bursar/bursar/internal/cli"
+	"github.com/bursar/bursar/internal/cli/servers"
 	"github.com/bursar/bursar/internal/cli/status"
 	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/naming"
 )
 
 // newStatusCommand returns the command that reports the health of a server or cluster.
-func newStatusCommand() *cobra.Command {
+func newStatusCommand(p cli.Program) *cobra.Command {
 	var systemNamespace, certificateSecret string
-	flags := serverFlags()
+	var s *server
 	command := &cobra.Command{
 		Use:   "status",
 		Short: "Show whether quota is enforced as it should be",
@@ -22,7 +23,7 @@ func newStatusCommand() *cobra.Command {
 			"objects that are still to be looked at, ledgers that drifted, and the journal. The exit code is 1 if something has failed.",
 		Args: cli.NoArguments(""),
 		RunE: func(command *cobra.Command, _ []string) error {
-			config, err := findServer(flags, reads)
+			config, err := s.config(servers.Reads)
 			if err != nil {
 				return err
 			}
@@ -39,7 +40,7 @@ func newStatusCommand() *cobra.Command {
 			return nil
 		},
 	}
-	flags.AddFlags(command.Flags())
+	s = addServer(command, p)
 	command.Flags().StringVar(&systemNamespace, "system-namespace", config.DefaultSystemNamespace, "namespace of Bursar itself")
 	command.Flags().StringVar(&certificateSecret, "certificate-secret", naming.CertificateSecret, "Secret with the certificate of the webhooks")
 	return command

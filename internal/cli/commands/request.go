@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"errors"
@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/cli/request"
 	"github.com/bursar/bursar/internal/usage"
 )
@@ -19,16 +19,16 @@ const waitEndless = "0s"
 
 // requestFlags are those of bursar request.
 type requestFlags struct {
-	options                                   request.Options
-	until, by, wait, withdrawn, output, named string
-	name                                      string
-	dimensions                                []string
+	options                            request.Options
+	until, by, wait, withdrawn, output string
+	name                               string
+	dimensions                         []string
 }
 
 // newRequestCommand returns the command that asks for quota.
-func newRequestCommand() *cobra.Command {
+func newRequestCommand(p cli.Program) *cobra.Command {
 	var o requestFlags
-	flags := serverFlags()
+	var s *server
 	command := &cobra.Command{
 		Use:   "request (TYPE=AMOUNT... --for KIND/NAME | -) --reason TEXT",
 		Short: "Ask for more quota",
@@ -47,14 +47,14 @@ and makes the request that it names. If several objects were denied, that is for
 		Args: cobra.ArbitraryArgs,
 		RunE: func(command *cobra.Command, arguments []string) error {
 			if o.withdrawn != "" {
-				return runWithdraw(command, flags, &o, arguments)
+				return runWithdraw(command, s, &o, arguments)
 			}
-			return runRequest(command, flags, &o, arguments)
+			return runRequest(command, s, &o, arguments)
 		},
 	}
-	flags.AddFlags(command.Flags())
 	f := command.Flags()
-	f.StringVarP(&o.named, "namespace", "n", "", "the namespace that shows the quota of the consumer (default: that of the kubeconfig)")
+	s = addServer(command, p)
+	s.addNamespace(command, "the namespace that shows the quota of the consumer (default: that of the kubeconfig)")
 	f.StringVar(&o.options.For, "for", "", "the consumer, as KIND/NAME or KIND.GROUP/NAME (default: the only one in the namespace)")
 	f.StringVar(&o.name, "name", "", "the name of the request (default: generated)")
 	f.StringVar(&o.options.Reason, "reason", "", "why it is needed, for those who decide")
@@ -65,13 +65,13 @@ and makes the request that it names. If several objects were denied, that is for
 	f.Lookup("wait").NoOptDefVal = waitEndless
 	f.StringVar(&o.withdrawn, "withdraw", "", "withdraw the request of this name instead")
 	f.StringVarP(&o.output, "output", "o", "", "name, json or yaml instead of sentences")
-	completeNamespaces(command, flags)
-	completeFlagRequests(command, flags, "withdraw", &o.named)
+	completeNamespaces(command, s)
+	completeFlagRequests(command, s, "withdraw")
 	return command
 }
 
 // complete reads the arguments, and the standard input if they ask for that.
-func (o *requestFlags) complete(command *cobra.Command, flags *genericclioptions.ConfigFlags, arguments []string) error {
+func (o *requestFlags) complete(command *cobra.Command, s *server, arguments []string) error {
 	if format := usage.Format(o.output); format != request.FormatName && checkOutput(format) != nil {
 		return fmt.Errorf("there is no output %q: use name, json or yaml", o.output)
 	}
@@ -87,7 +87,7 @@ func (o *requestFlags) complete(command *cobra.Command, flags *genericclioptions
 		if o.options, err = request.ParseDenial(string(text)); err != nil {
 			return err
 		}
-		if o.named != "" && o.named != o.options.Namespace {
+		if s.named() != "" && s.named() != o.options.Namespace {
 			return fmt.Errorf("--namespace: the denial asks for a request in namespace %s", o.options.Namespace)
 		}
 		o.options.Reason = reason
@@ -106,12 +106,12 @@ func (o *requestFlags) complete(command *cobra.Command, flags *genericclioptions
 		return err
 	}
 	if o.options.Namespace == "" {
-		o.options.Namespace, err = namespaceOf(flags, o.named)
+		o.options.Namespace, err = s.namespace()
 	}
 	return err
 }
 
-func runRequest(command *cobra.Command, flags *genericclioptions.ConfigFlags, o *requestFlags, arguments []string) error {
+func runRequest(command *cobra.Command, s *server, o *requestFlags, arguments []string) error {
 	timeout, untilDecided := request.StateTimeout, o.wait != ""
 	if untilDecided {
 		var err error
@@ -119,13 +119,13 @@ func runRequest(command *cobra.Command, flags *genericclioptions.ConfigFlags, o 
 			return err
 		}
 	}
-	if err := o.complete(command, flags, arguments); err != nil {
+	if err := o.complete(command, s, arguments); err != nil {
 		return err
 	}
 	if err := o.options.Check(); err != nil {
 		return err
 	}
-	api, _, err := connect(flags)
+	api, err := s.connect()
 	if err != nil {
 		return err
 	}
@@ -150,15 +150,15 @@ func runRequest(command *cobra.Command, flags *genericclioptions.ConfigFlags, o 
 	}
 }
 
-func runWithdraw(command *cobra.Command, flags *genericclioptions.ConfigFlags, o *requestFlags, arguments []string) error {
+func runWithdraw(command *cobra.Command, s *server, o *requestFlags, arguments []string) error {
 	if len(arguments) > 0 {
 		return errors.New("--withdraw takes no amounts: withdraw the request first, and ask again")
 	}
-	namespace, err := namespaceOf(flags, o.named)
+	namespace, err := s.namespace()
 	if err != nil {
 		return err
 	}
-	api, _, err := connect(flags)
+	api, err := s.connect()
 	if err != nil {
 		return err
 	}
@@ -168,16 +168,4 @@ func runWithdraw(command *cobra.Command, flags *genericclioptions.ConfigFlags, o
 	}
 	_, err = fmt.Fprintf(command.OutOrStdout(), "You withdrew QuotaRequest %s.\n", key)
 	return err
-}
-
-// namespaceOf returns the namespace that is named or, without a name, that of the kubeconfig.
-func namespaceOf(flags *genericclioptions.ConfigFlags, named string) (string, error) {
-	if named != "" {
-		return named, nil
-	}
-	namespace, _, err := flags.ToRawKubeConfigLoader().Namespace()
-	if err != nil {
-		return "", fmt.Errorf("find the namespace of the kubeconfig: %w", err)
-	}
-	return namespace, nil
 }

@@ -1,4 +1,5 @@
-package cli
+// Package operate has the command that runs the operator. Only the binaries of servers import it.
+package operate
 
 import (
 	"context"
@@ -19,10 +20,13 @@ import (
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // the auth-providers in kubeconfigs
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/bursar/bursar/internal/admission/access"
 	"github.com/bursar/bursar/internal/admission/server"
+	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/gctuner"
 	"github.com/bursar/bursar/internal/operator"
@@ -32,15 +36,16 @@ import (
 // allocates little.
 var heapTuner = gctuner.Tuner{Headroom: 64 << 20, PercentMin: 25, PercentMax: 100}
 
-// Operator returns the command that runs the operator, for a binary of that version.
-func Operator(version string) *cobra.Command {
+// Command returns the command that runs the operator, for a binary of that version.
+func Command(version string) *cobra.Command {
 	var configuration, kubeconfig string
 	command := &cobra.Command{
 		Use:   "operator",
 		Short: "Enforce quota on a Kubernetes cluster",
 		Long: "Enforce quota on a Kubernetes cluster. Any number of replicas may run: all of them answer the API server, and\n" +
 			"one of them runs the controllers.",
-		Args: NoArguments(""),
+		Example: `  bursar operator --config operator.yaml`,
+		Args:    cli.NoArguments(""),
 		RunE: func(command *cobra.Command, _ []string) error {
 			c, err := config.Load(configuration)
 			if err != nil {
@@ -195,4 +200,12 @@ func logTo(file *os.File, l config.Logging) logr.Logger {
 		handler = slog.NewTextHandler(file, options)
 	}
 	return SetLogger(handler)
+}
+
+// SetLogger makes all libraries log to a handler.
+func SetLogger(handler slog.Handler) logr.Logger {
+	logger := logr.FromSlogHandler(handler)
+	klog.SetLogger(logger)
+	ctrl.SetLogger(logger)
+	return logger
 }

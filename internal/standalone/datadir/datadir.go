@@ -1,4 +1,6 @@
-package apiserver
+// Package datadir is the data directory of a standalone server: its mark, its lock and its files. Clients import it to find
+// a running server, so it depends on no part of the server.
+package datadir
 
 import (
 	"context"
@@ -11,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
@@ -31,31 +32,31 @@ type marker struct {
 	FormatVersion int `json:"formatVersion"`
 }
 
-// directory is a data directory locked by this process.
-type directory struct {
+// Directory is a data directory locked by this process.
+type Directory struct {
 	path string
 	lock *os.File
 }
 
-// openDirectory creates or recognises a data directory and locks it. The lock ends with close, or with the process.
-func openDirectory(path string) (*directory, error) {
+// Open creates or recognises a data directory and locks it. The lock ends with Close, or with the process.
+func Open(path string) (*Directory, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("data directory %s: %w", path, err)
 	}
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, fmt.Errorf("data directory %s cannot be created: %w", path, reason(err))
+		return nil, fmt.Errorf("data directory %s cannot be created: %w", path, Reason(err))
 	}
 	if err := checkMarker(path); err != nil {
 		return nil, err
 	}
-	d := &directory{path: path}
+	d := &Directory{path: path}
 	if d.lock, err = lock(filepath.Join(path, lockFile)); err != nil {
 		return nil, fmt.Errorf("data directory %s %w", path, err)
 	}
 	if err := writeMarker(path); err != nil {
 		_ = d.lock.Close()
-		return nil, fmt.Errorf("data directory %s cannot be written: %w", path, reason(err))
+		return nil, fmt.Errorf("data directory %s cannot be written: %w", path, Reason(err))
 	}
 	return d, nil
 }
@@ -67,7 +68,7 @@ func checkMarker(path string) error {
 		return checkEmpty(path)
 	}
 	if err != nil {
-		return fmt.Errorf("data directory %s cannot be read: %w", path, reason(err))
+		return fmt.Errorf("data directory %s cannot be read: %w", path, Reason(err))
 	}
 	var m marker
 	if err := json.Unmarshal(content, &m); err != nil {
@@ -83,7 +84,7 @@ func checkMarker(path string) error {
 func checkEmpty(path string) error {
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return fmt.Errorf("data directory %s cannot be read: %w", path, reason(err))
+		return fmt.Errorf("data directory %s cannot be read: %w", path, Reason(err))
 	}
 	for _, entry := range entries {
 		if entry.Name() != lockFile {
@@ -105,11 +106,11 @@ func writeMarker(path string) error {
 func lock(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("cannot be locked: %w", reason(err))
+		return nil, fmt.Errorf("cannot be locked: %w", Reason(err))
 	}
 	err = wait.PollUntilContextTimeout(context.Background(), lockInterval, lockTimeout, true, func(context.Context) (bool, error) {
-		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if errors.Is(err, unix.EWOULDBLOCK) {
+		err := tryLock(file, exclusive)
+		if errors.Is(err, errHeld) {
 			return false, nil
 		}
 		return true, err
@@ -127,10 +128,25 @@ func lock(path string) (*os.File, error) {
 	}
 	if err != nil {
 		_ = file.Close()
-		return nil, fmt.Errorf("cannot be written: %w", reason(err))
+		return nil, fmt.Errorf("cannot be written: %w", Reason(err))
 	}
 	return file, nil
 }
+
+// Default returns the default data directory.
+func Default() (string, error) {
+	if dir := os.Getenv("XDG_DATA_HOME"); dir != "" {
+		return filepath.Join(dir, "bursar"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("find a place for the data, give one with --data-dir: %w", err)
+	}
+	return filepath.Join(home, ".local", "share", "bursar"), nil
+}
+
+// Kubeconfig returns the path of the administrator's kubeconfig in a data directory.
+func Kubeconfig(path string) string { return filepath.Join(path, "admin.kubeconfig") }
 
 // IsHeld reports whether a server runs on a data directory.
 func IsHeld(path string) bool {
@@ -139,11 +155,11 @@ func IsHeld(path string) bool {
 		return false
 	}
 	defer file.Close() //nolint:errcheck // it was only asked about
-	return errors.Is(unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
+	return errors.Is(tryLock(file, shared), errHeld)
 }
 
-// IsDataDirectory reports whether a directory is one of Bursar's.
-func IsDataDirectory(path string) bool {
+// Is reports whether a directory is a data directory of Bursar.
+func Is(path string) bool {
 	_, err := os.Stat(filepath.Join(path, markerFile))
 	return err == nil
 }
@@ -155,9 +171,14 @@ func describeHolder(content []byte) string {
 	return ""
 }
 
-func (d *directory) close() { _ = d.lock.Close() }
+// Close unlocks the directory.
+func (d *Directory) Close() { _ = d.lock.Close() }
 
-func (d *directory) join(elements ...string) string {
+// Path returns the absolute path of the directory.
+func (d *Directory) Path() string { return d.path }
+
+// Join returns the path of a file in the directory.
+func (d *Directory) Join(elements ...string) string {
 	return filepath.Join(append([]string{d.path}, elements...)...)
 }
 
@@ -180,8 +201,8 @@ func WriteFile(path string, content []byte) error {
 	return os.Rename(temporary.Name(), path)
 }
 
-// reason strips the path from a file system error. The caller's sentence names the path already.
-func reason(err error) error {
+// Reason strips the path from a file system error. The caller's sentence names the path already.
+func Reason(err error) error {
 	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
 		return pathErr.Err
 	}

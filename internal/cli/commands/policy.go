@@ -1,11 +1,10 @@
-package main
+package commands
 
 import (
 	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/cli/backtest"
@@ -13,9 +12,9 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-func newPolicyCommand() *cobra.Command {
+func newPolicyCommand(p cli.Program) *cobra.Command {
 	command := &cobra.Command{Use: "policy", Short: "Test policies", Args: cobra.NoArgs, RunE: func(command *cobra.Command, _ []string) error { return command.Help() }}
-	command.AddCommand(newPolicyTestCommand(), newPolicyBacktestCommand())
+	command.AddCommand(newPolicyTestCommand(), newPolicyBacktestCommand(p))
 	return command
 }
 
@@ -72,9 +71,9 @@ func runPolicyTest(command *cobra.Command, options policytest.Options, format us
 	return nil
 }
 
-func newPolicyBacktestCommand() *cobra.Command {
+func newPolicyBacktestCommand(p cli.Program) *cobra.Command {
 	var output string
-	flags := serverFlags()
+	var s *server
 	command := &cobra.Command{
 		Use:   "backtest POLICY",
 		Short: "Say which existing objects a policy would have denied, had it enforced",
@@ -85,11 +84,11 @@ some would, and 2 for an error.`,
 		Example: `  bursar policy backtest maps`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
-			return runPolicyBacktest(command, flags, args[0], usage.Format(output))
+			return runPolicyBacktest(command, s, args[0], usage.Format(output))
 		},
 	}
 	cli.AnswersByExitCode(command)
-	flags.AddFlags(command.Flags())
+	s = addServer(command, p)
 	command.Flags().StringVarP(&output, "output", "o", "", "json or yaml instead of tables")
 	return command
 }
@@ -97,11 +96,11 @@ some would, and 2 for an error.`,
 // errWouldDeny ends the command once the result is printed.
 var errWouldDeny = cli.No("some objects would have been denied")
 
-func runPolicyBacktest(command *cobra.Command, flags *genericclioptions.ConfigFlags, policy string, format usage.Format) error {
+func runPolicyBacktest(command *cobra.Command, s *server, policy string, format usage.Format) error {
 	if err := checkOutput(format); err != nil {
 		return err
 	}
-	api, _, err := connect(flags)
+	api, err := s.connect()
 	if err != nil {
 		return err
 	}

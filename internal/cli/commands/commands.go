@@ -1,0 +1,30 @@
+// Package commands has the commands of Bursar for clients: those that bursar and the plugin of kubectl share. They read
+// flags, reach a server and print; what they do is in packages of their own.
+package commands
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/bursar/bursar/internal/cli"
+)
+
+// All returns the commands for clients. Each call returns new ones.
+func All(p cli.Program) []*cobra.Command {
+	return []*cobra.Command{
+		newUsageCommand(p),
+		newWhyCommand(p),
+		newPlanCommand(p),
+		newRequestCommand(p),
+		newRequestsCommand(p),
+		newApproveCommand(p),
+		newDenyCommand(p),
+		newExtendCommand(p),
+		newHistoryCommand(p),
+		newTopCommand(p),
+		newShowbackCommand(p),
+		newBacktestCommand(p),
+		newPolicyCommand(p),
+		newStatusCommand(p),
+		newUninstallCommand(p),
+	}
+}

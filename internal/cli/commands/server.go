@@ -1,0 +1,92 @@
+package commands
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli"
+	"github.com/bursar/bursar/internal/cli/servers"
+)
+
+// server is the API server that a command talks to, and the namespace in it, as kubectl's flags choose them.
+type server struct {
+	program      cli.Program
+	flags        *genericclioptions.ConfigFlags
+	isEverywhere bool
+}
+
+// addServer adds the flags of every command that talks to an API server.
+func addServer(command *cobra.Command, p cli.Program) *server {
+	all := genericclioptions.NewConfigFlags(false)
+	s := &server{program: p, flags: &genericclioptions.ConfigFlags{
+		KubeConfig: all.KubeConfig, Context: all.Context, Impersonate: all.Impersonate, ImpersonateGroup: all.ImpersonateGroup,
+	}}
+	s.flags.AddFlags(command.Flags())
+	return s
+}
+
+// addNamespace adds the flag that names a namespace. The usage says of what.
+func (s *server) addNamespace(command *cobra.Command, usage string) {
+	s.flags.Namespace = new(string)
+	command.Flags().StringVarP(s.flags.Namespace, "namespace", "n", "", usage)
+}
+
+// addAllNamespaces adds the flag that asks for all namespaces.
+func (s *server) addAllNamespaces(command *cobra.Command, usage string) {
+	command.Flags().BoolVarP(&s.isEverywhere, "all-namespaces", "A", false, usage)
+}
+
+// named returns the namespace that the flag names, or "".
+func (s *server) named() string { return *s.flags.Namespace }
+
+// namespace returns the namespace that the flag names or, without the flag, that of the kubeconfig.
+func (s *server) namespace() (string, error) {
+	namespace, _, err := s.flags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return "", fmt.Errorf("find the namespace of the kubeconfig: %w", err)
+	}
+	return namespace, nil
+}
+
+// checkNamespaces returns an error if the flags name both one namespace and all.
+func (s *server) checkNamespaces() error {
+	if s.isEverywhere && s.named() != "" {
+		return errors.New("--all-namespaces and --namespace: choose one")
+	}
+	return nil
+}
+
+// config returns a configuration for the API server of a command that reads or writes.
+func (s *server) config(does servers.Intent) (*rest.Config, error) {
+	return servers.Config(s.program, s.flags, does)
+}
+
+// connect returns a client for the API server.
+func (s *server) connect() (client.WithWatch, error) {
+	config, err := s.config(servers.Reads)
+	if err != nil {
+		return nil, err
+	}
+	return clientOf(config)
+}
+
+// clientOf returns a client for the objects of quota.
+func clientOf(config *rest.Config) (client.WithWatch, error) {
+	types := runtime.NewScheme()
+	if err := errors.Join(quotav1alpha1.AddToScheme(types), openmcpv1alpha1.AddToScheme(types)); err != nil {
+		return nil, fmt.Errorf("register the API types: %w", err)
+	}
+	api, err := client.NewWithWatch(config, client.Options{Scheme: types})
+	if err != nil {
+		return nil, fmt.Errorf("reach the API server at %s: %w", config.Host, err)
+	}
+	return api, nil
+}

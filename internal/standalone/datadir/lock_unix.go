@@ -1,0 +1,21 @@
+//go:build unix
+
+package datadir
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// How tryLock locks: the server exclusively, and a client that asks whether it runs shared.
+const (
+	exclusive = unix.LOCK_EX
+	shared    = unix.LOCK_SH
+)
+
+// errHeld is returned for a file that another process has locked.
+const errHeld = unix.EWOULDBLOCK
+
+// tryLock locks a file until it is closed, without waiting.
+func tryLock(file *os.File, how int) error { return unix.Flock(int(file.Fd()), how|unix.LOCK_NB) }
