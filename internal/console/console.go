@@ -1,0 +1,43 @@
+// Package console is the web console: pages on which people see and change quota with their own rights. It has no
+// rights of its own: each read and write carries the credentials of the person who is logged in, and the API server
+// decides about it. Commands and the standalone server import it.
+package console
+
+import (
+	"log/slog"
+	"net/http"
+
+	"github.com/bursar/bursar/internal/console/session"
+	"github.com/bursar/bursar/internal/console/web"
+)
+
+// Options configure a console.
+type Options struct {
+	// Login is how people log in.
+	Login Login
+	// Log gets errors, and no secrets.
+	Log *slog.Logger
+}
+
+// New returns the handler of all paths below [web.Base].
+func New(o Options) (http.Handler, error) {
+	sessions := session.NewStore(o.Login.name(), o.Login.isSecure())
+	c, err := web.New(sessions, o.Log, areas()...)
+	if err != nil {
+		return nil, err
+	}
+	l := &entrance{console: c, sessions: sessions, log: o.Log}
+	o.Login.routes(l)
+	c.Handle("GET "+web.Base+"/login", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		l.show(w, r, o.Login.form(r), "", http.StatusOK)
+	}))
+	c.Handle("POST "+web.Base+"/logout", l.logout())
+	return c, nil
+}
+
+// areas are the parts of the console, in the order of the menu.
+func areas() []web.Area {
+	return []web.Area{
+		home{},
+	}
+}

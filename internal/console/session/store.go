@@ -1,0 +1,158 @@
+package session
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// lifetimeMax is how long a session lasts at most, and idleMax how long without a request.
+	lifetimeMax, idleMax = 12 * time.Hour, time.Hour
+	// sessionsMax bounds the sessions of a console; beyond it, the one that was idle longest ends.
+	sessionsMax = 500
+)
+
+// Store has the sessions of a console, in memory: they end with the process.
+type Store struct {
+	// cookie is the name of the cookie with a session's identifier.
+	cookie string
+	// isSecure restricts the cookie to TLS.
+	isSecure bool
+
+	mu       sync.Mutex
+	sessions map[string]*Session
+}
+
+// NewStore returns a store without sessions. The name tells the consoles of one host apart, because cookies do not
+// belong to a port. Without isSecure the cookie is also sent without TLS, which is for loopback only.
+func NewStore(name string, isSecure bool) *Store {
+	cookie := "bursar-console" + name
+	if isSecure {
+		// Browsers accept a cookie of this prefix only with TLS, from this host, for all paths.
+		cookie = "__Host-" + cookie
+	}
+	return &Store{cookie: cookie, isSecure: isSecure, sessions: map[string]*Session{}}
+}
+
+// Begin authenticates a person, and gives the browser a cookie of a new session.
+func (s *Store) Begin(ctx context.Context, w http.ResponseWriter, c Credentials) (*Session, error) {
+	begun, err := newSession(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	id := newSecret()
+	lifetime := lifetimeMax
+	if !c.Expires.IsZero() {
+		lifetime = min(lifetime, time.Until(c.Expires))
+	}
+	timer := time.AfterFunc(lifetime, begun.end)
+	context.AfterFunc(begun.ctx, func() {
+		timer.Stop()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.sessions, id)
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.makeRoom()
+	s.sessions[id] = begun
+	http.SetCookie(w, &http.Cookie{Name: s.cookie, Value: id, Path: "/", HttpOnly: true, Secure: s.isSecure, SameSite: http.SameSiteStrictMode})
+	return begun, nil
+}
+
+// makeRoom ends sessions that are idle, and the one that was idle longest if there are too many. The caller holds the
+// lock; an ended session leaves the map once it is released.
+func (s *Store) makeRoom() {
+	var oldest *Session
+	var oldestID string
+	for id, session := range s.sessions {
+		used := session.usedAt()
+		if time.Since(used) > idleMax {
+			delete(s.sessions, id)
+			session.end()
+		} else if oldest == nil || used.Before(oldest.usedAt()) {
+			oldest, oldestID = session, id
+		}
+	}
+	if len(s.sessions) >= sessionsMax {
+		delete(s.sessions, oldestID)
+		oldest.end()
+	}
+}
+
+// Of returns the session of a request, or nil if it has none that still lasts.
+func (s *Store) Of(r *http.Request) *Session {
+	cookie, err := r.Cookie(s.cookie)
+	if err != nil {
+		return nil
+	}
+	s.mu.Lock()
+	session := s.sessions[cookie.Value]
+	s.mu.Unlock()
+	if session == nil || session.ctx.Err() != nil {
+		return nil
+	}
+	if time.Since(session.usedAt()) > idleMax {
+		session.end()
+		return nil
+	}
+	session.mu.Lock()
+	defer session.mu.Unlock()
+	session.used = time.Now()
+	return session
+}
+
+// End ends a session and removes the browser's cookie.
+func (s *Store) End(w http.ResponseWriter, ended *Session) {
+	ended.end()
+	http.SetCookie(w, &http.Cookie{Name: s.cookie, Path: "/", MaxAge: -1, HttpOnly: true, Secure: s.isSecure, SameSite: http.SameSiteStrictMode})
+}
+
+func (s *Session) usedAt() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.used
+}
+
+// newSecret returns 128 random bits as text.
+func newSecret() string { return rand.Text() }
+
+var errOneTime = errors.New("this one-time token is unknown or was used: run the command again for another")
+
+// OneTime is a secret that begins one session.
+type OneTime struct {
+	mu     sync.Mutex
+	secret string
+}
+
+// NewOneTime returns a secret that was not used yet.
+func NewOneTime() *OneTime { return &OneTime{secret: newSecret()} }
+
+// Secret returns the text of the secret.
+func (o *OneTime) Secret() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.secret
+}
+
+// Use returns an error unless the text is the secret and is used for the first time.
+func (o *OneTime) Use(text string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.secret == "" || !isEqual(text, o.secret) {
+		return errOneTime
+	}
+	o.secret = ""
+	return nil
+}
+
+// isEqual compares secrets in a time that does not depend on their content.
+func isEqual(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// IsOwnForm reports whether a text is the secret of the session's forms.
+func (s *Session) IsOwnForm(text string) bool { return isEqual(text, s.CSRF) }

@@ -1,0 +1,172 @@
+package web
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/bursar/bursar/internal/console/session"
+)
+
+const (
+	// pageTimeout bounds one page.
+	pageTimeout = 30 * time.Second
+	// FormBytesMax bounds a form, and with it a manifest.
+	FormBytesMax = 2 << 20
+)
+
+// Console has the pages of all areas.
+type Console struct {
+	areas    []Area
+	sessions *session.Store
+	log      *slog.Logger
+	pages    *pages
+	streams  *streams
+	mux      *http.ServeMux
+	// loginPath leads people without a session.
+	loginPath string
+}
+
+// New returns a console of areas. People without a session are led to the login page.
+func New(sessions *session.Store, log *slog.Logger, areas ...Area) (*Console, error) {
+	pages, err := parse(areas)
+	if err != nil {
+		return nil, err
+	}
+	c := &Console{areas: areas, sessions: sessions, log: log, pages: pages, streams: newStreams(), mux: http.NewServeMux(), loginPath: Base + "/login"}
+	router := &Router{console: c}
+	for _, area := range areas {
+		area.Routes(router)
+	}
+	c.mux.Handle("GET "+Base+"/live", c.withSession(c.serveLive))
+	c.mux.Handle("GET "+Base+"/assets/", http.StripPrefix(Base+"/assets/", assetsHandler()))
+	c.mux.Handle("GET "+Base+"/", c.withSession(func(w http.ResponseWriter, r *Request) {
+		c.writeError(w, r, &StatusError{Status: http.StatusNotFound, Message: "There is no page " + r.URL.Path + "."})
+	}))
+	c.mux.Handle("GET "+Base, http.RedirectHandler(Base+"/", http.StatusMovedPermanently))
+	return c, nil
+}
+
+// Handle adds a handler that needs no session, such as the login.
+func (c *Console) Handle(pattern string, handler http.Handler) { c.mux.Handle(pattern, handler) }
+
+// ServeHTTP answers requests to paths below [Base].
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	setHeaders(w.Header(), r.TLS != nil)
+	if r.Body != nil {
+		r.Body = http.MaxBytesReader(w, r.Body, FormBytesMax)
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		if err := crossOrigin.Check(r); err != nil {
+			c.WritePublicError(w, r, http.StatusForbidden, "This form was sent from another site. Nothing was changed.")
+			return
+		}
+	}
+	c.mux.ServeHTTP(w, r)
+}
+
+// crossOrigin denies what browsers send for other sites.
+var crossOrigin http.CrossOriginProtection
+
+// Router adds pages to the console.
+type Router struct{ console *Console }
+
+// Get adds a page at a path without [Base]. A trailing {$} and wildcards are those of [http.ServeMux].
+func (r *Router) Get(path string, h Handler) {
+	r.console.mux.Handle("GET "+Base+path, r.console.withSession(func(w http.ResponseWriter, request *Request) {
+		r.console.answer(w, request, h)
+	}))
+}
+
+// Post adds an action at a path without [Base]. It runs for forms of the same session alone.
+func (r *Router) Post(path string, h Handler) {
+	r.console.mux.Handle("POST "+Base+path, r.console.withSession(func(w http.ResponseWriter, request *Request) {
+		if err := parseForm(request); err != nil {
+			r.console.writeError(w, request, err)
+			return
+		}
+		if !request.Session.IsOwnForm(request.PostFormValue("csrf")) {
+			r.console.writeError(w, request, &StatusError{Status: http.StatusForbidden, Message: "This form belongs to another session. Open the page again; nothing was changed."})
+			return
+		}
+		r.console.answer(w, request, h)
+	}))
+}
+
+// parseForm reads a form, also with files.
+func parseForm(r *Request) error {
+	err := r.ParseMultipartForm(FormBytesMax)
+	if errors.Is(err, http.ErrNotMultipart) {
+		err = r.ParseForm()
+	}
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return &StatusError{Status: http.StatusRequestEntityTooLarge, Message: "The form is larger than 2 MiB. Nothing was changed."}
+	}
+	if err != nil {
+		return &StatusError{Status: http.StatusBadRequest, Message: "The form cannot be read: " + err.Error() + "."}
+	}
+	return nil
+}
+
+// withSession answers requests with a session, and leads others to the login.
+func (c *Console) withSession(h func(http.ResponseWriter, *Request)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s := c.sessions.Of(r)
+		if s == nil {
+			c.toLogin(w, r)
+			return
+		}
+		h(w, &Request{Request: r, Session: s})
+	})
+}
+
+// toLogin leads to the login, and back to the page afterwards.
+func (c *Console) toLogin(w http.ResponseWriter, r *http.Request) {
+	to := c.loginPath
+	if path, isBelow := strings.CutPrefix(r.URL.RequestURI(), Base); isBelow && r.Method == http.MethodGet && path != "/" && !strings.HasPrefix(path, "/live") {
+		to = Path("/login", "to", path)
+	}
+	if r.Header.Get("HX-Request") != "" {
+		w.Header().Set("HX-Redirect", to)
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+// answer runs a handler and writes its answer.
+func (c *Console) answer(w http.ResponseWriter, r *Request, h Handler) {
+	leave, err := r.Session.Enter()
+	if err != nil {
+		c.writeError(w, r, &StatusError{Status: http.StatusTooManyRequests, Message: "This session has too many open requests. Wait for them, and try again."})
+		return
+	}
+	defer leave()
+	ctx, cancel := timeout(r.Request)
+	defer cancel()
+	r.Request = r.WithContext(ctx)
+	answer, err := h(r)
+	if err == nil {
+		err = answer.write(c, w, r)
+	}
+	if session.IsEnded(err) {
+		c.sessions.End(w, r.Session)
+		c.toLogin(w, r.Request)
+		return
+	}
+	if err != nil {
+		c.writeError(w, r, err)
+	}
+}
+
+// write implements [Answer].
+func (a Redirect) write(_ *Console, w http.ResponseWriter, r *Request) error {
+	if a.Notice != "" {
+		r.Session.SetNotice(a.Notice)
+	}
+	http.Redirect(w, r.Request, Base+a.To, http.StatusSeeOther)
+	return nil
+}
