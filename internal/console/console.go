@@ -4,6 +4,7 @@
 package console
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 
@@ -19,9 +20,9 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// New returns the handler of all paths below [web.Base].
-func New(o Options) (http.Handler, error) {
-	sessions := session.NewStore(o.Login.name(), o.Login.isSecure())
+// New returns the handler of all paths below [web.Base]. Its sessions and their streams end with ctx.
+func New(ctx context.Context, o Options) (http.Handler, error) {
+	sessions := session.NewStore(ctx, o.Login.name(), o.Login.isSecure())
 	c, err := web.New(sessions, o.Log, areas()...)
 	if err != nil {
 		return nil, err

@@ -5,13 +5,11 @@ import (
 	"net/http"
 	"strings"
 
-	"k8s.io/client-go/rest"
-
 	"github.com/bursar/bursar/internal/console/session"
 	"github.com/bursar/bursar/internal/console/web"
 )
 
-// Login is a way to log in: [Loopback] or [Tokens].
+// Login is a way to log in: [Loopback] or [Server].
 type Login interface {
 	// name tells the cookies of consoles on one host apart.
 	name() string
@@ -45,7 +43,7 @@ type entrance struct {
 
 // show writes the login page.
 func (e *entrance) show(w http.ResponseWriter, r *http.Request, form loginForm, problem string, status int) {
-	form.Problem, form.To = problem, pageAfter(r)
+	form.Problem, form.To = problem, pageAfter(r.FormValue("to"))
 	err := e.console.WritePublic(w, web.Page{Template: "login", Title: "Log in", Data: form, Status: status})
 	if err != nil {
 		e.log.Error("cannot write the login page", "err", err)
@@ -53,9 +51,8 @@ func (e *entrance) show(w http.ResponseWriter, r *http.Request, form loginForm, 
 	}
 }
 
-// pageAfter returns the page to go to after the login: a path of the console, whatever the request asks for.
-func pageAfter(r *http.Request) string {
-	to := r.FormValue("to")
+// pageAfter returns the page to go to after the login: a path of the console, whatever was asked for.
+func pageAfter(to string) string {
 	if !strings.HasPrefix(to, "/") || strings.ContainsAny(to, "\\\r\n") || strings.HasPrefix(to, "//") {
 		return "/"
 	}
@@ -64,16 +61,25 @@ func pageAfter(r *http.Request) string {
 
 // begin begins a session and leads to the page that was asked for.
 func (e *entrance) begin(w http.ResponseWriter, r *http.Request, login Login, c session.Credentials) {
-	if _, err := e.sessions.Begin(r.Context(), w, c); err != nil {
-		if session.IsEnded(err) {
-			e.show(w, r, login.form(r), "The API server does not accept these credentials. They may have expired: get others, and try again.", http.StatusUnauthorized)
-			return
-		}
+	if e.hasBegun(w, r, login, c) {
+		http.Redirect(w, r, web.Base+pageAfter(r.FormValue("to")), http.StatusSeeOther)
+	}
+}
+
+// hasBegun begins a session. It shows the login page with the problem, and reports false, if the API server does not
+// accept the credentials.
+func (e *entrance) hasBegun(w http.ResponseWriter, r *http.Request, login Login, c session.Credentials) bool {
+	_, err := e.sessions.Begin(r.Context(), w, c)
+	switch {
+	case err == nil:
+		return true
+	case session.IsEnded(err):
+		e.show(w, r, login.form(r), "The API server does not accept these credentials. They may have expired: get others, and try again.", http.StatusUnauthorized)
+	default:
 		e.log.Error("cannot log in", "err", err)
 		e.show(w, r, login.form(r), "The API server could not be asked: "+err.Error()+".", http.StatusBadGateway)
-		return
 	}
-	http.Redirect(w, r, web.Base+pageAfter(r), http.StatusSeeOther)
+	return false
 }
 
 // logout ends the session of a request.
@@ -84,49 +90,4 @@ func (e *entrance) logout() http.Handler {
 		}
 		http.Redirect(w, r, web.Base+"/login", http.StatusSeeOther)
 	})
-}
-
-// Loopback logs in the user of a kubeconfig, with a one-time token. It is for a console that listens on loopback alone.
-type Loopback struct {
-	// Token begins the session.
-	Token *session.OneTime
-	// Credentials are those of the kubeconfig.
-	Credentials session.Credentials
-	// Port is where the console listens.
-	Port string
-}
-
-func (l Loopback) name() string                 { return "-" + l.Port }
-func (l Loopback) isSecure() bool               { return false }
-func (l Loopback) form(*http.Request) loginForm { return loginForm{OneTime: true} }
-
-func (l Loopback) routes(e *entrance) {
-	e.console.Handle("POST "+web.Base+"/login/once", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := l.Token.Use(r.PostFormValue("token")); err != nil {
-			e.show(w, r, l.form(r), "This one-time token is unknown or was used already. Run bursar console again for another.", http.StatusUnauthorized)
-			return
-		}
-		e.begin(w, r, l, l.Credentials)
-	}))
-}
-
-// Tokens logs in with a bearer token of the API server. It is for a console that is reached by TLS.
-type Tokens struct {
-	// Server is the API server, without credentials.
-	Server *rest.Config
-}
-
-func (t Tokens) name() string                 { return "" }
-func (t Tokens) isSecure() bool               { return true }
-func (t Tokens) form(*http.Request) loginForm { return loginForm{} }
-
-func (t Tokens) routes(e *entrance) {
-	e.console.Handle("POST "+web.Base+"/login", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		token := strings.TrimSpace(r.PostFormValue("token"))
-		if !session.IsToken(token) {
-			e.show(w, r, t.form(r), "This is no bearer token: it is empty, too long, or has characters that tokens do not have.", http.StatusUnprocessableEntity)
-			return
-		}
-		e.begin(w, r, t, session.WithToken(t.Server, token))
-	}))
 }

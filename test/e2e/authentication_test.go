@@ -108,6 +108,7 @@ func whoAmI(t *testing.T, p *runningPlane, token string) (authenticationv1.UserI
 type issuer struct {
 	*httptest.Server
 	key *rsa.PrivateKey
+	mux *http.ServeMux
 }
 
 func newIssuer(t *testing.T) *issuer {
@@ -116,8 +117,8 @@ func newIssuer(t *testing.T) *issuer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := &issuer{key: key}
 	mux := http.NewServeMux()
+	i := &issuer{key: key, mux: mux}
 	answer := func(content any) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
@@ -128,6 +129,7 @@ func newIssuer(t *testing.T) *issuer {
 	t.Cleanup(i.Close)
 	mux.HandleFunc("/.well-known/openid-configuration", answer(map[string]any{
 		"issuer": i.URL, "jwks_uri": i.URL + "/keys", "id_token_signing_alg_values_supported": []string{"RS256"},
+		"authorization_endpoint": i.URL + "/authorize", "token_endpoint": i.URL + "/token",
 	}))
 	mux.HandleFunc("/keys", answer(map[string]any{"keys": []any{map[string]any{
 		"kty": "RSA", "alg": "RS256", "use": "sig", "kid": "1",

@@ -32,7 +32,7 @@ func browse(t *testing.T, who rest.ImpersonationConfig, namespace string) *brows
 	token := session.NewOneTime()
 	server := httptest.NewUnstartedServer(nil)
 	_, port, _ := strings.Cut(server.Listener.Addr().String(), ":")
-	handler, err := console.New(console.Options{
+	handler, err := console.New(t.Context(), console.Options{
 		Login: console.Loopback{Token: token, Credentials: session.Credentials{Config: config, Namespace: namespace}, Port: port},
 		Log:   slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})

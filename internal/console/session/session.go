@@ -76,9 +76,9 @@ type Credentials struct {
 	Expires time.Time
 }
 
-// newSession authenticates a person and returns the session. The error of the API server is Unauthorized if it does not
-// know the credentials.
-func newSession(ctx context.Context, c Credentials) (*Session, error) {
+// newSession authenticates a person and returns the session, which ends with all. The error of the API server is
+// Unauthorized if it does not know the credentials.
+func newSession(ctx, all context.Context, c Credentials) (*Session, error) {
 	config := rest.CopyConfig(c.Config)
 	config.QPS, config.Burst = requestsPerSecond, requestsBurst
 	config.WarningHandler = rest.NoWarnings{}
@@ -98,7 +98,7 @@ func newSession(ctx context.Context, c Credentials) (*Session, error) {
 	if err := s.Check(ctx); err != nil {
 		return nil, err
 	}
-	s.ctx, s.end = context.WithCancel(context.Background())
+	s.ctx, s.end = context.WithCancel(all)
 	return s, nil
 }
 

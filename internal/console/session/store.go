@@ -19,6 +19,8 @@ const (
 
 // Store has the sessions of a console, in memory: they end with the process.
 type Store struct {
+	// ctx ends all sessions.
+	ctx context.Context
 	// cookie is the name of the cookie with a session's identifier.
 	cookie string
 	// isSecure restricts the cookie to TLS.
@@ -29,19 +31,20 @@ type Store struct {
 }
 
 // NewStore returns a store without sessions. The name tells the consoles of one host apart, because cookies do not
-// belong to a port. Without isSecure the cookie is also sent without TLS, which is for loopback only.
-func NewStore(name string, isSecure bool) *Store {
+// belong to a port. Without isSecure the cookie is also sent without TLS, which is for loopback only. All sessions end
+// with ctx.
+func NewStore(ctx context.Context, name string, isSecure bool) *Store {
 	cookie := "bursar-console" + name
 	if isSecure {
 		// Browsers accept a cookie of this prefix only with TLS, from this host, for all paths.
 		cookie = "__Host-" + cookie
 	}
-	return &Store{cookie: cookie, isSecure: isSecure, sessions: map[string]*Session{}}
+	return &Store{ctx: ctx, cookie: cookie, isSecure: isSecure, sessions: map[string]*Session{}}
 }
 
 // Begin authenticates a person, and gives the browser a cookie of a new session.
 func (s *Store) Begin(ctx context.Context, w http.ResponseWriter, c Credentials) (*Session, error) {
-	begun, err := newSession(ctx, c)
+	begun, err := newSession(ctx, s.ctx, c)
 	if err != nil {
 		return nil, err
 	}

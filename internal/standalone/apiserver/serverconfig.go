@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/url"
@@ -34,10 +35,11 @@ func (l localServices) ResolveEndpoint(namespace, name string, port int32) (*url
 	return webhook.NewDefaultServiceResolver().ResolveEndpoint(namespace, name, port)
 }
 
-// newServerConfig does the same as [generic.NewConfig] with four differences: it resolves the Services of webhooks and
+// newServerConfig does the same as [generic.NewConfig] with five differences: it resolves the Services of webhooks and
 // aggregated APIs by services, it calls the webhooks of this process without a connection, it allows for other API
-// servers, maybe on the same machine, distinguished by id, and some custom resources have no watch cache.
-func newServerConfig(o options.CompletedOptions, services webhook.ServiceResolver, webhooks *inprocess.Server, apiServers int, id string, uncachedResources []schema.GroupVersionResource) (*generic.Config, error) {
+// servers, maybe on the same machine, distinguished by id, some custom resources have no watch cache, and it serves the
+// console, whose sessions end with ctx.
+func newServerConfig(ctx context.Context, o options.CompletedOptions, services webhook.ServiceResolver, webhooks *inprocess.Server, apiServers int, id string, uncachedResources []schema.GroupVersionResource) (*generic.Config, error) {
 	genericConfig, informers, storage, err := apiserver.BuildGenericConfig(o,
 		[]*runtime.Scheme{legacyscheme.Scheme, apiextensions.Scheme, aggregatorscheme.Scheme},
 		kubecontrolplane.DefaultGenericAPIResourceConfigSource(), openapi.GetOpenAPIDefinitions)
@@ -61,6 +63,9 @@ func newServerConfig(o options.CompletedOptions, services webhook.ServiceResolve
 		return nil, err
 	}
 	aggregator.ExtraConfig.DisableRemoteAvailableConditionController = true
+	if err := serveConsole(ctx, &aggregator.GenericConfig.Config); err != nil {
+		return nil, err
+	}
 	return &generic.Config{Options: o, ControlPlane: plane, APIExtensions: extensions, Aggregator: aggregator}, nil
 }
 

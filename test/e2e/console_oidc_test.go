@@ -1,0 +1,149 @@
+package e2e
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/bursar/bursar/internal/console"
+	"github.com/bursar/bursar/internal/standalone/apiserver"
+)
+
+// logsIn makes the issuer log in everybody who comes, by the authorization code flow with PKCE. The nonce of a token is
+// the one that was asked for, unless the claims have one.
+func (i *issuer) logsIn(t *testing.T, claims map[string]any) {
+	t.Helper()
+	var asked url.Values
+	i.mux.HandleFunc("/authorize", func(w http.ResponseWriter, r *http.Request) {
+		asked = r.URL.Query()
+		back := asked.Get("redirect_uri") + "?" + url.Values{"code": {"one"}, "state": {asked.Get("state")}}.Encode()
+		http.Redirect(w, r, back, http.StatusFound)
+	})
+	i.mux.HandleFunc("/token", func(w http.ResponseWriter, r *http.Request) {
+		sum := sha256.Sum256([]byte(r.PostFormValue("code_verifier")))
+		if r.PostFormValue("code") != "one" || encode(sum[:]) != asked.Get("code_challenge") {
+			http.Error(w, `{"error":"invalid_grant"}`, http.StatusBadRequest)
+			return
+		}
+		given := map[string]any{"nonce": asked.Get("nonce")}
+		maps.Copy(given, claims)
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]any{"access_token": "a", "token_type": "Bearer", "id_token": i.token(t, given)})
+	})
+}
+
+// withOIDC returns a browser without a session on a console that the issuer's users log in to.
+func (i *issuer) withOIDC(t *testing.T, api *rest.Config, impersonate *console.Impersonate) *browser {
+	t.Helper()
+	server := httptest.NewUnstartedServer(nil)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	handler, err := console.New(t.Context(), console.Options{
+		Login: console.Server{API: rest.AnonymousClientConfig(api), OIDC: &console.OIDC{
+			Name: "the company", IssuerURL: i.URL, ClientID: "bursar", URL: server.URL, Scopes: []string{"email"}, HTTP: i.Client(), Impersonate: impersonate,
+		}},
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
+	must(t, err)
+	server.Config.Handler = handler
+	jar, err := cookiejar.New(nil)
+	must(t, err)
+	authorities := server.Client().Transport.(*http.Transport).Clone()
+	authorities.TLSClientConfig.RootCAs.AddCert(i.Certificate())
+	t.Cleanup(authorities.CloseIdleConnections)
+	return &browser{T: t, client: &http.Client{Jar: jar, Transport: authorities}, base: server.URL}
+}
+
+func (i *issuer) claims(more map[string]any) map[string]any {
+	claims := map[string]any{"iss": i.URL, "aud": "bursar", "exp": time.Now().Add(time.Hour).Unix(), "sub": "1", "email": "alice@example.com", "groups": []string{"web", "system:masters"}}
+	maps.Copy(claims, more)
+	return claims
+}
+
+// A person logs in with the provider, and the console acts with the person's ID token.
+func TestConsoleOIDC(t *testing.T) {
+	t.Parallel()
+	takeServers(t, 1)
+	issuer := newIssuer(t)
+	p := runPlane(t, apiserver.Options{DataDir: t.TempDir(), Authentication: apiserver.Authentication{OIDC: apiserver.OIDC{
+		IssuerURL: issuer.URL, ClientID: "bursar", CAFile: issuer.caFile(t), UsernameClaim: "email",
+	}}})
+	issuer.logsIn(t, issuer.claims(nil))
+	eventually(t, func() error { // the API server asks the issuer for its keys in the background
+		_, err := whoAmI(t, p, issuer.token(t, issuer.claims(nil)))
+		return err
+	})
+	b := issuer.withOIDC(t, p.Config(), nil)
+	if _, page := b.get("/nowhere"); !strings.Contains(page, "Log in with the company") {
+		t.Fatalf("the login does not offer the provider:\n%s", page)
+	}
+	if _, page := b.post("/login/oidc", url.Values{"to": {"/nowhere"}}); !strings.Contains(page, `href="/console/nowhere"`) {
+		t.Fatalf("the login does not lead to the page that was asked for:\n%s", page)
+	}
+	if _, page := b.get("/nowhere"); !strings.Contains(page, "alice@example.com") {
+		t.Errorf("after the login:\n%s", page)
+	}
+}
+
+// For an API server that does not trust the provider, the console impersonates, as far as it may.
+func TestConsoleOIDCImpersonates(t *testing.T) {
+	t.Parallel()
+	issuer := newIssuer(t)
+	issuer.logsIn(t, issuer.claims(nil))
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "impersonating-console", Namespace: "default"}}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: account.Name}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"users"}, Verbs: []string{"impersonate"}, ResourceNames: []string{"oidc:alice@example.com"}},
+		{APIGroups: []string{""}, Resources: []string{"groups"}, Verbs: []string{"impersonate"}, ResourceNames: []string{"web"}},
+	}}
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: account.Name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: account.Name, Namespace: account.Namespace}}}
+	token := &authenticationv1.TokenRequest{}
+	must(t, errors.Join(admin.Create(t.Context(), account), admin.Create(t.Context(), role), admin.Create(t.Context(), binding), admin.SubResource("token").Create(t.Context(), account, token)))
+	own := rest.AnonymousClientConfig(started.Config)
+	own.BearerToken = token.Status.Token
+	b := issuer.withOIDC(t, started.Config, &console.Impersonate{Config: own, UsernameClaim: "email", UsernamePrefix: "oidc:", GroupsClaim: "groups"})
+	if status, page := b.post("/login/oidc", nil); status != http.StatusOK {
+		t.Fatalf("the login: %d\n%s", status, page)
+	}
+	if _, page := b.get("/nowhere"); !strings.Contains(page, "oidc:alice@example.com") {
+		t.Errorf("after the login:\n%s", page)
+	}
+}
+
+// A login is refused that the console did not begin, or that has a wrong token.
+func TestConsoleOIDCRefuses(t *testing.T) {
+	t.Parallel()
+	issuer := newIssuer(t)
+	for name, claims := range map[string]map[string]any{
+		"another audience": {"aud": "other"}, "expired": {"exp": time.Now().Add(-time.Hour).Unix()}, "another nonce": {"nonce": "other"},
+		"no name": {"email": ""}, "reserved": {"email": "system:admin"}, "unverified": {"email_verified": false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			issuer := newIssuer(t)
+			issuer.logsIn(t, issuer.claims(claims))
+			b := issuer.withOIDC(t, started.Config, &console.Impersonate{Config: started.Config, UsernameClaim: "email"})
+			if status, page := b.post("/login/oidc", nil); status != http.StatusUnauthorized {
+				t.Errorf("the login: %d\n%s", status, page)
+			}
+		})
+	}
+	b := issuer.withOIDC(t, started.Config, nil)
+	if status, page := b.get("/login/oidc/callback?code=one&state=x"); status != http.StatusUnauthorized {
+		t.Errorf("a login that the console did not begin: %d\n%s", status, page)
+	}
+}
