@@ -1,4 +1,4 @@
-// Command bursar-operator is `bursar operator` in a binary of less than half the size, without the API server and the
+// Command bursar-operator is `bursar operator` and `bursar console` in a binary of less than half the size, without the API server and the
 // etcd that `bursar standalone` embeds. The container image holds it.
 package main
 
@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/bursar/bursar/internal/cli"
+	"github.com/bursar/bursar/internal/cli/commands"
 	"github.com/bursar/bursar/internal/cli/operate"
 )
 
@@ -13,5 +14,6 @@ import (
 var version = "unknown"
 
 func main() {
-	os.Exit(cli.Run(cli.New(cli.Program{Name: "bursar", Version: version}, operate.Command(version))))
+	p := cli.Program{Name: "bursar", Version: version}
+	os.Exit(cli.Run(cli.New(p, operate.Command(version), commands.Console(p))))
 }

@@ -25,6 +25,7 @@ func All(p cli.Program) []*cobra.Command {
 		newBacktestCommand(p),
 		newPolicyCommand(p),
 		newStatusCommand(p),
+		Console(p),
 		newUninstallCommand(p),
 	}
 }

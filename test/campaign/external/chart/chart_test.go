@@ -75,6 +75,12 @@ podLabels: {c: d}
 networkPolicy: {enabled: true, webhookFrom: [{ipBlock: {cidr: 10.0.0.0/8}}], metricsFrom: [{namespaceSelector: {}}]}
 serviceMonitor: {enabled: true, labels: {release: prometheus}}
 prometheusRule: {enabled: true}
+console:
+  enabled: true
+  tls: {secretName: console-tls}
+  url: https://quota.example.com
+  oidc: {issuerURL: 'https://login.example.com', clientID: bursar, clientSecret: {name: oidc}, scopes: [email, groups]}
+  impersonate: {enabled: true, users: [alice], groups: [web], groupsClaim: groups}
 `
 
 func TestLint(t *testing.T) {
@@ -109,6 +115,10 @@ func TestValuesAreChecked(t *testing.T) {
 		"configuration: {journal: {sink: S3, s3: {prefix: a}}}":                   "bucket",
 		"journal: {claimName: journal}":                                           "journal",
 		"journal: {secretName: bucket}":                                           "journal",
+		"console: {enabled: true, url: 'http://quota.example.com'}":               "url",
+		"console: {oidc: {issuerURL: 'https://login.example.com', clientID: a}}":  "url",
+		"console: {impersonate: {enabled: true, users: [alice]}}":                 "issuerURL",
+		"console: {impersonate: {enabled: true, groups: ['system:masters']}}":     "groups",
 		// A NetworkPolicy that leaves out the API server would have it create nothing that policies protect.
 		"networkPolicy: {enabled: true}": "webhookFrom",
 	} {

@@ -17,10 +17,16 @@ func TestRestricted(t *testing.T) {
 	}
 	restricted := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
 	for name, values := range map[string]string{"defaults": "", "everything": everything} {
-		pod := find[*appsv1.Deployment](t, rendered(t, values), "bursar").Spec.Template
-		verdict := policy.AggregateCheckResults(evaluator.EvaluatePod(restricted, &pod.ObjectMeta, &pod.Spec))
-		if !verdict.Allowed {
-			t.Errorf("%s: %s", name, verdict.ForbiddenDetail())
+		for _, object := range rendered(t, values) {
+			deployment, isDeployment := object.(*appsv1.Deployment)
+			if !isDeployment {
+				continue
+			}
+			pod := deployment.Spec.Template
+			verdict := policy.AggregateCheckResults(evaluator.EvaluatePod(restricted, &pod.ObjectMeta, &pod.Spec))
+			if !verdict.Allowed {
+				t.Errorf("%s: %s: %s", name, deployment.Name, verdict.ForbiddenDetail())
+			}
 		}
 	}
 }

@@ -1,0 +1,134 @@
+// Package serveconsole runs the web console: for the user of a kubeconfig on loopback, and for the users of a cluster.
+package serveconsole
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
+
+	"github.com/bursar/bursar/internal/console"
+	"github.com/bursar/bursar/internal/console/session"
+	"github.com/bursar/bursar/internal/console/web"
+)
+
+const (
+	// headerTimeout, requestTimeout and idleTimeout bound a request, and a connection without one. Streams extend the
+	// time for their answer as long as the browser reads.
+	headerTimeout, requestTimeout, idleTimeout = 10 * time.Second, time.Minute, 2 * time.Minute
+	headerBytesMax                             = 64 << 10
+	// endTimeout is how long open requests may take once the console ends.
+	endTimeout = 5 * time.Second
+)
+
+// Loopback serves the user of credentials on a port of loopback until ctx ends, and prints the URL to open. Port 0: a
+// free one.
+func Loopback(ctx context.Context, c session.Credentials, port int, path string, out io.Writer) error {
+	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", fmt.Sprint(port)))
+	if err != nil {
+		return fmt.Errorf("the console cannot listen: %w; choose another --port", err)
+	}
+	token := session.NewOneTime()
+	_, listening, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		return err
+	}
+	handler, err := console.New(ctx, console.Options{Login: console.Loopback{Token: token, Credentials: c, Port: listening}, Log: log()})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "The console runs until you interrupt it. Open this URL; it logs in once:\n\n  http://%s%s/login?to=%s#token=%s\n\n", listener.Addr(), web.Base, path, token.Secret()) //nolint:errcheck // there is nobody else to report to
+	return serve(ctx, listener, onlyHosts(handler, "127.0.0.1:"+listening, "localhost:"+listening), nil)
+}
+
+// onlyHosts denies requests to other hosts: with a name of its own, another site could make a browser send them here.
+func onlyHosts(handler http.Handler, hosts ...string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, host := range hosts {
+			if strings.EqualFold(r.Host, host) {
+				handler.ServeHTTP(w, r)
+				return
+			}
+		}
+		http.Error(w, "The console answers to "+strings.Join(hosts, " and ")+" only.", http.StatusMisdirectedRequest)
+	})
+}
+
+// Cluster describes a console for the users of a cluster.
+type Cluster struct {
+	// Listen is the host:port to listen on.
+	Listen string
+	// CertFile and KeyFile are those of TLS. They are read again when they change. Without them a proxy in front has to
+	// terminate TLS: browsers accept the cookie of a session by TLS only.
+	CertFile, KeyFile string
+	Login             console.Server
+}
+
+// Run serves until ctx ends.
+func (c Cluster) Run(ctx context.Context) error {
+	handler, err := console.New(ctx, console.Options{Login: c.Login, Log: log()})
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return fmt.Errorf("the console cannot listen: %w; choose another --listen", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle(web.Base+"/", handler)
+	mux.Handle("GET /{$}", http.RedirectHandler(web.Base+"/", http.StatusFound))
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	if c.CertFile == "" {
+		return serve(ctx, listener, mux, nil)
+	}
+	certificate, err := certwatcher.New(c.CertFile, c.KeyFile)
+	if err != nil {
+		return errors.Join(fmt.Errorf("read the certificate in %s: %w", c.CertFile, err), listener.Close())
+	}
+	return serve(ctx, listener, mux, certificate)
+}
+
+// serve serves until ctx ends, with TLS if there is a certificate.
+func serve(ctx context.Context, listener net.Listener, handler http.Handler, certificate *certwatcher.CertWatcher) error {
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout, WriteTimeout: requestTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: headerBytesMax, ErrorLog: slog.NewLogLogger(log().Handler(), slog.LevelDebug),
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	if certificate != nil {
+		server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate.GetCertificate}
+		group.Go(func() error { return certificate.Start(ctx) })
+	}
+	group.Go(func() error {
+		<-ctx.Done()
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+		defer cancel()
+		return server.Shutdown(ending)
+	})
+	group.Go(func() error {
+		var err error
+		if certificate != nil {
+			err = server.ServeTLS(listener, "", "")
+		} else {
+			err = server.Serve(listener)
+		}
+		if errors.Is(err, http.ErrServerClosed) {
+			return nil
+		}
+		return fmt.Errorf("serve the console: %w", err)
+	})
+	return group.Wait()
+}
+
+// log returns the log of the console: errors, on the error output.
+func log() *slog.Logger { return slog.New(slog.NewTextHandler(os.Stderr, nil)) }

@@ -1,0 +1,82 @@
+package chart
+
+import (
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// TestConsoleHasNoRights proves that the console of the chart may do nothing by itself, but impersonate those who are
+// listed.
+func TestConsoleHasNoRights(t *testing.T) {
+	const login = "console: {enabled: true, url: 'https://quota.example.com', oidc: {issuerURL: 'https://login.example.com', clientID: bursar}}"
+	for name, tt := range map[string]struct {
+		values string
+		want   []rbacv1.PolicyRule
+	}{
+		"defaults":   {"", nil},
+		"tokens":     {"console: {enabled: true}", nil},
+		"a provider": {login, nil},
+		"impersonation": {everything, []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"users"}, Verbs: []string{"impersonate"}, ResourceNames: []string{"alice"}},
+			{APIGroups: []string{""}, Resources: []string{"groups"}, Verbs: []string{"impersonate"}, ResourceNames: []string{"web"}},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := rendered(t, tt.values)
+			var rules []rbacv1.PolicyRule
+			for _, object := range objects {
+				for _, role := range rolesOf(object) {
+					for _, o := range objects {
+						if r, isRole := o.(*rbacv1.ClusterRole); isRole && r.Name == role {
+							rules = append(rules, r.Rules...)
+						}
+					}
+				}
+			}
+			if !slices.EqualFunc(rules, tt.want, func(a, b rbacv1.PolicyRule) bool { return a.String() == b.String() }) {
+				t.Errorf("the console may do %v, want %v", rules, tt.want)
+			}
+		})
+	}
+}
+
+// rolesOf returns the names of the roles that an object gives the console.
+func rolesOf(object any) []string {
+	var subjects []rbacv1.Subject
+	var role string
+	switch binding := object.(type) {
+	case *rbacv1.ClusterRoleBinding:
+		subjects, role = binding.Subjects, binding.RoleRef.Name
+	case *rbacv1.RoleBinding:
+		subjects, role = binding.Subjects, binding.RoleRef.Name
+	}
+	if slices.ContainsFunc(subjects, func(s rbacv1.Subject) bool { return s.Name == "bursar-console" }) {
+		return []string{role}
+	}
+	return nil
+}
+
+// TestConsoleIsApart proves that no Service leads to both the console and the operator.
+func TestConsoleIsApart(t *testing.T) {
+	objects := rendered(t, everything)
+	for _, name := range []string{"bursar", "bursar-console"} {
+		labels := find[*appsv1.Deployment](t, objects, name).Spec.Template.Labels
+		for _, object := range objects {
+			service, isService := object.(*corev1.Service)
+			if !isService {
+				continue
+			}
+			isSelected := true
+			for key, value := range service.Spec.Selector {
+				isSelected = isSelected && labels[key] == value
+			}
+			if isForConsole := service.Name == "bursar-console"; isSelected != (isForConsole == (name == "bursar-console")) {
+				t.Errorf("Service %s selects the Pods of %s: %t", service.Name, name, isSelected)
+			}
+		}
+	}
+}
