@@ -1,4 +1,4 @@
-// Package consumername parses the names of consumers on the command line. Only commands import it.
+// Package consumername parses the names of consumers as users give them. Commands and the console import it.
 package consumername
 
 import (

@@ -1,0 +1,174 @@
+// Package overview reads quota as pages show it: the use and limits of consumers in display units, with the names and
+// descriptions of resource types. It reads with the rights of its client's user, and leaves out what they may not read
+// besides the quota itself. Only areas of the console import it.
+package overview
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims/message"
+	"github.com/bursar/bursar/internal/cli/consumername"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/usage"
+)
+
+// itemsMax is the default of [Query.Max].
+const itemsMax = 1000
+
+// Query selects quota. An empty field selects everything that the user may see.
+type Query struct {
+	// Namespace is the namespace in which quota is shown.
+	Namespace string
+	// Consumer is KIND/NAME, KIND.GROUP/NAME or KIND.GROUP/NAMESPACE/NAME.
+	Consumer string
+	// ResourceType is a resource type, or what follows its last slash.
+	ResourceType string
+	// Max bounds the items that are read. 0: 1,000.
+	Max int
+}
+
+// Overview is the quota that a query selects, the most used first.
+type Overview struct {
+	Items []Item
+	Names Names
+	// IsCut is set if there are more than the query's maximum. The items are then any of them.
+	IsCut bool
+}
+
+// Item is one resource type of one consumer. Texts are in display units, as the API server shows them.
+type Item struct {
+	// Usage has the consumer and the resource type, and amounts in base units, for the drawing of bars.
+	usage.Usage
+	Description
+	// Namespace is where the quota is shown.
+	Namespace string
+	// Consumer names the consumer as Kind/name.
+	Consumer string
+	// Reference names the consumer without doubt, for links.
+	Reference string
+	// UsedText, LimitText and LeftText are amounts with their unit, and OverText is what is used beyond the limit, or
+	// empty.
+	UsedText, LimitText, LeftText, OverText string
+	// Percent is the used part of the limit, such as 80%.
+	Percent string
+	Level   usage.Level
+	// IsMetered is unset while the resource type has no active registration, so that nothing counts or limits it.
+	IsMetered bool
+	// Unit is the display unit, for other amounts of the item.
+	Unit usage.Unit
+	// Grants are the active grants in the limit.
+	Grants []quotav1alpha1.EffectiveGrantRef
+}
+
+// IsGranted reports whether there is a limit above 0.
+func (i *Item) IsGranted() bool { return i.Limit > 0 }
+
+// IsNear reports whether the use is near the limit, and has not reached it.
+func (i *Item) IsNear() bool { return i.Level == usage.Near }
+
+// IsFull reports whether nothing is left of a limit.
+func (i *Item) IsFull() bool { return i.Level >= usage.Reached }
+
+// Read reads quota. Its error is that of the API server about EffectiveResourceGrants, or about the query's consumer.
+func Read(ctx context.Context, api client.Reader, q Query) (*Overview, error) {
+	names, err := ReadNames(ctx, api)
+	if err != nil {
+		return nil, err
+	}
+	options := []client.ListOption{client.InNamespace(q.Namespace), client.Limit(int64(cmp.Or(q.Max, itemsMax)))}
+	fields := client.MatchingFields{}
+	var consumer consumername.Name
+	if q.Consumer != "" {
+		if consumer, err = consumername.Parse(q.Consumer); err != nil {
+			return nil, fmt.Errorf("the consumer %w", err)
+		}
+		given, _ := consumer.Full()
+		fields["spec.consumerRef.name"] = given.Name
+	}
+	if strings.Contains(q.ResourceType, "/") {
+		fields["spec.resourceType"] = q.ResourceType
+	}
+	if len(fields) > 0 {
+		options = append(options, fields)
+	}
+	var list quotav1alpha1.EffectiveResourceGrantList
+	if err := api.List(ctx, &list, options...); err != nil {
+		return nil, fmt.Errorf("list the effective grants: %w", err)
+	}
+	o := &Overview{Names: names, IsCut: list.Continue != ""}
+	seen := map[quotav1alpha1.EffectiveResourceGrantSpec]bool{} // a moved one may exist twice
+	for i := range list.Items {
+		shown := &list.Items[i]
+		isOther := q.Consumer != "" && !consumer.Matches(shown.Spec.ConsumerRef) || !isNamed(q.ResourceType, shown.Spec.ResourceType)
+		if isOther || seen[shown.Spec] {
+			continue
+		}
+		seen[shown.Spec] = true
+		o.Items = append(o.Items, ItemOf(shown, names))
+	}
+	slices.SortStableFunc(o.Items, Compare)
+	return o, nil
+}
+
+// Compare sorts items: the most used part of a limit first, then by consumer and resource type.
+func Compare(a, b Item) int {
+	return cmp.Or(cmp.Compare(b.Ratio(), a.Ratio()), cmp.Compare(a.Reference, b.Reference), cmp.Compare(a.ResourceType, b.ResourceType))
+}
+
+func isNamed(name, resourceType string) bool {
+	return name == "" || name == resourceType || name == resourceType[strings.LastIndex(resourceType, "/")+1:]
+}
+
+// ItemOf returns the item that an effective grant shows.
+func ItemOf(shown *quotav1alpha1.EffectiveResourceGrant, names Names) Item {
+	status, consumer := &shown.Status, shown.Spec.ConsumerRef
+	item := Item{
+		Usage: usage.Usage{
+			Consumer: consumer, ResourceType: shown.Spec.ResourceType, Used: status.TotalAllocated, Limit: status.TotalLimit,
+		},
+		Description: names.Describe(shown.Spec.ResourceType), Namespace: shown.Namespace, Consumer: consumer.Kind + "/" + consumer.Name,
+		Reference: ReferenceTo(consumer), IsMetered: status.Display != nil, Grants: status.GrantRefs,
+		Percent: message.Percent(ledger.Amount(status.TotalAllocated), ledger.Amount(status.TotalLimit)),
+	}
+	item.Level = item.Usage.Level(usage.Below, quotav1alpha1.AlertThresholdDefault)
+	var isKnown bool
+	if item.Unit, isKnown = names.Unit(item.ResourceType); !isKnown {
+		item.Unit, _ = usage.UnitOf(usage.Item{Used: item.Used, Limit: item.Limit, Available: status.Available, Display: status.Display})
+	}
+	if d := status.Display; d != nil {
+		item.UsedText, item.LimitText, item.LeftText = d.TotalAllocated, d.TotalLimit, d.Available
+	} else {
+		item.UsedText, item.LimitText, item.LeftText = item.Unit.Amount(item.Used), item.Unit.Amount(item.Limit), item.Unit.Amount(status.Available)
+	}
+	if over := item.OverLimit(); over > 0 {
+		item.OverText = item.Unit.Amount(over)
+	}
+	return item
+}
+
+// ReferenceTo names a consumer without doubt: KIND.GROUP/NAME, or KIND.GROUP/NAMESPACE/NAME.
+func ReferenceTo(consumer quotav1alpha1.ConsumerRef) string {
+	text := consumer.Kind + "." + consumer.APIGroup + "/"
+	if consumer.Namespace != "" {
+		text += consumer.Namespace + "/"
+	}
+	return text + consumer.Name
+}
+
+// Units returns the display units of the items' resource types.
+func (o *Overview) Units() map[string]usage.Unit {
+	units := map[string]usage.Unit{}
+	for i := range o.Items {
+		if item := &o.Items[i]; item.Unit.Name != "" {
+			units[item.ResourceType] = item.Unit
+		}
+	}
+	return units
+}
