@@ -64,7 +64,7 @@ func (a *Account) chart(unit usage.Unit, style Style) string {
 	}
 	indent := labelWidth + 2
 	columns := max(columnsMin, style.Width-indent-1)
-	used, limit := a.samples(columns)
+	used, limit := a.Samples(columns)
 	lines := []asciigraph.CharSet{limitLine, usedLine}
 	if style.IsASCII {
 		lines = []asciigraph.CharSet{limitLineASCII, usedLineASCII}
@@ -93,8 +93,8 @@ func rowsOf(largest float64) int {
 	return chartRows
 }
 
-// samples returns the most that was used, and the largest limit, in each column. One more column ends the line.
-func (a *Account) samples(columns int) (used, limit []float64) {
+// Samples returns the most that was used, and the largest limit, in each column. One more column ends the line.
+func (a *Account) Samples(columns int) (used, limit []float64) {
 	used, limit = make([]float64, columns+1), make([]float64, columns+1)
 	length := a.Until.Sub(a.From)
 	column := func(t time.Time) int {

@@ -53,8 +53,8 @@ func (n *names) gapsIn(s *Selection) []Gap {
 	return found
 }
 
-// text explains a gap.
-func (g *Gap) text() string {
+// Text explains a gap.
+func (g *Gap) Text() string {
 	consumer := nameOf(g.ConsumerRef)
 	switch {
 	case g.Since == nil:

@@ -1,6 +1,6 @@
 // Package history answers questions from the journal: limits and use over time, movers, amount-hours, and what other
 // limits would have denied. It reads all entries, because the level at the start of a window comes from the last change
-// before it. Only commands import it.
+// before it. Commands and the console import it.
 //
 // A journal is read once and in one direction. What is kept of it grows with the accounts, which are resource types of
 // consumers, and not with the entries. Two keep more: [Read] the levels that it charts, and [Replay] what it denies.

@@ -30,7 +30,7 @@ func (r *Report) Print(w io.Writer, format usage.Format) error {
 	}
 	lines := []string{""}
 	for i := range r.Gaps {
-		lines = append(lines, r.Gaps[i].text())
+		lines = append(lines, r.Gaps[i].Text())
 	}
 	if !r.since.IsZero() {
 		lines = append(lines, fmt.Sprintf("Resource types without a change since %s are left out; --resource-type TYPE shows one of them.", inUTC(r.since)))
@@ -155,15 +155,15 @@ func (a *Account) rows(unit usage.Unit) [][]string {
 	for i := range a.Changes {
 		c := &a.Changes[i]
 		rows = append(rows, []string{
-			inUTC(c.Time), printable(string(c.Kind)), printable(c.object()), signed(unit, c.Change), unit.Amount(c.Used) + "/" + unit.Amount(c.Limit),
+			inUTC(c.Time), printable(string(c.Kind)), printable(c.ObjectText()), signed(unit, c.Change), unit.Amount(c.Used) + "/" + unit.Amount(c.Limit),
 			cmp.Or(printable(c.Actor), unknown),
 		})
 	}
 	return rows
 }
 
-// object names what pays, with the dimensions of the change.
-func (c *Change) object() string {
+// ObjectText names what pays, with the dimensions of the change.
+func (c *Change) ObjectText() string {
 	text := c.Claim
 	if c.Object != nil {
 		text = objectName(c.Object)

@@ -63,6 +63,8 @@ type Account struct {
 
 	account account
 	levels  []levelAt
+	// begin is the first level of the window that the journal knows.
+	begin levelAt
 }
 
 // LimitChange is a change of a limit.
@@ -113,7 +115,10 @@ func Read(ctx context.Context, source journal.Source, o Options) (*Report, error
 			from := o.starts(s.time)
 			a = &Account{
 				ConsumerRef: s.consumer, ResourceType: s.resourceType, From: from, Until: o.end(), LimitChanges: []LimitChange{},
-				account: s.account, levels: []levelAt{{from, s.before}},
+				account: s.account, levels: []levelAt{{from, s.before}}, begin: levelAt{from, s.before},
+			}
+			if s.isFirst && s.entry.Kind == journal.Opened {
+				a.begin = levelAt{s.time, s.after}
 			}
 			all[s.account] = a
 		}
@@ -169,6 +174,7 @@ func (a *Account) add(s *step, o *Options, latest time.Time) {
 	a.Used, a.Limit = s.after.used, s.after.limit
 	if s.time.Before(o.Since) {
 		a.levels[0].level = s.after
+		a.begin = a.levels[0]
 		return
 	}
 	a.PeakUsed = max(a.PeakUsed, s.after.used)

@@ -1,0 +1,55 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/bursar/bursar/internal/journal"
+	"github.com/bursar/bursar/internal/journal/overapi"
+)
+
+// trendMin is over how long a growth is spread at least, so that the first hour of a consumer tells nothing of next week.
+const trendMin = 24 * time.Hour
+
+// Growth is how much the use has grown in the window, in base units: from the first level that the journal knows.
+func (a *Account) Growth() int64 { return less(a.Used, a.begin.used) - less(a.begin.used, a.Used) }
+
+// FullIn returns after which time the limit is used up if the use grows as it did in the window. It is not growing if the
+// use has not grown.
+func (a *Account) FullIn() (after time.Duration, isGrowing bool) {
+	growth := a.Growth()
+	if growth <= 0 {
+		return 0, false
+	}
+	const longest = 100 * 365 * 24 * time.Hour
+	length := max(a.Until.Sub(a.begin.time), trendMin)
+	left := float64(less(a.Limit, a.Used))
+	return time.Duration(min(float64(length)*left/float64(growth), float64(longest))), true
+}
+
+// ErrTooLong means that a window has more entries than [Bounded] yields.
+var ErrTooLong = errors.New("the journal has more entries in this time than can be shown: choose a shorter time")
+
+// Bounded is a source that fails with [ErrTooLong] after a number of entries, so that one page does not read a long journal.
+type Bounded struct {
+	*overapi.Source
+	Max int
+}
+
+// Entries implements [journal.Source].
+func (b Bounded) Entries(ctx context.Context, query journal.Query) iter.Seq2[journal.Entry, error] {
+	return func(yield func(journal.Entry, error) bool) {
+		n := 0
+		for entry, err := range b.Source.Entries(ctx, query) {
+			if n++; n > b.Max && err == nil {
+				yield(journal.Entry{}, ErrTooLong)
+				return
+			}
+			if !yield(entry, err) {
+				return
+			}
+		}
+	}
+}

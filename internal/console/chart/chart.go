@@ -1,0 +1,116 @@
+// Package chart draws the charts of the console as SVG. Its functions are pure. What they draw is made of numbers and
+// of labels that the template escapes. Only areas of the console import it.
+package chart
+
+import (
+	"fmt"
+	"html/template"
+	"math"
+	"strconv"
+	"strings"
+)
+
+const (
+	// width and height are those of a chart's drawing, which the style sheet scales.
+	width, height = 240, 60
+	barWidth      = 100
+	// margin keeps lines at the edges visible.
+	margin = 1
+	// nearPart is the used part of a limit from which on a bar has another color.
+	nearPart = 0.8
+)
+
+var barDrawing = template.Must(template.New("bar").Parse(
+	`<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" height="12" role="img" aria-label="{{.Label}}">` +
+		`<rect class="track" width="100" height="8"></rect>` +
+		`<rect class="used{{.Class}}" width="{{.Used}}" height="8"></rect>` +
+		`{{with .Mark}}<line class="limit" x1="{{.}}" x2="{{.}}" y1="0" y2="8"></line>{{end}}</svg>`))
+
+var trendDrawing = template.Must(template.New("trend").Parse(
+	`<svg class="trend" viewBox="0 0 240 60" preserveAspectRatio="none" height="60" role="img" aria-label="{{.Label}}">` +
+		`{{range .Gaps}}<rect class="gap" x="{{.X}}" width="{{.Width}}" height="60"></rect>{{end}}` +
+		`<polyline class="limit" points="{{.Limit}}"></polyline><polyline class="line" points="{{.Used}}"></polyline></svg>`))
+
+// draw executes a template.
+func draw(drawing *template.Template, data any) template.HTML {
+	var text strings.Builder
+	if err := drawing.Execute(&text, data); err != nil {
+		panic(err) // the templates are constant, and fit their data
+	}
+	return template.HTML(text.String()) //nolint:gosec // the template has escaped it
+}
+
+// Bar draws the used part of a limit. Use beyond the limit fills the bar, and a mark shows where the limit is. The label
+// says the same to those who do not see it.
+func Bar(used, limit int64, label string) template.HTML {
+	bar := struct{ Label, Class, Used, Mark string }{Label: label}
+	part := 0.0
+	switch {
+	case used <= 0:
+	case limit <= 0:
+		part, bar.Class = 1, " is-over"
+	default:
+		part = float64(used) / float64(limit)
+	}
+	switch {
+	case part > 1:
+		bar.Class, bar.Mark, part = " is-over", number(barWidth/part), 1
+	case part == 1:
+		bar.Class = " is-over"
+	case part >= nearPart:
+		bar.Class = " is-near"
+	}
+	bar.Used = number(barWidth * part)
+	return draw(barDrawing, bar)
+}
+
+// Span is a part of the width of a chart: from 0 at its left to 1 at its right.
+type Span struct{ From, To float64 }
+
+// Trend is what was used, and the limit, over time. Both have a value for each of the same number of columns.
+type Trend struct {
+	Used, Limit []float64
+	// Gaps are times of which nothing is known.
+	Gaps []Span
+	// Label says what the chart shows to those who do not see it.
+	Label string
+}
+
+// SVG draws the trend: the use as a line, and the limit as a dashed one.
+func (t Trend) SVG() template.HTML {
+	largest := 1.0
+	for _, values := range [][]float64{t.Used, t.Limit} {
+		for _, value := range values {
+			largest = max(largest, value)
+		}
+	}
+	type gap struct{ X, Width string }
+	drawing := struct {
+		Label, Used, Limit string
+		Gaps               []gap
+	}{Label: t.Label, Used: steps(t.Used, largest), Limit: steps(t.Limit, largest)}
+	for _, span := range t.Gaps {
+		from, to := min(max(span.From, 0), 1), min(max(span.To, 0), 1)
+		drawing.Gaps = append(drawing.Gaps, gap{number(width * from), number(max(width*(to-from), margin))})
+	}
+	return draw(trendDrawing, drawing)
+}
+
+// steps returns the points of a line that holds each value for a column.
+func steps(values []float64, largest float64) string {
+	points := make([]string, 0, 2*len(values))
+	for i, value := range values {
+		y := number(height - margin - (height-2*margin)*max(value, 0)/largest)
+		left, right := float64(i)/float64(len(values)), float64(i+1)/float64(len(values))
+		points = append(points, fmt.Sprintf("%s,%s", number(width*left), y), fmt.Sprintf("%s,%s", number(width*right), y))
+	}
+	return strings.Join(points, " ")
+}
+
+// number writes a number for SVG, with two digits after the point at most.
+func number(value float64) string {
+	if math.IsNaN(value) || math.IsInf(value, 0) {
+		return "0"
+	}
+	return strconv.FormatFloat(math.Round(value*100)/100, 'f', -1, 64)
+}
