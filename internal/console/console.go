@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"github.com/bursar/bursar/internal/console/session"
+	"github.com/bursar/bursar/internal/console/tenant"
 	"github.com/bursar/bursar/internal/console/web"
 )
 
@@ -40,5 +41,6 @@ func New(ctx context.Context, o Options) (http.Handler, error) {
 func areas() []web.Area {
 	return []web.Area{
 		home{},
+		tenant.Area{},
 	}
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/prometheus/common/model"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bursar/bursar/internal/cli/history"
 )
 
 // parseEnd parses the date or the time of --until. An empty text is the zero time.
@@ -56,16 +58,9 @@ func parsePeriod(until, by string) (*metav1.Time, error) {
 
 // parseMoment parses a flag that is a date, a time, or a duration before now. An empty text is the zero time.
 func parseMoment(flag, text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
+	moment, err := history.ParseMoment(text, now)
+	if err != nil {
+		return moment, fmt.Errorf("--%s: %w", flag, err)
 	}
-	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if parsed, err := time.Parse(layout, text); err == nil {
-			return parsed, nil
-		}
-	}
-	if ago, err := model.ParseDuration(text); err == nil {
-		return now.Add(-time.Duration(ago)), nil
-	}
-	return time.Time{}, fmt.Errorf("--%s: %q is no duration such as 30d, no date such as 2026-11-01, and no time such as 2026-11-01T18:00:00Z", flag, text)
+	return moment, nil
 }

@@ -37,6 +37,8 @@ type Selection struct {
 	Since, Until time.Time
 	// Now is the end of a window without Until.
 	Now time.Time
+	// IsLenient means that a name without an entry in the window is no error, so that no more than the window is read.
+	IsLenient bool
 }
 
 // Check returns an error for an invalid selection.

@@ -38,14 +38,15 @@ type state struct {
 
 // eachStep calls f with the steps of the selected accounts, from the beginning of the journal to the end of the window. With
 // inWindow it begins with the window: the first entry of an account says what was before it, and accounts without an
-// entry in the window have no step. If a name of the selection stands for nothing in the window, all is read to find out why.
+// entry in the window have no step. If a name of the selection stands for nothing in the window, all is read to find out why, unless
+// the selection is lenient.
 func eachStep(ctx context.Context, source journal.Source, selection *Selection, inWindow bool, f func(*step)) (*names, error) {
 	if inWindow && !selection.Since.IsZero() {
 		n, err := eachStepSince(ctx, source, selection, selection.Since, f)
 		if err != nil {
 			return nil, err
 		}
-		if n.check() == nil {
+		if selection.IsLenient || n.check() == nil {
 			n.inWindow = true
 			return n, nil
 		}

@@ -155,7 +155,7 @@ func (a *Account) rows(unit usage.Unit) [][]string {
 	for i := range a.Changes {
 		c := &a.Changes[i]
 		rows = append(rows, []string{
-			inUTC(c.Time), printable(string(c.Kind)), printable(c.ObjectText()), signed(unit, c.Change), unit.Amount(c.Used) + "/" + unit.Amount(c.Limit),
+			inUTC(c.Time), printable(string(c.Kind)), printable(c.ObjectText()), Signed(unit, c.Change), unit.Amount(c.Used) + "/" + unit.Amount(c.Limit),
 			cmp.Or(printable(c.Actor), unknown),
 		})
 	}

@@ -151,7 +151,7 @@ func (t *Top) Print(w io.Writer, format usage.Format) error {
 		m := &t.Items[i]
 		unit := t.units[m.ResourceType]
 		rows = append(rows, []string{
-			nameOf(m.ConsumerRef), printable(m.ResourceType), signed(unit, m.Change), m.percent(), unit.Amount(m.Used), unit.Amount(m.Limit),
+			nameOf(m.ConsumerRef), printable(m.ResourceType), Signed(unit, m.Change), m.percent(), unit.Amount(m.Used), unit.Amount(m.Limit),
 		})
 	}
 	return usage.PrintTable(w, rows)
@@ -173,8 +173,8 @@ func (m *Mover) percent() string {
 	return sign + text
 }
 
-// signed writes a change with its sign.
-func signed(unit usage.Unit, change int64) string {
+// Signed writes a change with its sign.
+func Signed(unit usage.Unit, change int64) string {
 	if change > 0 {
 		return "+" + unit.Amount(change)
 	}

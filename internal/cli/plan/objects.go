@@ -48,20 +48,29 @@ func (o *Options) read(files resource.FilenameOptions, operation quotav1alpha1.R
 		if !isObject {
 			return nil, fmt.Errorf("%s: %T is not an object", info.Source, info.Object)
 		}
-		kind := content.GroupVersionKind()
-		mapping, err := o.API.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
-		switch {
-		case apimeta.IsNoMatchError(err):
-		case err != nil:
-			return nil, fmt.Errorf("look up kind %s: %w", kind.Kind, err)
-		case mapping.Scope.Name() == apimeta.RESTScopeNameRoot:
-			content.SetNamespace("")
-		case content.GetNamespace() == "":
-			content.SetNamespace(o.Namespace)
+		planned, err := o.place(content, operation)
+		if err != nil {
+			return nil, err
 		}
-		objects = append(objects, &object{Unstructured: content, operation: operation, mapping: mapping})
+		objects = append(objects, planned)
 	}
 	return objects, nil
+}
+
+// place finds the resource of an object, and sets its namespace if it names none.
+func (o *Options) place(content *unstructured.Unstructured, operation quotav1alpha1.ReviewedOperation) (*object, error) {
+	kind := content.GroupVersionKind()
+	mapping, err := o.API.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+	switch {
+	case apimeta.IsNoMatchError(err):
+	case err != nil:
+		return nil, fmt.Errorf("look up kind %s: %w", kind.Kind, err)
+	case mapping.Scope.Name() == apimeta.RESTScopeNameRoot:
+		content.SetNamespace("")
+	case content.GetNamespace() == "":
+		content.SetNamespace(o.Namespace)
+	}
+	return &object{Unstructured: content, operation: operation, mapping: mapping}, nil
 }
 
 // complete replaces objects by what the API server would store: with defaults, and as other webhooks change them. It asks

@@ -1,5 +1,5 @@
-// Package plan asks Bursar whether objects would be admitted, by a QuotaReview, and prints the answer. Only commands
-// import it.
+// Package plan asks Bursar whether objects would be admitted, by a QuotaReview, and prints the answer. Commands
+// and the console import it.
 package plan
 
 import (
@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/dynamic"
@@ -32,6 +33,8 @@ type Options struct {
 	Namespace string
 	// Applied are the files with objects to create or change, and Deleted those with objects to delete.
 	Applied, Deleted resource.FilenameOptions
+	// Objects are further objects to create or change, after those in files.
+	Objects []*unstructured.Unstructured
 	// Surge means that larger and new objects come before others free their quota.
 	Surge bool
 	// AsIs means that the API server is not asked for what it would store of the objects.
@@ -43,6 +46,13 @@ func Review(ctx context.Context, o Options) (*quotav1alpha1.QuotaReviewStatus, e
 	applied, err := o.read(o.Applied, quotav1alpha1.ReviewedOperationApply)
 	if err != nil {
 		return nil, err
+	}
+	for _, content := range o.Objects {
+		planned, err := o.place(content, quotav1alpha1.ReviewedOperationApply)
+		if err != nil {
+			return nil, err
+		}
+		applied = append(applied, planned)
 	}
 	deleted, err := o.read(o.Deleted, quotav1alpha1.ReviewedOperationDelete)
 	if err != nil {
@@ -126,7 +136,7 @@ func printTables(w io.Writer, status *quotav1alpha1.QuotaReviewStatus) error {
 	var notes []string
 	for i := range status.Objects {
 		o := &status.Objects[i]
-		rows = append(rows, []string{NameOf(o), cmp.Or(o.Operation, "-"), string(o.Result), policiesOf(o)})
+		rows = append(rows, []string{NameOf(o), cmp.Or(o.Operation, "-"), string(o.Result), PoliciesOf(o)})
 		if o.Message != "" {
 			notes = append(notes, fmt.Sprintf("%s: %s", NameOf(o), o.Message))
 		}
@@ -166,7 +176,8 @@ func NameOf(o *quotav1alpha1.ReviewedObjectResult) string {
 	return o.Kind + " " + o.Namespace + "/" + o.Name
 }
 
-func policiesOf(o *quotav1alpha1.ReviewedObjectResult) string {
+// PoliciesOf names the policies that match an object, with their mode if that is not Enforce.
+func PoliciesOf(o *quotav1alpha1.ReviewedObjectResult) string {
 	names := make([]string, 0, len(o.Policies))
 	for _, p := range o.Policies {
 		name := p.Name

@@ -1,0 +1,190 @@
+package tenant
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli/consumername"
+	"github.com/bursar/bursar/internal/console/overview"
+	"github.com/bursar/bursar/internal/console/web"
+	"github.com/bursar/bursar/internal/usage"
+)
+
+const (
+	// claimsMax bounds the claims that a page reads, in requests for claimsAtOnce.
+	claimsMax, claimsAtOnce = 3000, 1000
+)
+
+// claims are those of a scope.
+type claims struct {
+	all []quotav1alpha1.ResourceClaim
+	// isCut is set if there are more.
+	isCut bool
+	// isWhole is unset if only those of one namespace are there, and a consumer may have others.
+	isWhole bool
+}
+
+// readClaims reads the claims of a scope: those of a consumer in all namespaces where the person may see that, and
+// otherwise those in the namespace. The error may be that the person may not.
+func (s *scope) readClaims(ctx context.Context, api client.Reader) (*claims, error) {
+	var options []client.ListOption
+	var consumer consumername.Name
+	if s.Consumer != "" {
+		var err error
+		if consumer, err = consumername.Parse(s.Consumer); err != nil {
+			return nil, err
+		}
+		given, _ := consumer.Full()
+		options = append(options, client.MatchingFields{"spec.consumerRef.name": given.Name})
+	}
+	found := &claims{isWhole: s.Consumer != "" || s.Namespace == ""}
+	namespace := s.Namespace
+	if found.isWhole {
+		namespace = ""
+	}
+	for next, read := "", 0; ; {
+		var page quotav1alpha1.ResourceClaimList // new for each page: decoding keeps old values of absent fields
+		err := api.List(ctx, &page, append([]client.ListOption{client.InNamespace(namespace), client.Limit(claimsAtOnce), client.Continue(next)}, options...)...)
+		if apierrors.IsForbidden(err) && namespace != s.Namespace {
+			namespace, found.isWhole = s.Namespace, false
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list the claims: %w", err)
+		}
+		for i := range page.Items {
+			if claim := &page.Items[i]; (s.Consumer == "" || consumer.Matches(claim.Spec.ConsumerRef)) && s.hasType(claim) {
+				found.all = append(found.all, *claim)
+			}
+		}
+		read += len(page.Items)
+		if next = page.Continue; next == "" {
+			return found, nil
+		}
+		if read >= claimsMax {
+			found.isCut = true
+			return found, nil
+		}
+	}
+}
+
+// hasType reports whether a claim is for the resource type of the scope.
+func (s *scope) hasType(claim *quotav1alpha1.ResourceClaim) bool {
+	return s.Type == "" || s.amountOf(claim) > 0
+}
+
+// amountOf returns how much a claim has of the resource type of the scope.
+func (s *scope) amountOf(claim *quotav1alpha1.ResourceClaim) int64 {
+	for _, request := range claim.Spec.Requests {
+		if request.ResourceType == s.Type || request.ResourceType[strings.LastIndex(request.ResourceType, "/")+1:] == s.Type {
+			return request.Amount
+		}
+	}
+	return 0
+}
+
+// states of claims, for people.
+const (
+	stateGranted   = "Granted"
+	stateWaiting   = "Waiting"
+	stateUndecided = "Not decided yet"
+	stateInvalid   = "Invalid"
+)
+
+// stateOf returns the state of a claim, and what its condition says.
+func stateOf(claim *quotav1alpha1.ResourceClaim) (state, message string) {
+	granted := apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionGranted)
+	switch {
+	case granted == nil || granted.Reason == quotav1alpha1.ReasonPendingEvaluation:
+		return stateUndecided, ""
+	case granted.Status == metav1.ConditionTrue:
+		if resize := apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionResizePending); resize != nil && resize.Status == metav1.ConditionTrue {
+			return stateWaiting, resize.Message
+		}
+		return stateGranted, ""
+	case granted.Reason == quotav1alpha1.ReasonQuotaExceeded:
+		return stateWaiting, granted.Message
+	default:
+		return stateInvalid, granted.Message
+	}
+}
+
+// amount is what a claim has, or asks for, of a resource type.
+type amount struct {
+	Title, ResourceType, Text string
+	// URL shows the claims on the same resource type.
+	URL string
+}
+
+// row is a claim on a page.
+type row struct {
+	// Object names the object that the claim is for, in Namespace if that is not the namespace of the page.
+	Kind, Name, Namespace string
+	// Claim is the claim, as namespace/name.
+	Claim                            string
+	Consumer, Reference, ConsumerURL string
+	Amounts                          []amount
+	State, Message                   string
+	Created                          time.Time
+}
+
+// IsGranted reports whether the claim is charged as it asks.
+func (r *row) IsGranted() bool { return r.State == stateGranted }
+
+// units know the display units and names of resource types.
+type units struct {
+	names overview.Names
+	units map[string]usage.Unit
+}
+
+// unitsOf reads the units of a scope. They are unknown if the person may not see the quota.
+func (s *scope) unitsOf(r *web.Request) (*units, *overview.Overview, error) {
+	found, err := overview.Read(r.Context(), r.API(), overview.Query{Namespace: s.Namespace, Consumer: s.Consumer, Max: itemsMax})
+	if usage.IsOutOfReach(err) {
+		found, err = &overview.Overview{}, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return &units{names: found.Names, units: found.Units()}, found, nil
+}
+
+// amount formats an amount.
+func (u *units) amount(resourceType string, base int64) string {
+	unit, isKnown := u.names.Unit(resourceType)
+	if !isKnown {
+		unit = u.units[resourceType]
+	}
+	return unit.Amount(base)
+}
+
+// rowOf returns a claim for a page of the scope.
+func (s *scope) rowOf(claim *quotav1alpha1.ResourceClaim, u *units) row {
+	ref, consumer := claim.Spec.ResourceRef, claim.Spec.ConsumerRef
+	r := row{
+		Kind: ref.Kind, Name: ref.Name, Claim: claim.Namespace + "/" + claim.Name, Created: claim.CreationTimestamp.Time,
+		Consumer: consumer.Kind + "/" + consumer.Name, Reference: overview.ReferenceTo(consumer),
+	}
+	if namespace := cmp.Or(ref.Namespace, claim.Namespace); namespace != s.Namespace {
+		r.Namespace = namespace
+	}
+	r.ConsumerURL = web.Path(s.Path, "namespace", s.Namespace, "consumer", r.Reference, "type", s.Type)
+	r.State, r.Message = stateOf(claim)
+	for _, request := range claim.Spec.Requests {
+		a := amount{
+			Title: u.names.Describe(request.ResourceType).Title, ResourceType: request.ResourceType, Text: u.amount(request.ResourceType, request.Amount),
+			URL: web.Path(s.Path, "namespace", s.Namespace, "consumer", s.Consumer, "type", request.ResourceType),
+		}
+		r.Amounts = append(r.Amounts, a)
+	}
+	return r
+}

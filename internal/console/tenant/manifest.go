@@ -1,0 +1,123 @@
+package tenant
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/yaml"
+)
+
+// objectsMax bounds the objects of a manifest: the API server is asked about each.
+const objectsMax = 100
+
+// document is a part of a manifest between two separators.
+type document struct {
+	text string
+	// line is the number of its first line, from 1 on.
+	line int
+}
+
+// placed is an object and the line where its document begins.
+type placed struct {
+	object *unstructured.Unstructured
+	line   int
+}
+
+// fault is what is wrong with a document.
+type fault struct {
+	Line int
+	Text string
+}
+
+// separator matches the line between two documents.
+var separator = regexp.MustCompile(`^---(\s|$)`)
+
+// documentsOf splits a manifest into its documents that are not empty.
+func documentsOf(manifest string) []document {
+	var documents []document
+	current := document{line: 1}
+	end := func() {
+		if isContent := strings.ContainsFunc(withoutComments(current.text), func(r rune) bool { return r > ' ' }); isContent {
+			documents = append(documents, current)
+		}
+	}
+	for i, line := range strings.Split(strings.ReplaceAll(manifest, "\r\n", "\n"), "\n") {
+		if separator.MatchString(line) {
+			end()
+			current = document{line: i + 2}
+			continue
+		}
+		current.text += line + "\n"
+	}
+	end()
+	return documents
+}
+
+var comment = regexp.MustCompile(`(?m)^\s*#.*$`)
+
+func withoutComments(text string) string { return comment.ReplaceAllString(text, "") }
+
+// objectsIn returns the objects of a manifest, also those in lists, and the faults of documents that have none.
+func objectsIn(manifest string) (objects []placed, faults []fault) {
+	for _, d := range documentsOf(manifest) {
+		found, err := d.objects()
+		if err != nil {
+			faults = append(faults, *err)
+			continue
+		}
+		for _, object := range found {
+			objects = append(objects, placed{object, d.line})
+		}
+	}
+	return objects, faults
+}
+
+// yamlLine matches the place in an error about YAML, from the beginning of the document on.
+var yamlLine = regexp.MustCompile(`line (\d+): `)
+
+// objects returns the object of a document, or those of a list.
+func (d *document) objects() ([]*unstructured.Unstructured, *fault) {
+	content := map[string]any{}
+	inJSON, err := yaml.YAMLToJSONStrict([]byte(d.text))
+	if err == nil {
+		err = utiljson.Unmarshal(inJSON, &content) // integers stay integers, as policies see them
+	}
+	if err != nil {
+		f := &fault{Line: d.line, Text: strings.TrimPrefix(err.Error(), "yaml: ")}
+		if match := yamlLine.FindStringSubmatch(f.Text); match != nil {
+			if inDocument, err := strconv.Atoi(match[1]); err == nil {
+				f.Line = d.line + inDocument - 1
+				f.Text = strings.Replace(f.Text, match[0], "", 1)
+			}
+		}
+		if strings.Contains(f.Text, "cannot unmarshal") {
+			f.Text = "this is no object: it needs apiVersion, kind and metadata"
+		}
+		return nil, f
+	}
+	object := &unstructured.Unstructured{Object: content}
+	if object.GetAPIVersion() == "" || object.GetKind() == "" {
+		return nil, &fault{Line: d.line, Text: "apiVersion or kind is missing: every object needs both"}
+	}
+	if !object.IsList() {
+		return []*unstructured.Unstructured{object}, nil
+	}
+	var listed []*unstructured.Unstructured
+	err = object.EachListItem(func(item runtime.Object) error {
+		each, isObject := item.(*unstructured.Unstructured)
+		if !isObject || each.GetAPIVersion() == "" || each.GetKind() == "" {
+			return fmt.Errorf("item %d of the list is no object with apiVersion and kind", len(listed)+1)
+		}
+		listed = append(listed, each)
+		return nil
+	})
+	if err != nil {
+		return nil, &fault{Line: d.line, Text: err.Error()}
+	}
+	return listed, nil
+}

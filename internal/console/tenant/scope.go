@@ -1,0 +1,78 @@
+package tenant
+
+import (
+	"slices"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli/consumername"
+	"github.com/bursar/bursar/internal/console/web"
+)
+
+// filterMax bounds the characters of a filter.
+const filterMax = 400
+
+// scope is whose quota a page shows: that of a namespace, of a consumer, or all that the person may see.
+type scope struct {
+	// Path is the page.
+	Path                      string
+	Namespace, Consumer, Type string
+	// Namespaces are those to choose from, if the person may list them.
+	Namespaces []string
+	// MustChoose is set if a namespace is needed and none is known.
+	MustChoose bool
+	// MaySeeAll is set if the person may list all quota of the cluster.
+	MaySeeAll bool
+	// WithConsumer and WithType say which filters the page has.
+	WithConsumer, WithType bool
+}
+
+// scopeOf returns the scope that a request asks for.
+func scopeOf(r *web.Request, path string) (scope, error) {
+	s := scope{Path: path, Namespace: r.Query("namespace"), Consumer: r.Query("consumer"), Type: r.Query("type")}
+	if err := s.check(); err != nil {
+		return s, err
+	}
+	s.MaySeeAll = r.May(authorizationv1.ResourceAttributes{Verb: "list", Group: quotav1alpha1.GroupName, Resource: "effectiveresourcegrants"})
+	if s.Namespace == "" && !s.MaySeeAll {
+		s.Namespace = r.Session.Namespace
+		s.MustChoose = s.Namespace == ""
+	}
+	var err error
+	s.Namespaces, err = r.Session.Namespaces(r.Context())
+	if s.Namespace != "" && len(s.Namespaces) > 0 && !slices.Contains(s.Namespaces, s.Namespace) {
+		s.Namespaces = append(s.Namespaces, s.Namespace)
+	}
+	return s, err
+}
+
+// check returns an error for filters that name nothing.
+func (s *scope) check() error {
+	if s.Namespace != "" && len(validation.IsDNS1123Label(s.Namespace)) > 0 {
+		return web.Invalid("A namespace has lower-case letters, digits and dashes. Choose another.")
+	}
+	if len(s.Consumer) > filterMax || len(s.Type) > filterMax {
+		return web.Invalid("The filter is too long. Shorten it.")
+	}
+	if s.Consumer != "" {
+		if _, err := consumername.Parse(s.Consumer); err != nil {
+			return web.Invalid("The consumer " + err.Error() + ".")
+		}
+	}
+	return nil
+}
+
+// URL returns the URL of a page with the scope.
+func (s scope) URL(path string, parameters ...string) string {
+	return web.Path(path, append([]string{"namespace", s.Namespace, "consumer", s.Consumer, "type", s.Type}, parameters...)...)
+}
+
+// live watches the quota of the scope.
+func (s scope) live() []web.Watch {
+	if s.MustChoose {
+		return nil
+	}
+	return []web.Watch{{Resource: "effectiveresourcegrants", Namespace: s.Namespace}}
+}

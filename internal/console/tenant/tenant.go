@@ -1,0 +1,88 @@
+// Package tenant has the pages of the console on which tenants see their quota: how much is left, what uses it, what
+// waits for it, whether a manifest would fit, and what has changed. Only the console imports it.
+package tenant
+
+import (
+	"embed"
+	"io/fs"
+	"regexp"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/bursar/bursar/internal/console/session"
+	"github.com/bursar/bursar/internal/console/web"
+)
+
+//go:embed templates
+var templates embed.FS
+
+// Area has the pages of tenants.
+type Area struct{}
+
+// Templates implements [web.Area].
+func (Area) Templates() fs.FS {
+	files, err := fs.Sub(templates, "templates")
+	if err != nil {
+		panic(err) // the name is valid
+	}
+	return files
+}
+
+// Menu implements [web.Area].
+func (Area) Menu() []web.MenuItem {
+	return []web.MenuItem{
+		{Title: "My quota", Path: "/quota"}, {Title: "What uses it", Path: "/uses"}, {Title: "Waiting", Path: "/waiting"},
+		{Title: "Try a manifest", Path: "/try"}, {Title: "History", Path: "/history"},
+	}
+}
+
+// Routes implements [web.Area].
+func (Area) Routes(r *web.Router) {
+	r.Get("/quota", showQuota)
+	r.Get("/quota/trend", showTrends)
+	r.Get("/uses", showUses)
+	r.Get("/waiting", showWaiting)
+	r.Get("/try", showTry)
+	r.Post("/try", tryManifest)
+	r.Get("/history", showHistory)
+}
+
+// plain matches words that a shell leaves as they are.
+var plain = regexp.MustCompile(`^[A-Za-z0-9._/:@%+=,-]+$`)
+
+// command returns a command line for people to copy. The words after the first come in pairs of a flag and its value; it
+// leaves out empty values. Values are quoted, because a link to a page may have any.
+func command(begin string, flags ...string) string {
+	words := []string{begin}
+	for i := 0; i+1 < len(flags); i += 2 {
+		value := flags[i+1]
+		if value == "" {
+			continue
+		}
+		if !plain.MatchString(value) {
+			value = "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
+		}
+		words = append(words, strings.TrimSpace(flags[i]+" "+value))
+	}
+	return strings.Join(words, " ")
+}
+
+// forbidden returns a sentence about what a person may not see, or the error if it is another.
+func forbidden(err error, what string) (sentence string, other error) {
+	if !apierrors.IsForbidden(err) {
+		return "", err
+	}
+	return "You may not see " + what + ". Choose another namespace, or ask its administrator for the role bursar-tenant-viewer there.", nil
+}
+
+// unread returns why a part of a page is missing. An error is returned if the session has ended.
+func unread(err error) (sentence string, ended error) {
+	if err == nil {
+		return "", nil
+	}
+	if session.IsEnded(err) {
+		return "", err
+	}
+	return err.Error(), nil
+}

@@ -1,0 +1,208 @@
+package tenant
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/dynamic"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims/message"
+	"github.com/bursar/bursar/internal/cli/plan"
+	"github.com/bursar/bursar/internal/cli/request"
+	"github.com/bursar/bursar/internal/console/session"
+	"github.com/bursar/bursar/internal/console/web"
+	"github.com/bursar/bursar/internal/usage"
+)
+
+// tryPage asks for a manifest, and says whether its objects would be admitted.
+type tryPage struct {
+	Namespace  string
+	Namespaces []string
+	Manifest   string
+	// IsAsIs means that the API server is not asked for defaults, for persons who may not create the objects.
+	IsAsIs bool
+	// Problem says why nothing could be tried.
+	Problem string
+	Faults  []fault
+	// Result is nil before a manifest was tried.
+	Result *result
+}
+
+// result is what the objects of a manifest would come to.
+type result struct {
+	Message string
+	Objects []triedObject
+	Quotas  []triedQuota
+}
+
+// triedObject is an object of a manifest.
+type triedObject struct {
+	Line                      int
+	Name, Operation, Policies string
+	// Result is in words. Class is that of the style sheet.
+	Result, Class, Message string
+	// AskURL asks for what is lacking, or is empty.
+	AskURL string
+}
+
+// triedQuota is a quota that the objects use.
+type triedQuota struct {
+	Consumer, ResourceType                         string
+	Change, Used, Limit, Available, AvailableAfter string
+}
+
+func showTry(r *web.Request) (web.Answer, error) {
+	namespaces, err := r.Session.Namespaces(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	return (&tryPage{Namespace: cmp.Or(r.Query("namespace"), r.Session.Namespace), Namespaces: namespaces}).answer(http.StatusOK), nil
+}
+
+func (p *tryPage) answer(status int) web.Page {
+	line := command("bursar plan -f manifest.yaml", "-n", p.Namespace)
+	if p.IsAsIs {
+		line += " --as-is"
+	}
+	return web.Page{Template: "try", Title: "Try a manifest", Data: p, Status: status, Command: line}
+}
+
+// invalid answers that nothing could be tried.
+func (p *tryPage) invalid(problem string) (web.Answer, error) {
+	p.Problem = problem
+	return p.answer(http.StatusUnprocessableEntity), nil
+}
+
+func tryManifest(r *web.Request) (web.Answer, error) {
+	namespaces, err := r.Session.Namespaces(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	p := &tryPage{Namespace: r.Form("namespace"), Namespaces: namespaces, Manifest: r.PostFormValue("manifest"), IsAsIs: r.Form("as-is") != ""}
+	if uploaded, err := upload(r); err != nil {
+		return nil, err
+	} else if uploaded != "" {
+		p.Manifest = uploaded
+	}
+	switch {
+	case p.Namespace == "" || len(validation.IsDNS1123Label(p.Namespace)) > 0:
+		return p.invalid("Enter the namespace for objects that name none, such as your own.")
+	case !utf8.ValidString(p.Manifest):
+		p.Manifest = ""
+		return p.invalid("The file is no text in UTF-8. Choose a file with YAML or JSON.")
+	case strings.TrimSpace(p.Manifest) == "":
+		return p.invalid("Enter a manifest, or choose a file.")
+	}
+	objects, faults := objectsIn(p.Manifest)
+	p.Faults = faults
+	switch {
+	case len(objects) > objectsMax:
+		return p.invalid(fmt.Sprintf("The manifest has %d objects, and this page tries %d. Try parts of it, or use the command below.", len(objects), objectsMax))
+	case len(objects) == 0 && len(faults) == 0:
+		return p.invalid("The manifest has no object.")
+	case len(objects) == 0:
+		return p.invalid("No object of the manifest could be read.")
+	}
+	status, err := p.review(r, objects)
+	if session.IsEnded(err) {
+		return nil, err
+	}
+	if err != nil {
+		return p.invalid("Nothing was tried: " + err.Error() + ".")
+	}
+	p.Result = resultOf(status, objects)
+	return p.answer(http.StatusOK), nil
+}
+
+// upload returns the content of the file in the form, or "".
+func upload(r *web.Request) (string, error) {
+	if r.MultipartForm == nil || len(r.MultipartForm.File["file"]) == 0 {
+		return "", nil
+	}
+	file, err := r.MultipartForm.File["file"][0].Open()
+	if err != nil {
+		return "", fmt.Errorf("open the uploaded file: %w", err)
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	content, err := io.ReadAll(io.LimitReader(file, web.FormBytesMax))
+	if err != nil {
+		return "", fmt.Errorf("read the uploaded file: %w", err)
+	}
+	return string(content), nil
+}
+
+// review asks as the person whether objects would be admitted.
+func (p *tryPage) review(r *web.Request, objects []placed) (*quotav1alpha1.QuotaReviewStatus, error) {
+	api, err := dynamic.NewForConfig(r.Session.Config)
+	if err != nil {
+		return nil, fmt.Errorf("reach the API server: %w", err)
+	}
+	options := plan.Options{API: r.API(), Dynamic: api, Namespace: p.Namespace, AsIs: p.IsAsIs}
+	for i := range objects {
+		options.Objects = append(options.Objects, objects[i].object)
+	}
+	return plan.Review(r.Context(), options)
+}
+
+// results are the results in words, with their class of the style sheet.
+var results = map[quotav1alpha1.ReviewResult]struct{ text, class string }{
+	quotav1alpha1.ReviewResultFits:       {"Fits", "good"},
+	quotav1alpha1.ReviewResultDoesNotFit: {"Does not fit", "over"},
+	quotav1alpha1.ReviewResultUnknown:    {"Unknown", "near"},
+}
+
+// resultOf returns the answer to a review of objects, in their order.
+func resultOf(status *quotav1alpha1.QuotaReviewStatus, objects []placed) *result {
+	found := &result{Message: status.Message}
+	for i := range status.Objects {
+		answer := &status.Objects[i]
+		words := results[answer.Result]
+		t := triedObject{
+			Name: plan.NameOf(answer), Operation: cmp.Or(answer.Operation, "-"), Policies: plan.PoliciesOf(answer),
+			Result: words.text, Class: words.class, Message: answer.Message,
+		}
+		if i < len(objects) {
+			t.Line = objects[i].line
+		}
+		if answer.Result == quotav1alpha1.ReviewResultDoesNotFit {
+			t.AskURL = askFor(answer, status.Quotas)
+		}
+		found.Objects = append(found.Objects, t)
+	}
+	for i := range status.Quotas {
+		quota := &status.Quotas[i]
+		found.Quotas = append(found.Quotas, triedQuota{
+			Consumer: message.Consumer(quota.ConsumerRef), ResourceType: plan.TypeOf(&quota.ReviewedCharge),
+			Change: quota.Display.Amount, Used: quota.Display.Used, Limit: quota.Display.Limit,
+			Available: quota.Display.Available, AvailableAfter: quota.Display.AvailableAfter,
+		})
+	}
+	return found
+}
+
+// askFor returns the page that asks for what a denial advises, or "" if it advises no request.
+func askFor(denied *quotav1alpha1.ReviewedObjectResult, quotas []quotav1alpha1.ReviewedQuota) string {
+	advised, err := request.ParseDenial(denied.Message)
+	if err != nil {
+		return ""
+	}
+	w := wish{namespace: advised.Namespace, consumer: advised.For, dimensions: advised.Dimensions, reason: "To create " + plan.NameOf(denied)}
+	for _, a := range advised.Amounts {
+		unit := usage.Unit{}
+		for i := range quotas {
+			quota := &quotas[i]
+			shown := &quotav1alpha1.DisplayedQuota{TotalLimit: quota.Display.Limit, TotalAllocated: quota.Display.Used, Available: quota.Display.Available}
+			if known, ok := usage.UnitOf(usage.Item{Limit: quota.Limit, Used: quota.Used, Available: quota.Available, Display: shown}); ok && quota.ResourceType == a.Type {
+				unit = known
+			}
+		}
+		w.amounts = append(w.amounts, wished{a.Type, increase(unit, a.Value)})
+	}
+	return w.URL()
+}
