@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/bursar/bursar/internal/console/requests"
 	"github.com/bursar/bursar/internal/console/session"
 	"github.com/bursar/bursar/internal/console/tenant"
 	"github.com/bursar/bursar/internal/console/web"
@@ -42,5 +43,6 @@ func areas() []web.Area {
 	return []web.Area{
 		home{},
 		tenant.Area{},
+		requests.Area{},
 	}
 }

@@ -235,6 +235,12 @@ func (u Unit) Amount(amount int64) string { return u.format(amount, message.Amou
 // AmountUp is Amount, but where digits are cut, the amount is rounded up: a limit of that much is enough.
 func (u Unit) AmountUp(amount int64) string { return u.format(amount, message.AmountUp) }
 
+// Parse parses an amount as [Unit.Amount] writes it, and returns base units. A number without a unit is in display units.
+func (u Unit) Parse(text string) (int64, error) {
+	amount, err := message.ParseAmount(text, &catalog.Registration{DisplayUnit: u.Name, Factor: max(u.Factor, 1), BaseUnit: u.Base})
+	return int64(amount), err
+}
+
 func (u Unit) format(amount int64, format func(ledger.Amount, *catalog.Registration) string) string {
 	if u.Name == "" || u.Factor <= 0 {
 		return strconv.FormatInt(amount, 10)

@@ -3,14 +3,11 @@ package validate
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -37,7 +34,7 @@ func userOf(user authenticationv1.UserInfo) *quotav1alpha1.RequestUser {
 
 // isUser reports whether a user is the one of an authenticated request.
 func isUser(u *quotav1alpha1.RequestUser, user authenticationv1.UserInfo) bool {
-	return u != nil && *u == *userOf(user)
+	return quotarequest.IsUser(u, user)
 }
 
 // quotaRequest validates a create, and who withdraws. The schema makes the rest of a request immutable.
@@ -141,31 +138,10 @@ func (w *Webhooks) quotaDecision(ctx context.Context, c change[quotav1alpha1.Quo
 		return result{errs: field.ErrorList{field.Invalid(at.Child("uid"), spec.RequestRef.UID,
 			fmt.Sprintf("QuotaRequest %s has the UID %s: it is another one than was looked at", request.Name, request.UID))}}
 	}
-	if why := mayDecide(request, spec.Decision, c.user); why != "" {
+	if why := quotarequest.MayNotDecide(request, spec.Decision, c.user); why != "" {
 		return result{forbidden: why}
 	}
 	return result{errs: w.checkDecision(c, request)}
-}
-
-// mayDecide returns why a user may not decide on a request, or "".
-func mayDecide(request *quotav1alpha1.QuotaRequest, decision quotav1alpha1.Decision, user authenticationv1.UserInfo) string {
-	state := apimeta.FindStatusCondition(request.Status.Conditions, quotav1alpha1.ConditionApproved)
-	switch {
-	case request.Spec.Requester == nil || request.Spec.Requester.Username == user.Username:
-		return "nobody decides on a request of their own"
-	case state == nil:
-		return "the request is new, and who may decide on it is not known yet: try again"
-	case request.Status.ApprovalsNeeded == 0 && !quotarequest.IsFinal(request):
-		return "who may decide on the request is not known: " + state.Message
-	case quotarequest.IsFinal(request) || request.Status.Approved != nil || request.Spec.Withdrawn:
-		return fmt.Sprintf("the request is decided: %s", state.Message)
-	case len(request.Status.Approvers) > 0 && !slices.ContainsFunc(request.Status.Approvers, func(group string) bool { return slices.Contains(user.Groups, group) }):
-		return fmt.Sprintf("only members of the groups %s decide on this request", strings.Join(request.Status.Approvers, ", "))
-	case decision == quotav1alpha1.DecisionApprove && slices.ContainsFunc(request.Status.Decisions, func(d quotav1alpha1.RequestDecision) bool { return isUser(d.DecidedBy, user) }):
-		return "you have approved of it already, and somebody else has to approve, too"
-	default:
-		return ""
-	}
 }
 
 func (w *Webhooks) checkDecision(c change[quotav1alpha1.QuotaDecision], request *quotav1alpha1.QuotaRequest) field.ErrorList {

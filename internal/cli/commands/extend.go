@@ -8,6 +8,7 @@ import (
 
 	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/cli/extend"
+	"github.com/bursar/bursar/internal/cli/request"
 )
 
 func newExtendCommand(p cli.Program) *cobra.Command {
@@ -24,7 +25,7 @@ is the end of the allowances of that resource type. A grant that is over counts 
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			var err error
-			if options.Until, err = parseEnd(until); err != nil {
+			if options.Until, err = request.ParseEnd(until); err != nil {
 				return err
 			}
 			if options.By, err = parseDays("by", by); err != nil {

@@ -9,20 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bursar/bursar/internal/cli/history"
+	"github.com/bursar/bursar/internal/cli/request"
 )
-
-// parseEnd parses the date or the time of --until. An empty text is the zero time.
-func parseEnd(text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if parsed, err := time.Parse(layout, text); err == nil {
-			return parsed, nil
-		}
-	}
-	return time.Time{}, fmt.Errorf("--until: %q is neither a date such as 2027-03-31 nor a time such as 2027-03-31T18:00:00Z", text)
-}
 
 // parseDays parses the duration of a flag, which may have days and weeks. An empty text is 0.
 func parseDays(flag, text string) (time.Duration, error) {
@@ -38,7 +26,7 @@ func parseDays(flag, text string) (time.Duration, error) {
 
 // parsePeriod returns the end that --until or --by names, from now. Without either it is nil: there is no end.
 func parsePeriod(until, by string) (*metav1.Time, error) {
-	end, err := parseEnd(until)
+	end, err := request.ParseEnd(until)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package request
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"path"
 	"slices"
@@ -30,22 +29,22 @@ func ParseAmounts(arguments []string, minimum int64) ([]Amount, error) {
 	for _, argument := range arguments {
 		resourceType, text, isPair := strings.Cut(argument, "=")
 		if !isPair || resourceType == "" || text == "" {
-			return nil, fmt.Errorf("%q is not TYPE=AMOUNT, such as projects=10 for that limit, or projects=+5 for that much more", argument)
+			return nil, invalid("", "%q is not TYPE=AMOUNT, such as projects=10 for that limit, or projects=+5 for that much more", argument)
 		}
 		a := Amount{Type: resourceType, IsIncrease: strings.HasPrefix(text, "+")}
 		digits := strings.TrimPrefix(text, "+")
 		quantity, err := resource.ParseQuantity(digits)
 		if err != nil || strings.HasPrefix(digits, "+") {
-			return nil, fmt.Errorf("%s: %q is no amount such as 10, 2k or 5Gi", argument, text)
+			return nil, invalid("", "%s: %q is no amount such as 10, 2k or 5Gi", argument, text)
 		}
 		a.Value = quantity.Value() // it rounds up
 		switch {
 		case quantity.Cmp(*resource.NewQuantity(math.MaxInt64, resource.DecimalSI)) > 0:
-			return nil, fmt.Errorf("%s: the amount is too large: give at most %d", argument, int64(math.MaxInt64))
+			return nil, invalid("", "%s: the amount is too large: give at most %d", argument, int64(math.MaxInt64))
 		case quantity.Cmp(*resource.NewQuantity(a.Value, resource.DecimalSI)) != 0:
-			return nil, fmt.Errorf("%s: the amount is no whole number of base units: give one, such as %d", argument, max(a.Value, minimum))
+			return nil, invalid("", "%s: the amount is no whole number of base units: give one, such as %d", argument, max(a.Value, minimum))
 		case a.Value < minimum:
-			return nil, fmt.Errorf("%s: the amount is too small: give at least %d", argument, minimum)
+			return nil, invalid("", "%s: the amount is too small: give at least %d", argument, minimum)
 		}
 		amounts = append(amounts, a)
 	}
@@ -61,7 +60,7 @@ func ParseDimensions(arguments []string) (map[string]string, error) {
 	for _, argument := range arguments {
 		key, value, isPair := strings.Cut(argument, "=")
 		if _, isTwice := dimensions[key]; !isPair || key == "" || isTwice {
-			return nil, fmt.Errorf("--dimension: %q is not KEY=VALUE with a key of its own, such as region=eu", argument)
+			return nil, invalid("--dimension", "%q is not KEY=VALUE with a key of its own, such as region=eu", argument)
 		}
 		dimensions[key] = value
 	}
@@ -81,7 +80,7 @@ func asked(amounts []Amount, dimensions map[string]string, known []string) ([]qu
 		case a.IsIncrease:
 			r.Increase = new(a.Value)
 		case len(dimensions) > 0:
-			return nil, fmt.Errorf("%[1]s=%[2]d: a limit is of the whole resource type: with --dimension, ask for an increase, such as %[1]s=+%[2]d",
+			return nil, invalid("", "%[1]s=%[2]d: a limit is of the whole resource type: with --dimension, ask for an increase, such as %[1]s=+%[2]d",
 				a.Type, a.Value)
 		default:
 			r.Limit = new(a.Value)
@@ -110,7 +109,7 @@ func typeNamed(name string, known []string) (string, error) {
 		return found[0], nil
 	default:
 		slices.Sort(found)
-		return "", fmt.Errorf("%s stands for several resource types: name one of %s", name, strings.Join(found, ", "))
+		return "", invalid("", "%s stands for several resource types: name one of %s", name, strings.Join(found, ", "))
 	}
 }
 

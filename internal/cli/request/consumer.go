@@ -60,11 +60,11 @@ func (s *shown) consumer(named string) (quotav1alpha1.ConsumerRef, error) {
 		if len(all) == 1 {
 			return all[0], nil
 		}
-		return quotav1alpha1.ConsumerRef{}, fmt.Errorf("say for whom, with --for KIND/NAME: %s", s.candidates(all))
+		return quotav1alpha1.ConsumerRef{}, invalid("", "say for whom, with --for KIND/NAME: %s", s.candidates(all))
 	}
 	name, err := consumername.Parse(named)
 	if err != nil {
-		return quotav1alpha1.ConsumerRef{}, fmt.Errorf("--for: %w", err)
+		return quotav1alpha1.ConsumerRef{}, invalid("--for", "%s", err)
 	}
 	var matching []quotav1alpha1.ConsumerRef
 	for _, ref := range all {
@@ -77,11 +77,11 @@ func (s *shown) consumer(named string) (quotav1alpha1.ConsumerRef, error) {
 	case len(matching) == 1:
 		return matching[0], nil
 	case len(matching) > 1:
-		return given, fmt.Errorf("--for: %s names several consumers: choose one of %s", named, names(matching))
+		return given, invalid("--for", "%s names several consumers: choose one of %s", named, names(matching))
 	case isFull:
 		return given, nil
 	default:
-		return given, fmt.Errorf("--for: %s is not known in namespace %s: %s; name another in full, with its API group, "+
+		return given, invalid("--for", "%s is not known in namespace %s: %s; name another in full, with its API group, "+
 			"such as Organization.resourcemanager.miloapis.com/acme", named, s.namespace, s.candidates(all))
 	}
 }

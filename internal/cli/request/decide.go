@@ -1,14 +1,15 @@
 package request
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -19,6 +20,9 @@ import (
 type DecideOptions struct {
 	// Request is the QuotaRequest.
 	Request client.ObjectKey
+	// UID is that of the request that was looked at. The API server rejects the decision if it is another one now. Empty: it
+	// is the present one.
+	UID types.UID
 	// Decision is Approve or Deny.
 	Decision quotav1alpha1.Decision
 	// Amounts approve less. What they do not name is approved as asked.
@@ -32,7 +36,7 @@ type DecideOptions struct {
 // Check returns an error if something is missing.
 func (o *DecideOptions) Check() error {
 	if o.Decision == quotav1alpha1.DecisionDeny && strings.TrimSpace(o.Reason) == "" {
-		return errors.New("say why, with --reason: the requester reads it")
+		return invalid("", "say why, with --reason: the requester reads it")
 	}
 	return nil
 }
@@ -48,7 +52,7 @@ func Decide(ctx context.Context, api client.WithWatch, o DecideOptions) (*quotav
 	decision := &quotav1alpha1.QuotaDecision{
 		ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, GenerateName: generatedName(request.Name)},
 		Spec: quotav1alpha1.QuotaDecisionSpec{
-			RequestRef: quotav1alpha1.DecidedRequestRef{Name: request.Name, UID: string(request.UID)},
+			RequestRef: quotav1alpha1.DecidedRequestRef{Name: request.Name, UID: string(cmp.Or(o.UID, request.UID))},
 			Decision:   o.Decision, Until: o.Until, Reason: o.Reason,
 		},
 	}
@@ -93,14 +97,14 @@ func decided(request *quotav1alpha1.QuotaRequest, amounts []Amount) ([]quotav1al
 		at := slices.Index(known, resourceType)
 		switch {
 		case at < 0:
-			return nil, fmt.Errorf("QuotaRequest %s asks for no %s, but for %s", request.Name, a.Type, asks(request))
+			return nil, invalid("", "QuotaRequest %s asks for no %s, but for %s", request.Name, a.Type, asks(request))
 		case seen[resourceType]:
-			return nil, fmt.Errorf("%s is named twice: give one amount", resourceType)
+			return nil, invalid("", "%s is named twice: give one amount", resourceType)
 		case slices.Contains(known[at+1:], resourceType):
-			return nil, fmt.Errorf("QuotaRequest %s asks for %s for several dimensions: approve all, or make the QuotaDecision with kubectl",
+			return nil, invalid("", "QuotaRequest %s asks for %s for several dimensions: approve all, or make the QuotaDecision with kubectl",
 				request.Name, resourceType)
 		case a.IsIncrease && request.Spec.Requests[at].Increase == nil:
-			return nil, fmt.Errorf("QuotaRequest %s asks for a limit of %s: approve a limit, such as %s=%d", request.Name, resourceType, a.Type, a.Value)
+			return nil, invalid("", "QuotaRequest %s asks for a limit of %s: approve a limit, such as %s=%d", request.Name, resourceType, a.Type, a.Value)
 		}
 		seen[resourceType] = true
 		all[at].Amount = a.Value

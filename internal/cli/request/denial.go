@@ -1,8 +1,6 @@
 package request
 
 import (
-	"errors"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,11 +19,11 @@ func ParseDenial(text string) (Options, error) {
 	}
 	switch len(commands) {
 	case 0:
-		return Options{}, fmt.Errorf("there is no denial that names a request in %q: bursar why - explains others", excerpt(text))
+		return Options{}, invalid("", "there is no denial that names a request in %q: bursar why - explains others", excerpt(text))
 	case 1:
 		return parseCommand(strings.Fields(commands[0]))
 	default:
-		return Options{}, errors.New("the text names several requests: run each by itself: bursar request " + strings.Join(commands, "; bursar request "))
+		return Options{}, invalid("", "the text names several requests: run each by itself: bursar request %s", strings.Join(commands, "; bursar request "))
 	}
 }
 

@@ -29,12 +29,15 @@ type Filter struct {
 	State string
 	// IsAll selects those in every state.
 	IsAll bool
+	// ReadMax bounds how many requests are read before the selection. 0: all. If there are more, the list has a continue
+	// token.
+	ReadMax int64
 }
 
 // List returns the selected requests, the oldest first.
 func List(ctx context.Context, api client.Client, f Filter) (*quotav1alpha1.QuotaRequestList, error) {
 	list := &quotav1alpha1.QuotaRequestList{}
-	if err := api.List(ctx, list, client.InNamespace(f.Namespace)); err != nil {
+	if err := api.List(ctx, list, client.InNamespace(f.Namespace), client.Limit(f.ReadMax)); err != nil {
 		return nil, failure("list the QuotaRequests"+f.place(), err)
 	}
 	list.Items = slices.DeleteFunc(list.Items, func(r quotav1alpha1.QuotaRequest) bool { return !f.selects(&r) })

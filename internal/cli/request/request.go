@@ -43,9 +43,9 @@ type Options struct {
 func (o *Options) Check() error {
 	switch {
 	case len(o.Amounts) == 0:
-		return errors.New("say how much: TYPE=AMOUNT, such as projects=10 for that limit, or projects=+5 for that much more")
+		return invalid("", "say how much: TYPE=AMOUNT, such as projects=10 for that limit, or projects=+5 for that much more")
 	case strings.TrimSpace(o.Reason) == "":
-		return errors.New("say why, with --reason: those who decide read it")
+		return invalid("", "say why, with --reason: those who decide read it")
 	default:
 		return nil
 	}
@@ -98,7 +98,7 @@ func Withdraw(ctx context.Context, api client.Client, key client.ObjectKey) erro
 		return readFailure(key, err)
 	}
 	if isFinal(request) {
-		return fmt.Errorf("QuotaRequest %s is decided already: %s", key, messageOf(request))
+		return &DecidedError{Request: request}
 	}
 	before := request.DeepCopy()
 	request.Spec.Withdrawn = true
@@ -106,6 +106,17 @@ func Withdraw(ctx context.Context, api client.Client, key client.ObjectKey) erro
 		return failure(fmt.Sprintf("withdraw QuotaRequest %s", key), err)
 	}
 	return nil
+}
+
+// DecidedError means that a request is decided, so that nothing was changed.
+type DecidedError struct {
+	// Request is the request as it is.
+	Request *quotav1alpha1.QuotaRequest
+}
+
+// Error implements error.
+func (e *DecidedError) Error() string {
+	return fmt.Sprintf("QuotaRequest %s is decided already: %s", client.ObjectKeyFromObject(e.Request), messageOf(e.Request))
 }
 
 // Wait returns a request once its state is known or, with untilDecided, once it is decided. It returns the request as it is
@@ -121,7 +132,8 @@ func Wait(
 // readFailure returns the error for a request that cannot be read.
 func readFailure(key client.ObjectKey, err error) error {
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("there is no QuotaRequest %[1]s in namespace %[2]s: bursar requests -n %[2]s --all lists them", key.Name, key.Namespace)
+		text := fmt.Sprintf("there is no QuotaRequest %[1]s in namespace %[2]s: bursar requests -n %[2]s --all lists them", key.Name, key.Namespace)
+		return &statusError{text: text, err: err}
 	}
 	return failure(fmt.Sprintf("read QuotaRequest %s", key), err)
 }

@@ -3,6 +3,7 @@
 package overapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +40,8 @@ type Source struct {
 	API client.Client
 	// Namespace is the one in which the user may create QuotaHistories.
 	Namespace string
+	// PageSize is how many entries one question asks for, for callers who read only the first ones. 0: as many as it may.
+	PageSize int32
 }
 
 // Entries implements [journal.Source].
@@ -149,7 +152,7 @@ func (s *Source) page(ctx context.Context, query journal.Query, next string) (*q
 	history := &quotav1alpha1.QuotaHistory{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: namePrefix, Namespace: s.Namespace},
 		Spec: quotav1alpha1.QuotaHistorySpec{
-			ConsumerRef: *query.Consumer, ResourceType: query.ResourceType, Limit: quotav1alpha1.HistoryLimitMax, Continue: next,
+			ConsumerRef: *query.Consumer, ResourceType: query.ResourceType, Limit: cmp.Or(s.PageSize, quotav1alpha1.HistoryLimitMax), Continue: next,
 		},
 	}
 	// The API has whole seconds: it answers with a little more, and read leaves that out.

@@ -1,0 +1,34 @@
+package history
+
+import (
+	"context"
+	"time"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/journal"
+)
+
+// Start is what a consumer used at the start of a window.
+type Start struct {
+	// Used is in base units.
+	Used int64
+	// Time is the start of the window, or the later time from which on the use is known.
+	Time time.Time
+}
+
+// ReadStart returns what a consumer used of a resource type at a time. It reads only the first entry after it, from which
+// what was before follows. Without such an entry it returns nil: nothing has changed since, or nothing was recorded.
+func ReadStart(ctx context.Context, source journal.Source, consumer quotav1alpha1.ConsumerRef, resourceType string, at time.Time) (*Start, error) {
+	query := journal.Query{Consumer: &consumer, ResourceType: resourceType, Since: at}
+	for entry, err := range source.Entries(ctx, query) {
+		if err != nil {
+			return nil, err
+		}
+		s := state{levels: map[string]level{}}
+		if entry.Kind == journal.Opened { // what came before it is no change
+			return &Start{Used: s.open(&entry, resourceType).after.used, Time: entry.Time}, nil
+		}
+		return &Start{Used: s.change(&entry).before.used, Time: at}, nil
+	}
+	return nil, nil //nolint:nilnil // nothing has changed
+}

@@ -1,0 +1,295 @@
+package requests
+
+import (
+	"fmt"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli/consumername"
+	"github.com/bursar/bursar/internal/cli/request"
+	"github.com/bursar/bursar/internal/console/web"
+	"github.com/bursar/bursar/internal/usage"
+)
+
+const (
+	// amountsMax bounds the amounts of a request, as its API does.
+	amountsMax = 20
+	// stateTimeout is how long a page waits for the first state of a new request.
+	stateTimeout = 5 * time.Second
+)
+
+// askForm is the form of a new request.
+type askForm struct {
+	Namespace, Consumer, Until, Reason, Dimensions string
+	Amounts                                        []askedAmount
+	// Denial is a text from which the form is filled.
+	Denial  string
+	Problem string
+
+	// Consumers and Types are what to choose from. Now is what the consumer has.
+	Consumers, Types []string
+	Now              []nowRow
+	// Hint says in which units amounts are.
+	Hint string
+	// MayAdd is set if there may be more amounts.
+	MayAdd bool
+}
+
+// askedAmount is a row of the form.
+type askedAmount struct{ Type, Amount string }
+
+// nowRow is what a consumer has of a resource type.
+type nowRow struct{ Consumer, Type, Used, Limit, Percent string }
+
+// askFormOf returns the form that the URL or, after a mistake, the form says.
+func askFormOf(value func(string) string, types, amounts []string) *askForm {
+	f := &askForm{
+		Namespace: value("namespace"), Consumer: value("consumer"), Until: value("until"), Reason: value("reason"), Dimensions: value("dimensions"),
+	}
+	for i := range min(len(types), amountsMax) {
+		row := askedAmount{Type: strings.TrimSpace(types[i])}
+		if i < len(amounts) {
+			row.Amount = strings.TrimSpace(amounts[i])
+		}
+		f.Amounts = append(f.Amounts, row)
+	}
+	if len(f.Amounts) == 0 {
+		f.Amounts = []askedAmount{{}}
+	}
+	return f
+}
+
+// showAsk shows the form, filled from the URL.
+func showAsk(r *web.Request) (web.Answer, error) {
+	query := r.URL.Query()
+	f := askFormOf(r.Query, query["type"], query["amount"])
+	if f.Namespace == "" {
+		f.Namespace = r.Session.Namespace
+	}
+	return f.page(r, http.StatusOK)
+}
+
+// page shows the form.
+func (f *askForm) page(r *web.Request, status int) (web.Answer, error) {
+	page := web.Page{Template: "request-new", Title: "Ask for quota", Data: f, Status: status, Command: f.command(nil)}
+	f.MayAdd = len(f.Amounts) < amountsMax
+	if f.Namespace == "" {
+		return page, nil
+	}
+	q, err := f.quotas(r)
+	if err != nil {
+		return nil, err
+	}
+	f.describe(q)
+	page.Command = f.command(q)
+	return page, nil
+}
+
+// quotas reads the quota of the consumer that the form names, or of those to choose from.
+func (f *askForm) quotas(r *web.Request) (*quotas, error) {
+	return readQuotas(r.Context(), r.API(), f.Namespace, nameIn(f.Consumer))
+}
+
+// nameIn returns the name in KIND/NAME.
+func nameIn(consumer string) string {
+	if !strings.Contains(consumer, "/") {
+		return ""
+	}
+	return path.Base(consumer)
+}
+
+// describe says what there is to choose from, and what the consumer has.
+func (f *askForm) describe(q *quotas) {
+	f.Consumers, f.Types = q.consumers(), q.types()
+	var units []string
+	for _, row := range f.Amounts {
+		if unit := q.unit(row.Type); row.Type != "" && unit.Name != "" {
+			units = append(units, path.Base(row.Type)+" is in "+unit.Name)
+		}
+	}
+	f.Hint = strings.Join(units, ", ")
+	named, err := consumername.Parse(f.Consumer)
+	if err != nil {
+		return
+	}
+	for i := range q.items {
+		shown := &q.items[i]
+		if display := shown.Status.Display; display != nil && named.Matches(shown.Spec.ConsumerRef) && len(f.Now) < shownMax {
+			f.Now = append(f.Now, nowRow{
+				Consumer: consumerText(shown.Spec.ConsumerRef), Type: shown.Spec.ResourceType, Used: display.TotalAllocated, Limit: display.TotalLimit, Percent: display.Percent,
+			})
+		}
+	}
+}
+
+// amounts parses the amounts, which are in display units.
+func (f *askForm) amounts(q *quotas) ([]request.Amount, error) {
+	var amounts []request.Amount
+	for _, row := range f.Amounts {
+		if row.Type == "" && row.Amount == "" {
+			continue
+		}
+		if row.Type == "" || row.Amount == "" {
+			return nil, &request.InputError{Text: "Each amount needs its resource type, and each resource type its amount"}
+		}
+		amount, err := parseAmount(row.Type, row.Amount, q.unit(f.typeNamed(q, row.Type)), 1)
+		if err != nil {
+			return nil, err
+		}
+		amounts = append(amounts, amount)
+	}
+	if len(amounts) == 0 {
+		return nil, &request.InputError{Text: "Enter a resource type and how much of it"}
+	}
+	return amounts, nil
+}
+
+// typeNamed returns the resource type that a name stands for if that is clear, and else the name.
+func (f *askForm) typeNamed(q *quotas, name string) string {
+	found := ""
+	for _, known := range q.types() {
+		switch {
+		case known == name:
+			return name
+		case path.Base(known) == name && found != "":
+			return name
+		case path.Base(known) == name:
+			found = known
+		}
+	}
+	if found == "" {
+		return name
+	}
+	return found
+}
+
+// parseAmount parses an amount in display units, with a plus for an increase. Without a known unit it is in base units.
+func parseAmount(resourceType, text string, unit usage.Unit, minimum int64) (request.Amount, error) {
+	if unit.Name == "" {
+		parsed, err := request.ParseAmounts([]string{resourceType + "=" + text}, minimum)
+		if err != nil {
+			return request.Amount{}, err
+		}
+		return parsed[0], nil
+	}
+	digits, isIncrease := strings.CutPrefix(text, "+")
+	value, err := unit.Parse(strings.TrimSpace(digits))
+	if err != nil {
+		return request.Amount{}, &request.InputError{Text: fmt.Sprintf("%s: %s", resourceType, err)}
+	}
+	if value < minimum {
+		return request.Amount{}, &request.InputError{Text: fmt.Sprintf("%s: %q is too small: give at least %s", resourceType, text, unit.Amount(minimum))}
+	}
+	return request.Amount{Type: resourceType, Value: value, IsIncrease: isIncrease}, nil
+}
+
+// options returns the request that the form asks for.
+func (f *askForm) options(q *quotas) (request.Options, error) {
+	o := request.Options{Namespace: f.Namespace, For: f.Consumer, Reason: f.Reason}
+	var err error
+	switch {
+	case f.Namespace == "":
+		return o, &request.InputError{Text: "Enter the namespace in which the quota of the consumer is shown"}
+	case f.Consumer == "":
+		return o, &request.InputError{Text: "Enter the consumer as KIND/NAME, such as Organization/acme"}
+	case f.Reason == "":
+		return o, &request.InputError{Text: "Enter a reason: those who decide read it"}
+	}
+	if o.Amounts, err = f.amounts(q); err != nil {
+		return o, err
+	}
+	if o.Dimensions, err = request.ParseDimensions(strings.FieldsFunc(f.Dimensions, func(c rune) bool { return c == ',' || c == ' ' })); err != nil {
+		return o, err
+	}
+	if o.Until, err = parseUntil(f.Until); err != nil {
+		return o, err
+	}
+	return o, o.Check()
+}
+
+// parseUntil parses the end of quota. An empty text is no end.
+func parseUntil(text string) (*metav1.Time, error) {
+	until, err := request.ParseEnd(text)
+	if err != nil || until.IsZero() {
+		return nil, err
+	}
+	return new(metav1.NewTime(until)), nil
+}
+
+// command is the command that makes the request. What is not entered yet stands for itself. Without quotas the units are
+// unknown.
+func (f *askForm) command(q *quotas) string {
+	words := []string{"bursar", "request"}
+	amounts, err := []request.Amount(nil), error(nil)
+	if q != nil {
+		amounts, err = f.amounts(q)
+	}
+	if err != nil || len(amounts) == 0 {
+		words = append(words, "TYPE=AMOUNT")
+	}
+	for _, amount := range amounts {
+		sign := ""
+		if amount.IsIncrease {
+			sign = "+"
+		}
+		words = append(words, fmt.Sprintf("%s=%s%d", amount.Type, sign, amount.Value))
+	}
+	words = append(words, "--for", or(f.Consumer, "KIND/NAME"), "-n", or(f.Namespace, "NAMESPACE"), "--reason", or(f.Reason, "TEXT"))
+	if f.Until != "" {
+		words = append(words, "--until", f.Until)
+	}
+	return commandLine(words...)
+}
+
+func or(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// ask makes a request, or adds a row to the form.
+func ask(r *web.Request) (web.Answer, error) {
+	f := askFormOf(r.Form, r.PostForm["type"], r.PostForm["amount"])
+	if r.Form("add") != "" {
+		f.Amounts = append(f.Amounts[:min(len(f.Amounts), amountsMax-1)], askedAmount{})
+		return f.page(r, http.StatusOK)
+	}
+	created, err := f.create(r)
+	if err != nil {
+		text, status, other := problemOf(err)
+		if other != nil {
+			return nil, other
+		}
+		f.Problem = text
+		return f.page(r, status)
+	}
+	key := client.ObjectKeyFromObject(created)
+	to := web.Redirect{To: requestPath(key), Notice: fmt.Sprintf("You asked for quota: QuotaRequest %s.", key)}
+	if seen, err := request.Wait(r.Context(), r.API(), key, false, stateTimeout); err == nil {
+		to.Notice += " " + strings.TrimSpace(request.StateText(seen))
+	}
+	return to, nil
+}
+
+// create makes the request that the form asks for.
+func (f *askForm) create(r *web.Request) (*quotav1alpha1.QuotaRequest, error) {
+	q := &quotas{}
+	if f.Namespace != "" {
+		var err error
+		if q, err = f.quotas(r); err != nil {
+			return nil, err
+		}
+	}
+	o, err := f.options(q)
+	if err != nil {
+		return nil, err
+	}
+	return request.Create(r.Context(), r.API(), o)
+}

@@ -1,0 +1,264 @@
+package requests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli/history"
+	"github.com/bursar/bursar/internal/cli/request"
+	"github.com/bursar/bursar/internal/console/web"
+	"github.com/bursar/bursar/internal/journal/overapi"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/quotarequest"
+)
+
+const (
+	// growthWindow is the time over which the growth of use is shown.
+	growthWindow = 30 * 24 * time.Hour
+	// growthTypesMax bounds the resource types whose growth a page asks for.
+	growthTypesMax = 3
+	// growthPage is how many entries of the journal are read to find the first one.
+	growthPage = 10
+	// consumersMax bounds the consumers whose limits are added up for what a pool has left.
+	consumersMax = 20_000
+	// similarMax bounds the similar decisions, and similarReadMax the requests in which they are looked for.
+	similarMax, similarReadMax = 10, 1000
+)
+
+// evidence is what helps to decide on a request.
+type evidence struct {
+	Types []typeEvidence
+	// Rule is the message of the rule that applies.
+	Rule    string
+	Similar []row
+	// SimilarNote says that not all requests were looked through.
+	SimilarNote string
+}
+
+// typeEvidence is what is known of a resource type that is asked for.
+type typeEvidence struct {
+	Type string
+	// Used, Limit and Percent are the consumer's, in display units, or empty if they are not shown.
+	Used, Limit, Percent string
+	// After is the limit with an approval of all.
+	After string
+	// Growth is how the use changed in the last 30 days.
+	Growth string
+	// Pools are what bounds this resource type: caps and ceilings.
+	Pools []string
+}
+
+// readEvidence reads what helps to decide.
+func readEvidence(r *web.Request, s *shown) (*evidence, error) {
+	e := &evidence{}
+	policies, err := readPolicies(r.Context(), r.API())
+	if err != nil {
+		return nil, err
+	}
+	e.Rule = ruleMessage(policies, s.request.Status.PolicyRef)
+	seen := map[string]bool{}
+	for i := range s.request.Spec.Requests {
+		resourceType := s.request.Spec.Requests[i].ResourceType
+		if seen[resourceType] {
+			continue
+		}
+		seen[resourceType] = true
+		t := s.figures(resourceType)
+		if t.Growth = "Not shown: the request is for many resource types."; len(seen) <= growthTypesMax {
+			t.Growth = s.growth(r, resourceType)
+		}
+		if t.Pools, err = s.pools(r, resourceType, policies); err != nil {
+			return nil, err
+		}
+		e.Types = append(e.Types, t)
+	}
+	return e, e.readSimilar(r, s.request)
+}
+
+// figures are the use and the limit of the consumer, and the limit after an approval of all.
+func (s *shown) figures(resourceType string) typeEvidence {
+	t := typeEvidence{Type: resourceType}
+	unit := s.quotas.unit(resourceType)
+	var limit, increase int64
+	now := s.quotas.of(s.request.Spec.ConsumerRef, resourceType)
+	if now != nil {
+		limit = now.Status.TotalLimit
+		t.Used, t.Limit = unit.Amount(now.Status.TotalAllocated), unit.Amount(limit)
+		if now.Status.Display != nil {
+			t.Percent = now.Status.Display.Percent
+		}
+	}
+	wanted := ledger.Amount(limit)
+	for i := range s.request.Spec.Requests {
+		switch asked := &s.request.Spec.Requests[i]; {
+		case asked.ResourceType != resourceType:
+		case asked.Limit != nil:
+			wanted = max(wanted, ledger.Amount(*asked.Limit))
+		default:
+			increase = int64(ledger.Amount(increase).AddUpTo(ledger.Amount(quotarequest.AmountOf(asked))))
+		}
+	}
+	if now != nil || !s.quotas.isForbidden {
+		t.After = unit.Amount(int64(wanted.AddUpTo(ledger.Amount(increase))))
+	}
+	return t
+}
+
+// growth says how the use changed. It reads one entry of the journal: the first in the window.
+func (s *shown) growth(r *web.Request, resourceType string) string {
+	now := s.quotas.of(s.request.Spec.ConsumerRef, resourceType)
+	if now == nil {
+		return "Nothing is known of its use."
+	}
+	source := &overapi.Source{API: r.API(), Namespace: s.Namespace, PageSize: growthPage}
+	start, err := history.ReadStart(r.Context(), source, s.request.Spec.ConsumerRef, resourceType, time.Now().Add(-growthWindow))
+	switch {
+	case apierrors.HasStatusCause(err, quotav1alpha1.CauseNoJournal):
+		return "Not known: this platform keeps no journal."
+	case err != nil:
+		return "Not known: " + sentence(err.Error())
+	case start == nil:
+		return "No change of use is recorded in the last 30 days."
+	}
+	unit, used := s.quotas.unit(resourceType), now.Status.TotalAllocated
+	since := "30 days ago"
+	if time.Since(start.Time) < growthWindow-time.Minute {
+		since = "at the beginning of the journal, " + start.Time.UTC().Format("2006-01-02 15:04 MST")
+	}
+	switch change := used - start.Used; {
+	case change > 0:
+		return fmt.Sprintf("It used %s %s, and %s more now.", unit.Amount(start.Used), since, unit.Amount(change))
+	case change < 0:
+		return fmt.Sprintf("It used %s %s, and %s less now.", unit.Amount(start.Used), since, unit.Amount(-change))
+	default:
+		return fmt.Sprintf("It used as much %s.", since)
+	}
+}
+
+// readPolicies reads the policies, or none if the person may not.
+func readPolicies(ctx context.Context, api client.Client) ([]quotav1alpha1.QuotaRequestPolicy, error) {
+	var list quotav1alpha1.QuotaRequestPolicyList
+	if err := api.List(ctx, &list); err != nil && !apierrors.IsForbidden(err) {
+		return nil, fmt.Errorf("list the QuotaRequestPolicies: %w", err)
+	}
+	return list.Items, nil
+}
+
+// ruleMessage returns the message of a rule.
+func ruleMessage(policies []quotav1alpha1.QuotaRequestPolicy, ref *quotav1alpha1.RequestPolicyRef) string {
+	if ref == nil {
+		return ""
+	}
+	for i := range policies {
+		for _, rule := range policies[i].Spec.Rules {
+			if policies[i].Name == ref.Name && rule.Name == ref.Rule {
+				return rule.Message
+			}
+		}
+	}
+	return ""
+}
+
+// pools says what bounds a resource type, and how much is left of it.
+func (s *shown) pools(r *web.Request, resourceType string, policies []quotav1alpha1.QuotaRequestPolicy) ([]string, error) {
+	unit := s.quotas.unit(resourceType)
+	var pools []string
+	if registration := s.quotas.registrations[resourceType]; registration != nil {
+		if most := registration.Spec.MaxPerConsumer; most != nil {
+			pools = append(pools, fmt.Sprintf("One consumer may have at most %s.", unit.Amount(*most)))
+		}
+		if most := registration.Spec.MaxTotal; most != nil {
+			text, err := left(r, resourceType, *most, unit.Amount)
+			if err != nil {
+				return nil, err
+			}
+			pools = append(pools, text)
+		}
+	}
+	for i := range policies {
+		for _, ceiling := range policies[i].Spec.Ceilings {
+			if ceiling.ResourceType == resourceType {
+				pools = append(pools, fmt.Sprintf("QuotaRequestPolicy %s lets requests raise a limit to %s at most.", policies[i].Name, unit.Amount(ceiling.Limit)))
+			}
+		}
+	}
+	return pools, nil
+}
+
+// left says how much of the cap of all consumers is not granted.
+func left(r *web.Request, resourceType string, most int64, text func(int64) string) (string, error) {
+	whole := fmt.Sprintf("All consumers together may have at most %s", text(most))
+	var list quotav1alpha1.EffectiveResourceGrantList
+	err := r.API().List(r.Context(), &list, client.MatchingFields{"spec.resourceType": resourceType}, client.Limit(consumersMax))
+	if apierrors.IsForbidden(err) {
+		return whole + ". You may not see what they have.", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("add up the limits of %s: %w", resourceType, err)
+	}
+	if list.Continue != "" {
+		return whole + ". There are too many consumers to add up here.", nil
+	}
+	var granted ledger.Amount
+	seen := map[quotav1alpha1.ConsumerRef]bool{} // a moved one may exist twice
+	for i := range list.Items {
+		if ref := list.Items[i].Spec.ConsumerRef; !seen[ref] {
+			seen[ref] = true
+			granted = granted.AddUpTo(ledger.Amount(list.Items[i].Status.TotalLimit))
+		}
+	}
+	if int64(granted) > most {
+		return fmt.Sprintf("%s, and have %s: nothing is left.", whole, text(int64(granted))), nil
+	}
+	return fmt.Sprintf("%s, and have %s: %s is left.", whole, text(int64(granted)), text(most-int64(granted))), nil
+}
+
+// readSimilar finds the latest decisions on requests of the same consumer or for the same resource types.
+func (e *evidence) readSimilar(r *web.Request, q *quotav1alpha1.QuotaRequest) error {
+	namespace := ""
+	if !r.May(right("list", "quotarequests", "")) {
+		namespace = q.Namespace
+	}
+	list, err := request.List(r.Context(), r.API(), request.Filter{Namespace: namespace, IsAll: true, ReadMax: similarReadMax})
+	var api apierrors.APIStatus
+	if errors.As(err, &api) && apierrors.IsForbidden(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if list.Continue != "" {
+		e.SimilarNote = fmt.Sprintf("Only %d requests were looked through.", similarReadMax)
+	}
+	similar := slices.DeleteFunc(list.Items, func(other quotav1alpha1.QuotaRequest) bool { return !isSimilar(q, &other) })
+	slices.SortFunc(similar, func(a, b quotav1alpha1.QuotaRequest) int { return request.DecidedAt(&b).Compare(request.DecidedAt(&a)) })
+	for i := range min(len(similar), similarMax) {
+		e.Similar = append(e.Similar, rowOf(&similar[i]))
+	}
+	return nil
+}
+
+// isSimilar reports whether a request that is decided is of the same consumer, or for one of the same resource types.
+func isSimilar(q, other *quotav1alpha1.QuotaRequest) bool {
+	if other.UID == q.UID || !quotarequest.IsFinal(other) || len(other.Status.Decisions) == 0 {
+		return false
+	}
+	if other.Spec.ConsumerRef == q.Spec.ConsumerRef {
+		return true
+	}
+	for i := range other.Spec.Requests {
+		if slices.ContainsFunc(q.Spec.Requests, func(asked quotav1alpha1.RequestedQuota) bool {
+			return asked.ResourceType == other.Spec.Requests[i].ResourceType
+		}) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,283 @@
+package requests
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli/request"
+	"github.com/bursar/bursar/internal/console/web"
+	"github.com/bursar/bursar/internal/quotarequest"
+)
+
+const (
+	// readMax bounds the requests that a page reads, shownMax those that it shows.
+	readMax, shownMax = 2000, 100
+	// stateAll selects requests in every state.
+	stateAll = "all"
+)
+
+// row is a request in a list.
+type row struct {
+	Name, Namespace    string
+	URL                string
+	State, Class       string
+	Consumer           string
+	Asks               string
+	Until              time.Time
+	Requester          string
+	Reason             string
+	Message            string
+	Decided            string
+	Created, DecidedAt time.Time
+}
+
+func rowOf(q *quotav1alpha1.QuotaRequest) row {
+	key := client.ObjectKeyFromObject(q)
+	state := request.State(q)
+	r := row{
+		Name: q.Name, Namespace: q.Namespace, URL: web.Path(requestPath(key)), State: stateWords[state], Class: stateClasses[state],
+		Consumer: consumerText(q.Spec.ConsumerRef), Asks: request.Asks(q), Requester: requesterOf(q), Reason: q.Spec.Reason,
+		Message: sentence(request.Message(q)), Decided: deciders(q), Created: q.CreationTimestamp.Time, DecidedAt: request.DecidedAt(q),
+	}
+	if q.Spec.Until != nil {
+		r.Until = q.Spec.Until.Time
+	}
+	return r
+}
+
+func requesterOf(q *quotav1alpha1.QuotaRequest) string {
+	if q.Spec.Requester == nil {
+		return ""
+	}
+	return q.Spec.Requester.Username
+}
+
+// deciders says who has decided on a request, and why: the last of them.
+func deciders(q *quotav1alpha1.QuotaRequest) string {
+	if len(q.Status.Decisions) == 0 {
+		return ""
+	}
+	d := q.Status.Decisions[len(q.Status.Decisions)-1]
+	verb := "approved"
+	if d.Decision == quotav1alpha1.DecisionDeny {
+		verb = "denied"
+	}
+	text := deciderOf(&d) + " " + verb
+	if d.Reason != "" {
+		text += ": " + d.Reason
+	}
+	return text
+}
+
+// deciderOf names the user or the policy that decided.
+func deciderOf(d *quotav1alpha1.RequestDecision) string {
+	switch {
+	case d.DecidedBy != nil:
+		return d.DecidedBy.Username
+	case d.PolicyRef != nil:
+		return policyText(d.PolicyRef)
+	default:
+		return "A cap of the registration"
+	}
+}
+
+// listData is the data of a list of requests.
+type listData struct {
+	// Path is the path of the page, without [web.Base].
+	Path string
+	// Namespace is the selected one, IsEverywhere is set if it is all, and AskNamespace if one has to be named.
+	Namespace    string
+	IsEverywhere bool
+	AskNamespace bool
+	State        string
+	States       []choice
+	Rows         []row
+	// Others are requests that wait, and on which the person may not decide, with the reason as Message.
+	Others []row
+	// Notes say what the page leaves out.
+	Notes []string
+	// Problem says why nothing can be listed.
+	Problem string
+	// EmptyNext is what to do next if the list is empty.
+	EmptyNext string
+	// MayAsk is set if the person may create requests in the namespace.
+	MayAsk bool
+	AskURL string
+}
+
+// choice is an option of a select.
+type choice struct {
+	Value, Text string
+	IsSelected  bool
+}
+
+// statesOf returns the choices of states.
+func statesOf(selected, first string) []choice {
+	choices := []choice{{Value: "", Text: first, IsSelected: selected == ""}}
+	for _, state := range request.States {
+		choices = append(choices, choice{Value: state, Text: stateWords[state], IsSelected: selected == state})
+	}
+	return choices
+}
+
+// stateIn returns the state that the URL selects.
+func stateIn(r *web.Request) (string, error) {
+	state := r.Query("state")
+	if state != "" && state != stateAll && !slices.Contains(request.States, state) {
+		return "", web.Invalid(fmt.Sprintf("There is no state %q. Choose another.", state))
+	}
+	return state, nil
+}
+
+// readList reads requests, the newest first. Without the right to, the error is Forbidden.
+func readList(r *web.Request, filter request.Filter, data *listData) ([]quotav1alpha1.QuotaRequest, error) {
+	filter.ReadMax = readMax
+	list, err := request.List(r.Context(), r.API(), filter)
+	if err != nil {
+		return nil, err
+	}
+	if list.Continue != "" {
+		data.Notes = append(data.Notes, fmt.Sprintf("There are more than %d requests, and only that many were read. Choose a namespace, or use bursar requests.", readMax))
+	}
+	slices.Reverse(list.Items)
+	return list.Items, nil
+}
+
+// cut bounds what is shown.
+func (d *listData) cut(items []quotav1alpha1.QuotaRequest) []quotav1alpha1.QuotaRequest {
+	if len(items) <= shownMax {
+		return items
+	}
+	d.Notes = append(d.Notes, fmt.Sprintf("These are the latest %d of %d requests. Choose a state or a namespace to see others.", shownMax, len(items)))
+	return items[:shownMax]
+}
+
+// showList shows the requests that a person may see.
+func showList(r *web.Request) (web.Answer, error) {
+	state, err := stateIn(r)
+	if err != nil {
+		return nil, err
+	}
+	namespace, isKnown := namespaceOf(r)
+	data := &listData{Path: "/requests", Namespace: namespace, IsEverywhere: namespace == "", AskNamespace: !isKnown, State: state, States: statesOf(state, "In every state")}
+	page := web.Page{Template: "requests", Title: "Requests", Data: data}
+	if !isKnown {
+		page.Command = "bursar requests -n NAMESPACE --all"
+		return page, nil
+	}
+	data.MayAsk = r.May(right("create", "quotarequests", namespace))
+	data.AskURL = web.Path("/requests/new", "namespace", namespace)
+	page.Live = []web.Watch{{Resource: "quotarequests", Namespace: namespace}}
+	page.Command = listCommand(namespace, state, true)
+	items, err := readList(r, request.Filter{Namespace: namespace, State: state, IsAll: state == "" || state == stateAll}, data)
+	if apierrors.IsForbidden(err) {
+		data.Problem = forbiddenText(namespace)
+		return page, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, item := range data.cut(items) {
+		data.Rows = append(data.Rows, rowOf(&item))
+	}
+	data.EmptyNext = "Who may ask in a namespace has the role bursar-tenant-admin there."
+	if data.MayAsk {
+		data.EmptyNext = "Ask for more with the button above."
+	}
+	return page, nil
+}
+
+// forbiddenText says whom to ask for the right to see requests.
+func forbiddenText(namespace string) string {
+	return fmt.Sprintf("You may not see the requests in namespace %s. Choose another namespace, or ask an administrator to bind the role bursar-tenant-viewer to you there.", namespace)
+}
+
+// listCommand is the command that lists the same.
+func listCommand(namespace, state string, isAll bool) string {
+	words := []string{"bursar", "requests"}
+	if namespace == "" {
+		words = append(words, "-A")
+	} else {
+		words = append(words, "-n", namespace)
+	}
+	switch {
+	case state != "" && state != stateAll:
+		words = append(words, "--state", state)
+	case isAll:
+		words = append(words, "--all")
+	}
+	return commandLine(words...)
+}
+
+// showInbox shows the requests that wait, first those on which the person may decide. With a state it shows those in it.
+func showInbox(r *web.Request) (web.Answer, error) {
+	state, err := stateIn(r)
+	if err != nil {
+		return nil, err
+	}
+	namespace, isKnown := namespaceOf(r)
+	data := &listData{Path: "/inbox", Namespace: namespace, IsEverywhere: namespace == "", AskNamespace: !isKnown, State: state, States: statesOf(state, "Those for you to decide")}
+	page := web.Page{Template: "inbox", Title: "Inbox", Data: data}
+	if !isKnown {
+		page.Command = "bursar requests -n NAMESPACE"
+		return page, nil
+	}
+	page.Live = []web.Watch{{Resource: "quotarequests", Namespace: namespace}}
+	page.Command = listCommand(namespace, state, state == stateAll)
+	items, err := readList(r, request.Filter{Namespace: namespace, State: state, IsAll: state == stateAll}, data)
+	if apierrors.IsForbidden(err) {
+		data.Problem = forbiddenText(namespace)
+		return page, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	rights := rights{}
+	for _, item := range data.cut(items) {
+		row := rowOf(&item)
+		if !quotarequest.IsFinal(&item) {
+			row.URL = web.Path(inboxPath(client.ObjectKeyFromObject(&item)))
+		}
+		if why := rights.whyNot(r, &item); state == "" && why != "" {
+			row.Message = sentence(why)
+			data.Others = append(data.Others, row)
+			continue
+		}
+		data.Rows = append(data.Rows, row)
+	}
+	data.EmptyNext = "Who asks for more appears here at once. Those that are decided are in the other states."
+	return page, nil
+}
+
+// rights are answers about the right to decide, by namespace.
+type rights map[string]bool
+
+// rightsMax bounds the namespaces whose rights a page asks the API server about.
+const rightsMax = 20
+
+// whyNot returns why a person may not decide on a request, or "".
+func (known rights) whyNot(r *web.Request, q *quotav1alpha1.QuotaRequest) string {
+	if why := quotarequest.MayNotDecide(q, quotav1alpha1.DecisionApprove, r.Session.User); why != "" {
+		return why
+	}
+	may, isKnown := known[q.Namespace]
+	if !isKnown && len(known) < rightsMax {
+		may = r.May(mayDecide("")) || r.May(mayDecide(q.Namespace))
+		known[q.Namespace] = may
+	} else if !isKnown {
+		return "open it to see whether you may decide on it"
+	}
+	if !may {
+		return mayNotDecideIn(q.Namespace)
+	}
+	return ""
+}
+
+func mayNotDecideIn(namespace string) string {
+	return fmt.Sprintf("you may not decide on requests in namespace %s: ask an administrator to bind the role bursar-quota-approver to you there", namespace)
+}

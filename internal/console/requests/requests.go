@@ -1,0 +1,117 @@
+// Package requests has the pages about QuotaRequests: for tenants, who ask for more and see what became of it, and for
+// approvers, who decide. It reads and writes with the rights of the person, by the same functions as the commands. Only the
+// console imports it.
+package requests
+
+import (
+	"embed"
+	"errors"
+	"io/fs"
+	"net/http"
+	"net/url"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli/request"
+	"github.com/bursar/bursar/internal/console/session"
+	"github.com/bursar/bursar/internal/console/web"
+)
+
+//go:embed templates
+var templates embed.FS
+
+// Area is the area of requests and decisions.
+type Area struct{}
+
+// Templates implements [web.Area].
+func (Area) Templates() fs.FS {
+	files, err := fs.Sub(templates, "templates")
+	if err != nil {
+		panic(err) // the path is embedded
+	}
+	return files
+}
+
+// Menu implements [web.Area].
+func (Area) Menu() []web.MenuItem {
+	return []web.MenuItem{
+		{Title: "Requests", Path: "/requests"},
+		{Title: "Inbox", Path: "/inbox", Needs: mayDecide("")},
+	}
+}
+
+// Routes implements [web.Area].
+func (Area) Routes(r *web.Router) {
+	r.Get("/requests", showList)
+	r.Get("/requests/new", showAsk)
+	r.Post("/requests/new", ask)
+	r.Post("/requests/denial", readDenial)
+	r.Get("/requests/{namespace}/{name}", showRequest)
+	r.Post("/requests/{namespace}/{name}/withdraw", withdraw)
+	r.Get("/inbox", showInbox)
+	r.Get("/inbox/{namespace}/{name}", showDecide)
+	r.Post("/inbox/{namespace}/{name}", decide)
+}
+
+// mayDecide is the right to decide in a namespace, or in all if it is empty.
+func mayDecide(namespace string) authorizationv1.ResourceAttributes {
+	return right("create", "quotadecisions", namespace)
+}
+
+func right(verb, resource, namespace string) authorizationv1.ResourceAttributes {
+	return authorizationv1.ResourceAttributes{Verb: verb, Group: quotav1alpha1.GroupName, Version: "*", Resource: resource, Namespace: namespace}
+}
+
+// keyOf returns the request that the path of a page names.
+func keyOf(r *web.Request) client.ObjectKey {
+	return client.ObjectKey{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
+}
+
+// requestPath returns the path of the page of a request, without [web.Base].
+func requestPath(key client.ObjectKey) string {
+	return "/requests/" + url.PathEscape(key.Namespace) + "/" + url.PathEscape(key.Name)
+}
+
+// inboxPath returns the path of the page on which a request is decided, without [web.Base].
+func inboxPath(key client.ObjectKey) string {
+	return "/inbox/" + url.PathEscape(key.Namespace) + "/" + url.PathEscape(key.Name)
+}
+
+// namespaceOf returns the namespace whose requests a page is about: that of the URL, all if the person may list all, and
+// else that of their kubeconfig. It is not known if there is none.
+func namespaceOf(r *web.Request) (namespace string, isKnown bool) {
+	switch namespace = r.Query("namespace"); {
+	case namespace != "":
+		return namespace, true
+	case r.May(right("list", "quotarequests", "")):
+		return "", true
+	default:
+		return r.Session.Namespace, r.Session.Namespace != ""
+	}
+}
+
+// problemOf returns the text and the status with which a form is shown again, after an error in what was entered or an error
+// of the API server about it. Other errors are not the person's, and it returns them.
+func problemOf(err error) (text string, status int, other error) {
+	var input *request.InputError
+	var decided *request.DecidedError
+	var known *web.StatusError
+	var api apierrors.APIStatus
+	switch {
+	case errors.As(err, &input):
+		return sentence(input.Text), http.StatusUnprocessableEntity, nil
+	case errors.As(err, &decided):
+		return sentence(decided.Error()) + " Nothing was changed.", http.StatusConflict, nil
+	case errors.As(err, &known):
+		return known.Message, known.Status, nil
+	case session.IsEnded(err):
+		return "", 0, err
+	case errors.As(err, &api) && api.Status().Code >= http.StatusBadRequest && api.Status().Code < http.StatusInternalServerError:
+		return sentence(err.Error()) + " Nothing was changed.", int(api.Status().Code), nil
+	default:
+		return "", 0, err
+	}
+}

@@ -1,0 +1,48 @@
+package quotarequest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// IsUser reports whether a user is the authenticated one.
+func IsUser(u *quotav1alpha1.RequestUser, user authenticationv1.UserInfo) bool {
+	return u != nil && *u == quotav1alpha1.RequestUser{Username: user.Username, UID: user.UID}
+}
+
+// IsDecided reports whether further decisions on a request do not count.
+func IsDecided(request *quotav1alpha1.QuotaRequest) bool {
+	return IsFinal(request) || request.Status.Approved != nil || request.Spec.Withdrawn
+}
+
+// IsOwn reports whether a user made a request. One whose requester is unknown is nobody's to decide, and counts as theirs.
+func IsOwn(request *quotav1alpha1.QuotaRequest, user authenticationv1.UserInfo) bool {
+	return request.Spec.Requester == nil || request.Spec.Requester.Username == user.Username
+}
+
+// MayNotDecide returns why a user may not decide on a request, or "". The user also needs the right to create QuotaDecisions.
+func MayNotDecide(request *quotav1alpha1.QuotaRequest, decision quotav1alpha1.Decision, user authenticationv1.UserInfo) string {
+	state := apimeta.FindStatusCondition(request.Status.Conditions, quotav1alpha1.ConditionApproved)
+	switch {
+	case IsOwn(request, user):
+		return "nobody decides on a request of their own"
+	case state == nil:
+		return "the request is new, and who may decide on it is not known yet: try again"
+	case request.Status.ApprovalsNeeded == 0 && !IsFinal(request):
+		return "who may decide on the request is not known: " + state.Message
+	case IsDecided(request):
+		return fmt.Sprintf("the request is decided: %s", state.Message)
+	case len(request.Status.Approvers) > 0 && !slices.ContainsFunc(request.Status.Approvers, func(group string) bool { return slices.Contains(user.Groups, group) }):
+		return fmt.Sprintf("only members of the groups %s decide on this request", strings.Join(request.Status.Approvers, ", "))
+	case decision == quotav1alpha1.DecisionApprove && slices.ContainsFunc(request.Status.Decisions, func(d quotav1alpha1.RequestDecision) bool { return IsUser(d.DecidedBy, user) }):
+		return "you have approved of it already, and somebody else has to approve, too"
+	default:
+		return ""
+	}
+}
