@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/bursar/bursar/internal/console/administrator"
 	"github.com/bursar/bursar/internal/console/requests"
 	"github.com/bursar/bursar/internal/console/session"
 	"github.com/bursar/bursar/internal/console/tenant"
@@ -44,5 +45,6 @@ func areas() []web.Area {
 		home{},
 		tenant.Area{},
 		requests.Area{},
+		administrator.New(),
 	}
 }

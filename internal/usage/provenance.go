@@ -62,18 +62,18 @@ func (p *Part) Name() string {
 	}
 }
 
-// PartsOf returns the parts of a limit, the largest first. An effective grant has the grants that count now; what they are
-// for is in the grants.
-func PartsOf(shown *quotav1alpha1.EffectiveResourceGrant, grants []quotav1alpha1.ResourceGrant, now time.Time) []Part {
+// PartsOf returns the parts of a limit of a resource type, the largest first. The references are those of the effective
+// grant: the grants that count now. What they are for is in the grants.
+func PartsOf(resourceType string, refs []quotav1alpha1.EffectiveGrantRef, grants []quotav1alpha1.ResourceGrant, now time.Time) []Part {
 	var parts []Part
-	for _, ref := range shown.Status.GrantRefs {
+	for _, ref := range refs {
 		name := types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
 		at := slices.IndexFunc(grants, func(g quotav1alpha1.ResourceGrant) bool { return g.Namespace == ref.Namespace && g.Name == ref.Name })
 		if at < 0 {
 			parts = append(parts, Part{Grant: name, Amount: ref.Amount})
 			continue
 		}
-		parts = append(parts, partsOfGrant(&grants[at], shown.Spec.ResourceType, ref.Amount, now)...)
+		parts = append(parts, partsOfGrant(&grants[at], resourceType, ref.Amount, now)...)
 	}
 	slices.SortStableFunc(parts, func(a, b Part) int { return cmp.Compare(b.Amount, a.Amount) })
 	return parts

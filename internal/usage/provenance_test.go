@@ -41,13 +41,13 @@ func TestComposition(t *testing.T) {
 		"held":     {"what counts is in the limit, not in a change that a cap holds back", map[string]int64{"base": 10}, []quotav1alpha1.ResourceGrant{grant("base", nil, nil, allowance(99, &march))}, "10 maps = grant base: 10 maps"},
 		"nothing":  {"nothing is granted", nil, nil, ""},
 	} {
-		shown := &quotav1alpha1.EffectiveResourceGrant{Spec: quotav1alpha1.EffectiveResourceGrantSpec{ResourceType: "maps"}}
+		var refs []quotav1alpha1.EffectiveGrantRef
 		for _, each := range []string{"base", "gold", "request-2"} {
 			if amount, isGiven := tt.refs[each]; isGiven {
-				shown.Status.GrantRefs = append(shown.Status.GrantRefs, quotav1alpha1.EffectiveGrantRef{Namespace: "shop", Name: each, Amount: amount})
+				refs = append(refs, quotav1alpha1.EffectiveGrantRef{Namespace: "shop", Name: each, Amount: amount})
 			}
 		}
-		if got := Composition(Unit{Name: "map", Factor: 1, Base: "map"}, 10, PartsOf(shown, tt.grants, now)); got != tt.want {
+		if got := Composition(Unit{Name: "map", Factor: 1, Base: "map"}, 10, PartsOf("maps", refs, tt.grants, now)); got != tt.want {
 			t.Errorf("%s: %s: got %q, want %q", name, tt.reason, got, tt.want)
 		}
 	}

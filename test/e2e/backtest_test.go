@@ -20,7 +20,7 @@ func TestBacktest(t *testing.T) {
 		w.mustCreate(w.configMap(fmt.Sprint("map-", i)))
 	}
 	w.wantBucket(limit, objects, 0, objects)
-	result, err := backtest.Run(w.ctx, admin, w.name)
+	result, err := backtest.Run(w.ctx, admin, w.name, 0)
 	must(t, err)
 	if result.Objects != objects || len(result.Denied) != objects-limit {
 		t.Fatalf("got %+v, want %d of %d objects to be denied", result, objects-limit, objects)
@@ -39,12 +39,12 @@ func TestBacktest(t *testing.T) {
 
 	w.grant("more", objects-limit)
 	w.wantBucket(objects, objects, 0, objects)
-	result, err = backtest.Run(w.ctx, admin, w.name)
+	result, err = backtest.Run(w.ctx, admin, w.name, 0)
 	must(t, err)
 	if len(result.Denied) > 0 {
 		t.Errorf("with enough quota it would have denied %+v", result.Denied)
 	}
-	if _, err := backtest.Run(w.ctx, admin, "no-such-policy"); err == nil || !strings.Contains(err.Error(), "there is no ClaimCreationPolicy") {
+	if _, err := backtest.Run(w.ctx, admin, "no-such-policy", 0); err == nil || !strings.Contains(err.Error(), "there is no ClaimCreationPolicy") {
 		t.Errorf("got %v for a policy that does not exist", err)
 	}
 }

@@ -5,6 +5,7 @@ package backtest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -63,9 +64,13 @@ type Lacking struct {
 	Needed int64 `json:"needed"`
 }
 
+// ErrTooMany means that there are more claims than a backtest may read.
+var ErrTooMany = errors.New("there are too many claims")
+
 // Run replays the claims of all consumers whom a policy charges, oldest first, under the present grants: those of the
-// policy as if it enforced, and all others as they are.
-func Run(ctx context.Context, api client.Reader, policy string) (*Result, error) {
+// policy as if it enforced, and all others as they are. If there are more than claimsMax claims, it returns [ErrTooMany]. 0
+// is no bound.
+func Run(ctx context.Context, api client.Reader, policy string, claimsMax int) (*Result, error) {
 	declared := &quotav1alpha1.ClaimCreationPolicy{}
 	if err := api.Get(ctx, client.ObjectKey{Name: policy}, declared); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -74,7 +79,7 @@ func Run(ctx context.Context, api client.Reader, policy string) (*Result, error)
 		return nil, fmt.Errorf("read ClaimCreationPolicy %s: %w", policy, err)
 	}
 	result := &Result{Policy: policy, Mode: cmp.Or(declared.Spec.EnforcementMode, quotav1alpha1.EnforcementModeEnforce)}
-	all, err := consumersOf(ctx, api, policy)
+	all, err := consumersOf(ctx, api, policy, claimsMax)
 	if err != nil {
 		return nil, err
 	}
@@ -98,11 +103,15 @@ type consumer struct {
 }
 
 // consumersOf returns the consumers whom a policy charges, with all their granted claims.
-func consumersOf(ctx context.Context, api client.Reader, policy string) (map[quotav1alpha1.ConsumerRef]*consumer, error) {
+func consumersOf(ctx context.Context, api client.Reader, policy string, claimsMax int) (map[quotav1alpha1.ConsumerRef]*consumer, error) {
 	all := map[quotav1alpha1.ConsumerRef]*consumer{}
 	charged := map[quotav1alpha1.ConsumerRef]bool{}
 	label := claims.LabelValue(policy)
-	err := each(ctx, api, "claims", func(list *quotav1alpha1.ResourceClaimList) {
+	read := 0
+	err := each(ctx, api, "claims", func(list *quotav1alpha1.ResourceClaimList) error {
+		if read += len(list.Items); claimsMax > 0 && read > claimsMax {
+			return ErrTooMany
+		}
 		for i := range list.Items {
 			claim := &list.Items[i]
 			if claimcache.StateOf(claim) != claimcache.Granted {
@@ -115,6 +124,7 @@ func consumersOf(ctx context.Context, api client.Reader, policy string) (map[quo
 			all[ref].claims = append(all[ref].claims, *claim)
 			charged[ref] = charged[ref] || claims.PolicyOf(claim) == label
 		}
+		return nil
 	})
 	for ref := range all {
 		if !charged[ref] {
@@ -126,8 +136,7 @@ func consumersOf(ctx context.Context, api client.Reader, policy string) (map[quo
 
 // addGrants adds the active grants of the consumers.
 func addGrants(ctx context.Context, api client.Reader, all map[quotav1alpha1.ConsumerRef]*consumer) error {
-	var failure error
-	err := each(ctx, api, "grants", func(list *quotav1alpha1.ResourceGrantList) {
+	return each(ctx, api, "grants", func(list *quotav1alpha1.ResourceGrantList) error {
 		for i := range list.Items {
 			grant := &list.Items[i]
 			c := all[grant.Spec.ConsumerRef]
@@ -136,26 +145,27 @@ func addGrants(ctx context.Context, api client.Reader, all map[quotav1alpha1.Con
 			}
 			entry, err := ledgerstore.GrantOf(grant, time.Now())
 			if err != nil {
-				failure = fmt.Errorf("ResourceGrant %s/%s: %w", grant.Namespace, grant.Name, err)
-				return
+				return fmt.Errorf("ResourceGrant %s/%s: %w", grant.Namespace, grant.Name, err)
 			}
 			c.grants = append(c.grants, entry)
 		}
+		return nil
 	})
-	return cmp.Or(err, failure)
 }
 
-// each calls f with the pages of a list.
+// each calls f with the pages of a list, until it returns an error.
 func each[L any, P interface {
 	*L
 	client.ObjectList
-}](ctx context.Context, api client.Reader, what string, f func(P)) error {
+}](ctx context.Context, api client.Reader, what string, f func(P) error) error {
 	for next := ""; ; {
 		page := P(new(L))
 		if err := api.List(ctx, page, client.Limit(pageSize), client.Continue(next)); err != nil {
 			return fmt.Errorf("list the %s in all namespaces: %w", what, err)
 		}
-		f(page)
+		if err := f(page); err != nil {
+			return err
+		}
 		if next = page.GetContinue(); next == "" {
 			return nil
 		}

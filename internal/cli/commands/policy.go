@@ -104,7 +104,7 @@ func runPolicyBacktest(command *cobra.Command, s *server, policy string, format 
 	if err != nil {
 		return err
 	}
-	result, err := backtest.Run(command.Context(), api, policy)
+	result, err := backtest.Run(command.Context(), api, policy, 0)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,153 @@
+// Package administrator is the area of the console for people who run a platform: all consumers, policies, caps and health.
+// It shows what the API server lets the person see, and says what it does not. Only the console imports it.
+package administrator
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/console/fleet"
+	"github.com/bursar/bursar/internal/console/web"
+	"github.com/bursar/bursar/internal/usage"
+)
+
+//go:embed templates
+var templates embed.FS
+
+const (
+	// readMax is how long a page waits for the copy of all quota, before it says that it is being read.
+	readMax = 4 * time.Second
+	// listMax bounds the objects of a list that a page reads.
+	listMax = 500
+)
+
+// Area is the administrator's part of the console.
+type Area struct{ copies fleet.Copies }
+
+// New returns the area.
+func New() *Area { return &Area{} }
+
+// Templates implements [web.Area].
+func (*Area) Templates() fs.FS {
+	files, err := fs.Sub(templates, "templates")
+	if err != nil {
+		panic(err) // the folder is embedded
+	}
+	return files
+}
+
+// Menu implements [web.Area].
+func (*Area) Menu() []web.MenuItem {
+	return []web.MenuItem{
+		{Title: "Fleet", Path: "/fleet", Needs: listConsumers},
+		{Title: "Policies", Path: "/policies", Needs: listPolicies},
+		{Title: "Caps", Path: "/caps", Needs: listAllocations},
+		{Title: "Health", Path: "/health", Needs: listPolicies},
+	}
+}
+
+// Routes implements [web.Area].
+func (a *Area) Routes(r *web.Router) {
+	r.Get("/fleet", a.fleet)
+	r.Get("/fleet/consumer", a.consumer)
+	r.Get("/policies", a.policies)
+	r.Get("/policies/{name}", a.policy)
+	r.Post("/policies/{name}", a.changeMode)
+	r.Get("/caps", a.caps)
+	r.Get("/caps/{namespace}", a.namespace)
+	r.Get("/health", a.health)
+}
+
+// The rights that pages need, in all namespaces.
+var (
+	listConsumers   = right("list", "effectiveresourcegrants")
+	watchConsumers  = right("watch", "effectiveresourcegrants")
+	listRequests    = right("list", "quotarequests")
+	watchRequests   = right("watch", "quotarequests")
+	listPolicies    = right("list", "claimcreationpolicies")
+	patchPolicies   = right("patch", "claimcreationpolicies")
+	listAllocations = right("list", "resourcequotaallocations")
+)
+
+func right(verb, resource string) authorizationv1.ResourceAttributes {
+	return authorizationv1.ResourceAttributes{Verb: verb, Group: quotav1alpha1.GroupName, Resource: resource}
+}
+
+// closed is the page for people who lack a right. Its sentence says what they may not do.
+func closed(title, sentence string) web.Page {
+	return web.Page{Template: "administrator-closed", Title: title, Data: sentence, Status: http.StatusForbidden}
+}
+
+// copyFor returns the copy of all quota of a person, and whether it was read by now. It is nil for people who may not list
+// and watch the quota of all consumers. Rights that were taken away end it within half a minute, also while its watch goes on.
+func (a *Area) copyFor(r *web.Request) (c *fleet.Copy, isRead bool) {
+	if !r.May(listConsumers) || !r.May(watchConsumers) {
+		return nil, false
+	}
+	c = a.copies.Of(r.Session, r.May(listRequests) && r.May(watchRequests))
+	return c, c.Wait(r.Context(), readMax)
+}
+
+// bar is a bar of a used part.
+type bar struct {
+	// Title describes the bar for people who do not see it.
+	Title string
+	// Width is the filled part in percent, at most 100.
+	Width int
+	// Class is is-near, is-over or empty.
+	Class string
+}
+
+func barOf(of string, u usage.Usage, level usage.Level, used, limit string) bar {
+	return bar{Title: fmt.Sprintf("%s: %s of %s used", of, used, limit), Width: int(min(u.Ratio(), 1) * 100), Class: classOf(level)}
+}
+
+func classOf(level usage.Level) string {
+	switch level {
+	case usage.Exceeded:
+		return "is-over"
+	case usage.Near, usage.Reached:
+		return "is-near"
+	default:
+		return ""
+	}
+}
+
+// condition is a condition for people.
+type condition struct {
+	Type, State, Reason, Message string
+	// IsBad is set if it needs attention.
+	IsBad bool
+	Since time.Time
+}
+
+// conditionsOf returns conditions. Those of the given types need attention unless they are True.
+func conditionsOf(all []metav1.Condition, wantTrue ...string) []condition {
+	isWanted := map[string]bool{}
+	for _, each := range wantTrue {
+		isWanted[each] = true
+	}
+	var found []condition
+	for _, c := range all {
+		isBad := isWanted[c.Type] && c.Status != metav1.ConditionTrue
+		found = append(found, condition{Type: c.Type, State: string(c.Status), Reason: c.Reason, Message: c.Message, IsBad: isBad, Since: c.LastTransitionTime.Time})
+	}
+	return found
+}
+
+// problemOf returns the message of a condition that is not True, or nothing.
+func problemOf(all []metav1.Condition, conditionType string) string {
+	c := apimeta.FindStatusCondition(all, conditionType)
+	if c == nil || c.Status == metav1.ConditionTrue {
+		return ""
+	}
+	return c.Reason + ": " + c.Message
+}
