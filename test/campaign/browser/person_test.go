@@ -44,6 +44,9 @@ func opens(t *testing.T, name, base string) *person {
 	ctx, cancel := chromedp.NewContext(shared.browser, chromedp.WithNewBrowserContext(), chromedp.WithListener(p.listen))
 	t.Cleanup(cancel)
 	p.ctx = ctx
+	if err := chromedp.Do(ctx); err != nil { // opens the tab, which lives as long as the context of this call
+		t.Fatalf("open a tab: %v", err)
+	}
 	p.do(chromedp.EmulateViewport(1280, 900))
 	p.do(call(log.Enable, cdp.Empty{}))
 	return p
@@ -53,9 +56,9 @@ func opens(t *testing.T, name, base string) *person {
 func (p *person) listen(event any) {
 	problem := ""
 	switch event := event.(type) {
-	case *runtime.ExceptionThrown:
+	case *runtime.EventExceptionThrown:
 		problem = event.ExceptionDetails.Text
-	case *log.EntryAdded:
+	case *log.EventEntryAdded:
 		if event.Entry.Level == log.EntryLevelError && !strings.Contains(event.Entry.Text, "the server responded with a status of") {
 			problem = event.Entry.Text
 		}
@@ -93,7 +96,7 @@ var printedURL = regexp.MustCompile(`http://\S+#token=\S+`)
 // withCommand logs a person in by the URL that bursar console prints. The flags say who it is.
 func withCommand(t *testing.T, name string, flags ...string) *person {
 	t.Helper()
-	arguments := append([]string{"console", "--kubeconfig", filepath.Join(shared.world.dir, "admin.kubeconfig")}, flags...)
+	arguments := append([]string{"console", "--kubeconfig", shared.world.kubeconfig()}, flags...)
 	console := process.Run(t, "bursar console of "+name, nil, shared.world.binary, arguments...)
 	url := ""
 	p := opens(t, name, "")

@@ -56,7 +56,7 @@ func newWorld(binary string) (*world, error) {
 		return nil, err
 	}
 	w := &world{binary: binary, dir: dir, root: root, address: address, tokens: map[string]string{}}
-	w.server = exec.Command(binary, "standalone", "--data-dir", dir, "--listen", address, "--consumer-namespace", "Organization.cloud.example.com=org-{{name}}")
+	w.server = exec.Command(binary, "standalone", "--data-dir", filepath.Join(dir, "data"), "--listen", address, "--consumer-namespace", "Organization.cloud.example.com=org-{{name}}")
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
 		return nil, err
@@ -66,8 +66,9 @@ func newWorld(binary string) (*world, error) {
 		return nil, err
 	}
 	if err := w.furnish(); err != nil {
+		printed, _ := os.ReadFile(log.Name())
 		w.close()
-		return nil, err
+		return nil, fmt.Errorf("%w\nthe server printed:\n%s", err, printed)
 	}
 	return w, nil
 }
@@ -109,14 +110,13 @@ func (w *world) furnish() error {
 	return nil
 }
 
+// kubeconfig is the path of the administrator's kubeconfig.
+func (w *world) kubeconfig() string { return filepath.Join(w.dir, "data", "admin.kubeconfig") }
+
 // kubectl runs kubectl as the administrator of the server.
 func (w *world) kubectl(arguments ...string) (string, error) {
-	return w.kubectlWith(filepath.Join(w.dir, "admin.kubeconfig"), arguments...)
-}
-
-func (w *world) kubectlWith(kubeconfig string, arguments ...string) (string, error) {
 	command := exec.Command(w.binary, append([]string{"kubectl"}, arguments...)...)
-	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	command.Env = append(os.Environ(), "KUBECONFIG="+w.kubeconfig())
 	output, err := command.CombinedOutput()
 	if err != nil {
 		return string(output), fmt.Errorf("kubectl %s: %w\n%s", strings.Join(arguments, " "), err, output)

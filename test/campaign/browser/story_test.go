@@ -1,0 +1,64 @@
+package browser
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// The way from refused to running, with two persons at once: the tenant is denied and asks, the approver sees it at once
+// and approves less, the tenant sees it at once, and the machine runs.
+func TestFromRefusedToRunning(t *testing.T) {
+	tom, ann := withToken(t, tenant), withCommand(t, approver, finance...)
+	ann.goTo("/inbox")
+	tom.goTo("/quota?namespace=org-acme")
+	tom.sees("Cores", "14", "16")
+	tom.picture("console-quota")
+
+	manifest := filepath.Join(shared.world.root, "examples/console/5-render.yaml")
+	content, err := os.ReadFile(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tom.goTo("/try")
+	tom.fill("textarea[name=manifest]", string(content))
+	tom.click("main button[type=submit]")
+	tom.sees("Result", "exceeded quota")
+	tom.wantAccessible("the result of a plan")
+	tom.picture("console-try")
+	if output, err := shared.world.as(tenant, "create", "-f", manifest); err == nil {
+		t.Fatalf("what does not fit is created:\n%s", output)
+	}
+	tom.click("main table a[href*='/requests/new']")
+	tom.waitFor("textarea[name=reason]")
+	tom.fill("input[name=amount]", "+8")
+	tom.fill("textarea[name=reason]", "the film of March")
+	tom.picture("console-request")
+	tom.click("main form button[type=submit]:not([name])")
+	tom.sees("Pending", "the film of March")
+	tom.wantAccessible("the tenant's request")
+
+	// The approver has loaded nothing since.
+	ann.sees("the film of March", "Organization/acme")
+	ann.picture("console-inbox")
+	ann.click("main table a[href*='/inbox/org-acme/']")
+	ann.waitFor("textarea[name=reason]")
+	ann.sees("What helps to decide")
+	ann.wantAccessible("the approver's request")
+	ann.picture("console-decide")
+	ann.fill("form input[name^=amount]", "+6")
+	ann.click("form.stack button[type=submit]:not(.danger)")
+	ann.sees("Approved")
+
+	// The tenant has loaded nothing since.
+	tom.sees("PartiallyApproved", ann.name)
+	tom.goTo("/quota?namespace=org-acme")
+	tom.sees("22 core")
+	tom.until(func() error {
+		_, err := shared.world.as(tenant, "apply", "-f", manifest)
+		return err
+	})
+	tom.sees("5 machine")
+	tom.wantNoProblems()
+	ann.wantNoProblems()
+}
