@@ -341,7 +341,7 @@ func TestConsoleTenantHistory(t *testing.T) {
 func TestConsoleTenantMarkup(t *testing.T) {
 	t.Parallel()
 	w := newProjectWorld(t, 2)
-	const script, image = `<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`
+	const script, image = `<script>alert(1)</script>`, `"><img/src=x/onerror=alert(1)>`
 	hostile := w.name + `/` + image
 	w.register(hostile, func(r *quotav1alpha1.ResourceRegistration) {
 		r.Name = w.name + "-hostile"
@@ -371,8 +371,8 @@ func TestConsoleTenantMarkup(t *testing.T) {
 		"/try?namespace=" + escape(image), "/history?since=" + escape(script), "/uses?page=" + escape(script), "/quota?namespace=" + escape(script),
 	} {
 		_, page := b.get(path)
-		b.wantLacks(page, script, "<img src", "<b>unit", "<i>base")
+		b.wantLacks(page, script, "<img/src", "<b>unit", "<i>base")
 	}
 	_, page := b.send("/try", "/try", url.Values{"namespace": {w.name}, "manifest": {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '" + script + "'}\n# </textarea>" + script + "\n---\n" + image + ": [\n"}})
-	b.wantLacks(page, script, "<img src")
+	b.wantLacks(page, script, "<img/src")
 }

@@ -90,8 +90,10 @@ func (d *document) objects() ([]*unstructured.Unstructured, *fault) {
 	if err != nil {
 		f := &fault{Line: d.line, Text: strings.TrimPrefix(err.Error(), "yaml: ")}
 		if match := yamlLine.FindStringSubmatch(f.Text); match != nil {
-			if inDocument, err := strconv.Atoi(match[1]); err == nil {
-				f.Line = d.line + inDocument - 1
+			if inDocument, err := strconv.Atoi(match[1]); err == nil && inDocument > 0 {
+				// What is missing at the end is reported after it.
+				lines := strings.Count(strings.TrimRight(d.text, "\n"), "\n") + 1
+				f.Line = d.line + min(inDocument, lines) - 1
 				f.Text = strings.Replace(f.Text, match[0], "", 1)
 			}
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/bursar/bursar/internal/console/web"
 )
 
-//go:embed templates
+//go:embed all:templates
 var templates embed.FS
 
 // Area has the pages of tenants.

@@ -1,0 +1,56 @@
+package tenant
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestObjectsIn(t *testing.T) {
+	type at struct {
+		Name string
+		Line int
+	}
+	for name, tt := range map[string]struct {
+		reason, manifest string
+		want             []at
+		faults           []int
+	}{
+		"One":       {"a document without separators", "apiVersion: v1\nkind: A\nmetadata: {name: a}\n", []at{{"a", 1}}, nil},
+		"Two":       {"the second one begins after the separator", "---\napiVersion: v1\nkind: A\nmetadata: {name: a}\n--- # next\napiVersion: v1\nkind: A\nmetadata: {name: b}\n", []at{{"a", 2}, {"b", 6}}, nil},
+		"Windows":   {"lines end as on Windows", "apiVersion: v1\r\nkind: A\r\nmetadata: {name: a}\r\n---\r\napiVersion: v1\r\nkind: A\r\nmetadata: {name: b}\r\n", []at{{"a", 1}, {"b", 5}}, nil},
+		"Empty":     {"comments and empty documents are none", "# nothing\n---\n\n---\n  # still nothing\n", nil, nil},
+		"List":      {"the items of a list", "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: A, metadata: {name: a}}\n- {apiVersion: v1, kind: A, metadata: {name: b}}\n", []at{{"a", 1}, {"b", 1}}, nil},
+		"JSON":      {"JSON is YAML", `{"apiVersion": "v1", "kind": "A", "metadata": {"name": "a"}}`, []at{{"a", 1}}, nil},
+		"Broken":    {"a broken document leaves the others", "a: b\n---\napiVersion: v1\nkind: A\nmetadata: {name: a}\n---\nx: 1\ny: [\n", []at{{"a", 3}}, []int{1, 8}},
+		"Twice":     {"a key that is there twice", "apiVersion: v1\nkind: A\nkind: B\n", nil, []int{3}},
+		"Text":      {"a text is no object", "hello\n", nil, []int{1}},
+		"BadItem":   {"an item of a list without a kind", "apiVersion: v1\nkind: List\nitems: [{a: b}]\n", nil, []int{1}},
+		"BlockText": {"a separator within a text is indented", "apiVersion: v1\nkind: A\nmetadata: {name: a}\ndata:\n  x: |\n    ---\n    y\n", []at{{"a", 1}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects, faults := objectsIn(tt.manifest)
+			var got []at
+			for _, o := range objects {
+				got = append(got, at{o.object.GetName(), o.line})
+			}
+			var lines []int
+			for _, f := range faults {
+				lines = append(lines, f.Line)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("%s: objects (-want +got):\n%s", tt.reason, diff)
+			}
+			if diff := cmp.Diff(tt.faults, lines); diff != "" {
+				t.Errorf("%s: lines of faults (-want +got):\n%s%v", tt.reason, diff, faults)
+			}
+		})
+	}
+}
+
+func TestCommandsAreQuoted(t *testing.T) {
+	got := command("bursar usage", "-n", "", "--consumer", "Project/web; rm -rf ~", "--type", "it's", "--since", "7d")
+	if want := `bursar usage --consumer 'Project/web; rm -rf ~' --type 'it'\''s' --since 7d`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
