@@ -143,7 +143,7 @@ func TestConsoleTenantQuota(t *testing.T) {
 	if !strings.Contains(page, `data-live="/console/live?watch=`+w.name+`%2Feffectiveresourcegrants"`) {
 		t.Errorf("the page watches nothing:\n%s", page)
 	}
-	b.waitPage("/quota/trend?consumer="+w.reference(), `<svg class="trend"`, "The use has grown by 3 maps in the last 7 days. If that goes on, it is full in about 1 day.", `<a href="/console/quota?`)
+	b.waitPage("/quota/trend?consumer="+w.reference(), `<svg class="trend"`, "The use has grown by 3 maps in the last 7 days. If that goes on, it is full in about 7 days.", `<a href="/console/quota?`)
 	w.mustCreate(w.configMap("d"))
 	w.mustCreate(w.configMap("e"))
 	b.waitPage("/quota", "Near the limit: 1 map left", `class="used is-near"`)
@@ -244,7 +244,7 @@ func TestConsoleTenantWaiting(t *testing.T) {
 	w.mustCreate(w.configMap("a"))
 	b := w.browse(w.viewer, w.name)
 	page := b.waitPage("/waiting", `<div class="over">3 maps`, `<div class="over">2 maps`, "5 maps", "exceeded quota", "Claims of other namespaces may stand before them",
-		"/console/requests/new?amount=%2B3+maps&amp;consumer=Project%2F"+w.name)
+		"/console/requests/new?amount=%2B3&#43;maps&amp;consumer=Project%2F"+w.name)
 	if first, second := strings.Index(page, "ConfigMap first"), strings.Index(page, "ConfigMap second"); first < 0 || first > second {
 		t.Errorf("the first claim is not the first:\n%s", page)
 	}
@@ -267,8 +267,8 @@ func TestConsoleTenantTry(t *testing.T) {
 		t.Fatalf("the manifest: %d\n%s", status, page)
 	}
 	for _, text := range []string{
-		"ConfigMap " + w.name + "/a", "Fits", "Does not fit", "1 of 2 would be denied.", "exceeded quota", "+1 map", "Line 10:",
-		"/console/requests/new?amount=%2B1+map&amp;consumer=Project%2F" + w.name, "bursar plan -f manifest.yaml -n " + w.name, "# second",
+		"ConfigMap " + w.name + "/a", "Fits", "Does not fit", "1 of 2 would be denied.", "exceeded quota", "&#43;2 maps", "Line 10:",
+		"/console/requests/new?amount=%2B1&#43;map&amp;consumer=Project%2F" + w.name, "bursar plan -f manifest.yaml -n " + w.name, "# second",
 	} {
 		if !strings.Contains(page, text) {
 			t.Errorf("the result has no %q:\n%s", text, page)
@@ -285,7 +285,7 @@ func TestConsoleTenantTry(t *testing.T) {
 		"apiVersion or kind":  {"namespace": {w.name}, "manifest": {"metadata: {name: x}\n"}},
 		"and this page tries": {"namespace": {w.name}, "manifest": {strings.Repeat("apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: x}\n---\n", 101)}},
 		"no text in UTF-8":    {"namespace": {w.name}, "manifest": {"\xff\xfe"}},
-		"Nothing was tried: ": {"namespace": {"kube-system"}, "manifest": {manifest}},
+		"Nothing was tried: ": {"namespace": {"kube-system"}, "manifest": {manifest}, "as-is": {"yes"}},
 	} {
 		if status, page := b.send("/try", "/try", fields); status != http.StatusUnprocessableEntity || !strings.Contains(page, reason) {
 			t.Errorf("%s: %d\n%s", reason, status, page)
@@ -327,7 +327,7 @@ func TestConsoleTenantHistory(t *testing.T) {
 	w.mustCreate(w.configMap("a"))
 	w.give("more", w.resourceType(), 3)
 	b := w.browse(w.viewer, w.name)
-	page := b.waitPage("/history?since=1d", "raised from 2 maps to 5 maps", w.name+"/more", "ConfigMap "+w.name+"/a", "+1 map", "not shown", `<svg class="trend"`, "admitted",
+	page := b.waitPage("/history?since=1d", "raised from 2 maps to 5 maps", w.name+"/more", "ConfigMap "+w.name+"/a", "&#43;1 map", "not shown", `<svg class="trend"`, "admitted",
 		"bursar history -n "+w.name+" --since 1d", `<option value="1d" selected>`)
 	b.wantLacks(page, "by admin")
 	b.wantPage("/history?type=nothing", "Nothing has changed in this time")

@@ -3,7 +3,6 @@
 package chart
 
 import (
-	"fmt"
 	"html/template"
 	"math"
 	"strconv"
@@ -96,13 +95,17 @@ func (t Trend) SVG() template.HTML {
 	return draw(trendDrawing, drawing)
 }
 
-// steps returns the points of a line that holds each value for a column.
+// steps returns the points of a line that holds each value for a column: two for each run of equal values.
 func steps(values []float64, largest float64) string {
-	points := make([]string, 0, 2*len(values))
+	var points []string
 	for i, value := range values {
 		y := number(height - margin - (height-2*margin)*max(value, 0)/largest)
-		left, right := float64(i)/float64(len(values)), float64(i+1)/float64(len(values))
-		points = append(points, fmt.Sprintf("%s,%s", number(width*left), y), fmt.Sprintf("%s,%s", number(width*right), y))
+		left, right := number(width*float64(i)/float64(len(values))), number(width*float64(i+1)/float64(len(values)))
+		if i > 0 && values[i-1] == value {
+			points[len(points)-1] = right + "," + y
+			continue
+		}
+		points = append(points, left+","+y, right+","+y)
 	}
 	return strings.Join(points, " ")
 }

@@ -51,7 +51,7 @@ func TestBar(t *testing.T) {
 
 func TestTrend(t *testing.T) {
 	trend := Trend{Used: []float64{0, 5}, Limit: []float64{10, 10}, Gaps: []Span{{-1, 0.5}}, Label: "maps"}
-	check(t, "use and limit are steps of the columns", string(trend.SVG()), `class="limit" points="0,1 120,1 120,1 240,1"`,
+	check(t, "use and limit are steps of the columns", string(trend.SVG()), `class="limit" points="0,1 240,1"`,
 		`class="line" points="0,59 120,59 120,30 240,30"`, `class="gap" x="0" width="120"`)
 	check(t, "no values", string(Trend{}.SVG()), `points=""`)
 	check(t, "no numbers", string(Trend{Used: []float64{math.NaN(), math.Inf(1)}, Limit: []float64{1, 1}}.SVG()), `class="line"`)
