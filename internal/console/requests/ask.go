@@ -79,7 +79,7 @@ func showAsk(r *web.Request) (web.Answer, error) {
 func (f *askForm) page(r *web.Request, status int) (web.Answer, error) {
 	page := web.Page{Template: "request-new", Title: "Ask for quota", Data: f, Status: status, Command: f.command(nil)}
 	f.MayAdd = len(f.Amounts) < amountsMax
-	if f.Namespace == "" {
+	if f.Namespace == "" || checkName("a namespace", f.Namespace) != nil {
 		return page, nil
 	}
 	q, err := f.quotas(r)
@@ -282,8 +282,11 @@ func ask(r *web.Request) (web.Answer, error) {
 func (f *askForm) create(r *web.Request) (*quotav1alpha1.QuotaRequest, error) {
 	q := &quotas{}
 	if f.Namespace != "" {
-		var err error
-		if q, err = f.quotas(r); err != nil {
+		err := checkName("a namespace", f.Namespace)
+		if err == nil {
+			q, err = f.quotas(r)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -15,6 +15,9 @@ import (
 func readDenial(r *web.Request) (web.Answer, error) {
 	text := r.Form("denial")
 	denied, err := request.ParseDenial(text)
+	if err == nil {
+		err = checkName("a namespace", denied.Namespace)
+	}
 	if err != nil {
 		problem, status, other := problemOf(err)
 		if other != nil {

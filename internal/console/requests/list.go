@@ -163,7 +163,10 @@ func showList(r *web.Request) (web.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	namespace, isKnown := namespaceOf(r)
+	namespace, isKnown, err := namespaceOf(r)
+	if err != nil {
+		return nil, err
+	}
 	data := &listData{Path: "/requests", Namespace: namespace, IsEverywhere: namespace == "", AskNamespace: !isKnown, State: state, States: statesOf(state, "In every state")}
 	page := web.Page{Template: "requests", Title: "Requests", Data: data}
 	if !isKnown {
@@ -220,7 +223,10 @@ func showInbox(r *web.Request) (web.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	namespace, isKnown := namespaceOf(r)
+	namespace, isKnown, err := namespaceOf(r)
+	if err != nil {
+		return nil, err
+	}
 	data := &listData{Path: "/inbox", Namespace: namespace, IsEverywhere: namespace == "", AskNamespace: !isKnown, State: state, States: statesOf(state, "Those for you to decide")}
 	page := web.Page{Template: "inbox", Title: "Inbox", Data: data}
 	if !isKnown {

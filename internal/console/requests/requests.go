@@ -6,12 +6,14 @@ package requests
 import (
 	"embed"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"net/url"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -20,7 +22,7 @@ import (
 	"github.com/bursar/bursar/internal/console/web"
 )
 
-//go:embed templates
+//go:embed templates/*
 var templates embed.FS
 
 // Area is the area of requests and decisions.
@@ -80,16 +82,24 @@ func inboxPath(key client.ObjectKey) string {
 	return "/inbox/" + url.PathEscape(key.Namespace) + "/" + url.PathEscape(key.Name)
 }
 
+// checkName returns an error unless a name can be that of an object or of a namespace. The API server has no path for others.
+func checkName(what, name string) error {
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return web.Invalid(fmt.Sprintf("%q is no name of %s: names have lower-case letters, digits, dots and dashes.", name, what))
+	}
+	return nil
+}
+
 // namespaceOf returns the namespace whose requests a page is about: that of the URL, all if the person may list all, and
 // else that of their kubeconfig. It is not known if there is none.
-func namespaceOf(r *web.Request) (namespace string, isKnown bool) {
+func namespaceOf(r *web.Request) (namespace string, isKnown bool, err error) {
 	switch namespace = r.Query("namespace"); {
 	case namespace != "":
-		return namespace, true
+		return namespace, true, checkName("a namespace", namespace)
 	case r.May(right("list", "quotarequests", "")):
-		return "", true
+		return "", true, nil
 	default:
-		return r.Session.Namespace, r.Session.Namespace != ""
+		return r.Session.Namespace, r.Session.Namespace != "", nil
 	}
 }
 

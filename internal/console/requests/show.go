@@ -53,6 +53,9 @@ type shownDecision struct {
 // readShown reads a request with the quota of its consumer, its decisions and its grant. It leaves out what the person may
 // not read.
 func readShown(r *web.Request, key client.ObjectKey) (*shown, error) {
+	if err := errors.Join(checkName("a namespace", key.Namespace), checkName("a request", key.Name)); err != nil {
+		return nil, err
+	}
 	q := &quotav1alpha1.QuotaRequest{}
 	if err := r.API().Get(r.Context(), key, q); err != nil {
 		if apierrors.IsNotFound(err) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/duration"
 
@@ -164,7 +165,7 @@ func (c *Console) menu(r *Request) []entry {
 	var menu []entry
 	for _, area := range c.areas {
 		for _, item := range area.Menu() {
-			if item.Needs.Verb != "" && !r.May(item.Needs) {
+			if item.Needs.Verb != "" && !r.May(item.Needs) && !r.mayAtHome(item.Needs) {
 				continue
 			}
 			path := strings.TrimPrefix(r.URL.Path, Base)
@@ -173,6 +174,12 @@ func (c *Console) menu(r *Request) []entry {
 		}
 	}
 	return menu
+}
+
+// mayAtHome reports whether the person has a right in the namespace of their kubeconfig.
+func (r *Request) mayAtHome(wanted authorizationv1.ResourceAttributes) bool {
+	wanted.Namespace = r.Session.Namespace
+	return wanted.Namespace != "" && r.May(wanted)
 }
 
 // writeError writes a page about an error.
