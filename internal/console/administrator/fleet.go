@@ -24,6 +24,8 @@ type fleetView struct {
 	Orders    []choice
 	// IsFiltered is set if the query leaves something out.
 	IsFiltered bool
+	// NearPercent and IdlePercent are the parts that the states begin or end at.
+	NearPercent, IdlePercent int
 	// Previous and Next are the URLs of the pages beside this one, or empty.
 	Previous, Next string
 }
@@ -60,7 +62,9 @@ func (a *Area) fleet(r *web.Request) (web.Answer, error) {
 			"Your own quota is on the page My quota. Ask an administrator of the platform for the role bursar-quota-manager if you are to look after all consumers."), nil
 	}
 	q := queryOf(r)
-	view := &fleetView{Query: q, IsReading: !isRead, IsFiltered: q.Text != "" || q.ResourceType != "" || q.State != ""}
+	view := &fleetView{
+		Query: q, IsReading: !isRead, IsFiltered: q.Text != "" || q.ResourceType != "" || q.State != "", NearPercent: fleet.NearPercent, IdlePercent: fleet.IdlePercent,
+	}
 	if isRead {
 		view.Result = copied.Find(q)
 	}
