@@ -19,7 +19,9 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-//go:embed templates
+// all: includes the shared parts, whose names begin with _.
+//
+//go:embed all:templates
 var templates embed.FS
 
 const (
@@ -138,7 +140,9 @@ func conditionsOf(all []metav1.Condition, wantTrue ...string) []condition {
 	var found []condition
 	for _, c := range all {
 		isBad := isWanted[c.Type] && c.Status != metav1.ConditionTrue
-		found = append(found, condition{Type: c.Type, State: string(c.Status), Reason: c.Reason, Message: c.Message, IsBad: isBad, Since: c.LastTransitionTime.Time})
+		found = append(found, condition{
+			Type: c.Type, State: string(c.Status), Reason: c.Reason, Message: c.Message, IsBad: isBad, Since: c.LastTransitionTime.Time,
+		})
 	}
 	return found
 }

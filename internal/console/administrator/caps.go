@@ -77,7 +77,8 @@ func (a *Area) caps(r *web.Request) (web.Answer, error) {
 	err := r.API().List(r.Context(), &list, client.Limit(allocationsMax))
 	if usage.IsOutOfReach(err) {
 		return closed("Caps", "You may not list the caps on ResourceQuotas (resourcequotaallocations). Ask an administrator of the platform: "+
-			"the roles bursar-quota-manager and bursar-platform-admin read them. What a cap leaves for a namespace of yours is in its LocalResourceQuotaAllocations."), nil
+			"the roles bursar-quota-manager and bursar-platform-admin read them. What a cap leaves for a namespace of yours is in its "+
+			"LocalResourceQuotaAllocations."), nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list the ResourceQuotaAllocations: %w", err)
@@ -93,14 +94,17 @@ func (a *Area) caps(r *web.Request) (web.Answer, error) {
 		return nil, err
 	}
 	return web.Page{
-		Template: "administrator-caps", Title: "Caps and increases", Data: view, Command: "kubectl get resourcequotaallocations,quotaserviceconfigs",
-		Live: []web.Watch{{Resource: "resourcequotaallocations"}, {Resource: "quotaincreases"}},
+		Template: "administrator-caps", Title: "Caps and increases", Data: view,
+		Command: "kubectl get resourcequotaallocations,quotaserviceconfigs",
+		Live:    []web.Watch{{Resource: "resourcequotaallocations"}, {Resource: "quotaincreases"}},
 	}, nil
 }
 
 func allocationViewOf(allocation *quotav1alpha1.ResourceQuotaAllocation) allocationView {
 	status := &allocation.Status
-	view := allocationView{Name: allocation.Name, Members: len(status.UsedByProject), Amounts: amountsOf(status.Allocated.Hard, status.Allocated.Used, nil)}
+	view := allocationView{
+		Name: allocation.Name, Members: len(status.UsedByProject), Amounts: amountsOf(status.Allocated.Hard, status.Allocated.Used, nil),
+	}
 	if len(status.Allocated.Hard) == 0 {
 		view.Amounts = amountsOf(allocation.Spec.Allocation.Hard, nil, nil)
 	}
@@ -179,7 +183,9 @@ func (v *capsView) readDefinitions(r *web.Request) error {
 		config := &configs.Items[i]
 		for j := range config.Spec.Quotas {
 			definition := &config.Spec.Quotas[j]
-			view := definitionView{Config: config.Name, Name: definition.Name, Mode: string(definition.Mode), Hard: listText(definition.Template.Spec.Hard)}
+			view := definitionView{
+				Config: config.Name, Name: definition.Name, Mode: string(definition.Mode), Hard: listText(definition.Template.Spec.Hard),
+			}
 			if j < len(config.Status.Quotas) && config.Status.Quotas[j].Name == definition.Name {
 				view.Namespaces = config.Status.Quotas[j].Namespaces
 				view.Problem = problemOf(config.Status.Quotas[j].Conditions, openmcpv1alpha1.ConditionReady)
@@ -206,7 +212,8 @@ func (v *capsView) readUnquoted(r *web.Request) error {
 			return fmt.Errorf("list the namespaces and ResourceQuotas: %w", err)
 		}
 		if list.Continue != "" {
-			v.Missing = append(v.Missing, fmt.Sprintf("There are more than %d namespaces or ResourceQuotas, so that this page does not compare them.", namespacesMax))
+			v.Missing = append(v.Missing,
+				fmt.Sprintf("There are more than %d namespaces or ResourceQuotas, so that this page does not compare them.", namespacesMax))
 			return nil
 		}
 	}

@@ -65,7 +65,8 @@ func (a *Area) consumer(r *web.Request) (web.Answer, error) {
 	}
 	found, err := overview.Read(r.Context(), r.API(), overview.Query{Consumer: reference, Max: listMax})
 	if apierrors.IsForbidden(err) {
-		return closed("Consumer", "You may not list the quota of all consumers, so that this page cannot show one of them. Your own quota is on the page My quota."), nil
+		return closed("Consumer", "You may not list the quota of all consumers, so that this page cannot show one of them. "+
+			"Your own quota is on the page My quota."), nil
 	}
 	if err != nil {
 		return nil, err
@@ -170,7 +171,8 @@ func grantViewOf(grant *quotav1alpha1.ResourceGrant, now time.Time) grantView {
 
 func requestViewOf(request *quotav1alpha1.QuotaRequest) requestView {
 	view := requestView{
-		Namespace: request.Namespace, Name: request.Name, Asks: request.Status.Asks, Reason: request.Spec.Reason, Created: request.CreationTimestamp.Time,
+		Namespace: request.Namespace, Name: request.Name, Asks: request.Status.Asks, Reason: request.Spec.Reason,
+		Created: request.CreationTimestamp.Time,
 	}
 	if by := request.Spec.Requester; by != nil {
 		view.By = by.Username

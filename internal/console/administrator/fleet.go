@@ -49,9 +49,12 @@ type fleetRow struct {
 }
 
 var (
-	stateTitles = map[fleet.State]string{fleet.Over: "Over limit", fleet.Near: "Near limit", fleet.Idle: "Idle grants", fleet.Waiting: "Waiting for more"}
+	stateTitles = map[fleet.State]string{
+		fleet.Over: "Over limit", fleet.Near: "Near limit", fleet.Idle: "Idle grants", fleet.Waiting: "Waiting for more",
+	}
 	orderTitles = map[fleet.Order]string{
-		fleet.ByUse: "Most used part first", fleet.ByLeastUse: "Least used part first", fleet.ByConsumer: "By consumer", fleet.ByType: "By resource type",
+		fleet.ByUse: "Most used part first", fleet.ByLeastUse: "Least used part first",
+		fleet.ByConsumer: "By consumer", fleet.ByType: "By resource type",
 	}
 )
 
@@ -59,11 +62,13 @@ func (a *Area) fleet(r *web.Request) (web.Answer, error) {
 	copied, isRead := a.copyFor(r)
 	if copied == nil {
 		return closed("Fleet", "You may not list and watch the quota of all consumers (effectiveresourcegrants in all namespaces). "+
-			"Your own quota is on the page My quota. Ask an administrator of the platform for the role bursar-quota-manager if you are to look after all consumers."), nil
+			"Your own quota is on the page My quota. Ask an administrator of the platform for the role bursar-quota-manager if you are to "+
+			"look after all consumers."), nil
 	}
 	q := queryOf(r)
 	view := &fleetView{
-		Query: q, IsReading: !isRead, IsFiltered: q.Text != "" || q.ResourceType != "" || q.State != "", NearPercent: fleet.NearPercent, IdlePercent: fleet.IdlePercent,
+		Query: q, IsReading: !isRead, IsFiltered: q.Text != "" || q.ResourceType != "" || q.State != "",
+		NearPercent: fleet.NearPercent, IdlePercent: fleet.IdlePercent,
 	}
 	if isRead {
 		view.Result = copied.Find(q)
@@ -79,7 +84,9 @@ func (a *Area) fleet(r *web.Request) (web.Answer, error) {
 
 // queryOf reads the query of a URL. What it does not know selects everything, so that old links still work.
 func queryOf(r *web.Request) fleet.Query {
-	q := fleet.Query{Text: r.Query("q"), ResourceType: r.Query("type"), State: fleet.State(r.Query("state")), Order: fleet.Order(r.Query("sort"))}
+	q := fleet.Query{
+		Text: r.Query("q"), ResourceType: r.Query("type"), State: fleet.State(r.Query("state")), Order: fleet.Order(r.Query("sort")),
+	}
 	if !slices.Contains(fleet.States, q.State) {
 		q.State = ""
 	}

@@ -71,7 +71,8 @@ func (v *healthView) readBrokenGlass(r *web.Request) error {
 	var events corev1.EventList
 	err := r.API().List(r.Context(), &events, client.MatchingFields{"reason": enforce.EventReasonBrokenGlass}, client.Limit(listMax))
 	if usage.IsOutOfReach(err) {
-		v.Missing = "You may not list the events of all namespaces, in which Bursar records each use. A role such as view or bursar-quota-approver, bound in the cluster, permits it."
+		v.Missing = "You may not list the events of all namespaces, in which Bursar records each use. " +
+			"A role such as view or bursar-quota-approver, bound in the cluster, permits it."
 		return nil
 	}
 	if err != nil {

@@ -85,8 +85,9 @@ func (a *Area) changeTo(r *web.Request, policy *quotav1alpha1.ClaimCreationPolic
 		return nil, nil
 	}
 	change := &modeChange{
-		Name: policy.Name, From: modeOf(policy), To: to, About: modes[at].About, UID: policy.UID, Generation: policy.Generation, MayChange: r.May(patchPolicies),
-		Command: "kubectl patch claimcreationpolicies " + policy.Name + ` --type merge -p '{"spec":{"enforcementMode":"` + string(to) + `"}}'`,
+		Name: policy.Name, From: modeOf(policy), To: to, About: modes[at].About, UID: policy.UID, Generation: policy.Generation,
+		MayChange: r.May(patchPolicies),
+		Command:   "kubectl patch claimcreationpolicies " + policy.Name + ` --type merge -p '{"spec":{"enforcementMode":"` + string(to) + `"}}'`,
 	}
 	if to != quotav1alpha1.EnforcementModeEnforce {
 		return change, nil
@@ -119,7 +120,8 @@ func replayOf(r *web.Request, policy string) (*replay, error) {
 	result, err := backtest.Run(r.Context(), r.API(), policy, replayMax)
 	switch {
 	case errors.Is(err, backtest.ErrTooMany):
-		return &replay{Missing: fmt.Sprintf("There are more than %d claims, so that this page does not replay them. The command below does.", replayMax)}, nil
+		missing := fmt.Sprintf("There are more than %d claims, so that this page does not replay them. The command below does.", replayMax)
+		return &replay{Missing: missing}, nil
 	case apierrors.IsForbidden(err):
 		return &replay{Missing: "You may not list all claims and grants, so that it is unknown which objects would have been denied."}, nil
 	case err != nil:
@@ -140,8 +142,9 @@ func replayOf(r *web.Request, policy string) (*replay, error) {
 			object = d.Object.Kind + " " + d.Object.Namespace + "/" + d.Object.Name
 		}
 		found.Denied = append(found.Denied, deniedView{
-			Object: object, Consumer: message.Consumer(d.ConsumerRef), ConsumerURL: consumerURL(overview.ReferenceTo(d.ConsumerRef)), ResourceType: d.ResourceType,
-			Requested: amount(d.ResourceType, d.Requested), Used: amount(d.ResourceType, d.Used), Limit: amount(d.ResourceType, d.Limit), ClaimedAt: d.ClaimedAt.Time,
+			Object: object, ClaimedAt: d.ClaimedAt.Time, ResourceType: d.ResourceType,
+			Consumer: message.Consumer(d.ConsumerRef), ConsumerURL: consumerURL(overview.ReferenceTo(d.ConsumerRef)),
+			Requested: amount(d.ResourceType, d.Requested), Used: amount(d.ResourceType, d.Used), Limit: amount(d.ResourceType, d.Limit),
 		})
 	}
 	for _, l := range result.Lacking[:min(len(result.Lacking), shownMax)] {
@@ -169,7 +172,8 @@ func (a *Area) changeMode(r *web.Request) (web.Answer, error) {
 		err = setMode(r.Context(), r.API(), policy.Name, types.UID(r.Form("uid")), generation, to)
 	}
 	if err == nil {
-		return web.Redirect{To: "/policies/" + escaped(policy.Name), Notice: fmt.Sprintf("ClaimCreationPolicy %s has the mode %s now.", policy.Name, to)}, nil
+		notice := fmt.Sprintf("ClaimCreationPolicy %s has the mode %s now.", policy.Name, to)
+		return web.Redirect{To: "/policies/" + escaped(policy.Name), Notice: notice}, nil
 	}
 	status, problem, isKnown := problemWith(err, policy.Name)
 	if !isKnown {
@@ -220,8 +224,8 @@ func problemWith(err error, name string) (status int, problem string, isKnown bo
 	case errors.As(err, &invalid):
 		return invalid.Status, invalid.Message, true
 	case errors.Is(err, errStale) || apierrors.IsConflict(err):
-		return http.StatusConflict, fmt.Sprintf("Somebody changed ClaimCreationPolicy %s since you opened this page. Nothing was changed by you. "+
-			"The preview below is of the policy as it is now: read it, and confirm again.", name), true
+		return http.StatusConflict, fmt.Sprintf("Somebody changed ClaimCreationPolicy %s since you opened this page. "+
+			"Nothing was changed by you. The preview below is of the policy as it is now: read it, and confirm again.", name), true
 	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
 		status := http.StatusUnprocessableEntity
 		if apierrors.IsForbidden(err) {

@@ -64,7 +64,8 @@ func (a *Area) namespace(r *web.Request) (web.Answer, error) {
 		}
 	}
 	if readable == 0 {
-		return closed("Namespace", "You may not see namespace "+name+" or what limits it. Ask an administrator of the namespace for the role view."), nil
+		return closed("Namespace", "You may not see namespace "+name+" or what limits it. "+
+			"Ask an administrator of the namespace for the role view."), nil
 	}
 	return web.Page{
 		Template: "administrator-namespace", Title: "Namespace " + name, Data: view,
@@ -85,6 +86,15 @@ func (v *namespaceView) missing(err error, what string) (isReadable bool, _ erro
 	return true, nil
 }
 
+// list lists objects in the namespace.
+func (v *namespaceView) list(r *web.Request, list client.ObjectList, what string) (isReadable bool, _ error) {
+	isReadable, err := v.missing(r.API().List(r.Context(), list, client.InNamespace(v.Name), client.Limit(listMax)), what)
+	if isReadable && list.GetContinue() != "" {
+		v.Missing = append(v.Missing, fmt.Sprintf("There are more than %d of %s; the others are left out.", listMax, what))
+	}
+	return isReadable, err
+}
+
 func (v *namespaceView) readLabels(r *web.Request) (bool, error) {
 	var namespace metav1.PartialObjectMetadata
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
@@ -92,7 +102,8 @@ func (v *namespaceView) readLabels(r *web.Request) (bool, error) {
 		return false, err
 	}
 	labels := namespace.Labels
-	v.Base, v.Mode, v.Config, v.Use = labels[openmcpv1alpha1.LabelBase], labels[openmcpv1alpha1.LabelMode], labels[openmcpv1alpha1.LabelManagedBy], labels[openmcpv1alpha1.LabelUse]
+	v.Base, v.Mode = labels[openmcpv1alpha1.LabelBase], labels[openmcpv1alpha1.LabelMode]
+	v.Config, v.Use = labels[openmcpv1alpha1.LabelManagedBy], labels[openmcpv1alpha1.LabelUse]
 	for _, key := range []string{openmcpv1alpha1.AnnotationOperation, openmcpv1alpha1.AnnotationQuotaOperation} {
 		v.IsIgnored = v.IsIgnored || namespace.Annotations[key] == openmcpv1alpha1.OperationIgnore
 	}
@@ -101,12 +112,13 @@ func (v *namespaceView) readLabels(r *web.Request) (bool, error) {
 
 func (v *namespaceView) readQuotas(r *web.Request) (bool, error) {
 	var list corev1.ResourceQuotaList
-	if isReadable, err := v.missing(r.API().List(r.Context(), &list, client.InNamespace(v.Name), client.Limit(listMax)), "the ResourceQuotas"); !isReadable {
+	if isReadable, err := v.list(r, &list, "the ResourceQuotas"); !isReadable {
 		return false, err
 	}
 	for i := range list.Items {
 		quota := &list.Items[i]
-		view := resourceQuotaView{Name: quota.Name, Amounts: amountsOf(quota.Spec.Hard, quota.Status.Used, compositionsIn(quota.Annotations[openmcpv1alpha1.AnnotationComposition]))}
+		compositions := compositionsIn(quota.Annotations[openmcpv1alpha1.AnnotationComposition])
+		view := resourceQuotaView{Name: quota.Name, Amounts: amountsOf(quota.Spec.Hard, quota.Status.Used, compositions)}
 		if config := quota.Labels[openmcpv1alpha1.LabelManagedBy]; config != "" {
 			view.Definition = config + ", definition " + quota.Labels[openmcpv1alpha1.LabelDefinition]
 		}
@@ -128,7 +140,7 @@ func compositionsIn(annotation string) map[corev1.ResourceName]string {
 
 func (v *namespaceView) readIncreases(r *web.Request) (bool, error) {
 	var list openmcpv1alpha1.QuotaIncreaseList
-	if isReadable, err := v.missing(r.API().List(r.Context(), &list, client.InNamespace(v.Name), client.Limit(listMax)), "the QuotaIncreases"); !isReadable {
+	if isReadable, err := v.list(r, &list, "the QuotaIncreases"); !isReadable {
 		return false, err
 	}
 	for i := range list.Items {
@@ -145,7 +157,7 @@ func (v *namespaceView) readIncreases(r *web.Request) (bool, error) {
 
 func (v *namespaceView) readCaps(r *web.Request) (bool, error) {
 	var list quotav1alpha1.LocalResourceQuotaAllocationList
-	if isReadable, err := v.missing(r.API().List(r.Context(), &list, client.InNamespace(v.Name), client.Limit(allocationsMax)), "the caps"); !isReadable {
+	if isReadable, err := v.list(r, &list, "the caps"); !isReadable {
 		return false, err
 	}
 	for i := range list.Items {
@@ -154,7 +166,9 @@ func (v *namespaceView) readCaps(r *web.Request) (bool, error) {
 		for _, each := range amountsOf(status.Allocated.Hard, status.Allocated.Used, nil) {
 			name := corev1.ResourceName(each.Resource)
 			here, available := status.Used[name], status.Available[name]
-			view.Amounts = append(view.Amounts, localAmountView{Resource: each.Resource, Here: here.String(), All: each.Used, Cap: each.Hard, Available: available.String()})
+			view.Amounts = append(view.Amounts, localAmountView{
+				Resource: each.Resource, Here: here.String(), All: each.Used, Cap: each.Hard, Available: available.String(),
+			})
 		}
 		v.Caps = append(v.Caps, view)
 	}

@@ -62,7 +62,8 @@ const mayNotReadPolicies = "You may not list the policies (claimcreationpolicies
 
 func policyRowOf(p *quotav1alpha1.ClaimCreationPolicy) policyRow {
 	row := policyRow{
-		Name: p.Name, URL: policyURL(p.Name, ""), Kind: p.Spec.Trigger.Resource.Kind + " (" + p.Spec.Trigger.Resource.APIVersion + ")", Mode: modeOf(p), State: "ready",
+		Name: p.Name, URL: policyURL(p.Name, ""), Mode: modeOf(p), State: "ready",
+		Kind:    p.Spec.Trigger.Resource.Kind + " (" + p.Spec.Trigger.Resource.APIVersion + ")",
 		Failing: problemOf(p.Status.Conditions, quotav1alpha1.ConditionApplicable),
 	}
 	if e := p.Status.Evaluation; e != nil {
@@ -173,8 +174,9 @@ func policyPage(policy *quotav1alpha1.ClaimCreationPolicy, change *modeChange) w
 		view.Modes = append(view.Modes, each)
 	}
 	page := web.Page{
-		Template: "administrator-policy", Title: "Policy " + policy.Name, Data: view, Command: "kubectl get claimcreationpolicies " + policy.Name + " -o yaml",
-		Live: []web.Watch{{Resource: "claimcreationpolicies"}},
+		Template: "administrator-policy", Title: "Policy " + policy.Name, Data: view,
+		Command: "kubectl get claimcreationpolicies " + policy.Name + " -o yaml",
+		Live:    []web.Watch{{Resource: "claimcreationpolicies"}},
 	}
 	if change != nil {
 		page.Command, page.Status = change.Command, change.Status

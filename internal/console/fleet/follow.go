@@ -17,7 +17,9 @@ const pageSize = 500
 
 // follow feeds a store of a copy by a list and a watch until the copy ends. It ends the copy if the API server no longer
 // accepts the credentials, or no longer lets them list.
-func follow[L client.ObjectList](c *Copy, api client.WithWatch, object client.Object, store cache.ReflectorStore, newList func() L, trim func(L)) {
+func follow[L client.ObjectList](
+	c *Copy, api client.WithWatch, object client.Object, store cache.ReflectorStore, newList func() L, trim func(L),
+) {
 	watcher := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			if o.ResourceVersion == "0" {

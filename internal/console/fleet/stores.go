@@ -30,7 +30,9 @@ func rowOf(shown *quotav1alpha1.EffectiveResourceGrant) *Row {
 	status, consumer := &shown.Status, shown.Spec.ConsumerRef
 	consumer.APIGroup, consumer.Kind = shared(consumer.APIGroup), shared(consumer.Kind)
 	row := &Row{
-		Usage:     usage.Usage{Consumer: consumer, ResourceType: shared(shown.Spec.ResourceType), Used: status.TotalAllocated, Limit: status.TotalLimit},
+		Usage: usage.Usage{
+			Consumer: consumer, ResourceType: shared(shown.Spec.ResourceType), Used: status.TotalAllocated, Limit: status.TotalLimit,
+		},
 		Namespace: shared(shown.Namespace),
 		UsedText:  strconv.FormatInt(status.TotalAllocated, 10), LimitText: strconv.FormatInt(status.TotalLimit, 10),
 	}
