@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,7 +44,7 @@ type Session struct {
 	API client.WithWatch
 	// User is who the API server says the person is.
 	User authenticationv1.UserInfo
-	// Namespace is the namespace of the person's kubeconfig, or empty.
+	// Namespace is the namespace of the person's kubeconfig or, for a ServiceAccount, its own. It may be empty.
 	Namespace string
 	// CSRF is a secret that each form of the session sends back.
 	CSRF string
@@ -82,6 +83,7 @@ func newSession(ctx, all context.Context, c Credentials) (*Session, error) {
 	config := rest.CopyConfig(c.Config)
 	config.QPS, config.Burst = requestsPerSecond, requestsBurst
 	config.WarningHandler = rest.NoWarnings{}
+	config.ContentType, config.AcceptContentTypes = "", "" // custom resources have no protobuf, which loopback configurations prefer
 	types := runtime.NewScheme()
 	if err := errors.Join(scheme.AddToScheme(types), quotav1alpha1.AddToScheme(types), openmcpv1alpha1.AddToScheme(types)); err != nil {
 		return nil, fmt.Errorf("register the API types: %w", err)
@@ -97,6 +99,9 @@ func newSession(ctx, all context.Context, c Credentials) (*Session, error) {
 	}
 	if err := s.Check(ctx); err != nil {
 		return nil, err
+	}
+	if namespace, _, err := serviceaccount.SplitUsername(s.User.Username); err == nil && s.Namespace == "" {
+		s.Namespace = namespace
 	}
 	s.ctx, s.end = context.WithCancel(all)
 	return s, nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/dynamic"
 
@@ -84,15 +85,15 @@ func tryManifest(r *web.Request) (web.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &tryPage{Namespace: r.Form("namespace"), Namespaces: namespaces, Manifest: r.PostFormValue("manifest"), IsAsIs: r.Form("as-is") != ""}
+	p := &tryPage{Namespace: cmp.Or(r.Form("namespace"), metav1.NamespaceDefault), Namespaces: namespaces, Manifest: r.PostFormValue("manifest"), IsAsIs: r.Form("as-is") != ""}
 	if uploaded, err := upload(r); err != nil {
 		return nil, err
 	} else if uploaded != "" {
 		p.Manifest = uploaded
 	}
 	switch {
-	case p.Namespace == "" || len(validation.IsDNS1123Label(p.Namespace)) > 0:
-		return p.invalid("Enter the namespace for objects that name none, such as your own.")
+	case len(validation.IsDNS1123Label(p.Namespace)) > 0:
+		return p.invalid(p.Namespace + " is no name of a namespace. Enter the one for objects that name none.")
 	case !utf8.ValidString(p.Manifest):
 		p.Manifest = ""
 		return p.invalid("The file is no text in UTF-8. Choose a file with YAML or JSON.")

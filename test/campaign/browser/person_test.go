@@ -23,7 +23,7 @@ import (
 )
 
 // patience bounds each wait. Other programs run beside the browser.
-const patience = time.Minute
+const patience = 30 * time.Second
 
 // person is somebody in front of a browser of their own, with their own cookies.
 type person struct {
@@ -135,6 +135,9 @@ func (p *person) goTo(path string) {
 	p.Helper()
 	p.do(chromedp.Navigate(p.base + "/console" + path))
 	p.waitFor("main h1")
+	if shown := p.text(); path != "/nowhere" && (strings.Contains(shown, "Back to the first page") || strings.Contains(shown, "Bearer token") != (path == "/login")) {
+		p.Fatalf("%s cannot open %s:\n%s", p.name, path, shown)
+	}
 }
 
 func (p *person) waitFor(selector string) {
@@ -174,7 +177,7 @@ func ask[T any](p *person, expression string) T {
 // text returns what the page shows.
 func (p *person) text() string {
 	p.Helper()
-	return ask[string](p, "document.body.innerText")
+	return ask[string](p, "document.body ? document.body.innerText : ''")
 }
 
 // sees waits until the page shows texts, without loading it again.

@@ -12,7 +12,7 @@ func TestFromRefusedToRunning(t *testing.T) {
 	tom, ann := withToken(t, tenant), withCommand(t, approver, finance...)
 	ann.goTo("/inbox")
 	tom.goTo("/quota?namespace=org-acme")
-	tom.sees("Cores", "14", "16")
+	tom.sees("cpus", "14 cores of 16 cores")
 	tom.picture("console-quota")
 
 	manifest := filepath.Join(shared.world.root, "examples/console/5-render.yaml")
@@ -53,12 +53,12 @@ func TestFromRefusedToRunning(t *testing.T) {
 	// The tenant has loaded nothing since.
 	tom.sees("PartiallyApproved", ann.name)
 	tom.goTo("/quota?namespace=org-acme")
-	tom.sees("22 core")
+	tom.sees("14 cores of 22 cores")
 	tom.until(func() error {
 		_, err := shared.world.as(tenant, "apply", "-f", manifest)
 		return err
 	})
-	tom.sees("5 machine")
+	tom.sees("5 machines of 5 machines")
 	tom.wantNoProblems()
 	ann.wantNoProblems()
 }
