@@ -145,7 +145,8 @@ func ItemOf(shown *quotav1alpha1.EffectiveResourceGrant, names Names) Item {
 	if d := status.Display; d != nil {
 		item.UsedText, item.LimitText, item.LeftText = d.TotalAllocated, d.TotalLimit, d.Available
 	} else {
-		item.UsedText, item.LimitText, item.LeftText = item.Unit.Amount(item.Used), item.Unit.Amount(item.Limit), item.Unit.Amount(status.Available)
+		item.UsedText, item.LimitText = item.Unit.Amount(item.Used), item.Unit.Amount(item.Limit)
+		item.LeftText = item.Unit.Amount(status.Available)
 	}
 	if over := item.OverLimit(); over > 0 {
 		item.OverText = item.Unit.Amount(over)

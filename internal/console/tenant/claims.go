@@ -53,7 +53,8 @@ func (s *scope) readClaims(ctx context.Context, api client.Reader) (*claims, err
 	}
 	for next, read := "", 0; ; {
 		var page quotav1alpha1.ResourceClaimList // new for each page: decoding keeps old values of absent fields
-		err := api.List(ctx, &page, append([]client.ListOption{client.InNamespace(namespace), client.Limit(claimsAtOnce), client.Continue(next)}, options...)...)
+		of := append([]client.ListOption{client.InNamespace(namespace), client.Limit(claimsAtOnce), client.Continue(next)}, options...)
+		err := api.List(ctx, &page, of...)
 		if apierrors.IsForbidden(err) && namespace != s.Namespace {
 			namespace, found.isWhole = s.Namespace, false
 			continue
@@ -107,7 +108,8 @@ func stateOf(claim *quotav1alpha1.ResourceClaim) (state, message string) {
 	case granted == nil || granted.Reason == quotav1alpha1.ReasonPendingEvaluation:
 		return stateUndecided, ""
 	case granted.Status == metav1.ConditionTrue:
-		if resize := apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionResizePending); resize != nil && resize.Status == metav1.ConditionTrue {
+		resize := apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionResizePending)
+		if resize != nil && resize.Status == metav1.ConditionTrue {
 			return stateWaiting, resize.Message
 		}
 		return stateGranted, ""
@@ -181,8 +183,9 @@ func (s *scope) rowOf(claim *quotav1alpha1.ResourceClaim, u *units) row {
 	r.State, r.Message = stateOf(claim)
 	for _, request := range claim.Spec.Requests {
 		a := amount{
-			Title: u.names.Describe(request.ResourceType).Title, ResourceType: request.ResourceType, Text: u.amount(request.ResourceType, request.Amount),
-			URL: web.Path(s.Path, "namespace", s.Namespace, "consumer", s.Consumer, "type", request.ResourceType),
+			Title: u.names.Describe(request.ResourceType).Title, ResourceType: request.ResourceType,
+			Text: u.amount(request.ResourceType, request.Amount),
+			URL:  web.Path(s.Path, "namespace", s.Namespace, "consumer", s.Consumer, "type", request.ResourceType),
 		}
 		r.Amounts = append(r.Amounts, a)
 	}

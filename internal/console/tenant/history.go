@@ -125,7 +125,8 @@ func (p *historyPage) choose(found *overview.Overview) (consumer, namespace stri
 	p.IsCut = found.IsCut
 	for _, each := range consumers {
 		reference := overview.ReferenceTo(each)
-		p.Choices = append(p.Choices, choice{reference, web.Path("/history", "namespace", p.Namespace, "consumer", reference, "type", p.Type, "since", p.Since)})
+		url := web.Path("/history", "namespace", p.Namespace, "consumer", reference, "type", p.Type, "since", p.Since)
+		p.Choices = append(p.Choices, choice{reference, url})
 	}
 	slices.SortFunc(p.Choices, func(a, b choice) int { return cmp.Compare(a.Consumer, b.Consumer) })
 	return "", ""
@@ -162,12 +163,16 @@ func (p *historyPage) read(r *web.Request, selection history.Selection, namespac
 }
 
 // accountOf returns the history of an account for people.
-func (p *historyPage) accountOf(account *history.Account, gaps []history.Gap, unit usage.Unit, names overview.Names, isOne bool) pastAccount {
+func (p *historyPage) accountOf(
+	account *history.Account, gaps []history.Gap, unit usage.Unit, names overview.Names, isOne bool,
+) pastAccount {
 	reference := overview.ReferenceTo(account.ConsumerRef)
 	a := pastAccount{
-		Description: names.Describe(account.ResourceType), ResourceType: account.ResourceType, Consumer: account.ConsumerRef.Kind + "/" + account.ConsumerRef.Name,
-		URL:  web.Path("/history", "namespace", p.Namespace, "consumer", reference, "type", account.ResourceType, "since", p.Since),
-		Used: unit.Amount(account.Used), Limit: unit.Amount(account.Limit), Peak: unit.Amount(account.PeakUsed), From: account.From, Until: account.Until,
+		Description: names.Describe(account.ResourceType), ResourceType: account.ResourceType,
+		Consumer: account.ConsumerRef.Kind + "/" + account.ConsumerRef.Name,
+		URL:      web.Path("/history", "namespace", p.Namespace, "consumer", reference, "type", account.ResourceType, "since", p.Since),
+		Used:     unit.Amount(account.Used), Limit: unit.Amount(account.Limit), Peak: unit.Amount(account.PeakUsed),
+		From: account.From, Until: account.Until,
 	}
 	a.Chart = chartOf(account, gaps, a.Title+": at most "+a.Peak+" used, at the end "+a.Used+" of "+a.Limit)
 	limits := account.LimitChanges[max(0, len(account.LimitChanges)-limitChangesMax):]
@@ -190,7 +195,8 @@ func (p *historyPage) accountOf(account *history.Account, gaps []history.Gap, un
 	for i := range changes {
 		c := &changes[i]
 		a.Changes = append(a.Changes, useChange{
-			Time: c.Time, Event: string(c.Kind), Object: c.ObjectText(), Change: history.Signed(unit, c.Change), Used: unit.Amount(c.Used), Limit: unit.Amount(c.Limit), By: c.Actor,
+			Time: c.Time, Event: string(c.Kind), Object: c.ObjectText(), Change: history.Signed(unit, c.Change),
+			Used: unit.Amount(c.Used), Limit: unit.Amount(c.Limit), By: c.Actor,
 		})
 	}
 	slices.Reverse(a.LimitChanges)

@@ -70,7 +70,8 @@ func showQuota(r *web.Request) (web.Answer, error) {
 	s.WithConsumer = true
 	page := &quotaPage{scope: s}
 	answer := web.Page{
-		Template: "quota", Title: "My quota", Data: page, Live: s.live(), Command: command("bursar usage", "-n", s.Namespace, "--consumer", s.Consumer),
+		Template: "quota", Title: "My quota", Data: page, Live: s.live(),
+		Command: command("bursar usage", "-n", s.Namespace, "--consumer", s.Consumer),
 	}
 	if s.MustChoose {
 		return answer, nil
@@ -176,7 +177,8 @@ func endsOf(item *overview.Item, grants []quotav1alpha1.ResourceGrant, now time.
 	var ends []end
 	for i := range grants {
 		grant := &grants[i]
-		if grant.Spec.ConsumerRef != item.Usage.Consumer || !apimeta.IsStatusConditionTrue(grant.Status.Conditions, quotav1alpha1.ConditionActive) {
+		isActive := apimeta.IsStatusConditionTrue(grant.Status.Conditions, quotav1alpha1.ConditionActive)
+		if grant.Spec.ConsumerRef != item.Usage.Consumer || !isActive {
 			continue
 		}
 		for j := range grant.Spec.Allowances {

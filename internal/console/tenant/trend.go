@@ -50,7 +50,10 @@ func showTrends(r *web.Request) (web.Answer, error) {
 	}
 	s.WithConsumer = true
 	page := &trendPage{scope: s, QuotaURL: s.URL("/quota")}
-	answer := web.Page{Template: "trend", Title: "Trend of the last 7 days", Data: page, Command: command("bursar history --since 7d", "-n", s.Namespace, "--consumer", s.Consumer)}
+	answer := web.Page{
+		Template: "trend", Title: "Trend of the last 7 days", Data: page,
+		Command: command("bursar history --since 7d", "-n", s.Namespace, "--consumer", s.Consumer),
+	}
 	if s.MustChoose {
 		return answer, nil
 	}

@@ -104,7 +104,8 @@ func tryManifest(r *web.Request) (web.Answer, error) {
 	p.Faults = faults
 	switch {
 	case len(objects) > objectsMax:
-		return p.invalid(fmt.Sprintf("The manifest has %d objects, and this page tries %d. Try parts of it, or use the command below.", len(objects), objectsMax))
+		const tooMany = "The manifest has %d objects, and this page tries %d. Try parts of it, or use the command below."
+		return p.invalid(fmt.Sprintf(tooMany, len(objects), objectsMax))
 	case len(objects) == 0 && len(faults) == 0:
 		return p.invalid("The manifest has no object.")
 	case len(objects) == 0:
@@ -195,15 +196,21 @@ func askFor(denied *quotav1alpha1.ReviewedObjectResult, quotas []quotav1alpha1.R
 	}
 	w := wish{namespace: advised.Namespace, consumer: advised.For, dimensions: advised.Dimensions, reason: "To create " + plan.NameOf(denied)}
 	for _, a := range advised.Amounts {
-		unit := usage.Unit{}
-		for i := range quotas {
-			quota := &quotas[i]
-			shown := &quotav1alpha1.DisplayedQuota{TotalLimit: quota.Display.Limit, TotalAllocated: quota.Display.Used, Available: quota.Display.Available}
-			if known, ok := usage.UnitOf(usage.Item{Limit: quota.Limit, Used: quota.Used, Available: quota.Available, Display: shown}); ok && quota.ResourceType == a.Type {
-				unit = known
-			}
-		}
-		w.amounts = append(w.amounts, wished{a.Type, increase(unit, a.Value)})
+		w.amounts = append(w.amounts, wished{a.Type, increase(unitIn(quotas, a.Type), a.Value)})
 	}
 	return w.URL()
+}
+
+// unitIn returns the display unit of a resource type, as far as quotas show it.
+func unitIn(quotas []quotav1alpha1.ReviewedQuota, resourceType string) usage.Unit {
+	for i := range quotas {
+		q := &quotas[i]
+		unit, isKnown := usage.UnitOf(usage.Item{Limit: q.Limit, Used: q.Used, Available: q.Available, Display: &quotav1alpha1.DisplayedQuota{
+			TotalLimit: q.Display.Limit, TotalAllocated: q.Display.Used, Available: q.Display.Available,
+		}})
+		if isKnown && q.ResourceType == resourceType {
+			return unit
+		}
+	}
+	return usage.Unit{}
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"slices"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/console/overview"
 	"github.com/bursar/bursar/internal/console/web"
@@ -101,7 +103,9 @@ func (p *waitingPage) add(found *claims, u *units, items []overview.Item) {
 func needOf(claim *quotav1alpha1.ResourceClaim) []quotav1alpha1.ResourceRequest {
 	state, _ := stateOf(claim)
 	var resized []quotav1alpha1.ResourceRequest
-	if granted := claim.Annotations[quotav1alpha1.AnnotationResize]; state != stateWaiting || granted == "" || json.Unmarshal([]byte(granted), &resized) != nil {
+	asked := claim.Annotations[quotav1alpha1.AnnotationResize]
+	isResize := state == stateWaiting && apimeta.IsStatusConditionTrue(claim.Status.Conditions, quotav1alpha1.ConditionGranted)
+	if !isResize || json.Unmarshal([]byte(asked), &resized) != nil {
 		return claim.Spec.Requests
 	}
 	var need []quotav1alpha1.ResourceRequest
