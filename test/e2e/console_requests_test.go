@@ -53,7 +53,7 @@ func (a *asking) ask(amount, reason string) string {
 	if status != http.StatusOK {
 		a.Fatalf("tom cannot ask: %d\n%s", status, page)
 	}
-	return nameIn(a.T, page)
+	return strings.TrimSuffix(nameIn(a.T, page), ".")
 }
 
 func (a *asking) request(name string) *quotav1alpha1.QuotaRequest {
@@ -72,6 +72,20 @@ func (a *asking) decide(by *browser, name, decision string, fields ...string) (s
 	}
 	to := "/inbox/" + requestHome + "/" + name
 	return by.send("/requests/new", to, form)
+}
+
+// waitPage waits until a page has some texts: quota is shown, and the journal written, a little later.
+func (b *browser) waitPage(path string, texts ...string) {
+	b.Helper()
+	eventually(b, func() error {
+		page := b.wantPage(path)
+		for _, text := range texts {
+			if !strings.Contains(page, text) {
+				return fmt.Errorf("the page has no %q:\n%s", text, page)
+			}
+		}
+		return nil
+	})
 }
 
 func (a *asking) wantAnswer(what string, status int, page string, want int, texts ...string) {
@@ -106,13 +120,7 @@ func TestConsoleRequests(t *testing.T) {
 
 	a.ann.wantPage("/inbox", `aria-current="page">Inbox`, name, "a release")
 	a.bob.wantPage("/inbox", `aria-current="page">Inbox`, name)
-	a.ann.wantPage("/inbox/"+path, "1 map of 1 map (100%)", "Limit with all of it</dt><dd>5 maps", "No cap or ceiling is known.", "There are none on the same consumer")
-	eventually(t, func() error { // the journal is written a little later
-		if page := a.ann.wantPage("/inbox/" + path); !strings.Contains(page, "and 1 map more now.") {
-			return errors.New("the page has no growth: " + page)
-		}
-		return nil
-	})
+	a.ann.waitPage("/inbox/"+path, "1 map of 1 map (100%)", "Limit with all of it</dt><dd>5 maps", "and 1 map more now.", "No cap or ceiling is known.", "There are none on the same consumer")
 	status, page = a.decide(a.ann, name, "Approve", "amount-0", "3 maps", "until", "2090-01-31", "reason", "for now")
 	a.wantAnswer("the approval", status, page, http.StatusOK, "You approved of QuotaRequest "+path, "It is PartiallyApproved", "Approved in part", "3 maps", "2090-01-31 00:00 UTC", "for now")
 	a.tom.wantPage("/requests/"+path, "Approved in part", a.name+"-ann", "for now", "request-"+string(a.request(name).UID), "It counts.", "&#43;2 maps")
@@ -124,7 +132,7 @@ func TestConsoleRequests(t *testing.T) {
 	// The next one is denied, and knows of the one before.
 	second := a.ask("+9", "more")
 	a.waitState(a.request(second), quotav1alpha1.ReasonPending)
-	a.ann.wantPage("/inbox/"+requestHome+"/"+second, name, a.name+"-ann approved: for now", "Limit with all of it</dt><dd>12 maps")
+	a.ann.waitPage("/inbox/"+requestHome+"/"+second, name, a.name+"-ann approved: for now", "Limit with all of it</dt><dd>12 maps")
 	status, page = a.decide(a.ann, second, "Deny", "reason", " ")
 	a.wantAnswer("a denial without a reason", status, page, http.StatusUnprocessableEntity, "Enter a reason for the denial: the requester reads it.")
 	status, page = a.decide(a.ann, second, "Deny", "reason", "not this year")
@@ -206,7 +214,7 @@ func TestConsoleRequestsDecidedTwice(t *testing.T) {
 		t.Errorf("%d approvals were accepted, and these count: %+v", accepted, made)
 	}
 	status, page := a.decide(a.bob, name, "Deny", "reason", "no")
-	a.wantAnswer("a late denial", status, page, http.StatusConflict, "The request is decided", "Nothing was changed.")
+	a.wantAnswer("a late denial", status, page, http.StatusConflict, "the request is decided", "Nothing was changed.")
 	status, page = a.tom.send("/requests/new", "/requests/"+requestHome+"/"+name+"/withdraw", url.Values{"confirm": {name}})
 	a.wantAnswer("a late withdrawal", status, page, http.StatusConflict, "is decided already", "Nothing was changed.")
 	a.wantBucket(4, 0, 4, 0)
