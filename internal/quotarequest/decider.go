@@ -38,11 +38,21 @@ func MayNotDecide(request *quotav1alpha1.QuotaRequest, decision quotav1alpha1.De
 		return "who may decide on the request is not known: " + state.Message
 	case IsDecided(request):
 		return fmt.Sprintf("the request is decided: %s", state.Message)
-	case len(request.Status.Approvers) > 0 && !slices.ContainsFunc(request.Status.Approvers, func(group string) bool { return slices.Contains(user.Groups, group) }):
+	case len(request.Status.Approvers) > 0 && !isInOne(user, request.Status.Approvers):
 		return fmt.Sprintf("only members of the groups %s decide on this request", strings.Join(request.Status.Approvers, ", "))
-	case decision == quotav1alpha1.DecisionApprove && slices.ContainsFunc(request.Status.Decisions, func(d quotav1alpha1.RequestDecision) bool { return IsUser(d.DecidedBy, user) }):
+	case decision == quotav1alpha1.DecisionApprove && hasDecided(request, user):
 		return "you have approved of it already, and somebody else has to approve, too"
 	default:
 		return ""
 	}
+}
+
+// isInOne reports whether a user is a member of one of some groups.
+func isInOne(user authenticationv1.UserInfo, groups []string) bool {
+	return slices.ContainsFunc(groups, func(group string) bool { return slices.Contains(user.Groups, group) })
+}
+
+// hasDecided reports whether a decision of a user counts already.
+func hasDecided(request *quotav1alpha1.QuotaRequest, user authenticationv1.UserInfo) bool {
+	return slices.ContainsFunc(request.Status.Decisions, func(d quotav1alpha1.RequestDecision) bool { return IsUser(d.DecidedBy, user) })
 }

@@ -54,7 +54,10 @@ func decidePage(r *web.Request, sent *web.Request, problem string, status int) (
 	if err != nil {
 		return nil, err
 	}
-	data := &decideData{shown: s, Problem: problem, ShowURL: web.Path(requestPath(key)), DecideURL: web.Path(inboxPath(key)), IsOwn: quotarequest.IsOwn(s.request, r.Session.User)}
+	data := &decideData{
+		shown: s, Problem: problem, ShowURL: web.Path(requestPath(key)), DecideURL: web.Path(inboxPath(key)),
+		IsOwn: quotarequest.IsOwn(s.request, r.Session.User),
+	}
 	if data.evidence, err = readEvidence(r, s); err != nil {
 		return nil, err
 	}
@@ -64,7 +67,8 @@ func decidePage(r *web.Request, sent *web.Request, problem string, status int) (
 	data.DenyCommand = commandLine("bursar", "deny", key.Name, "-n", key.Namespace, "--reason", or(data.Form.DenyReason, "TEXT"))
 	page := web.Page{
 		Template: "inbox-request", Title: "Decide on " + key.Name, Data: data, Status: status,
-		Live: []web.Watch{{Resource: "quotarequests", Namespace: key.Namespace}}, Command: commandLine("kubectl", "describe", "quotarequest", key.Name, "-n", key.Namespace),
+		Live:    []web.Watch{{Resource: "quotarequests", Namespace: key.Namespace}},
+		Command: commandLine("kubectl", "describe", "quotarequest", key.Name, "-n", key.Namespace),
 	}
 	if data.WhyNot == "" {
 		page.Command = s.approveCommand(&data.Form)

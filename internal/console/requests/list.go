@@ -90,11 +90,9 @@ func deciderOf(d *quotav1alpha1.RequestDecision) string {
 type listData struct {
 	// Path is the path of the page, without [web.Base].
 	Path string
-	// Namespace is the selected one, IsEverywhere is set if it is all, and AskNamespace if one has to be named.
+	// Namespace is the selected one, or empty for all. AskNamespace is set if one has to be named.
 	Namespace    string
-	IsEverywhere bool
 	AskNamespace bool
-	State        string
 	States       []choice
 	Rows         []row
 	// Others are requests that wait, and on which the person may not decide, with the reason as Message.
@@ -167,7 +165,7 @@ func showList(r *web.Request) (web.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := &listData{Path: "/requests", Namespace: namespace, IsEverywhere: namespace == "", AskNamespace: !isKnown, State: state, States: statesOf(state, "In every state")}
+	data := &listData{Path: "/requests", Namespace: namespace, AskNamespace: !isKnown, States: statesOf(state, "In every state")}
 	page := web.Page{Template: "requests", Title: "Requests", Data: data}
 	if !isKnown {
 		page.Command = "bursar requests -n NAMESPACE --all"
@@ -227,7 +225,7 @@ func showInbox(r *web.Request) (web.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := &listData{Path: "/inbox", Namespace: namespace, IsEverywhere: namespace == "", AskNamespace: !isKnown, State: state, States: statesOf(state, "Those for you to decide")}
+	data := &listData{Path: "/inbox", Namespace: namespace, AskNamespace: !isKnown, States: statesOf(state, "Those for you to decide")}
 	page := web.Page{Template: "inbox", Title: "Inbox", Data: data}
 	if !isKnown {
 		page.Command = "bursar requests -n NAMESPACE"

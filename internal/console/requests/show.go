@@ -155,7 +155,7 @@ func (s *shown) readDecisions(r *web.Request) error {
 		}
 		for j := range list.Items {
 			made := &list.Items[j]
-			if string(s.request.UID) == made.Spec.RequestRef.UID && d.DecidedBy != nil && made.Spec.DecidedBy != nil && *d.DecidedBy == *made.Spec.DecidedBy && d.Decision == made.Spec.Decision {
+			if string(s.request.UID) == made.Spec.RequestRef.UID && isSame(d, made) {
 				line.Amounts = s.decidedText(made)
 				if made.Spec.Until != nil {
 					line.Until = made.Spec.Until.Time
@@ -166,6 +166,11 @@ func (s *shown) readDecisions(r *web.Request) error {
 		s.Decisions = append(s.Decisions, line)
 	}
 	return nil
+}
+
+// isSame reports whether a decision in the status of a request is a QuotaDecision on it.
+func isSame(d *quotav1alpha1.RequestDecision, made *quotav1alpha1.QuotaDecision) bool {
+	return d.DecidedBy != nil && made.Spec.DecidedBy != nil && *d.DecidedBy == *made.Spec.DecidedBy && d.Decision == made.Spec.Decision
 }
 
 // decidedText writes the approved amounts, or nothing if everything was approved.
@@ -248,7 +253,8 @@ func requestPage(r *web.Request, problem string, status int) (web.Answer, error)
 	}
 	if r.May(right("create", "quotarequests", key.Namespace)) {
 		first := s.Amounts[0]
-		data.AskURL = web.Path("/requests/new", "namespace", key.Namespace, "consumer", fullName(s.request.Spec.ConsumerRef), "type", first.Type, "amount", first.Asks, "reason", s.Reason)
+		data.AskURL = web.Path("/requests/new", "namespace", key.Namespace, "consumer", fullName(s.request.Spec.ConsumerRef),
+			"type", first.Type, "amount", first.Asks, "reason", s.Reason)
 	}
 	data.WithdrawCommand = commandLine("bursar", "request", "--withdraw", key.Name, "-n", key.Namespace)
 	return web.Page{
