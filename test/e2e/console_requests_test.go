@@ -113,7 +113,7 @@ func TestConsoleRequests(t *testing.T) {
 	path := requestHome + "/" + name
 	a.waitState(a.request(name), quotav1alpha1.ReasonPending)
 	a.tom.wantPage("/requests?namespace="+requestHome, name, "Organization "+a.name, "configmaps=5 maps", "Waits for a decision")
-	a.tom.wantPage("/requests/"+path, "a release", "waits for a decision", "bursar request --withdraw "+name, "kubectl describe quotarequest "+name)
+	a.tom.wantPage("/requests/"+path, "a release", "Waits for a decision.", "bursar request --withdraw "+name, "kubectl describe quotarequest "+name)
 	if page := a.tom.wantPage("/inbox?namespace="+requestHome, "Others that wait", "Nobody decides on a request of their own."); strings.Contains(page, `aria-current="page">Inbox`) {
 		t.Error("the menu has the inbox for tom, who decides nothing")
 	}
