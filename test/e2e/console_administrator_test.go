@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -35,7 +36,7 @@ func (b *browser) eventuallyPage(path string, texts ...string) (page string) {
 	eventually(b.T, func() error {
 		status, text := b.get(path)
 		for _, want := range texts {
-			if status != http.StatusOK || !strings.Contains(text, want) {
+			if status != http.StatusOK || !strings.Contains(text, want) && !strings.Contains(html.UnescapeString(text), want) {
 				return fmt.Errorf("GET %s: %d, and no %q:\n%s", path, status, want, text)
 			}
 		}
@@ -196,6 +197,8 @@ func TestConsolePolicyMode(t *testing.T) {
 		w.mustCreate(w.configMap(name))
 	}
 	w.wantBucket(2, 3, 0, 3)
+	// Whoever changes a policy needs the right to get what it reads: here ConfigMaps.
+	w.bind(w.name+"-bursar-platform-admin", "view", "")
 	browser := w.browseAs("bursar-platform-admin", "")
 	page := "/policies/" + w.name
 	browser.eventuallyPage("/policies", page, "Warn", "ConfigMap (v1)")
