@@ -12,14 +12,16 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/console/session"
 	"github.com/bursar/bursar/internal/quotarequest"
 )
 
 const (
-	// copiesMax bounds the copies of a console. With 20,000 rows of some 300 bytes, a copy takes about 6 MB, so all take
-	// less than 200 MB. Beyond the bound, the copy that was idle longest ends; its pages read it again.
+	// copiesMax bounds the copies of a console. With 20,000 rows of some 400 bytes, a copy takes about 8 MB, so all take
+	// about 250 MB. Beyond the bound, the copy that was idle longest ends; its pages read it again.
 	copiesMax = 32
 	// rowsMax bounds the rows of a copy. Further ones are left out, and pages say so.
 	rowsMax = 200_000
@@ -50,7 +52,7 @@ func (c *Copies) Of(s *session.Session, withRequests bool) *Copy {
 			delete(c.open, kept.copy)
 		}
 		c.makeRoom()
-		kept.copy = c.begin(s, withRequests)
+		kept.copy = c.begin(s, withRequests, kept)
 	}
 	kept.copy.used = time.Now()
 	kept.copy.idle.Reset(idleMax)
@@ -72,10 +74,11 @@ func (c *Copies) makeRoom() {
 	delete(c.open, oldest)
 }
 
-// begin begins to read a copy. The caller holds the lock.
-func (c *Copies) begin(s *session.Session, withRequests bool) *Copy {
+// begin begins to read a copy. A place does not keep a copy that has ended, which would keep its rows. The caller holds the
+// lock.
+func (c *Copies) begin(s *session.Session, withRequests bool, kept *place) *Copy {
 	ctx, end := context.WithCancel(s.Context())
-	begun := &Copy{ctx: ctx, end: end, idle: time.AfterFunc(idleMax, end), quota: newQuotaStore()}
+	begun := &Copy{ctx: ctx, end: end, idle: time.AfterFunc(idleMax, end), quota: newQuotaStore(), failures: map[string]error{}}
 	if c.open == nil {
 		c.open = map[*Copy]struct{}{}
 	}
@@ -85,13 +88,16 @@ func (c *Copies) begin(s *session.Session, withRequests bool) *Copy {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.open, begun)
+		if kept.copy == begun {
+			kept.copy = nil
+		}
 	})
-	follow(begun, s.API, &quotav1alpha1.EffectiveResourceGrant{}, begun.quota, func() *quotav1alpha1.EffectiveResourceGrantList {
+	follow(begun, "quota", s.API, &quotav1alpha1.EffectiveResourceGrant{}, begun.quota, func() *quotav1alpha1.EffectiveResourceGrantList {
 		return &quotav1alpha1.EffectiveResourceGrantList{}
 	}, trimQuota)
 	if withRequests {
 		begun.requests = newRequestStore()
-		follow(begun, s.API, &quotav1alpha1.QuotaRequest{}, begun.requests, func() *quotav1alpha1.QuotaRequestList {
+		follow(begun, "requests", s.API, &quotav1alpha1.QuotaRequest{}, begun.requests, func() *quotav1alpha1.QuotaRequestList {
 			return &quotav1alpha1.QuotaRequestList{}
 		}, func(*quotav1alpha1.QuotaRequestList) {})
 	}
@@ -110,8 +116,9 @@ type Copy struct {
 	// requests is nil if the person may not list them.
 	requests *requestStore
 
-	mu      sync.Mutex
-	failure error
+	mu sync.Mutex
+	// failures are the errors of the last requests, by what they read.
+	failures map[string]error
 }
 
 // Wait waits until the copy was read, for some time at most. It reports whether that is so.
@@ -139,13 +146,25 @@ func (c *Copy) Wait(ctx context.Context, atMost time.Duration) bool {
 func (c *Copy) Failure() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.failure
+	for _, err := range c.failures {
+		return err
+	}
+	return nil
 }
 
-func (c *Copy) setFailure(err error) {
+// noted keeps the error of a request for pages, and ends the copy if the error is about the person's rights.
+func (c *Copy) noted(what string, err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.failure = err
+	if err == nil {
+		delete(c.failures, what)
+		return nil
+	}
+	c.failures[what] = err
+	if apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) {
+		c.end()
+	}
+	return err
 }
 
 // trimQuota drops what rows do not have, before further pages of a list are read.

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/go-logr/logr"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -18,7 +17,7 @@ const pageSize = 500
 // follow feeds a store of a copy by a list and a watch until the copy ends. It ends the copy if the API server no longer
 // accepts the credentials, or no longer lets them list.
 func follow[L client.ObjectList](
-	c *Copy, api client.WithWatch, object client.Object, store cache.ReflectorStore, newList func() L, trim func(L),
+	c *Copy, what string, api client.WithWatch, object client.Object, store cache.ReflectorStore, newList func() L, trim func(L),
 ) {
 	watcher := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -26,7 +25,7 @@ func follow[L client.ObjectList](
 				o.ResourceVersion = "" // from its cache, the API server would answer with all objects at once
 			}
 			list := newList()
-			if err := c.noted(api.List(ctx, list, &client.ListOptions{Raw: &o, Limit: o.Limit, Continue: o.Continue})); err != nil {
+			if err := c.noted(what, api.List(ctx, list, &client.ListOptions{Raw: &o, Limit: o.Limit, Continue: o.Continue})); err != nil {
 				return nil, err
 			}
 			trim(list)
@@ -35,20 +34,11 @@ func follow[L client.ObjectList](
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.Watch = true
 			w, err := api.Watch(ctx, newList(), &client.ListOptions{Raw: &o})
-			return w, c.noted(err)
+			return w, c.noted(what, err)
 		},
 	}
 	quiet := logr.Discard() // pages show the failure
 	reflector := cache.NewReflectorWithOptions(watcher, object, store, cache.ReflectorOptions{Logger: &quiet, Name: "fleet"})
 	reflector.WatchListPageSize = pageSize
 	go reflector.RunWithContext(logr.NewContext(c.ctx, quiet))
-}
-
-// noted keeps the error of a request for pages, and ends the copy if the error is about the person's rights.
-func (c *Copy) noted(err error) error {
-	c.setFailure(err)
-	if apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) {
-		c.end()
-	}
-	return err
 }
