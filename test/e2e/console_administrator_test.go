@@ -168,11 +168,14 @@ func TestConsoleConsumer(t *testing.T) {
 		"bursar usage --all-namespaces --consumer Organization/"+w.name, `data-label="Claims">1<`, "2099-03-31T00:00:00Z")
 	manager.wantHarmless(path, page)
 	manager.wantPage("/fleet/consumer?name=Organization/nobody-of-that-name", "This consumer has no quota.")
-	if status, page := manager.get("/fleet/consumer?name=" + url.QueryEscape(markup)); status != http.StatusNotFound {
+	hostile := "/fleet/consumer?name=" + url.QueryEscape("Organization/"+markup)
+	if status, page := manager.get(hostile); status != http.StatusNotFound {
 		t.Errorf("no name of a consumer: %d", status)
 	} else {
-		manager.wantHarmless("/fleet/consumer", page)
+		manager.wantHarmless(hostile, page)
 	}
+	hostile = "/fleet/consumer?name=" + url.QueryEscape(markup) // KIND/NAME of nobody
+	manager.wantHarmless(hostile, manager.wantPage(hostile, "This consumer has no quota."))
 }
 
 var hiddenField = regexp.MustCompile(`<input type="hidden" name="(mode|uid|generation)" value="([^"]*)">`)
