@@ -52,7 +52,7 @@ func TestPagesEscape(t *testing.T) {
 		}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			console, err := web.New(session.NewStore("", false), slog.New(slog.DiscardHandler), Area{})
+			console, err := web.New(session.NewStore(t.Context(), "", false), slog.New(slog.DiscardHandler), Area{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -19,7 +19,7 @@ var (
 	approverPages      = []string{"/inbox", "/requests", "/quota?namespace=org-acme"}
 	administratorPages = []string{
 		"/fleet", "/fleet?q=nothing", "/policies", "/policies/machines", "/policies/machines?mode=Audit", "/caps", "/caps/org-acme", "/health", "/quota",
-		"/fleet/consumer?consumer=Organization/acme",
+		"/fleet/consumer?group=cloud.example.com&name=Organization%2Facme",
 	}
 )
 
