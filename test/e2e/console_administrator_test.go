@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"html"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -28,22 +27,6 @@ func (w *world) browseAs(role, namespace string) *browser {
 	user := w.name + "-" + role
 	w.bind(user, role, namespace)
 	return browse(w.T, rest.ImpersonationConfig{UserName: user}, namespace)
-}
-
-// eventuallyPage waits until a page has some texts.
-func (b *browser) eventuallyPage(path string, texts ...string) (page string) {
-	b.Helper()
-	eventually(b.T, func() error {
-		status, text := b.get(path)
-		for _, want := range texts {
-			if status != http.StatusOK || !strings.Contains(text, want) && !strings.Contains(html.UnescapeString(text), want) {
-				return fmt.Errorf("GET %s: %d, and no %q:\n%s", path, status, want, text)
-			}
-		}
-		page = text
-		return nil
-	})
-	return page
 }
 
 // wantHarmless wants a page that shows what a hostile user wrote as text.
@@ -78,9 +61,9 @@ func TestConsoleAdministratorIsClosed(t *testing.T) {
 		}
 	}
 	before := w.browseAs("bursar-quota-manager", "")
-	before.eventuallyPage("/policies/"+w.name+"?mode=Audit", "You may not change policies")
+	before.waitPage("/policies/"+w.name+"?mode=Audit", "You may not change policies")
 	for _, link := range []string{"/console/fleet", "/console/policies", "/console/caps", "/console/health"} {
-		before.eventuallyPage("/fleet", `href="`+link+`"`)
+		before.waitPage("/fleet", `href="`+link+`"`)
 	}
 }
 
@@ -90,25 +73,25 @@ func TestConsoleFleet(t *testing.T) {
 	w := newProtectedWorld(t, 10)
 	manager := w.browseAs("bursar-quota-manager", "")
 	mine := "/fleet?q=" + w.name
-	manager.eventuallyPage(mine, "Organization/"+w.name, w.resourceType(), "idle", "10 maps", "0%")
+	manager.waitPage(mine, "Organization/"+w.name, w.resourceType(), "idle", "10 maps", "0%")
 	if page := manager.wantPage(mine + "&state=over"); strings.Contains(page, "Organization/"+w.name) || !strings.Contains(page, "No consumer matches") {
 		t.Errorf("an idle consumer is over its limit:\n%s", page)
 	}
 	for i := range 9 {
 		must(t, admin.Create(w.ctx, w.configMap(fmt.Sprint("map-", i))))
 	}
-	manager.eventuallyPage(mine+"&state=near", "Organization/"+w.name, "near limit", "90%", "9 maps")
-	manager.eventuallyPage("/fleet?state=near&type="+url.QueryEscape(w.resourceType()), "1 quotas, page 1 of 1")
+	manager.waitPage(mine+"&state=near", "Organization/"+w.name, "near limit", "90%", "9 maps")
+	manager.waitPage("/fleet?state=near&type="+url.QueryEscape(w.resourceType()), "1 quotas, page 1 of 1")
 	if page := manager.wantPage("/fleet?type=" + url.QueryEscape(w.resourceType()) + "&q=Project/"); strings.Contains(page, "Organization/"+w.name) {
 		t.Errorf("a consumer of another kind is found:\n%s", page)
 	}
 	must(t, namedAdmin(t, "tom").Create(w.ctx, w.newRequest("more", 30)))
-	manager.eventuallyPage(mine+"&state=waiting", "1 open requests")
+	manager.waitPage(mine+"&state=waiting", "1 open requests")
 	// The administrator lowers the limit below the use.
 	change(t, &quotav1alpha1.ResourceGrant{ObjectMeta: metav1.ObjectMeta{Name: "base", Namespace: w.name}}, func(g *quotav1alpha1.ResourceGrant) {
 		g.Spec.Allowances[0].Buckets[0].Amount = 5
 	})
-	manager.eventuallyPage(mine+"&state=over", "over limit", "180%", "5 maps", "is-over")
+	manager.waitPage(mine+"&state=over", "over limit", "180%", "5 maps", "is-over")
 	page := manager.wantPage("/fleet?sort=consumer&page=1", "page 1 of")
 	if !strings.Contains(page, `data-live="/console/live?watch=`) || !strings.Contains(page, "bursar usage --all-namespaces --sort-by consumer --limit 50") {
 		t.Errorf("the page is not live, or has no command:\n%s", page)
@@ -133,7 +116,7 @@ func TestConsoleFleetPages(t *testing.T) {
 		})
 	}
 	manager := w.browseAs("bursar-quota-manager", "")
-	first := manager.eventuallyPage("/fleet?sort=consumer&q="+w.name, fmt.Sprintf("%d quotas, page 1 of 2", consumers), `rel="next"`)
+	first := manager.waitPage("/fleet?sort=consumer&q="+w.name, fmt.Sprintf("%d quotas, page 1 of 2", consumers), `rel="next"`)
 	second := manager.wantPage("/fleet?sort=consumer&page=2&q="+w.name, "page 2 of 2", `rel="prev"`)
 	for i := range consumers {
 		name := fmt.Sprintf(">Organization/%s-%02d<", w.name, i)
@@ -162,7 +145,7 @@ func TestConsoleConsumer(t *testing.T) {
 	w.waitState(request, quotav1alpha1.ReasonApproved)
 	manager := w.browseAs("bursar-quota-manager", "")
 	path := "/fleet/consumer?name=" + url.QueryEscape(w.consumer().Kind+"."+w.consumer().APIGroup+"/"+w.name)
-	page := manager.eventuallyPage(path,
+	page := manager.waitPage(path,
 		fmt.Sprintf("8 maps = policy %s: 5 maps + request %s: 2 maps until 2099-03-31 00:00 UTC + grant base: 1 map", w.name, request.Name),
 		"GrantCreationPolicy "+w.name+", for gold", "by ann", `href="/console/uses?consumer=`, `href="/console/history?consumer=`,
 		"bursar usage --all-namespaces --consumer Organization/"+w.name, `data-label="Claims">1<`, "2099-03-31T00:00:00Z")
@@ -204,9 +187,9 @@ func TestConsolePolicyMode(t *testing.T) {
 	w.bind(w.name+"-bursar-platform-admin", "view", "")
 	browser := w.browseAs("bursar-platform-admin", "")
 	page := "/policies/" + w.name
-	browser.eventuallyPage("/policies", page, "Warn", "ConfigMap (v1)")
-	browser.eventuallyPage(page, "Preview Enforce", "Preview Audit", w.resourceType(), "PolicyReady", "<strong>Warn</strong> (now)")
-	preview := browser.eventuallyPage(page+"?mode=Enforce", "From Warn to Enforce", "It would have denied 1 of the 3 objects", "Organization "+w.name, "3 maps", "over limit",
+	browser.waitPage("/policies", page, "Warn", "ConfigMap (v1)")
+	browser.waitPage(page, "Preview Enforce", "Preview Audit", w.resourceType(), "PolicyReady", "<strong>Warn</strong> (now)")
+	preview := browser.waitPage(page+"?mode=Enforce", "From Warn to Enforce", "It would have denied 1 of the 3 objects", "Organization "+w.name, "3 maps", "over limit",
 		"bursar policy backtest "+w.name, "enforcementMode&#34;:&#34;Enforce")
 	mode := func() quotav1alpha1.EnforcementMode {
 		must(t, admin.Get(w.ctx, client.ObjectKeyFromObject(policy), policy))
@@ -248,7 +231,7 @@ func TestConsolePolicyModeIsDenied(t *testing.T) {
 	policy := w.policy(w.name, inMode(quotav1alpha1.EnforcementModeWarn))
 	manager := w.browseAs("bursar-quota-manager", "")
 	page := "/policies/" + w.name
-	if text := manager.eventuallyPage(page+"?mode=Audit", "You may not change policies"); strings.Contains(text, `name="confirm"`) {
+	if text := manager.waitPage(page+"?mode=Audit", "You may not change policies"); strings.Contains(text, `name="confirm"`) {
 		t.Errorf("the page has a form that does not work:\n%s", text)
 	}
 	fields := url.Values{"mode": {"Audit"}, "confirm": {w.name}, "uid": {string(policy.UID)}, "generation": {fmt.Sprint(policy.Generation)}}
@@ -272,16 +255,16 @@ func TestConsoleCaps(t *testing.T) {
 	must(t, w.give("web", "mine", "count/secrets=90"))
 	roles := &world{T: t, ctx: t.Context(), name: w.name}
 	manager := roles.browseAs("bursar-quota-manager", "")
-	manager.eventuallyPage("/caps", w.name, "count/secrets", "90%", w.in("web"), "no limit of count/secrets", `href="/console/caps/`+w.in("shop")+`"`, "You may not list all namespaces")
-	manager.eventuallyPage("/caps?namespace="+w.in("web"), "Namespace "+w.in("web"), "Cap "+w.name, "You may not see the ResourceQuotas")
+	manager.waitPage("/caps", w.name, "count/secrets", "90%", w.in("web"), "no limit of count/secrets", `href="/console/caps/`+w.in("shop")+`"`, "You may not list all namespaces")
+	manager.waitPage("/caps?namespace="+w.in("web"), "Namespace "+w.in("web"), "Cap "+w.name, "You may not see the ResourceQuotas")
 	if status, page := manager.get("/caps/" + url.PathEscape(markup)); status != http.StatusUnprocessableEntity {
 		t.Errorf("no name of a namespace: %d", status)
 	} else {
 		manager.wantHarmless("/caps/", page)
 	}
 	root := browse(t, rest.ImpersonationConfig{UserName: "root", Groups: []string{"system:masters"}}, "")
-	root.eventuallyPage("/caps/"+w.in("web"), "mine", "Made by hand", "90", "A ResourceQuota here may have")
-	root.eventuallyPage("/caps", "Namespaces without a ResourceQuota", `href="/console/caps/`+w.in("shop")+`"`)
+	root.waitPage("/caps/"+w.in("web"), "mine", "Made by hand", "90", "A ResourceQuota here may have")
+	root.waitPage("/caps", "Namespaces without a ResourceQuota", `href="/console/caps/`+w.in("shop")+`"`)
 }
 
 // A namespace shows what its ResourceQuota is made of, and which increases count.
@@ -297,9 +280,9 @@ func TestConsoleIncreases(t *testing.T) {
 		Namespace: w.name, Name: "by-hand", Annotations: map[string]string{openmcpv1alpha1.AnnotationComposition: "count/secrets: " + markup},
 	}, Spec: corev1.ResourceQuotaSpec{Hard: list("count/secrets=500")}}))
 	root := browse(t, rest.ImpersonationConfig{UserName: "root", Groups: []string{"system:masters"}}, "")
-	page := root.eventuallyPage("/caps/"+w.name, "165 = base 10 + big 100 + medium 50 + small 5", "Made by "+w.name+", definition added", "InEffect", "by-hand", quota.Name)
+	page := root.waitPage("/caps/"+w.name, "165 = base 10 + big 100 + medium 50 + small 5", "Made by "+w.name+", definition added", "InEffect", "by-hand", quota.Name)
 	root.wantHarmless("/caps/"+w.name, page)
-	root.eventuallyPage("/caps", w.name+": added", "cumulative")
+	root.waitPage("/caps", w.name+": added", "cumulative")
 	tenant := browse(t, rest.ImpersonationConfig{UserName: w.name + "-nobody"}, "")
 	if status, page := tenant.get("/caps/" + w.name); status != http.StatusForbidden || strings.Contains(page, "165") {
 		t.Errorf("somebody without rights: %d\n%s", status, page)
@@ -315,9 +298,9 @@ func TestConsoleHealth(t *testing.T) {
 	jane, _ := adminWithWarnings(t, as("jane", quotav1alpha1.BreakGlassGroup))
 	must(t, jane.Create(w.ctx, w.configMap("b")))
 	root := browse(t, rest.ImpersonationConfig{UserName: "root", Groups: []string{"system:masters"}}, "")
-	root.eventuallyPage("/health", "webhooks", "Break-glass log", "ConfigMap "+w.name+"/b", "CREATE by jane", "bursar status")
+	root.waitPage("/health", "webhooks", "Break-glass log", "ConfigMap "+w.name+"/b", "CREATE by jane", "bursar status")
 	manager := w.browseAs("bursar-quota-manager", "")
-	if page := manager.eventuallyPage("/health", "You may not list the events", "webhooks"); strings.Contains(page, "CREATE by jane") {
+	if page := manager.waitPage("/health", "You may not list the events", "webhooks"); strings.Contains(page, "CREATE by jane") {
 		t.Errorf("who may not list events sees one:\n%s", page)
 	}
 }

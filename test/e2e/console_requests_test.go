@@ -74,20 +74,6 @@ func (a *asking) decide(by *browser, name, decision string, fields ...string) (s
 	return by.send("/requests/new", to, form)
 }
 
-// waitPage waits until a page has some texts: quota is shown, and the journal written, a little later.
-func (b *browser) waitPage(path string, texts ...string) {
-	b.Helper()
-	eventually(b, func() error {
-		page := b.wantPage(path)
-		for _, text := range texts {
-			if !strings.Contains(page, text) {
-				return fmt.Errorf("the page has no %q:\n%s", text, page)
-			}
-		}
-		return nil
-	})
-}
-
 func (a *asking) wantAnswer(what string, status int, page string, want int, texts ...string) {
 	a.Helper()
 	if status != want {

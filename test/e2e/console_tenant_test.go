@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"mime/multipart"
 	"net/http"
@@ -90,26 +89,6 @@ func (w *projectWorld) ask(name, resourceType string, amount int64) *quotav1alph
 func (w *projectWorld) browse(user, namespace string) *browser {
 	w.Helper()
 	return browse(w.T, rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}, namespace)
-}
-
-// waitPage waits until a page has some texts.
-func (b *browser) waitPage(path string, texts ...string) string {
-	b.Helper()
-	var page string
-	eventually(b, func() error {
-		var status int
-		if status, page = b.get(path); status != http.StatusOK {
-			return fmt.Errorf("GET %s: %d\n%s", path, status, page)
-		}
-		var errs []error
-		for _, text := range texts {
-			if !strings.Contains(page, text) {
-				errs = append(errs, fmt.Errorf("GET %s: the page has no %q:\n%s", path, text, page))
-			}
-		}
-		return errors.Join(errs...)
-	})
-	return page
 }
 
 // wantLacks wants a page without some texts.

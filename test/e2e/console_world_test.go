@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"fmt"
+	"html"
 	"io"
 	"log/slog"
 	"net/http"
@@ -81,6 +83,23 @@ func (b *browser) wantPage(path string, texts ...string) string {
 			b.Errorf("GET %s: the page has no %q:\n%s", path, text, page)
 		}
 	}
+	return page
+}
+
+// waitPage waits until a page has some texts, as they stand in the page or as a person reads them: quota is shown, and
+// the journal written, a little later.
+func (b *browser) waitPage(path string, texts ...string) (page string) {
+	b.Helper()
+	eventually(b.T, func() error {
+		var status int
+		status, page = b.get(path)
+		for _, want := range texts {
+			if status != http.StatusOK || !strings.Contains(page, want) && !strings.Contains(html.UnescapeString(page), want) {
+				return fmt.Errorf("GET %s: %d, and no %q:\n%s", path, status, want, page)
+			}
+		}
+		return nil
+	})
 	return page
 }
 
