@@ -41,7 +41,7 @@ func (Area) Templates() fs.FS {
 func (Area) Menu() []web.MenuItem {
 	return []web.MenuItem{
 		{Title: "Requests", Path: "/requests"},
-		{Title: "Inbox", Path: "/inbox", Needs: mayDecide("")},
+		{Title: "Inbox", Path: "/inbox", Needs: mayDecide(""), AtHome: true},
 	}
 }
 

@@ -165,7 +165,7 @@ func (c *Console) menu(r *Request) []entry {
 	var menu []entry
 	for _, area := range c.areas {
 		for _, item := range area.Menu() {
-			if item.Needs.Verb != "" && !r.May(item.Needs) && !r.mayAtHome(item.Needs) {
+			if item.Needs.Verb != "" && !r.May(item.Needs) && !(item.AtHome && r.mayAtHome(item.Needs)) {
 				continue
 			}
 			path := strings.TrimPrefix(r.URL.Path, Base)

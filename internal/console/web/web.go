@@ -36,6 +36,8 @@ type MenuItem struct {
 	// Needs is a right without which the entry is not shown. Zero: everybody sees it. The page itself needs no check:
 	// the API server decides what it shows.
 	Needs authorizationv1.ResourceAttributes
+	// AtHome means that the right in the person's own namespace suffices.
+	AtHome bool
 }
 
 // Request is a request with a session.
