@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -112,14 +113,7 @@ func Read(ctx context.Context, source journal.Source, o Options) (*Report, error
 	n, err := eachStep(ctx, source, &o.Selection, o.OnlyLimits || isPaged, func(s *step) {
 		a := all[s.account]
 		if a == nil {
-			from := o.starts(s.time)
-			a = &Account{
-				ConsumerRef: s.consumer, ResourceType: s.resourceType, From: from, Until: o.end(), LimitChanges: []LimitChange{},
-				account: s.account, levels: []levelAt{{from, s.before}}, begin: levelAt{from, s.before},
-			}
-			if s.isFirst && s.entry.Kind == journal.Opened {
-				a.begin = levelAt{s.time, s.after}
-			}
+			a = accountFrom(s, &o)
 			all[s.account] = a
 		}
 		a.add(s, &o, latest[s.account])
@@ -140,14 +134,24 @@ func Read(ctx context.Context, source journal.Source, o Options) (*Report, error
 		report.Items = append(report.Items, *a)
 	}
 	slices.SortFunc(report.Items, func(a, b Account) int { return compareAccounts(a.account, b.account) })
-	if consumers := n.consumers; !o.OnlyLimits && o.Consumer == "" && len(consumers) > 1 {
-		var refs []quotav1alpha1.ConsumerRef
-		for ref := range consumers {
-			refs = append(refs, ref)
-		}
+	if !o.OnlyLimits && o.Consumer == "" && len(n.consumers) > 1 {
+		refs := slices.Collect(maps.Keys(n.consumers))
 		return nil, errors.New("name a consumer, such as bursar history KIND/NAME, or list the limits of all with --limits" + journalHas(refs))
 	}
 	return report, nil
+}
+
+// accountFrom returns the account of a step, which is its first.
+func accountFrom(s *step, o *Options) *Account {
+	from := o.starts(s.time)
+	a := &Account{
+		ConsumerRef: s.consumer, ResourceType: s.resourceType, From: from, Until: o.end(), LimitChanges: []LimitChange{},
+		account: s.account, levels: []levelAt{{from, s.before}}, begin: levelAt{from, s.before},
+	}
+	if s.isFirst && s.entry.Kind == journal.Opened {
+		a.begin = levelAt{s.time, s.after}
+	}
+	return a
 }
 
 func journalHas(refs []quotav1alpha1.ConsumerRef) string {

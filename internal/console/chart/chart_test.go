@@ -2,6 +2,7 @@ package chart
 
 import (
 	"encoding/xml"
+	"errors"
 	"io"
 	"math"
 	"strings"
@@ -14,7 +15,7 @@ func check(t *testing.T, reason, svg string, texts ...string) {
 	decoder := xml.NewDecoder(strings.NewReader(svg))
 	for {
 		_, err := decoder.Token()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
