@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -25,15 +26,19 @@ type ClaimItem struct {
 	ConsumerRef quotav1alpha1.ConsumerRef `json:"consumerRef"`
 	Namespace   string                    `json:"namespace"`
 	Name        string                    `json:"name"`
-	// For is the object that it pays for, as Kind/name.
-	For      string                          `json:"for"`
-	Requests []quotav1alpha1.ResourceRequest `json:"requests"`
+	// For is the object that it pays for, as Kind/name, and ForNamespace is the namespace of the object, if it has one.
+	For          string                          `json:"for"`
+	ForNamespace string                          `json:"forNamespace,omitempty"`
+	Requests     []quotav1alpha1.ResourceRequest `json:"requests"`
 	// State is Granted, or the reason why not, and Message has the details.
 	State   string `json:"state"`
 	Message string `json:"message,omitempty"`
 
 	requests string
 }
+
+// IsGranted reports whether the claim holds its quota.
+func (c *ClaimItem) IsGranted() bool { return c.State == stateGranted }
 
 // stateGranted is the state of a granted claim, and statePending that of a claim without a decision.
 const (
@@ -140,6 +145,9 @@ func (r *reader) reporting(items []Item) func(*quotav1alpha1.ResourceClaim) bool
 		reported[pair{item.ConsumerRef, item.ResourceType}] = true
 	}
 	return func(claim *quotav1alpha1.ResourceClaim) bool {
+		if r.filter.Selector != nil && !r.filter.Selector.Matches(labels.Set(claim.Labels)) {
+			return false
+		}
 		isThere := r.filter.Namespace != "" && claim.Namespace == r.filter.Namespace
 		return slices.ContainsFunc(claim.Spec.Requests, func(request quotav1alpha1.ResourceRequest) bool {
 			return (isThere || reported[pair{claim.Spec.ConsumerRef, request.ResourceType}]) && r.filter.matchesType(request.ResourceType)
@@ -166,7 +174,7 @@ func claimItem(claim *quotav1alpha1.ResourceClaim, units map[string]Unit) ClaimI
 		texts = append(texts, shortType(request.ResourceType)+"="+units[request.ResourceType].Amount(request.Amount))
 	}
 	return ClaimItem{
-		ConsumerRef: claim.Spec.ConsumerRef, Namespace: claim.Namespace, Name: claim.Name, For: ref.Kind + "/" + ref.Name,
+		ConsumerRef: claim.Spec.ConsumerRef, Namespace: claim.Namespace, Name: claim.Name, For: ref.Kind + "/" + ref.Name, ForNamespace: ref.Namespace,
 		Requests: claim.Spec.Requests, State: state, Message: message, requests: strings.Join(texts, ", "),
 	}
 }
@@ -198,7 +206,7 @@ func (r *reader) mostOf(claim ClaimItem) (most int64) {
 func claimRows(claims []ClaimItem) [][]string {
 	rows := [][]string{{"CONSUMER", "CLAIM", "FOR", "REQUESTS", "STATE"}}
 	for _, c := range claims {
-		rows = append(rows, []string{nameOf(c.ConsumerRef), c.Namespace + "/" + c.Name, c.For, c.requests, c.State})
+		rows = append(rows, []string{NameOf(c.ConsumerRef), c.Namespace + "/" + c.Name, c.For, c.requests, c.State})
 	}
 	return rows
 }

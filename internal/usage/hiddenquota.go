@@ -37,7 +37,7 @@ func (r *reader) readHidden(ctx context.Context) (notes []string, err error) {
 			return nil, err
 		}
 		if r.filter.matchesConsumer(consumer) {
-			notes = append(notes, fmt.Sprintf("The quota of %s is shown in no namespace: the events of ResourceGrant %s say why.", nameOf(consumer), grant))
+			notes = append(notes, fmt.Sprintf("The quota of %s is shown in no namespace: the events of ResourceGrant %s say why.", NameOf(consumer), grant))
 		}
 	}
 	slices.Sort(notes)
@@ -93,7 +93,7 @@ func (r *reader) readLedger(ctx context.Context, consumer quotav1alpha1.Consumer
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("read the ledger of %s: %w", nameOf(consumer), err)
+		return fmt.Errorf("read the ledger of %s: %w", NameOf(consumer), err)
 	}
 	add := func(resourceType string, amount int64) {
 		if item := items[pair{consumer, resourceType}]; item != nil {

@@ -89,8 +89,17 @@ func (r *Report) printTables(w io.Writer, isWide bool) error {
 	return nil
 }
 
-// PrintTable prints rows as kubectl does. The first row holds the names of the columns.
+// tabler is a writer with tables of its own, such as a terminal. It returns false if it prints none now.
+type tabler interface {
+	Table(rows [][]string) bool
+}
+
+// PrintTable prints rows as kubectl does, unless the writer has tables of its own. The first row holds the names of the
+// columns.
 func PrintTable(w io.Writer, rows [][]string) error {
+	if own, ok := w.(tabler); ok && own.Table(rows) {
+		return nil
+	}
 	table := printers.GetNewTabWriter(w)
 	for _, row := range rows {
 		if _, err := fmt.Fprintln(table, strings.Join(row, "\t")); err != nil {
@@ -115,7 +124,7 @@ func (r *Report) itemRows(isWide bool) [][]string {
 		if i.Waiting != nil {
 			waiting = fmt.Sprint(*i.Waiting)
 		}
-		row := []string{nameOf(i.ConsumerRef), i.ResourceType, display.TotalAllocated, display.TotalLimit, display.Available, percent(i.Used, i.Limit), waiting}
+		row := []string{NameOf(i.ConsumerRef), i.ResourceType, display.TotalAllocated, display.TotalLimit, display.Available, i.Percent(), waiting}
 		if isWide {
 			row = append(row, i.ConsumerRef.APIGroup, fmt.Sprint(i.Used), fmt.Sprint(i.Limit))
 		}
@@ -124,15 +133,25 @@ func (r *Report) itemRows(isWide bool) [][]string {
 	return rows
 }
 
-// nameOf names a consumer as Kind/name, after its namespace if it has one.
-func nameOf(consumer quotav1alpha1.ConsumerRef) string {
+// NameOf names a consumer as Kind/name, after its namespace if it has one.
+func NameOf(consumer quotav1alpha1.ConsumerRef) string {
 	if consumer.Namespace != "" {
 		return consumer.Namespace + "/" + consumer.Kind + "/" + consumer.Name
 	}
 	return consumer.Kind + "/" + consumer.Name
 }
 
-// percent formats the used part of a limit.
+// Amounts returns what is used and the limit, in display units if they are known.
+func (i Item) Amounts() (used, limit string) {
+	if i.Display == nil {
+		return fmt.Sprint(i.Used), fmt.Sprint(i.Limit)
+	}
+	return i.Display.TotalAllocated, i.Display.TotalLimit
+}
+
+// Percent formats the used part of the limit.
+func (i Item) Percent() string { return percent(i.Used, i.Limit) }
+
 func percent(used, limit int64) string {
 	if used > 0 && limit == 0 {
 		return "nothing granted"

@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -28,8 +29,9 @@ type Filter struct {
 	// Limit is the largest number of items, the first in the order of SortBy. 0: all.
 	Limit  int
 	SortBy SortBy
-	// WithClaims adds the claims.
+	// WithClaims adds the claims, and Selector selects them by their labels. It may be nil for all.
 	WithClaims bool
+	Selector   labels.Selector
 }
 
 // SortBy is an order of items. The zero value is by utilization.
@@ -94,6 +96,8 @@ type Item struct {
 	Waiting *int `json:"waiting,omitempty"`
 	// Display has the amounts in display units, or nil without an active registration.
 	Display *quotav1alpha1.DisplayedQuota `json:"display,omitempty"`
+	// GrantRefs are the grants that make up the limit, as far as they are shown.
+	GrantRefs []quotav1alpha1.EffectiveGrantRef `json:"grantRefs,omitempty"`
 }
 
 func (i Item) usage() Usage {
@@ -238,6 +242,7 @@ func itemOf(shown *quotav1alpha1.EffectiveResourceGrant) Item {
 	item := Item{
 		ConsumerRef: shown.Spec.ConsumerRef, ResourceType: shown.Spec.ResourceType,
 		Used: status.TotalAllocated, Limit: status.TotalLimit, Available: status.Available, Display: status.Display,
+		GrantRefs: status.GrantRefs,
 	}
 	item.complete()
 	return item

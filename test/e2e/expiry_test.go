@@ -80,10 +80,10 @@ func TestGrantEnds(t *testing.T) {
 	w.wantExceeded(w.configMap("b"))
 	must(t, admin.Get(w.ctx, client.ObjectKeyFromObject(w.configMap("a")), w.configMap("a")))
 
-	text, err := extend.Run(w.ctx, admin, extend.Options{Grant: client.ObjectKeyFromObject(grant), By: time.Hour})
+	extended, err := extend.Run(w.ctx, admin, extend.Options{Grant: client.ObjectKeyFromObject(grant), By: time.Hour})
 	must(t, err)
-	if !strings.HasPrefix(text, "ResourceGrant "+w.name+"/trial ends at ") {
-		t.Errorf("extend says %q", text)
+	if !strings.HasPrefix(extended.Text, "ResourceGrant "+w.name+"/trial ends at ") {
+		t.Errorf("extend says %q", extended.Text)
 	}
 	w.waitActive(grant, quotav1alpha1.ReasonGrantActive)
 	w.mustCreate(w.configMap("b"))

@@ -12,6 +12,8 @@ import (
 func All(p cli.Program) []*cobra.Command {
 	return []*cobra.Command{
 		newUsageCommand(p),
+		newTreeCommand(p),
+		newWhoCommand(p),
 		newWhyCommand(p),
 		newPlanCommand(p),
 		newRequestCommand(p),

@@ -72,6 +72,11 @@ func typeOf(g *quotav1alpha1.EffectiveResourceGrant) string { return g.Spec.Reso
 
 func namespaceShown(g *quotav1alpha1.EffectiveResourceGrant) string { return g.Namespace }
 
+// consumerOf returns a consumer as kind/NAME.
+func consumerOf(g *quotav1alpha1.EffectiveResourceGrant) string {
+	return strings.ToLower(g.Spec.ConsumerRef.Kind) + "/" + g.Spec.ConsumerRef.Name
+}
+
 // fullConsumerOf returns a consumer as KIND.GROUP/NAME, or as KIND.GROUP/NAMESPACE/NAME.
 func fullConsumerOf(g *quotav1alpha1.EffectiveResourceGrant) string {
 	ref := g.Spec.ConsumerRef
@@ -82,9 +87,7 @@ func fullConsumerOf(g *quotav1alpha1.EffectiveResourceGrant) string {
 func completeUsage(command *cobra.Command, s *server) {
 	complete(command, "type", grantsSeen(s, typeOf))
 	complete(command, "namespace", grantsSeen(s, namespaceShown))
-	complete(command, "consumer", grantsSeen(s, func(g *quotav1alpha1.EffectiveResourceGrant) string {
-		return strings.ToLower(g.Spec.ConsumerRef.Kind) + "/" + g.Spec.ConsumerRef.Name
-	}))
+	complete(command, "consumer", grantsSeen(s, consumerOf))
 }
 
 // completeJournal completes the namespace of commands that read the journal, and files for its location.
@@ -120,13 +123,13 @@ func completeFlagRequests(command *cobra.Command, s *server, flag string) {
 	complete(command, flag, namesOfRequests(s))
 }
 
-// completeArgumentRequest completes the first argument like completeFlagRequests.
-func completeArgumentRequest(command *cobra.Command, s *server) {
+// completeArgument completes the first argument.
+func completeArgument(command *cobra.Command, values candidates) {
 	command.ValidArgsFunction = func(command *cobra.Command, arguments []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if len(arguments) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return completions(command, namesOfRequests(s), begun)
+		return completions(command, values, begun)
 	}
 }
 

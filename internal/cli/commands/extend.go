@@ -1,8 +1,6 @@
 package commands
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -13,6 +11,7 @@ import (
 
 func newExtendCommand(p cli.Program) *cobra.Command {
 	var until, by string
+	var out *output
 	var s *server
 	var options extend.Options
 	command := &cobra.Command{
@@ -24,7 +23,10 @@ is the end of the allowances of that resource type. A grant that is over counts 
   bursar extend trial -n organization-acme --until 2027-03-31`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
-			var err error
+			err := out.check()
+			if err != nil {
+				return err
+			}
 			if options.Until, err = request.ParseEnd(until); err != nil {
 				return err
 			}
@@ -43,16 +45,16 @@ is the end of the allowances of that resource type. A grant that is over counts 
 				return err
 			}
 			options.Grant = client.ObjectKey{Namespace: namespace, Name: args[0]}
-			text, err := extend.Run(command.Context(), api, options)
+			extended, err := extend.Run(command.Context(), api, options)
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprint(command.OutOrStdout(), text)
-			return err
+			return out.write(extended.Print)
 		},
 	}
 	s = addServer(command, p)
 	s.addNamespace(command, "the namespace of the grant (default: that of the kubeconfig)")
+	out = addOutput(command, "sentences", formatName)
 	command.Flags().StringVar(&until, "until", "", "the new end: a date, which begins at midnight UTC, or a time such as 2027-03-31T18:00:00Z")
 	command.Flags().StringVar(&by, "by", "", "how much later, such as 30d or 12h")
 	command.Flags().StringVar(&options.ResourceType, "type", "", "move the end of the allowances of this resource type")

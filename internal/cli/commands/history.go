@@ -5,16 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/cli/history"
+	"github.com/bursar/bursar/internal/cli/terminal"
 	"github.com/bursar/bursar/internal/journal"
 )
 
@@ -60,12 +57,7 @@ Amounts are in base units if --journal names the journal, because only an API se
 	f.BoolVar(&o.OnlyLimits, "limits", false, "list the changes of limits only")
 	f.IntVar(&o.ChangesMax, "changes", changesDefault, "at most this many changes of use of each resource type, or 0 for all")
 	f.BoolVar(&isASCII, "ascii", false, "draw charts with ASCII characters (default: where the locale is not UTF-8)")
-	command.ValidArgsFunction = func(command *cobra.Command, arguments []string, begun string) ([]string, cobra.ShellCompDirective) {
-		if len(arguments) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return completions(command, grantsSeen(j.server, fullConsumerOf), begun)
-	}
+	completeArgument(command, grantsSeen(j.server, fullConsumerOf))
 	command.RunE = func(command *cobra.Command, arguments []string) error {
 		consumer, err := oneConsumer(arguments, consumer)
 		if err != nil {
@@ -77,7 +69,8 @@ Amounts are in base units if --journal names the journal, because only an API se
 		if err := o.Check(); err != nil {
 			return err
 		}
-		o.Style = history.Style{Width: widthOf(command.OutOrStdout()), IsASCII: isASCII || !isUTF8()}
+		style := terminal.Of(command.OutOrStdout())
+		o.Style = history.Style{Width: min(cmp.Or(style.Width, widthDefault), widthMax), IsASCII: isASCII || style.IsASCII}
 		_, err = printFromJournal(command, j, listedBy(&o), func(ctx context.Context, source journal.Source, units history.Units) (*history.Report, error) {
 			o.Units = units
 			return history.Read(ctx, source, o)
@@ -105,22 +98,6 @@ func oneConsumer(arguments []string, flag string) (string, error) {
 	default:
 		return arguments[0], nil
 	}
-}
-
-// isUTF8 reports whether the locale is UTF-8.
-func isUTF8() bool {
-	locale := strings.ToLower(cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_CTYPE"), os.Getenv("LANG")))
-	return strings.Contains(locale, "utf-8") || strings.Contains(locale, "utf8")
-}
-
-// widthOf returns the width of a terminal, or the default.
-func widthOf(out io.Writer) int {
-	if file, isFile := out.(*os.File); isFile {
-		if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {
-			return min(width, widthMax)
-		}
-	}
-	return widthDefault
 }
 
 // newTopCommand returns the command that lists movers.

@@ -27,7 +27,7 @@ type journalFlags struct {
 	location     string
 	resourceType string
 	since, until string
-	output       string
+	output       *output
 }
 
 // addJournalFlags adds the flags of a command that reads the journal. The default of --since may be empty for all.
@@ -55,10 +55,9 @@ func (j *journalFlags) addConsumer(command *cobra.Command, consumer *string) {
 	complete(command, "consumer", grantsSeen(j.server, fullConsumerOf))
 }
 
-// addOutput adds the flag that chooses JSON or YAML.
+// addOutput adds the flag that chooses a format.
 func (j *journalFlags) addOutput(command *cobra.Command) {
-	command.Flags().StringVarP(&j.output, "output", "o", "", "json or yaml instead of tables")
-	completeValues(command, "output", string(usage.FormatJSON), string(usage.FormatYAML))
+	j.output = addOutput(command, "tables")
 }
 
 // selection returns what the flags select, at a time.
@@ -70,7 +69,12 @@ func (j *journalFlags) selection(consumer string, now time.Time) (history.Select
 	if err := errors.Join(errSince, errUntil); err != nil {
 		return s, err
 	}
-	return s, errors.Join(checkOutput(usage.Format(j.output)), s.Check())
+	if j.output != nil { // showback prints CSV only
+		if err := j.output.check(); err != nil {
+			return s, err
+		}
+	}
+	return s, s.Check()
 }
 
 // open returns the journal that the flags name, and the display units of resource types. Without an API server, amounts
@@ -111,16 +115,19 @@ func printFromJournal[A journalAnswer](
 	if err != nil {
 		return answer, err
 	}
-	if answer, err = read(command.Context(), source, units); err != nil {
+	answer, err = during(command, "reading the journal", func(ctx context.Context) (A, error) { return read(ctx, source, units) })
+	if err != nil {
 		return answer, err
 	}
-	format := usage.Format(j.output)
-	if answer.IsEmpty() && format == "" {
+	if answer.IsEmpty() && (j.output == nil || j.output.isForPeople()) {
 		if _, err := fmt.Fprintln(command.ErrOrStderr(), j.emptyText(lacks)); err != nil {
 			return answer, err
 		}
 	}
-	return answer, answer.Print(command.OutOrStdout(), format)
+	if j.output == nil {
+		return answer, answer.Print(command.OutOrStdout(), "")
+	}
+	return answer, j.output.write(answer.Print)
 }
 
 // firstWarning prints the first warning of the API server: it says that the journal is behind, and comes with the pages of

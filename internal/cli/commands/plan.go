@@ -1,8 +1,10 @@
 package commands
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/dynamic"
@@ -15,7 +17,7 @@ import (
 
 func newPlanCommand(p cli.Program) *cobra.Command {
 	var options plan.Options
-	var output string
+	var out *output
 	var s *server
 	command := &cobra.Command{
 		Use:   "plan (-f FILE | -k DIR)",
@@ -34,7 +36,7 @@ other webhooks. What an object that exists has beyond its file counts, too, as a
   helm template web ./chart | bursar plan -f -`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			return runPlan(command, s, options, usage.Format(output))
+			return runPlan(command, s, options, out)
 		},
 	}
 	cli.AnswersByExitCode(command)
@@ -46,7 +48,7 @@ other webhooks. What an object that exists has beyond its file counts, too, as a
 	command.Flags().StringSliceVar(&options.Deleted.Filenames, "delete", nil, "files or folders with objects to delete")
 	command.Flags().BoolVar(&options.Surge, "surge", false, "new and larger objects exist before others free their quota")
 	command.Flags().BoolVar(&options.AsIs, "as-is", false, "plan the objects as the files have them, without asking for defaults")
-	command.Flags().StringVarP(&output, "output", "o", "", "json or yaml instead of tables")
+	out = addOutput(command, "tables")
 	return command
 }
 
@@ -56,8 +58,8 @@ var (
 	errUnknown    = cli.No("it is unknown whether everything fits")
 )
 
-func runPlan(command *cobra.Command, s *server, options plan.Options, format usage.Format) error {
-	if err := checkOutput(format); err != nil {
+func runPlan(command *cobra.Command, s *server, options plan.Options, out *output) error {
+	if err := out.check(); err != nil {
 		return err
 	}
 	if len(options.Applied.Filenames)+len(options.Deleted.Filenames) == 0 && options.Applied.Kustomize == "" {
@@ -79,11 +81,13 @@ func runPlan(command *cobra.Command, s *server, options plan.Options, format usa
 		return err
 	}
 	options.API = api
-	answer, err := plan.Review(command.Context(), options)
+	answer, err := during(command, "asking about the objects", func(ctx context.Context) (*quotav1alpha1.QuotaReviewStatus, error) {
+		return plan.Review(ctx, options)
+	})
 	if err != nil {
 		return err
 	}
-	if err := plan.Print(command.OutOrStdout(), answer, format); err != nil {
+	if err := out.write(func(w io.Writer, format usage.Format) error { return plan.Print(w, answer, format) }); err != nil {
 		return err
 	}
 	switch answer.Result {

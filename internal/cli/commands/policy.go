@@ -1,15 +1,14 @@
 package commands
 
 import (
+	"context"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/cli/backtest"
 	"github.com/bursar/bursar/internal/cli/policytest"
-	"github.com/bursar/bursar/internal/usage"
 )
 
 func newPolicyCommand(p cli.Program) *cobra.Command {
@@ -20,7 +19,7 @@ func newPolicyCommand(p cli.Program) *cobra.Command {
 
 func newPolicyTestCommand() *cobra.Command {
 	var options policytest.Options
-	var output string
+	var out *output
 	command := &cobra.Command{
 		Use:   "test -f FILE...",
 		Short: "Say what policies would charge for objects, without a server",
@@ -36,7 +35,7 @@ object fits, 1 if not, and 2 for an error.`,
   bursar policy test -f policies/ -f objects/ --as jane --as-group developers`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			return runPolicyTest(command, options, usage.Format(output))
+			return runPolicyTest(command, options, out)
 		},
 	}
 	cli.AnswersByExitCode(command)
@@ -44,15 +43,15 @@ object fits, 1 if not, and 2 for an error.`,
 	command.Flags().BoolVarP(&options.Files.Recursive, "recursive", "R", false, "also read the folders in a folder")
 	command.Flags().StringVar(&options.User, "as", "", "the user who creates the objects")
 	command.Flags().StringSliceVar(&options.Groups, "as-group", nil, "the groups of that user")
-	command.Flags().StringVarP(&output, "output", "o", "", "json or yaml instead of tables")
+	out = addOutput(command, "tables")
 	return command
 }
 
 // errTestFails ends the command once the result is printed.
 var errTestFails = cli.No("a policy would be rejected, or not everything fits")
 
-func runPolicyTest(command *cobra.Command, options policytest.Options, format usage.Format) error {
-	if err := checkOutput(format); err != nil {
+func runPolicyTest(command *cobra.Command, options policytest.Options, out *output) error {
+	if err := out.check(); err != nil {
 		return err
 	}
 	if len(options.Files.Filenames) == 0 {
@@ -62,7 +61,7 @@ func runPolicyTest(command *cobra.Command, options policytest.Options, format us
 	if err != nil {
 		return err
 	}
-	if err := result.Print(command.OutOrStdout(), format); err != nil {
+	if err := out.write(result.Print); err != nil {
 		return err
 	}
 	if !result.Passed() {
@@ -72,7 +71,7 @@ func runPolicyTest(command *cobra.Command, options policytest.Options, format us
 }
 
 func newPolicyBacktestCommand(p cli.Program) *cobra.Command {
-	var output string
+	var out *output
 	var s *server
 	command := &cobra.Command{
 		Use:   "backtest POLICY",
@@ -84,43 +83,37 @@ some would, and 2 for an error.`,
 		Example: `  bursar policy backtest maps`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
-			return runPolicyBacktest(command, s, args[0], usage.Format(output))
+			return runPolicyBacktest(command, s, args[0], out)
 		},
 	}
 	cli.AnswersByExitCode(command)
 	s = addServer(command, p)
-	command.Flags().StringVarP(&output, "output", "o", "", "json or yaml instead of tables")
+	out = addOutput(command, "tables")
 	return command
 }
 
 // errWouldDeny ends the command once the result is printed.
 var errWouldDeny = cli.No("some objects would have been denied")
 
-func runPolicyBacktest(command *cobra.Command, s *server, policy string, format usage.Format) error {
-	if err := checkOutput(format); err != nil {
+func runPolicyBacktest(command *cobra.Command, s *server, policy string, out *output) error {
+	if err := out.check(); err != nil {
 		return err
 	}
 	api, err := s.connect()
 	if err != nil {
 		return err
 	}
-	result, err := backtest.Run(command.Context(), api, policy, 0)
+	result, err := during(command, "replaying the claims", func(ctx context.Context) (*backtest.Result, error) {
+		return backtest.Run(ctx, api, policy, 0)
+	})
 	if err != nil {
 		return err
 	}
-	if err := result.Print(command.OutOrStdout(), format); err != nil {
+	if err := out.write(result.Print); err != nil {
 		return err
 	}
 	if len(result.Denied) > 0 {
 		return errWouldDeny
-	}
-	return nil
-}
-
-// checkOutput rejects a format other than tables, JSON and YAML.
-func checkOutput(format usage.Format) error {
-	if format != "" && format != usage.FormatJSON && format != usage.FormatYAML {
-		return fmt.Errorf("there is no output %q: use json or yaml", format)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/cli/request"
 	"github.com/bursar/bursar/internal/usage"
@@ -19,10 +21,11 @@ const waitEndless = "0s"
 
 // requestFlags are those of bursar request.
 type requestFlags struct {
-	options                            request.Options
-	until, by, wait, withdrawn, output string
-	name                               string
-	dimensions                         []string
+	options                    request.Options
+	until, by, wait, withdrawn string
+	output                     *output
+	name                       string
+	dimensions                 []string
 }
 
 // newRequestCommand returns the command that asks for quota.
@@ -64,7 +67,7 @@ and makes the request that it names. If several objects were denied, that is for
 	f.StringVar(&o.wait, "wait", "", "wait until it is decided, at most for a duration such as --wait=5m")
 	f.Lookup("wait").NoOptDefVal = waitEndless
 	f.StringVar(&o.withdrawn, "withdraw", "", "withdraw the request of this name instead")
-	f.StringVarP(&o.output, "output", "o", "", "name, json or yaml instead of sentences")
+	o.output = addOutput(command, "sentences", formatName)
 	completeNamespaces(command, s)
 	completeFlagRequests(command, s, "withdraw")
 	return command
@@ -72,8 +75,8 @@ and makes the request that it names. If several objects were denied, that is for
 
 // complete reads the arguments, and the standard input if they ask for that.
 func (o *requestFlags) complete(command *cobra.Command, s *server, arguments []string) error {
-	if format := usage.Format(o.output); format != request.FormatName && checkOutput(format) != nil {
-		return fmt.Errorf("there is no output %q: use name, json or yaml", o.output)
+	if err := o.output.check(); err != nil {
+		return err
 	}
 	if slices.Contains(arguments, "-") {
 		if len(arguments) > 1 || o.options.For != "" || len(o.dimensions) > 0 {
@@ -133,11 +136,14 @@ func runRequest(command *cobra.Command, s *server, o *requestFlags, arguments []
 	if err != nil {
 		return err
 	}
-	seen, err := request.Wait(command.Context(), api, client.ObjectKeyFromObject(created), untilDecided, timeout)
+	seen, err := during(command, "waiting for the state of the request", func(ctx context.Context) (*quotav1alpha1.QuotaRequest, error) {
+		return request.Wait(ctx, api, client.ObjectKeyFromObject(created), untilDecided, timeout)
+	})
 	if err != nil {
 		return fmt.Errorf("the request exists: %w", err)
 	}
-	if err := request.Print(command.OutOrStdout(), seen, usage.Format(o.output)); err != nil {
+	err = o.output.write(func(w io.Writer, format usage.Format) error { return request.Print(w, seen, format) })
+	if err != nil {
 		return err
 	}
 	switch {

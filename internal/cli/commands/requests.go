@@ -1,8 +1,10 @@
 package commands
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +20,8 @@ import (
 // newRequestsCommand returns the command that lists requests for quota.
 func newRequestsCommand(p cli.Program) *cobra.Command {
 	var filter request.Filter
-	var output string
+	var out *output
+	var selector string
 	var s *server
 	command := &cobra.Command{
 		Use:   "requests",
@@ -30,17 +33,19 @@ func newRequestsCommand(p cli.Program) *cobra.Command {
   bursar requests -n organization-acme --all`,
 		Args: cli.NoArguments("to see one, kubectl describe quotarequest %[1]s"),
 		RunE: func(command *cobra.Command, _ []string) error {
-			format := usage.Format(output)
-			if err := errors.Join(checkOutput(format), s.checkNamespaces(), checkFilter(filter)); err != nil {
+			var err error
+			if filter.Selector, err = parseSelector(selector); err != nil {
+				return err
+			}
+			if err := errors.Join(out.check(), s.checkNamespaces(), checkFilter(filter)); err != nil {
 				return err
 			}
 			if !s.isEverywhere {
-				var err error
 				if filter.Namespace, err = s.namespace(); err != nil {
 					return err
 				}
 			}
-			return runRequests(command, s, filter, format)
+			return runRequests(command, s, filter, out)
 		},
 	}
 	f := command.Flags()
@@ -49,7 +54,8 @@ func newRequestsCommand(p cli.Program) *cobra.Command {
 	s.addAllNamespaces(command, "all namespaces")
 	f.StringVar(&filter.State, "state", "", "only those in this state: "+strings.Join(request.States, ", "))
 	f.BoolVar(&filter.IsAll, "all", false, "those in every state")
-	f.StringVarP(&output, "output", "o", "", "json or yaml instead of a table")
+	addSelector(command, &selector, "only requests with these labels")
+	out = addOutput(command, "a table", formatName, usage.FormatWide)
 	completeNamespaces(command, s)
 	return command
 }
@@ -66,20 +72,24 @@ func checkFilter(filter request.Filter) error {
 	}
 }
 
-func runRequests(command *cobra.Command, s *server, filter request.Filter, format usage.Format) error {
+func runRequests(command *cobra.Command, s *server, filter request.Filter, out *output) error {
 	api, err := s.connect()
 	if err != nil {
 		return err
 	}
-	list, err := request.List(command.Context(), api, filter)
+	list, err := during(command, "reading the requests", func(ctx context.Context) (*quotav1alpha1.QuotaRequestList, error) {
+		return request.List(ctx, api, filter)
+	})
 	if err != nil {
 		return err
 	}
-	if len(list.Items) == 0 && format == "" {
-		_, err = fmt.Fprintln(command.ErrOrStderr(), filter.EmptyText())
+	if len(list.Items) == 0 && out.isForPeople() {
+		_, err = fmt.Fprintln(command.ErrOrStderr(), cli.Words(command, filter.EmptyText()))
 		return err
 	}
-	return request.PrintList(command.OutOrStdout(), list, format, filter.Namespace == "", time.Now())
+	return out.write(func(w io.Writer, format usage.Format) error {
+		return request.PrintList(w, list, format, filter.Namespace == "", time.Now())
+	})
 }
 
 // newApproveCommand returns the command that approves a request.
@@ -108,6 +118,7 @@ func newDenyCommand(p cli.Program) *cobra.Command {
 
 func newDecideCommand(p cli.Program, decision quotav1alpha1.Decision, command *cobra.Command) *cobra.Command {
 	var until, by string
+	var out *output
 	isApproval := decision == quotav1alpha1.DecisionApprove
 	o := request.DecideOptions{Decision: decision}
 	s := addServer(command, p)
@@ -118,7 +129,10 @@ func newDecideCommand(p cli.Program, decision quotav1alpha1.Decision, command *c
 		return nil
 	}
 	command.RunE = func(command *cobra.Command, arguments []string) error {
-		var err error
+		err := out.check()
+		if err != nil {
+			return err
+		}
 		if o.Amounts, err = request.ParseAmounts(arguments[1:], 0); err != nil {
 			return err
 		}
@@ -129,7 +143,7 @@ func newDecideCommand(p cli.Program, decision quotav1alpha1.Decision, command *c
 		if o.Request.Namespace, err = s.namespace(); err != nil {
 			return err
 		}
-		return runDecide(command, s, o)
+		return runDecide(command, s, o, out)
 	}
 	f := command.Flags()
 	s.addNamespace(command, "the namespace of the request (default: that of the kubeconfig)")
@@ -138,12 +152,13 @@ func newDecideCommand(p cli.Program, decision quotav1alpha1.Decision, command *c
 		f.StringVar(&until, "until", "", "approve until this date or time, such as 2027-03-31 (default: as asked)")
 		f.StringVar(&by, "by", "", "approve for this long from now, such as 30d or 12h")
 	}
+	out = addOutput(command, "sentences", formatName)
 	completeNamespaces(command, s)
-	completeArgumentRequest(command, s)
+	completeArgument(command, namesOfRequests(s))
 	return command
 }
 
-func runDecide(command *cobra.Command, s *server, o request.DecideOptions) error {
+func runDecide(command *cobra.Command, s *server, o request.DecideOptions, out *output) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
@@ -151,11 +166,22 @@ func runDecide(command *cobra.Command, s *server, o request.DecideOptions) error
 	if err != nil {
 		return err
 	}
-	decision, after, err := request.Decide(command.Context(), api, o)
+	var decision *quotav1alpha1.QuotaDecision
+	after, err := during(command, "waiting until the decision is taken up", func(ctx context.Context) (after *quotav1alpha1.QuotaRequest, err error) {
+		decision, after, err = request.Decide(ctx, api, o)
+		return after, err
+	})
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprint(command.OutOrStdout(), request.DecisionText(decision, after)); err != nil {
+	err = out.write(func(w io.Writer, format usage.Format) error {
+		if format != "" {
+			return request.Print(w, after, format)
+		}
+		_, err := io.WriteString(w, request.DecisionText(decision, after))
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	if o.Decision == quotav1alpha1.DecisionApprove && request.IsDenied(after) {

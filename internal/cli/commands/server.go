@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
@@ -76,6 +77,20 @@ func (s *server) connect() (client.WithWatch, error) {
 		return nil, err
 	}
 	return clientOf(config)
+}
+
+// addSelector adds the flag that selects objects by their labels. The usage says which.
+func addSelector(command *cobra.Command, selector *string, usage string) {
+	command.Flags().StringVarP(selector, "selector", "l", "", usage+", such as team=web,tier!=test")
+}
+
+// parseSelector parses the flag of addSelector. An empty text selects everything.
+func parseSelector(text string) (labels.Selector, error) {
+	selector, err := labels.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("--selector: %w", err)
+	}
+	return selector, nil
 }
 
 // clientOf returns a client for the objects of quota.

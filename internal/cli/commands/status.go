@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,7 @@ import (
 func newStatusCommand(p cli.Program) *cobra.Command {
 	var systemNamespace, certificateSecret string
 	var s *server
+	var out *output
 	command := &cobra.Command{
 		Use:   "status",
 		Short: "Show whether quota is enforced as it should be",
@@ -23,15 +25,20 @@ func newStatusCommand(p cli.Program) *cobra.Command {
 			"objects that are still to be looked at, ledgers that drifted, and the journal. The exit code is 1 if something has failed.",
 		Args: cli.NoArguments(""),
 		RunE: func(command *cobra.Command, _ []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
 			config, err := s.config(servers.Reads)
 			if err != nil {
 				return err
 			}
-			report, err := status.Read(command.Context(), config, systemNamespace, certificateSecret)
+			report, err := during(command, "checking", func(ctx context.Context) (status.Report, error) {
+				return status.Read(ctx, config, systemNamespace, certificateSecret)
+			})
 			if err != nil {
 				return err
 			}
-			if err := report.Print(command.OutOrStdout()); err != nil {
+			if err := out.write(report.Print); err != nil {
 				return err
 			}
 			if failed := report.Failed(); failed > 0 {
@@ -41,6 +48,7 @@ func newStatusCommand(p cli.Program) *cobra.Command {
 		},
 	}
 	s = addServer(command, p)
+	out = addOutput(command, "a page")
 	command.Flags().StringVar(&systemNamespace, "system-namespace", config.DefaultSystemNamespace, "namespace of Bursar itself")
 	command.Flags().StringVar(&certificateSecret, "certificate-secret", naming.CertificateSecret, "Secret with the certificate of the webhooks")
 	return command

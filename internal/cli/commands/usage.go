@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/cli/servers"
@@ -25,10 +25,11 @@ const watchInterval = 2 * time.Second
 
 // usageOptions are those of bursar usage.
 type usageOptions struct {
-	filter  usage.Filter
-	format  string
-	sortBy  string
-	isWatch bool
+	filter   usage.Filter
+	output   *output
+	sortBy   string
+	selector string
+	isWatch  bool
 }
 
 // newUsageCommand returns the command that reports the utilization of consumers.
@@ -52,7 +53,7 @@ left, and how many claims wait for it. ResourceQuotaAllocations are listed with 
   bursar usage -o json | jq '.items[] | select(.utilization > 0.8)'`,
 		Args: cli.NoArguments("for one consumer alone, bursar usage --consumer %[1]s; for what is near its limit, bursar usage --near=%[1]s"),
 		RunE: func(command *cobra.Command, _ []string) error {
-			if err := errors.Join(o.check(), s.checkNamespaces()); err != nil {
+			if err := errors.Join(o.check(), o.output.check(), s.checkNamespaces()); err != nil {
 				return err
 			}
 			o.filter.Namespace = s.named()
@@ -71,7 +72,8 @@ left, and how many claims wait for it. ResourceQuotaAllocations are listed with 
 	f.StringVar(&o.sortBy, "sort-by", string(usage.SortByUtilization), "the order: "+orders())
 	f.IntVar(&o.filter.Limit, "limit", 0, "at most this many rows (default: all)")
 	f.BoolVarP(&o.isWatch, "watch", "w", false, "print it again whenever it changes, until interrupted")
-	f.StringVarP(&o.format, "output", "o", "", "json, yaml or wide (default: a table)")
+	addSelector(command, &o.selector, "with --claims, only claims with these labels")
+	o.output = addOutput(command, "a table", usage.FormatWide)
 	completeUsage(command, s)
 	return command
 }
@@ -88,8 +90,6 @@ func orders() string {
 func (o *usageOptions) check() error {
 	o.filter.SortBy = usage.SortBy(o.sortBy)
 	switch {
-	case !slices.Contains([]usage.Format{"", usage.FormatWide, usage.FormatJSON, usage.FormatYAML}, usage.Format(o.format)):
-		return fmt.Errorf("--output: there is no format %q; choose json, yaml or wide", o.format)
 	case !slices.Contains(usage.Orders, o.filter.SortBy):
 		return fmt.Errorf("--sort-by: there is no order %q; choose one of %s", o.sortBy, orders())
 	case o.filter.Limit < 0:
@@ -97,21 +97,18 @@ func (o *usageOptions) check() error {
 	case o.filter.NearPercent < 0:
 		return errors.New("--near: give a percentage, such as --near=90")
 	}
-	return nil
+	var err error
+	o.filter.Selector, err = parseSelector(o.selector)
+	if err == nil && o.selector != "" && !o.filter.WithClaims {
+		err = errors.New("--selector: it selects claims, so give --claims, too")
+	}
+	return err
 }
 
 func runUsage(command *cobra.Command, s *server, o usageOptions) error {
-	config, err := s.config(servers.Reads)
-	if err != nil {
-		return err
-	}
-	api, err := clientOf(config)
-	if err != nil {
-		return err
-	}
-	format, before := usage.Format(o.format), ""
+	before := ""
 	for {
-		printed, isEmpty, err := printUsage(command, s, api, config.Host, &o, format)
+		printed, isEmpty, err := usageText(command, s, &o)
 		if err != nil {
 			return err
 		}
@@ -138,36 +135,56 @@ func runUsage(command *cobra.Command, s *server, o usageOptions) error {
 	}
 }
 
-// printUsage reads the usage once and returns its text. If there is no usage, the text explains that, for the error
+// usageText reads the usage once and returns its text. If there is no usage, the text explains that, for the error
 // output.
-func printUsage(command *cobra.Command, s *server, api client.Client, host string, o *usageOptions, format usage.Format) (text string, isEmpty bool, err error) {
-	report, err := usage.Read(command.Context(), api, o.filter)
-	if apierrors.IsForbidden(err) && o.filter.Namespace == "" && !s.isEverywhere {
-		// Tenants read their namespace, which their kubeconfig names.
-		if o.filter.Namespace, err = s.namespace(); err != nil {
-			return "", false, err
-		}
-		report, err = usage.Read(command.Context(), api, o.filter)
+func usageText(command *cobra.Command, s *server, o *usageOptions) (text string, isEmpty bool, err error) {
+	report, err := readUsage(command, s, &o.filter)
+	if err != nil {
+		return "", false, err
 	}
+	if report.IsEmpty() && o.output.isForPeople() {
+		return noUsageMessage(o.filter) + "\n", true, nil
+	}
+	text, err = o.output.text(report.Print)
+	return text, false, err
+}
+
+// readUsage reads the usage of a filter. A user who may not see all namespaces gets that of the kubeconfig's namespace,
+// which the filter has from then on.
+func readUsage(command *cobra.Command, s *server, filter *usage.Filter) (*usage.Report, error) {
+	config, err := s.config(servers.Reads)
+	if err != nil {
+		return nil, err
+	}
+	api, err := clientOf(config)
+	if err != nil {
+		return nil, err
+	}
+	report, err := during(command, "reading the quota", func(ctx context.Context) (*usage.Report, error) {
+		report, err := usage.Read(ctx, api, *filter)
+		if !apierrors.IsForbidden(err) || filter.Namespace != "" || s.isEverywhere {
+			return report, err
+		}
+		// Tenants read their namespace, which their kubeconfig names.
+		if filter.Namespace, err = s.namespace(); err != nil {
+			return nil, err
+		}
+		return usage.Read(ctx, api, *filter)
+	})
 	unknown := (*usage.UnknownError)(nil)
 	switch {
 	case errors.As(err, &unknown):
-		return "", false, err
+		return nil, err
 	case apierrors.IsForbidden(err) && s.isEverywhere:
-		return "", false, fmt.Errorf("you may not see the quota of all namespaces; leave --all-namespaces out to see yours: %w", err)
+		return nil, fmt.Errorf("you may not see the quota of all namespaces; leave --all-namespaces out to see yours: %w", err)
 	case apierrors.IsForbidden(err):
-		return "", false, fmt.Errorf("you may not see the quota that is shown in namespace %s; name another with --namespace: %w", o.filter.Namespace, err)
+		return nil, fmt.Errorf("you may not see the quota that is shown in namespace %s; name another with --namespace: %w", filter.Namespace, err)
 	case apimeta.IsNoMatchError(err), apierrors.IsNotFound(err):
-		return "", false, fmt.Errorf("the API server at %s serves no quota: install Bursar there, or choose another with --kubeconfig or --context", host)
+		return nil, fmt.Errorf("the API server at %s serves no quota: install Bursar there, or choose another with --kubeconfig or --context", config.Host)
 	case err != nil:
-		return "", false, fmt.Errorf("read the usage of quota: %w", err)
+		return nil, fmt.Errorf("read the usage of quota: %w", err)
 	}
-	if report.IsEmpty() && (format == "" || format == usage.FormatWide) {
-		return noUsageMessage(o.filter) + "\n", true, nil
-	}
-	var page strings.Builder
-	err = report.Print(&page, format)
-	return page.String(), false, err
+	return report, nil
 }
 
 // noUsageMessage explains that there is nothing to report, and where.

@@ -25,6 +25,7 @@ const inputBytesMax = 4 << 20
 // newWhyCommand returns the command that explains how quota applies to an object.
 func newWhyCommand(p cli.Program) *cobra.Command {
 	var file string
+	var out *output
 	var s *server
 	command := &cobra.Command{
 		Use:   "why (-f FILE | KIND/NAME | -)",
@@ -40,6 +41,9 @@ standard input. The command shows only what you may read: without access to the 
   kubectl apply -f app.yaml 2>&1 | bursar why -`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(command *cobra.Command, arguments []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
 			if len(arguments) == 2 && file == "" {
 				return fmt.Errorf("name the object as KIND/NAME: %s/%s", arguments[0], arguments[1])
 			}
@@ -47,7 +51,7 @@ standard input. The command shows only what you may read: without access to the 
 				return errors.New("name one thing to explain: -f FILE, KIND/NAME, or - for an error on the standard input")
 			}
 			if file == "-" || len(arguments) == 1 && arguments[0] == "-" {
-				return runWhy(command, s, "", command.InOrStdin())
+				return runWhy(command, s, out, "", command.InOrStdin())
 			}
 			if file != "" {
 				opened, err := os.Open(file)
@@ -55,19 +59,20 @@ standard input. The command shows only what you may read: without access to the 
 					return err
 				}
 				defer opened.Close() //nolint:errcheck // it is only read
-				return runWhy(command, s, "", opened)
+				return runWhy(command, s, out, "", opened)
 			}
-			return runWhy(command, s, arguments[0], nil)
+			return runWhy(command, s, out, arguments[0], nil)
 		},
 	}
 	s = addServer(command, p)
 	s.addNamespace(command, "the namespace of the object (default: that of the kubeconfig)")
+	out = addOutput(command, "sentences and tables")
 	command.Flags().StringVarP(&file, "filename", "f", "", "the file with the object, which need not exist yet")
 	return command
 }
 
 // runWhy explains the named object or, without a name, the input from the reader.
-func runWhy(command *cobra.Command, s *server, named string, from io.Reader) error {
+func runWhy(command *cobra.Command, s *server, out *output, named string, from io.Reader) error {
 	api, err := s.connect()
 	if err != nil {
 		return err
@@ -87,7 +92,11 @@ func runWhy(command *cobra.Command, s *server, named string, from io.Reader) err
 		if err != nil {
 			return err
 		}
-		return explain(ctx, command.OutOrStdout(), reader, object, true)
+		explanation, err := reader.Object(ctx, object, true)
+		if err != nil {
+			return err
+		}
+		return out.write(explanation.Print)
 	}
 	content, err := io.ReadAll(io.LimitReader(from, inputBytesMax+1))
 	switch {
@@ -102,29 +111,18 @@ func runWhy(command *cobra.Command, s *server, named string, from io.Reader) err
 		if err != nil {
 			return err
 		}
-		return explanation.Print(command.OutOrStdout())
+		return out.write(explanation.Print)
 	}
-	for i, object := range objects {
-		if i > 0 {
-			if _, err := fmt.Fprintln(command.OutOrStdout()); err != nil {
-				return err
-			}
-		}
+	explanations := why.Explanations{}
+	for _, object := range objects {
 		setNamespace(api, object, namespace)
-		if err := explain(ctx, command.OutOrStdout(), reader, object, false); err != nil {
+		explanation, err := reader.Object(ctx, object, false) // an existing object is explained as in the file
+		if err != nil {
 			return err
 		}
+		explanations.Items = append(explanations.Items, explanation)
 	}
-	return nil
-}
-
-// explain explains an object. An existing object from a file is explained as in the file.
-func explain(ctx context.Context, out io.Writer, reader *why.Reader, object *unstructured.Unstructured, exists bool) error {
-	explanation, err := reader.Object(ctx, object, exists)
-	if err != nil {
-		return err
-	}
-	return explanation.Print(out)
+	return out.write(explanations.Print)
 }
 
 // setNamespace sets the namespace of an object of a namespaced kind that names none.

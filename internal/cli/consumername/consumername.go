@@ -50,6 +50,9 @@ func (n Name) Exact() (ref quotav1alpha1.ConsumerRef, isExact bool) {
 	return n.given, n.isFull && isKind && n.given.APIGroup == strings.ToLower(n.given.APIGroup)
 }
 
+// Short returns the name as KIND/NAME.
+func (n Name) Short() string { return n.given.Kind + "/" + n.given.Name }
+
 // Matches reports whether the name may be that of a consumer. The kind may be in any case.
 func (n Name) Matches(ref quotav1alpha1.ConsumerRef) bool {
 	return strings.EqualFold(n.given.Kind, ref.Kind) && n.given.Name == ref.Name &&

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/usage"
 )
 
 // Options say which end moves, and to when.
@@ -29,9 +31,29 @@ type Options struct {
 	By    time.Duration
 }
 
-// Run moves the ends that are earlier, and returns what ends when, a sentence for each. It fails if none is earlier.
-func Run(ctx context.Context, api client.Client, o Options) (string, error) {
-	var text string
+// Extended is a grant with a later end.
+type Extended struct {
+	// Grant is the ResourceGrant after the change.
+	Grant *quotav1alpha1.ResourceGrant
+	// Text says what ends when, a sentence for each end.
+	Text string
+}
+
+// Print writes the sentences, or the grant in a format.
+func (e *Extended) Print(w io.Writer, format usage.Format) error {
+	if format == "" {
+		_, err := io.WriteString(w, e.Text)
+		return err
+	}
+	grant := e.Grant.DeepCopy()
+	grant.SetGroupVersionKind(quotav1alpha1.GroupVersion.WithKind("ResourceGrant"))
+	grant.ManagedFields = nil
+	return usage.Encode(w, grant, format)
+}
+
+// Run moves the ends that are earlier, and returns the grant. It fails if none is earlier.
+func Run(ctx context.Context, api client.Client, o Options) (*Extended, error) {
+	var e Extended
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		grant := &quotav1alpha1.ResourceGrant{}
 		if err := api.Get(ctx, o.Grant, grant); err != nil {
@@ -42,13 +64,14 @@ func Run(ctx context.Context, api client.Client, o Options) (string, error) {
 		}
 		before := grant.DeepCopy()
 		var err error
-		if text, err = o.move(grant); err != nil {
+		if e.Text, err = o.move(grant); err != nil {
 			return err
 		}
 		// The version keeps the change of somebody else in between.
+		e.Grant = grant
 		return api.Patch(ctx, grant, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	})
-	return text, err
+	return &e, err
 }
 
 // move moves the ends in a grant.

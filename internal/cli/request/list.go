@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,12 +33,14 @@ type Filter struct {
 	// ReadMax bounds how many requests are read before the selection. 0: all. If there are more, the list has a continue
 	// token.
 	ReadMax int64
+	// Selector selects them by their labels. It may be nil for all.
+	Selector labels.Selector
 }
 
 // List returns the selected requests, the oldest first.
 func List(ctx context.Context, api client.Client, f Filter) (*quotav1alpha1.QuotaRequestList, error) {
 	list := &quotav1alpha1.QuotaRequestList{}
-	if err := api.List(ctx, list, client.InNamespace(f.Namespace), client.Limit(f.ReadMax)); err != nil {
+	if err := api.List(ctx, list, &client.ListOptions{Namespace: f.Namespace, LabelSelector: f.Selector, Limit: f.ReadMax}); err != nil {
 		return nil, failure("list the QuotaRequests"+f.place(), err)
 	}
 	list.Items = slices.DeleteFunc(list.Items, func(r quotav1alpha1.QuotaRequest) bool { return !f.selects(&r) })
@@ -97,6 +100,16 @@ func PrintList(w io.Writer, list *quotav1alpha1.QuotaRequestList, format usage.F
 	rows := [][]string{{"NAME", "STATE", "CONSUMER", "ASKS", "REQUESTER", "AGE", "MESSAGE"}}
 	for i := range list.Items {
 		rows = append(rows, rowOf(&list.Items[i], now))
+	}
+	if format == usage.FormatWide {
+		rows[0] = append(rows[0], "UNTIL", "REASON")
+		for i := range list.Items {
+			spec, until := &list.Items[i].Spec, "-"
+			if spec.Until != nil {
+				until = inUTC(spec.Until)
+			}
+			rows[i+1] = append(rows[i+1], until, cmp.Or(printable(spec.Reason), "-"))
+		}
 	}
 	if withNamespace {
 		rows[0] = slices.Insert(rows[0], 0, "NAMESPACE")

@@ -12,15 +12,10 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// FormatName prints an object as TYPE/NAME.
-const FormatName usage.Format = "name"
-
 // Print writes a request: what it asks for and its state, or the object in a format.
 func Print(w io.Writer, request *quotav1alpha1.QuotaRequest, format usage.Format) error {
 	var err error
 	switch format {
-	case FormatName:
-		_, err = fmt.Fprintf(w, "quotarequest.%s/%s\n", quotav1alpha1.GroupVersion.Group, request.Name)
 	case usage.FormatJSON, usage.FormatYAML:
 		request = request.DeepCopy()
 		request.SetGroupVersionKind(quotav1alpha1.GroupVersion.WithKind("QuotaRequest"))

@@ -27,6 +27,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/naming"
+	"github.com/bursar/bursar/internal/usage"
 )
 
 const (
@@ -48,11 +49,11 @@ const (
 
 // Check is one line of a report.
 type Check struct {
-	Name  string
-	State State
+	Name  string `json:"name"`
+	State State  `json:"state"`
 	// Text has details, and Details the reasons, a line each.
-	Text    string
-	Details []string
+	Text    string   `json:"text"`
+	Details []string `json:"details,omitempty"`
 }
 
 // Report is the checks of a page, in order.
@@ -69,8 +70,13 @@ func (r Report) Failed() int {
 	return failed
 }
 
-// Print prints the page.
-func (r Report) Print(out io.Writer) error {
+// Print prints the page, or the checks in a format.
+func (r Report) Print(out io.Writer, format usage.Format) error {
+	if format != "" {
+		return usage.Encode(out, struct {
+			Items []Check `json:"items"`
+		}{r}, format)
+	}
 	var page strings.Builder
 	for _, check := range r {
 		fmt.Fprintf(&page, "%-12s %-8s %s\n", check.Name, check.State, check.Text)

@@ -10,8 +10,34 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// Print writes an explanation for people.
-func (e *Explanation) Print(w io.Writer) error {
+// Explanations are those of several objects.
+type Explanations struct {
+	Items []*Explanation `json:"items"`
+}
+
+// Print writes the explanations for people, with an empty line between two, or in a format. A single one is no list.
+func (e *Explanations) Print(w io.Writer, format usage.Format) error {
+	if format != "" && len(e.Items) != 1 {
+		return usage.Encode(w, e, format)
+	}
+	for i, each := range e.Items {
+		if i > 0 {
+			if _, err := fmt.Fprintln(w); err != nil {
+				return err
+			}
+		}
+		if err := each.Print(w, format); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Print writes an explanation for people, or in a format.
+func (e *Explanation) Print(w io.Writer, format usage.Format) error {
+	if format != "" {
+		return usage.Encode(w, e, format)
+	}
 	p := &printer{w: w}
 	p.line("Why: %s", e.Object)
 	if e.Answer != "" {

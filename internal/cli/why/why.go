@@ -38,20 +38,23 @@ type Reader struct {
 // Explanation is how quota applies to an object.
 type Explanation struct {
 	// Object names the explained object, and Answer is the API server's answer to its creation, or empty.
-	Object, Answer string
+	Object string `json:"object"`
+	Answer string `json:"answer,omitempty"`
 	// Policies are those for the kind of the object. MayNotReadPolicies is set if the user may not read them.
-	Policies           []Policy
-	MayNotReadPolicies bool
-	Payments           []Payment
+	Policies           []Policy  `json:"policies,omitempty"`
+	MayNotReadPolicies bool      `json:"mayNotReadPolicies,omitempty"`
+	Payments           []Payment `json:"payments,omitempty"`
 
 	isDenied bool
 }
 
 // Policy is a policy for the kind of an object.
 type Policy struct {
-	Name, Mode string
+	Name string `json:"name"`
+	Mode string `json:"mode"`
 	// State is Ready, or the reason why not. Matches is whether the policy matches the object, or the reason why not.
-	State, Matches string
+	State   string `json:"state"`
+	Matches string `json:"matches"`
 	// payment is its demand, or nil. isFailed is set if that is unknown.
 	payment  *Payment
 	isFailed bool
@@ -59,28 +62,32 @@ type Policy struct {
 
 // Payment is the charge of a consumer, actual or possible.
 type Payment struct {
-	Consumer quotav1alpha1.ConsumerRef
-	Requests []quotav1alpha1.ResourceRequest
+	Consumer quotav1alpha1.ConsumerRef       `json:"consumerRef"`
+	Requests []quotav1alpha1.ResourceRequest `json:"requests,omitempty"`
 	// By is a policy or a claim, and Claim is the state of the claim, or empty without a claim.
-	By, Claim string
+	By    string `json:"by,omitempty"`
+	Claim string `json:"claim,omitempty"`
 	// IsVague means that an error names no resource type, so that Types are all of the consumer's.
-	IsVague bool
+	IsVague bool `json:"isVague,omitempty"`
 	// IsHidden means that the user may not read every possible namespace of the consumer's quota.
-	IsHidden bool
-	Types    []Type
+	IsHidden bool   `json:"isHidden,omitempty"`
+	Types    []Type `json:"resourceTypes,omitempty"`
 	// Ask is the command that asks for what is short, or empty.
-	Ask string
+	Ask string `json:"ask,omitempty"`
 }
 
 // Type is a consumer's quota of a resource type.
 type Type struct {
-	ResourceType string
+	ResourceType string `json:"resourceType"`
 	// Requested is the object's demand, and the others are the consumer's quota; all are texts with units, or "-".
-	Requested, Used, Limit, Available string
-	Fits                              string
-	Grants                            []string
-	Holders                           []string
-	Advice                            string
+	Requested string   `json:"requested"`
+	Used      string   `json:"used"`
+	Limit     string   `json:"limit"`
+	Available string   `json:"available"`
+	Fits      string   `json:"fits"`
+	Grants    []string `json:"grants,omitempty"`
+	Holders   []string `json:"holders,omitempty"`
+	Advice    string   `json:"advice,omitempty"`
 }
 
 // Object explains an object from a file, or an existing one.

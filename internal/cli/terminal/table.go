@@ -1,0 +1,197 @@
+package terminal
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	// gap is the space between columns, as in kubectl.
+	gap = 3
+	// cellMin is the width below which no cell is cut.
+	cellMin = 12
+	// barWidth is the width of a bar.
+	barWidth = 10
+)
+
+// branches are the characters of trees, which begin cells.
+const branches = "├└│─|`- "
+
+// The names of columns that mean the same in all tables: a part in percent, and a state.
+const (
+	utilization = "UTILIZATION"
+	state       = "STATE"
+	result      = "RESULT"
+)
+
+// Table implements the part of a writer for which usage.PrintTable asks: it prints rows, the first of which names the
+// columns. It reports false where the writer is no terminal, so that others print the table.
+func (p *Page) Table(rows [][]string) bool {
+	if !p.style.IsTerminal() || len(rows) == 0 {
+		return false
+	}
+	p.text.WriteString(p.style.Table(rows))
+	return true
+}
+
+// Table returns rows as text. Cells that are too long for the terminal are cut.
+func (s Style) Table(rows [][]string) string {
+	widths := widthsOf(rows)
+	bars := s.HasBars && slices.Contains(rows[0], utilization) && total(widths)+1+barWidth <= s.Width
+	if s.Width > 0 {
+		fit(widths, s.Width)
+	}
+	var text strings.Builder
+	for at, row := range rows {
+		line := ""
+		for i, cell := range row {
+			shown := s.cut(cell, widths[i])
+			padding := widths[i] - utf8.RuneCountInString(shown)
+			if at > 0 {
+				shown = s.paint(rows[0][i], cell, shown)
+			}
+			line += shown + strings.Repeat(" ", padding)
+			if bars && rows[0][i] == utilization {
+				line += " " + s.barIf(at > 0, cell)
+			}
+			if i < len(row)-1 {
+				line += strings.Repeat(" ", gap)
+			}
+		}
+		text.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	return text.String()
+}
+
+func widthsOf(rows [][]string) []int {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	return widths
+}
+
+func total(widths []int) int {
+	sum := gap * (len(widths) - 1)
+	for _, width := range widths {
+		sum += width
+	}
+	return sum
+}
+
+// fit makes the widest columns narrower until all fit, or none can be cut any more.
+func fit(widths []int, width int) {
+	for over := total(widths) - width; over > 0; over = total(widths) - width {
+		widest := slices.Max(widths)
+		if widest <= cellMin {
+			return
+		}
+		widths[slices.Index(widths, widest)]--
+	}
+}
+
+// cut shortens a cell. Of a path the end says most, and of other texts the beginning.
+func (s Style) cut(cell string, width int) string {
+	runes, dots := []rune(cell), []rune("…")
+	if s.IsASCII {
+		dots = []rune("..")
+	}
+	path := strings.TrimLeft(cell, branches)
+	switch {
+	case len(runes) <= width:
+		return cell
+	case strings.Contains(path, "/") && !strings.Contains(path, " "):
+		head := cell[:len(cell)-len(path)]
+		from := len(runes) - width + utf8.RuneCountInString(head) + len(dots)
+		return head + string(dots) + string(runes[min(from, len(runes)):])
+	default:
+		return string(runes[:width-len(dots)]) + string(dots)
+	}
+}
+
+// parsePercent returns the number of a percentage.
+func parsePercent(cell string) (float64, bool) {
+	number, isPercent := strings.CutSuffix(cell, "%")
+	value, err := strconv.ParseFloat(strings.TrimPrefix(number, "<"), 64)
+	return value, isPercent && err == nil
+}
+
+func (s Style) barIf(isBody bool, cell string) string {
+	value, ok := parsePercent(cell)
+	if !isBody || !ok {
+		return strings.Repeat(" ", barWidth)
+	}
+	return s.color(colorOf(value), s.Bar(value))
+}
+
+// Bar draws a percentage.
+func (s Style) Bar(percent float64) string {
+	full, empty := "█", "░"
+	if s.IsASCII {
+		full, empty = "#", "."
+	}
+	filled := min(max(int(percent*barWidth/100), 0), barWidth)
+	if percent > 0 && filled == 0 {
+		filled = 1
+	}
+	return strings.Repeat(full, filled) + strings.Repeat(empty, barWidth-filled)
+}
+
+// Percentages from which a limit is near, and used up.
+const (
+	near = 80
+	full = 100
+)
+
+// The colours of a terminal, by what they mean.
+const (
+	plain = ""
+	good  = "32"
+	warns = "33"
+	bad   = "31"
+)
+
+func colorOf(percent float64) string {
+	switch {
+	case percent >= full:
+		return bad
+	case percent >= near:
+		return warns
+	default:
+		return good
+	}
+}
+
+// stateColors are the colours of states. Others are plain.
+var stateColors = map[string]string{
+	"Granted": good, "Approved": good, "PartiallyApproved": good, "ok": good, "Fits": good,
+	"Pending": warns, "QuotaExceeded": warns, "unknown": warns, "Unknown": warns,
+	"Denied": bad, "FAILED": bad, "DoesNotFit": bad,
+}
+
+// paint colours a cell by its column.
+func (s Style) paint(column, cell, shown string) string {
+	switch column {
+	case utilization:
+		if value, ok := parsePercent(cell); ok {
+			return s.color(colorOf(value), shown)
+		}
+		return s.color(bad, shown) // it is used without a limit
+	case state, result:
+		return s.color(stateColors[cell], shown)
+	default:
+		return shown
+	}
+}
+
+func (s Style) color(code, text string) string {
+	if !s.HasColor || code == plain {
+		return text
+	}
+	return fmt.Sprintf("\x1b[%sm%s\x1b[0m", code, text)
+}

@@ -1,0 +1,161 @@
+// Package who says which consumers and which objects use a resource type, most first. It reads with the permissions of its
+// user. Only commands import it.
+package who
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/usage"
+)
+
+// Users are those who use a resource type.
+type Users struct {
+	// Items are the consumers, and Objects what uses their quota; each the most first.
+	Items   []usage.Item `json:"items"`
+	Objects []Object     `json:"objects"`
+	// Notes are further remarks for the user, and More is how many objects are left out.
+	Notes []string `json:"notes,omitempty"`
+	More  int      `json:"more,omitempty"`
+}
+
+// Object is an object that uses a resource type.
+type Object struct {
+	ConsumerRef  quotav1alpha1.ConsumerRef `json:"consumerRef"`
+	ResourceType string                    `json:"resourceType"`
+	// Name is Kind/name, after the namespace if there is one.
+	Name string `json:"name"`
+	// Amount is in base units.
+	Amount int64  `json:"amount"`
+	State  string `json:"state"`
+
+	unit usage.Unit
+}
+
+// Of returns who uses the resource types of a report with claims: at most that many objects, or all for 0. Those that wait
+// for quota follow those that have it.
+func Of(report *usage.Report, objectsMax int) *Users {
+	u := &Users{Items: slices.Clone(report.Items), Objects: []Object{}, Notes: report.Notes}
+	slices.SortStableFunc(u.Items, func(a, b usage.Item) int { return cmp.Compare(b.Used, a.Used) })
+	for i := range u.Items {
+		u.Objects = append(u.Objects, ObjectsOf(report, &u.Items[i])...)
+	}
+	Sort(u.Objects)
+	if more := len(u.Objects) - objectsMax; objectsMax > 0 && more > 0 {
+		u.Objects, u.More = u.Objects[:objectsMax], more
+	}
+	return u
+}
+
+// ObjectsOf returns the objects of a report that use a resource type of a consumer.
+func ObjectsOf(report *usage.Report, item *usage.Item) []Object {
+	unit, _ := usage.UnitOf(*item)
+	var objects []Object
+	for i := range report.Claims {
+		claim := &report.Claims[i]
+		amount, isFor := amountOf(claim, item.ResourceType)
+		if claim.ConsumerRef != item.ConsumerRef || !isFor {
+			continue
+		}
+		name := claim.For
+		if claim.ForNamespace != "" {
+			name = claim.ForNamespace + "/" + name
+		}
+		objects = append(objects, Object{
+			ConsumerRef: claim.ConsumerRef, ResourceType: item.ResourceType, Name: name, Amount: amount, State: claim.State, unit: unit,
+		})
+	}
+	return objects
+}
+
+// amountOf adds up what a claim asks for of a resource type: it may ask for several dimensions.
+func amountOf(claim *usage.ClaimItem, resourceType string) (amount int64, isFor bool) {
+	for _, request := range claim.Requests {
+		if request.ResourceType == resourceType {
+			amount, isFor = amount+request.Amount, true
+		}
+	}
+	return amount, isFor
+}
+
+// Sort sorts objects: those that have their quota first, and of these the largest.
+func Sort(objects []Object) {
+	waits := func(o Object) int {
+		if o.IsGranted() {
+			return 0
+		}
+		return 1
+	}
+	slices.SortFunc(objects, func(a, b Object) int {
+		return cmp.Or(cmp.Compare(waits(a), waits(b)), cmp.Compare(b.Amount, a.Amount), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+// IsGranted reports whether the object has its quota.
+func (o Object) IsGranted() bool { return (&usage.ClaimItem{State: o.State}).IsGranted() }
+
+// AmountText returns the amount in display units.
+func (o Object) AmountText() string { return o.unit.Amount(o.Amount) }
+
+// IsEmpty reports whether nobody uses or may use the resource type.
+func (u *Users) IsEmpty() bool { return len(u.Items)+len(u.Objects) == 0 }
+
+// Print writes the consumers and the objects.
+func (u *Users) Print(w io.Writer, format usage.Format) error {
+	if format == usage.FormatJSON || format == usage.FormatYAML {
+		return usage.Encode(w, u, format)
+	}
+	rows := [][]string{{"CONSUMER", "RESOURCE TYPE", "USED", "LIMIT", "UTILIZATION", "WAITING"}}
+	for i := range u.Items {
+		item, waiting := &u.Items[i], "-"
+		if item.Waiting != nil {
+			waiting = strconv.Itoa(*item.Waiting)
+		}
+		used, limit := item.Amounts()
+		rows = append(rows, []string{usage.NameOf(item.ConsumerRef), item.ResourceType, used, limit, item.Percent(), waiting})
+	}
+	if err := usage.PrintTable(w, rows); err != nil {
+		return err
+	}
+	if err := u.printObjects(w, format == usage.FormatWide); err != nil {
+		return err
+	}
+	for _, note := range u.Notes {
+		if _, err := fmt.Fprintf(w, "\n%s\n", note); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (u *Users) printObjects(w io.Writer, isWide bool) error {
+	if len(u.Objects) == 0 {
+		return nil
+	}
+	rows := [][]string{{"OBJECT", "CONSUMER", "AMOUNT", "STATE"}}
+	if isWide {
+		rows[0] = append(rows[0], "RESOURCE TYPE", "AMOUNT (BASE)")
+	}
+	for _, o := range u.Objects {
+		row := []string{o.Name, usage.NameOf(o.ConsumerRef), o.AmountText(), o.State}
+		if isWide {
+			row = append(row, o.ResourceType, strconv.FormatInt(o.Amount, 10))
+		}
+		rows = append(rows, row)
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	if err := usage.PrintTable(w, rows); err != nil {
+		return err
+	}
+	if u.More > 0 {
+		_, err := fmt.Fprintf(w, "\n%d more objects are left out by --number.\n", u.More)
+		return err
+	}
+	return nil
+}
