@@ -36,7 +36,10 @@ func newStandaloneCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "standalone",
 		Short: "Run etcd, a Kubernetes API server and quota enforcement in one process",
-		Args:  cli.NoArguments(""),
+		Example: `  bursar standalone
+  # In a folder, reachable by others
+  bursar standalone --data-dir data --listen 0.0.0.0:7443`,
+		Args: cli.NoArguments(""),
 		RunE: func(command *cobra.Command, _ []string) error {
 			if o.DataDir == "" {
 				var err error

@@ -32,6 +32,7 @@ func New(p Program, commands ...*cobra.Command) *cobra.Command {
 		root.CompletionOptions.DisableDefaultCmd = true // its scripts would complete kubectl-bursar
 		root.AddCommand(newPluginCompletionCommand(p))
 	}
+	explainExitCodes(root)
 	rename(root)
 	return root
 }

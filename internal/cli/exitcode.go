@@ -2,6 +2,8 @@ package cli
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -15,16 +17,48 @@ const (
 	exitNoAnswer = 2
 )
 
-// answers is the annotation of [AnswersByExitCode].
-const answers = "bursar.answers"
+// The annotations of [AnswersByExitCode] and [FailsAlso].
+const (
+	answers = "bursar.answers"
+	fails   = "bursar.fails"
+)
 
 // AnswersByExitCode makes a command end with exit code 0 or 1 only if it has answered its question: 1 if it returns [No],
-// and 2 if it fails.
-func AnswersByExitCode(command *cobra.Command) {
+// and 2 if it fails. The texts say what yes and no mean, for the help.
+func AnswersByExitCode(command *cobra.Command, yes, no string) {
+	annotate(command, answers, fmt.Sprintf("0 if %s, 1 if %s, and 2 for an error", yes, no))
+}
+
+// FailsAlso says when a command fails besides an error, for the help.
+func FailsAlso(command *cobra.Command, when string) {
+	annotate(command, fails, fmt.Sprintf("0 if it is done, and 1 for an error or if %s", when))
+}
+
+func annotate(command *cobra.Command, name, text string) {
 	if command.Annotations == nil {
 		command.Annotations = map[string]string{}
 	}
-	command.Annotations[answers] = "true"
+	command.Annotations[name] = text
+}
+
+// ExitCodes says what the exit codes of a command mean. isSpecial is false for those of most commands.
+func ExitCodes(command *cobra.Command) (text string, isSpecial bool) {
+	for _, name := range []string{answers, fails} {
+		if text := command.Annotations[name]; text != "" {
+			return text, true
+		}
+	}
+	return "0 if it is done, and 1 for an error", false
+}
+
+// explainExitCodes adds special exit codes to the help.
+func explainExitCodes(command *cobra.Command) {
+	if text, isSpecial := ExitCodes(command); isSpecial {
+		command.Long = strings.TrimSpace(command.Long) + "\n\nThe exit code is " + text + "."
+	}
+	for _, child := range command.Commands() {
+		explainExitCodes(child)
+	}
 }
 
 // no is the answer of a command.

@@ -25,7 +25,7 @@ func TestExitCode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			asked := &cobra.Command{Use: "ask", RunE: func(*cobra.Command, []string) error { return tt.err }}
 			if tt.answers {
-				AnswersByExitCode(asked)
+				AnswersByExitCode(asked, "it is so", "it is not")
 			}
 			root := New(Program{Name: program, Version: "test"}, asked)
 			root.SetArgs(append([]string{"ask"}, tt.arguments...))

@@ -51,7 +51,10 @@ func newVersionCommand(version string) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  NoArguments(""),
+		Example: `  bursar version
+  # With those of Kubernetes and Go
+  bursar version -o json`,
+		Args: NoArguments(""),
 		RunE: func(command *cobra.Command, _ []string) error {
 			var content []byte
 			var err error
@@ -64,7 +67,7 @@ func newVersionCommand(version string) *cobra.Command {
 			case "yaml":
 				content, err = yaml.Marshal(versionsOf(version))
 			default:
-				return fmt.Errorf("--output: %q is neither json nor yaml", output)
+				return fmt.Errorf("--output: there is no format %q; choose json or yaml", output)
 			}
 			if err != nil {
 				return fmt.Errorf("encode the version: %w", err)

@@ -30,7 +30,7 @@ func TestVersion(t *testing.T) {
 	if out, err := run("-o", "yaml"); !strings.Contains(out, "version: v1.2.3\n") || err != nil {
 		t.Errorf("got %q, %v", out, err)
 	}
-	if _, err := run("-o", "wide"); err == nil || !strings.Contains(err.Error(), `"wide" is neither json nor yaml`) {
+	if _, err := run("-o", "wide"); err == nil || !strings.Contains(err.Error(), `there is no format "wide"; choose json or yaml`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -10,8 +10,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli/request"
@@ -46,7 +49,12 @@ func completions(command *cobra.Command, values candidates, begun string) ([]str
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return slices.DeleteFunc(all, func(value string) bool { return !strings.HasPrefix(value, begun) }), cobra.ShellCompDirectiveNoFileComp
+	all = slices.DeleteFunc(all, func(value string) bool { return !strings.HasPrefix(value, begun) })
+	directive := cobra.ShellCompDirectiveNoFileComp
+	if slices.ContainsFunc(all, func(value string) bool { return strings.HasSuffix(value, "=") }) {
+		directive |= cobra.ShellCompDirectiveNoSpace
+	}
+	return all, directive
 }
 
 // grantsSeen completes with a property of the EffectiveResourceGrants that the user may list.
@@ -118,6 +126,62 @@ func completeNamespaces(command *cobra.Command, s *server) {
 	})
 }
 
+// namesOf completes with the names of the objects of a list, in the namespace of the flags.
+func namesOf(s *server, empty client.ObjectList) candidates {
+	return func(ctx context.Context) ([]string, error) {
+		api, err := s.connect()
+		if err != nil {
+			return nil, err
+		}
+		options := &client.ListOptions{}
+		if s.flags.Namespace != nil {
+			if options.Namespace, err = s.namespace(); err != nil {
+				return nil, err
+			}
+		}
+		if err := api.List(ctx, empty, options); err != nil {
+			return nil, err
+		}
+		var names []string
+		err = apimeta.EachListItem(empty, func(object runtime.Object) error {
+			named, err := apimeta.Accessor(object)
+			if err == nil {
+				names = append(names, named.GetName())
+			}
+			return err
+		})
+		return names, err
+	}
+}
+
+// namespacesSeen completes with all namespaces or, for users who may not list them, those of EffectiveResourceGrants.
+func namespacesSeen(s *server) candidates {
+	return func(ctx context.Context) ([]string, error) {
+		config, err := s.config(servers.Reads)
+		if err != nil {
+			return nil, err
+		}
+		api, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return nil, err
+		}
+		list, err := api.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return grantsSeen(s, namespaceShown)(ctx)
+		}
+		var names []string
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+		return names, nil
+	}
+}
+
+// amountsOf completes with the beginning of an amount of each resource type, as TYPE=.
+func amountsOf(s *server) candidates {
+	return grantsSeen(s, func(g *quotav1alpha1.EffectiveResourceGrant) string { return path.Base(typeOf(g)) + "=" })
+}
+
 // completeFlagRequests completes a flag with the names of the undecided requests in a namespace.
 func completeFlagRequests(command *cobra.Command, s *server, flag string) {
 	complete(command, flag, namesOfRequests(s))
@@ -130,6 +194,16 @@ func completeArgument(command *cobra.Command, values candidates) {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		return completions(command, values, begun)
+	}
+}
+
+// completeDecision completes the name of a request, and after it the amounts.
+func completeDecision(command *cobra.Command, s *server) {
+	command.ValidArgsFunction = func(command *cobra.Command, arguments []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if len(arguments) > 0 {
+			return completions(command, amountsOf(s), begun)
+		}
+		return completions(command, namesOfRequests(s), begun)
 	}
 }
 
@@ -162,30 +236,13 @@ func pendingRequests(ctx context.Context, s *server, namespace string) (*quotav1
 
 // completeUser completes the flags of bursar user create from the namespaces and ClusterRoles of the server.
 func completeUser(command *cobra.Command, s *server) {
-	reach := func() (kubernetes.Interface, error) {
+	complete(command, "namespace", namespacesSeen(s))
+	complete(command, "role", func(ctx context.Context) ([]string, error) {
 		config, err := s.config(servers.Reads)
 		if err != nil {
 			return nil, err
 		}
-		return kubernetes.NewForConfig(config)
-	}
-	complete(command, "namespace", func(ctx context.Context) ([]string, error) {
-		api, err := reach()
-		if err != nil {
-			return nil, err
-		}
-		list, err := api.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return nil, err
-		}
-		var names []string
-		for i := range list.Items {
-			names = append(names, list.Items[i].Name)
-		}
-		return names, nil
-	})
-	complete(command, "role", func(ctx context.Context) ([]string, error) {
-		api, err := reach()
+		api, err := kubernetes.NewForConfig(config)
 		if err != nil {
 			return nil, err
 		}

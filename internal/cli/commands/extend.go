@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/cli/extend"
 	"github.com/bursar/bursar/internal/cli/request"
@@ -58,5 +59,8 @@ is the end of the allowances of that resource type. A grant that is over counts 
 	command.Flags().StringVar(&until, "until", "", "the new end: a date, which begins at midnight UTC, or a time such as 2027-03-31T18:00:00Z")
 	command.Flags().StringVar(&by, "by", "", "how much later, such as 30d or 12h")
 	command.Flags().StringVar(&options.ResourceType, "type", "", "move the end of the allowances of this resource type")
+	complete(command, "namespace", namespacesSeen(s))
+	complete(command, "type", grantsSeen(s, typeOf))
+	completeArgument(command, namesOf(s, &quotav1alpha1.ResourceGrantList{}))
 	return command
 }

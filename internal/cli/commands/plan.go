@@ -24,7 +24,7 @@ func newPlanCommand(p cli.Program) *cobra.Command {
 		Short: "Ask whether objects would be admitted, without creating them",
 		Long: `Ask whether objects fit the quota of those who would pay for them: all together, and object by object in their order. Nothing is
 created, and nothing is reserved. What the set frees, by objects that are deleted or shrink, is there for the rest of it; with --surge
-only after everything else exists. The exit code is 0 if everything fits, 1 if not, and 2 for an error.
+only after everything else exists.
 
 The API server is asked first, in dry runs with your rights, what it would store of each object, with defaults and the changes of
 other webhooks. What an object that exists has beyond its file counts, too, as after a server-side apply. With --as-is the objects are planned as the files have them, and you need no right to create them.`,
@@ -39,7 +39,7 @@ other webhooks. What an object that exists has beyond its file counts, too, as a
 			return runPlan(command, s, options, out)
 		},
 	}
-	cli.AnswersByExitCode(command)
+	cli.AnswersByExitCode(command, "everything fits", "not")
 	s = addServer(command, p)
 	s.addNamespace(command, "the namespace of objects without one, where you may create QuotaReviews (default: that of the kubeconfig)")
 	command.Flags().StringSliceVarP(&options.Applied.Filenames, "filename", "f", nil, "files or folders with objects to create or change, or - for the standard input")
@@ -49,6 +49,7 @@ other webhooks. What an object that exists has beyond its file counts, too, as a
 	command.Flags().BoolVar(&options.Surge, "surge", false, "new and larger objects exist before others free their quota")
 	command.Flags().BoolVar(&options.AsIs, "as-is", false, "plan the objects as the files have them, without asking for defaults")
 	out = addOutput(command, "tables")
+	complete(command, "namespace", namespacesSeen(s))
 	return command
 }
 

@@ -6,13 +6,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/cli/backtest"
 	"github.com/bursar/bursar/internal/cli/policytest"
 )
 
 func newPolicyCommand(p cli.Program) *cobra.Command {
-	command := &cobra.Command{Use: "policy", Short: "Test policies", Args: cobra.NoArgs, RunE: func(command *cobra.Command, _ []string) error { return command.Help() }}
+	command := &cobra.Command{
+		Use: "policy", Short: "Test policies", Example: `  bursar policy test -f policies/ -f objects/`,
+		Args: cli.NoArguments("did you mean bursar policy backtest %[1]s?"),
+		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
+	}
 	command.AddCommand(newPolicyTestCommand(), newPolicyBacktestCommand(p))
 	return command
 }
@@ -27,8 +32,7 @@ func newPolicyTestCommand() *cobra.Command {
 the files have them, without defaults.
 
 The files may also have ResourceRegistrations, ResourceGrants and Namespaces. Resource types without a registration are taken to allow
-what the policies ask. A consumer without grants in the files has enough. The exit code is 0 if no policy would be rejected and every
-object fits, 1 if not, and 2 for an error.`,
+what the policies ask. A consumer without grants in the files has enough.`,
 		Example: `  # Who pays for these objects, and how much?
   bursar policy test -f policies/ -f objects/
   # As a certain user
@@ -38,7 +42,7 @@ object fits, 1 if not, and 2 for an error.`,
 			return runPolicyTest(command, options, out)
 		},
 	}
-	cli.AnswersByExitCode(command)
+	cli.AnswersByExitCode(command, "no policy would be rejected and every object fits", "not")
 	command.Flags().StringSliceVarP(&options.Files.Filenames, "filename", "f", nil, "files or folders with policies and objects, or - for the standard input")
 	command.Flags().BoolVarP(&options.Files.Recursive, "recursive", "R", false, "also read the folders in a folder")
 	command.Flags().StringVar(&options.User, "as", "", "the user who creates the objects")
@@ -78,17 +82,17 @@ func newPolicyBacktestCommand(p cli.Program) *cobra.Command {
 		Short: "Say which existing objects a policy would have denied, had it enforced",
 		Long: `Replay the claims of all consumers whom a ClaimCreationPolicy charges, oldest first, under the present grants, as if the policy had
 enforced from the start. Print the objects that it would have denied, and the limits that they need. Read it before you change a policy
-from Audit or Warn to Enforce. Objects that no longer exist do not count. The exit code is 0 if none would have been denied, 1 if
-some would, and 2 for an error.`,
+from Audit or Warn to Enforce. Objects that no longer exist do not count.`,
 		Example: `  bursar policy backtest maps`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			return runPolicyBacktest(command, s, args[0], out)
 		},
 	}
-	cli.AnswersByExitCode(command)
+	cli.AnswersByExitCode(command, "none would have been denied", "some would")
 	s = addServer(command, p)
 	out = addOutput(command, "tables")
+	completeArgument(command, namesOf(s, &quotav1alpha1.ClaimCreationPolicyList{}))
 	return command
 }
 

@@ -37,7 +37,7 @@ func newRequestCommand(p cli.Program) *cobra.Command {
 		Short: "Ask for more quota",
 		Long: `Ask for more quota of a consumer: for a limit, or with a plus for that much more. Amounts are in base units. Somebody who may
 decide approves or denies the request, or a policy does. The command waits up to 10 s until the state of the request is known, and with
---wait until it is decided. The exit code is 1 if it is denied by then. The dash reads a denial as it was printed from the standard input,
+--wait until it is decided. The dash reads a denial as it was printed from the standard input,
 and makes the request that it names. If several objects were denied, that is for one of them.`,
 		Example: `  # A limit of 10 projects
   bursar request projects=10 --for organization/acme -n organization-acme --reason "two teams more"
@@ -56,6 +56,7 @@ and makes the request that it names. If several objects were denied, that is for
 		},
 	}
 	f := command.Flags()
+	cli.FailsAlso(command, "the request is denied by then, or with --wait not decided in time")
 	s = addServer(command, p)
 	s.addNamespace(command, "the namespace that shows the quota of the consumer (default: that of the kubeconfig)")
 	f.StringVar(&o.options.For, "for", "", "the consumer, as KIND/NAME or KIND.GROUP/NAME (default: the only one in the namespace)")
@@ -68,7 +69,11 @@ and makes the request that it names. If several objects were denied, that is for
 	f.Lookup("wait").NoOptDefVal = waitEndless
 	f.StringVar(&o.withdrawn, "withdraw", "", "withdraw the request of this name instead")
 	o.output = addOutput(command, "sentences", formatName)
-	completeNamespaces(command, s)
+	complete(command, "namespace", grantsSeen(s, namespaceShown))
+	complete(command, "for", grantsSeen(s, consumerOf))
+	command.ValidArgsFunction = func(command *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+		return completions(command, amountsOf(s), begun)
+	}
 	completeFlagRequests(command, s, "withdraw")
 	return command
 }

@@ -56,6 +56,7 @@ func newRequestsCommand(p cli.Program) *cobra.Command {
 	f.BoolVar(&filter.IsAll, "all", false, "those in every state")
 	addSelector(command, &selector, "only requests with these labels")
 	out = addOutput(command, "a table", formatName, usage.FormatWide)
+	completeValues(command, "state", request.States...)
 	completeNamespaces(command, s)
 	return command
 }
@@ -122,6 +123,9 @@ func newDecideCommand(p cli.Program, decision quotav1alpha1.Decision, command *c
 	isApproval := decision == quotav1alpha1.DecisionApprove
 	o := request.DecideOptions{Decision: decision}
 	s := addServer(command, p)
+	if isApproval {
+		cli.FailsAlso(command, "the request is denied in spite of the approval")
+	}
 	command.Args = func(command *cobra.Command, arguments []string) error {
 		if len(arguments) == 0 || !isApproval && len(arguments) > 1 {
 			return fmt.Errorf("name one request: %s %s; bursar requests lists them", p.Name, command.Use)
@@ -154,7 +158,11 @@ func newDecideCommand(p cli.Program, decision quotav1alpha1.Decision, command *c
 	}
 	out = addOutput(command, "sentences", formatName)
 	completeNamespaces(command, s)
-	completeArgument(command, namesOfRequests(s))
+	if isApproval {
+		completeDecision(command, s)
+	} else {
+		completeArgument(command, namesOfRequests(s))
+	}
 	return command
 }
 

@@ -64,15 +64,14 @@ how many, the first one, the most that was in use, and the smallest limit that d
 object that exists keeps what it had. What is in use at the start of the window counts.
 
 A limit is of the whole resource type: dimensions are added up. Limits are in base units. Charges beyond the limit count like all others.
-To test a policy instead of a limit: bursar policy backtest. The exit code is 0 if nothing would have been denied, 1 if
-something would, and 2 for an error.`,
+To test a policy instead of a limit: bursar policy backtest.`,
 		Example: `  # Would 8 projects have been enough for everyone?
   bursar backtest --limit projects=8
   # And for one of them, over a longer time?
   bursar backtest --limit vcpus=64 --limit memory=256Gi --consumer project/web --since 90d`,
 		Args: cli.NoArguments("to test limits, bursar backtest --limit TYPE=N; to test a policy, bursar policy backtest %[1]s"),
 	}
-	cli.AnswersByExitCode(command)
+	cli.AnswersByExitCode(command, "nothing would have been denied", "something would")
 	j := addJournalFlags(command, p, "30d")
 	j.addConsumer(command, &consumer)
 	j.addOutput(command)

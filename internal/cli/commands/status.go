@@ -22,7 +22,10 @@ func newStatusCommand(p cli.Program) *cobra.Command {
 		Use:   "status",
 		Short: "Show whether quota is enforced as it should be",
 		Long: "Show whether quota is enforced as it should be: the server, the webhooks and their certificate, the leader, policies that fail,\n" +
-			"objects that are still to be looked at, ledgers that drifted, and the journal. The exit code is 1 if something has failed.",
+			"objects that are still to be looked at, ledgers that drifted, and the journal.",
+		Example: `  bursar status
+  # Only what is not well
+  bursar status -o jsonpath='{range .items[?(@.state!="ok")]}{.name}: {.text}{"\n"}{end}'`,
 		Args: cli.NoArguments(""),
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := out.check(); err != nil {
@@ -47,6 +50,7 @@ func newStatusCommand(p cli.Program) *cobra.Command {
 			return nil
 		},
 	}
+	cli.FailsAlso(command, "a check has failed")
 	s = addServer(command, p)
 	out = addOutput(command, "a page")
 	command.Flags().StringVar(&systemNamespace, "system-namespace", config.DefaultSystemNamespace, "namespace of Bursar itself")

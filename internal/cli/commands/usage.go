@@ -74,6 +74,7 @@ left, and how many claims wait for it. ResourceQuotaAllocations are listed with 
 	f.BoolVarP(&o.isWatch, "watch", "w", false, "print it again whenever it changes, until interrupted")
 	addSelector(command, &o.selector, "with --claims, only claims with these labels")
 	o.output = addOutput(command, "a table", usage.FormatWide)
+	completeValues(command, "sort-by", strings.Split(orders(), ", ")...)
 	completeUsage(command, s)
 	return command
 }

@@ -13,9 +13,11 @@ import (
 
 // User returns the command about users, which only the binary with the server has.
 func User(p cli.Program) *cobra.Command {
-	command := &cobra.Command{Use: "user", Short: "Give people access to the server", Args: cli.NoArguments("did you mean bursar user create?"), RunE: func(command *cobra.Command, _ []string) error {
-		return command.Help()
-	}}
+	command := &cobra.Command{
+		Use: "user", Short: "Give people access to the server", Args: cli.NoArguments("did you mean bursar user create?"),
+		Example: `  bursar user create alice --namespace project-web --role edit > alice.kubeconfig`,
+		RunE:    func(command *cobra.Command, _ []string) error { return command.Help() },
+	}
 	command.AddCommand(newUserCreateCommand(p))
 	return command
 }

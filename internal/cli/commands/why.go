@@ -68,6 +68,7 @@ standard input. The command shows only what you may read: without access to the 
 	s.addNamespace(command, "the namespace of the object (default: that of the kubeconfig)")
 	out = addOutput(command, "sentences and tables")
 	command.Flags().StringVarP(&file, "filename", "f", "", "the file with the object, which need not exist yet")
+	complete(command, "namespace", namespacesSeen(s))
 	return command
 }
 
