@@ -100,13 +100,22 @@ func PrintTable(w io.Writer, rows [][]string) error {
 	if own, ok := w.(tabler); ok && own.Table(rows) {
 		return nil
 	}
-	table := printers.GetNewTabWriter(w)
+	var text strings.Builder
+	table := printers.GetNewTabWriter(&text)
 	for _, row := range rows {
 		if _, err := fmt.Fprintln(table, strings.Join(row, "\t")); err != nil {
 			return err
 		}
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(text.String()) {
+		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *Report) itemRows(isWide bool) [][]string {

@@ -34,7 +34,7 @@ func TestJournalCommands(t *testing.T) {
 		"HistoryNamespace": {"any namespace where one may ask", true, []string{"admitted"}, []string{"history", full, "-n", w.name}},
 		"HistoryNobody":    {"an unknown consumer is an error", false, []string{w.name + "-nobody"}, []string{"history", consumer + "-nobody"}},
 		"HistoryTwo":       {"one consumer at a time", false, []string{"name one consumer, as KIND/NAME"}, []string{"history", full, full}},
-		"HistoryFormat":    {"an unknown format", false, []string{"json or yaml"}, []string{"history", full, "-o", "xml"}},
+		"HistoryFormat":    {"an unknown format", false, []string{"--output: there is no format \"xml\"; choose json, yaml"}, []string{"history", full, "-o", "xml"}},
 		"HistoryFuture":    {"nothing is known of the future", false, []string{"--since: ", "is in the future"}, []string{"history", full, "--since", "2999-01-01"}},
 		"Limits":           {"who changed which limit", true, []string{"CHANGED BY", "0 maps   2 maps   " + w.name + "/base   admin"}, []string{"history", "--limits", full}},
 		"TopBy":            {"what cannot be compared", false, []string{"--by"}, []string{"top", "--by", "size"}},

@@ -34,8 +34,8 @@ func newUninstallCommand(p cli.Program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			o.Config, o.Out = config, command.OutOrStdout()
-			_, _ = fmt.Fprintf(o.Out, "bursar: uninstalling from the cluster at %s\n", config.Host)
+			o.Config, o.Program, o.Out = config, p.Name, command.OutOrStdout()
+			_, _ = fmt.Fprintf(o.Out, "%s: uninstalling from the cluster at %s\n", p.Name, config.Host)
 			return uninstall.Run(command.Context(), o)
 		},
 	}

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// gap is the space between columns, as in kubectl.
-	gap = 3
+	// gapWide is the space between columns, as in kubectl, and gapNarrow that of tables which would not fit.
+	gapWide, gapNarrow = 3, 2
 	// cellMin is the width below which no cell is cut.
-	cellMin = 12
+	cellMin = 10
 	// barWidth is the width of a bar.
 	barWidth = 10
 )
@@ -39,10 +39,12 @@ func (p *Page) Table(rows [][]string) bool {
 
 // Table returns rows as text. Cells that are too long for the terminal are cut.
 func (s Style) Table(rows [][]string) string {
-	widths := widthsOf(rows)
-	bars := s.HasBars && slices.Contains(rows[0], utilization) && total(widths)+1+barWidth <= s.Width
-	if s.Width > 0 {
-		fit(widths, s.Width)
+	widths, gap := widthsOf(rows), gapWide
+	bars := s.HasBars && slices.Contains(rows[0], utilization) && total(widths, gap)+1+barWidth <= s.Width
+	if s.Width > 0 && total(widths, gap) > s.Width {
+		if cut := fit(rows[0], widths, s.Width); cut != nil {
+			widths, gap = cut, gapNarrow
+		}
 	}
 	var text strings.Builder
 	for at, row := range rows {
@@ -76,7 +78,7 @@ func widthsOf(rows [][]string) []int {
 	return widths
 }
 
-func total(widths []int) int {
+func total(widths []int, gap int) int {
 	sum := gap * (len(widths) - 1)
 	for _, width := range widths {
 		sum += width
@@ -84,15 +86,26 @@ func total(widths []int) int {
 	return sum
 }
 
-// fit makes the widest columns narrower until all fit, or none can be cut any more.
-func fit(widths []int, width int) {
-	for over := total(widths) - width; over > 0; over = total(widths) - width {
-		widest := slices.Max(widths)
-		if widest <= cellMin {
-			return
+// uncut are the columns whose cells mean nothing without their ends.
+var uncut = []string{"TIME", "UNTIL", "CLAIMED"}
+
+// fit makes the widest columns narrower until all fit, with narrow gaps. It returns nil if that is not possible: the
+// lines of the terminal break anyway, so nothing is to be cut.
+func fit(columns []string, widths []int, width int) []int {
+	cut := slices.Clone(widths)
+	for total(cut, gapNarrow) > width {
+		widest := -1
+		for i := range cut {
+			if !slices.Contains(uncut, columns[i]) && (widest < 0 || cut[i] > cut[widest]) {
+				widest = i
+			}
 		}
-		widths[slices.Index(widths, widest)]--
+		if widest < 0 || cut[widest] <= cellMin {
+			return nil
+		}
+		cut[widest]--
 	}
+	return cut
 }
 
 // cut shortens a cell. Of a path the end says most, and of other texts the beginning.
@@ -178,10 +191,15 @@ var stateColors = map[string]string{
 func (s Style) paint(column, cell, shown string) string {
 	switch column {
 	case utilization:
-		if value, ok := parsePercent(cell); ok {
+		value, ok := parsePercent(cell)
+		switch {
+		case ok:
 			return s.color(colorOf(value), shown)
+		case cell == "" || cell == "-":
+			return shown
+		default:
+			return s.color(bad, shown) // it is used without a limit
 		}
-		return s.color(bad, shown) // it is used without a limit
 	case state, result:
 		return s.color(stateColors[cell], shown)
 	default:

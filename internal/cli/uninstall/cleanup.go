@@ -213,7 +213,7 @@ func (u *uninstaller) reportRemaining(ctx context.Context) error {
 	if u.DryRun {
 		u.note("nothing was changed")
 	}
-	u.note("to delete all of that, and all quota with it: bursar uninstall --purge")
+	u.note("to delete all of that, and all quota with it: %s uninstall --purge", u.Program)
 	return nil
 }
 

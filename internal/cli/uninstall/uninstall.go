@@ -27,6 +27,8 @@ type Options struct {
 	Purge bool
 	// DryRun only counts.
 	DryRun bool
+	// Program is what the command line calls itself, which begins the lines.
+	Program string
 	// Out receives a line for each step.
 	Out io.Writer
 }
@@ -86,5 +88,5 @@ func (u *uninstaller) report(done, would, format string, args ...any) {
 
 // note prints a line, also in a dry run.
 func (u *uninstaller) note(format string, args ...any) {
-	fmt.Fprintf(u.Out, "bursar: "+format+"\n", args...) //nolint:errcheck // the reader may be gone
+	fmt.Fprintf(u.Out, u.Program+": "+format+"\n", args...) //nolint:errcheck // the reader may be gone
 }

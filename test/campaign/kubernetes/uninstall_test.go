@@ -80,7 +80,7 @@ func TestUninstall(t *testing.T) {
 	t.Logf("%d claims created in %s", claims, time.Since(began).Round(time.Millisecond))
 	ctx, interrupt := context.WithCancel(t.Context())
 	began = time.Now()
-	_ = uninstall.Run(ctx, uninstall.Options{Config: admin, SystemNamespace: system, Purge: true, Out: writerFunc(interrupt)})
+	_ = uninstall.Run(ctx, uninstall.Options{Config: admin, SystemNamespace: system, Purge: true, Program: "bursar", Out: writerFunc(interrupt)})
 	said = n.uninstall(admin, uninstall.Options{Purge: true})
 	t.Logf("%d claims in %s:\n%s", claims, time.Since(began).Round(time.Millisecond), said)
 	if !strings.Contains(said, "namespace quota stays, because it holds configmaps/bursar-config, ") {

@@ -34,7 +34,7 @@ func TestUsage(t *testing.T) {
 	}
 	t.Setenv("KUBECONFIG", "")
 	wantRefusal(t, "there is no server", "no running server was found: start one with 'bursar standalone'", "usage")
-	wantRefusal(t, "a format that is not there", `--output: there is no format "xml"; choose json, yaml or wide`, "usage", "-o", "xml")
+	wantRefusal(t, "a format that is not there", `--output: there is no format "xml"; choose json, yaml, wide, jsonpath=TEMPLATE or custom-columns=SPEC`, "usage", "-o", "xml")
 	server := process.Start(t, t.TempDir())
 	run := func(arguments ...string) string {
 		t.Helper()
