@@ -21,8 +21,27 @@ help: ## Show what can be made.
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## Build bin/bursar and bin/bursar-operator.
+build: ## Build bin/bursar, bin/bursar-operator and bin/kubectl-bursar.
 	$(GO) build -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
+
+# The plugin of kubectl, one platform after the other: each takes minutes the first time.
+PLATFORMS = linux-amd64 linux-arm64 darwin-amd64 darwin-arm64 windows-amd64 windows-arm64
+PLUGINS = $(PLATFORMS:%=plugin-%)
+.PHONY: plugin $(PLUGINS)
+.NOTPARALLEL: plugin
+plugin: $(PLUGINS) ## Build kubectl-bursar for all platforms, with archives and checksums, in dist.
+	$(GO) run ./hack/krew archive dist
+
+$(PLUGINS): plugin-%:
+	GOOS=$(word 1,$(subst -, ,$*)) GOARCH=$(word 2,$(subst -, ,$*)) CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" \
+		-o dist/$*/ ./cmd/kubectl-bursar
+
+# Where the archives of a version will be.
+ARCHIVES ?= https://github.com/bursar/bursar/releases/download/$(VERSION)
+
+.PHONY: krew
+krew: ## Write dist/bursar.yaml, by which Krew installs what make plugin built: VERSION=v1.2.3.
+	$(GO) run ./hack/krew manifest dist deploy/krew/bursar.yaml.tmpl $(VERSION) $(ARCHIVES)
 
 # The name of the container image.
 IMAGE ?= bursar:$(VERSION)
