@@ -61,3 +61,11 @@ func TestGuideOfGrants(t *testing.T) {
 		t.Errorf("%d outputs are told, want 1", texts)
 	}
 }
+
+// TestGuideToCommands needs the kinds of the quickstart, so that it has a server for itself.
+func TestGuideToCommands(t *testing.T) {
+	t.Parallel()
+	if texts := guide.Follow(t, "docs/commands.md", start(t, standalone.Options{}).Kubeconfig); texts != 3 {
+		t.Errorf("the guide shows %d outputs, want 3", texts)
+	}
+}
