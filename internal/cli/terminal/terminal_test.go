@@ -84,6 +84,22 @@ func TestBar(t *testing.T) {
 	}
 }
 
+// TestCut makes sure that the part of a cell that says most stays.
+func TestCut(t *testing.T) {
+	for name, tt := range map[string]struct{ reason, cell, want string }{
+		"Path":     {"the end of a path", "compute.example.com/vcpus", "…com/vcpus"},
+		"Branch":   {"the branch of a tree stays", "└─ compute.example.com/vcpus", "└─ …/vcpus"},
+		"Sentence": {"the beginning of a sentence", "waits for a decision", "waits for…"},
+		"Short":    {"what fits", "a/b", "a/b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := (Style{}).cut(tt.cell, 10); got != tt.want {
+				t.Errorf("%s: got %q, want %q", tt.reason, got, tt.want)
+			}
+		})
+	}
+}
+
 // TestPlain makes sure that nothing but a terminal gets colours or cut tables.
 func TestPlain(t *testing.T) {
 	t.Setenv("LANG", "C.UTF-8")
