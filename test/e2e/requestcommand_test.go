@@ -189,3 +189,32 @@ func TestRequestOfTheUngranted(t *testing.T) {
 		t.Errorf("got %q", output)
 	}
 }
+
+// Under the name kubectl-bursar, the binary is the plugin of kubectl, and kubectl finds it.
+func TestPluginByName(t *testing.T) {
+	t.Parallel()
+	tom := newPerson(t, "tom")
+	folder := t.TempDir()
+	plugin := filepath.Join(folder, "kubectl-bursar")
+	must(t, os.Symlink(tom.binary, plugin))
+	for name, tt := range map[string]struct {
+		reason    string
+		binary    string
+		arguments []string
+		succeeds  bool
+		has       string
+		lacks     string
+	}{
+		"Help":    {"the help names the plugin, which has no server", plugin, []string{"--help"}, true, "kubectl bursar [command]", "standalone"},
+		"Error":   {"errors begin with its name", plugin, []string{"approve", "none", "-n", "default"}, false, "kubectl bursar: there is no QuotaRequest none in namespace default: kubectl bursar requests -n default --all lists them", ""},
+		"Usage":   {"usage lines, too", plugin, []string{"usage", "more"}, false, "kubectl bursar usage takes no argument \"more\": for one consumer alone, kubectl bursar usage --consumer more", ""},
+		"Kubectl": {"kubectl runs it", tom.binary, []string{"kubectl", "bursar", "requests", "-n", "default"}, true, "waits for a decision. Those that are decided: kubectl bursar requests --all.", ""},
+	} {
+		command := exec.CommandContext(t.Context(), tt.binary, tt.arguments...)
+		command.Env = append(os.Environ(), "KUBECONFIG="+tom.kubeconfig, "PATH="+folder+string(os.PathListSeparator)+os.Getenv("PATH"))
+		output, err := command.CombinedOutput()
+		if text := string(output); err == nil != tt.succeeds || !strings.Contains(text, tt.has) || tt.lacks != "" && strings.Contains(text, tt.lacks) {
+			t.Errorf("%s: %s: %s\n%s", name, tt.reason, err, output)
+		}
+	}
+}
