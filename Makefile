@@ -85,6 +85,10 @@ $(CAMPAIGN_TARGETS): campaign-%:
 campaigns: ## Run campaigns beside each other: all, or CAMPAIGNS="faults replicas".
 	$(GO) test -timeout 30m $(CAMPAIGNS:%=./test/campaign/%/...)
 
+.PHONY: screenshots
+screenshots: ## Make the screenshots of the documentation again, in Chromium.
+	$(GO) test -timeout 20m -count 1 ./test/campaign/browser -run TestFromRefusedToRunning -images docs/images
+
 .PHONY: simulate
 SEEDS ?= 2000
 simulate: ## Run SEEDS=2000 simulated worlds, or replay one with its trace: SEED=17.

@@ -3,6 +3,7 @@ package e2e
 import (
 	"testing"
 
+	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/standalone"
 	"github.com/bursar/bursar/test/guide"
 )
@@ -44,6 +45,16 @@ func TestGuideOfRequests(t *testing.T) {
 	t.Parallel()
 	if texts := guide.Follow(t, "docs/requests.md", start(t, standalone.Options{}).Kubeconfig); texts != 3 {
 		t.Errorf("%d outputs are told, want 3", texts)
+	}
+}
+
+// TestGuideOfConsole shows the quota of each Organization in a namespace of its own, so that it has a server for itself.
+func TestGuideOfConsole(t *testing.T) {
+	t.Parallel()
+	perOrganization := config.ConsumerNamespace{APIGroup: "cloud.example.com", Kind: "Organization", Namespace: "org-{{name}}"}
+	server := start(t, standalone.Options{Quota: config.Quota{ConsumerNamespaces: []config.ConsumerNamespace{perOrganization}}})
+	if texts := guide.Follow(t, "docs/console.md", server.Kubeconfig); texts != 0 {
+		t.Errorf("%d outputs are told, want 0", texts)
 	}
 }
 

@@ -102,7 +102,7 @@ func TestKeyboard(t *testing.T) {
 	p.do(chromedp.KeyEvent("by keyboard"))
 	p.press(kb.Tab)
 	p.press(kb.Enter)
-	p.sees("by keyboard", "Pending")
+	p.sees("by keyboard", "Waits for a decision")
 	p.wantNoProblems()
 }
 

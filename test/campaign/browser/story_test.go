@@ -13,9 +13,10 @@ func TestFromRefusedToRunning(t *testing.T) {
 	ann.goTo("/inbox")
 	tom.goTo("/quota?namespace=org-acme")
 	tom.sees("cpus", "14 cores of 16 cores")
+	tom.waitFor("svg.trend") // the page loads the trends afterwards
 	tom.picture("console-quota")
 
-	manifest := filepath.Join(shared.world.root, "examples/console/5-render.yaml")
+	manifest := filepath.Join(shared.world.root, "examples/console/6-render.yaml")
 	content, err := os.ReadFile(manifest)
 	if err != nil {
 		t.Fatal(err)
@@ -35,11 +36,11 @@ func TestFromRefusedToRunning(t *testing.T) {
 	tom.fill("textarea[name=reason]", "the film of March")
 	tom.picture("console-request")
 	tom.click("main form button[type=submit]:not([name])")
-	tom.sees("Pending", "the film of March")
+	tom.sees("Waits for a decision", "the film of March")
 	tom.wantAccessible("the tenant's request")
 
 	// The approver has loaded nothing since.
-	ann.sees("the film of March", "Organization/acme")
+	ann.sees("the film of March", "Organization acme")
 	ann.picture("console-inbox")
 	ann.click("main table a[href*='/inbox/org-acme/']")
 	ann.waitFor("textarea[name=reason]")
@@ -51,7 +52,7 @@ func TestFromRefusedToRunning(t *testing.T) {
 	ann.sees("Approved")
 
 	// The tenant has loaded nothing since.
-	tom.sees("PartiallyApproved", ann.name)
+	tom.sees("Approved in part", ann.name)
 	tom.goTo("/quota?namespace=org-acme")
 	tom.sees("14 cores of 22 cores")
 	tom.until(func() error {

@@ -91,9 +91,11 @@ func (w *world) furnish() error {
 			return err
 		}
 	}
-	organizations := filepath.Join(w.root, "examples/console/4-organizations.yaml")
-	if err := w.until(func() error { _, err := w.kubectl("apply", "-f", organizations); return err }); err != nil {
-		return err // the machines fit once the grants of the plan count
+	for _, file := range []string{"4-organizations.yaml", "5-machines.yaml"} {
+		// The machines fit once the grants of the plan count.
+		if err := w.until(func() error { _, err := w.kubectl("apply", "-f", filepath.Join(w.root, "examples/console", file)); return err }); err != nil {
+			return err
+		}
 	}
 	for _, command := range grants {
 		if _, err := w.kubectl(command...); err != nil {
