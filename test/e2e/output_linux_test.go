@@ -196,7 +196,7 @@ func (w *world) wantOutput(t *testing.T, screen, journalFile string) {
 			line{"", []string{"tree", who, "--ascii", "-o", "wide"}},
 			line{"", []string{"who", w.resourceType(), "-o", "wide"}},
 			line{"", []string{"who", w.resourceType(), "-o", "yaml"}},
-			line{"", []string{"who", "configmap"}},
+			line{"", []string{"who", "testcommandoutput/configmap"}},
 			line{object, []string{"why", "-f", "-", "-o", "yaml"}},
 			line{"", []string{"plan", "-f", objectFile, "-o", "custom-columns=RESULT:.result"}},
 			line{"", []string{"plan", "-f", objectFile, "-o", "wide"}},

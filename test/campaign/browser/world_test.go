@@ -93,7 +93,10 @@ func (w *world) furnish() error {
 	}
 	for _, file := range []string{"4-organizations.yaml", "5-machines.yaml"} {
 		// The machines fit once the grants of the plan count.
-		if err := w.until(func() error { _, err := w.kubectl("apply", "-f", filepath.Join(w.root, "examples/console", file)); return err }); err != nil {
+		if err := w.until(func() error {
+			_, err := w.kubectl("apply", "-f", filepath.Join(w.root, "examples/console", file))
+			return err
+		}); err != nil {
 			return err
 		}
 	}
