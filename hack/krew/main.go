@@ -32,7 +32,7 @@ func run(arguments []string) error {
 			return err
 		}
 		if err := check(pluginName, content); err != nil {
-			return fmt.Errorf("Krew would reject the manifest: %w", err)
+			return fmt.Errorf("the manifest breaks a rule of Krew: %w", err)
 		}
 		return os.WriteFile(filepath.Join(arguments[1], pluginName+".yaml"), content, 0o644) //nolint:gosec // it is published
 	default:

@@ -101,6 +101,9 @@ func (b *bench) measureCapacity(ctx context.Context, size standingSize) error {
 	if err := b.measureStanding(ctx, size.consumers); err != nil {
 		return err
 	}
+	if err := b.measurePages(ctx); err != nil {
+		return err
+	}
 	return b.printSizes(ctx)
 }
 

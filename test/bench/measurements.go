@@ -17,6 +17,7 @@ type measurement struct {
 var measurements = []measurement{
 	{"sidebyside", (*bench).measureSideBySide},
 	{"creates", (*bench).measureCreates},
+	{"consoles", (*bench).measureConsoles},
 	{"reviews", (*bench).measureReviews},
 	{"release", (*bench).measureRelease},
 	{"manypolicies", (*bench).measureManyPolicies},
