@@ -26,8 +26,8 @@ func Console(p cli.Program) *cobra.Command {
 	var s *server
 	command := &cobra.Command{
 		Use:   "console",
-		Short: "Open the web console with your own rights",
-		Long: `Run the web console on this machine, for you alone: it listens on loopback, and prints a URL that logs in once. The console
+		Short: "Run the web console with your own rights, and print its URL",
+		Long: `Run the web console on this machine, only for you: it listens on loopback, and prints a URL that logs in once. The console
 reads and writes with the credentials of your kubeconfig, so it shows what you may see and changes what you may change.`,
 		Example: `  # Print a URL for the browser
   bursar console
@@ -113,9 +113,9 @@ func (o *serveOptions) addFlags(command *cobra.Command) {
 	f.StringVar(&o.caFile, "oidc-ca-file", "", "certificate authorities of the provider (default: the system's)")
 	f.BoolVar(&o.isImpersonating, "impersonate", false, "impersonate the user in the ID token, for an API server that does not trust the provider")
 	f.StringVar(&o.impersonate.UsernameClaim, "oidc-username-claim", "sub", "with --impersonate, the claim with the username")
-	f.StringVar(&o.impersonate.UsernamePrefix, "oidc-username-prefix", "", "with --impersonate, what begins all usernames")
+	f.StringVar(&o.impersonate.UsernamePrefix, "oidc-username-prefix", "", "with --impersonate, prefix of usernames")
 	f.StringVar(&o.impersonate.GroupsClaim, "oidc-groups-claim", "", "with --impersonate, the claim with the groups (default: users have none)")
-	f.StringVar(&o.impersonate.GroupsPrefix, "oidc-groups-prefix", "", "with --impersonate, what begins all groups")
+	f.StringVar(&o.impersonate.GroupsPrefix, "oidc-groups-prefix", "", "with --impersonate, prefix of groups")
 }
 
 // complete checks the flags and makes the login.
