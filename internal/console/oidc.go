@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -61,6 +62,8 @@ type Impersonate struct {
 	// users have no groups.
 	UsernameClaim, UsernamePrefix string
 	GroupsClaim, GroupsPrefix     string
+	// Groups are those that the console may impersonate, with their prefix; others are left out. Empty: all.
+	Groups []string
 }
 
 // pending is a login that waits for the provider. The browser keeps it in a cookie.
@@ -71,7 +74,11 @@ type pending struct {
 
 func (o *OIDC) routes(e *entrance, login Server) {
 	e.console.Handle("POST "+web.Base+"/login/oidc", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := o.start(w, r); err != nil {
+		to, err := o.start(w, r)
+		if err == nil {
+			err = leadTo(e, w, "Log in", "Continue to "+o.Name, to)
+		}
+		if err != nil {
 			e.log.Error("cannot begin a login with OpenID Connect", "err", err)
 			e.show(w, r, login.form(r), "The provider "+o.Name+" could not be asked. Try again, or ask an administrator.", http.StatusBadGateway)
 		}
@@ -88,19 +95,24 @@ func (o *OIDC) routes(e *entrance, login Server) {
 			return
 		}
 		// The browser comes from another site, so it would not send the new cookie with a redirect.
-		page := web.Page{Template: "loggedin", Title: "Logged in", Data: web.Base + pageAfter(to)}
-		w.Header().Set("Refresh", "0; url="+web.Base+pageAfter(to))
-		if err := e.console.WritePublic(w, page); err != nil {
+		if err := leadTo(e, w, "You are logged in", "Continue to the console", web.Base+pageAfter(to)); err != nil {
 			e.log.Error("cannot write the page after the login", "err", err)
 		}
 	}))
 }
 
-// start sends the browser to the provider.
-func (o *OIDC) start(w http.ResponseWriter, r *http.Request) error {
+// leadTo leads the browser to a URL by a page, where a redirect would not do: browsers send no strict cookie with one that
+// began at another site, and do not follow one from a form to another site.
+func leadTo(e *entrance, w http.ResponseWriter, title, text, url string) error {
+	w.Header().Set("Refresh", "0; url="+url)
+	return e.console.WritePublic(w, web.Page{Template: "continue", Title: title, Data: map[string]string{"Text": text, "URL": url}})
+}
+
+// start returns the URL of the provider at which a login begins.
+func (o *OIDC) start(w http.ResponseWriter, r *http.Request) (string, error) {
 	provider, err := o.discover(r.Context())
 	if err != nil {
-		return err
+		return "", err
 	}
 	p := pending{
 		State: oauth2.GenerateVerifier(), Nonce: oauth2.GenerateVerifier(), Verifier: oauth2.GenerateVerifier(), To: pageAfter(r.FormValue("to")),
@@ -108,11 +120,10 @@ func (o *OIDC) start(w http.ResponseWriter, r *http.Request) error {
 	}
 	encoded, err := json.Marshal(p)
 	if err != nil {
-		return fmt.Errorf("encode the login: %w", err)
+		return "", fmt.Errorf("encode the login: %w", err)
 	}
 	http.SetCookie(w, o.cookie(base64.RawURLEncoding.EncodeToString(encoded), int(loginTime.Seconds())))
-	http.Redirect(w, r, o.client(provider).AuthCodeURL(p.State, oidc.Nonce(p.Nonce), oauth2.S256ChallengeOption(p.Verifier)), http.StatusSeeOther)
-	return nil
+	return o.client(provider).AuthCodeURL(p.State, oidc.Nonce(p.Nonce), oauth2.S256ChallengeOption(p.Verifier)), nil
 }
 
 // cookie returns the cookie of a login. It is Lax, because the provider leads the browser back.
@@ -195,7 +206,7 @@ func (i *Impersonate) userOf(token *oidc.IDToken) (rest.ImpersonationConfig, err
 	if name == "" {
 		return who, fmt.Errorf("the ID token has no claim %s", usernameClaim)
 	}
-	if usernameClaim == "email" && claims["email_verified"] == false {
+	if verified, isKnown := claims["email_verified"]; usernameClaim == "email" && isKnown && verified != true {
 		return who, errors.New("the e-mail address is not verified")
 	}
 	who.UserName = i.UsernamePrefix + name
@@ -203,7 +214,7 @@ func (i *Impersonate) userOf(token *oidc.IDToken) (rest.ImpersonationConfig, err
 		return who, errors.New("the name is reserved for Kubernetes")
 	}
 	for _, group := range texts(claims[i.GroupsClaim]) {
-		if group = i.GroupsPrefix + group; !strings.HasPrefix(group, "system:") {
+		if group = i.GroupsPrefix + group; !strings.HasPrefix(group, "system:") && (len(i.Groups) == 0 || slices.Contains(i.Groups, group)) {
 			who.Groups = append(who.Groups, group)
 		}
 	}

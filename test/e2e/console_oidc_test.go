@@ -4,12 +4,14 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"html"
 	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -69,8 +71,23 @@ func (i *issuer) withOIDC(t *testing.T, api *rest.Config, impersonate *console.I
 	return &browser{T: t, client: &http.Client{Jar: jar, Transport: authorities}, base: server.URL}
 }
 
+var linkElsewhere = regexp.MustCompile(`<a href="(https://[^"]+/authorize[^"]*)"`)
+
+// logIn logs in with the provider: it follows the link to it.
+func (b *browser) logIn(to string) (status int, page string) {
+	b.Helper()
+	status, page = b.post("/login/oidc", url.Values{"to": {to}})
+	match := linkElsewhere.FindStringSubmatch(page)
+	if status != http.StatusOK || match == nil {
+		b.Fatalf("the login leads to no provider: %d\n%s", status, page)
+	}
+	response, err := b.client.Get(html.UnescapeString(match[1]))
+	must(b.T, err)
+	return b.read(response)
+}
+
 func (i *issuer) claims(more map[string]any) map[string]any {
-	claims := map[string]any{"iss": i.URL, "aud": "bursar", "exp": time.Now().Add(time.Hour).Unix(), "sub": "1", "email": "alice@example.com", "groups": []string{"web", "system:masters"}}
+	claims := map[string]any{"iss": i.URL, "aud": "bursar", "exp": time.Now().Add(time.Hour).Unix(), "sub": "1", "email": "alice@example.com", "groups": []string{"web", "other", "system:masters"}}
 	maps.Copy(claims, more)
 	return claims
 }
@@ -92,7 +109,7 @@ func TestConsoleOIDC(t *testing.T) {
 	if _, page := b.get("/nowhere"); !strings.Contains(page, "Log in with the company") {
 		t.Fatalf("the login does not offer the provider:\n%s", page)
 	}
-	if _, page := b.post("/login/oidc", url.Values{"to": {"/nowhere"}}); !strings.Contains(page, `href="/console/nowhere"`) {
+	if _, page := b.logIn("/nowhere"); !strings.Contains(page, `href="/console/nowhere"`) {
 		t.Fatalf("the login does not lead to the page that was asked for:\n%s", page)
 	}
 	if _, page := b.get("/nowhere"); !strings.Contains(page, "alice@example.com") {
@@ -116,8 +133,8 @@ func TestConsoleOIDCImpersonates(t *testing.T) {
 	must(t, errors.Join(admin.Create(t.Context(), account), admin.Create(t.Context(), role), admin.Create(t.Context(), binding), admin.SubResource("token").Create(t.Context(), account, token)))
 	own := rest.AnonymousClientConfig(started.Config)
 	own.BearerToken = token.Status.Token
-	b := issuer.withOIDC(t, started.Config, &console.Impersonate{Config: own, UsernameClaim: "email", UsernamePrefix: "oidc:", GroupsClaim: "groups"})
-	if status, page := b.post("/login/oidc", nil); status != http.StatusOK {
+	b := issuer.withOIDC(t, started.Config, &console.Impersonate{Config: own, UsernameClaim: "email", UsernamePrefix: "oidc:", GroupsClaim: "groups", Groups: []string{"web"}})
+	if status, page := b.logIn(""); status != http.StatusOK {
 		t.Fatalf("the login: %d\n%s", status, page)
 	}
 	if _, page := b.get("/nowhere"); !strings.Contains(page, "oidc:alice@example.com") {
@@ -131,13 +148,13 @@ func TestConsoleOIDCRefuses(t *testing.T) {
 	issuer := newIssuer(t)
 	for name, claims := range map[string]map[string]any{
 		"another audience": {"aud": "other"}, "expired": {"exp": time.Now().Add(-time.Hour).Unix()}, "another nonce": {"nonce": "other"},
-		"no name": {"email": ""}, "reserved": {"email": "system:admin"}, "unverified": {"email_verified": false},
+		"no name": {"email": ""}, "reserved": {"email": "system:admin"}, "unverified": {"email_verified": false}, "not known to be verified": {"email_verified": "false"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			issuer := newIssuer(t)
 			issuer.logsIn(t, issuer.claims(claims))
 			b := issuer.withOIDC(t, started.Config, &console.Impersonate{Config: started.Config, UsernameClaim: "email"})
-			if status, page := b.post("/login/oidc", nil); status != http.StatusUnauthorized {
+			if status, page := b.logIn(""); status != http.StatusUnauthorized {
 				t.Errorf("the login: %d\n%s", status, page)
 			}
 		})

@@ -115,6 +115,7 @@ func (o *serveOptions) addFlags(command *cobra.Command) {
 	f.StringVar(&o.impersonate.UsernameClaim, "oidc-username-claim", "sub", "with --impersonate, the claim with the username")
 	f.StringVar(&o.impersonate.UsernamePrefix, "oidc-username-prefix", "", "with --impersonate, prefix of usernames")
 	f.StringVar(&o.impersonate.GroupsClaim, "oidc-groups-claim", "", "with --impersonate, the claim with the groups (default: users have none)")
+	f.StringSliceVar(&o.impersonate.Groups, "impersonate-groups", nil, "with --impersonate, the only groups to impersonate, with their prefix, such as finance,web (default: all)")
 	f.StringVar(&o.impersonate.GroupsPrefix, "oidc-groups-prefix", "", "with --impersonate, prefix of groups")
 }
 

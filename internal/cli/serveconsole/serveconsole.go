@@ -113,7 +113,10 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, cer
 		<-ctx.Done()
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 		defer cancel()
-		return server.Shutdown(ending)
+		if err := server.Shutdown(ending); err != nil {
+			return server.Close() // what is still open is cut off
+		}
+		return nil
 	})
 	group.Go(func() error {
 		var err error

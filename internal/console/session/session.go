@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
@@ -81,11 +82,11 @@ type Credentials struct {
 // Unauthorized if it does not know the credentials.
 func newSession(ctx, all context.Context, c Credentials) (*Session, error) {
 	config := rest.CopyConfig(c.Config)
-	config.QPS, config.Burst = requestsPerSecond, requestsBurst
+	config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(requestsPerSecond, requestsBurst) // one for all clients of the session
 	config.WarningHandler = rest.NoWarnings{}
 	config.ContentType, config.AcceptContentTypes = "", "" // custom resources have no protobuf, which loopback configurations prefer
-	types := runtime.NewScheme()
-	if err := errors.Join(scheme.AddToScheme(types), quotav1alpha1.AddToScheme(types), openmcpv1alpha1.AddToScheme(types)); err != nil {
+	types, err := knownTypes()
+	if err != nil {
 		return nil, fmt.Errorf("register the API types: %w", err)
 	}
 	api, err := client.NewWithWatch(config, client.Options{Scheme: types})
@@ -106,6 +107,12 @@ func newSession(ctx, all context.Context, c Credentials) (*Session, error) {
 	s.ctx, s.end = context.WithCancel(all)
 	return s, nil
 }
+
+// knownTypes are the types of all sessions.
+var knownTypes = sync.OnceValues(func() (*runtime.Scheme, error) {
+	types := runtime.NewScheme()
+	return types, errors.Join(scheme.AddToScheme(types), quotav1alpha1.AddToScheme(types), openmcpv1alpha1.AddToScheme(types))
+})
 
 // Check asks the API server who the person is. An Unauthorized error means that the credentials have ended.
 func (s *Session) Check(ctx context.Context) error {
@@ -144,6 +151,9 @@ func (s *Session) May(ctx context.Context, wanted authorizationv1.ResourceAttrib
 	}
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &wanted}}
 	if err := s.API.Create(ctx, review); err != nil {
+		if IsEnded(err) {
+			s.end() // the next request leads to the login
+		}
 		return false
 	}
 	s.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -15,6 +16,8 @@ const (
 	lifetimeMax, idleMax = 12 * time.Hour, time.Hour
 	// sessionsMax bounds the sessions of a console; beyond it, the one that was idle longest ends.
 	sessionsMax = 500
+	// sessionsOfOne bounds those of one person, so that nobody ends the sessions of others.
+	sessionsOfOne = 10
 )
 
 // Store has the sessions of a console, in memory: they end with the process.
@@ -62,29 +65,37 @@ func (s *Store) Begin(ctx context.Context, w http.ResponseWriter, c Credentials)
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.makeRoom()
+	s.makeRoom(begun.User.Username)
 	s.sessions[id] = begun
 	http.SetCookie(w, &http.Cookie{Name: s.cookie, Value: id, Path: "/", HttpOnly: true, Secure: s.isSecure, SameSite: http.SameSiteStrictMode})
 	return begun, nil
 }
 
-// makeRoom ends sessions that are idle, and the one that was idle longest if there are too many. The caller holds the
-// lock; an ended session leaves the map once it is released.
-func (s *Store) makeRoom() {
-	var oldest *Session
-	var oldestID string
-	for id, session := range s.sessions {
-		used := session.usedAt()
-		if time.Since(used) > idleMax {
-			delete(s.sessions, id)
-			session.end()
-		} else if oldest == nil || used.Before(oldest.usedAt()) {
-			oldest, oldestID = session, id
+// makeRoom ends sessions that are idle, and the one that was idle longest if the person, or everybody, has too many. The
+// caller holds the lock; an ended session leaves the map once it is released.
+func (s *Store) makeRoom(username string) {
+	var ids []string // the longest idle first
+	for id := range s.sessions {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b string) int { return s.sessions[a].usedAt().Compare(s.sessions[b].usedAt()) })
+	own := 0
+	for _, id := range ids {
+		if s.sessions[id].User.Username == username {
+			own++
 		}
 	}
-	if len(s.sessions) >= sessionsMax {
-		delete(s.sessions, oldestID)
-		oldest.end()
+	for _, id := range ids {
+		session := s.sessions[id]
+		isOwn := session.User.Username == username
+		switch {
+		case time.Since(session.usedAt()) > idleMax, own >= sessionsOfOne && isOwn, len(s.sessions) >= sessionsMax:
+			delete(s.sessions, id)
+			session.end()
+			if isOwn {
+				own--
+			}
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	yamlv3 "go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -40,22 +41,40 @@ var separator = regexp.MustCompile(`^---(\s|$)`)
 // documentsOf splits a manifest into its documents that are not empty.
 func documentsOf(manifest string) []document {
 	var documents []document
-	current := document{line: 1}
-	end := func() {
-		if isContent := strings.ContainsFunc(withoutComments(current.text), func(r rune) bool { return r > ' ' }); isContent {
-			documents = append(documents, current)
+	lines := strings.Split(strings.ReplaceAll(manifest, "\r\n", "\n"), "\n")
+	begin := 0
+	end := func(n int) {
+		text := strings.Join(lines[begin:n], "\n") + "\n"
+		if isContent := strings.ContainsFunc(withoutComments(text), func(r rune) bool { return r > ' ' }); isContent {
+			documents = append(documents, document{text: text, line: begin + 1})
 		}
+		begin = n + 1
 	}
-	for i, line := range strings.Split(strings.ReplaceAll(manifest, "\r\n", "\n"), "\n") {
+	for i, line := range lines {
 		if separator.MatchString(line) {
-			end()
-			current = document{line: i + 2}
-			continue
+			end(i)
 		}
-		current.text += line + "\n"
 	}
-	end()
+	end(len(lines))
 	return documents
+}
+
+// aliasIn returns the line of an alias in a document, or 0 without one. A few aliases can stand for gigabytes, which
+// their expansion would take. A document that cannot be parsed has none: its error is reported elsewhere.
+func aliasIn(text string) (line int) {
+	var root yamlv3.Node
+	if yamlv3.Unmarshal([]byte(text), &root) != nil {
+		return 0
+	}
+	nodes := []*yamlv3.Node{&root}
+	for len(nodes) > 0 {
+		node := nodes[len(nodes)-1]
+		if node.Kind == yamlv3.AliasNode {
+			return node.Line
+		}
+		nodes = append(nodes[:len(nodes)-1], node.Content...)
+	}
+	return 0
 }
 
 var comment = regexp.MustCompile(`(?m)^\s*#.*$`)
@@ -82,6 +101,9 @@ var yamlLine = regexp.MustCompile(`line (\d+): `)
 
 // objects returns the object of a document, or those of a list.
 func (d *document) objects() ([]*unstructured.Unstructured, *fault) {
+	if line := aliasIn(d.text); line > 0 {
+		return nil, &fault{Line: d.line + line - 1, Text: "a YAML alias (*name) is not accepted here: write the value itself"}
+	}
 	content := map[string]any{}
 	inJSON, err := yaml.YAMLToJSONStrict([]byte(d.text))
 	if err == nil {

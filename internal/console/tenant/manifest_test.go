@@ -1,6 +1,7 @@
 package tenant
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,6 +23,8 @@ func TestObjectsIn(t *testing.T) {
 		"Empty":     {"comments and empty documents are none", "# nothing\n---\n\n---\n  # still nothing\n", nil, nil},
 		"List":      {"the items of a list", "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: A, metadata: {name: a}}\n- {apiVersion: v1, kind: A, metadata: {name: b}}\n", []at{{"a", 1}, {"b", 1}}, nil},
 		"JSON":      {"JSON is YAML", `{"apiVersion": "v1", "kind": "A", "metadata": {"name": "a"}}`, []at{{"a", 1}}, nil},
+		"Alias":     {"an alias can stand for gigabytes", "apiVersion: v1\nkind: A\nmetadata: {name: &a a}\nspec:\n- *a\n", nil, []int{5}},
+		"Lines":     {"two million empty lines", strings.Repeat("\n", 2<<20) + "apiVersion: v1\nkind: A\nmetadata: {name: a}\n", []at{{"a", 1}}, nil},
 		"Broken":    {"a broken document leaves the others", "a: b\n---\napiVersion: v1\nkind: A\nmetadata: {name: a}\n---\nx: 1\ny: [\n", []at{{"a", 3}}, []int{1, 8}},
 		"Twice":     {"a key that is there twice", "apiVersion: v1\nkind: A\nkind: B\n", nil, []int{3}},
 		"Text":      {"a text is no object", "hello\n", nil, []int{1}},

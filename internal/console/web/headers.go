@@ -11,8 +11,8 @@ var policy = strings.Join([]string{
 	"form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'",
 }, "; ")
 
-// setHeaders sets the headers that every answer has.
-func setHeaders(h http.Header, isTLS bool) {
+// setHeaders sets the headers that every answer to a request has.
+func setHeaders(h http.Header, r *http.Request) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
@@ -21,7 +21,8 @@ func setHeaders(h http.Header, isTLS bool) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
 	h.Set("Cache-Control", "no-store")
-	if isTLS {
+	// On this machine, other programs answer at other ports without TLS.
+	if host, _, _ := strings.Cut(r.Host, ":"); r.TLS != nil && host != "localhost" {
 		h.Set("Strict-Transport-Security", "max-age=31536000")
 	}
 }

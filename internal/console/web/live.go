@@ -24,6 +24,9 @@ const (
 	renewInterval = 5 * time.Second
 	// keepAlive is the time between two lines of a quiet stream, which also find a browser that is gone.
 	keepAlive = 20 * time.Second
+	// writeTimeout is how long a stream may stay without a line. It is longer than keepAlive: HTTP/2 ends a stream at its
+	// deadline, also when nothing is being written.
+	writeTimeout = 3 * keepAlive
 	// checkInterval is the time between two checks that the credentials of an open stream still hold.
 	checkInterval = time.Minute
 	// streamLifetime bounds a stream. The browser opens another.
@@ -133,7 +136,7 @@ type stream struct {
 
 // send writes a line and flushes it. It reports whether the browser still reads.
 func (s *stream) send(text string) bool {
-	_ = s.flusher.SetWriteDeadline(time.Now().Add(keepAlive)) // without deadlines, the end of the connection suffices
+	_ = s.flusher.SetWriteDeadline(time.Now().Add(writeTimeout)) // without deadlines, the end of the connection suffices
 	if _, err := s.out.Write([]byte(text)); err != nil {
 		return false
 	}

@@ -13,8 +13,10 @@ import (
 const (
 	// pageTimeout bounds one page.
 	pageTimeout = 30 * time.Second
-	// FormBytesMax bounds a form, and with it a manifest.
-	FormBytesMax = 2 << 20
+	// FormBytesMax bounds a form, and with it a manifest. loginBytesMax bounds what people send without a session.
+	FormBytesMax, loginBytesMax = 2 << 20, 64 << 10
+	// postsMax bounds the forms that a console reads at a time, and postTimeout how long each may take to arrive.
+	postsMax, postTimeout = 64, 30 * time.Second
 )
 
 // Console has the pages of all areas.
@@ -24,6 +26,7 @@ type Console struct {
 	log      *slog.Logger
 	pages    *pages
 	streams  *streams
+	posts    chan struct{}
 	mux      *http.ServeMux
 	// loginPath leads people without a session.
 	loginPath string
@@ -35,7 +38,7 @@ func New(sessions *session.Store, log *slog.Logger, areas ...Area) (*Console, er
 	if err != nil {
 		return nil, err
 	}
-	c := &Console{areas: areas, sessions: sessions, log: log, pages: pages, streams: newStreams(), mux: http.NewServeMux(), loginPath: Base + "/login"}
+	c := &Console{areas: areas, sessions: sessions, log: log, pages: pages, streams: newStreams(), posts: make(chan struct{}, postsMax), mux: http.NewServeMux(), loginPath: Base + "/login"}
 	router := &Router{console: c}
 	for _, area := range areas {
 		area.Routes(router)
@@ -54,16 +57,28 @@ func (c *Console) Handle(pattern string, handler http.Handler) { c.mux.Handle(pa
 
 // ServeHTTP answers requests to paths below [Base].
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	setHeaders(w.Header(), r.TLS != nil)
-	if r.Body != nil {
-		r.Body = http.MaxBytesReader(w, r.Body, FormBytesMax)
+	setHeaders(w.Header(), r)
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		c.mux.ServeHTTP(w, r)
+		return
 	}
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		if err := crossOrigin.Check(r); err != nil {
-			c.WritePublicError(w, r, http.StatusForbidden, "This form was sent from another site. Nothing was changed.")
-			return
-		}
+	if err := crossOrigin.Check(r); err != nil {
+		c.WritePublicError(w, r, http.StatusForbidden, "This form was sent from another site. Nothing was changed.")
+		return
 	}
+	bytesMax := int64(FormBytesMax)
+	if c.sessions.Of(r) == nil {
+		bytesMax = loginBytesMax
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, bytesMax)
+	select {
+	case c.posts <- struct{}{}:
+		defer func() { <-c.posts }()
+	default:
+		c.WritePublicError(w, r, http.StatusServiceUnavailable, "The console is busy with other forms. Nothing was changed: try again.")
+		return
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(postTimeout)) // without deadlines, the bound on forms suffices
 	c.mux.ServeHTTP(w, r)
 }
 
@@ -76,23 +91,36 @@ type Router struct{ console *Console }
 // Get adds a page at a path without [Base]. A trailing {$} and wildcards are those of [http.ServeMux].
 func (r *Router) Get(path string, h Handler) {
 	r.console.mux.Handle("GET "+Base+path, r.console.withSession(func(w http.ResponseWriter, request *Request) {
-		r.console.answer(w, request, h)
+		r.console.entered(w, request, func() { r.console.answer(w, request, h) })
 	}))
 }
 
 // Post adds an action at a path without [Base]. It runs for forms of the same session alone.
 func (r *Router) Post(path string, h Handler) {
 	r.console.mux.Handle("POST "+Base+path, r.console.withSession(func(w http.ResponseWriter, request *Request) {
-		if err := parseForm(request); err != nil {
-			r.console.writeError(w, request, err)
-			return
-		}
-		if !request.Session.IsOwnForm(request.PostFormValue("csrf")) {
-			r.console.writeError(w, request, &StatusError{Status: http.StatusForbidden, Message: "This form belongs to another session. Open the page again; nothing was changed."})
-			return
-		}
-		r.console.answer(w, request, h)
+		r.console.entered(w, request, func() {
+			if err := parseForm(request); err != nil {
+				r.console.writeError(w, request, err)
+				return
+			}
+			if !request.Session.IsOwnForm(request.PostFormValue("csrf")) {
+				r.console.writeError(w, request, &StatusError{Status: http.StatusForbidden, Message: "This form belongs to another session. Open the page again; nothing was changed."})
+				return
+			}
+			r.console.answer(w, request, h)
+		})
 	}))
+}
+
+// entered does something in one of the session's places for requests.
+func (c *Console) entered(w http.ResponseWriter, r *Request, do func()) {
+	leave, err := r.Session.Enter()
+	if err != nil {
+		c.writeError(w, r, &StatusError{Status: http.StatusTooManyRequests, Message: "This session has too many open requests. Wait for them, and try again."})
+		return
+	}
+	defer leave()
+	do()
 }
 
 // parseForm reads a form, also with files.
@@ -139,12 +167,6 @@ func (c *Console) toLogin(w http.ResponseWriter, r *http.Request) {
 
 // answer runs a handler and writes its answer.
 func (c *Console) answer(w http.ResponseWriter, r *Request, h Handler) {
-	leave, err := r.Session.Enter()
-	if err != nil {
-		c.writeError(w, r, &StatusError{Status: http.StatusTooManyRequests, Message: "This session has too many open requests. Wait for them, and try again."})
-		return
-	}
-	defer leave()
 	ctx, cancel := timeout(r.Request)
 	defer cancel()
 	r.Request = r.WithContext(ctx)

@@ -13,7 +13,7 @@
 
 // The stream of changes renews the element with the ID "live". A hidden page waits until it is seen.
 (function live() {
-  let source = null, isStale = false, isRenewing = false;
+  let source = null, isStale = false, isRenewing = false, hasOpened = false;
   const main = () => document.getElementById("main");
 
   async function renew() {
@@ -35,6 +35,18 @@
     if (!url || source) return;
     source = new EventSource(url);
     source.addEventListener("changed", renew);
+    // A stream knows what changes from its beginning on. What changed before is on the page if it was just loaded.
+    source.addEventListener("open", () => {
+      if (hasOpened || performance.now() > 2000) renew();
+      hasOpened = true;
+    });
+    // The browser does not try again after an answer that is no stream: the session has ended, or has too many streams.
+    source.addEventListener("error", () => {
+      if (!source || source.readyState !== EventSource.CLOSED) return;
+      source = null;
+      renew();
+      setTimeout(() => { if (!document.hidden) open(); }, 30000);
+    });
   }
 
   function close() {

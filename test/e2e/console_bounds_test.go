@@ -1,0 +1,117 @@
+package e2e
+
+import (
+	"bufio"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// withAccount logs in as a new ServiceAccount with a token of its own.
+func withAccount(t *testing.T) (account *corev1.ServiceAccount, token string) {
+	t.Helper()
+	account = &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{GenerateName: "console-", Namespace: "default"}}
+	must(t, admin.Create(t.Context(), account))
+	request := &authenticationv1.TokenRequest{}
+	must(t, admin.SubResource("token").Create(t.Context(), account, request))
+	return account, request.Status.Token
+}
+
+// Whoever begins many sessions ends their own, and those of nobody else.
+func TestConsoleSessionsOfOne(t *testing.T) {
+	t.Parallel()
+	_, token := withAccount(t)
+	_, tokenOfOther := withAccount(t)
+	logIn := func(token string) *browser {
+		b := atServer(t, rest.AnonymousClientConfig(started.Config))
+		if _, page := b.post("/login", url.Values{"token": {token}, "to": {"/nowhere"}}); !strings.Contains(page, "Log out") {
+			t.Fatalf("the login does not succeed:\n%s", page)
+		}
+		return b
+	}
+	isLoggedIn := func(b *browser) bool { _, page := b.get("/nowhere"); return strings.Contains(page, "Log out") }
+	other, first := logIn(tokenOfOther), logIn(token)
+	var last *browser
+	for range 10 {
+		last = logIn(token)
+	}
+	if isLoggedIn(first) || !isLoggedIn(last) || !isLoggedIn(other) {
+		t.Errorf("the first session lasts: %t, want false; the last: %t, that of another: %t, want true", isLoggedIn(first), isLoggedIn(last), isLoggedIn(other))
+	}
+}
+
+// Nobody without a session makes the console read much.
+func TestConsoleLoginIsSmall(t *testing.T) {
+	t.Parallel()
+	b := atServer(t, rest.AnonymousClientConfig(started.Config))
+	if status, page := b.post("/login", url.Values{"token": {strings.Repeat("a", 100<<10)}}); status < 400 || strings.Contains(page, "Log out") {
+		t.Errorf("a token of 100 KiB: %d\n%s", status, page)
+	}
+}
+
+// A stream sends an event when a watched object changes, and none about objects that the person may not see.
+func TestConsoleStream(t *testing.T) {
+	t.Parallel()
+	const where = "default"
+	b := atServer(t, started.Config)
+	b.post("/login/certificate", nil)
+	events := b.stream("/live?watch=" + where + "/quotarequests")
+	_, token := withAccount(t)
+	outside := atServer(t, rest.AnonymousClientConfig(started.Config))
+	outside.post("/login", url.Values{"token": {token}})
+	hidden := outside.stream("/live?watch=" + where + "/quotarequests")
+	request := &quotav1alpha1.QuotaRequest{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "console-", Namespace: where},
+		Spec: quotav1alpha1.QuotaRequestSpec{ConsumerRef: quotav1alpha1.ConsumerRef{Kind: "Organization", Name: "nobody"}, Reason: "a test",
+			Requests: []quotav1alpha1.RequestedQuota{{ResourceType: "console/nothing", Limit: new(int64(1))}}},
+	}
+	// The watch may begin after the first change, so there are several.
+	eventually(t, func() error {
+		each := request.DeepCopy()
+		if err := admin.Create(t.Context(), each); err != nil {
+			return err
+		}
+		select {
+		case <-events:
+			return nil
+		default:
+			return fmt.Errorf("no event came")
+		}
+	})
+	select {
+	case line := <-hidden:
+		t.Errorf("a person without a right gets %q", line)
+	default:
+	}
+}
+
+// stream returns the events of a stream.
+func (b *browser) stream(path string) <-chan string {
+	b.Helper()
+	request, err := http.NewRequestWithContext(b.Context(), http.MethodGet, b.base+"/console"+path, nil)
+	must(b.T, err)
+	response, err := b.client.Do(request)
+	must(b.T, err)
+	if kind := response.Header.Get("Content-Type"); kind != "text/event-stream" {
+		b.Fatalf("%s is %s", path, kind)
+	}
+	events := make(chan string, 100)
+	go func() {
+		defer response.Body.Close()
+		for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+			if strings.HasPrefix(lines.Text(), "event: ") {
+				events <- lines.Text()
+			}
+		}
+	}()
+	return events
+}
