@@ -2,7 +2,7 @@ package e2e
 
 import (
 	"bufio"
-	"fmt"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/config"
 )
 
 // withAccount logs in as a new ServiceAccount with a token of its own.
@@ -61,30 +61,26 @@ func TestConsoleLoginIsSmall(t *testing.T) {
 // A stream sends an event when a watched object changes, and none about objects that the person may not see.
 func TestConsoleStream(t *testing.T) {
 	t.Parallel()
-	const where = "default"
+	path := "/live?watch=" + config.DefaultSystemNamespace + "/effectiveresourcegrants"
 	b := atServer(t, started.Config)
 	b.post("/login/certificate", nil)
-	events := b.stream("/live?watch=" + where + "/quotarequests")
+	events := b.stream(path)
 	_, token := withAccount(t)
 	outside := atServer(t, rest.AnonymousClientConfig(started.Config))
 	outside.post("/login", url.Values{"token": {token}})
-	hidden := outside.stream("/live?watch=" + where + "/quotarequests")
-	request := &quotav1alpha1.QuotaRequest{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "console-", Namespace: where},
-		Spec: quotav1alpha1.QuotaRequestSpec{ConsumerRef: quotav1alpha1.ConsumerRef{Kind: "Organization", Name: "nobody"}, Reason: "a test",
-			Requests: []quotav1alpha1.RequestedQuota{{ResourceType: "console/nothing", Limit: new(int64(1))}}},
-	}
-	// The watch may begin after the first change, so there are several.
-	eventually(t, func() error {
-		each := request.DeepCopy()
-		if err := admin.Create(t.Context(), each); err != nil {
+	hidden := outside.stream(path)
+	w := newProtectedWorld(t, 100)
+	eventually(t, func() error { // the watch may begin after the first change
+		object := w.configMap("")
+		object.GenerateName = w.name + "-"
+		if err := admin.Create(t.Context(), object); err != nil {
 			return err
 		}
 		select {
 		case <-events:
 			return nil
 		default:
-			return fmt.Errorf("no event came")
+			return errors.New("no event came")
 		}
 	})
 	select {
