@@ -49,9 +49,6 @@ func State(request *quotav1alpha1.QuotaRequest) string { return stateOf(request)
 // Message returns the message of the condition Approved, in one line, or "".
 func Message(request *quotav1alpha1.QuotaRequest) string { return messageOf(request) }
 
-// Asks returns what a request asks for, for people.
-func Asks(request *quotav1alpha1.QuotaRequest) string { return asks(request) }
-
 // Counts reports whether a decision is among those that made a request what it is.
 func Counts(request *quotav1alpha1.QuotaRequest, decision *quotav1alpha1.QuotaDecision) bool {
 	return hasTakenUp(request, decision)

@@ -12,6 +12,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli/consumername"
 	"github.com/bursar/bursar/internal/console/overview"
+	"github.com/bursar/bursar/internal/console/requests"
 	"github.com/bursar/bursar/internal/console/web"
 	"github.com/bursar/bursar/internal/usage"
 )
@@ -171,7 +172,7 @@ func grantViewOf(grant *quotav1alpha1.ResourceGrant, now time.Time) grantView {
 
 func requestViewOf(request *quotav1alpha1.QuotaRequest) requestView {
 	view := requestView{
-		Namespace: request.Namespace, Name: request.Name, Asks: request.Status.Asks, Reason: request.Spec.Reason,
+		Namespace: request.Namespace, Name: request.Name, Asks: requests.Asks(request), Reason: request.Spec.Reason,
 		Created: request.CreationTimestamp.Time,
 	}
 	if by := request.Spec.Requester; by != nil {

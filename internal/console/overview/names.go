@@ -3,6 +3,7 @@ package overview
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -90,6 +91,14 @@ func (n Names) Unit(resourceType string) (unit usage.Unit, isKnown bool) {
 	spec := &registration.Spec
 	return usage.Unit{Name: spec.DisplayUnit, Factor: spec.UnitConversionFactor, Base: spec.BaseUnit}, true
 }
+
+// Registration returns the registration of a resource type, or nil if it is not known.
+func (n Names) Registration(resourceType string) *quotav1alpha1.ResourceRegistration {
+	return n.byType[resourceType]
+}
+
+// ResourceTypes returns all registered resource types, sorted.
+func (n Names) ResourceTypes() []string { return slices.Sorted(maps.Keys(n.byType)) }
 
 // Types returns the registered resource types of a kind of consumer, sorted.
 func (n Names) Types(of schema.GroupKind) []string {

@@ -13,6 +13,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli/consumername"
 	"github.com/bursar/bursar/internal/cli/request"
+	"github.com/bursar/bursar/internal/console/overview"
 	"github.com/bursar/bursar/internal/console/web"
 	"github.com/bursar/bursar/internal/usage"
 )
@@ -37,6 +38,8 @@ type askForm struct {
 	Now              []nowRow
 	// Hint says in which units amounts are.
 	Hint string
+	// IsCut is set if there is more quota than the page reads.
+	IsCut bool
 	// MayAdd is set if there may be more amounts.
 	MayAdd bool
 }
@@ -93,20 +96,16 @@ func (f *askForm) page(r *web.Request, status int) (web.Answer, error) {
 
 // quotas reads the quota of the consumer that the form names, or of those to choose from.
 func (f *askForm) quotas(r *web.Request) (*quotas, error) {
-	return readQuotas(r.Context(), r.API(), f.Namespace, nameIn(f.Consumer))
-}
-
-// nameIn returns the name in KIND/NAME.
-func nameIn(consumer string) string {
-	if !strings.Contains(consumer, "/") {
-		return ""
+	consumer := f.Consumer
+	if _, err := consumername.Parse(consumer); err != nil {
+		consumer = ""
 	}
-	return path.Base(consumer)
+	return readQuotas(r.Context(), r.API(), f.Namespace, consumer)
 }
 
 // describe says what there is to choose from, and what the consumer has.
 func (f *askForm) describe(q *quotas) {
-	f.Consumers, f.Types = q.consumers(), q.types()
+	f.Consumers, f.Types, f.IsCut = q.consumers(), q.types(), q.IsCut
 	var units []string
 	for _, row := range f.Amounts {
 		if unit := q.unit(row.Type); row.Type != "" && unit.Name != "" {
@@ -114,15 +113,13 @@ func (f *askForm) describe(q *quotas) {
 		}
 	}
 	f.Hint = strings.Join(units, ", ")
-	named, err := consumername.Parse(f.Consumer)
-	if err != nil {
+	if _, err := consumername.Parse(f.Consumer); err != nil {
 		return
 	}
-	for i := range q.items {
-		shown := &q.items[i]
-		if display := shown.Status.Display; display != nil && named.Matches(shown.Spec.ConsumerRef) && len(f.Now) < shownMax {
+	for i := range q.Items {
+		if item := &q.Items[i]; item.IsMetered && len(f.Now) < shownMax {
 			f.Now = append(f.Now, nowRow{
-				Consumer: consumerText(shown.Spec.ConsumerRef), Type: shown.Spec.ResourceType, Used: display.TotalAllocated, Limit: display.TotalLimit, Percent: display.Percent,
+				Consumer: consumerText(item.Usage.Consumer), Type: item.ResourceType, Used: item.UsedText, Limit: item.LimitText, Percent: item.Percent,
 			})
 		}
 	}
@@ -204,13 +201,18 @@ func (f *askForm) options(q *quotas) (request.Options, error) {
 	if o.Amounts, err = f.amounts(q); err != nil {
 		return o, err
 	}
-	if o.Dimensions, err = request.ParseDimensions(strings.FieldsFunc(f.Dimensions, func(c rune) bool { return c == ',' || c == ' ' })); err != nil {
+	if o.Dimensions, err = request.ParseDimensions(splitDimensions(f.Dimensions)); err != nil {
 		return o, err
 	}
 	if o.Until, err = parseUntil(f.Until); err != nil {
 		return o, err
 	}
 	return o, o.Check()
+}
+
+// splitDimensions returns the KEY=VALUE of a field.
+func splitDimensions(text string) []string {
+	return strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' })
 }
 
 // parseUntil parses the end of quota. An empty text is no end.
@@ -241,6 +243,9 @@ func (f *askForm) command(q *quotas) string {
 		words = append(words, fmt.Sprintf("%s=%s%d", amount.Type, sign, amount.Value))
 	}
 	words = append(words, "--for", or(f.Consumer, "KIND/NAME"), "-n", or(f.Namespace, "NAMESPACE"), "--reason", or(f.Reason, "TEXT"))
+	for _, dimension := range splitDimensions(f.Dimensions) {
+		words = append(words, "--dimension", dimension)
+	}
 	if f.Until != "" {
 		words = append(words, "--until", f.Until)
 	}
@@ -280,7 +285,7 @@ func ask(r *web.Request) (web.Answer, error) {
 
 // create makes the request that the form asks for.
 func (f *askForm) create(r *web.Request) (*quotav1alpha1.QuotaRequest, error) {
-	q := &quotas{}
+	q := &quotas{Overview: &overview.Overview{}}
 	if f.Namespace != "" {
 		err := checkName("a namespace", f.Namespace)
 		if err == nil {

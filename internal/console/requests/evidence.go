@@ -38,6 +38,8 @@ type evidence struct {
 	// Rule is the message of the rule that applies.
 	Rule    string
 	Similar []row
+	// QuotaIsCut is set if the consumer has more quota than the page reads.
+	QuotaIsCut bool
 	// SimilarNote says that not all requests were looked through.
 	SimilarNote string
 }
@@ -57,7 +59,7 @@ type typeEvidence struct {
 
 // readEvidence reads what helps to decide.
 func readEvidence(r *web.Request, s *shown) (*evidence, error) {
-	e := &evidence{}
+	e := &evidence{QuotaIsCut: s.quotas.IsCut}
 	policies, err := readPolicies(r.Context(), r.API())
 	if err != nil {
 		return nil, err
@@ -89,10 +91,10 @@ func (s *shown) figures(resourceType string) typeEvidence {
 	var limit, increase int64
 	now := s.quotas.of(s.request.Spec.ConsumerRef, resourceType)
 	if now != nil {
-		limit = now.Status.TotalLimit
-		t.Used, t.Limit = unit.Amount(now.Status.TotalAllocated), unit.Amount(limit)
-		if now.Status.Display != nil {
-			t.Percent = now.Status.Display.Percent
+		limit = now.Limit
+		t.Used, t.Limit = now.UsedText, now.LimitText
+		if now.IsMetered {
+			t.Percent = now.Percent
 		}
 	}
 	wanted := ledger.Amount(limit)
@@ -127,7 +129,7 @@ func (s *shown) growth(r *web.Request, resourceType string) string {
 	case start == nil:
 		return "No change of use is recorded in the last 30 days."
 	}
-	unit, used := s.quotas.unit(resourceType), now.Status.TotalAllocated
+	unit, used := s.quotas.unit(resourceType), now.Used
 	since := "30 days ago"
 	if time.Since(start.Time) < growthWindow-time.Minute {
 		since = "at the beginning of the journal, " + start.Time.UTC().Format("2006-01-02 15:04 MST")
@@ -170,7 +172,7 @@ func ruleMessage(policies []quotav1alpha1.QuotaRequestPolicy, ref *quotav1alpha1
 func (s *shown) pools(r *web.Request, resourceType string, policies []quotav1alpha1.QuotaRequestPolicy) ([]string, error) {
 	unit := s.quotas.unit(resourceType)
 	var pools []string
-	if registration := s.quotas.registrations[resourceType]; registration != nil {
+	if registration := s.quotas.Names.Registration(resourceType); registration != nil {
 		if most := registration.Spec.MaxPerConsumer; most != nil {
 			pools = append(pools, fmt.Sprintf("One consumer may have at most %s.", unit.Amount(*most)))
 		}

@@ -41,7 +41,7 @@ func rowOf(q *quotav1alpha1.QuotaRequest) row {
 	state := request.State(q)
 	r := row{
 		Name: q.Name, Namespace: q.Namespace, URL: web.Path(requestPath(key)), State: stateWords[state], Class: stateClasses[state],
-		Consumer: consumerText(q.Spec.ConsumerRef), Asks: request.Asks(q), Requester: requesterOf(q), Reason: q.Spec.Reason,
+		Consumer: consumerText(q.Spec.ConsumerRef), Asks: Asks(q), Requester: requesterOf(q), Reason: q.Spec.Reason,
 		Message: sentence(request.Message(q)), Decided: deciders(q), Created: q.CreationTimestamp.Time, DecidedAt: request.DecidedAt(q),
 	}
 	if q.Spec.Until != nil {

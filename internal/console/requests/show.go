@@ -14,6 +14,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/cli/request"
+	"github.com/bursar/bursar/internal/console/overview"
 	"github.com/bursar/bursar/internal/console/web"
 	"github.com/bursar/bursar/internal/quotarequest"
 )
@@ -42,6 +43,8 @@ type shownAmount struct {
 	Type, Dimensions string
 	// Asks is the wanted limit, or with a plus the increase. Approved is the granted increase, or empty.
 	Asks, Approved string
+	// IsBase is set if the display unit is not known, so that Asks is in base units.
+	IsBase bool
 }
 
 // shownDecision is a decision on a request.
@@ -74,7 +77,7 @@ func readShown(r *web.Request, key client.ObjectKey) (*shown, error) {
 		s.WithdrawnBy = by.Username
 	}
 	var err error
-	if s.quotas, err = readQuotas(r.Context(), r.API(), key.Namespace, q.Spec.ConsumerRef.Name); err != nil {
+	if s.quotas, err = readQuotas(r.Context(), r.API(), key.Namespace, overview.ReferenceTo(q.Spec.ConsumerRef)); err != nil {
 		return nil, err
 	}
 	s.amounts()
@@ -89,7 +92,10 @@ func (s *shown) amounts() {
 	}
 	for i := range s.request.Spec.Requests {
 		asked := &s.request.Spec.Requests[i]
-		amount := shownAmount{Type: asked.ResourceType, Dimensions: message.Dimensions(asked.Dimensions), Asks: s.askedText(asked)}
+		amount := shownAmount{
+			Type: asked.ResourceType, Dimensions: message.Dimensions(asked.Dimensions), Asks: s.askedText(asked),
+			IsBase: s.quotas.unit(asked.ResourceType).Name == "",
+		}
 		for _, increase := range increases {
 			if increase.ResourceType == asked.ResourceType && message.Dimensions(increase.Dimensions) == amount.Dimensions {
 				amount.Approved = "+" + s.quotas.unit(asked.ResourceType).Amount(increase.Increase)
@@ -253,7 +259,7 @@ func requestPage(r *web.Request, problem string, status int) (web.Answer, error)
 	}
 	if r.May(right("create", "quotarequests", key.Namespace)) {
 		first := s.Amounts[0]
-		data.AskURL = web.Path("/requests/new", "namespace", key.Namespace, "consumer", fullName(s.request.Spec.ConsumerRef),
+		data.AskURL = web.Path("/requests/new", "namespace", key.Namespace, "consumer", overview.ReferenceTo(s.request.Spec.ConsumerRef),
 			"type", first.Type, "amount", first.Asks, "reason", s.Reason)
 	}
 	data.WithdrawCommand = commandLine("bursar", "request", "--withdraw", key.Name, "-n", key.Namespace)

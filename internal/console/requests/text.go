@@ -1,6 +1,7 @@
 package requests
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 	"unicode"
@@ -50,13 +51,9 @@ func consumerText(ref quotav1alpha1.ConsumerRef) string {
 	return text
 }
 
-// fullName names a consumer as --for takes it wherever nothing of it is shown.
-func fullName(ref quotav1alpha1.ConsumerRef) string {
-	name := ref.Name
-	if ref.Namespace != "" {
-		name = ref.Namespace + "/" + name
-	}
-	return ref.Kind + "." + ref.APIGroup + "/" + name
+// Asks returns what a request asks for, in display units. They are known once the request is evaluated.
+func Asks(q *quotav1alpha1.QuotaRequest) string {
+	return cmp.Or(q.Status.Asks, "being evaluated")
 }
 
 // stateWords are the states of requests for people.
