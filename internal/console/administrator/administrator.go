@@ -5,6 +5,7 @@ package administrator
 import (
 	"embed"
 	"fmt"
+	"html/template"
 	"io/fs"
 	"net/http"
 	"time"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/console/chart"
 	"github.com/bursar/bursar/internal/console/fleet"
 	"github.com/bursar/bursar/internal/console/web"
 	"github.com/bursar/bursar/internal/usage"
@@ -98,29 +100,9 @@ func (a *Area) copyFor(r *web.Request) (c *fleet.Copy, isRead bool) {
 	return c, c.Wait(r.Context(), readMax)
 }
 
-// bar is a bar of a used part.
-type bar struct {
-	// Title describes the bar for people who do not see it.
-	Title string
-	// Width is the filled part in percent, at most 100.
-	Width int
-	// Class is is-near, is-over or empty.
-	Class string
-}
-
-func barOf(of string, u usage.Usage, level usage.Level, used, limit string) bar {
-	return bar{Title: fmt.Sprintf("%s: %s of %s used", of, used, limit), Width: int(min(u.Ratio(), 1) * 100), Class: classOf(level)}
-}
-
-func classOf(level usage.Level) string {
-	switch level {
-	case usage.Exceeded:
-		return "is-over"
-	case usage.Near, usage.Reached:
-		return "is-near"
-	default:
-		return ""
-	}
+// barOf draws the used part of a limit.
+func barOf(of string, u usage.Usage, used, limit string) template.HTML {
+	return chart.Bar(u.Used, u.Limit, fmt.Sprintf("%s: %s of %s used", of, used, limit))
 }
 
 // condition is a condition for people.

@@ -2,6 +2,7 @@ package administrator
 
 import (
 	"fmt"
+	"html/template"
 	"maps"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/console/chart"
 	"github.com/bursar/bursar/internal/console/web"
 	"github.com/bursar/bursar/internal/usage"
 )
@@ -55,7 +57,7 @@ type allocationView struct {
 // amountView is one resource of a cap or of a ResourceQuota.
 type amountView struct {
 	Resource, Used, Hard, Percent string
-	Bar                           bar
+	Bar                           template.HTML
 	// Word says what the bar's colour says.
 	Word string
 	// Composition says how the amount comes about.
@@ -147,21 +149,13 @@ func amountsOf(hard, used corev1.ResourceList, composition map[corev1.ResourceNa
 		h, u := hard[name], used[name]
 		// Thousandths of both, so that parts of one core count.
 		of := usage.Usage{Used: u.MilliValue(), Limit: h.MilliValue()}
-		level := of.Level(usage.Below, quotav1alpha1.AlertThresholdDefault)
 		view := amountView{
 			Resource: string(name), Used: u.String(), Hard: h.String(), Composition: composition[name],
-			Bar: barOf(string(name), of, level, u.String(), h.String()), Percent: "-",
+			Bar: barOf(string(name), of, u.String(), h.String()), Percent: "-",
+			Word: chart.Word(of.Level(usage.Below, quotav1alpha1.AlertThresholdDefault)),
 		}
 		if of.Limit > 0 {
 			view.Percent = fmt.Sprintf("%.0f%%", of.Ratio()*100)
-		}
-		switch level {
-		case usage.Exceeded:
-			view.Word = "over"
-		case usage.Reached:
-			view.Word = "full"
-		case usage.Near:
-			view.Word = "near"
 		}
 		amounts = append(amounts, view)
 	}

@@ -2,6 +2,7 @@ package administrator
 
 import (
 	"fmt"
+	"html/template"
 	"net/http"
 	"time"
 
@@ -33,7 +34,7 @@ type consumerView struct {
 // quotaView is the quota of one resource type.
 type quotaView struct {
 	overview.Item
-	Bar bar
+	Bar template.HTML
 	// Composition says how the limit comes about.
 	Composition string
 	// Claims is how many claims hold it, or empty if that is unknown.
@@ -54,8 +55,8 @@ type grantView struct {
 
 // requestView is a request of the consumer for more.
 type requestView struct {
-	Namespace, Name, Asks, Reason, By, State, Message string
-	Created                                           time.Time
+	Namespace, Name, URL, Asks, Reason, By, State, Class, Message string
+	Created                                                       time.Time
 }
 
 func (a *Area) consumer(r *web.Request) (web.Answer, error) {
@@ -81,10 +82,7 @@ func (a *Area) consumer(r *web.Request) (web.Answer, error) {
 	if err := view.read(r, found); err != nil {
 		return nil, err
 	}
-	command := "bursar usage --all-namespaces --consumer " + ref.Kind + "/" + ref.Name
-	if !plain.MatchString(ref.Kind) || !plain.MatchString(ref.Name) {
-		command = ""
-	}
+	command := web.CommandLine("bursar", "usage", "--all-namespaces", "--consumer", ref.Kind+"/"+ref.Name)
 	return web.Page{Template: "administrator-consumer", Title: ref.Kind + "/" + ref.Name, Data: view, Command: command}, nil
 }
 
@@ -115,7 +113,7 @@ func (v *consumerView) read(r *web.Request, found *overview.Overview) error {
 			continue // a short name may be that of several
 		}
 		v.Quotas = append(v.Quotas, quotaView{
-			Item: item, Bar: barOf(item.Title, item.Usage, item.Level, item.UsedText, item.LimitText), Claims: claims[item.ResourceType],
+			Item: item, Bar: barOf(item.Title, item.Usage, item.UsedText, item.LimitText), Claims: claims[item.ResourceType],
 			Composition: usage.Composition(item.Unit, item.Limit, usage.PartsOf(item.ResourceType, item.Grants, grants.Items, now)),
 			UsesURL:     web.Path("/uses", "consumer", v.Reference, "type", item.ResourceType),
 			PastURL:     web.Path("/history", "consumer", v.Reference, "type", item.ResourceType),
@@ -173,13 +171,14 @@ func grantViewOf(grant *quotav1alpha1.ResourceGrant, now time.Time) grantView {
 func requestViewOf(request *quotav1alpha1.QuotaRequest) requestView {
 	view := requestView{
 		Namespace: request.Namespace, Name: request.Name, Asks: requests.Asks(request), Reason: request.Spec.Reason,
-		Created: request.CreationTimestamp.Time,
+		URL: requests.URL(request), Created: request.CreationTimestamp.Time,
 	}
+	view.State, view.Class = requests.State(request)
 	if by := request.Spec.Requester; by != nil {
 		view.By = by.Username
 	}
 	if approved := apimeta.FindStatusCondition(request.Status.Conditions, quotav1alpha1.ConditionApproved); approved != nil {
-		view.State, view.Message = approved.Reason, approved.Message
+		view.Message = approved.Message
 	}
 	return view
 }

@@ -2,14 +2,14 @@ package administrator
 
 import (
 	"fmt"
-	"regexp"
+	"html/template"
 	"slices"
 	"strconv"
 
+	"github.com/bursar/bursar/internal/console/chart"
 	"github.com/bursar/bursar/internal/console/fleet"
 	"github.com/bursar/bursar/internal/console/overview"
 	"github.com/bursar/bursar/internal/console/web"
-	"github.com/bursar/bursar/internal/usage"
 )
 
 // fleetView is the page of all consumers.
@@ -43,7 +43,7 @@ type fleetRow struct {
 	URL string
 	// Consumer names the consumer, and In its namespace.
 	Consumer, In string
-	Bar          bar
+	Bar          template.HTML
 	// Words say what the bar's colour says.
 	Words []string
 }
@@ -115,7 +115,7 @@ func (v *fleetView) complete() {
 		to.State, to.Page = state, 0
 		each := choice{Value: string(state), Title: stateTitles[state], URL: urlOf(to), Count: v.Counts[state], IsChosen: state == v.Query.State}
 		if state == "" {
-			each.Title, each.Count = "All", v.All
+			each.Title = "All"
 		}
 		v.States = append(v.States, each)
 	}
@@ -138,15 +138,10 @@ func rowOf(found fleet.Found) fleetRow {
 	consumer := found.Usage.Consumer
 	row := fleetRow{
 		Found: found, Consumer: consumer.Kind + "/" + consumer.Name, In: consumer.Namespace, URL: consumerURL(overview.ReferenceTo(consumer)),
-		Bar: barOf(found.ResourceType, found.Usage, found.Level(), found.UsedText, found.LimitText),
+		Bar: barOf(found.ResourceType, found.Usage, found.UsedText, found.LimitText),
 	}
-	switch found.Level() {
-	case usage.Exceeded:
-		row.Words = append(row.Words, "over limit")
-	case usage.Reached:
-		row.Words = append(row.Words, "limit reached")
-	case usage.Near:
-		row.Words = append(row.Words, "near limit")
+	if word := chart.Word(found.Level()); word != "" {
+		row.Words = append(row.Words, word)
 	}
 	if found.IsIdle() {
 		row.Words = append(row.Words, "idle")
@@ -162,23 +157,23 @@ func rowOf(found fleet.Found) fleetRow {
 
 func consumerURL(reference string) string { return web.Path("/fleet/consumer", "name", reference) }
 
-// plain are texts that need no quotes on a command line.
-var plain = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9./_-]*$`)
-
-// commandFor returns a command that shows about the same. It leaves out what would need quotes.
+// commandFor returns a command that shows the rows up to the page, or nothing if no command has these filters.
 func commandFor(q fleet.Query) string {
-	command := "bursar usage --all-namespaces"
-	if plain.MatchString(q.ResourceType) {
-		command += " --type " + q.ResourceType
+	if q.Text != "" || q.Order == fleet.ByLeastUse || q.State != "" && q.State != fleet.Near {
+		return ""
 	}
-	if q.State == fleet.Near || q.State == fleet.Over {
-		command += fmt.Sprintf(" --near=%d", fleet.NearPercent)
+	words := []string{"bursar", "usage", "--all-namespaces"}
+	if q.ResourceType != "" {
+		words = append(words, "--type", q.ResourceType)
+	}
+	if q.State == fleet.Near {
+		words = append(words, fmt.Sprintf("--near=%d", fleet.NearPercent))
 	}
 	switch q.Order {
 	case fleet.ByConsumer:
-		command += " --sort-by consumer"
+		words = append(words, "--sort-by", "consumer")
 	case fleet.ByType:
-		command += " --sort-by type"
+		words = append(words, "--sort-by", "type")
 	}
-	return command + fmt.Sprintf(" --limit %d", fleet.PageSize)
+	return web.CommandLine(append(words, "--limit", strconv.Itoa(fleet.PageSize*max(q.Page, 1)))...)
 }

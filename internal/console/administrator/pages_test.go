@@ -100,7 +100,7 @@ func TestHostileText(t *testing.T) {
 		"fleet":  {Template: "administrator-fleet", Data: fleetOf(consumer, hostile, 3)},
 		"consumer": {Template: "administrator-consumer", Data: &consumerView{
 			Reference: hostile, Consumer: consumer, HistoryURL: consumerURL(hostile), Missing: []string{hostile},
-			Quotas:   []quotaView{{Item: item, Bar: bar{Title: hostile}, Composition: hostile, Claims: hostile, UsesURL: consumerURL(hostile), PastURL: consumerURL(hostile)}},
+			Quotas:   []quotaView{{Item: item, Bar: barOf(hostile, item.Usage, hostile, hostile), Composition: hostile, Claims: hostile, UsesURL: consumerURL(hostile), PastURL: consumerURL(hostile)}},
 			Grants:   []grantView{grantViewOf(grant, time.Now())},
 			Requests: []requestView{requestViewOf(request)},
 		}},
@@ -171,7 +171,11 @@ func TestCommandFor(t *testing.T) {
 	}{
 		{"all", fleet.Query{}, "bursar usage --all-namespaces --limit 50"},
 		{"each filter that the command has", fleet.Query{ResourceType: "shop/maps", State: fleet.Near, Order: fleet.ByType}, "bursar usage --all-namespaces --type shop/maps --near=80 --sort-by type --limit 50"},
-		{"a text that a shell would read is left out", fleet.Query{ResourceType: "a; rm -rf /", Text: "$(id)"}, "bursar usage --all-namespaces --limit 50"},
+		{"the rows of the pages before come first", fleet.Query{Page: 3}, "bursar usage --all-namespaces --limit 150"},
+		{"a shell does not read a type", fleet.Query{ResourceType: "a; rm -rf /"}, "bursar usage --all-namespaces --type 'a; rm -rf /' --limit 50"},
+		{"no command finds a part of a name", fleet.Query{Text: "acme"}, ""},
+		{"no command selects what is over its limit only", fleet.Query{State: fleet.Over}, ""},
+		{"no command sorts by the least use", fleet.Query{Order: fleet.ByLeastUse}, ""},
 	} {
 		if got := commandFor(tt.query); got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.reason, got, tt.want)

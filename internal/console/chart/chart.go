@@ -7,6 +7,9 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/usage"
 )
 
 const (
@@ -15,8 +18,6 @@ const (
 	barWidth      = 100
 	// margin keeps lines at the edges visible.
 	margin = 1
-	// nearPart is the used part of a limit from which on a bar has another color.
-	nearPart = 0.8
 )
 
 var barDrawing = template.Must(template.New("bar").Parse(
@@ -43,24 +44,33 @@ func draw(drawing *template.Template, data any) template.HTML {
 // says the same to those who do not see it.
 func Bar(used, limit int64, label string) template.HTML {
 	bar := struct{ Label, Class, Used, Mark string }{Label: label}
-	part := 0.0
-	switch {
-	case used <= 0:
-	case limit <= 0:
-		part, bar.Class = 1, " is-over"
-	default:
-		part = float64(used) / float64(limit)
+	u := usage.Usage{Used: max(used, 0), Limit: limit}
+	part := u.Ratio()
+	if limit > 0 && part > 1 {
+		bar.Mark = number(barWidth / part)
 	}
-	switch {
-	case part > 1:
-		bar.Class, bar.Mark, part = " is-over", number(barWidth/part), 1
-	case part == 1:
+	switch u.Level(usage.Below, quotav1alpha1.AlertThresholdDefault) {
+	case usage.Exceeded, usage.Reached:
 		bar.Class = " is-over"
-	case part >= nearPart:
+	case usage.Near:
 		bar.Class = " is-near"
 	}
-	bar.Used = number(barWidth * part)
+	bar.Used = number(barWidth * min(part, 1))
 	return draw(barDrawing, bar)
+}
+
+// Word says what the color of a bar says, or nothing for one that is far from its limit.
+func Word(level usage.Level) string {
+	switch level {
+	case usage.Exceeded:
+		return "over limit"
+	case usage.Reached:
+		return "limit reached"
+	case usage.Near:
+		return "near limit"
+	default:
+		return ""
+	}
 }
 
 // Span is a part of the width of a chart: from 0 at its left to 1 at its right.

@@ -83,7 +83,7 @@ type Result struct {
 	Rows []Found
 	// Total is how many rows the query selects, and Page the number of this page, of Pages.
 	Total, Page, Pages int
-	// Counts has, for each state, how many rows the rest of the query selects.
+	// Counts has, for each state, how many rows the rest of the query selects. That of "" counts them in every state.
 	Counts map[State]int
 	// All is how many rows there are, and Types are their resource types.
 	All   int
@@ -112,6 +112,7 @@ func find(quota *quotaStore, requests *requestStore, q Query) Result {
 		}
 		each := Found{Row: row, Requests: open[row.Consumer], ratio: row.Ratio()}
 		isSelected := q.State == ""
+		result.Counts[""]++
 		for _, state := range States {
 			if each.is(state) {
 				result.Counts[state]++

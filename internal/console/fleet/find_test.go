@@ -79,8 +79,11 @@ func TestFind(t *testing.T) {
 		}
 	}
 	got := find(quota, requests, Query{State: Over})
-	if diff := cmp.Diff(map[State]int{Over: 2, Near: 2, Idle: 1, Waiting: 1}, got.Counts); diff != "" {
+	if diff := cmp.Diff(map[State]int{"": 7, Over: 2, Near: 2, Idle: 1, Waiting: 1}, got.Counts); diff != "" {
 		t.Errorf("the counts of all states do not depend on the selected one (-want +got):\n%s", diff)
+	}
+	if counts := find(quota, requests, Query{ResourceType: "maps", Text: "none", State: Over}).Counts; counts[""] != 1 || counts[Over] != 0 {
+		t.Errorf("the counts do not have the other filters: %v", counts)
 	}
 	if diff := cmp.Diff([]string{"cpu", "maps"}, got.Types); diff != "" || got.All != 7 {
 		t.Errorf("there are %d rows (-want +got):\n%s", got.All, diff)

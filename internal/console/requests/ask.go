@@ -249,7 +249,7 @@ func (f *askForm) command(q *quotas) string {
 	if f.Until != "" {
 		words = append(words, "--until", f.Until)
 	}
-	return commandLine(words...)
+	return web.CommandLine(words...)
 }
 
 func or(text, otherwise string) string {

@@ -64,11 +64,11 @@ func decidePage(r *web.Request, sent *web.Request, problem string, status int) (
 	data.WhyNot = whyNot(r, s.request, quotav1alpha1.DecisionApprove)
 	data.WhyNotDeny = whyNot(r, s.request, quotav1alpha1.DecisionDeny)
 	data.Form = s.form(sent)
-	data.DenyCommand = commandLine("bursar", "deny", key.Name, "-n", key.Namespace, "--reason", or(data.Form.DenyReason, "TEXT"))
+	data.DenyCommand = web.CommandLine("bursar", "deny", key.Name, "-n", key.Namespace, "--reason", or(data.Form.DenyReason, "TEXT"))
 	page := web.Page{
 		Template: "inbox-request", Title: "Decide on " + key.Name, Data: data, Status: status,
 		Live:    []web.Watch{{Resource: "quotarequests", Namespace: key.Namespace}},
-		Command: commandLine("kubectl", "describe", "quotarequest", key.Name, "-n", key.Namespace),
+		Command: web.CommandLine("kubectl", "describe", "quotarequest", key.Name, "-n", key.Namespace),
 	}
 	if data.WhyNot == "" {
 		page.Command = s.approveCommand(&data.Form)
@@ -158,7 +158,7 @@ func (s *shown) approveCommand(f *decideForm) string {
 	if f.ApproveReason != "" {
 		words = append(words, "--reason", f.ApproveReason)
 	}
-	return commandLine(words...)
+	return web.CommandLine(words...)
 }
 
 // decide makes a decision.

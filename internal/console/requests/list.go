@@ -37,13 +37,12 @@ type row struct {
 }
 
 func rowOf(q *quotav1alpha1.QuotaRequest) row {
-	key := client.ObjectKeyFromObject(q)
-	state := request.State(q)
 	r := row{
-		Name: q.Name, Namespace: q.Namespace, URL: web.Path(requestPath(key)), State: stateWords[state], Class: stateClasses[state],
+		Name: q.Name, Namespace: q.Namespace, URL: URL(q),
 		Consumer: consumerText(q.Spec.ConsumerRef), Asks: Asks(q), Requester: requesterOf(q), Reason: q.Spec.Reason,
 		Message: sentence(request.Message(q)), Decided: deciders(q), Created: q.CreationTimestamp.Time, DecidedAt: request.DecidedAt(q),
 	}
+	r.State, r.Class = State(q)
 	if q.Spec.Until != nil {
 		r.Until = q.Spec.Until.Time
 	}
@@ -212,7 +211,7 @@ func listCommand(namespace, state string, isAll bool) string {
 	case isAll:
 		words = append(words, "--all")
 	}
-	return commandLine(words...)
+	return web.CommandLine(words...)
 }
 
 // showInbox shows the requests that wait, first those on which the person may decide. With a state it shows those in it.

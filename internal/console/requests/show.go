@@ -262,10 +262,10 @@ func requestPage(r *web.Request, problem string, status int) (web.Answer, error)
 		data.AskURL = web.Path("/requests/new", "namespace", key.Namespace, "consumer", overview.ReferenceTo(s.request.Spec.ConsumerRef),
 			"type", first.Type, "amount", first.Asks, "reason", s.Reason)
 	}
-	data.WithdrawCommand = commandLine("bursar", "request", "--withdraw", key.Name, "-n", key.Namespace)
+	data.WithdrawCommand = web.CommandLine("bursar", "request", "--withdraw", key.Name, "-n", key.Namespace)
 	return web.Page{
 		Template: "request", Title: "Request " + key.Name, Data: data, Status: status, Live: []web.Watch{{Resource: "quotarequests", Namespace: key.Namespace}},
-		Command: commandLine("kubectl", "describe", "quotarequest", key.Name, "-n", key.Namespace),
+		Command: web.CommandLine("kubectl", "describe", "quotarequest", key.Name, "-n", key.Namespace),
 	}, nil
 }
 

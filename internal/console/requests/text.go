@@ -2,12 +2,15 @@ package requests
 
 import (
 	"cmp"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli/request"
+	"github.com/bursar/bursar/internal/console/web"
 )
 
 // sentence returns a text with a capital letter and a full stop.
@@ -27,21 +30,6 @@ func sentence(text string) string {
 	return text + "."
 }
 
-// plain matches words that a shell leaves as they are.
-var plain = regexp.MustCompile(`^[A-Za-z0-9._/:@%+=,-]+$`)
-
-// commandLine returns a command line to paste into a shell.
-func commandLine(words ...string) string {
-	quoted := make([]string, 0, len(words))
-	for _, word := range words {
-		if !plain.MatchString(word) {
-			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-		}
-		quoted = append(quoted, word)
-	}
-	return strings.Join(quoted, " ")
-}
-
 // consumerText names a consumer for people.
 func consumerText(ref quotav1alpha1.ConsumerRef) string {
 	text := ref.Kind + " " + ref.Name
@@ -54,6 +42,17 @@ func consumerText(ref quotav1alpha1.ConsumerRef) string {
 // Asks returns what a request asks for, in display units. They are known once the request is evaluated.
 func Asks(q *quotav1alpha1.QuotaRequest) string {
 	return cmp.Or(q.Status.Asks, "being evaluated")
+}
+
+// State returns the state of a request for people, and its class of console.css.
+func State(q *quotav1alpha1.QuotaRequest) (word, class string) {
+	state := request.State(q)
+	return cmp.Or(stateWords[state], state), stateClasses[state]
+}
+
+// URL returns the page of a request.
+func URL(q *quotav1alpha1.QuotaRequest) string {
+	return web.Path(requestPath(client.ObjectKeyFromObject(q)))
 }
 
 // stateWords are the states of requests for people.

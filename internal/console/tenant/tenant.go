@@ -5,7 +5,6 @@ package tenant
 import (
 	"embed"
 	"io/fs"
-	"regexp"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,24 +47,16 @@ func (Area) Routes(r *web.Router) {
 	r.Get("/history", showHistory)
 }
 
-// plain matches words that a shell leaves as they are.
-var plain = regexp.MustCompile(`^[A-Za-z0-9._/:@%+=,-]+$`)
-
 // command returns a command line for people to copy. The words after the first come in pairs of a flag and its value; it
-// leaves out empty values. Values are quoted, because a link to a page may have any.
+// leaves out empty values.
 func command(begin string, flags ...string) string {
-	words := []string{begin}
+	words := strings.Fields(begin)
 	for i := 0; i+1 < len(flags); i += 2 {
-		value := flags[i+1]
-		if value == "" {
-			continue
+		if flag, value := flags[i], flags[i+1]; value != "" {
+			words = append(words, flag, value)
 		}
-		if !plain.MatchString(value) {
-			value = "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
-		}
-		words = append(words, strings.TrimSpace(flags[i]+" "+value))
 	}
-	return strings.Join(words, " ")
+	return web.CommandLine(words...)
 }
 
 // forbidden returns a sentence about what a person may not see, or the error if it is another.
