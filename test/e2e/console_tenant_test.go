@@ -122,7 +122,7 @@ func TestConsoleTenantQuota(t *testing.T) {
 	if !strings.Contains(page, `data-live="/console/live?watch=`+w.name+`%2Feffectiveresourcegrants"`) {
 		t.Errorf("the page watches nothing:\n%s", page)
 	}
-	b.waitPage("/quota/trend?consumer="+w.reference(), `<svg class="trend"`, "The use has grown by 3 maps in the last 7 days. If that goes on, it is full in about 7 days.", `<a href="/console/quota?`)
+	b.waitPage("/quota/trend?consumer="+w.reference(), `<svg class="trend"`, "Use grew by 3 maps in the last 7 days.</p>", `<a href="/console/quota?`)
 	w.mustCreate(w.configMap("d"))
 	w.mustCreate(w.configMap("e"))
 	b.waitPage("/quota", "Near the limit: 1 map left", `class="used is-near"`)

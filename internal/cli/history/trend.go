@@ -4,27 +4,30 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/bursar/bursar/internal/journal"
 	"github.com/bursar/bursar/internal/journal/overapi"
 )
 
-// trendMin is over how long a growth is spread at least, so that the first hour of a consumer tells nothing of next week.
+// trendMin is how old the first change of use is at least for a forecast: the first hours of a consumer tell nothing of next
+// week.
 const trendMin = 24 * time.Hour
 
 // Growth is how much the use has grown in the window, in base units: from the first level that the journal knows.
 func (a *Account) Growth() int64 { return less(a.Used, a.begin.used) - less(a.begin.used, a.Used) }
 
-// FullIn returns after which time the limit is used up if the use grows as it did in the window. It is not growing if the
-// use has not grown.
-func (a *Account) FullIn() (after time.Duration, isGrowing bool) {
+// FullIn returns after which time the limit is used up if the use grows as it did in the window. That is not known if the
+// use has not grown, or has begun to change less than a day ago.
+func (a *Account) FullIn() (after time.Duration, isKnown bool) {
 	growth := a.Growth()
-	if growth <= 0 {
+	first := slices.IndexFunc(a.levels, func(l levelAt) bool { return !l.time.Before(a.begin.time) && l.used != a.begin.used })
+	if growth <= 0 || first < 0 || a.Until.Sub(a.levels[first].time) < trendMin {
 		return 0, false
 	}
 	const longest = 100 * 365 * 24 * time.Hour
-	length := max(a.Until.Sub(a.begin.time), trendMin)
+	length := a.Until.Sub(a.begin.time)
 	left := float64(less(a.Limit, a.Used))
 	return time.Duration(min(float64(length)*left/float64(growth), float64(longest))), true
 }

@@ -145,16 +145,14 @@ func trendOf(item overview.Item, p past) trend {
 
 // outlook says when a quota is used up.
 func outlook(item *overview.Item, account *history.Account, w window) string {
-	after, isGrowing := account.FullIn()
-	growth := "The use has grown by " + item.Unit.Amount(account.Growth()) + " in " + w.name + "."
-	switch {
-	case !isGrowing:
-		return "The use has not grown in " + w.name + "."
-	case !item.IsGranted() || item.IsFull() || w.length < day:
-		return growth
-	default:
-		return growth + " If that goes on, it is full " + inDays(after) + "."
+	if account.Growth() <= 0 {
+		return "Use did not grow in " + w.name + "."
 	}
+	text := "Use grew by " + item.Unit.Amount(account.Growth()) + " in " + w.name + "."
+	if after, isKnown := account.FullIn(); isKnown && item.IsGranted() && !item.IsFull() {
+		text += " At this rate the quota is full " + inDays(after) + "."
+	}
+	return text
 }
 
 // inDays says after how many days something will be.
