@@ -81,12 +81,12 @@ func TestConsoleFleet(t *testing.T) {
 		must(t, admin.Create(w.ctx, w.configMap(fmt.Sprint("map-", i))))
 	}
 	manager.waitPage(mine+"&state=near", "Organization/"+w.name, "near limit", "90%", "9 maps")
-	manager.waitPage("/fleet?state=near&type="+url.QueryEscape(w.resourceType()), "1 quotas, page 1 of 1")
+	manager.waitPage("/fleet?state=near&type="+url.QueryEscape(w.resourceType()), "1 quota, page 1 of 1")
 	if page := manager.wantPage("/fleet?type=" + url.QueryEscape(w.resourceType()) + "&q=Project/"); strings.Contains(page, "Organization/"+w.name) {
 		t.Errorf("a consumer of another kind is found:\n%s", page)
 	}
 	must(t, namedAdmin(t, "tom").Create(w.ctx, w.newRequest("more", 30)))
-	manager.waitPage(mine+"&state=waiting", "1 open requests")
+	manager.waitPage(mine+"&state=waiting", "1 open request<")
 	// The administrator lowers the limit below the use.
 	change(t, &quotav1alpha1.ResourceGrant{ObjectMeta: metav1.ObjectMeta{Name: "base", Namespace: w.name}}, func(g *quotav1alpha1.ResourceGrant) {
 		g.Spec.Allowances[0].Buckets[0].Amount = 5

@@ -10,20 +10,16 @@ import (
 	"net/http"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/console/chart"
 	"github.com/bursar/bursar/internal/console/fleet"
 	"github.com/bursar/bursar/internal/console/web"
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// all: includes the shared parts, whose names begin with _.
-//
-//go:embed all:templates
+//go:embed templates/*
 var templates embed.FS
 
 const (
@@ -40,13 +36,7 @@ type Area struct{ copies fleet.Copies }
 func New() *Area { return &Area{} }
 
 // Templates implements [web.Area].
-func (*Area) Templates() fs.FS {
-	files, err := fs.Sub(templates, "templates")
-	if err != nil {
-		panic(err) // the folder is embedded
-	}
-	return files
-}
+func (*Area) Templates() fs.FS { return templates }
 
 // Menu implements [web.Area].
 func (*Area) Menu() []web.MenuItem {
@@ -72,18 +62,14 @@ func (a *Area) Routes(r *web.Router) {
 
 // The rights that pages need, in all namespaces.
 var (
-	listConsumers   = right("list", "effectiveresourcegrants")
-	watchConsumers  = right("watch", "effectiveresourcegrants")
-	listRequests    = right("list", "quotarequests")
-	watchRequests   = right("watch", "quotarequests")
-	listPolicies    = right("list", "claimcreationpolicies")
-	patchPolicies   = right("patch", "claimcreationpolicies")
-	listAllocations = right("list", "resourcequotaallocations")
+	listConsumers   = web.Right("list", "effectiveresourcegrants", "")
+	watchConsumers  = web.Right("watch", "effectiveresourcegrants", "")
+	listRequests    = web.Right("list", "quotarequests", "")
+	watchRequests   = web.Right("watch", "quotarequests", "")
+	listPolicies    = web.Right("list", "claimcreationpolicies", "")
+	patchPolicies   = web.Right("patch", "claimcreationpolicies", "")
+	listAllocations = web.Right("list", "resourcequotaallocations", "")
 )
-
-func right(verb, resource string) authorizationv1.ResourceAttributes {
-	return authorizationv1.ResourceAttributes{Verb: verb, Group: quotav1alpha1.GroupName, Resource: resource}
-}
 
 // closed is the page for people who lack a right. Its sentence says what they may not do.
 func closed(title, sentence string) web.Page {

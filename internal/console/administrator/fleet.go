@@ -150,7 +150,7 @@ func rowOf(found fleet.Found) fleetRow {
 		row.Words = append(row.Words, "not metered")
 	}
 	if found.Requests > 0 {
-		row.Words = append(row.Words, fmt.Sprintf("%d open requests", found.Requests))
+		row.Words = append(row.Words, web.Count(found.Requests, "open request", "open requests"))
 	}
 	return row
 }

@@ -225,7 +225,7 @@ func left(r *web.Request, resourceType string, most int64, text func(int64) stri
 // readSimilar finds the latest decisions on requests of the same consumer or for the same resource types.
 func (e *evidence) readSimilar(r *web.Request, q *quotav1alpha1.QuotaRequest) error {
 	namespace := ""
-	if !r.May(right("list", "quotarequests", "")) {
+	if !r.May(web.Right("list", "quotarequests", "")) {
 		namespace = q.Namespace
 	}
 	list, err := request.List(r.Context(), r.API(), request.Filter{Namespace: namespace, IsAll: true, ReadMax: similarReadMax})

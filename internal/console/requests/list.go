@@ -170,7 +170,7 @@ func showList(r *web.Request) (web.Answer, error) {
 		page.Command = "bursar requests -n NAMESPACE --all"
 		return page, nil
 	}
-	data.MayAsk = r.May(right("create", "quotarequests", namespace))
+	data.MayAsk = r.May(web.Right("create", "quotarequests", namespace))
 	data.AskURL = web.Path("/requests/new", "namespace", namespace)
 	page.Live = []web.Watch{{Resource: "quotarequests", Namespace: namespace}}
 	page.Command = listCommand(namespace, state, true)

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli/request"
 	"github.com/bursar/bursar/internal/console/session"
 	"github.com/bursar/bursar/internal/console/web"
@@ -29,13 +28,7 @@ var templates embed.FS
 type Area struct{}
 
 // Templates implements [web.Area].
-func (Area) Templates() fs.FS {
-	files, err := fs.Sub(templates, "templates")
-	if err != nil {
-		panic(err) // the path is embedded
-	}
-	return files
-}
+func (Area) Templates() fs.FS { return templates }
 
 // Menu implements [web.Area].
 func (Area) Menu() []web.MenuItem {
@@ -60,11 +53,7 @@ func (Area) Routes(r *web.Router) {
 
 // mayDecide is the right to decide in a namespace, or in all if it is empty.
 func mayDecide(namespace string) authorizationv1.ResourceAttributes {
-	return right("create", "quotadecisions", namespace)
-}
-
-func right(verb, resource, namespace string) authorizationv1.ResourceAttributes {
-	return authorizationv1.ResourceAttributes{Verb: verb, Group: quotav1alpha1.GroupName, Version: "*", Resource: resource, Namespace: namespace}
+	return web.Right("create", "quotadecisions", namespace)
 }
 
 // keyOf returns the request that the path of a page names.
@@ -96,7 +85,7 @@ func namespaceOf(r *web.Request) (namespace string, isKnown bool, err error) {
 	switch namespace = r.Query("namespace"); {
 	case namespace != "":
 		return namespace, true, checkName("a namespace", namespace)
-	case r.May(right("list", "quotarequests", "")):
+	case r.May(web.Right("list", "quotarequests", "")):
 		return "", true, nil
 	default:
 		return r.Session.Namespace, r.Session.Namespace != "", nil

@@ -253,11 +253,11 @@ func requestPage(r *web.Request, problem string, status int) (web.Answer, error)
 	}
 	data := &showData{shown: s, Problem: problem}
 	isOpen := !quotarequest.IsFinal(s.request)
-	data.MayWithdraw = isOpen && !s.request.Spec.Withdrawn && r.May(right("patch", "quotarequests", key.Namespace))
+	data.MayWithdraw = isOpen && !s.request.Spec.Withdrawn && r.May(web.Right("patch", "quotarequests", key.Namespace))
 	if isOpen && !quotarequest.IsOwn(s.request, r.Session.User) && r.May(mayDecide(key.Namespace)) {
 		data.DecideURL = web.Path(inboxPath(key))
 	}
-	if r.May(right("create", "quotarequests", key.Namespace)) {
+	if r.May(web.Right("create", "quotarequests", key.Namespace)) {
 		first := s.Amounts[0]
 		data.AskURL = web.Path("/requests/new", "namespace", key.Namespace, "consumer", overview.ReferenceTo(s.request.Spec.ConsumerRef),
 			"type", first.Type, "amount", first.Asks, "reason", s.Reason)

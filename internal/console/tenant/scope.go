@@ -3,10 +3,8 @@ package tenant
 import (
 	"slices"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli/consumername"
 	"github.com/bursar/bursar/internal/console/web"
 )
@@ -35,7 +33,7 @@ func scopeOf(r *web.Request, path string) (scope, error) {
 	if err := s.check(); err != nil {
 		return s, err
 	}
-	s.MaySeeAll = r.May(authorizationv1.ResourceAttributes{Verb: "list", Group: quotav1alpha1.GroupName, Resource: "effectiveresourcegrants"})
+	s.MaySeeAll = r.May(web.Right("list", "effectiveresourcegrants", ""))
 	if s.Namespace == "" && !s.MaySeeAll {
 		s.Namespace = r.Session.Namespace
 		s.MustChoose = s.Namespace == ""

@@ -13,20 +13,14 @@ import (
 	"github.com/bursar/bursar/internal/console/web"
 )
 
-//go:embed all:templates
+//go:embed templates/*
 var templates embed.FS
 
 // Area has the pages of tenants.
 type Area struct{}
 
 // Templates implements [web.Area].
-func (Area) Templates() fs.FS {
-	files, err := fs.Sub(templates, "templates")
-	if err != nil {
-		panic(err) // the name is valid
-	}
-	return files
-}
+func (Area) Templates() fs.FS { return templates }
 
 // Menu implements [web.Area].
 func (Area) Menu() []web.MenuItem {

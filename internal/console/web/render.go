@@ -8,8 +8,11 @@ import (
 	"html/template"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"path"
+	"strconv"
 	"strings"
+	"text/template/parse"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -27,8 +30,8 @@ var shared embed.FS
 // pages are the parsed templates by name.
 type pages struct{ byName map[string]*template.Template }
 
-// parse parses the templates of areas, each with the layout.
-func parse(areas []Area) (*pages, error) {
+// parsePages parses the templates of areas, each with the layout.
+func parsePages(areas []Area) (*pages, error) {
 	layout, err := template.New("layout.html").Funcs(functions).ParseFS(shared, "templates/*.html")
 	if err != nil {
 		return nil, fmt.Errorf("parse the layout: %w", err)
@@ -40,7 +43,11 @@ func parse(areas []Area) (*pages, error) {
 	}
 	all := []fs.FS{own}
 	for _, area := range areas {
-		all = append(all, area.Templates())
+		files, err := fs.Sub(area.Templates(), "templates")
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, files)
 	}
 	for _, files := range all {
 		if err := p.add(layout, files); err != nil {
@@ -57,14 +64,15 @@ func (p *pages) add(layout *template.Template, files fs.FS) error {
 		return err
 	}
 	base := template.Must(layout.Clone())
+	var own []string
 	for _, name := range names {
-		if strings.HasPrefix(name, "_") {
-			if _, err := base.ParseFS(files, name); err != nil {
-				return fmt.Errorf("parse %s: %w", name, err)
-			}
+		if !strings.HasPrefix(name, "_") {
+			own = append(own, name)
+		} else if _, err := base.ParseFS(files, name); err != nil {
+			return fmt.Errorf("parse %s: %w", name, err)
 		}
 	}
-	for _, file := range names {
+	for _, file := range own {
 		name := strings.TrimSuffix(path.Base(file), ".html")
 		if p.byName[name] != nil {
 			return fmt.Errorf("two pages are named %s", name)
@@ -72,8 +80,58 @@ func (p *pages) add(layout *template.Template, files fs.FS) error {
 		if p.byName[name], err = template.Must(base.Clone()).ParseFS(files, file); err != nil {
 			return fmt.Errorf("parse %s: %w", file, err)
 		}
+		if missing := undefined(p.byName[name]); missing != "" {
+			return fmt.Errorf("the page %s uses a template %s, which is not defined", name, missing)
+		}
 	}
 	return nil
+}
+
+// undefined returns the name of a template that a page uses and lacks, or "". Execution would find it only when it gets there.
+func undefined(page *template.Template) string {
+	for _, each := range page.Templates() {
+		if each.Tree == nil {
+			continue
+		}
+		for _, name := range usedIn(each.Tree.Root) {
+			if used := page.Lookup(name); used == nil || used.Tree == nil {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// usedIn returns the names of the templates that a list of nodes uses.
+func usedIn(list *parse.ListNode) []string {
+	if list == nil {
+		return nil
+	}
+	var names []string
+	for _, node := range list.Nodes {
+		switch node := node.(type) {
+		case *parse.TemplateNode:
+			names = append(names, node.Name)
+		case *parse.IfNode:
+			names = append(names, append(usedIn(node.List), usedIn(node.ElseList)...)...)
+		case *parse.RangeNode:
+			names = append(names, append(usedIn(node.List), usedIn(node.ElseList)...)...)
+		case *parse.WithNode:
+			names = append(names, append(usedIn(node.List), usedIn(node.ElseList)...)...)
+		}
+	}
+	return names
+}
+
+// docsURL is where the documents of the product are.
+const docsURL = "https://github.com/bursar/bursar/blob/main/docs/"
+
+// Count writes a number with the word for one, or for several.
+func Count(n int, one, several string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + several
 }
 
 // functions are those of all templates.
@@ -84,6 +142,12 @@ var functions = template.FuncMap{
 	"time": func(t time.Time) template.HTML {
 		t = t.UTC()
 		return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, t.Format(time.RFC3339), t.Format("2006-01-02 15:04 MST"))) //nolint:gosec // both are digits and letters
+	},
+	"count": Count,
+	// doc links to a document of the product.
+	"doc": func(name string) template.HTML {
+		name = url.PathEscape(name)
+		return template.HTML(`<a href="` + docsURL + name + `.md">docs/` + name + `.md</a>`) //nolint:gosec // the name is escaped
 	},
 	"age": func(t time.Time) string { return duration.HumanDuration(time.Since(t)) },
 	// part is the data of a template with several arguments, in pairs of name and value.

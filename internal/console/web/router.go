@@ -34,7 +34,7 @@ type Console struct {
 
 // New returns a console of areas. People without a session are led to the login page.
 func New(sessions *session.Store, log *slog.Logger, areas ...Area) (*Console, error) {
-	pages, err := parse(areas)
+	pages, err := parsePages(areas)
 	if err != nil {
 		return nil, err
 	}

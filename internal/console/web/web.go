@@ -12,6 +12,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/console/session"
 )
 
@@ -20,12 +21,18 @@ const Base = "/console"
 
 // Area is a part of the console.
 type Area interface {
-	// Templates has the pages of the area, as files NAME.html that define "content". Names are unique in the console.
+	// Templates has the pages of the area, as files templates/NAME.html that define "content". Names are unique in the
+	// console.
 	Templates() fs.FS
 	// Menu returns the entries of the area in the menu.
 	Menu() []MenuItem
 	// Routes adds the pages of the area.
 	Routes(router *Router)
+}
+
+// Right is a right on a resource of the quota API, in a namespace or, if it is empty, in all.
+func Right(verb, resource, namespace string) authorizationv1.ResourceAttributes {
+	return authorizationv1.ResourceAttributes{Verb: verb, Group: quotav1alpha1.GroupName, Version: "*", Resource: resource, Namespace: namespace}
 }
 
 // MenuItem is an entry of the menu.
