@@ -87,7 +87,7 @@ campaigns: ## Run campaigns beside each other: all, or CAMPAIGNS="faults replica
 
 .PHONY: screenshots
 screenshots: ## Make the screenshots of the documentation again, in Chromium.
-	$(GO) test -timeout 20m -count 1 ./test/campaign/browser -run TestFromRefusedToRunning -images docs/images
+	$(GO) test -timeout 20m -count 1 ./test/campaign/browser -run TestFromDeniedToRunning -images docs/images
 
 .PHONY: simulate
 SEEDS ?= 2000

@@ -61,14 +61,14 @@ func pageAfter(to string) string {
 
 // begin begins a session and leads to the page that was asked for.
 func (e *entrance) begin(w http.ResponseWriter, r *http.Request, login Login, c session.Credentials) {
-	if e.hasBegun(w, r, login, c) {
+	if e.tryBegin(w, r, login, c) {
 		http.Redirect(w, r, web.Base+pageAfter(r.FormValue("to")), http.StatusSeeOther)
 	}
 }
 
-// hasBegun begins a session. It shows the login page with the problem, and reports false, if the API server does not
+// tryBegin begins a session, and reports whether it did. It shows the login page with the problem, if the API server does not
 // accept the credentials.
-func (e *entrance) hasBegun(w http.ResponseWriter, r *http.Request, login Login, c session.Credentials) bool {
+func (e *entrance) tryBegin(w http.ResponseWriter, r *http.Request, login Login, c session.Credentials) bool {
 	_, err := e.sessions.Begin(r.Context(), w, c)
 	switch {
 	case err == nil:

@@ -7,7 +7,7 @@ import (
 	"github.com/bursar/bursar/internal/console/web"
 )
 
-// Loopback logs in the user of a kubeconfig, with a one-time token. It is for a console that listens on loopback alone.
+// Loopback logs in the user of a kubeconfig, with a one-time token. It is for a console that listens on loopback only.
 type Loopback struct {
 	// Token begins the session.
 	Token *session.OneTime

@@ -91,7 +91,7 @@ func (o *OIDC) routes(e *entrance, login Server) {
 			e.show(w, r, login.form(r), "The login with "+o.Name+" did not succeed: "+err.Error()+". Try again.", http.StatusUnauthorized)
 			return
 		}
-		if !e.hasBegun(w, r, login, credentials) {
+		if !e.tryBegin(w, r, login, credentials) {
 			return
 		}
 		// The browser comes from another site, so it would not send the new cookie with a redirect.

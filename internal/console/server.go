@@ -48,7 +48,7 @@ func (s Server) routes(e *entrance) {
 	e.console.Handle("POST "+web.Base+"/login", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token := strings.TrimSpace(r.PostFormValue("token"))
 		if !session.IsToken(token) {
-			e.show(w, r, s.form(r), "This is no bearer token: it is empty, too long, or has characters that tokens do not have.", http.StatusUnprocessableEntity)
+			e.show(w, r, s.form(r), "This is not a bearer token: it is empty, too long, or has characters that tokens do not have.", http.StatusUnprocessableEntity)
 			return
 		}
 		e.begin(w, r, s, session.WithToken(s.API, token))

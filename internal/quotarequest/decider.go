@@ -41,7 +41,7 @@ func MayNotDecide(request *quotav1alpha1.QuotaRequest, decision quotav1alpha1.De
 	case len(request.Status.Approvers) > 0 && !isInOne(user, request.Status.Approvers):
 		return fmt.Sprintf("only members of the groups %s decide on this request", strings.Join(request.Status.Approvers, ", "))
 	case decision == quotav1alpha1.DecisionApprove && hasDecided(request, user):
-		return "you have approved of it already, and somebody else has to approve, too"
+		return "you have already approved it, and another person has to approve it, too"
 	default:
 		return ""
 	}

@@ -143,7 +143,7 @@ func TestConsoleOIDCImpersonates(t *testing.T) {
 }
 
 // A login is refused that the console did not begin, or that has a wrong token.
-func TestConsoleOIDCRefuses(t *testing.T) {
+func TestConsoleOIDCDenies(t *testing.T) {
 	t.Parallel()
 	issuer := newIssuer(t)
 	for name, claims := range map[string]map[string]any{

@@ -100,15 +100,15 @@ func TestConsoleRequests(t *testing.T) {
 	a.waitState(a.request(name), quotav1alpha1.ReasonPending)
 	a.tom.wantPage("/requests?namespace="+requestHome, name, "Organization "+a.name, "configmaps=5 maps", "Waits for a decision")
 	a.tom.wantPage("/requests/"+path, "a release", "Waits for a decision.", "bursar request --withdraw "+name, "kubectl describe quotarequest "+name)
-	if page := a.tom.wantPage("/inbox?namespace="+requestHome, "Others that wait", "Nobody decides on a request of their own."); strings.Contains(page, `aria-current="page">Inbox`) {
+	if page := a.tom.wantPage("/inbox?namespace="+requestHome, "Waiting for other approvers", "Nobody decides on a request of their own."); strings.Contains(page, `aria-current="page">Inbox`) {
 		t.Error("the menu has the inbox for tom, who decides nothing")
 	}
 
 	a.ann.wantPage("/inbox", `aria-current="page">Inbox`, name, "a release")
 	a.bob.wantPage("/inbox", `aria-current="page">Inbox`, name)
-	a.ann.waitPage("/inbox/"+path, "1 map of 1 map (100%)", "Limit with all of it</dt><dd>5 maps", "and 1 map more now.", "No cap or ceiling is known.", "There are none on the same consumer")
+	a.ann.waitPage("/inbox/"+path, "1 map of 1 map (100%)", "Limit if approved in full</dt><dd>5 maps", "and 1 map more now.", "No cap or ceiling is known.", "There are none on the same consumer")
 	status, page = a.decide(a.ann, name, "Approve", "amount-0", "3 maps", "until", "2090-01-31", "reason", "for now")
-	a.wantAnswer("the approval", status, page, http.StatusOK, "You approved of QuotaRequest "+path, "It is PartiallyApproved", "Approved in part", "3 maps", "2090-01-31 00:00 UTC", "for now")
+	a.wantAnswer("the approval", status, page, http.StatusOK, "You approved QuotaRequest "+path, "State: Approved in part. ", "Approved in part", "3 maps", "2090-01-31 00:00 UTC", "for now")
 	a.tom.wantPage("/requests/"+path, "Approved in part", a.name+"-ann", "for now", "request-"+string(a.request(name).UID), "It counts.", "&#43;2 maps")
 	a.tom.wantPage("/requests?namespace="+requestHome+"&state=PartiallyApproved", name, a.name+"-ann approved: for now")
 	a.mustCreate(a.configMap("b"))
@@ -118,11 +118,11 @@ func TestConsoleRequests(t *testing.T) {
 	// The next one is denied, and knows of the one before.
 	second := a.ask("+9", "more")
 	a.waitState(a.request(second), quotav1alpha1.ReasonPending)
-	a.ann.waitPage("/inbox/"+requestHome+"/"+second, name, a.name+"-ann approved: for now", "Limit with all of it</dt><dd>12 maps")
+	a.ann.waitPage("/inbox/"+requestHome+"/"+second, name, a.name+"-ann approved: for now", "Limit if approved in full</dt><dd>12 maps")
 	status, page = a.decide(a.ann, second, "Deny", "reason", " ")
 	a.wantAnswer("a denial without a reason", status, page, http.StatusUnprocessableEntity, "Enter a reason for the denial: the requester reads it.")
 	status, page = a.decide(a.ann, second, "Deny", "reason", "not this year")
-	a.wantAnswer("the denial", status, page, http.StatusOK, "It is Denied")
+	a.wantAnswer("the denial", status, page, http.StatusOK, "State: Denied.")
 	a.tom.wantPage("/requests/"+requestHome+"/"+second, "Denied", "not this year")
 }
 

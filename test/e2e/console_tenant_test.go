@@ -246,7 +246,7 @@ func TestConsoleTenantTry(t *testing.T) {
 		t.Fatalf("the manifest: %d\n%s", status, page)
 	}
 	for _, text := range []string{
-		"ConfigMap " + w.name + "/a", "Fits", "Does not fit", "1 of 2 would be denied.", "exceeded quota", "&#43;2 maps", "Line 10:",
+		"ConfigMap " + w.name + "/a", "Fits", "Does not fit", `<p class="problem" role="status">1 of 2 would be denied.`, "exceeded quota", "&#43;2 maps", "Line 10:",
 		"/console/requests/new?amount=%2B1&#43;map&amp;consumer=Project%2F" + w.name, "bursar plan -f manifest.yaml -n " + w.name, "# second",
 	} {
 		if !strings.Contains(page, text) {
@@ -259,11 +259,11 @@ func TestConsoleTenantTry(t *testing.T) {
 	}
 	for reason, fields := range map[string]url.Values{
 		"Enter a manifest":       {"namespace": {w.name}, "manifest": {" "}},
-		"no name of a namespace": {"namespace": {"No!"}, "manifest": {manifest}},
+		"not a valid name of a namespace": {"namespace": {"No!"}, "manifest": {manifest}},
 		"could not be read":      {"namespace": {w.name}, "manifest": {"a: [\n"}},
 		"apiVersion or kind":     {"namespace": {w.name}, "manifest": {"metadata: {name: x}\n"}},
 		"and this page tries":    {"namespace": {w.name}, "manifest": {strings.Repeat("apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: x}\n---\n", 101)}},
-		"no text in UTF-8":       {"namespace": {w.name}, "manifest": {"\xff\xfe"}},
+		"not text in UTF-8":       {"namespace": {w.name}, "manifest": {"\xff\xfe"}},
 		"Nothing was tried: ":    {"namespace": {"kube-system"}, "manifest": {manifest}, "as-is": {"yes"}},
 	} {
 		if status, page := b.send("/try", "/try", fields); status != http.StatusUnprocessableEntity || !strings.Contains(page, reason) {

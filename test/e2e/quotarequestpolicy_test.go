@@ -87,7 +87,7 @@ func TestQuotaRequestPolicy(t *testing.T) {
 	}
 	must(t, w.decides("ann", w.newDecision(large, quotav1alpha1.DecisionApprove), "finance"))
 	w.wantMessage(large, "by the group finance: 1 given")
-	if err := w.decides("ann", w.newDecision(large, quotav1alpha1.DecisionApprove), "finance"); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "have approved of it already") {
+	if err := w.decides("ann", w.newDecision(large, quotav1alpha1.DecisionApprove), "finance"); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "have already approved it") {
 		t.Errorf("got %v for the second approval of one user", err)
 	}
 	must(t, w.decides("bob", w.newDecision(large, quotav1alpha1.DecisionApprove), "finance"))

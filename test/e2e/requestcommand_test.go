@@ -95,7 +95,7 @@ func TestRequestCommands(t *testing.T) {
 		t.Errorf("the table begins with no namespace: %s", listed)
 	}
 	tom.want(false, []string{"bursar: approve QuotaRequest " + ns + "/" + name + ": nobody decides on a request of their own\n"}, "approve", name, "-n", ns)
-	ann.want(true, []string{"You approved of QuotaRequest " + ns + "/" + name, "It is Approved: ResourceGrant request-"}, "approve", name, "-n", ns)
+	ann.want(true, []string{"You approved QuotaRequest " + ns + "/" + name, "It is Approved: ResourceGrant request-"}, "approve", name, "-n", ns)
 	w.mustCreate(w.configMap("b"))
 	ann.want(false, []string{": the request is decided: "}, "deny", name, "-n", ns, "--reason", "no")
 	tom.want(false, []string{"is decided already"}, "request", "--withdraw", name, "-n", ns)

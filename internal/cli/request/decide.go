@@ -125,7 +125,7 @@ func DecisionText(decision *quotav1alpha1.QuotaDecision, request *quotav1alpha1.
 	if until := decision.Spec.Until; until != nil {
 		what += " until " + inUTC(until)
 	}
-	text := fmt.Sprintf("You approved of QuotaRequest %s: %s.\n%s", name, what, StateText(request))
+	text := fmt.Sprintf("You approved QuotaRequest %s: %s.\n%s", name, what, StateText(request))
 	if missing := int(request.Status.ApprovalsNeeded) - approvals(request); !isFinal(request) && missing > 0 {
 		text += fmt.Sprintf("%d more %s needed.\n", missing, plural(missing, "approval is", "approvals are"))
 	}

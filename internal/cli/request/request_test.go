@@ -203,7 +203,7 @@ func TestDecisionText(t *testing.T) {
 	}}
 	request := someRequest("Pending")
 	request.Status.ApprovalsNeeded, request.Status.Decisions = 2, []quotav1alpha1.RequestDecision{{Decision: quotav1alpha1.DecisionApprove}}
-	want := "You approved of QuotaRequest ns/acme-1: maps=4, pods=+5 (asked: maps=10, pods=+5 (region=eu)) until 1970-01-01T00:00:00Z.\n" +
+	want := "You approved QuotaRequest ns/acme-1: maps=4, pods=+5 (asked: maps=10, pods=+5 (region=eu)) until 1970-01-01T00:00:00Z.\n" +
 		"It is Pending: so it is.\n1 more approval is needed.\n"
 	if diff := cmp.Diff(want, DecisionText(approval, request)); diff != "" {
 		t.Errorf("an approval (-want +got):\n%s", diff)

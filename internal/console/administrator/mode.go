@@ -37,7 +37,7 @@ type modeChange struct {
 	From, To quotav1alpha1.EnforcementMode
 	About    string
 	// UID and Generation are those of the policy that the preview is of. Another spec needs another preview; a change of
-	// its status alone does not.
+	// only its status does not.
 	UID        types.UID
 	Generation int64
 	// MayChange is set if the person may change policies.

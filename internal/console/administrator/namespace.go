@@ -49,7 +49,7 @@ type localAmountView struct{ Resource, Here, All, Cap, Available string }
 func (a *Area) namespace(r *web.Request) (web.Answer, error) {
 	name := r.PathValue("namespace")
 	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
-		return nil, web.Invalid("This is no name of a namespace: " + strings.Join(problems, "; ") + ".")
+		return nil, web.Invalid("This is not a valid name of a namespace: " + strings.Join(problems, "; ") + ".")
 	}
 	view := &namespaceView{Name: name}
 	reads := []func(*web.Request) (bool, error){view.readLabels, view.readQuotas, view.readIncreases, view.readCaps}

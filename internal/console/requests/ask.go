@@ -278,7 +278,7 @@ func ask(r *web.Request) (web.Answer, error) {
 	key := client.ObjectKeyFromObject(created)
 	to := web.Redirect{To: requestPath(key), Notice: fmt.Sprintf("You asked for quota: QuotaRequest %s.", key)}
 	if seen, err := request.Wait(r.Context(), r.API(), key, false, stateTimeout); err == nil {
-		to.Notice += " " + strings.TrimSpace(request.StateText(seen))
+		to.Notice += " " + stateText(seen)
 	}
 	return to, nil
 }

@@ -166,7 +166,7 @@ func decide(r *web.Request) (web.Answer, error) {
 	key := keyOf(r)
 	decision, after, err := makeDecision(r, key)
 	if err == nil && !request.Counts(after, decision) && quotarequest.IsDecided(after) {
-		text := "Somebody else decided first, and your decision does not count. " + strings.TrimSpace(request.StateText(after))
+		text := "Somebody else decided first, and your decision does not count. " + stateText(after)
 		return decidePage(r, r, text, http.StatusConflict)
 	}
 	if err != nil {
@@ -179,11 +179,11 @@ func decide(r *web.Request) (web.Answer, error) {
 		}
 		return decidePage(r, r, text, status)
 	}
-	verb := "approved of"
+	verb := "approved"
 	if decision.Spec.Decision == quotav1alpha1.DecisionDeny {
 		verb = "denied"
 	}
-	return web.Redirect{To: inboxPath(key), Notice: fmt.Sprintf("You %s QuotaRequest %s. %s", verb, key, strings.TrimSpace(request.StateText(after)))}, nil
+	return web.Redirect{To: inboxPath(key), Notice: fmt.Sprintf("You %s QuotaRequest %s. %s", verb, key, stateText(after))}, nil
 }
 
 // isTooLate reports whether the API server denied a decision because somebody else had decided.

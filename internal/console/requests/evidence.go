@@ -130,9 +130,10 @@ func (s *shown) growth(r *web.Request, resourceType string) string {
 		return "No change of use is recorded in the last 30 days."
 	}
 	unit, used := s.quotas.unit(resourceType), now.Used
-	since := "30 days ago"
+	since, unchanged := "30 days ago", "Unchanged for 30 days."
 	if time.Since(start.Time) < growthWindow-time.Minute {
-		since = "at the beginning of the journal, " + start.Time.UTC().Format("2006-01-02 15:04 MST")
+		begin := start.Time.UTC().Format("2006-01-02 15:04 MST")
+		since, unchanged = "at the beginning of the journal, "+begin, "Unchanged since the beginning of the journal, "+begin+"."
 	}
 	switch change := used - start.Used; {
 	case change > 0:
@@ -140,7 +141,7 @@ func (s *shown) growth(r *web.Request, resourceType string) string {
 	case change < 0:
 		return fmt.Sprintf("It used %s %s, and %s less now.", unit.Amount(start.Used), since, unit.Amount(-change))
 	default:
-		return fmt.Sprintf("It used as much %s.", since)
+		return unchanged
 	}
 }
 

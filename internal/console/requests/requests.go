@@ -74,7 +74,7 @@ func inboxPath(key client.ObjectKey) string {
 // checkName returns an error unless a name can be that of an object or of a namespace. The API server has no path for others.
 func checkName(what, name string) error {
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return web.Invalid(fmt.Sprintf("%q is no name of %s: names have lower-case letters, digits, dots and dashes.", name, what))
+		return web.Invalid(fmt.Sprintf("%q is not a valid name of %s: names have lower-case letters, digits, dots and dashes.", name, what))
 	}
 	return nil
 }

@@ -50,6 +50,12 @@ func State(q *quotav1alpha1.QuotaRequest) (word, class string) {
 	return cmp.Or(stateWords[state], state), stateClasses[state]
 }
 
+// stateText returns the state of a request, as sentences.
+func stateText(q *quotav1alpha1.QuotaRequest) string {
+	word, _ := State(q)
+	return strings.TrimSpace("State: " + word + ". " + sentence(request.Message(q)))
+}
+
 // URL returns the page of a request.
 func URL(q *quotav1alpha1.QuotaRequest) string {
 	return web.Path(requestPath(client.ObjectKeyFromObject(q)))

@@ -134,9 +134,6 @@ func (s *Session) Check(ctx context.Context) error {
 	return nil
 }
 
-// Done is closed when the session ends.
-func (s *Session) Done() <-chan struct{} { return s.ctx.Done() }
-
 // Context returns a context that ends with the session, for what the session keeps.
 func (s *Session) Context() context.Context { return s.ctx }
 

@@ -29,8 +29,8 @@ type placed struct {
 	line   int
 }
 
-// fault is what is wrong with a document.
-type fault struct {
+// problem is what is wrong with a document.
+type problem struct {
 	Line int
 	Text string
 }
@@ -81,28 +81,28 @@ var comment = regexp.MustCompile(`(?m)^\s*#.*$`)
 
 func withoutComments(text string) string { return comment.ReplaceAllString(text, "") }
 
-// objectsIn returns the objects of a manifest, also those in lists, and the faults of documents that have none.
-func objectsIn(manifest string) (objects []placed, faults []fault) {
+// objectsIn returns the objects of a manifest, also those in lists, and the problems of documents that have none.
+func objectsIn(manifest string) (objects []placed, problems []problem) {
 	for _, d := range documentsOf(manifest) {
 		found, err := d.objects()
 		if err != nil {
-			faults = append(faults, *err)
+			problems = append(problems, *err)
 			continue
 		}
 		for _, object := range found {
 			objects = append(objects, placed{object, d.line})
 		}
 	}
-	return objects, faults
+	return objects, problems
 }
 
 // yamlLine matches the place in an error about YAML, from the beginning of the document on.
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
 // objects returns the object of a document, or those of a list.
-func (d *document) objects() ([]*unstructured.Unstructured, *fault) {
+func (d *document) objects() ([]*unstructured.Unstructured, *problem) {
 	if line := aliasIn(d.text); line > 0 {
-		return nil, &fault{Line: d.line + line - 1, Text: "a YAML alias (*name) is not accepted here: write the value itself"}
+		return nil, &problem{Line: d.line + line - 1, Text: "a YAML alias (*name) is not accepted here: write the value itself"}
 	}
 	content := map[string]any{}
 	inJSON, err := yaml.YAMLToJSONStrict([]byte(d.text))
@@ -110,7 +110,7 @@ func (d *document) objects() ([]*unstructured.Unstructured, *fault) {
 		err = utiljson.Unmarshal(inJSON, &content) // integers stay integers, as policies see them
 	}
 	if err != nil {
-		f := &fault{Line: d.line, Text: strings.TrimPrefix(err.Error(), "yaml: ")}
+		f := &problem{Line: d.line, Text: strings.TrimPrefix(err.Error(), "yaml: ")}
 		if match := yamlLine.FindStringSubmatch(f.Text); match != nil {
 			if inDocument, err := strconv.Atoi(match[1]); err == nil && inDocument > 0 {
 				// What is missing at the end is reported after it.
@@ -126,7 +126,7 @@ func (d *document) objects() ([]*unstructured.Unstructured, *fault) {
 	}
 	object := &unstructured.Unstructured{Object: content}
 	if object.GetAPIVersion() == "" || object.GetKind() == "" {
-		return nil, &fault{Line: d.line, Text: "apiVersion or kind is missing: every object needs both"}
+		return nil, &problem{Line: d.line, Text: "apiVersion or kind is missing: every object needs both"}
 	}
 	if !object.IsList() {
 		return []*unstructured.Unstructured{object}, nil
@@ -141,7 +141,7 @@ func (d *document) objects() ([]*unstructured.Unstructured, *fault) {
 		return nil
 	})
 	if err != nil {
-		return nil, &fault{Line: d.line, Text: err.Error()}
+		return nil, &problem{Line: d.line, Text: err.Error()}
 	}
 	return listed, nil
 }

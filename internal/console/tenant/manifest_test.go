@@ -15,7 +15,7 @@ func TestObjectsIn(t *testing.T) {
 	for name, tt := range map[string]struct {
 		reason, manifest string
 		want             []at
-		faults           []int
+		problems         []int
 	}{
 		"One":       {"a document without separators", "apiVersion: v1\nkind: A\nmetadata: {name: a}\n", []at{{"a", 1}}, nil},
 		"Two":       {"the second one begins after the separator", "---\napiVersion: v1\nkind: A\nmetadata: {name: a}\n--- # next\napiVersion: v1\nkind: A\nmetadata: {name: b}\n", []at{{"a", 2}, {"b", 6}}, nil},
@@ -32,20 +32,20 @@ func TestObjectsIn(t *testing.T) {
 		"BlockText": {"a separator within a text is indented", "apiVersion: v1\nkind: A\nmetadata: {name: a}\ndata:\n  x: |\n    ---\n    y\n", []at{{"a", 1}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects, faults := objectsIn(tt.manifest)
+			objects, problems := objectsIn(tt.manifest)
 			var got []at
 			for _, o := range objects {
 				got = append(got, at{o.object.GetName(), o.line})
 			}
 			var lines []int
-			for _, f := range faults {
+			for _, f := range problems {
 				lines = append(lines, f.Line)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("%s: objects (-want +got):\n%s", tt.reason, diff)
 			}
-			if diff := cmp.Diff(tt.faults, lines); diff != "" {
-				t.Errorf("%s: lines of faults (-want +got):\n%s%v", tt.reason, diff, faults)
+			if diff := cmp.Diff(tt.problems, lines); diff != "" {
+				t.Errorf("%s: lines of problems (-want +got):\n%s%v", tt.reason, diff, problems)
 			}
 		})
 	}

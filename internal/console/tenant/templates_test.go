@@ -43,7 +43,7 @@ func TestPagesEscape(t *testing.T) {
 		"waiting": &waitingPage{scope: s, IsCut: true, ReadMax: 1, Queues: []queue{{
 			Consumer: markup, MayHaveOthers: true, Rows: []waitingRow{{row: waits, Short: waits.Amounts, AskURL: asks}},
 		}}},
-		"try": &tryPage{Namespace: markup, Namespaces: []string{markup}, Manifest: "</textarea>" + markup, Problem: markup, Faults: []fault{{1, markup}}, Result: &result{
+		"try": &tryPage{Namespace: markup, Namespaces: []string{markup}, Manifest: "</textarea>" + markup, Problem: markup, Invalid: []problem{{1, markup}}, Result: &result{
 			Message: markup, Objects: []triedObject{{1, markup, markup, markup, markup, "over", markup, asks}}, Quotas: []triedQuota{{markup, markup, markup, markup, markup, markup, markup}},
 		}},
 		"history": &historyPage{scope: s, Since: markup, Times: []string{"1d", markup}, Choices: []choice{{markup, s.URL("/history")}}, Problem: markup, Gaps: []string{markup}, IsRead: true, Accounts: []pastAccount{{

@@ -30,7 +30,7 @@ type tryPage struct {
 	IsAsIs bool
 	// Problem says why nothing could be tried.
 	Problem string
-	Faults  []fault
+	Invalid []problem
 	// Result is nil before a manifest was tried.
 	Result *result
 }
@@ -38,8 +38,10 @@ type tryPage struct {
 // result is what the objects of a manifest would come to.
 type result struct {
 	Message string
-	Objects []triedObject
-	Quotas  []triedQuota
+	// IsDenied is set if an object would be denied.
+	IsDenied bool
+	Objects  []triedObject
+	Quotas   []triedQuota
 }
 
 // triedObject is an object of a manifest.
@@ -93,20 +95,20 @@ func tryManifest(r *web.Request) (web.Answer, error) {
 	}
 	switch {
 	case len(validation.IsDNS1123Label(p.Namespace)) > 0:
-		return p.invalid(p.Namespace + " is no name of a namespace. Enter the one for objects that name none.")
+		return p.invalid(p.Namespace + " is not a valid name of a namespace. Enter the one for objects that name none.")
 	case !utf8.ValidString(p.Manifest):
 		p.Manifest = ""
-		return p.invalid("The file is no text in UTF-8. Choose a file with YAML or JSON.")
+		return p.invalid("The file is not text in UTF-8. Choose a file with YAML or JSON.")
 	case strings.TrimSpace(p.Manifest) == "":
 		return p.invalid("Enter a manifest, or choose a file.")
 	}
-	objects, faults := objectsIn(p.Manifest)
-	p.Faults = faults
+	objects, problems := objectsIn(p.Manifest)
+	p.Invalid = problems
 	switch {
 	case len(objects) > objectsMax:
 		const tooMany = "The manifest has %d objects, and this page tries %d. Try parts of it, or use the command below."
 		return p.invalid(fmt.Sprintf(tooMany, len(objects), objectsMax))
-	case len(objects) == 0 && len(faults) == 0:
+	case len(objects) == 0 && len(problems) == 0:
 		return p.invalid("The manifest has no object.")
 	case len(objects) == 0:
 		return p.invalid("No object of the manifest could be read.")
@@ -173,7 +175,7 @@ func resultOf(status *quotav1alpha1.QuotaReviewStatus, objects []placed) *result
 			t.Line = objects[i].line
 		}
 		if answer.Result == quotav1alpha1.ReviewResultDoesNotFit {
-			t.AskURL = askFor(answer, status.Quotas)
+			found.IsDenied, t.AskURL = true, askFor(answer, status.Quotas)
 		}
 		found.Objects = append(found.Objects, t)
 	}

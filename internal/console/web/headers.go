@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// policy lets a page load scripts, styles and images from the console alone, and nothing inline.
+// policy lets a page load scripts, styles and images from the console only, and nothing inline.
 var policy = strings.Join([]string{
 	"default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", "connect-src 'self'",
 	"form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'",

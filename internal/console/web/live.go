@@ -46,11 +46,8 @@ type Watch struct {
 // watchable are the resources that a stream can watch.
 var watchable = map[string]schema.GroupVersion{
 	"effectiveresourcegrants":  quotav1alpha1.GroupVersion,
-	"resourcegrants":           quotav1alpha1.GroupVersion,
 	"quotarequests":            quotav1alpha1.GroupVersion,
-	"quotarequestpolicies":     quotav1alpha1.GroupVersion,
 	"claimcreationpolicies":    quotav1alpha1.GroupVersion,
-	"grantcreationpolicies":    quotav1alpha1.GroupVersion,
 	"resourcequotaallocations": quotav1alpha1.GroupVersion,
 	"quotaincreases":           openmcpv1alpha1.GroupVersion,
 }

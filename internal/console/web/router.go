@@ -95,7 +95,7 @@ func (r *Router) Get(path string, h Handler) {
 	}))
 }
 
-// Post adds an action at a path without [Base]. It runs for forms of the same session alone.
+// Post adds an action at a path without [Base]. It runs only for forms of the same session.
 func (r *Router) Post(path string, h Handler) {
 	r.console.mux.Handle("POST "+Base+path, r.console.withSession(func(w http.ResponseWriter, request *Request) {
 		r.console.entered(w, request, func() {

@@ -10,7 +10,7 @@ import (
 
 // The way from refused to running, with two persons at once: the tenant is denied and asks, the approver sees it at once
 // and approves less, the tenant sees it at once, and the machine runs.
-func TestFromRefusedToRunning(t *testing.T) {
+func TestFromDeniedToRunning(t *testing.T) {
 	tom, ann := withToken(t, tenant), withCommand(t, approver, finance...)
 	ann.goTo("/inbox")
 	tom.goTo("/quota?namespace=org-acme")
