@@ -258,13 +258,13 @@ func TestConsoleTenantTry(t *testing.T) {
 		t.Errorf("trying created %d ConfigMaps", len(maps.Items))
 	}
 	for reason, fields := range map[string]url.Values{
-		"Enter a manifest":       {"namespace": {w.name}, "manifest": {" "}},
+		"Enter a manifest":                {"namespace": {w.name}, "manifest": {" "}},
 		"not a valid name of a namespace": {"namespace": {"No!"}, "manifest": {manifest}},
-		"could not be read":      {"namespace": {w.name}, "manifest": {"a: [\n"}},
-		"apiVersion or kind":     {"namespace": {w.name}, "manifest": {"metadata: {name: x}\n"}},
-		"and this page tries":    {"namespace": {w.name}, "manifest": {strings.Repeat("apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: x}\n---\n", 101)}},
-		"not text in UTF-8":       {"namespace": {w.name}, "manifest": {"\xff\xfe"}},
-		"Nothing was tried: ":    {"namespace": {"kube-system"}, "manifest": {manifest}, "as-is": {"yes"}},
+		"could not be read":               {"namespace": {w.name}, "manifest": {"a: [\n"}},
+		"apiVersion or kind":              {"namespace": {w.name}, "manifest": {"metadata: {name: x}\n"}},
+		"and this page tries":             {"namespace": {w.name}, "manifest": {strings.Repeat("apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: x}\n---\n", 101)}},
+		"not text in UTF-8":               {"namespace": {w.name}, "manifest": {"\xff\xfe"}},
+		"Nothing was tried: ":             {"namespace": {"kube-system"}, "manifest": {manifest}, "as-is": {"yes"}},
 	} {
 		if status, page := b.send("/try", "/try", fields); status != http.StatusUnprocessableEntity || !strings.Contains(page, reason) {
 			t.Errorf("%s: %d\n%s", reason, status, page)
