@@ -198,7 +198,8 @@ func TestDenialWritesNothing(t *testing.T) {
 	}
 }
 
-// ledgerVersion is the version of the stored books of the world's consumer, once they are quiet.
+// ledgerVersion is the version of the stored ledger of the world's consumer, once nothing in it waits for another write: a
+// reservation for its settlement, a change for the journal.
 func (w *world) ledgerVersion() string {
 	w.Helper()
 	var version string
@@ -212,6 +213,9 @@ func (w *world) ledgerVersion() string {
 				version = ledger.ResourceVersion
 				if len(ledger.Spec.Reservations) > 0 {
 					return errors.New("reservations are in flight")
+				}
+				if journal := ledger.Spec.Journal; journal != nil && (len(journal.Records) > 0 || journal.OpenedAt != 0) {
+					return errors.New("the journal does not have all changes yet")
 				}
 				return nil
 			}

@@ -99,7 +99,7 @@ const (
 
 // AnnotationUnfinished tells on a ConsumerLedger, without its spec, what replicas of Bursar have yet to finish: the
 // sequence of the oldest reservation in flight; without reservations "slices" if there are slices, "released" if there
-// are records of released claims, or "none".
+// are records of released claims, "journal" if there are changes that the journal does not have, or "none".
 const AnnotationUnfinished = GroupName + "/unfinished"
 
 // Annotations of a grant that was made on a QuotaRequest.
