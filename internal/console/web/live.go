@@ -80,11 +80,6 @@ func watchesOf(r *http.Request) ([]Watch, error) {
 	return watches, nil
 }
 
-// streams are the places for open streams.
-type streams struct{ places chan struct{} }
-
-func newStreams() *streams { return &streams{places: make(chan struct{}, streamsMax)} }
-
 // serveLive sends an event whenever a watched object changes, at most one in an interval. The person watches: what they
 // may not see does not reach them.
 func (c *Console) serveLive(w http.ResponseWriter, r *Request) {
@@ -97,8 +92,8 @@ func (c *Console) serveLive(w http.ResponseWriter, r *Request) {
 	if err == nil {
 		defer leave()
 		select {
-		case c.streams.places <- struct{}{}:
-			defer func() { <-c.streams.places }()
+		case c.streams <- struct{}{}:
+			defer func() { <-c.streams }()
 		default:
 			err = errors.New("the console has too many open streams")
 		}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -15,8 +16,9 @@ const (
 	pageTimeout = 30 * time.Second
 	// FormBytesMax bounds a form, and with it a manifest. loginBytesMax bounds what people send without a session.
 	FormBytesMax, loginBytesMax = 2 << 20, 64 << 10
-	// postsMax bounds the forms that a console reads at a time, and postTimeout how long each may take to arrive.
-	postsMax, postTimeout = 64, 30 * time.Second
+	// formsMax bounds the forms that a console handles at a time, with and without a session, and formTimeout how long each
+	// may take to arrive.
+	formsMax, formTimeout = 64, 30 * time.Second
 )
 
 // Console has the pages of all areas.
@@ -25,11 +27,10 @@ type Console struct {
 	sessions *session.Store
 	log      *slog.Logger
 	pages    *pages
-	streams  *streams
-	posts    chan struct{}
 	mux      *http.ServeMux
-	// loginPath leads people without a session.
-	loginPath string
+	// streams, forms and logins are the places for open streams, for forms of people with a session, and for those of others,
+	// who so cannot hold up the rest.
+	streams, forms, logins chan struct{}
 }
 
 // New returns a console of areas. People without a session are led to the login page.
@@ -38,7 +39,10 @@ func New(sessions *session.Store, log *slog.Logger, areas ...Area) (*Console, er
 	if err != nil {
 		return nil, err
 	}
-	c := &Console{areas: areas, sessions: sessions, log: log, pages: pages, streams: newStreams(), posts: make(chan struct{}, postsMax), mux: http.NewServeMux(), loginPath: Base + "/login"}
+	c := &Console{
+		areas: areas, sessions: sessions, log: log, pages: pages, mux: http.NewServeMux(),
+		streams: make(chan struct{}, streamsMax), forms: make(chan struct{}, formsMax), logins: make(chan struct{}, formsMax),
+	}
 	router := &Router{console: c}
 	for _, area := range areas {
 		area.Routes(router)
@@ -66,19 +70,19 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.WritePublicError(w, r, http.StatusForbidden, "This form was sent from another site. Nothing was changed.")
 		return
 	}
-	bytesMax := int64(FormBytesMax)
+	bytesMax, places := int64(FormBytesMax), c.forms
 	if c.sessions.Of(r) == nil {
-		bytesMax = loginBytesMax
+		bytesMax, places = loginBytesMax, c.logins
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, bytesMax)
 	select {
-	case c.posts <- struct{}{}:
-		defer func() { <-c.posts }()
+	case places <- struct{}{}:
+		defer func() { <-places }()
 	default:
 		c.WritePublicError(w, r, http.StatusServiceUnavailable, "The console is busy with other forms. Nothing was changed: try again.")
 		return
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(postTimeout)) // without deadlines, the bound on forms suffices
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(formTimeout)) // without deadlines, the bound on forms suffices
 	c.mux.ServeHTTP(w, r)
 }
 
@@ -153,7 +157,7 @@ func (c *Console) withSession(h func(http.ResponseWriter, *Request)) http.Handle
 
 // toLogin leads to the login, and back to the page afterwards.
 func (c *Console) toLogin(w http.ResponseWriter, r *http.Request) {
-	to := c.loginPath
+	to := Base + "/login"
 	if path, isBelow := strings.CutPrefix(r.URL.RequestURI(), Base); isBelow && r.Method == http.MethodGet && path != "/" && !strings.HasPrefix(path, "/live") {
 		to = Path("/login", "to", path)
 	}
@@ -167,7 +171,7 @@ func (c *Console) toLogin(w http.ResponseWriter, r *http.Request) {
 
 // answer runs a handler and writes its answer.
 func (c *Console) answer(w http.ResponseWriter, r *Request, h Handler) {
-	ctx, cancel := timeout(r.Request)
+	ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 	defer cancel()
 	r.Request = r.WithContext(ctx)
 	answer, err := h(r)

@@ -3,7 +3,6 @@
 package web
 
 import (
-	"context"
 	"io/fs"
 	"net/http"
 	"net/url"
@@ -133,9 +132,4 @@ func Confirmed(r *Request, name string) error {
 		return nil
 	}
 	return Invalid("Enter the name " + name + " to confirm. Nothing was changed.")
-}
-
-// timeout returns a context for one page.
-func timeout(r *http.Request) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(r.Context(), pageTimeout)
 }
