@@ -1,13 +1,15 @@
-// Command bursar-operator is `bursar operator` and `bursar console` in a binary of less than half the size, without the API server and the
-// etcd that `bursar standalone` embeds. The container image holds it.
+// Command bursar-operator is `bursar operator` and `bursar console serve` in a smaller binary, without the API server and
+// the etcd that `bursar standalone` embeds. The container image holds it.
 package main
 
 import (
 	"os"
 
+	"github.com/spf13/cobra"
+
 	"github.com/bursar/bursar/internal/cli"
-	"github.com/bursar/bursar/internal/cli/commands"
 	"github.com/bursar/bursar/internal/cli/operate"
+	"github.com/bursar/bursar/internal/cli/serveconsole"
 )
 
 // version is set when the binary is built.
@@ -15,5 +17,7 @@ var version = "unknown"
 
 func main() {
 	p := cli.Program{Name: "bursar", Version: version}
-	os.Exit(cli.Run(cli.New(p, operate.Command(version), commands.Console(p))))
+	console := &cobra.Command{Use: "console", Short: "Run the web console", Args: cli.NoArguments(""), RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	console.AddCommand(serveconsole.Command(p))
+	os.Exit(cli.Run(cli.New(p, operate.Command(version), console)))
 }

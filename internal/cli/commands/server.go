@@ -26,12 +26,7 @@ type server struct {
 
 // addServer adds the flags of every command that talks to an API server.
 func addServer(command *cobra.Command, p cli.Program) *server {
-	all := genericclioptions.NewConfigFlags(false)
-	s := &server{program: p, flags: &genericclioptions.ConfigFlags{
-		KubeConfig: all.KubeConfig, Context: all.Context, Impersonate: all.Impersonate, ImpersonateGroup: all.ImpersonateGroup,
-	}}
-	s.flags.AddFlags(command.Flags())
-	return s
+	return &server{program: p, flags: servers.AddFlags(command)}
 }
 
 // addNamespace adds the flag that names a namespace. The usage says of what.

@@ -64,23 +64,23 @@ func onlyHosts(handler http.Handler, hosts ...string) http.Handler {
 	})
 }
 
-// Cluster describes a console for the users of a cluster.
-type Cluster struct {
-	// Listen is the host:port to listen on.
-	Listen string
-	// CertFile and KeyFile are those of TLS. They are read again when they change. Without them a proxy in front has to
+// cluster describes a console for the users of a cluster.
+type cluster struct {
+	// listen is the host:port to listen on.
+	listen string
+	// certFile and keyFile are those of TLS. They are read again when they change. Without them a proxy in front has to
 	// terminate TLS: browsers accept the cookie of a session by TLS only.
-	CertFile, KeyFile string
-	Login             console.Server
+	certFile, keyFile string
+	login             console.Server
 }
 
-// Run serves until ctx ends.
-func (c Cluster) Run(ctx context.Context) error {
-	handler, err := console.New(ctx, console.Options{Login: c.Login, Log: log()})
+// run serves until ctx ends.
+func (c cluster) run(ctx context.Context) error {
+	handler, err := console.New(ctx, console.Options{Login: c.login, Log: log()})
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", c.Listen)
+	listener, err := net.Listen("tcp", c.listen)
 	if err != nil {
 		return fmt.Errorf("the console cannot listen: %w; choose another --listen", err)
 	}
@@ -88,12 +88,12 @@ func (c Cluster) Run(ctx context.Context) error {
 	mux.Handle(web.Base+"/", handler)
 	mux.Handle("GET /{$}", http.RedirectHandler(web.Base+"/", http.StatusFound))
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
-	if c.CertFile == "" {
+	if c.certFile == "" {
 		return serve(ctx, listener, mux, nil)
 	}
-	certificate, err := certwatcher.New(c.CertFile, c.KeyFile)
+	certificate, err := certwatcher.New(c.certFile, c.keyFile)
 	if err != nil {
-		return errors.Join(fmt.Errorf("read the certificate in %s: %w", c.CertFile, err), listener.Close())
+		return errors.Join(fmt.Errorf("read the certificate in %s: %w", c.certFile, err), listener.Close())
 	}
 	return serve(ctx, listener, mux, certificate)
 }

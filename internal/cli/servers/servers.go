@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // the auth-providers in kubeconfigs
 	"k8s.io/client-go/rest"
@@ -37,6 +38,16 @@ const (
 	// Writes is the intent of all others.
 	Writes Intent = true
 )
+
+// AddFlags adds the flags that choose an API server and a user, as kubectl names them.
+func AddFlags(command *cobra.Command) *genericclioptions.ConfigFlags {
+	all := genericclioptions.NewConfigFlags(false)
+	flags := &genericclioptions.ConfigFlags{
+		KubeConfig: all.KubeConfig, Context: all.Context, Impersonate: all.Impersonate, ImpersonateGroup: all.ImpersonateGroup,
+	}
+	flags.AddFlags(command.Flags())
+	return flags
+}
 
 // Config returns a configuration for the API server of the flags or, without such flags, the one that use finds.
 func Config(p cli.Program, flags *genericclioptions.ConfigFlags, does Intent) (*rest.Config, error) {
