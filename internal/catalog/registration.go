@@ -25,6 +25,8 @@ type Registration struct {
 	Factor                int64
 	// ExceededAdvice is the advice on exceeded quota. Empty: the platform's.
 	ExceededAdvice string
+	// DisplayName is the name of the resource type for people. It may be empty.
+	DisplayName string
 	// AlertThresholdPercent is the percentage of a limit at which a consumer counts as near it. 0: the platform's.
 	AlertThresholdPercent int
 	// MaxPerConsumer is the most that the grants of a consumer may add up to, and MaxTotal those of all consumers. 0: no
@@ -92,6 +94,7 @@ func (c *Catalog) SetRegistration(object *quotav1alpha1.ResourceRegistration) {
 		MaxPerConsumer: ptr.Deref(object.Spec.MaxPerConsumer, 0),
 		MaxTotal:       ptr.Deref(object.Spec.MaxTotal, 0),
 
+		DisplayName:    object.DisplayName(),
 		ExceededAdvice: object.Annotations[quotav1alpha1.AnnotationExceededAdvice],
 
 		claiming:   map[schema.GroupKind]struct{}{},

@@ -87,6 +87,11 @@ type DisplayedQuota struct {
 	// available is the rest of the limit.
 	Available string `json:"available"`
 
+	// name is the display name of the resource type: the annotation kubernetes.io/display-name of the registration. It is
+	// absent if the registration has none.
+	// +optional
+	Name string `json:"name,omitempty"`
+
 	// percent is the allocated percentage of the limit, such as 80%, or "over" if something is allocated without a
 	// limit.
 	// +optional

@@ -87,6 +87,10 @@ const (
 	// threshold, or 80.
 	AnnotationAlertThreshold = GroupName + "/alert-threshold-percent"
 
+	// AnnotationDisplayName is the annotation that Kubernetes keeps for the name of an object for people. On a registration
+	// it names the resource type, with at most [DisplayNameMax] characters.
+	AnnotationDisplayName = "kubernetes.io/display-name"
+
 	// AnnotationTemplateKeys lists, as JSON, the keys of a grant's labels and annotations from its policy's template.
 	// If the template drops a key, it is removed. Keys that others have added stay.
 	AnnotationTemplateKeys = GroupName + "/template-keys"
@@ -156,3 +160,6 @@ const (
 
 // ExceededAdviceMax bounds the bytes of advice, see [AnnotationExceededAdvice].
 const ExceededAdviceMax = 500
+
+// DisplayNameMax bounds the characters of a display name, see [AnnotationDisplayName].
+const DisplayNameMax = 80

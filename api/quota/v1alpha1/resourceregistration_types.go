@@ -1,6 +1,11 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"strings"
+	"unicode/utf8"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // Reasons for the Active condition of registrations, besides [ReasonValidationFailed].
 const (
@@ -172,6 +177,16 @@ type ResourceRegistrationStatus struct {
 	// they are out of date.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// DisplayName returns the name of the resource type for people, see [AnnotationDisplayName]. It is empty if there is none,
+// or if it is too long, because it is older than the check.
+func (r *ResourceRegistration) DisplayName() string {
+	name := strings.TrimSpace(r.Annotations[AnnotationDisplayName])
+	if utf8.RuneCountInString(name) > DisplayNameMax {
+		return ""
+	}
+	return name
 }
 
 // ResourceRegistrationList is a list of registrations.

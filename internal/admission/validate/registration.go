@@ -32,6 +32,7 @@ func Registration(old, new *quotav1alpha1.ResourceRegistration, registeredBy str
 		annotations = old.Annotations
 	}
 	errs = append(errs, checkAdvice(field.NewPath("metadata"), annotations, new.Annotations)...)
+	errs = append(errs, checkDisplayName(field.NewPath("metadata"), annotations, new.Annotations)...)
 	errs = append(errs, checkThreshold(field.NewPath("metadata"), annotations, new.Annotations)...)
 	if old != nil {
 		return append(errs, checkRegistrationChange(path, &old.Spec, &new.Spec)...)
@@ -59,6 +60,16 @@ func checkAdvice(path *field.Path, old, new map[string]string) field.ErrorList {
 		return field.ErrorList{field.Invalid(path.Child("annotations").Key(key), text, err.Error())}
 	}
 	return nil
+}
+
+// checkDisplayName validates a changed annotation with a display name.
+func checkDisplayName(path *field.Path, old, new map[string]string) field.ErrorList {
+	const key = quotav1alpha1.AnnotationDisplayName
+	text := new[key]
+	if text == old[key] || utf8.RuneCountInString(text) <= quotav1alpha1.DisplayNameMax {
+		return nil
+	}
+	return field.ErrorList{field.TooLongCharacters(path.Child("annotations").Key(key), text, quotav1alpha1.DisplayNameMax)}
 }
 
 func checkRegistrationSpec(path *field.Path, spec *quotav1alpha1.ResourceRegistrationSpec) field.ErrorList {

@@ -151,6 +151,21 @@ func TestRegistration(t *testing.T) {
 			},
 			want: []string{`metadata.annotations[quota.miloapis.com/exceeded-advice]: Too long: may not be more than 500 bytes`},
 		},
+		"LongName": {
+			reason: "it is a name, and each quota of the resource type repeats it",
+			before: asIs[registration],
+			change: func(r *registration) {
+				r.Annotations = map[string]string{quotav1alpha1.AnnotationDisplayName: strings.Repeat("ä", quotav1alpha1.DisplayNameMax+1)}
+			},
+			want: []string{`metadata.annotations[kubernetes.io/display-name]: Too long: may not be more than 80 characters`},
+		},
+		"LongestName": {
+			reason: "characters count, and not bytes",
+			before: asIs[registration],
+			change: func(r *registration) {
+				r.Annotations = map[string]string{quotav1alpha1.AnnotationDisplayName: strings.Repeat("ä", quotav1alpha1.DisplayNameMax)}
+			},
+		},
 		"MisspeltAdvice": {
 			reason: "nobody is called that",
 			before: asIs[registration],

@@ -115,10 +115,11 @@ func (c *Controller) Consumers() []quotav1alpha1.ConsumerRef { return c.pace.con
 // Forget drops a consumer without buckets.
 func (c *Controller) Forget(consumer quotav1alpha1.ConsumerRef) { c.pace.forget(consumer) }
 
-// RegistrationsChanged queues consumers whose quota is displayed in another unit than that of the current registration.
+// RegistrationsChanged queues consumers whose quota is displayed by another name or in another unit than the current
+// registration has.
 func (c *Controller) RegistrationsChanged() {
-	consumers := c.index.displayedInOtherUnit(func(resourceType string) unit {
-		return unitOf(c.Catalog.Registration(resourceType))
+	consumers := c.index.displayedOtherwise(func(resourceType string) display {
+		return displayOf(c.Catalog.Registration(resourceType))
 	})
 	for _, consumer := range consumers {
 		c.Publish(consumer)

@@ -18,18 +18,18 @@ import (
 // stores objects of up to 1.5 MiB. Further buckets exist without a reference; their owner leads to them.
 const refsBytesMax = 512 << 10
 
-// unit is the display unit of a resource type. The zero value means no display.
-type unit struct {
-	name   string
-	factor int64
+// display is how a registration lets a quota be shown. The zero value means that nothing is shown.
+type display struct {
+	name, unit string
+	factor     int64
 }
 
-// unitOf returns the unit of a registration, or the zero value without a registration.
-func unitOf(r *catalog.Registration) unit {
+// displayOf returns the display of a registration, or the zero value without a registration.
+func displayOf(r *catalog.Registration) display {
 	if r == nil {
-		return unit{}
+		return display{}
 	}
-	return unit{name: r.DisplayUnit, factor: r.Factor}
+	return display{name: r.DisplayName, unit: r.DisplayUnit, factor: r.Factor}
 }
 
 // effectiveGrant returns the effective grant of a subject, or nil if there is none. With create set, it creates one.
@@ -79,6 +79,7 @@ func effectiveStatus(account ledger.Account, contributions []contribution, bucke
 	}
 	if r != nil {
 		status.Display = &quotav1alpha1.DisplayedQuota{
+			Name:           r.DisplayName,
 			TotalLimit:     message.Amount(account.Limit, r),
 			TotalAllocated: message.Amount(allocated, r),
 			Available:      message.Amount(account.Available, r),

@@ -21,8 +21,8 @@ type bucketIndex struct {
 type indexedType struct {
 	// needed means that the buckets must be created although the ledger may not have the type.
 	needed bool
-	// unit is the unit of the last display.
-	unit unit
+	// shown is the last display.
+	shown display
 	// sets are the dimension sets that may have a bucket, besides the bucket of the whole type.
 	sets map[ledger.Dimensions]struct{}
 }
@@ -55,12 +55,12 @@ func (k *bucketIndex) made(consumer quotav1alpha1.ConsumerRef, resourceType stri
 	}
 }
 
-// display records the display unit of an indexed resource type.
-func (k *bucketIndex) display(consumer quotav1alpha1.ConsumerRef, resourceType string, u unit) {
+// display records the display of an indexed resource type.
+func (k *bucketIndex) display(consumer quotav1alpha1.ConsumerRef, resourceType string, d display) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if t := k.byConsumer[consumer][resourceType]; t != nil {
-		t.unit = u
+		t.shown = d
 	}
 }
 
@@ -106,20 +106,20 @@ type indexEntry struct {
 	sets   []ledger.Dimensions
 }
 
-// displayedInOtherUnit returns the consumers with quota whose last display has another unit than unitOf returns for its
-// resource type.
-func (k *bucketIndex) displayedInOtherUnit(unitOf func(resourceType string) unit) []quotav1alpha1.ConsumerRef {
+// displayedOtherwise returns the consumers with quota whose last display is another than displayOf returns for its resource
+// type.
+func (k *bucketIndex) displayedOtherwise(displayOf func(resourceType string) display) []quotav1alpha1.ConsumerRef {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	units := map[string]unit{}
+	displays := map[string]display{}
 	var consumers []quotav1alpha1.ConsumerRef
 	for consumer, types := range k.byConsumer {
 		differs := false
 		for resourceType, t := range types {
-			if _, found := units[resourceType]; !found {
-				units[resourceType] = unitOf(resourceType)
+			if _, found := displays[resourceType]; !found {
+				displays[resourceType] = displayOf(resourceType)
 			}
-			differs = differs || t.unit != units[resourceType]
+			differs = differs || t.shown != displays[resourceType]
 		}
 		if differs {
 			consumers = append(consumers, consumer)

@@ -43,24 +43,26 @@ func TestBucketIndex(t *testing.T) {
 
 func TestDisplayedOtherwise(t *testing.T) {
 	var k bucketIndex
-	units := map[string]unit{"cpu": {name: "core", factor: 1000}}
-	unitOf := func(resourceType string) unit { return units[resourceType] }
+	displays := map[string]display{"cpu": {unit: "core", factor: 1000}}
+	displayOf := func(resourceType string) display { return displays[resourceType] }
 	k.add(acme, "cpu")
 	k.add(acme, "castles")
 	want := []quotav1alpha1.ConsumerRef{acme}
-	if diff := cmp.Diff(want, k.displayedInOtherUnit(unitOf)); diff != "" {
+	if diff := cmp.Diff(want, k.displayedOtherwise(displayOf)); diff != "" {
 		t.Errorf("a registration came (-want +got):\n%s", diff)
 	}
-	k.display(acme, "cpu", units["cpu"])
-	if got := k.displayedInOtherUnit(unitOf); got != nil {
-		t.Errorf("got %v, want nobody: everything is displayed in its unit", got)
+	k.display(acme, "cpu", displays["cpu"])
+	if got := k.displayedOtherwise(displayOf); got != nil {
+		t.Errorf("got %v, want nobody: everything is displayed as registered", got)
 	}
-	units["cpu"] = unit{name: "core", factor: 1}
-	if diff := cmp.Diff(want, k.displayedInOtherUnit(unitOf)); diff != "" {
-		t.Errorf("a registration was replaced (-want +got):\n%s", diff)
+	for name, other := range map[string]display{"another unit": {unit: "core", factor: 1}, "a name": {name: "CPU", unit: "core", factor: 1000}} {
+		displays["cpu"] = other
+		if diff := cmp.Diff(want, k.displayedOtherwise(displayOf)); diff != "" {
+			t.Errorf("%s was registered (-want +got):\n%s", name, diff)
+		}
 	}
-	delete(units, "cpu")
-	if diff := cmp.Diff(want, k.displayedInOtherUnit(unitOf)); diff != "" {
+	delete(displays, "cpu")
+	if diff := cmp.Diff(want, k.displayedOtherwise(displayOf)); diff != "" {
 		t.Errorf("a registration went (-want +got):\n%s", diff)
 	}
 }

@@ -73,10 +73,10 @@ func (c *Controller) snapshot(ctx context.Context, consumer quotav1alpha1.Consum
 
 // publishType writes the effective grant of a resource type, and its buckets.
 func (c *Controller) publishType(ctx context.Context, s subject, q quota, contributions []contribution, renew bool) error {
-	// In this order: a later registration finds that another unit is displayed.
+	// In this order: a later registration finds that the display is another.
 	c.index.add(s.consumer, s.resourceType, q.sets()...)
 	registration := c.Catalog.Registration(s.resourceType)
-	c.index.display(s.consumer, s.resourceType, unitOf(registration))
+	c.index.display(s.consumer, s.resourceType, displayOf(registration))
 
 	effective, err := c.effectiveGrant(ctx, s, q.required)
 	if err != nil {
