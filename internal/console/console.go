@@ -4,11 +4,14 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
 
+	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/console/administrator"
+	"github.com/bursar/bursar/internal/console/fleet"
 	"github.com/bursar/bursar/internal/console/requests"
 	"github.com/bursar/bursar/internal/console/session"
 	"github.com/bursar/bursar/internal/console/tenant"
@@ -19,6 +22,8 @@ import (
 type Options struct {
 	// Login is how people log in.
 	Login Login
+	// SystemNamespace is that of Bursar itself. Empty: bursar-system.
+	SystemNamespace string
 	// Log gets errors, and no secrets.
 	Log *slog.Logger
 }
@@ -26,7 +31,7 @@ type Options struct {
 // New returns the handler of all paths below [web.Base]. Its sessions and their streams end with ctx.
 func New(ctx context.Context, o Options) (http.Handler, error) {
 	sessions := session.NewStore(ctx, o.Login.name(), o.Login.isSecure())
-	c, err := web.New(sessions, o.Log, areas()...)
+	c, err := web.New(sessions, o.Log, areas(o)...)
 	if err != nil {
 		return nil, err
 	}
@@ -40,11 +45,12 @@ func New(ctx context.Context, o Options) (http.Handler, error) {
 }
 
 // areas are the parts of the console, in the order of the menu.
-func areas() []web.Area {
+func areas(o Options) []web.Area {
+	copies := &fleet.Copies{}
 	return []web.Area{
 		home{},
 		tenant.Area{},
-		requests.Area{},
-		administrator.New(),
+		requests.Area{Copies: copies},
+		administrator.Area{Copies: copies, SystemNamespace: cmp.Or(o.SystemNamespace, config.DefaultSystemNamespace)},
 	}
 }

@@ -1,9 +1,11 @@
 package console
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/bursar/bursar/internal/console/session"
 	"github.com/bursar/bursar/internal/console/web"
@@ -34,6 +36,9 @@ type loginForm struct {
 	Problem string
 }
 
+// loginTimeout is how long the API server may take to say who a person is.
+const loginTimeout = 20 * time.Second
+
 // entrance logs people in.
 type entrance struct {
 	console  *web.Console
@@ -59,17 +64,21 @@ func pageAfter(to string) string {
 	return to
 }
 
-// begin begins a session and leads to the page that was asked for.
-func (e *entrance) begin(w http.ResponseWriter, r *http.Request, login Login, c session.Credentials) {
-	if e.tryBegin(w, r, login, c) {
+// begin begins a session and leads to the page that was asked for. It reports whether it did.
+func (e *entrance) begin(w http.ResponseWriter, r *http.Request, login Login, c session.Credentials) bool {
+	isBegun := e.tryBegin(w, r, login, c)
+	if isBegun {
 		http.Redirect(w, r, web.Base+pageAfter(r.FormValue("to")), http.StatusSeeOther)
 	}
+	return isBegun
 }
 
 // tryBegin begins a session, and reports whether it did. It shows the login page with the problem, if the API server does not
 // accept the credentials.
 func (e *entrance) tryBegin(w http.ResponseWriter, r *http.Request, login Login, c session.Credentials) bool {
-	_, err := e.sessions.Begin(r.Context(), w, c)
+	ctx, cancel := context.WithTimeout(r.Context(), loginTimeout)
+	defer cancel()
+	_, err := e.sessions.Begin(ctx, w, c)
 	switch {
 	case err == nil:
 		return true

@@ -27,6 +27,8 @@ func (l Loopback) routes(e *entrance) {
 			e.show(w, r, l.form(r), "This one-time token is unknown or was used already. Run bursar console again for another.", http.StatusUnauthorized)
 			return
 		}
-		e.begin(w, r, l, l.Credentials)
+		if !e.begin(w, r, l, l.Credentials) {
+			l.Token.Restore() // nobody was logged in
+		}
 	}))
 }

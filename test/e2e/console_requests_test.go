@@ -288,11 +288,20 @@ func TestConsoleRequestsInvalid(t *testing.T) {
 		"more than asked for": {"amount-0", "6", "is more than what is asked for"},
 		"nothing":             {"amount-0", "0", "approves nothing: deny the request instead"},
 		"no number":           {"amount-0", "a few", "is no amount such as 1 map."},
+		"no amount":           {"amount-0", "", "enter the amount to approve, such as 5 maps as asked"},
+		"an increase":         {"amount-0", "+3", "the request asks for a limit: enter one, such as 5 maps"},
 		"a past end":          {"until", "2001-01-01", ""},
 		"no date":             {"until", "soon", "is neither a date"},
 	} {
 		status, page := a.decide(a.ann, name, "Approve", tt.field, tt.value)
-		a.wantAnswer(what, status, page, http.StatusUnprocessableEntity, html.EscapeString(tt.want), `value="`+tt.value+`"`)
+		a.wantAnswer(what, status, html.UnescapeString(page), http.StatusUnprocessableEntity, tt.want, `value="`+tt.value+`"`)
+	}
+	increase := a.ask("+5", "another release")
+	a.waitState(a.request(increase), quotav1alpha1.ReasonPending)
+	status, page = a.decide(a.ann, increase, "Approve", "amount-0", "3")
+	a.wantAnswer("a limit", status, html.UnescapeString(page), http.StatusUnprocessableEntity, "asks for an increase: enter one with a plus, such as +5 maps")
+	if page := a.ann.wantPage("/inbox", name, increase); strings.Index(page, name) > strings.Index(page, increase) {
+		t.Error("the inbox does not begin with the request that waits longest")
 	}
 	status, page = a.decide(a.ann, name, "Perhaps")
 	a.wantAnswer("no decision", status, page, http.StatusUnprocessableEntity, "Choose to approve or to deny.")

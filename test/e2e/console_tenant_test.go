@@ -316,6 +316,24 @@ func TestConsoleTenantHistory(t *testing.T) {
 	auditor.waitPage("/history?consumer="+w.reference(), "<td data-label=\"By\">admin</td>")
 }
 
+// The name that a registration gives its resource type is shown to tenants, who may not read registrations.
+func TestConsoleTenantDisplayName(t *testing.T) {
+	t.Parallel()
+	w := newProjectWorld(t, 2)
+	w.mustCreate(w.configMap("a"))
+	b := w.browse(w.viewer, w.name)
+	b.wantLacks(b.waitPage("/quota", "1 map left"), "Settings of applications")
+	for _, name := range []string{"Settings of applications", "Configuration"} {
+		registration := w.registration(w.resourceType())
+		must(t, admin.Get(w.ctx, client.ObjectKeyFromObject(registration), registration))
+		registration.Annotations = map[string]string{quotav1alpha1.AnnotationDisplayName: name}
+		must(t, admin.Update(w.ctx, registration))
+		for _, page := range []string{"/quota", "/uses", "/history?since=1d"} {
+			b.waitPage(page, name)
+		}
+	}
+}
+
 // What a tenant or a link controls is text, never markup.
 func TestConsoleTenantMarkup(t *testing.T) {
 	t.Parallel()

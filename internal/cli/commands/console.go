@@ -2,7 +2,6 @@ package commands
 
 import (
 	"fmt"
-	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -10,13 +9,13 @@ import (
 	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/cli/serveconsole"
 	"github.com/bursar/bursar/internal/cli/servers"
+	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/console/session"
 )
 
 // Console returns the command that runs the web console.
 func Console(p cli.Program) *cobra.Command {
-	var port int
-	var page string
+	var o serveconsole.LoopbackOptions
 	var s *server
 	command := &cobra.Command{
 		Use:   "console",
@@ -31,8 +30,8 @@ reads and writes with the credentials of your kubeconfig, so it shows what you m
   bursar console --port 8080`,
 		Args: cli.NoArguments(""),
 		RunE: func(command *cobra.Command, _ []string) error {
-			if !strings.HasPrefix(page, "/") {
-				return fmt.Errorf("--page: %q is no page; give its path, such as /quota", page)
+			if !strings.HasPrefix(o.Page, "/") {
+				return fmt.Errorf("--page: %q is no page; give its path, such as /quota", o.Page)
 			}
 			config, err := s.config(servers.Writes)
 			if err != nil {
@@ -42,13 +41,15 @@ reads and writes with the credentials of your kubeconfig, so it shows what you m
 			if err != nil {
 				return err
 			}
-			return serveconsole.Loopback(command.Context(), session.Credentials{Config: config, Namespace: namespace}, port, url.QueryEscape(page), command.OutOrStdout())
+			o.Credentials = session.Credentials{Config: config, Namespace: namespace}
+			return serveconsole.Loopback(command.Context(), o, command.OutOrStdout())
 		},
 	}
 	s = addServer(command, p)
 	s.addNamespace(command, "namespace whose quota the console shows first")
-	command.Flags().IntVar(&port, "port", 0, "port of loopback to listen on (default: a free one)")
-	command.Flags().StringVar(&page, "page", "/", "page that the URL leads to, such as /quota or /inbox")
+	command.Flags().IntVar(&o.Port, "port", 0, "port of loopback to listen on (default: a free one)")
+	command.Flags().StringVar(&o.Page, "page", "/", "page that the URL leads to, such as /quota or /inbox")
+	command.Flags().StringVar(&o.SystemNamespace, "system-namespace", config.DefaultSystemNamespace, "namespace of Bursar itself")
 	command.AddCommand(serveconsole.Command(p))
 	return command
 }

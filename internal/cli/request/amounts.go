@@ -2,6 +2,7 @@ package request
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"path"
 	"slices"
@@ -21,6 +22,14 @@ type Amount struct {
 	Value int64
 	// IsIncrease means that the amount is on top of the present limit.
 	IsIncrease bool
+}
+
+// String returns the argument TYPE=AMOUNT.
+func (a Amount) String() string {
+	if a.IsIncrease {
+		return fmt.Sprintf("%s=+%d", a.Type, a.Value)
+	}
+	return fmt.Sprintf("%s=%d", a.Type, a.Value)
 }
 
 // ParseAmounts parses arguments TYPE=LIMIT and TYPE=+INCREASE. An amount below the minimum is an error.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/cli/servers"
+	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/console"
 )
 
@@ -68,6 +69,7 @@ func (o *options) addFlags(command *cobra.Command) {
 	f := command.Flags()
 	f.StringVar(&o.cluster.listen, "listen", ":8443", "host:port to listen on")
 	f.StringVar(&o.cluster.certFile, "tls-cert-file", "", "certificate of the console; it is read again when it changes")
+	f.StringVar(&o.cluster.systemNamespace, "system-namespace", config.DefaultSystemNamespace, "namespace of Bursar itself")
 	f.StringVar(&o.cluster.keyFile, "tls-key-file", "", "key of the certificate")
 	f.BoolVar(&o.isTLSTerminated, "tls-terminated", false, "listen without TLS, because a proxy in front terminates it")
 	f.StringVar(&o.oidc.URL, "url", "", "URL of the console for browsers, without a path, such as https://quota.example.com; OpenID Connect needs it")

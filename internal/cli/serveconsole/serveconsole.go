@@ -10,7 +10,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,10 +33,21 @@ const (
 	endTimeout = 5 * time.Second
 )
 
-// Loopback serves the user of credentials on a port of loopback until ctx ends, and prints the URL to open. Port 0: a
-// free one.
-func Loopback(ctx context.Context, c session.Credentials, port int, path string, out io.Writer) error {
-	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", fmt.Sprint(port)))
+// LoopbackOptions are those of a console for one user.
+type LoopbackOptions struct {
+	// Credentials are those of the user.
+	Credentials session.Credentials
+	// SystemNamespace is that of Bursar itself.
+	SystemNamespace string
+	// Port is the port to listen on. Zero: a free one.
+	Port int
+	// Page is the path of the page that the URL leads to, below [web.Base].
+	Page string
+}
+
+// Loopback serves a user on a port of loopback until ctx ends, and prints the URL to open.
+func Loopback(ctx context.Context, o LoopbackOptions, out io.Writer) error {
+	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.Port)))
 	if err != nil {
 		return fmt.Errorf("the console cannot listen: %w; choose another --port", err)
 	}
@@ -43,11 +56,14 @@ func Loopback(ctx context.Context, c session.Credentials, port int, path string,
 	if err != nil {
 		return err
 	}
-	handler, err := console.New(ctx, console.Options{Login: console.Loopback{Token: token, Credentials: c, Port: listening}, Log: log()})
+	handler, err := console.New(ctx, console.Options{
+		Login: console.Loopback{Token: token, Credentials: o.Credentials, Port: listening}, SystemNamespace: o.SystemNamespace, Log: log(),
+	})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "The console runs until you interrupt it. Open this URL; it logs in once:\n\n  http://%s%s/login?to=%s#token=%s\n\n", listener.Addr(), web.Base, path, token.Secret()) //nolint:errcheck // there is nobody else to report to
+	fmt.Fprintf(out, "The console runs until you interrupt it. Open this URL; it logs in once:\n\n  http://%s%s/login?to=%s#token=%s\n\n", //nolint:errcheck // there is nobody else to report to
+		listener.Addr(), web.Base, url.QueryEscape(o.Page), token.Secret())
 	return serve(ctx, listener, onlyHosts(handler, "127.0.0.1:"+listening, "localhost:"+listening), nil)
 }
 
@@ -72,11 +88,12 @@ type cluster struct {
 	// terminate TLS: browsers accept the cookie of a session by TLS only.
 	certFile, keyFile string
 	login             console.Server
+	systemNamespace   string
 }
 
 // run serves until ctx ends.
 func (c cluster) run(ctx context.Context) error {
-	handler, err := console.New(ctx, console.Options{Login: c.login, Log: log()})
+	handler, err := console.New(ctx, console.Options{Login: c.login, SystemNamespace: c.systemNamespace, Log: log()})
 	if err != nil {
 		return err
 	}

@@ -22,24 +22,22 @@ import (
 //go:embed templates/*
 var templates embed.FS
 
-const (
-	// readMax is how long a page waits for the copy of all quota, before it says that it is being read.
-	readMax = 4 * time.Second
-	// listMax bounds the objects of a list that a page reads.
-	listMax = 500
-)
+// listMax bounds the objects of a list that a page reads.
+const listMax = 500
 
 // Area is the administrator's part of the console.
-type Area struct{ copies fleet.Copies }
-
-// New returns the area.
-func New() *Area { return &Area{} }
+type Area struct {
+	// Copies are the copies of all quota.
+	Copies *fleet.Copies
+	// SystemNamespace is that of Bursar itself.
+	SystemNamespace string
+}
 
 // Templates implements [web.Area].
-func (*Area) Templates() fs.FS { return templates }
+func (Area) Templates() fs.FS { return templates }
 
 // Menu implements [web.Area].
-func (*Area) Menu() []web.MenuItem {
+func (Area) Menu() []web.MenuItem {
 	return []web.MenuItem{
 		{Title: "Fleet", Path: "/fleet", Needs: listConsumers},
 		{Title: "Policies", Path: "/policies", Needs: listPolicies},
@@ -49,7 +47,7 @@ func (*Area) Menu() []web.MenuItem {
 }
 
 // Routes implements [web.Area].
-func (a *Area) Routes(r *web.Router) {
+func (a Area) Routes(r *web.Router) {
 	r.Get("/fleet", a.fleet)
 	r.Get("/fleet/consumer", a.consumer)
 	r.Get("/policies", a.policies)
@@ -63,9 +61,6 @@ func (a *Area) Routes(r *web.Router) {
 // The rights that pages need, in all namespaces.
 var (
 	listConsumers   = web.Right("list", "effectiveresourcegrants", "")
-	watchConsumers  = web.Right("watch", "effectiveresourcegrants", "")
-	listRequests    = web.Right("list", "quotarequests", "")
-	watchRequests   = web.Right("watch", "quotarequests", "")
 	listPolicies    = web.Right("list", "claimcreationpolicies", "")
 	patchPolicies   = web.Right("patch", "claimcreationpolicies", "")
 	listAllocations = web.Right("list", "resourcequotaallocations", "")
@@ -74,16 +69,6 @@ var (
 // closed is the page for people who lack a right. Its sentence says what they may not do.
 func closed(title, sentence string) web.Page {
 	return web.Page{Template: "administrator-closed", Title: title, Data: sentence, Status: http.StatusForbidden}
-}
-
-// copyFor returns the copy of all quota of a person, and whether it was read by now. It is nil for people who may not list
-// and watch the quota of all consumers. Rights that were taken away end it within half a minute, also while its watch goes on.
-func (a *Area) copyFor(r *web.Request) (c *fleet.Copy, isRead bool) {
-	if !r.May(listConsumers) || !r.May(watchConsumers) {
-		return nil, false
-	}
-	c = a.copies.Of(r.Session, r.May(listRequests) && r.May(watchRequests))
-	return c, c.Wait(r.Context(), readMax)
 }
 
 // barOf draws the used part of a limit.

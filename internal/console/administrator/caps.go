@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"html/template"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
@@ -71,8 +71,8 @@ type definitionView struct {
 	Problem                  string
 }
 
-func (a *Area) caps(r *web.Request) (web.Answer, error) {
-	if namespace := r.Query("namespace"); len(validation.IsDNS1123Label(namespace)) == 0 {
+func (a Area) caps(r *web.Request) (web.Answer, error) {
+	if namespace := r.Query("namespace"); web.CheckNamespace(namespace) == nil {
 		return web.Redirect{To: "/caps/" + namespace}, nil
 	}
 	var list quotav1alpha1.ResourceQuotaAllocationList
@@ -147,8 +147,10 @@ func amountsOf(hard, used corev1.ResourceList, composition map[corev1.ResourceNa
 	var amounts []amountView
 	for _, name := range slices.Sorted(maps.Keys(hard)) {
 		h, u := hard[name], used[name]
-		// Thousandths of both, so that parts of one core count.
-		of := usage.Usage{Used: u.MilliValue(), Limit: h.MilliValue()}
+		of := usage.Usage{Used: u.MilliValue(), Limit: h.MilliValue()} // parts of one core count
+		if max(u.Value(), h.Value()) > math.MaxInt64/1000 {
+			of = usage.Usage{Used: u.Value(), Limit: h.Value()}
+		}
 		view := amountView{
 			Resource: string(name), Used: u.String(), Hard: h.String(), Composition: composition[name],
 			Bar: barOf(string(name), of, u.String(), h.String()), Percent: "-",

@@ -59,7 +59,7 @@ type requestView struct {
 	Created                                                       time.Time
 }
 
-func (a *Area) consumer(r *web.Request) (web.Answer, error) {
+func (a Area) consumer(r *web.Request) (web.Answer, error) {
 	reference := r.Query("name")
 	name, err := consumername.Parse(reference)
 	if err != nil {

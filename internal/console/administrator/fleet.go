@@ -58,8 +58,8 @@ var (
 	}
 )
 
-func (a *Area) fleet(r *web.Request) (web.Answer, error) {
-	copied, isRead := a.copyFor(r)
+func (a Area) fleet(r *web.Request) (web.Answer, error) {
+	copied, isRead := a.Copies.For(r)
 	if copied == nil {
 		return closed("Fleet", "You may not list and watch the quota of all consumers (effectiveresourcegrants in all namespaces). "+
 			"Your own quota is on the page My quota. Ask an administrator of the platform for the role bursar-quota-manager if you are to "+

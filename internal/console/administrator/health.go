@@ -13,7 +13,6 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/enforce"
 	"github.com/bursar/bursar/internal/cli/status"
-	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/console/web"
 	"github.com/bursar/bursar/internal/naming"
 	"github.com/bursar/bursar/internal/usage"
@@ -44,12 +43,12 @@ type glassView struct {
 	Count int32
 }
 
-func (a *Area) health(r *web.Request) (web.Answer, error) {
+func (a Area) health(r *web.Request) (web.Answer, error) {
 	if !r.May(listPolicies) {
 		return closed("Health", "You may not see the health of Bursar, which is for people who may list the policies (claimcreationpolicies). "+
 			"Ask an administrator of the platform if something does not work."), nil
 	}
-	report, err := status.Read(r.Context(), r.Session.Config, config.DefaultSystemNamespace, naming.CertificateSecret)
+	report, err := status.Read(r.Context(), r.Session.Config, a.SystemNamespace, naming.CertificateSecret)
 	if err != nil {
 		return nil, &web.StatusError{Status: http.StatusBadGateway, Message: "The API server does not answer: " + err.Error() + "."}
 	}

@@ -79,7 +79,7 @@ type fullType struct {
 }
 
 // changeTo returns the preview of a mode, or nil for none, an unknown one, or the current one.
-func (a *Area) changeTo(r *web.Request, policy *quotav1alpha1.ClaimCreationPolicy, to quotav1alpha1.EnforcementMode) (*modeChange, error) {
+func (a Area) changeTo(r *web.Request, policy *quotav1alpha1.ClaimCreationPolicy, to quotav1alpha1.EnforcementMode) (*modeChange, error) {
 	at := slices.IndexFunc(modes, func(m modeChoice) bool { return m.Mode == to })
 	if at < 0 || to == modeOf(policy) {
 		return nil, nil
@@ -97,7 +97,7 @@ func (a *Area) changeTo(r *web.Request, policy *quotav1alpha1.ClaimCreationPolic
 	if change.Replay, err = replayOf(r, policy.Name); err != nil {
 		return nil, err
 	}
-	if copied, isRead := a.copyFor(r); isRead {
+	if copied, isRead := a.Copies.For(r); isRead {
 		for _, resourceType := range policy.Spec.Target.ResourceClaimTemplate.Spec.ResourceTypes() {
 			change.Full = append(change.Full, fullOf(copied, resourceType))
 		}
@@ -157,7 +157,7 @@ func replayOf(r *web.Request, policy string) (*replay, error) {
 }
 
 // changeMode changes the mode of a policy, if the person confirms it and the policy is the one of the preview.
-func (a *Area) changeMode(r *web.Request) (web.Answer, error) {
+func (a Area) changeMode(r *web.Request) (web.Answer, error) {
 	policy := &quotav1alpha1.ClaimCreationPolicy{}
 	if page, err := a.readPolicy(r, policy); page != nil || err != nil {
 		return page, err

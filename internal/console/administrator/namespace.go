@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
@@ -46,10 +45,10 @@ type localCapView struct {
 // localAmountView is what a cap leaves for a namespace.
 type localAmountView struct{ Resource, Here, All, Cap, Available string }
 
-func (a *Area) namespace(r *web.Request) (web.Answer, error) {
+func (a Area) namespace(r *web.Request) (web.Answer, error) {
 	name := r.PathValue("namespace")
-	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
-		return nil, web.Invalid("This is not a valid name of a namespace: " + strings.Join(problems, "; ") + ".")
+	if err := web.CheckNamespace(name); err != nil {
+		return nil, err
 	}
 	view := &namespaceView{Name: name}
 	reads := []func(*web.Request) (bool, error){view.readLabels, view.readQuotas, view.readIncreases, view.readCaps}

@@ -25,7 +25,7 @@ const hostile = `"><img src=x onerror=alert(1)><script>alert(2)</script>`
 
 func newConsole(t testing.TB) *web.Console {
 	t.Helper()
-	c, err := web.New(session.NewStore(t.Context(), "", false), slog.New(slog.DiscardHandler), New())
+	c, err := web.New(session.NewStore(t.Context(), "", false), slog.New(slog.DiscardHandler), Area{Copies: &fleet.Copies{}, SystemNamespace: "bursar-system"})
 	if err != nil {
 		t.Fatal(err)
 	}

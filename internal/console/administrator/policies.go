@@ -38,7 +38,7 @@ type policyRow struct {
 	Unchecked *time.Time
 }
 
-func (a *Area) policies(r *web.Request) (web.Answer, error) {
+func (a Area) policies(r *web.Request) (web.Answer, error) {
 	var list quotav1alpha1.ClaimCreationPolicyList
 	err := r.API().List(r.Context(), &list, client.Limit(listMax))
 	if usage.IsOutOfReach(err) {
@@ -127,7 +127,7 @@ var modes = []modeChoice{
 	{Mode: quotav1alpha1.EnforcementModeEnforce, About: "An object that exceeds a quota is denied. While Bursar is down, none can be created."},
 }
 
-func (a *Area) policy(r *web.Request) (web.Answer, error) {
+func (a Area) policy(r *web.Request) (web.Answer, error) {
 	policy := &quotav1alpha1.ClaimCreationPolicy{}
 	if page, err := a.readPolicy(r, policy); page != nil || err != nil {
 		return page, err
@@ -140,7 +140,7 @@ func (a *Area) policy(r *web.Request) (web.Answer, error) {
 }
 
 // readPolicy reads the policy of a path. It returns a page if the person may not.
-func (a *Area) readPolicy(r *web.Request, policy *quotav1alpha1.ClaimCreationPolicy) (web.Answer, error) {
+func (a Area) readPolicy(r *web.Request, policy *quotav1alpha1.ClaimCreationPolicy) (web.Answer, error) {
 	err := r.API().Get(r.Context(), client.ObjectKey{Name: r.PathValue("name")}, policy)
 	if err != nil && usage.IsOutOfReach(err) && !r.May(listPolicies) {
 		return closed("Policy", mayNotReadPolicies), nil

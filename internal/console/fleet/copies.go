@@ -4,11 +4,13 @@
 //
 // A copy is fed by a list and a watch with the person's own credentials, so that it has what the API server lets them see
 // and nothing else. It has compact rows, and ends with the session, when nobody used it for a while, or when the API server
-// no longer lets the person list. Only the console's area for administrators imports this package.
+// no longer lets the person list. Only the console imports this package.
 package fleet
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,17 +18,21 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/console/session"
+	"github.com/bursar/bursar/internal/console/web"
+	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/quotarequest"
 )
 
 const (
-	// copiesMax bounds the copies of a console. With 20,000 rows of some 400 bytes, a copy takes about 8 MB, so all take
-	// about 250 MB. Beyond the bound, the copy that was idle longest ends; its pages read it again.
-	copiesMax = 32
+	// copiesMax bounds the copies of a console, and allRowsMax the rows of all of them. With some 400 bytes a row, all take
+	// about 250 MB. Beyond a bound, the copy that was idle longest ends; its pages read it again.
+	copiesMax, allRowsMax = 32, 640_000
 	// rowsMax bounds the rows of a copy. Further ones are left out, and pages say so.
 	rowsMax = 200_000
 	// idleMax is how long a copy is kept without a page that uses it.
 	idleMax = 15 * time.Minute
+	// readMax is how long a page waits for a copy, before it says that it is being read.
+	readMax = 4 * time.Second
 )
 
 // Copies are the copies of a console. The zero value has none.
@@ -40,9 +46,19 @@ type place struct{ copy *Copy }
 
 type placeKey struct{}
 
-// Of returns the copy of a session, and begins one if there is none. With requests it has the open QuotaRequests as well.
+// For returns the copy of a person, and whether it was read by now. It is nil for people who may not list and watch the quota
+// of all consumers. Rights that were taken away end it within half a minute, also while its watch goes on.
+func (c *Copies) For(r *web.Request) (copied *Copy, isRead bool) {
+	if !r.May(web.Right("list", "effectiveresourcegrants", "")) || !r.May(web.Right("watch", "effectiveresourcegrants", "")) {
+		return nil, false
+	}
+	copied = c.of(r.Session, r.May(web.Right("list", "quotarequests", "")) && r.May(web.Right("watch", "quotarequests", "")))
+	return copied, copied.wait(r.Context(), readMax)
+}
+
+// of returns the copy of a session, and begins one if there is none. With requests it has the open QuotaRequests as well.
 // The session's user must have the right to list and watch in all namespaces; otherwise the copy ends at once.
-func (c *Copies) Of(s *session.Session, withRequests bool) *Copy {
+func (c *Copies) of(s *session.Session, withRequests bool) *Copy {
 	kept := session.Kept(s, placeKey{}, func() *place { return &place{} })
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,27 +67,25 @@ func (c *Copies) Of(s *session.Session, withRequests bool) *Copy {
 			kept.copy.end()
 			delete(c.open, kept.copy)
 		}
-		c.makeRoom()
 		kept.copy = c.begin(s, withRequests, kept)
 	}
 	kept.copy.used = time.Now()
 	kept.copy.idle.Reset(idleMax)
+	c.makeRoom(copiesMax, allRowsMax)
 	return kept.copy
 }
 
-// makeRoom ends the copy that was idle longest if there are too many. The caller holds the lock.
-func (c *Copies) makeRoom() {
-	if len(c.open) < copiesMax {
-		return
-	}
-	var oldest *Copy
-	for each := range c.open {
-		if oldest == nil || each.used.Before(oldest.used) {
-			oldest = each
+// makeRoom ends the copies that were idle longest while there are too many copies or rows. One copy stays. The caller holds
+// the lock.
+func (c *Copies) makeRoom(copiesAllowed, rowsAllowed int) {
+	byUse := slices.SortedFunc(maps.Keys(c.open), func(a, b *Copy) int { return b.used.Compare(a.used) })
+	rows := 0
+	for i, each := range byUse {
+		if rows += each.quota.len(); i > 0 && (i >= copiesAllowed || rows > rowsAllowed) {
+			each.end()
+			delete(c.open, each)
 		}
 	}
-	oldest.end()
-	delete(c.open, oldest)
 }
 
 // begin begins to read a copy. A place does not keep a copy that has ended, which would keep its rows. The caller holds the
@@ -121,8 +135,8 @@ type Copy struct {
 	failures map[string]error
 }
 
-// Wait waits until the copy was read, for some time at most. It reports whether that is so.
-func (c *Copy) Wait(ctx context.Context, atMost time.Duration) bool {
+// wait waits until the copy was read, for some time at most. It reports whether that is so.
+func (c *Copy) wait(ctx context.Context, atMost time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
 	read := []<-chan struct{}{c.quota.isRead}
@@ -139,6 +153,16 @@ func (c *Copy) Wait(ctx context.Context, atMost time.Duration) bool {
 		}
 	}
 	return true
+}
+
+// Granted adds up the limits of a resource type. It is not whole if the copy left rows out.
+func (c *Copy) Granted(resourceType string) (total ledger.Amount, isWhole bool) {
+	isCut := c.quota.each(func(row *Row) {
+		if row.ResourceType == resourceType {
+			total = total.AddUpTo(ledger.Amount(row.Limit))
+		}
+	})
+	return total, !isCut
 }
 
 // Failure returns the error of the last attempt to read, or nil if that worked. The copy tries again by itself, unless the

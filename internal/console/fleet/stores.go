@@ -147,6 +147,12 @@ func (s *quotaStore) Replace(objects []any, _ string) error {
 // Resync implements [cache.ReflectorStore].
 func (*quotaStore) Resync() error { return nil }
 
+func (s *quotaStore) len() int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.rows)
+}
+
 // each calls f with all rows.
 func (s *quotaStore) each(f func(*Row)) (isCut bool) {
 	s.mu.RLock()

@@ -1,6 +1,7 @@
 package overview
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -13,14 +14,6 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/usage"
-)
-
-const (
-	// AnnotationDisplayName is the usual annotation for the name of an object for people. On a registration it names the
-	// resource type.
-	AnnotationDisplayName = "kubernetes.io/display-name"
-	// titleMax bounds the runes of a display name.
-	titleMax = 80
 )
 
 // Description describes a resource type for people.
@@ -75,9 +68,7 @@ func (n Names) Describe(resourceType string) Description {
 	}
 	if registration := n.byType[resourceType]; registration != nil {
 		d.About = registration.Spec.Description
-		if name := []rune(strings.TrimSpace(registration.Annotations[AnnotationDisplayName])); len(name) > 0 && len(name) <= titleMax {
-			d.Title = string(name)
-		}
+		d.Title = cmp.Or(registration.DisplayName(), d.Title)
 	}
 	return d
 }

@@ -143,6 +143,7 @@ func ItemOf(shown *quotav1alpha1.EffectiveResourceGrant, names Names) Item {
 		item.Unit, _ = usage.UnitOf(usage.Item{Used: item.Used, Limit: item.Limit, Available: status.Available, Display: status.Display})
 	}
 	if d := status.Display; d != nil {
+		item.Title = cmp.Or(d.Name, item.Title)
 		item.UsedText, item.LimitText, item.LeftText = d.TotalAllocated, d.TotalLimit, d.Available
 	} else {
 		item.UsedText, item.LimitText = item.Unit.Amount(item.Used), item.Unit.Amount(item.Limit)
@@ -163,13 +164,26 @@ func ReferenceTo(consumer quotav1alpha1.ConsumerRef) string {
 	return text + consumer.Name
 }
 
-// Units returns the display units of the items' resource types.
-func (o *Overview) Units() map[string]usage.Unit {
-	units := map[string]usage.Unit{}
+// Describe describes a resource type: as it is registered, or as the quota shows it.
+func (o *Overview) Describe(resourceType string) Description {
 	for i := range o.Items {
-		if item := &o.Items[i]; item.Unit.Name != "" {
-			units[item.ResourceType] = item.Unit
+		if o.Items[i].ResourceType == resourceType {
+			return o.Items[i].Description
 		}
 	}
-	return units
+	return o.Names.Describe(resourceType)
+}
+
+// Unit returns the display unit of a resource type. For users who may not read registrations, it follows from amounts that
+// are shown. It is the zero value if it is not known.
+func (o *Overview) Unit(resourceType string) usage.Unit {
+	if unit, isKnown := o.Names.Unit(resourceType); isKnown {
+		return unit
+	}
+	for i := range o.Items {
+		if item := &o.Items[i]; item.ResourceType == resourceType && item.Unit.Name != "" {
+			return item.Unit
+		}
+	}
+	return usage.Unit{}
 }

@@ -27,7 +27,7 @@ func known(change func(*quotav1alpha1.ResourceRegistration)) Names {
 func TestDescribe(t *testing.T) {
 	named := func(name string) Names {
 		return known(func(r *quotav1alpha1.ResourceRegistration) {
-			r.Annotations = map[string]string{AnnotationDisplayName: name}
+			r.Annotations = map[string]string{quotav1alpha1.AnnotationDisplayName: name}
 		})
 	}
 	for name, tt := range map[string]struct {

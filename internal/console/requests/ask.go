@@ -82,7 +82,7 @@ func showAsk(r *web.Request) (web.Answer, error) {
 func (f *askForm) page(r *web.Request, status int) (web.Answer, error) {
 	page := web.Page{Template: "request-new", Title: "Ask for quota", Data: f, Status: status, Command: f.command(nil)}
 	f.MayAdd = len(f.Amounts) < amountsMax
-	if f.Namespace == "" || checkName("a namespace", f.Namespace) != nil {
+	if f.Namespace == "" || web.CheckNamespace(f.Namespace) != nil {
 		return page, nil
 	}
 	q, err := f.quotas(r)
@@ -108,7 +108,7 @@ func (f *askForm) describe(q *quotas) {
 	f.Consumers, f.Types, f.IsCut = q.consumers(), q.types(), q.IsCut
 	var units []string
 	for _, row := range f.Amounts {
-		if unit := q.unit(row.Type); row.Type != "" && unit.Name != "" {
+		if unit := q.Unit(row.Type); row.Type != "" && unit.Name != "" {
 			units = append(units, path.Base(row.Type)+" is in "+unit.Name)
 		}
 	}
@@ -135,7 +135,7 @@ func (f *askForm) amounts(q *quotas) ([]request.Amount, error) {
 		if row.Type == "" || row.Amount == "" {
 			return nil, &request.InputError{Text: "Each amount needs its resource type, and each resource type its amount"}
 		}
-		amount, err := parseAmount(row.Type, row.Amount, q.unit(f.typeNamed(q, row.Type)), 1)
+		amount, err := parseAmount(row.Type, row.Amount, q.Unit(f.typeNamed(q, row.Type)), 1)
 		if err != nil {
 			return nil, err
 		}
@@ -236,11 +236,7 @@ func (f *askForm) command(q *quotas) string {
 		words = append(words, "TYPE=AMOUNT")
 	}
 	for _, amount := range amounts {
-		sign := ""
-		if amount.IsIncrease {
-			sign = "+"
-		}
-		words = append(words, fmt.Sprintf("%s=%s%d", amount.Type, sign, amount.Value))
+		words = append(words, amount.String())
 	}
 	words = append(words, "--for", or(f.Consumer, "KIND/NAME"), "-n", or(f.Namespace, "NAMESPACE"), "--reason", or(f.Reason, "TEXT"))
 	for _, dimension := range splitDimensions(f.Dimensions) {
@@ -287,7 +283,7 @@ func ask(r *web.Request) (web.Answer, error) {
 func (f *askForm) create(r *web.Request) (*quotav1alpha1.QuotaRequest, error) {
 	q := &quotas{Overview: &overview.Overview{}}
 	if f.Namespace != "" {
-		err := checkName("a namespace", f.Namespace)
+		err := web.CheckNamespace(f.Namespace)
 		if err == nil {
 			q, err = f.quotas(r)
 		}

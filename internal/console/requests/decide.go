@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"path"
 	"strconv"
-	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -45,10 +44,12 @@ type decideForm struct {
 type decidedAmount struct{ Field, Type, Dimensions, Asked, Value string }
 
 // showDecide shows a request to those who decide.
-func showDecide(r *web.Request) (web.Answer, error) { return decidePage(r, nil, "", http.StatusOK) }
+func (a Area) showDecide(r *web.Request) (web.Answer, error) {
+	return a.decidePage(r, nil, "", http.StatusOK)
+}
 
 // decidePage shows a request with the forms, filled from the form that was sent, if any.
-func decidePage(r *web.Request, sent *web.Request, problem string, status int) (web.Answer, error) {
+func (a Area) decidePage(r *web.Request, sent *web.Request, problem string, status int) (web.Answer, error) {
 	key := keyOf(r)
 	s, err := readShown(r, key)
 	if err != nil {
@@ -58,7 +59,7 @@ func decidePage(r *web.Request, sent *web.Request, problem string, status int) (
 		shown: s, Problem: problem, ShowURL: web.Path(requestPath(key)), DecideURL: web.Path(inboxPath(key)),
 		IsOwn: quotarequest.IsOwn(s.request, r.Session.User),
 	}
-	if data.evidence, err = readEvidence(r, s); err != nil {
+	if data.evidence, err = readEvidence(r, s, a.Copies); err != nil {
 		return nil, err
 	}
 	data.WhyNot = whyNot(r, s.request, quotav1alpha1.DecisionApprove)
@@ -128,15 +129,20 @@ func (s *shown) decided(f *decideForm) ([]request.Amount, error) {
 	var amounts []request.Amount
 	for i := range f.Amounts {
 		field, asked := &f.Amounts[i], &s.request.Spec.Requests[i]
-		if field.Value == "" || field.Value == field.Asked {
+		if field.Value == field.Asked {
 			continue
 		}
-		amount, err := parseAmount(asked.ResourceType, strings.TrimPrefix(field.Value, "+"), s.quotas.unit(asked.ResourceType), 0)
-		if err != nil {
+		amount, err := parseAmount(asked.ResourceType, field.Value, s.quotas.Unit(asked.ResourceType), 0)
+		switch {
+		case field.Value == "":
+			return nil, &request.InputError{Text: fmt.Sprintf("%s: enter the amount to approve, such as %s as asked, or 0 for none of it", asked.ResourceType, field.Asked)}
+		case err != nil:
 			return nil, err
-		}
-		amount.IsIncrease = asked.Increase != nil
-		if amount.Value != quotarequest.AmountOf(asked) {
+		case amount.IsIncrease && asked.Increase == nil:
+			return nil, &request.InputError{Text: fmt.Sprintf("%s: the request asks for a limit: enter one, such as %s", asked.ResourceType, field.Asked)}
+		case !amount.IsIncrease && asked.Increase != nil:
+			return nil, &request.InputError{Text: fmt.Sprintf("%s: the request asks for an increase: enter one with a plus, such as %s", asked.ResourceType, field.Asked)}
+		case amount.Value != quotarequest.AmountOf(asked):
 			amounts = append(amounts, amount)
 		}
 	}
@@ -149,7 +155,8 @@ func (s *shown) approveCommand(f *decideForm) string {
 	amounts, err := s.decided(f)
 	if err == nil {
 		for _, amount := range amounts {
-			words = append(words, fmt.Sprintf("%s=%d", path.Base(amount.Type), amount.Value))
+			amount.Type = path.Base(amount.Type)
+			words = append(words, amount.String())
 		}
 	}
 	if f.Until != "" {
@@ -162,12 +169,12 @@ func (s *shown) approveCommand(f *decideForm) string {
 }
 
 // decide makes a decision.
-func decide(r *web.Request) (web.Answer, error) {
+func (a Area) decide(r *web.Request) (web.Answer, error) {
 	key := keyOf(r)
 	decision, after, err := makeDecision(r, key)
 	if err == nil && !request.Counts(after, decision) && quotarequest.IsDecided(after) {
 		text := "Somebody else decided first, and your decision does not count. " + stateText(after)
-		return decidePage(r, r, text, http.StatusConflict)
+		return a.decidePage(r, r, text, http.StatusConflict)
 	}
 	if err != nil {
 		text, status, other := problemOf(err)
@@ -177,7 +184,7 @@ func decide(r *web.Request) (web.Answer, error) {
 		if status == http.StatusForbidden && isTooLate(r, key) {
 			status = http.StatusConflict
 		}
-		return decidePage(r, r, text, status)
+		return a.decidePage(r, r, text, status)
 	}
 	verb := "approved"
 	if decision.Spec.Decision == quotav1alpha1.DecisionDeny {

@@ -16,7 +16,7 @@ func readDenial(r *web.Request) (web.Answer, error) {
 	text := r.Form("denial")
 	denied, err := request.ParseDenial(text)
 	if err == nil {
-		err = checkName("a namespace", denied.Namespace)
+		err = web.CheckNamespace(denied.Namespace)
 	}
 	if err != nil {
 		problem, status, other := problemOf(err)
@@ -48,7 +48,7 @@ func amountText(amount request.Amount, q *quotas) string {
 	if amount.IsIncrease {
 		sign = "+"
 	}
-	unit := q.unit(amount.Type)
+	unit := q.Unit(amount.Type)
 	if unit.Name == "" {
 		return sign + strconv.FormatInt(amount.Value, 10)
 	}

@@ -13,6 +13,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli/history"
 	"github.com/bursar/bursar/internal/cli/request"
+	"github.com/bursar/bursar/internal/console/fleet"
 	"github.com/bursar/bursar/internal/console/web"
 	"github.com/bursar/bursar/internal/journal/overapi"
 	"github.com/bursar/bursar/internal/ledger"
@@ -26,8 +27,6 @@ const (
 	growthTypesMax = 3
 	// growthPage is how many entries of the journal are read to find the first one.
 	growthPage = 10
-	// consumersMax bounds the consumers whose limits are added up for what a pool has left.
-	consumersMax = 20_000
 	// similarMax bounds the similar decisions, and similarReadMax the requests in which they are looked for.
 	similarMax, similarReadMax = 10, 1000
 )
@@ -58,7 +57,7 @@ type typeEvidence struct {
 }
 
 // readEvidence reads what helps to decide.
-func readEvidence(r *web.Request, s *shown) (*evidence, error) {
+func readEvidence(r *web.Request, s *shown, copies *fleet.Copies) (*evidence, error) {
 	e := &evidence{QuotaIsCut: s.quotas.IsCut}
 	policies, err := readPolicies(r.Context(), r.API())
 	if err != nil {
@@ -76,9 +75,7 @@ func readEvidence(r *web.Request, s *shown) (*evidence, error) {
 		if t.Growth = "Not shown: the request is for many resource types."; len(seen) <= growthTypesMax {
 			t.Growth = s.growth(r, resourceType)
 		}
-		if t.Pools, err = s.pools(r, resourceType, policies); err != nil {
-			return nil, err
-		}
+		t.Pools = s.pools(r, resourceType, policies, copies)
 		e.Types = append(e.Types, t)
 	}
 	return e, e.readSimilar(r, s.request)
@@ -87,7 +84,7 @@ func readEvidence(r *web.Request, s *shown) (*evidence, error) {
 // figures are the use and the limit of the consumer, and the limit after an approval of all.
 func (s *shown) figures(resourceType string) typeEvidence {
 	t := typeEvidence{Type: resourceType}
-	unit := s.quotas.unit(resourceType)
+	unit := s.quotas.Unit(resourceType)
 	var limit, increase int64
 	now := s.quotas.of(s.request.Spec.ConsumerRef, resourceType)
 	if now != nil {
@@ -129,7 +126,7 @@ func (s *shown) growth(r *web.Request, resourceType string) string {
 	case start == nil:
 		return "No change of use is recorded in the last 30 days."
 	}
-	unit, used := s.quotas.unit(resourceType), now.Used
+	unit, used := s.quotas.Unit(resourceType), now.Used
 	since, unchanged := "30 days ago", "Unchanged for 30 days."
 	if time.Since(start.Time) < growthWindow-time.Minute {
 		begin := start.Time.UTC().Format("2006-01-02 15:04 MST")
@@ -170,19 +167,15 @@ func ruleMessage(policies []quotav1alpha1.QuotaRequestPolicy, ref *quotav1alpha1
 }
 
 // pools says what bounds a resource type, and how much is left of it.
-func (s *shown) pools(r *web.Request, resourceType string, policies []quotav1alpha1.QuotaRequestPolicy) ([]string, error) {
-	unit := s.quotas.unit(resourceType)
+func (s *shown) pools(r *web.Request, resourceType string, policies []quotav1alpha1.QuotaRequestPolicy, copies *fleet.Copies) []string {
+	unit := s.quotas.Unit(resourceType)
 	var pools []string
 	if registration := s.quotas.Names.Registration(resourceType); registration != nil {
 		if most := registration.Spec.MaxPerConsumer; most != nil {
 			pools = append(pools, fmt.Sprintf("One consumer may have at most %s.", unit.Amount(*most)))
 		}
 		if most := registration.Spec.MaxTotal; most != nil {
-			text, err := left(r, resourceType, *most, unit.Amount)
-			if err != nil {
-				return nil, err
-			}
-			pools = append(pools, text)
+			pools = append(pools, left(r, resourceType, *most, unit.Amount, copies))
 		}
 	}
 	for i := range policies {
@@ -192,35 +185,27 @@ func (s *shown) pools(r *web.Request, resourceType string, policies []quotav1alp
 			}
 		}
 	}
-	return pools, nil
+	return pools
 }
 
 // left says how much of the cap of all consumers is not granted.
-func left(r *web.Request, resourceType string, most int64, text func(int64) string) (string, error) {
+func left(r *web.Request, resourceType string, most int64, text func(int64) string, copies *fleet.Copies) string {
 	whole := fmt.Sprintf("All consumers together may have at most %s", text(most))
-	var list quotav1alpha1.EffectiveResourceGrantList
-	err := r.API().List(r.Context(), &list, client.MatchingFields{"spec.resourceType": resourceType}, client.Limit(consumersMax))
-	if apierrors.IsForbidden(err) {
-		return whole + ". You may not see what they have.", nil
+	copied, isRead := copies.For(r)
+	if copied == nil {
+		return whole + ". You may not see what they have."
 	}
-	if err != nil {
-		return "", fmt.Errorf("add up the limits of %s: %w", resourceType, err)
+	granted, isWhole := copied.Granted(resourceType)
+	switch {
+	case !isRead:
+		return whole + ". What they have is being read: open this page again in a moment."
+	case !isWhole:
+		return whole + ". There are too many consumers to add up here."
+	case int64(granted) > most:
+		return fmt.Sprintf("%s, and have %s: nothing is left.", whole, text(int64(granted)))
+	default:
+		return fmt.Sprintf("%s, and have %s: %s is left.", whole, text(int64(granted)), text(most-int64(granted)))
 	}
-	if list.Continue != "" {
-		return whole + ". There are too many consumers to add up here.", nil
-	}
-	var granted ledger.Amount
-	seen := map[quotav1alpha1.ConsumerRef]bool{} // a moved one may exist twice
-	for i := range list.Items {
-		if ref := list.Items[i].Spec.ConsumerRef; !seen[ref] {
-			seen[ref] = true
-			granted = granted.AddUpTo(ledger.Amount(list.Items[i].Status.TotalLimit))
-		}
-	}
-	if int64(granted) > most {
-		return fmt.Sprintf("%s, and have %s: nothing is left.", whole, text(int64(granted))), nil
-	}
-	return fmt.Sprintf("%s, and have %s: %s is left.", whole, text(int64(granted)), text(most-int64(granted))), nil
 }
 
 // readSimilar finds the latest decisions on requests of the same consumer or for the same resource types.

@@ -145,14 +145,17 @@ func readList(r *web.Request, filter request.Filter, data *listData) ([]quotav1a
 	return list.Items, nil
 }
 
-// cut bounds what is shown.
-func (d *listData) cut(items []quotav1alpha1.QuotaRequest) []quotav1alpha1.QuotaRequest {
+// cut bounds what is shown. The note says which of how many are shown.
+func cut[T any](d *listData, items []T, note string) []T {
 	if len(items) <= shownMax {
 		return items
 	}
-	d.Notes = append(d.Notes, fmt.Sprintf("These are the latest %d of %d requests. Choose a state or a namespace to see others.", shownMax, len(items)))
+	d.Notes = append(d.Notes, fmt.Sprintf(note, shownMax, len(items)))
 	return items[:shownMax]
 }
+
+// latestNote says that a list has only the latest requests.
+const latestNote = "These are the latest %d of %d requests. Choose a state or a namespace to see others."
 
 // showList shows the requests that a person may see.
 func showList(r *web.Request) (web.Answer, error) {
@@ -182,7 +185,7 @@ func showList(r *web.Request) (web.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, item := range data.cut(items) {
+	for _, item := range cut(data, items, latestNote) {
 		data.Rows = append(data.Rows, rowOf(&item))
 	}
 	data.EmptyNext = "Who may ask in a namespace has the role bursar-tenant-admin there."
@@ -214,7 +217,8 @@ func listCommand(namespace, state string, isAll bool) string {
 	return web.CommandLine(words...)
 }
 
-// showInbox shows the requests that wait, first those on which the person may decide. With a state it shows those in it.
+// showInbox shows the requests that wait, first those on which the person may decide, and those that wait longest first. With a
+// state it shows those in it, the latest first.
 func showInbox(r *web.Request) (web.Answer, error) {
 	state, err := stateIn(r)
 	if err != nil {
@@ -240,21 +244,41 @@ func showInbox(r *web.Request) (web.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	rights := rights{}
-	for _, item := range data.cut(items) {
-		row := rowOf(&item)
-		if !quotarequest.IsFinal(&item) {
-			row.URL = web.Path(inboxPath(client.ObjectKeyFromObject(&item)))
+	data.EmptyNext = "Who asks for more appears here at once. Those that are decided are in the other states."
+	if state != "" {
+		for _, item := range cut(data, items, latestNote) {
+			data.Rows = append(data.Rows, inboxRow(&item))
 		}
-		if why := rights.whyNot(r, &item); state == "" && why != "" {
+		return page, nil
+	}
+	slices.Reverse(items)
+	data.addWaiting(r, items)
+	return page, nil
+}
+
+// addWaiting adds requests that wait: those on which the person may decide, and the others.
+func (d *listData) addWaiting(r *web.Request, items []quotav1alpha1.QuotaRequest) {
+	rights := rights{}
+	for i := range items {
+		row := inboxRow(&items[i])
+		if why := rights.whyNot(r, &items[i]); why != "" {
 			row.Message = sentence(why)
-			data.Others = append(data.Others, row)
+			d.Others = append(d.Others, row)
 			continue
 		}
-		data.Rows = append(data.Rows, row)
+		d.Rows = append(d.Rows, row)
 	}
-	data.EmptyNext = "Who asks for more appears here at once. Those that are decided are in the other states."
-	return page, nil
+	d.Rows = cut(d, d.Rows, "These are the %d of %d requests for you to decide that wait longest. The others appear as you decide.")
+	d.Others = cut(d, d.Others, "These are the first %d of %d requests on which you may not decide. Choose a namespace to see others.")
+}
+
+// inboxRow returns the row of a request, which leads to the page for the decision while there is one to make.
+func inboxRow(q *quotav1alpha1.QuotaRequest) row {
+	r := rowOf(q)
+	if !quotarequest.IsFinal(q) {
+		r.URL = web.Path(inboxPath(client.ObjectKeyFromObject(q)))
+	}
+	return r
 }
 
 // rights are answers about the right to decide, by namespace.

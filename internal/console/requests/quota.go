@@ -10,7 +10,6 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli/consumername"
 	"github.com/bursar/bursar/internal/console/overview"
-	"github.com/bursar/bursar/internal/usage"
 )
 
 // quotasMax bounds the resource types of consumers that a page reads.
@@ -43,15 +42,6 @@ func (q *quotas) of(consumer quotav1alpha1.ConsumerRef, resourceType string) *ov
 		}
 	}
 	return nil
-}
-
-// unit returns the display unit of a resource type. Tenants may not read registrations: for them it follows from amounts that
-// are shown. It is the zero value if it is not known.
-func (q *quotas) unit(resourceType string) usage.Unit {
-	if unit, isKnown := q.Names.Unit(resourceType); isKnown {
-		return unit
-	}
-	return q.Units()[resourceType]
 }
 
 // consumers returns the names of the consumers, as --for takes them.

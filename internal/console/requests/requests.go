@@ -6,17 +6,16 @@ package requests
 import (
 	"embed"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/http"
 	"net/url"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bursar/bursar/internal/cli/request"
+	"github.com/bursar/bursar/internal/console/fleet"
 	"github.com/bursar/bursar/internal/console/session"
 	"github.com/bursar/bursar/internal/console/web"
 )
@@ -25,7 +24,10 @@ import (
 var templates embed.FS
 
 // Area is the area of requests and decisions.
-type Area struct{}
+type Area struct {
+	// Copies are the copies of all quota, from which those who may see it learn what a cap leaves.
+	Copies *fleet.Copies
+}
 
 // Templates implements [web.Area].
 func (Area) Templates() fs.FS { return templates }
@@ -39,7 +41,7 @@ func (Area) Menu() []web.MenuItem {
 }
 
 // Routes implements [web.Area].
-func (Area) Routes(r *web.Router) {
+func (a Area) Routes(r *web.Router) {
 	r.Get("/requests", showList)
 	r.Get("/requests/new", showAsk)
 	r.Post("/requests/new", ask)
@@ -47,8 +49,8 @@ func (Area) Routes(r *web.Router) {
 	r.Get("/requests/{namespace}/{name}", showRequest)
 	r.Post("/requests/{namespace}/{name}/withdraw", withdraw)
 	r.Get("/inbox", showInbox)
-	r.Get("/inbox/{namespace}/{name}", showDecide)
-	r.Post("/inbox/{namespace}/{name}", decide)
+	r.Get("/inbox/{namespace}/{name}", a.showDecide)
+	r.Post("/inbox/{namespace}/{name}", a.decide)
 }
 
 // mayDecide is the right to decide in a namespace, or in all if it is empty.
@@ -71,20 +73,12 @@ func inboxPath(key client.ObjectKey) string {
 	return "/inbox/" + url.PathEscape(key.Namespace) + "/" + url.PathEscape(key.Name)
 }
 
-// checkName returns an error unless a name can be that of an object or of a namespace. The API server has no path for others.
-func checkName(what, name string) error {
-	if len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return web.Invalid(fmt.Sprintf("%q is not a valid name of %s: names have lower-case letters, digits, dots and dashes.", name, what))
-	}
-	return nil
-}
-
 // namespaceOf returns the namespace whose requests a page is about: that of the URL, all if the person may list all, and
 // else that of their kubeconfig. It is not known if there is none.
 func namespaceOf(r *web.Request) (namespace string, isKnown bool, err error) {
 	switch namespace = r.Query("namespace"); {
 	case namespace != "":
-		return namespace, true, checkName("a namespace", namespace)
+		return namespace, true, web.CheckNamespace(namespace)
 	case r.May(web.Right("list", "quotarequests", "")):
 		return "", true, nil
 	default:

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -56,8 +57,11 @@ type shownDecision struct {
 // readShown reads a request with the quota of its consumer, its decisions and its grant. It leaves out what the person may
 // not read.
 func readShown(r *web.Request, key client.ObjectKey) (*shown, error) {
-	if err := errors.Join(checkName("a namespace", key.Namespace), checkName("a request", key.Name)); err != nil {
+	if err := web.CheckNamespace(key.Namespace); err != nil {
 		return nil, err
+	}
+	if len(validation.IsDNS1123Subdomain(key.Name)) > 0 {
+		return nil, web.Invalid(fmt.Sprintf("%q is not a valid name of a request: names have lower-case letters, digits, dots and dashes.", key.Name))
 	}
 	q := &quotav1alpha1.QuotaRequest{}
 	if err := r.API().Get(r.Context(), key, q); err != nil {
@@ -94,11 +98,11 @@ func (s *shown) amounts() {
 		asked := &s.request.Spec.Requests[i]
 		amount := shownAmount{
 			Type: asked.ResourceType, Dimensions: message.Dimensions(asked.Dimensions), Asks: s.askedText(asked),
-			IsBase: s.quotas.unit(asked.ResourceType).Name == "",
+			IsBase: s.quotas.Unit(asked.ResourceType).Name == "",
 		}
 		for _, increase := range increases {
 			if increase.ResourceType == asked.ResourceType && message.Dimensions(increase.Dimensions) == amount.Dimensions {
-				amount.Approved = "+" + s.quotas.unit(asked.ResourceType).Amount(increase.Increase)
+				amount.Approved = "+" + s.quotas.Unit(asked.ResourceType).Amount(increase.Increase)
 			}
 		}
 		s.Amounts = append(s.Amounts, amount)

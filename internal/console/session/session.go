@@ -137,8 +137,8 @@ func (s *Session) Check(ctx context.Context) error {
 // Context returns a context that ends with the session, for what the session keeps.
 func (s *Session) Context() context.Context { return s.ctx }
 
-// May reports whether the person has a right, as the API server said at most half a minute ago. It reports false if the
-// API server does not answer.
+// May reports whether the person has a right, as the API server said at most half a minute ago. While the API server does
+// not answer, it reports what was last known, or false.
 func (s *Session) May(ctx context.Context, wanted authorizationv1.ResourceAttributes) bool {
 	s.mu.Lock()
 	known, isKnown := s.rights[wanted]
@@ -151,7 +151,7 @@ func (s *Session) May(ctx context.Context, wanted authorizationv1.ResourceAttrib
 		if IsEnded(err) {
 			s.end() // the next request leads to the login
 		}
-		return false
+		return known.isGranted
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

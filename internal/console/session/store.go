@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -140,30 +141,26 @@ var errOneTime = errors.New("this one-time token is unknown or was used: run the
 
 // OneTime is a secret that begins one session.
 type OneTime struct {
-	mu     sync.Mutex
 	secret string
+	isUsed atomic.Bool
 }
 
 // NewOneTime returns a secret that was not used yet.
 func NewOneTime() *OneTime { return &OneTime{secret: newSecret()} }
 
 // Secret returns the text of the secret.
-func (o *OneTime) Secret() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.secret
-}
+func (o *OneTime) Secret() string { return o.secret }
 
 // Use returns an error unless the text is the secret and is used for the first time.
 func (o *OneTime) Use(text string) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.secret == "" || !isEqual(text, o.secret) {
+	if !isEqual(text, o.secret) || o.isUsed.Swap(true) {
 		return errOneTime
 	}
-	o.secret = ""
 	return nil
 }
+
+// Restore makes the secret usable again, after a use that began no session.
+func (o *OneTime) Restore() { o.isUsed.Store(false) }
 
 // isEqual compares secrets in a time that does not depend on their content.
 func isEqual(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

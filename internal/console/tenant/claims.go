@@ -142,35 +142,17 @@ type row struct {
 // IsGranted reports whether the claim is charged as it asks.
 func (r *row) IsGranted() bool { return r.State == stateGranted }
 
-// units know the display units and names of resource types.
-type units struct {
-	names overview.Names
-	units map[string]usage.Unit
-}
-
-// unitsOf reads the units of a scope. They are unknown if the person may not see the quota.
-func (s *scope) unitsOf(r *web.Request) (*units, *overview.Overview, error) {
+// quotas reads the quota of a scope, by which amounts are shown. There is none if the person may not see it.
+func (s *scope) quotas(r *web.Request) (*overview.Overview, error) {
 	found, err := overview.Read(r.Context(), r.API(), overview.Query{Namespace: s.Namespace, Consumer: s.Consumer, Max: itemsMax})
 	if usage.IsOutOfReach(err) {
-		found, err = &overview.Overview{}, nil
+		return &overview.Overview{}, nil
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	return &units{names: found.Names, units: found.Units()}, found, nil
-}
-
-// amount formats an amount.
-func (u *units) amount(resourceType string, base int64) string {
-	unit, isKnown := u.names.Unit(resourceType)
-	if !isKnown {
-		unit = u.units[resourceType]
-	}
-	return unit.Amount(base)
+	return found, err
 }
 
 // rowOf returns a claim for a page of the scope.
-func (s *scope) rowOf(claim *quotav1alpha1.ResourceClaim, u *units) row {
+func (s *scope) rowOf(claim *quotav1alpha1.ResourceClaim, quotas *overview.Overview) row {
 	ref, consumer := claim.Spec.ResourceRef, claim.Spec.ConsumerRef
 	r := row{
 		Kind: ref.Kind, Name: ref.Name, Claim: claim.Namespace + "/" + claim.Name, Created: claim.CreationTimestamp.Time,
@@ -183,8 +165,8 @@ func (s *scope) rowOf(claim *quotav1alpha1.ResourceClaim, u *units) row {
 	r.State, r.Message = stateOf(claim)
 	for _, request := range claim.Spec.Requests {
 		a := amount{
-			Title: u.names.Describe(request.ResourceType).Title, ResourceType: request.ResourceType,
-			Text: u.amount(request.ResourceType, request.Amount),
+			Title: quotas.Describe(request.ResourceType).Title, ResourceType: request.ResourceType,
+			Text: quotas.Unit(request.ResourceType).Amount(request.Amount),
 			URL:  web.Path(s.Path, "namespace", s.Namespace, "consumer", s.Consumer, "type", request.ResourceType),
 		}
 		r.Amounts = append(r.Amounts, a)

@@ -11,7 +11,6 @@ import (
 	"github.com/bursar/bursar/internal/console/overview"
 	"github.com/bursar/bursar/internal/console/web"
 	"github.com/bursar/bursar/internal/journal/overapi"
-	"github.com/bursar/bursar/internal/usage"
 )
 
 const (
@@ -97,10 +96,7 @@ func showHistory(r *web.Request) (web.Answer, error) {
 	if s.MustChoose {
 		return answer, nil
 	}
-	found, err := overview.Read(r.Context(), r.API(), overview.Query{Namespace: s.Namespace, Consumer: s.Consumer, Max: itemsMax})
-	if usage.IsOutOfReach(err) {
-		found, err = &overview.Overview{}, nil // who may read journals need not see the quota
-	}
+	found, err := s.quotas(r) // who may read journals need not see the quota
 	if err != nil {
 		return nil, err
 	}
@@ -148,27 +144,20 @@ func (p *historyPage) read(r *web.Request, selection history.Selection, namespac
 	for i := range report.Gaps {
 		p.Gaps = append(p.Gaps, report.Gaps[i].Text())
 	}
-	units := found.Units()
 	p.IsCut = len(report.Items) > accountsMax
 	shown := report.Items[:min(len(report.Items), accountsMax)]
 	for i := range shown {
 		account := &shown[i]
-		unit, isKnown := found.Names.Unit(account.ResourceType)
-		if !isKnown {
-			unit = units[account.ResourceType]
-		}
-		p.Accounts = append(p.Accounts, p.accountOf(account, report.Gaps, unit, found.Names, len(shown) == 1))
+		p.Accounts = append(p.Accounts, p.accountOf(account, report.Gaps, found, len(shown) == 1))
 	}
 	return nil
 }
 
 // accountOf returns the history of an account for people.
-func (p *historyPage) accountOf(
-	account *history.Account, gaps []history.Gap, unit usage.Unit, names overview.Names, isOne bool,
-) pastAccount {
-	reference := overview.ReferenceTo(account.ConsumerRef)
+func (p *historyPage) accountOf(account *history.Account, gaps []history.Gap, found *overview.Overview, isOne bool) pastAccount {
+	unit, reference := found.Unit(account.ResourceType), overview.ReferenceTo(account.ConsumerRef)
 	a := pastAccount{
-		Description: names.Describe(account.ResourceType), ResourceType: account.ResourceType,
+		Description: found.Describe(account.ResourceType), ResourceType: account.ResourceType,
 		Consumer: account.ConsumerRef.Kind + "/" + account.ConsumerRef.Name,
 		URL:      web.Path("/history", "namespace", p.Namespace, "consumer", reference, "type", account.ResourceType, "since", p.Since),
 		Used:     unit.Amount(account.Used), Limit: unit.Amount(account.Limit), Peak: unit.Amount(account.PeakUsed),

@@ -3,8 +3,6 @@ package tenant
 import (
 	"slices"
 
-	"k8s.io/apimachinery/pkg/util/validation"
-
 	"github.com/bursar/bursar/internal/cli/consumername"
 	"github.com/bursar/bursar/internal/console/web"
 )
@@ -48,8 +46,10 @@ func scopeOf(r *web.Request, path string) (scope, error) {
 
 // check returns an error for filters that name nothing.
 func (s *scope) check() error {
-	if s.Namespace != "" && len(validation.IsDNS1123Label(s.Namespace)) > 0 {
-		return web.Invalid("A namespace has lower-case letters, digits and dashes. Choose another.")
+	if s.Namespace != "" {
+		if err := web.CheckNamespace(s.Namespace); err != nil {
+			return err
+		}
 	}
 	if len(s.Consumer) > filterMax || len(s.Type) > filterMax {
 		return web.Invalid("The filter is too long. Shorten it.")

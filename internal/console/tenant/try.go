@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/dynamic"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -93,9 +92,10 @@ func tryManifest(r *web.Request) (web.Answer, error) {
 	} else if uploaded != "" {
 		p.Manifest = uploaded
 	}
+	if err := web.CheckNamespace(p.Namespace); err != nil {
+		return p.invalid(err.Error() + " Enter the one for objects that name none.")
+	}
 	switch {
-	case len(validation.IsDNS1123Label(p.Namespace)) > 0:
-		return p.invalid(p.Namespace + " is not a valid name of a namespace. Enter the one for objects that name none.")
 	case !utf8.ValidString(p.Manifest):
 		p.Manifest = ""
 		return p.invalid("The file is not text in UTF-8. Choose a file with YAML or JSON.")

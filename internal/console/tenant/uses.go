@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/console/overview"
 	"github.com/bursar/bursar/internal/console/web"
 )
 
@@ -48,11 +49,11 @@ func showUses(r *web.Request) (web.Answer, error) {
 		page.Forbidden, err = forbidden(err, "the claims here")
 		return answer, err
 	}
-	units, _, err := s.unitsOf(r)
+	quotas, err := s.quotas(r)
 	if err != nil {
 		return nil, err
 	}
-	page.show(found, number, units)
+	page.show(found, number, quotas)
 	return answer, nil
 }
 
@@ -70,7 +71,7 @@ func pageNumber(text string) (int, error) {
 
 // show shows one page of claims: the largest first if all amounts are of one resource type, and otherwise the latest
 // first.
-func (p *usesPage) show(found *claims, number int, u *units) {
+func (p *usesPage) show(found *claims, number int, quotas *overview.Overview) {
 	slices.SortFunc(found.all, func(a, b quotav1alpha1.ResourceClaim) int {
 		return cmp.Or(cmp.Compare(p.amountOf(&b), p.amountOf(&a)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
 			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
@@ -83,7 +84,7 @@ func (p *usesPage) show(found *claims, number int, u *units) {
 	until := min(from+rowsPerPage, p.Total)
 	p.First, p.Last = from+1, until
 	for i := range found.all[from:until] {
-		p.Rows = append(p.Rows, p.rowOf(&found.all[from+i], u))
+		p.Rows = append(p.Rows, p.rowOf(&found.all[from+i], quotas))
 	}
 	if number > 1 {
 		p.Previous = p.URL("/uses", "page", strconv.Itoa(number-1))

@@ -64,19 +64,19 @@ func showWaiting(r *web.Request) (web.Answer, error) {
 		page.Forbidden, err = forbidden(err, "the claims here")
 		return answer, err
 	}
-	u, shown, err := s.unitsOf(r)
+	quotas, err := s.quotas(r)
 	if err != nil {
 		return nil, err
 	}
 	if found.isCut {
 		page.ReadMax = claimsMax
 	}
-	page.add(found, u, shown.Items)
+	page.add(found, quotas)
 	return answer, nil
 }
 
 // add adds the waiting claims: of each consumer the oldest first, as Bursar decides them.
-func (p *waitingPage) add(found *claims, u *units, items []overview.Item) {
+func (p *waitingPage) add(found *claims, quotas *overview.Overview) {
 	waiting := slices.DeleteFunc(found.all, func(claim quotav1alpha1.ResourceClaim) bool {
 		state, _ := stateOf(&claim)
 		return state == stateGranted
@@ -88,13 +88,13 @@ func (p *waitingPage) add(found *claims, u *units, items []overview.Item) {
 	p.Total, p.IsCut = len(waiting), len(waiting) > waitingMax
 	for i := range waiting[:min(len(waiting), waitingMax)] {
 		claim := &waiting[i]
-		w := waitingRow{row: p.rowOf(claim, u)}
+		w := waitingRow{row: p.rowOf(claim, quotas)}
 		if len(p.Queues) == 0 || p.Queues[len(p.Queues)-1].ConsumerURL != w.ConsumerURL {
 			p.Queues = append(p.Queues, queue{Consumer: w.Consumer, ConsumerURL: w.ConsumerURL, MayHaveOthers: !found.isWhole})
 		}
 		q := &p.Queues[len(p.Queues)-1]
 		w.Position = len(q.Rows) + 1
-		w.Short, w.AskURL = shortOf(claim, items)
+		w.Short, w.AskURL = shortOf(claim, quotas.Items)
 		q.Rows = append(q.Rows, w)
 	}
 }

@@ -3,12 +3,14 @@
 package web
 
 import (
+	"fmt"
 	"io/fs"
 	"net/http"
 	"net/url"
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -124,6 +126,14 @@ func (e *StatusError) Error() string { return e.Message }
 // Invalid returns an error about what a person entered.
 func Invalid(message string) error {
 	return &StatusError{Status: http.StatusUnprocessableEntity, Message: message}
+}
+
+// CheckNamespace returns an error unless a text can be the name of a namespace. The API server has no path for others.
+func CheckNamespace(name string) error {
+	if len(validation.IsDNS1123Label(name)) > 0 {
+		return Invalid(fmt.Sprintf("%q is not a valid name of a namespace: names have lower-case letters, digits and dashes.", name))
+	}
+	return nil
 }
 
 // Confirmed returns an error unless the form's field "confirm" repeats a name. Destructive actions ask for it.
