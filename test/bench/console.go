@@ -14,7 +14,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bursar/bursar/internal/console/web"
 	"github.com/bursar/bursar/test/platform"
@@ -23,8 +28,10 @@ import (
 const (
 	// openConsoles are open beside consoleClients that create, in consoleTurns with and without them.
 	openConsoles, consoleClients, consoleTurns = 50, 32, 5
-	// openFleets of the open consoles are an administrator's.
+	// openFleets of the people with an open console are administrators.
 	openFleets = 5
+	// peopleSpace has the ServiceAccounts of the people.
+	peopleSpace = "people"
 	// pageVisits is how often a page is loaded after the first time.
 	pageVisits = 9
 )
@@ -35,9 +42,46 @@ type viewer struct {
 	base   string
 }
 
-// newViewer logs in with the administrator's certificate.
-func newViewer(ctx context.Context, config *rest.Config) (*viewer, error) {
-	settings, err := rest.TLSConfigFor(config)
+// makePeople makes people who may use the console, and returns their tokens: administrators first, then tenants.
+func (b *bench) makePeople(ctx context.Context, administrators, tenants int) ([]string, error) {
+	objects := []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: peopleSpace}},
+		&rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: peopleSpace, Namespace: systemSpace},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:serviceaccounts:" + peopleSpace}},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "bursar-tenant-viewer"},
+		},
+	}
+	all := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: peopleSpace}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "bursar-platform-admin"},
+	}
+	var accounts []*corev1.ServiceAccount
+	for n := range administrators + tenants {
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("person-%d", n), Namespace: peopleSpace}}
+		accounts, objects = append(accounts, account), append(objects, account)
+		if n < administrators {
+			all.Subjects = append(all.Subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: peopleSpace, Name: account.Name})
+		}
+	}
+	for _, object := range append(objects, all) {
+		if err := b.client.Create(ctx, object); err != nil {
+			return nil, err
+		}
+	}
+	tokens := make([]string, 0, len(accounts))
+	for _, account := range accounts {
+		token := &authenticationv1.TokenRequest{}
+		if err := b.client.SubResource("token").Create(ctx, account, token); err != nil {
+			return nil, err
+		}
+		tokens = append(tokens, token.Status.Token)
+	}
+	return tokens, nil
+}
+
+// newViewer logs in with a token.
+func newViewer(ctx context.Context, config *rest.Config, token string) (*viewer, error) {
+	settings, err := rest.TLSConfigFor(rest.AnonymousClientConfig(config))
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +90,7 @@ func newViewer(ctx context.Context, config *rest.Config) (*viewer, error) {
 		return nil, err
 	}
 	v := &viewer{client: &http.Client{Jar: jar, Transport: &http.Transport{TLSClientConfig: settings, ForceAttemptHTTP2: true}}, base: strings.TrimSuffix(config.Host, "/")}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, v.base+web.Base+"/login/certificate", strings.NewReader(url.Values{"to": {"/login"}}.Encode()))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, v.base+web.Base+"/login", strings.NewReader(url.Values{"to": {"/login"}, "token": {token}}.Encode()))
 	if err != nil {
 		return nil, err
 	}
@@ -122,13 +166,17 @@ func (b *bench) measureConsoles(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	people, err := b.makePeople(ctx, openFleets, openConsoles-openFleets)
+	if err != nil {
+		return err
+	}
 	fmt.Printf("\n%d open consoles beside %d clients that create, %d turns of %s each\n", openConsoles, consoleClients, consoleTurns, b.duration)
 	fmt.Println("\n| | creates/s | p50 | p99 | CPU of the server each | pages/s |\n| --- | --- | --- | --- | --- | --- |")
 	var all [2]result
 	var used [2]time.Duration
 	var pages atomic.Int64
 	for range consoleTurns {
-		for i, viewers := range []int{0, openConsoles} {
+		for i, viewers := range [][]string{nil, people} {
 			r, err := b.besideConsoles(ctx, viewers, &pages, func() result {
 				return b.load(ctx, consoleClients, 0, b.creator(connections, plenty))
 			})
@@ -150,13 +198,13 @@ func (b *bench) measureConsoles(ctx context.Context) error {
 }
 
 // besideConsoles runs something while consoles are open, and returns once all is settled.
-func (b *bench) besideConsoles(ctx context.Context, viewers int, loaded *atomic.Int64, run func() result) (result, error) {
+func (b *bench) besideConsoles(ctx context.Context, people []string, loaded *atomic.Int64, run func() result) (result, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var open sync.WaitGroup
-	failures := make(chan error, max(viewers, 1))
-	for n := range viewers {
-		v, err := newViewer(ctx, b.admin)
+	failures := make(chan error, max(len(people), 1))
+	for n, token := range people {
+		v, err := newViewer(ctx, b.admin, token)
 		if err != nil {
 			return result{}, err
 		}
@@ -188,9 +236,13 @@ func (b *bench) besideConsoles(ctx context.Context, viewers int, loaded *atomic.
 // measurePages loads pages of the console with all standing consumers, each in a session of its own: the first time, and
 // several times after that.
 func (b *bench) measurePages(ctx context.Context) error {
+	people, err := b.makePeople(ctx, 1, 0)
+	if err != nil {
+		return err
+	}
 	fmt.Printf("\n| page of the console | the first time in a session | median of %d more | slowest |\n| --- | --- | --- | --- |\n", pageVisits)
 	for _, path := range []string{consumerPage(standing(7)), "/uses?" + strings.TrimPrefix(consumerPage(standing(7)), "/quota?"), "/fleet", "/fleet?q=000042", "/policies", "/inbox"} {
-		v, err := newViewer(ctx, b.admin)
+		v, err := newViewer(ctx, b.admin, people[0])
 		if err != nil {
 			return err
 		}

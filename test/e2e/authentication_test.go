@@ -1,18 +1,10 @@
 package e2e
 
 import (
-	"crypto"
 	"crypto/rand"
 	"crypto/rsa"
-	"crypto/sha256"
 	"crypto/x509/pkix"
-	"encoding/base64"
-	"encoding/json"
-	"encoding/pem"
 	"fmt"
-	"math/big"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,6 +22,7 @@ import (
 
 	"github.com/bursar/bursar/internal/standalone/apiserver"
 	"github.com/bursar/bursar/test/await"
+	"github.com/bursar/bursar/test/issuer"
 )
 
 // TestOIDC proves that the tokens of an issuer that the flags name are accepted, and that those who have none still see
@@ -37,15 +30,15 @@ import (
 func TestOIDC(t *testing.T) {
 	t.Parallel()
 	takeServers(t, 1)
-	issuer := newIssuer(t)
+	provider := issuer.New(t)
 	p := runPlane(t, apiserver.Options{DataDir: t.TempDir(), Authentication: apiserver.Authentication{OIDC: apiserver.OIDC{
-		IssuerURL: issuer.URL, ClientID: "bursar", CAFile: issuer.caFile(t), UsernameClaim: "email", GroupsClaim: "groups", GroupsPrefix: "oidc:",
+		IssuerURL: provider.URL, ClientID: "bursar", CAFile: provider.CAFile(t), UsernameClaim: "email", GroupsClaim: "groups", GroupsPrefix: "oidc:",
 		RequiredClaims: map[string]string{"tenant": "acme"},
 	}}})
-	claims := map[string]any{"iss": issuer.URL, "aud": "bursar", "exp": time.Now().Add(time.Hour).Unix(), "email": "alice@example.com",
+	claims := map[string]any{"iss": provider.URL, "aud": "bursar", "exp": time.Now().Add(time.Hour).Unix(), "email": "alice@example.com",
 		"groups": []string{"web"}, "tenant": "acme"}
 	await.NoError(t, time.Minute, func() error { // the API server asks the issuer for its keys in the background
-		who, err := whoAmI(t, p, issuer.token(t, claims))
+		who, err := whoAmI(t, p, provider.Token(t, claims))
 		if err != nil {
 			return err
 		}
@@ -55,7 +48,7 @@ func TestOIDC(t *testing.T) {
 		return nil
 	})
 	claims["tenant"] = "other"
-	if who, err := whoAmI(t, p, issuer.token(t, claims)); err == nil {
+	if who, err := whoAmI(t, p, provider.Token(t, claims)); err == nil {
 		t.Errorf("a token without the claim that is required is accepted for %+v", who)
 	}
 	if who, err := whoAmI(t, p, ""); err == nil {
@@ -102,68 +95,6 @@ func whoAmI(t *testing.T, p *runningPlane, token string) (authenticationv1.UserI
 		return authenticationv1.UserInfo{}, err
 	}
 	return review.Status.UserInfo, nil
-}
-
-// issuer is an OpenID Connect provider.
-type issuer struct {
-	*httptest.Server
-	key *rsa.PrivateKey
-	mux *http.ServeMux
-}
-
-func newIssuer(t *testing.T) *issuer {
-	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mux := http.NewServeMux()
-	i := &issuer{key: key, mux: mux}
-	answer := func(content any) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(content)
-		}
-	}
-	i.Server = httptest.NewTLSServer(mux)
-	t.Cleanup(i.Close)
-	mux.HandleFunc("/.well-known/openid-configuration", answer(map[string]any{
-		"issuer": i.URL, "jwks_uri": i.URL + "/keys", "id_token_signing_alg_values_supported": []string{"RS256"},
-		"authorization_endpoint": i.URL + "/authorize", "token_endpoint": i.URL + "/token",
-	}))
-	mux.HandleFunc("/keys", answer(map[string]any{"keys": []any{map[string]any{
-		"kty": "RSA", "alg": "RS256", "use": "sig", "kid": "1",
-		"n": encode(key.N.Bytes()), "e": encode(big.NewInt(int64(key.E)).Bytes()),
-	}}}))
-	return i
-}
-
-func encode(content []byte) string { return base64.RawURLEncoding.EncodeToString(content) }
-
-// caFile is the path of the authority of the issuer's certificate.
-func (i *issuer) caFile(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-// token signs claims.
-func (i *issuer) token(t *testing.T, claims map[string]any) string {
-	t.Helper()
-	content, err := json.Marshal(claims)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signed := encode([]byte(`{"alg":"RS256","kid":"1"}`)) + "." + encode(content)
-	sum := sha256.Sum256([]byte(signed))
-	signature, err := rsa.SignPKCS1v15(rand.Reader, i.key, crypto.SHA256, sum[:])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return signed + "." + encode(signature)
 }
 
 // TestNobodyRequestsToBeMaster proves that no certificate is signed for the group of administrators: otherwise the

@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"html"
 	"log/slog"
@@ -24,33 +22,11 @@ import (
 
 	"github.com/bursar/bursar/internal/console"
 	"github.com/bursar/bursar/internal/standalone/apiserver"
+	"github.com/bursar/bursar/test/issuer"
 )
 
-// logsIn makes the issuer log in everybody who comes, by the authorization code flow with PKCE. The nonce of a token is
-// the one that was asked for, unless the claims have one.
-func (i *issuer) logsIn(t *testing.T, claims map[string]any) {
-	t.Helper()
-	var asked url.Values
-	i.mux.HandleFunc("/authorize", func(w http.ResponseWriter, r *http.Request) {
-		asked = r.URL.Query()
-		back := asked.Get("redirect_uri") + "?" + url.Values{"code": {"one"}, "state": {asked.Get("state")}}.Encode()
-		http.Redirect(w, r, back, http.StatusFound)
-	})
-	i.mux.HandleFunc("/token", func(w http.ResponseWriter, r *http.Request) {
-		sum := sha256.Sum256([]byte(r.PostFormValue("code_verifier")))
-		if r.PostFormValue("code") != "one" || encode(sum[:]) != asked.Get("code_challenge") {
-			http.Error(w, `{"error":"invalid_grant"}`, http.StatusBadRequest)
-			return
-		}
-		given := map[string]any{"nonce": asked.Get("nonce")}
-		maps.Copy(given, claims)
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(map[string]any{"access_token": "a", "token_type": "Bearer", "id_token": i.token(t, given)})
-	})
-}
-
-// withOIDC returns a browser without a session on a console that the issuer's users log in to.
-func (i *issuer) withOIDC(t *testing.T, api *rest.Config, impersonate *console.Impersonate) *browser {
+// withOIDC returns a browser without a session on a console that the provider's users log in to.
+func withOIDC(t *testing.T, i *issuer.Issuer, api *rest.Config, impersonate *console.Impersonate) *browser {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	server.StartTLS()
@@ -86,7 +62,8 @@ func (b *browser) logIn(to string) (status int, page string) {
 	return b.read(response)
 }
 
-func (i *issuer) claims(more map[string]any) map[string]any {
+// claimsOf are the claims about a user of a provider.
+func claimsOf(i *issuer.Issuer, more map[string]any) map[string]any {
 	claims := map[string]any{"iss": i.URL, "aud": "bursar", "exp": time.Now().Add(time.Hour).Unix(), "sub": "1", "email": "alice@example.com", "groups": []string{"web", "other", "system:masters"}}
 	maps.Copy(claims, more)
 	return claims
@@ -96,16 +73,16 @@ func (i *issuer) claims(more map[string]any) map[string]any {
 func TestConsoleOIDC(t *testing.T) {
 	t.Parallel()
 	takeServers(t, 1)
-	issuer := newIssuer(t)
+	provider := issuer.New(t)
 	p := runPlane(t, apiserver.Options{DataDir: t.TempDir(), Authentication: apiserver.Authentication{OIDC: apiserver.OIDC{
-		IssuerURL: issuer.URL, ClientID: "bursar", CAFile: issuer.caFile(t), UsernameClaim: "email",
+		IssuerURL: provider.URL, ClientID: "bursar", CAFile: provider.CAFile(t), UsernameClaim: "email",
 	}}})
-	issuer.logsIn(t, issuer.claims(nil))
+	provider.LogsIn(t, claimsOf(provider, nil))
 	eventually(t, func() error { // the API server asks the issuer for its keys in the background
-		_, err := whoAmI(t, p, issuer.token(t, issuer.claims(nil)))
+		_, err := whoAmI(t, p, provider.Token(t, claimsOf(provider, nil)))
 		return err
 	})
-	b := issuer.withOIDC(t, p.Config(), nil)
+	b := withOIDC(t, provider, p.Config(), nil)
 	if _, page := b.get("/nowhere"); !strings.Contains(page, "Log in with the company") {
 		t.Fatalf("the login does not offer the provider:\n%s", page)
 	}
@@ -120,8 +97,8 @@ func TestConsoleOIDC(t *testing.T) {
 // For an API server that does not trust the provider, the console impersonates, as far as it may.
 func TestConsoleOIDCImpersonates(t *testing.T) {
 	t.Parallel()
-	issuer := newIssuer(t)
-	issuer.logsIn(t, issuer.claims(nil))
+	provider := issuer.New(t)
+	provider.LogsIn(t, claimsOf(provider, nil))
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "impersonating-console", Namespace: "default"}}
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: account.Name}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"users"}, Verbs: []string{"impersonate"}, ResourceNames: []string{"oidc:alice@example.com"}},
@@ -133,7 +110,7 @@ func TestConsoleOIDCImpersonates(t *testing.T) {
 	must(t, errors.Join(admin.Create(t.Context(), account), admin.Create(t.Context(), role), admin.Create(t.Context(), binding), admin.SubResource("token").Create(t.Context(), account, token)))
 	own := rest.AnonymousClientConfig(started.Config)
 	own.BearerToken = token.Status.Token
-	b := issuer.withOIDC(t, started.Config, &console.Impersonate{Config: own, UsernameClaim: "email", UsernamePrefix: "oidc:", GroupsClaim: "groups", Groups: []string{"web"}})
+	b := withOIDC(t, provider, started.Config, &console.Impersonate{Config: own, UsernameClaim: "email", UsernamePrefix: "oidc:", GroupsClaim: "groups", Groups: []string{"web"}})
 	if status, page := b.logIn(""); status != http.StatusOK {
 		t.Fatalf("the login: %d\n%s", status, page)
 	}
@@ -145,21 +122,21 @@ func TestConsoleOIDCImpersonates(t *testing.T) {
 // A login is refused that the console did not begin, or that has a wrong token.
 func TestConsoleOIDCDenies(t *testing.T) {
 	t.Parallel()
-	issuer := newIssuer(t)
+	provider := issuer.New(t)
 	for name, claims := range map[string]map[string]any{
 		"another audience": {"aud": "other"}, "expired": {"exp": time.Now().Add(-time.Hour).Unix()}, "another nonce": {"nonce": "other"},
 		"no name": {"email": ""}, "reserved": {"email": "system:admin"}, "unverified": {"email_verified": false}, "not known to be verified": {"email_verified": "false"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			issuer := newIssuer(t)
-			issuer.logsIn(t, issuer.claims(claims))
-			b := issuer.withOIDC(t, started.Config, &console.Impersonate{Config: started.Config, UsernameClaim: "email"})
+			provider := issuer.New(t)
+			provider.LogsIn(t, claimsOf(provider, claims))
+			b := withOIDC(t, provider, started.Config, &console.Impersonate{Config: started.Config, UsernameClaim: "email"})
 			if status, page := b.logIn(""); status != http.StatusUnauthorized {
 				t.Errorf("the login: %d\n%s", status, page)
 			}
 		})
 	}
-	b := issuer.withOIDC(t, started.Config, nil)
+	b := withOIDC(t, provider, started.Config, nil)
 	if status, page := b.get("/login/oidc/callback?code=one&state=x"); status != http.StatusUnauthorized {
 		t.Errorf("a login that the console did not begin: %d\n%s", status, page)
 	}

@@ -14,7 +14,7 @@ func TestFromDeniedToRunning(t *testing.T) {
 	tom, ann := withToken(t, tenant), withCommand(t, approver, finance...)
 	ann.goTo("/inbox")
 	tom.goTo("/quota?namespace=org-acme")
-	tom.sees("cpus", "14 cores of 16 cores")
+	tom.sees("Processor cores", "14 cores of 16 cores")
 	tom.waitFor("svg.trend") // the page loads the trends afterwards
 	tom.picture("console-quota")
 
