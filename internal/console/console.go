@@ -48,7 +48,7 @@ func New(ctx context.Context, o Options) (http.Handler, error) {
 func areas(o Options) []web.Area {
 	copies := &fleet.Copies{}
 	return []web.Area{
-		home{},
+		home{copies: copies},
 		tenant.Area{},
 		requests.Area{Copies: copies},
 		administrator.Area{Copies: copies, SystemNamespace: cmp.Or(o.SystemNamespace, config.DefaultSystemNamespace)},

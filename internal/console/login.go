@@ -39,6 +39,9 @@ type loginForm struct {
 // loginTimeout is how long the API server may take to say who a person is.
 const loginTimeout = 20 * time.Second
 
+// pathBytesMax bounds the page to go to after a login.
+const pathBytesMax = 2000
+
 // entrance logs people in.
 type entrance struct {
 	console  *web.Console
@@ -56,9 +59,10 @@ func (e *entrance) show(w http.ResponseWriter, r *http.Request, form loginForm, 
 	}
 }
 
-// pageAfter returns the page to go to after the login: a path of the console, whatever was asked for.
+// pageAfter returns the page to go to after the login: a path of the console, whatever was asked for. A longer one would not
+// fit into a cookie.
 func pageAfter(to string) string {
-	if !strings.HasPrefix(to, "/") || strings.ContainsAny(to, "\\\r\n") || strings.HasPrefix(to, "//") {
+	if len(to) > pathBytesMax || !strings.HasPrefix(to, "/") || strings.ContainsAny(to, "\\\r\n") || strings.HasPrefix(to, "//") {
 		return "/"
 	}
 	return to

@@ -10,11 +10,12 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
+	"golang.org/x/sync/singleflight"
 	"k8s.io/client-go/rest"
 
 	"github.com/bursar/bursar/internal/console/session"
@@ -50,8 +51,8 @@ type OIDC struct {
 	// not trust the provider.
 	Impersonate *Impersonate
 
-	mu       sync.Mutex
-	provider *oidc.Provider
+	discovery singleflight.Group
+	provider  atomic.Pointer[oidc.Provider]
 }
 
 // Impersonate says how the claims of an ID token name a user of the API server.
@@ -246,19 +247,27 @@ func (o *OIDC) client(provider *oidc.Provider) *oauth2.Config {
 
 // discover returns the provider. It asks again after a failure, so that the console starts without the provider.
 func (o *OIDC) discover(ctx context.Context) (*oidc.Provider, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.provider != nil {
-		return o.provider, nil
+	if known := o.provider.Load(); known != nil {
+		return known, nil
 	}
-	ctx, cancel := o.context(ctx)
-	defer cancel()
-	provider, err := oidc.NewProvider(ctx, o.IssuerURL)
-	if err != nil {
-		return nil, fmt.Errorf("discover the provider of OpenID Connect at %s: %w", o.IssuerURL, err)
+	asked := o.discovery.DoChan("", func() (any, error) {
+		ctx, cancel := o.context(context.WithoutCancel(ctx)) // others wait for it as well
+		defer cancel()
+		provider, err := oidc.NewProvider(ctx, o.IssuerURL)
+		if err == nil {
+			o.provider.Store(provider)
+		}
+		return provider, err
+	})
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case answer := <-asked:
+		if answer.Err != nil {
+			return nil, fmt.Errorf("discover the provider of OpenID Connect at %s: %w", o.IssuerURL, answer.Err)
+		}
+		return o.provider.Load(), nil
 	}
-	o.provider = provider
-	return provider, nil
 }
 
 // context returns one for a request to the provider.

@@ -11,18 +11,27 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/bursar/bursar/internal/config"
 )
 
-// withAccount logs in as a new ServiceAccount with a token of its own.
+// withAccount makes a ServiceAccount, and returns a token of it that the API server accepts.
 func withAccount(t *testing.T) (account *corev1.ServiceAccount, token string) {
 	t.Helper()
 	account = &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{GenerateName: "console-", Namespace: "default"}}
 	must(t, admin.Create(t.Context(), account))
 	request := &authenticationv1.TokenRequest{}
 	must(t, admin.SubResource("token").Create(t.Context(), account, request))
+	own := rest.AnonymousClientConfig(started.Config)
+	own.BearerToken = request.Status.Token
+	api, err := kubernetes.NewForConfig(own)
+	must(t, err)
+	eventually(t, func() error { // the account is new to the API server's authenticator
+		_, err := api.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+		return err
+	})
 	return account, request.Status.Token
 }
 

@@ -37,6 +37,7 @@ func newAsking(t *testing.T, limit int64) *asking {
 	a.waitMay(a.name+"-ann", attributesOf("quotadecisions.quota.miloapis.com", "create", ""))
 	a.waitMay(a.name+"-bob", attributesOf("quotadecisions.quota.miloapis.com", "create", requestHome))
 	a.tom, a.ann, a.bob = a.person("tom"), a.person("ann"), a.person("bob")
+	a.tom.waitPage("/quota?namespace="+requestHome+"&consumer=Organization/"+a.name, a.resourceType())
 	return a
 }
 

@@ -119,7 +119,7 @@ func TestConsoleTenantQuota(t *testing.T) {
 	if !strings.Contains(page, "bursar usage -n "+w.name) {
 		t.Errorf("the page has no command of its own:\n%s", page)
 	}
-	if !strings.Contains(page, `data-live="/console/live?watch=`+w.name+`%2Feffectiveresourcegrants"`) {
+	if !strings.Contains(page, `data-live="/console/live?watch=`+w.name+`%2Feffectiveresourcegrants%2F`) {
 		t.Errorf("the page watches nothing:\n%s", page)
 	}
 	b.waitPage("/quota/trend?consumer="+w.reference(), `<svg class="trend"`, "Use grew by 3 maps in the last 7 days.</p>", `<a href="/console/quota?`)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -57,7 +58,7 @@ func completions(command *cobra.Command, values candidates, begun string) ([]str
 	return all, directive
 }
 
-// grantsSeen completes with a property of the EffectiveResourceGrants that the user may list.
+// grantsSeen completes with a property of the EffectiveResourceGrants that the user may list: all, or those of the namespace.
 func grantsSeen(s *server, of func(*quotav1alpha1.EffectiveResourceGrant) string) candidates {
 	return func(ctx context.Context) ([]string, error) {
 		api, err := s.connect()
@@ -65,7 +66,14 @@ func grantsSeen(s *server, of func(*quotav1alpha1.EffectiveResourceGrant) string
 			return nil, err
 		}
 		var grants quotav1alpha1.EffectiveResourceGrantList
-		if err := api.List(ctx, &grants); err != nil {
+		err = api.List(ctx, &grants)
+		if apierrors.IsForbidden(err) {
+			var namespace string
+			if namespace, err = s.namespace(); err == nil {
+				err = api.List(ctx, &grants, client.InNamespace(namespace))
+			}
+		}
+		if err != nil {
 			return nil, err
 		}
 		values := map[string]bool{}

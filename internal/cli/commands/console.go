@@ -2,6 +2,7 @@ package commands
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -40,6 +41,9 @@ reads and writes with the credentials of your kubeconfig, so it shows what you m
 			namespace, err := s.namespace()
 			if err != nil {
 				return err
+			}
+			if s.named() != "" && o.Page == "/" {
+				o.Page = "/quota?" + url.Values{"namespace": {namespace}}.Encode()
 			}
 			o.Credentials = session.Credentials{Config: config, Namespace: namespace}
 			return serveconsole.Loopback(command.Context(), o, command.OutOrStdout())

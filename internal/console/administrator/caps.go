@@ -1,6 +1,7 @@
 package administrator
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"maps"
@@ -15,8 +16,10 @@ import (
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/console/chart"
 	"github.com/bursar/bursar/internal/console/web"
+	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/usage"
 )
 
@@ -153,11 +156,8 @@ func amountsOf(hard, used corev1.ResourceList, composition map[corev1.ResourceNa
 		}
 		view := amountView{
 			Resource: string(name), Used: u.String(), Hard: h.String(), Composition: composition[name],
-			Bar: barOf(string(name), of, u.String(), h.String()), Percent: "-",
+			Bar: barOf(string(name), of, u.String(), h.String()), Percent: cmp.Or(message.Percent(ledger.Amount(of.Used), ledger.Amount(of.Limit)), "-"),
 			Word: chart.Word(of.Level(usage.Below, quotav1alpha1.AlertThresholdDefault)),
-		}
-		if of.Limit > 0 {
-			view.Percent = fmt.Sprintf("%.0f%%", of.Ratio()*100)
 		}
 		amounts = append(amounts, view)
 	}
@@ -174,6 +174,9 @@ func (v *capsView) readDefinitions(r *web.Request) error {
 	}
 	if err != nil {
 		return fmt.Errorf("list the QuotaServiceConfigs: %w", err)
+	}
+	if configs.Continue != "" {
+		v.Missing = append(v.Missing, fmt.Sprintf("There are more than %d QuotaServiceConfigs; the definitions of the others are left out.", allocationsMax))
 	}
 	for i := range configs.Items {
 		config := &configs.Items[i]

@@ -49,11 +49,18 @@ type placeKey struct{}
 // For returns the copy of a person, and whether it was read by now. It is nil for people who may not list and watch the quota
 // of all consumers. Rights that were taken away end it within half a minute, also while its watch goes on.
 func (c *Copies) For(r *web.Request) (copied *Copy, isRead bool) {
-	if !r.May(web.Right("list", "effectiveresourcegrants", "")) || !r.May(web.Right("watch", "effectiveresourcegrants", "")) {
+	if copied = c.Begin(r); copied == nil {
 		return nil, false
 	}
-	copied = c.of(r.Session, r.May(web.Right("list", "quotarequests", "")) && r.May(web.Right("watch", "quotarequests", "")))
 	return copied, copied.wait(r.Context(), readMax)
+}
+
+// Begin begins to read the copy of a person, so that it is there once they need it, and returns it as [Copies.For] does.
+func (c *Copies) Begin(r *web.Request) *Copy {
+	if !r.May(web.Right("list", "effectiveresourcegrants", "")) || !r.May(web.Right("watch", "effectiveresourcegrants", "")) {
+		return nil
+	}
+	return c.of(r.Session, r.May(web.Right("list", "quotarequests", "")) && r.May(web.Right("watch", "quotarequests", "")))
 }
 
 // of returns the copy of a session, and begins one if there is none. With requests it has the open QuotaRequests as well.
@@ -115,6 +122,15 @@ func (c *Copies) begin(s *session.Session, withRequests bool, kept *place) *Copy
 			return &quotav1alpha1.QuotaRequestList{}
 		}, func(*quotav1alpha1.QuotaRequestList) {})
 	}
+	go func() {
+		select {
+		case <-begun.quota.isRead:
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.makeRoom(copiesMax, allRowsMax) // now its rows are known
+		case <-ctx.Done():
+		}
+	}()
 	return begun
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -135,7 +136,11 @@ func (f *askForm) amounts(q *quotas) ([]request.Amount, error) {
 		if row.Type == "" || row.Amount == "" {
 			return nil, &request.InputError{Text: "Each amount needs its resource type, and each resource type its amount"}
 		}
-		amount, err := parseAmount(row.Type, row.Amount, q.Unit(f.typeNamed(q, row.Type)), 1)
+		resourceType, err := f.typeNamed(q, row.Type)
+		if err != nil {
+			return nil, err
+		}
+		amount, err := parseAmount(resourceType, row.Amount, q.Unit(resourceType), 1)
 		if err != nil {
 			return nil, err
 		}
@@ -147,23 +152,31 @@ func (f *askForm) amounts(q *quotas) ([]request.Amount, error) {
 	return amounts, nil
 }
 
-// typeNamed returns the resource type that a name stands for if that is clear, and else the name.
-func (f *askForm) typeNamed(q *quotas, name string) string {
-	found := ""
-	for _, known := range q.types() {
+// typeNamed returns the resource type that a name stands for: one that the consumer has, or else one that is known. A name that
+// nobody knows stands for itself.
+func (f *askForm) typeNamed(q *quotas, name string) (string, error) {
+	var own []string
+	for i := range q.Items {
+		own = append(own, q.Items[i].ResourceType)
+	}
+	for _, known := range [][]string{own, q.types()} {
+		var found []string
+		for _, resourceType := range known {
+			if resourceType == name {
+				return name, nil
+			}
+			if path.Base(resourceType) == name && !slices.Contains(found, resourceType) {
+				found = append(found, resourceType)
+			}
+		}
 		switch {
-		case known == name:
-			return name
-		case path.Base(known) == name && found != "":
-			return name
-		case path.Base(known) == name:
-			found = known
+		case len(found) == 1:
+			return found[0], nil
+		case len(found) > 1:
+			return "", &request.InputError{Text: fmt.Sprintf("%s stands for several resource types: enter one of %s", name, strings.Join(found, ", "))}
 		}
 	}
-	if found == "" {
-		return name
-	}
-	return found
+	return name, nil
 }
 
 // parseAmount parses an amount in display units, with a plus for an increase. Without a known unit it is in base units.

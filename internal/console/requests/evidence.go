@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -64,6 +65,7 @@ func readEvidence(r *web.Request, s *shown, copies *fleet.Copies) (*evidence, er
 		return nil, err
 	}
 	e.Rule = ruleMessage(policies, s.request.Status.PolicyRef)
+	all := sync.OnceValues(func() (*fleet.Copy, bool) { return copies.For(r) })
 	seen := map[string]bool{}
 	for i := range s.request.Spec.Requests {
 		resourceType := s.request.Spec.Requests[i].ResourceType
@@ -75,7 +77,7 @@ func readEvidence(r *web.Request, s *shown, copies *fleet.Copies) (*evidence, er
 		if t.Growth = "Not shown: the request is for many resource types."; len(seen) <= growthTypesMax {
 			t.Growth = s.growth(r, resourceType)
 		}
-		t.Pools = s.pools(r, resourceType, policies, copies)
+		t.Pools = s.pools(resourceType, policies, all)
 		e.Types = append(e.Types, t)
 	}
 	return e, e.readSimilar(r, s.request)
@@ -167,7 +169,7 @@ func ruleMessage(policies []quotav1alpha1.QuotaRequestPolicy, ref *quotav1alpha1
 }
 
 // pools says what bounds a resource type, and how much is left of it.
-func (s *shown) pools(r *web.Request, resourceType string, policies []quotav1alpha1.QuotaRequestPolicy, copies *fleet.Copies) []string {
+func (s *shown) pools(resourceType string, policies []quotav1alpha1.QuotaRequestPolicy, all func() (*fleet.Copy, bool)) []string {
 	unit := s.quotas.Unit(resourceType)
 	var pools []string
 	if registration := s.quotas.Names.Registration(resourceType); registration != nil {
@@ -175,7 +177,7 @@ func (s *shown) pools(r *web.Request, resourceType string, policies []quotav1alp
 			pools = append(pools, fmt.Sprintf("One consumer may have at most %s.", unit.Amount(*most)))
 		}
 		if most := registration.Spec.MaxTotal; most != nil {
-			pools = append(pools, left(r, resourceType, *most, unit.Amount, copies))
+			pools = append(pools, left(resourceType, *most, unit.Amount, all))
 		}
 	}
 	for i := range policies {
@@ -189,9 +191,9 @@ func (s *shown) pools(r *web.Request, resourceType string, policies []quotav1alp
 }
 
 // left says how much of the cap of all consumers is not granted.
-func left(r *web.Request, resourceType string, most int64, text func(int64) string, copies *fleet.Copies) string {
+func left(resourceType string, most int64, text func(int64) string, all func() (*fleet.Copy, bool)) string {
 	whole := fmt.Sprintf("All consumers together may have at most %s", text(most))
-	copied, isRead := copies.For(r)
+	copied, isRead := all()
 	if copied == nil {
 		return whole + ". You may not see what they have."
 	}

@@ -292,9 +292,12 @@ func (known rights) whyNot(r *web.Request, q *quotav1alpha1.QuotaRequest) string
 	if why := quotarequest.MayNotDecide(q, quotav1alpha1.DecisionApprove, r.Session.User); why != "" {
 		return why
 	}
+	if r.May(mayDecide("")) {
+		return ""
+	}
 	may, isKnown := known[q.Namespace]
 	if !isKnown && len(known) < rightsMax {
-		may = r.May(mayDecide("")) || r.May(mayDecide(q.Namespace))
+		may = r.May(mayDecide(q.Namespace))
 		known[q.Namespace] = may
 	} else if !isKnown {
 		return "open it to see whether you may decide on it"

@@ -147,7 +147,7 @@ func (s *Session) May(ctx context.Context, wanted authorizationv1.ResourceAttrib
 		return known.isGranted
 	}
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &wanted}}
-	if err := s.API.Create(ctx, review); err != nil {
+	if err := s.API.Create(ctx, review); err != nil && !apierrors.IsForbidden(err) { // who may not ask may not do it
 		if IsEnded(err) {
 			s.end() // the next request leads to the login
 		}
@@ -215,7 +215,7 @@ func IsEnded(err error) bool {
 	return errors.As(err, &status) && status.Status().Code == http.StatusUnauthorized
 }
 
-// Namespaces lists the namespaces that the person may list: all, or none.
+// Namespaces lists all namespaces, or none if the person may not list them or there are too many to choose from.
 func (s *Session) Namespaces(ctx context.Context) ([]string, error) {
 	var list corev1.NamespaceList
 	err := s.API.List(ctx, &list, client.Limit(namespacesMax))
@@ -224,6 +224,9 @@ func (s *Session) Namespaces(ctx context.Context) ([]string, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list the namespaces: %w", err)
+	}
+	if list.Continue != "" {
+		return nil, nil // people enter the name
 	}
 	names := make([]string, 0, len(list.Items))
 	for _, namespace := range list.Items {

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 )
 
 const (
@@ -17,8 +19,9 @@ const (
 	lifetimeMax, idleMax = 12 * time.Hour, time.Hour
 	// sessionsMax bounds the sessions of a console; beyond it, the one that was idle longest ends.
 	sessionsMax = 500
-	// sessionsOfOne bounds those of one person, so that nobody ends the sessions of others.
-	sessionsOfOne = 10
+	// sessionsOfOne bounds those of one person, and sessionsOfNamespace those of the ServiceAccounts of a namespace, which one
+	// person can make, so that nobody ends the sessions of others.
+	sessionsOfOne, sessionsOfNamespace = 10, 100
 )
 
 // Store has the sessions of a console, in memory: they end with the process.
@@ -72,32 +75,48 @@ func (s *Store) Begin(ctx context.Context, w http.ResponseWriter, c Credentials)
 	return begun, nil
 }
 
-// makeRoom ends sessions that are idle, and the one that was idle longest if the person, or everybody, has too many. The
-// caller holds the lock; an ended session leaves the map once it is released.
+// makeRoom ends sessions that are idle, and the one that was idle longest if the person, the namespace of a ServiceAccount, or
+// everybody has too many. The caller holds the lock; an ended session leaves the map once it is released.
 func (s *Store) makeRoom(username string) {
 	var ids []string // the longest idle first
 	for id := range s.sessions {
 		ids = append(ids, id)
 	}
 	slices.SortFunc(ids, func(a, b string) int { return s.sessions[a].usedAt().Compare(s.sessions[b].usedAt()) })
-	own := 0
+	own, near, namespace := 0, 0, accountsOf(username)
 	for _, id := range ids {
-		if s.sessions[id].User.Username == username {
-			own++
-		}
+		other := s.sessions[id].User.Username
+		own += count(other == username)
+		near += count(namespace != "" && accountsOf(other) == namespace)
 	}
 	for _, id := range ids {
 		session := s.sessions[id]
 		isOwn := session.User.Username == username
+		isNear := namespace != "" && accountsOf(session.User.Username) == namespace
 		switch {
-		case time.Since(session.usedAt()) > idleMax, own >= sessionsOfOne && isOwn, len(s.sessions) >= sessionsMax:
+		case time.Since(session.usedAt()) > idleMax, own >= sessionsOfOne && isOwn, near >= sessionsOfNamespace && isNear, len(s.sessions) >= sessionsMax:
 			delete(s.sessions, id)
 			session.end()
-			if isOwn {
-				own--
-			}
+			own -= count(isOwn)
+			near -= count(isNear)
 		}
 	}
+}
+
+// accountsOf returns the namespace of a ServiceAccount, and nothing for others.
+func accountsOf(username string) string {
+	namespace, _, err := serviceaccount.SplitUsername(username)
+	if err != nil {
+		return ""
+	}
+	return namespace
+}
+
+func count(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // Of returns the session of a request, or nil if it has none that still lasts.

@@ -34,6 +34,8 @@ type quotaPage struct {
 	Services  []service
 	Unlisted  []overview.Unlisted
 	IsCut     bool
+	// EndsAreCut is set if there are more grants than are read for their ends.
+	EndsAreCut bool
 	// TrendURL is the page with trends, or empty, and TrendIDs selects them there.
 	TrendURL, TrendIDs string
 }
@@ -84,26 +86,26 @@ func showQuota(r *web.Request) (web.Answer, error) {
 	if page.Unlisted, err = found.Unlisted(r.Context(), r.API()); err != nil {
 		return nil, err
 	}
-	grants, err := s.grants(r.Context(), r.API())
+	grants, isCut, err := s.grants(r.Context(), r.API())
 	if err != nil {
 		return nil, err
 	}
-	page.IsCut = found.IsCut
+	page.IsCut, page.EndsAreCut = found.IsCut, isCut
 	page.add(found.Items, grants)
 	return answer, nil
 }
 
 // grants lists the grants of a namespace or of a consumer, as far as the person may see them. There is no list for
 // everything: it would be long.
-func (s *scope) grants(ctx context.Context, api client.Reader) ([]quotav1alpha1.ResourceGrant, error) {
+func (s *scope) grants(ctx context.Context, api client.Reader) (all []quotav1alpha1.ResourceGrant, isCut bool, _ error) {
 	if s.Namespace == "" && s.Consumer == "" {
-		return nil, nil
+		return nil, false, nil
 	}
 	options := []client.ListOption{client.Limit(grantsMax)}
 	if s.Consumer != "" {
 		name, err := consumername.Parse(s.Consumer)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		given, _ := name.Full()
 		options = append(options, client.MatchingFields{"spec.consumerRef.name": given.Name})
@@ -114,12 +116,12 @@ func (s *scope) grants(ctx context.Context, api client.Reader) ([]quotav1alpha1.
 	var list quotav1alpha1.ResourceGrantList
 	err := api.List(ctx, &list, options...)
 	if usage.IsOutOfReach(err) {
-		return nil, nil
+		return nil, false, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("list the grants: %w", err)
+		return nil, false, fmt.Errorf("list the grants: %w", err)
 	}
-	return list.Items, nil
+	return list.Items, list.Continue != "", nil
 }
 
 // add adds items to the page, by service.

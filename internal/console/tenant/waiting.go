@@ -39,8 +39,10 @@ type queue struct {
 type waitingRow struct {
 	row
 	Position int
-	// Short are the amounts that are lacking. It is empty if there is room, or the person may not see how much.
+	// Short are the amounts that are lacking. It is empty if there is room.
 	Short []amount
+	// IsUnknown is set if some of the quota is not shown, so that more may be lacking.
+	IsUnknown bool
 	// AskURL asks for what is lacking.
 	AskURL string
 }
@@ -94,7 +96,7 @@ func (p *waitingPage) add(found *claims, quotas *overview.Overview) {
 		}
 		q := &p.Queues[len(p.Queues)-1]
 		w.Position = len(q.Rows) + 1
-		w.Short, w.AskURL = shortOf(claim, quotas.Items)
+		w.Short, w.IsUnknown, w.AskURL = shortOf(claim, quotas.Items)
 		q.Rows = append(q.Rows, w)
 	}
 }
@@ -123,13 +125,14 @@ func needOf(claim *quotav1alpha1.ResourceClaim) []quotav1alpha1.ResourceRequest 
 }
 
 // shortOf returns what a claim lacks, and the page that asks for it.
-func shortOf(claim *quotav1alpha1.ResourceClaim, items []overview.Item) (short []amount, ask string) {
+func shortOf(claim *quotav1alpha1.ResourceClaim, items []overview.Item) (short []amount, isUnknown bool, ask string) {
 	wish := wish{reason: "For " + claim.Spec.ResourceRef.Kind + " " + claim.Spec.ResourceRef.Name + ", which waits"}
 	for _, request := range needOf(claim) {
 		i := slices.IndexFunc(items, func(item overview.Item) bool {
 			return item.Usage.Consumer == claim.Spec.ConsumerRef && item.ResourceType == request.ResourceType
 		})
 		if i < 0 {
+			isUnknown = true
 			continue
 		}
 		item := &items[i]
@@ -141,5 +144,5 @@ func shortOf(claim *quotav1alpha1.ResourceClaim, items []overview.Item) (short [
 		wish.namespace, wish.consumer = item.Namespace, item.Consumer
 		wish.amounts = append(wish.amounts, wished{item.ResourceType, increase(item.Unit, lacking+item.OverLimit())})
 	}
-	return short, wish.URL()
+	return short, isUnknown, wish.URL()
 }

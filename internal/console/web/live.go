@@ -43,6 +43,12 @@ type Watch struct {
 	Namespace string
 }
 
+// begun is a watch from a version on: that of the list on the page. Without a version, it begins when the stream does.
+type begun struct {
+	Watch
+	version string
+}
+
 // watchable are the resources that a stream can watch.
 var watchable = map[string]schema.GroupVersion{
 	"effectiveresourcegrants":  quotav1alpha1.GroupVersion,
@@ -52,27 +58,29 @@ var watchable = map[string]schema.GroupVersion{
 	"quotaincreases":           openmcpv1alpha1.GroupVersion,
 }
 
-// liveURL returns the URL of the stream of watches, or an empty text without watches.
-func liveURL(watches []Watch) string {
+// liveURL returns the URL of the stream of watches, or an empty text without watches. The stream begins where the lists on the
+// page ended, so that it misses nothing.
+func (r *Request) liveURL(watches []Watch) string {
 	if len(watches) == 0 {
 		return ""
 	}
 	query := url.Values{}
 	for _, w := range watches {
-		query.Add("watch", w.Namespace+"/"+w.Resource)
+		query.Add("watch", w.Namespace+"/"+w.Resource+"/"+r.api.versionOf(w))
 	}
 	return Base + "/live?" + query.Encode()
 }
 
 // watchesOf returns the watches in a stream's URL.
-func watchesOf(r *http.Request) ([]Watch, error) {
-	var watches []Watch
+func watchesOf(r *http.Request) ([]begun, error) {
+	var watches []begun
 	for _, text := range r.URL.Query()["watch"] {
-		namespace, resource, _ := strings.Cut(text, "/")
+		namespace, rest, _ := strings.Cut(text, "/")
+		resource, version, _ := strings.Cut(rest, "/")
 		if watchable[resource].Empty() {
 			return nil, fmt.Errorf("%q cannot be watched", resource)
 		}
-		watches = append(watches, Watch{Resource: resource, Namespace: namespace})
+		watches = append(watches, begun{Watch{Resource: resource, Namespace: namespace}, version})
 	}
 	if len(watches) == 0 || len(watches) > watchesMax {
 		return nil, fmt.Errorf("a stream has 1 to %d watches", watchesMax)
@@ -166,8 +174,9 @@ func (s *stream) run(ctx context.Context, r *Request, changed <-chan struct{}) {
 	}
 }
 
-// follow signals the changes of the watched objects until ctx ends. It signals once more after each gap.
-func follow(ctx context.Context, api metadata.Interface, w Watch, changed chan<- struct{}) {
+// follow signals the changes of the watched objects until ctx ends. A watch that does not go on where the page or the watch
+// before ended signals when it begins, because it may have missed some.
+func follow(ctx context.Context, api metadata.Interface, w begun, changed chan<- struct{}) {
 	signal := func() {
 		select {
 		case changed <- struct{}{}:
@@ -175,10 +184,15 @@ func follow(ctx context.Context, api metadata.Interface, w Watch, changed chan<-
 		}
 	}
 	objects := api.Resource(watchable[w.Resource].WithResource(w.Resource)).Namespace(w.Namespace)
+	if w.version != "" {
+		watchFrom(ctx, objects, w.version, signal)
+	}
 	for pause := time.Second; ctx.Err() == nil; pause = min(2*pause, time.Minute) {
 		began := time.Now()
-		if hadGap := watchOnce(ctx, objects, signal); hadGap {
+		// Without an answer, the person may not see them, or the API server is away.
+		if list, err := objects.List(ctx, metav1.ListOptions{Limit: 1}); err == nil {
 			signal()
+			watchFrom(ctx, objects, list.ResourceVersion, signal)
 		}
 		if time.Since(began) > time.Minute {
 			pause = time.Second
@@ -190,15 +204,11 @@ func follow(ctx context.Context, api metadata.Interface, w Watch, changed chan<-
 	}
 }
 
-// watchOnce watches from now on until the watch ends. It reports whether changes may have been missed.
-func watchOnce(ctx context.Context, objects metadata.ResourceInterface, signal func()) (hadGap bool) {
-	list, err := objects.List(ctx, metav1.ListOptions{Limit: 1})
+// watchFrom signals changes after a version until the watch ends.
+func watchFrom(ctx context.Context, objects metadata.ResourceInterface, version string, signal func()) {
+	watcher, err := objects.Watch(ctx, metav1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true})
 	if err != nil {
-		return false // the person may not see them, or the API server is away
-	}
-	watcher, err := objects.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion, AllowWatchBookmarks: true})
-	if err != nil {
-		return false
+		return
 	}
 	defer watcher.Stop()
 	for event := range watcher.ResultChan() {
@@ -206,5 +216,4 @@ func watchOnce(ctx context.Context, objects metadata.ResourceInterface, signal f
 			signal()
 		}
 	}
-	return ctx.Err() == nil
 }

@@ -186,7 +186,7 @@ type entry struct {
 
 // write implements [Answer].
 func (p Page) write(c *Console, w http.ResponseWriter, r *Request) error {
-	v := view{Page: p, Session: r.Session, Now: time.Now(), LiveURL: liveURL(p.Live), CSRF: r.Session.CSRF, Menu: c.menu(r)}
+	v := view{Page: p, Session: r.Session, Now: time.Now(), LiveURL: r.liveURL(p.Live), CSRF: r.Session.CSRF, Menu: c.menu(r)}
 	if r.Header.Get("HX-Request") == "" {
 		v.Notice = r.Session.TakeNotice()
 	}

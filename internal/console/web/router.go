@@ -57,7 +57,26 @@ func New(sessions *session.Store, log *slog.Logger, areas ...Area) (*Console, er
 }
 
 // Handle adds a handler that needs no session, such as the login.
-func (c *Console) Handle(pattern string, handler http.Handler) { c.mux.Handle(pattern, handler) }
+func (c *Console) Handle(pattern string, handler http.Handler) {
+	c.mux.Handle(pattern, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost { // it has a place
+			handler.ServeHTTP(w, r)
+			return
+		}
+		c.placed(w, r, c.logins, func() { handler.ServeHTTP(w, r) })
+	}))
+}
+
+// placed does something in one of the console's places, if one is free.
+func (c *Console) placed(w http.ResponseWriter, r *http.Request, places chan struct{}, do func()) {
+	select {
+	case places <- struct{}{}:
+		defer func() { <-places }()
+		do()
+	default:
+		c.WritePublicError(w, r, http.StatusServiceUnavailable, "The console is busy with other forms. Nothing was changed: try again.")
+	}
+}
 
 // ServeHTTP answers requests to paths below [Base].
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -70,21 +89,25 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.WritePublicError(w, r, http.StatusForbidden, "This form was sent from another site. Nothing was changed.")
 		return
 	}
-	bytesMax, places := int64(FormBytesMax), c.forms
-	if c.sessions.Of(r) == nil {
-		bytesMax, places = loginBytesMax, c.logins
+	bytesMax, places := int64(loginBytesMax), c.logins
+	if s := c.sessions.Of(r); s != nil {
+		leave, err := s.Enter()
+		if err != nil {
+			c.WritePublicError(w, r, http.StatusTooManyRequests, tooManyRequests)
+			return
+		}
+		defer leave()
+		bytesMax, places = FormBytesMax, c.forms
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, bytesMax)
-	select {
-	case places <- struct{}{}:
-		defer func() { <-places }()
-	default:
-		c.WritePublicError(w, r, http.StatusServiceUnavailable, "The console is busy with other forms. Nothing was changed: try again.")
-		return
-	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(formTimeout)) // without deadlines, the bound on forms suffices
-	c.mux.ServeHTTP(w, r)
+	c.placed(w, r, places, func() {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(formTimeout)) // without deadlines, the bound on forms suffices
+		c.mux.ServeHTTP(w, r)
+	})
 }
+
+// tooManyRequests is what a person reads whose session has no place.
+const tooManyRequests = "This session has too many open requests. Wait for them, and try again."
 
 // crossOrigin denies what browsers send for other sites.
 var crossOrigin http.CrossOriginProtection
@@ -95,36 +118,29 @@ type Router struct{ console *Console }
 // Get adds a page at a path without [Base]. A trailing {$} and wildcards are those of [http.ServeMux].
 func (r *Router) Get(path string, h Handler) {
 	r.console.mux.Handle("GET "+Base+path, r.console.withSession(func(w http.ResponseWriter, request *Request) {
-		r.console.entered(w, request, func() { r.console.answer(w, request, h) })
+		leave, err := request.Session.Enter()
+		if err != nil {
+			r.console.writeError(w, request, &StatusError{Status: http.StatusTooManyRequests, Message: tooManyRequests})
+			return
+		}
+		defer leave()
+		r.console.answer(w, request, h)
 	}))
 }
 
-// Post adds an action at a path without [Base]. It runs only for forms of the same session.
+// Post adds an action at a path without [Base]. It runs only for forms of the same session, which have a place.
 func (r *Router) Post(path string, h Handler) {
 	r.console.mux.Handle("POST "+Base+path, r.console.withSession(func(w http.ResponseWriter, request *Request) {
-		r.console.entered(w, request, func() {
-			if err := parseForm(request); err != nil {
-				r.console.writeError(w, request, err)
-				return
-			}
-			if !request.Session.IsOwnForm(request.PostFormValue("csrf")) {
-				r.console.writeError(w, request, &StatusError{Status: http.StatusForbidden, Message: "This form belongs to another session. Open the page again; nothing was changed."})
-				return
-			}
-			r.console.answer(w, request, h)
-		})
+		if err := parseForm(request); err != nil {
+			r.console.writeError(w, request, err)
+			return
+		}
+		if !request.Session.IsOwnForm(request.PostFormValue("csrf")) {
+			r.console.writeError(w, request, &StatusError{Status: http.StatusForbidden, Message: "This form belongs to another session. Open the page again; nothing was changed."})
+			return
+		}
+		r.console.answer(w, request, h)
 	}))
-}
-
-// entered does something in one of the session's places for requests.
-func (c *Console) entered(w http.ResponseWriter, r *Request, do func()) {
-	leave, err := r.Session.Enter()
-	if err != nil {
-		c.writeError(w, r, &StatusError{Status: http.StatusTooManyRequests, Message: "This session has too many open requests. Wait for them, and try again."})
-		return
-	}
-	defer leave()
-	do()
 }
 
 // parseForm reads a form, also with files.
@@ -151,7 +167,7 @@ func (c *Console) withSession(h func(http.ResponseWriter, *Request)) http.Handle
 			c.toLogin(w, r)
 			return
 		}
-		h(w, &Request{Request: r, Session: s})
+		h(w, &Request{Request: r, Session: s, api: newReader(s.API)})
 	})
 }
 

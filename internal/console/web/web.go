@@ -52,10 +52,12 @@ type MenuItem struct {
 type Request struct {
 	*http.Request
 	Session *session.Session
+
+	api *reader
 }
 
 // API returns a client that acts as the person.
-func (r *Request) API() client.WithWatch { return r.Session.API }
+func (r *Request) API() client.WithWatch { return r.api }
 
 // Query returns a parameter of the URL, without spaces around it.
 func (r *Request) Query(name string) string { return strings.TrimSpace(r.URL.Query().Get(name)) }

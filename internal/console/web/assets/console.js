@@ -13,7 +13,7 @@
 
 // The stream of changes renews the element with the ID "live". A hidden page waits until it is seen.
 (function live() {
-  let source = null, isStale = false, isRenewing = false, hasOpened = false;
+  let source = null, isStale = false, isRenewing = false;
   const main = () => document.getElementById("main");
 
   async function renew() {
@@ -23,23 +23,26 @@
     isRenewing = true;
     try {
       await htmx.ajax("GET", location.href, {target: "#live", select: "#live", swap: "outerHTML"});
-      document.getElementById("renewed").textContent = "Renewed at " + new Date().toISOString().slice(11, 19) + " UTC.";
+    } catch {
+      // The event says that it failed.
     } finally {
       isRenewing = false;
       if (isStale) renew();
     }
   }
 
+  // What could not be renewed stays, with its time, and is tried again.
+  document.addEventListener("htmx:afterRequest", (event) => {
+    if (event.detail.target.id !== "live") return;
+    if (!event.detail.successful) { setTimeout(renew, 5000); return; }
+    document.getElementById("renewed").textContent = "Renewed at " + new Date().toISOString().slice(11, 19) + " UTC.";
+  });
+
   function open() {
     const url = main() && main().dataset.live;
     if (!url || source) return;
     source = new EventSource(url);
     source.addEventListener("changed", renew);
-    // A stream knows what changes from its beginning on. What changed before is on the page if it was just loaded.
-    source.addEventListener("open", () => {
-      if (hasOpened || performance.now() > 2000) renew();
-      hasOpened = true;
-    });
     // The browser does not try again after an answer that is no stream: the session has ended, or has too many streams.
     source.addEventListener("error", () => {
       if (!source || source.readyState !== EventSource.CLOSED) return;
