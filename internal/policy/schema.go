@@ -61,7 +61,8 @@ func fieldsOf(entries []keyedField) []*templateField {
 
 func mismatches(schema *spec.Schema, conditions []*condition, others []*expression, templates []*templateField) []string {
 	var found []string
-	object := declTypeOf(schema).MaybeAssignTypeName("object")
+	// The name is that of no variable: CEL would take object.spec for a type of that name.
+	object := declTypeOf(schema).MaybeAssignTypeName("Triggering")
 	environ, err := newEnv(requestVariables(object), object)
 	if err != nil {
 		return nil // CEL cannot express the schema

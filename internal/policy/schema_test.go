@@ -39,6 +39,10 @@ func TestMismatches(t *testing.T) {
 			amount:    `quantity(trigger.spec.cpu).asInteger() * trigger.spec.replicas + size(trigger.spec.template.anything)`,
 			consumer:  `{{.trigger.spec.owner}}{{.object.metadata.labels.team}}{{.trigger.spec.template.a.b}}{{.trigger.spec.ports._0.name}}{{.namespaceObject.x}}`,
 		},
+		"the other name": {
+			reason: "object is the same as trigger", condition: `object.spec.owner == "a" && object.metadata.name != ""`,
+			amount: `object.spec.replicas`,
+		},
 		"condition": {
 			reason: "the name is wrong", condition: `trigger.spec.payer == "a"`,
 			want: []string{`spec.trigger.conditions[0].expression: 1:13: undefined field 'payer'`},
