@@ -24,6 +24,10 @@ func (l Loopback) form(*http.Request) loginForm { return loginForm{OneTime: true
 func (l Loopback) routes(e *entrance) {
 	e.console.Handle("POST "+web.Base+"/login/once", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := l.Token.Use(r.PostFormValue("token")); err != nil {
+			if e.sessions.Of(r) != nil { // it logged in this browser
+				http.Redirect(w, r, web.Base+pageAfter(r.FormValue("to")), http.StatusSeeOther)
+				return
+			}
 			e.show(w, r, l.form(r), "This one-time token is unknown or was used already. Run bursar console again for another.", http.StatusUnauthorized)
 			return
 		}

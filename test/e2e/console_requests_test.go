@@ -54,7 +54,8 @@ func (a *asking) ask(amount, reason string) string {
 	if status != http.StatusOK {
 		a.Fatalf("tom cannot ask: %d\n%s", status, page)
 	}
-	return strings.TrimSuffix(nameIn(a.T, page), ".")
+	name, _, _ := strings.Cut(nameIn(a.T, page), ".")
+	return name
 }
 
 func (a *asking) request(name string) *quotav1alpha1.QuotaRequest {

@@ -113,7 +113,7 @@ func TestRequestCommands(t *testing.T) {
 	// A limit, of which a part is approved.
 	kind := "organization/" + w.name
 	output = tom.want(true, []string{"It is Pending"}, "request", "configmaps=9", "--for", kind, "-n", ns, "--reason", "more", "--by", "30d")
-	ann.want(true, []string{"configmaps=4 (asked: ", "It is PartiallyApproved"}, "approve", nameIn(t, output), "-n", ns, "configmaps=4")
+	ann.want(true, []string{"configmaps=4 maps (asked: ", "It is PartiallyApproved"}, "approve", nameIn(t, output), "-n", ns, "configmaps=4")
 	w.wantBucket(4, 2, 2, 2)
 
 	// One is denied while its requester waits.

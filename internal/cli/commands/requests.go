@@ -137,7 +137,7 @@ func newDecideCommand(p cli.Program, decision quotav1alpha1.Decision, command *c
 		if err != nil {
 			return err
 		}
-		if o.Amounts, err = request.ParseAmounts(arguments[1:], 0); err != nil {
+		if o.Amounts, err = request.ParseAmountsOf(arguments[1:], 0); err != nil {
 			return err
 		}
 		if o.Until, err = parsePeriod(until, by); err != nil {
@@ -182,11 +182,17 @@ func runDecide(command *cobra.Command, s *server, o request.DecideOptions, out *
 	if err != nil {
 		return err
 	}
+	var units map[string]usage.Unit
+	if len(o.Amounts) > 0 {
+		if units, err = request.Units(command.Context(), api, o.Request.Namespace); err != nil {
+			return err
+		}
+	}
 	err = out.write(func(w io.Writer, format usage.Format) error {
 		if format != "" {
 			return request.Print(w, after, format)
 		}
-		_, err := io.WriteString(w, request.DecisionText(decision, after))
+		_, err := io.WriteString(w, request.DecisionText(decision, after, units))
 		return err
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bursar/bursar/internal/cli"
+	"github.com/bursar/bursar/internal/cli/request"
 	"github.com/bursar/bursar/internal/cli/why"
 )
 
@@ -108,6 +110,9 @@ func runWhy(command *cobra.Command, s *server, out *output, named string, from i
 	}
 	objects := why.ObjectsIn(content)
 	if len(objects) == 0 {
+		if advised, err := request.ParseDenial(string(content)); err == nil && s.named() == "" {
+			reader.Namespace = cmp.Or(advised.Namespace, namespace) // it shows the quota
+		}
 		explanation, err := reader.Denial(ctx, string(content))
 		if err != nil {
 			return err
@@ -117,6 +122,9 @@ func runWhy(command *cobra.Command, s *server, out *output, named string, from i
 	explanations := why.Explanations{}
 	for _, object := range objects {
 		setNamespace(api, object, namespace)
+		if s.named() == "" {
+			reader.Namespace = cmp.Or(object.GetNamespace(), namespace)
+		}
 		explanation, err := reader.Object(ctx, object, false) // an existing object is explained as in the file
 		if err != nil {
 			return err

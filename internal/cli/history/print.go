@@ -144,7 +144,7 @@ func (c *LimitChange) text(unit usage.Unit) string {
 		text += ", in ResourceGrant " + printable(c.Grant)
 	}
 	if c.Actor == "" {
-		text += "; the journal does not say by whom"
+		text += "; by whom is not recorded, or not shown to you"
 	}
 	return text + "."
 }

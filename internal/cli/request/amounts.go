@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/message"
+	"github.com/bursar/bursar/internal/usage"
 )
 
 // Amount is an argument TYPE=AMOUNT.
@@ -22,6 +24,49 @@ type Amount struct {
 	Value int64
 	// IsIncrease means that the amount is on top of the present limit.
 	IsIncrease bool
+	// Text is an amount with its unit, such as 7 cores. Value follows from it once the units are known.
+	Text string
+}
+
+// amountWithUnit is a number and the word of a unit, which is no suffix of a quantity.
+var amountWithUnit = regexp.MustCompile(`^[0-9][0-9.,]*\s*\p{L}.*$`)
+
+// ParseAmountsOf parses arguments as [ParseAmounts] does, and amounts with a unit as well: TYPE=7cores, or TYPE="+7 cores".
+func ParseAmountsOf(arguments []string, minimum int64) ([]Amount, error) {
+	amounts := make([]Amount, 0, len(arguments))
+	for _, argument := range arguments {
+		resourceType, text, _ := strings.Cut(argument, "=")
+		digits, isIncrease := strings.CutPrefix(text, "+")
+		if _, err := resource.ParseQuantity(digits); err != nil && resourceType != "" && amountWithUnit.MatchString(digits) {
+			amounts = append(amounts, Amount{Type: resourceType, IsIncrease: isIncrease, Text: digits})
+			continue
+		}
+		parsed, err := ParseAmounts([]string{argument}, minimum)
+		if err != nil {
+			return nil, err
+		}
+		amounts = append(amounts, parsed...)
+	}
+	return amounts, nil
+}
+
+// inBaseUnits returns an amount with its value, which a unit of the resource type gives. The amount has to be at least minimum.
+func (a Amount) inBaseUnits(unit usage.Unit, minimum int64) (Amount, error) {
+	if a.Text == "" {
+		return a, nil
+	}
+	if unit.Name == "" {
+		return a, invalid("", "%s=%s: the unit of %s is not known, because you see no quota of it: give base units, without a unit", a.Type, a.Text, a.Type)
+	}
+	value, err := unit.Parse(a.Text)
+	switch {
+	case err != nil:
+		return a, invalid("", "%s=%s: %s", a.Type, a.Text, err)
+	case value < minimum:
+		return a, invalid("", "%s=%s: the amount is too small: give at least %s", a.Type, a.Text, unit.Amount(minimum))
+	}
+	a.Value, a.Text = value, ""
+	return a, nil
 }
 
 // String returns the argument TYPE=AMOUNT.
@@ -77,11 +122,14 @@ func ParseDimensions(arguments []string) (map[string]string, error) {
 }
 
 // asked returns what a request asks for: the amounts, of the resource types that the names stand for.
-func asked(amounts []Amount, dimensions map[string]string, known []string) ([]quotav1alpha1.RequestedQuota, error) {
+func asked(amounts []Amount, dimensions map[string]string, known []string, units map[string]usage.Unit) ([]quotav1alpha1.RequestedQuota, error) {
 	requests := make([]quotav1alpha1.RequestedQuota, 0, len(amounts))
 	for _, a := range amounts {
 		resourceType, err := typeNamed(a.Type, known)
 		if err != nil {
+			return nil, err
+		}
+		if a, err = a.inBaseUnits(units[resourceType], 1); err != nil {
 			return nil, err
 		}
 		r := quotav1alpha1.RequestedQuota{ResourceType: resourceType, Dimensions: dimensions}

@@ -11,6 +11,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli/consumername"
+	"github.com/bursar/bursar/internal/usage"
 )
 
 // shown are the EffectiveResourceGrants of a namespace.
@@ -51,6 +52,27 @@ func (s *shown) types(consumer quotav1alpha1.ConsumerRef) []string {
 		}
 	}
 	return all
+}
+
+// Units returns the display units of the resource types whose quota a namespace shows, as far as the user may see it.
+func Units(ctx context.Context, api client.Client, namespace string) (map[string]usage.Unit, error) {
+	s, err := readShown(ctx, api, namespace)
+	if err != nil {
+		return nil, err
+	}
+	return s.units(), nil
+}
+
+func (s *shown) units() map[string]usage.Unit {
+	units := map[string]usage.Unit{}
+	for i := range s.grants {
+		status := &s.grants[i].Status
+		item := usage.Item{Limit: status.TotalLimit, Used: status.TotalAllocated, Available: status.Available, Display: status.Display}
+		if unit, isKnown := usage.UnitOf(item); isKnown {
+			units[s.grants[i].Spec.ResourceType] = unit
+		}
+	}
+	return units
 }
 
 // consumer returns the consumer that --for names. Without a name it is the only one.

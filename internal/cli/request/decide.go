@@ -14,6 +14,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/quotarequest"
+	"github.com/bursar/bursar/internal/usage"
 )
 
 // DecideOptions are a decision to make.
@@ -56,7 +57,13 @@ func Decide(ctx context.Context, api client.WithWatch, o DecideOptions) (*quotav
 			Decision:   o.Decision, Until: o.Until, Reason: o.Reason,
 		},
 	}
-	if decision.Spec.Amounts, err = decided(request, o.Amounts); err != nil {
+	var units map[string]usage.Unit
+	if slices.ContainsFunc(o.Amounts, func(a Amount) bool { return a.Text != "" }) {
+		if units, err = Units(ctx, api, request.Namespace); err != nil {
+			return nil, nil, err
+		}
+	}
+	if decision.Spec.Amounts, err = decided(request, o.Amounts, units); err != nil {
 		return nil, nil, err
 	}
 	if err := api.Create(ctx, decision); err != nil {
@@ -77,7 +84,7 @@ func hasTakenUp(request *quotav1alpha1.QuotaRequest, decision *quotav1alpha1.Quo
 }
 
 // decided returns what is approved of each requested amount, or nothing if all is approved as asked.
-func decided(request *quotav1alpha1.QuotaRequest, amounts []Amount) ([]quotav1alpha1.DecidedQuota, error) {
+func decided(request *quotav1alpha1.QuotaRequest, amounts []Amount, units map[string]usage.Unit) ([]quotav1alpha1.DecidedQuota, error) {
 	if len(amounts) == 0 {
 		return nil, nil
 	}
@@ -107,20 +114,23 @@ func decided(request *quotav1alpha1.QuotaRequest, amounts []Amount) ([]quotav1al
 			return nil, invalid("", "QuotaRequest %s asks for a limit of %s: approve a limit, such as %s=%d", request.Name, resourceType, a.Type, a.Value)
 		}
 		seen[resourceType] = true
+		if a, err = a.inBaseUnits(units[resourceType], 0); err != nil {
+			return nil, err
+		}
 		all[at].Amount = a.Value
 	}
 	return all, nil
 }
 
-// DecisionText returns what was decided and what became of the request, a sentence each.
-func DecisionText(decision *quotav1alpha1.QuotaDecision, request *quotav1alpha1.QuotaRequest) string {
+// DecisionText returns what was decided and what became of the request, a sentence each. Amounts without a unit are in base units.
+func DecisionText(decision *quotav1alpha1.QuotaDecision, request *quotav1alpha1.QuotaRequest, units map[string]usage.Unit) string {
 	name := request.Namespace + "/" + request.Name
 	if decision.Spec.Decision == quotav1alpha1.DecisionDeny {
 		return fmt.Sprintf("You denied QuotaRequest %s.\n%s", name, StateText(request))
 	}
 	what := asks(request)
 	if len(decision.Spec.Amounts) > 0 {
-		what = approvedText(decision, request)
+		what = approvedText(decision, request, units)
 	}
 	if until := decision.Spec.Until; until != nil {
 		what += " until " + inUTC(until)
@@ -132,15 +142,15 @@ func DecisionText(decision *quotav1alpha1.QuotaDecision, request *quotav1alpha1.
 	return text
 }
 
-// approvedText returns the approved amounts, in base units.
-func approvedText(decision *quotav1alpha1.QuotaDecision, request *quotav1alpha1.QuotaRequest) string {
+// approvedText returns the approved amounts.
+func approvedText(decision *quotav1alpha1.QuotaDecision, request *quotav1alpha1.QuotaRequest, units map[string]usage.Unit) string {
 	parts := make([]string, 0, len(decision.Spec.Amounts))
 	for i, d := range decision.Spec.Amounts {
 		sign := ""
 		if request.Spec.Requests[i].Increase != nil {
 			sign = "+"
 		}
-		parts = append(parts, fmt.Sprintf("%s=%s%d", path.Base(d.ResourceType), sign, d.Amount))
+		parts = append(parts, path.Base(d.ResourceType)+"="+sign+units[d.ResourceType].Amount(d.Amount))
 	}
 	return strings.Join(parts, ", ") + " (asked: " + asks(request) + ")"
 }

@@ -66,7 +66,7 @@ func Create(ctx context.Context, api client.Client, o Options) (*quotav1alpha1.Q
 		request.GenerateName = generatedName(consumer.Name)
 	}
 	request.Spec = quotav1alpha1.QuotaRequestSpec{ConsumerRef: consumer, Reason: o.Reason, Until: o.Until}
-	if request.Spec.Requests, err = asked(o.Amounts, o.Dimensions, known.types(consumer)); err != nil {
+	if request.Spec.Requests, err = asked(o.Amounts, o.Dimensions, known.types(consumer), known.units()); err != nil {
 		return nil, err
 	}
 	if err := api.Create(ctx, request); err != nil {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/usage"
 )
 
 func TestParseAmounts(t *testing.T) {
@@ -22,12 +23,12 @@ func TestParseAmounts(t *testing.T) {
 		want     Amount
 		failure  string
 	}{
-		"limit":          {"projects=10", 1, Amount{"projects", 10, false}, ""},
-		"increase":       {"a.example.com/maps=+5", 1, Amount{"a.example.com/maps", 5, true}, ""},
-		"thousands":      {"maps=2k", 1, Amount{"maps", 2000, false}, ""},
-		"binary":         {"memory=+5Gi", 1, Amount{"memory", 5 << 30, true}, ""},
-		"nothing":        {"maps=0", 0, Amount{"maps", 0, false}, ""},
-		"largest":        {"maps=9223372036854775807", 1, Amount{"maps", 9223372036854775807, false}, ""},
+		"limit":          {"projects=10", 1, Amount{Type: "projects", Value: 10}, ""},
+		"increase":       {"a.example.com/maps=+5", 1, Amount{Type: "a.example.com/maps", Value: 5, IsIncrease: true}, ""},
+		"thousands":      {"maps=2k", 1, Amount{Type: "maps", Value: 2000}, ""},
+		"binary":         {"memory=+5Gi", 1, Amount{Type: "memory", Value: 5 << 30, IsIncrease: true}, ""},
+		"nothing":        {"maps=0", 0, Amount{Type: "maps", Value: 0}, ""},
+		"largest":        {"maps=9223372036854775807", 1, Amount{Type: "maps", Value: 9223372036854775807}, ""},
 		"no amount":      {"maps", 1, Amount{}, "is not TYPE=AMOUNT"},
 		"no type":        {"=5", 1, Amount{}, "is not TYPE=AMOUNT"},
 		"no number":      {"maps=many", 1, Amount{}, "is no amount such as"},
@@ -49,6 +50,22 @@ func TestParseAmounts(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		case got[0] != tt.want:
 			t.Errorf("%s: got %+v, want %+v", name, got[0], tt.want)
+		}
+	}
+}
+
+func TestParseAmountsOf(t *testing.T) {
+	for argument, want := range map[string]Amount{
+		"cpus=+7cores": {Type: "cpus", IsIncrease: true, Text: "7cores"}, "cpus=7 cores": {Type: "cpus", Text: "7 cores"},
+		"memory=1.5GiB": {Type: "memory", Text: "1.5GiB"}, "memory=5Gi": {Type: "memory", Value: 5 << 30}, "maps=+2": {Type: "maps", Value: 2, IsIncrease: true},
+	} {
+		if got, err := ParseAmountsOf([]string{argument}, 1); err != nil || got[0] != want {
+			t.Errorf("%s: got %+v and %v, want %+v", argument, got, err, want)
+		}
+	}
+	for _, argument := range []string{"=7cores", "cpus=cores", "cpus", "cpus=-7cores", "cpus=++7cores"} {
+		if got, err := ParseAmountsOf([]string{argument}, 1); err == nil {
+			t.Errorf("%s: got %+v, want an error", argument, got)
 		}
 	}
 }
@@ -143,7 +160,7 @@ func TestParseDenial(t *testing.T) {
  -n ns --dimension region=eu --reason "..."`
 	got, err := ParseDenial(text + "\n" + text)
 	want := Options{
-		Namespace: "ns", For: "Organization/acme", Amounts: []Amount{{"a.com/maps", 2, true}, {"a.com/pods", 1 << 30, true}}, Dimensions: map[string]string{"region": "eu"},
+		Namespace: "ns", For: "Organization/acme", Amounts: []Amount{{Type: "a.com/maps", Value: 2, IsIncrease: true}, {Type: "a.com/pods", Value: 1 << 30, IsIncrease: true}}, Dimensions: map[string]string{"region": "eu"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("got %v (-want +got):\n%s", err, diff)
@@ -180,13 +197,16 @@ func TestDecided(t *testing.T) {
 		"an increase":           {"pods=+3 maps=9", "a.com/maps 9, a.com/pods 3", ""},
 		"an increase of limits": {"maps=+3", "", "asks for a limit of a.com/maps"},
 		"something else":        {"gpus=3", "", "asks for no gpus, but for maps=10, pods=+5 (region=eu)"},
+		"in its unit":           {"pods=+0.25dozen", "a.com/maps 10, a.com/pods 3", ""},
+		"in another unit":       {"pods=+2GiB", "", "pods=2GiB: "},
+		"in an unknown unit":    {"maps=4maps", "", "the unit of maps is not known"},
 		"twice":                 {"maps=3 a.com/maps=4", "", "named twice"},
 	} {
-		amounts, err := ParseAmounts(strings.Fields(tt.arguments), 0)
+		amounts, err := ParseAmountsOf(strings.Fields(tt.arguments), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		decided, err := decided(someRequest(""), amounts)
+		decided, err := decided(someRequest(""), amounts, map[string]usage.Unit{"a.com/pods": {Name: "dozen", Factor: 12}})
 		var got []string
 		for _, d := range decided {
 			got = append(got, d.ResourceType+" "+fmt.Sprint(d.Amount))
@@ -203,9 +223,9 @@ func TestDecisionText(t *testing.T) {
 	}}
 	request := someRequest("Pending")
 	request.Status.ApprovalsNeeded, request.Status.Decisions = 2, []quotav1alpha1.RequestDecision{{Decision: quotav1alpha1.DecisionApprove}}
-	want := "You approved QuotaRequest ns/acme-1: maps=4, pods=+5 (asked: maps=10, pods=+5 (region=eu)) until 1970-01-01T00:00:00Z.\n" +
+	want := "You approved QuotaRequest ns/acme-1: maps=4, pods=+2.5 dozens (asked: maps=10, pods=+5 (region=eu)) until 1970-01-01T00:00:00Z.\n" +
 		"It is Pending: so it is.\n1 more approval is needed.\n"
-	if diff := cmp.Diff(want, DecisionText(approval, request)); diff != "" {
+	if diff := cmp.Diff(want, DecisionText(approval, request, map[string]usage.Unit{"a.com/pods": {Name: "dozen", Factor: 2}})); diff != "" {
 		t.Errorf("an approval (-want +got):\n%s", diff)
 	}
 }

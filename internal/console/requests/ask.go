@@ -90,6 +90,9 @@ func (f *askForm) page(r *web.Request, status int) (web.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if known := q.consumers(); f.Consumer == "" && len(known) == 1 {
+		f.Consumer = known[0]
+	}
 	f.describe(q)
 	page.Command = f.command(q)
 	return page, nil
@@ -286,9 +289,7 @@ func ask(r *web.Request) (web.Answer, error) {
 	}
 	key := client.ObjectKeyFromObject(created)
 	to := web.Redirect{To: requestPath(key), Notice: fmt.Sprintf("You asked for quota: QuotaRequest %s.", key)}
-	if seen, err := request.Wait(r.Context(), r.API(), key, false, stateTimeout); err == nil {
-		to.Notice += " " + stateText(seen)
-	}
+	_, _ = request.Wait(r.Context(), r.API(), key, false, stateTimeout) // the page then shows the state, and otherwise renews itself
 	return to, nil
 }
 

@@ -106,7 +106,7 @@ func (s *shown) figures(resourceType string) typeEvidence {
 			increase = int64(ledger.Amount(increase).AddUpTo(ledger.Amount(quotarequest.AmountOf(asked))))
 		}
 	}
-	if now != nil || !s.quotas.isForbidden {
+	if (now != nil || !s.quotas.isForbidden) && !quotarequest.IsFinal(s.request) {
 		t.After = unit.Amount(int64(wanted.AddUpTo(ledger.Amount(increase))))
 	}
 	return t

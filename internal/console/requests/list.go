@@ -80,6 +80,8 @@ func deciderOf(d *quotav1alpha1.RequestDecision) string {
 		return d.DecidedBy.Username
 	case d.PolicyRef != nil:
 		return policyText(d.PolicyRef)
+	case d.Decision == quotav1alpha1.DecisionApprove:
+		return "Bursar"
 	default:
 		return "A cap of the registration"
 	}

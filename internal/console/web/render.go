@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/duration"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/bursar/bursar/internal/console/session"
 )
@@ -200,7 +202,7 @@ func (c *Console) WritePublic(w http.ResponseWriter, p Page) error {
 
 // WritePublicError writes a page about an error for somebody without a session.
 func (c *Console) WritePublicError(w http.ResponseWriter, r *http.Request, status int, message string) {
-	page := Page{Template: "error", Title: http.StatusText(status), Data: message, Status: status}
+	page := Page{Template: "error", Title: cmp.Or(errorTitles[status], http.StatusText(status)), Data: message, Status: status}
 	if err := c.WritePublic(w, page); err != nil {
 		c.log.Error("cannot write a page", "path", r.URL.Path, "err", err)
 	}
@@ -246,6 +248,12 @@ func (r *Request) mayAtHome(wanted authorizationv1.ResourceAttributes) bool {
 	return wanted.Namespace != "" && r.May(wanted)
 }
 
+// errorTitles are the titles of pages with errors that people cause.
+var errorTitles = map[int]string{
+	http.StatusUnprocessableEntity: "This is not possible", http.StatusForbidden: "You may not do this", http.StatusNotFound: "There is no such page",
+	http.StatusConflict: "Something changed in between", http.StatusBadGateway: "The API server is away",
+}
+
 // writeError writes a page about an error.
 func (c *Console) writeError(w http.ResponseWriter, r *Request, err error) {
 	status, message := http.StatusInternalServerError, "The console could not make this page: "+err.Error()
@@ -256,6 +264,8 @@ func (c *Console) writeError(w http.ResponseWriter, r *Request, err error) {
 		status, message = known.Status, known.Message
 	case errors.As(err, &api) && api.Status().Code >= http.StatusBadRequest:
 		status, message = int(api.Status().Code), "The API server answers: "+err.Error()
+	case utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsTimeout(err):
+		status, message = http.StatusBadGateway, "The API server does not answer. Open this page again in a moment."
 	}
 	if status >= http.StatusInternalServerError {
 		c.log.Error("cannot answer a request", "path", r.URL.Path, "err", err)

@@ -13,7 +13,8 @@
 
 // The stream of changes renews the element with the ID "live". A hidden page waits until it is seen.
 (function live() {
-  let source = null, isStale = false, isRenewing = false;
+  let source = null, isStale = false, isRenewing = false, isLost = false;
+  const now = () => new Date().toISOString().slice(11, 19) + " UTC";
   const main = () => document.getElementById("main");
 
   async function renew() {
@@ -35,7 +36,7 @@
   document.addEventListener("htmx:afterRequest", (event) => {
     if (event.detail.target.id !== "live") return;
     if (!event.detail.successful) { setTimeout(renew, 5000); return; }
-    document.getElementById("renewed").textContent = "Renewed at " + new Date().toISOString().slice(11, 19) + " UTC.";
+    document.getElementById("renewed").textContent = "Renewed at " + now() + ".";
   });
 
   function open() {
@@ -43,8 +44,11 @@
     if (!url || source) return;
     source = new EventSource(url);
     source.addEventListener("changed", renew);
+    source.addEventListener("open", () => { if (isLost) { isLost = false; renew(); } });
     // The browser does not try again after an answer that is no stream: the session has ended, or has too many streams.
     source.addEventListener("error", () => {
+      if (!isLost) document.getElementById("renewed").textContent = "The connection was lost at " + now() + "; what you see may be out of date.";
+      isLost = true;
       if (!source || source.readyState !== EventSource.CLOSED) return;
       source = null;
       renew();
