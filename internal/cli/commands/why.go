@@ -108,6 +108,13 @@ func runWhy(command *cobra.Command, s *server, out *output, named string, from i
 	case len(content) > inputBytesMax:
 		return fmt.Errorf("what to explain is larger than %d MiB; give one object, or the error alone", inputBytesMax>>20)
 	}
+	return explainInput(ctx, api, s, reader, content, out)
+}
+
+// explainInput explains the objects of the input or, without one, the denial in it. Without a flag, quota is looked for where they
+// are.
+func explainInput(ctx context.Context, api client.Client, s *server, reader *why.Reader, content []byte, out *output) error {
+	namespace := reader.Namespace
 	objects := why.ObjectsIn(content)
 	if len(objects) == 0 {
 		if advised, err := request.ParseDenial(string(content)); err == nil && s.named() == "" {
