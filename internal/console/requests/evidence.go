@@ -15,6 +15,7 @@ import (
 	"github.com/bursar/bursar/internal/cli/history"
 	"github.com/bursar/bursar/internal/cli/request"
 	"github.com/bursar/bursar/internal/console/fleet"
+	"github.com/bursar/bursar/internal/console/overview"
 	"github.com/bursar/bursar/internal/console/web"
 	"github.com/bursar/bursar/internal/journal/overapi"
 	"github.com/bursar/bursar/internal/ledger"
@@ -47,6 +48,8 @@ type evidence struct {
 // typeEvidence is what is known of a resource type that is asked for.
 type typeEvidence struct {
 	Type string
+	// UsesURL shows what uses it.
+	UsesURL string
 	// Used, Limit and Percent are the consumer's, in display units, or empty if they are not shown.
 	Used, Limit, Percent string
 	// After is the limit with an approval of all.
@@ -85,7 +88,8 @@ func readEvidence(r *web.Request, s *shown, copies *fleet.Copies) (*evidence, er
 
 // figures are the use and the limit of the consumer, and the limit after an approval of all.
 func (s *shown) figures(resourceType string) typeEvidence {
-	t := typeEvidence{Type: resourceType}
+	t := typeEvidence{Type: resourceType, UsesURL: web.Path("/uses", "namespace", s.Namespace,
+		"consumer", overview.ReferenceTo(s.request.Spec.ConsumerRef), "type", resourceType)}
 	unit := s.quotas.Unit(resourceType)
 	var limit, increase int64
 	now := s.quotas.of(s.request.Spec.ConsumerRef, resourceType)

@@ -34,6 +34,8 @@ type quotaPage struct {
 	Services  []service
 	Unlisted  []overview.Unlisted
 	IsCut     bool
+	// Of names the consumer if there is only one.
+	Of string
 	// EndsAreCut is set if there are more grants than are read for their ends.
 	EndsAreCut bool
 	// TrendURL is the page with trends, or empty, and TrendIDs selects them there.
@@ -127,6 +129,9 @@ func (s *scope) grants(ctx context.Context, api client.Reader) (all []quotav1alp
 // add adds items to the page, by service.
 func (p *quotaPage) add(items []overview.Item, grants []quotav1alpha1.ResourceGrant) {
 	consumers := consumersOf(items)
+	if len(consumers) == 1 {
+		p.Of = items[0].Consumer
+	}
 	hasTrends := len(consumers) > 0 && len(consumers) <= trendsMax
 	if hasTrends {
 		p.TrendURL = p.URL("/quota/trend")

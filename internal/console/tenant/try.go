@@ -171,6 +171,9 @@ func resultOf(status *quotav1alpha1.QuotaReviewStatus, objects []placed) *result
 			Name: plan.NameOf(answer), Operation: cmp.Or(answer.Operation, "-"), Policies: plan.PoliciesOf(answer),
 			Result: words.text, Class: words.class, Message: answer.Message,
 		}
+		if plan.IsRejected(answer) {
+			t.Result = "Rejected"
+		}
 		if i < len(objects) {
 			t.Line = objects[i].line
 		}
