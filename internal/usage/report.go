@@ -212,7 +212,7 @@ func (r *reader) readEffective(ctx context.Context) error {
 		for i := range list.Items {
 			if shown := &list.Items[i]; !seen[shown.Spec] {
 				seen[shown.Spec] = true
-				r.all = append(r.all, itemOf(shown))
+				r.all = append(r.all, ItemOf(shown))
 			}
 		}
 	})
@@ -237,7 +237,8 @@ func IsOutOfReach(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apimeta.IsNoMatchError(err)
 }
 
-func itemOf(shown *quotav1alpha1.EffectiveResourceGrant) Item {
+// ItemOf returns the item that an effective grant shows.
+func ItemOf(shown *quotav1alpha1.EffectiveResourceGrant) Item {
 	status := &shown.Status
 	item := Item{
 		ConsumerRef: shown.Spec.ConsumerRef, ResourceType: shown.Spec.ResourceType,

@@ -35,10 +35,10 @@ func newRequestCommand(p cli.Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "request (TYPE=AMOUNT... --for KIND/NAME | -) --reason TEXT",
 		Short: "Ask for more quota",
-		Long: `Ask for more quota of a consumer: for a limit, or with a plus for that much more. Amounts are in base units,
-or have the unit in which the quota is shown: cpus=+7cores. Somebody who may decide approves or denies the request, or a policy does. The command waits up to 10 s until the state of the request is known, and with
---wait until it is decided. The dash reads a denial as it was printed from the standard input,
-and makes the request that it names. If several objects were denied, that is for one of them.`,
+		Long: `Ask for more quota of a consumer: for a limit, or with a plus for that much more. Amounts are in base units, or have the unit in
+which the quota is shown: cpus=+7cores. Somebody who may decide approves or denies the request, or a policy does. The command
+waits up to 10 s until the state of the request is known, and with --wait until it is decided. The dash reads a denial as it was
+printed from the standard input, and makes the request that it names. If several objects were denied, that is for one of them.`,
 		Example: `  # A limit of 10 projects
   bursar request projects=10 --for organization/acme -n organization-acme --reason "two teams more"
   # More memory for a month, once it is decided
@@ -101,7 +101,7 @@ func (o *requestFlags) complete(command *cobra.Command, s *server, arguments []s
 		o.options.Reason = reason
 	} else {
 		var err error
-		if o.options.Amounts, err = request.ParseAmountsOf(arguments, 1); err != nil {
+		if o.options.Amounts, err = request.ParseAmountsWithUnits(arguments, 1); err != nil {
 			return err
 		}
 		if o.options.Dimensions, err = request.ParseDimensions(o.dimensions); err != nil {

@@ -137,7 +137,7 @@ func newDecideCommand(p cli.Program, decision quotav1alpha1.Decision, command *c
 		if err != nil {
 			return err
 		}
-		if o.Amounts, err = request.ParseAmountsOf(arguments[1:], 0); err != nil {
+		if o.Amounts, err = request.ParseAmountsWithUnits(arguments[1:], 0); err != nil {
 			return err
 		}
 		if o.Until, err = parsePeriod(until, by); err != nil {
@@ -174,6 +174,11 @@ func runDecide(command *cobra.Command, s *server, o request.DecideOptions, out *
 	if err != nil {
 		return err
 	}
+	if len(o.Amounts) > 0 {
+		if o.Units, err = request.Units(command.Context(), api, o.Request.Namespace); err != nil {
+			return err
+		}
+	}
 	var decision *quotav1alpha1.QuotaDecision
 	after, err := during(command, "waiting until the decision is taken up", func(ctx context.Context) (after *quotav1alpha1.QuotaRequest, err error) {
 		decision, after, err = request.Decide(ctx, api, o)
@@ -182,17 +187,11 @@ func runDecide(command *cobra.Command, s *server, o request.DecideOptions, out *
 	if err != nil {
 		return err
 	}
-	var units map[string]usage.Unit
-	if len(o.Amounts) > 0 {
-		if units, err = request.Units(command.Context(), api, o.Request.Namespace); err != nil {
-			return err
-		}
-	}
 	err = out.write(func(w io.Writer, format usage.Format) error {
 		if format != "" {
 			return request.Print(w, after, format)
 		}
-		_, err := io.WriteString(w, request.DecisionText(decision, after, units))
+		_, err := io.WriteString(w, request.DecisionText(decision, after, o.Units))
 		return err
 	})
 	if err != nil {

@@ -24,15 +24,15 @@ type Amount struct {
 	Value int64
 	// IsIncrease means that the amount is on top of the present limit.
 	IsIncrease bool
-	// Text is an amount with its unit, such as 7 cores. Value follows from it once the units are known.
+	// Text is instead of Value while the display unit is not known yet, such as 7 cores, see [Amount.InBaseUnits].
 	Text string
 }
 
 // amountWithUnit is a number and the word of a unit, which is no suffix of a quantity.
 var amountWithUnit = regexp.MustCompile(`^[0-9][0-9.,]*\s*\p{L}.*$`)
 
-// ParseAmountsOf parses arguments as [ParseAmounts] does, and amounts with a unit as well: TYPE=7cores, or TYPE="+7 cores".
-func ParseAmountsOf(arguments []string, minimum int64) ([]Amount, error) {
+// ParseAmountsWithUnits parses arguments as [ParseAmounts] does, and amounts with a unit as well: TYPE=7cores, or TYPE="+7 cores".
+func ParseAmountsWithUnits(arguments []string, minimum int64) ([]Amount, error) {
 	amounts := make([]Amount, 0, len(arguments))
 	for _, argument := range arguments {
 		resourceType, text, _ := strings.Cut(argument, "=")
@@ -50,8 +50,9 @@ func ParseAmountsOf(arguments []string, minimum int64) ([]Amount, error) {
 	return amounts, nil
 }
 
-// inBaseUnits returns an amount with its value, which a unit of the resource type gives. The amount has to be at least minimum.
-func (a Amount) inBaseUnits(unit usage.Unit, minimum int64) (Amount, error) {
+// InBaseUnits returns an amount of the display unit in base units. A text without a unit is in display units. An amount below the
+// minimum is an error.
+func (a Amount) InBaseUnits(unit usage.Unit, minimum int64) (Amount, error) {
 	if a.Text == "" {
 		return a, nil
 	}
@@ -125,11 +126,11 @@ func ParseDimensions(arguments []string) (map[string]string, error) {
 func asked(amounts []Amount, dimensions map[string]string, known []string, units map[string]usage.Unit) ([]quotav1alpha1.RequestedQuota, error) {
 	requests := make([]quotav1alpha1.RequestedQuota, 0, len(amounts))
 	for _, a := range amounts {
-		resourceType, err := typeNamed(a.Type, known)
+		resourceType, err := TypeNamed(a.Type, known)
 		if err != nil {
 			return nil, err
 		}
-		if a, err = a.inBaseUnits(units[resourceType], 1); err != nil {
+		if a, err = a.InBaseUnits(units[resourceType], 1); err != nil {
 			return nil, err
 		}
 		r := quotav1alpha1.RequestedQuota{ResourceType: resourceType, Dimensions: dimensions}
@@ -147,9 +148,9 @@ func asked(amounts []Amount, dimensions map[string]string, known []string, units
 	return requests, nil
 }
 
-// typeNamed returns the resource type that a name stands for: itself, or the known one that ends with it after a slash. A
+// TypeNamed returns the resource type that a name stands for: itself, or the known one that ends with it after a slash. A
 // name that is not known stands for itself.
-func typeNamed(name string, known []string) (string, error) {
+func TypeNamed(name string, known []string) (string, error) {
 	if slices.Contains(known, name) {
 		return name, nil
 	}

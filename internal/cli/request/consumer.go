@@ -66,9 +66,7 @@ func Units(ctx context.Context, api client.Client, namespace string) (map[string
 func (s *shown) units() map[string]usage.Unit {
 	units := map[string]usage.Unit{}
 	for i := range s.grants {
-		status := &s.grants[i].Status
-		item := usage.Item{Limit: status.TotalLimit, Used: status.TotalAllocated, Available: status.Available, Display: status.Display}
-		if unit, isKnown := usage.UnitOf(item); isKnown {
+		if unit, isKnown := usage.UnitOf(usage.ItemOf(&s.grants[i])); isKnown {
 			units[s.grants[i].Spec.ResourceType] = unit
 		}
 	}

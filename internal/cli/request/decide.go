@@ -28,6 +28,8 @@ type DecideOptions struct {
 	Decision quotav1alpha1.Decision
 	// Amounts approve less. What they do not name is approved as asked.
 	Amounts []Amount
+	// Units are the display units of the resource types, for amounts that are in them.
+	Units map[string]usage.Unit
 	// Until approves for a shorter time. It may be nil.
 	Until *metav1.Time
 	// Reason is for the requester.
@@ -57,13 +59,7 @@ func Decide(ctx context.Context, api client.WithWatch, o DecideOptions) (*quotav
 			Decision:   o.Decision, Until: o.Until, Reason: o.Reason,
 		},
 	}
-	var units map[string]usage.Unit
-	if slices.ContainsFunc(o.Amounts, func(a Amount) bool { return a.Text != "" }) {
-		if units, err = Units(ctx, api, request.Namespace); err != nil {
-			return nil, nil, err
-		}
-	}
-	if decision.Spec.Amounts, err = decided(request, o.Amounts, units); err != nil {
+	if decision.Spec.Amounts, err = decided(request, o.Amounts, o.Units); err != nil {
 		return nil, nil, err
 	}
 	if err := api.Create(ctx, decision); err != nil {
@@ -97,7 +93,7 @@ func decided(request *quotav1alpha1.QuotaRequest, amounts []Amount, units map[st
 	}
 	seen := map[string]bool{}
 	for _, a := range amounts {
-		resourceType, err := typeNamed(a.Type, known)
+		resourceType, err := TypeNamed(a.Type, known)
 		if err != nil {
 			return nil, err
 		}
@@ -114,7 +110,7 @@ func decided(request *quotav1alpha1.QuotaRequest, amounts []Amount, units map[st
 			return nil, invalid("", "QuotaRequest %s asks for a limit of %s: approve a limit, such as %s=%d", request.Name, resourceType, a.Type, a.Value)
 		}
 		seen[resourceType] = true
-		if a, err = a.inBaseUnits(units[resourceType], 0); err != nil {
+		if a, err = a.InBaseUnits(units[resourceType], 0); err != nil {
 			return nil, err
 		}
 		all[at].Amount = a.Value

@@ -54,17 +54,17 @@ func TestParseAmounts(t *testing.T) {
 	}
 }
 
-func TestParseAmountsOf(t *testing.T) {
+func TestParseAmountsWithUnits(t *testing.T) {
 	for argument, want := range map[string]Amount{
 		"cpus=+7cores": {Type: "cpus", IsIncrease: true, Text: "7cores"}, "cpus=7 cores": {Type: "cpus", Text: "7 cores"},
 		"memory=1.5GiB": {Type: "memory", Text: "1.5GiB"}, "memory=5Gi": {Type: "memory", Value: 5 << 30}, "maps=+2": {Type: "maps", Value: 2, IsIncrease: true},
 	} {
-		if got, err := ParseAmountsOf([]string{argument}, 1); err != nil || got[0] != want {
+		if got, err := ParseAmountsWithUnits([]string{argument}, 1); err != nil || got[0] != want {
 			t.Errorf("%s: got %+v and %v, want %+v", argument, got, err, want)
 		}
 	}
 	for _, argument := range []string{"=7cores", "cpus=cores", "cpus", "cpus=-7cores", "cpus=++7cores"} {
-		if got, err := ParseAmountsOf([]string{argument}, 1); err == nil {
+		if got, err := ParseAmountsWithUnits([]string{argument}, 1); err == nil {
 			t.Errorf("%s: got %+v, want an error", argument, got)
 		}
 	}
@@ -132,7 +132,7 @@ func TestTypeNamed(t *testing.T) {
 		"unknown":   {"c.com/x", "c.com/x", ""},
 		"ambiguous": {"maps", "", "name one of a.com/maps, b.com/maps"},
 	} {
-		got, err := typeNamed(tt.named, known)
+		got, err := TypeNamed(tt.named, known)
 		if got != tt.want || (err == nil) != (tt.failure == "") || err != nil && !strings.Contains(err.Error(), tt.failure) {
 			t.Errorf("%s: got %q and %v, want %q and %q", name, got, err, tt.want, tt.failure)
 		}
@@ -202,7 +202,7 @@ func TestDecided(t *testing.T) {
 		"in an unknown unit":    {"maps=4maps", "", "the unit of maps is not known"},
 		"twice":                 {"maps=3 a.com/maps=4", "", "named twice"},
 	} {
-		amounts, err := ParseAmountsOf(strings.Fields(tt.arguments), 0)
+		amounts, err := ParseAmountsWithUnits(strings.Fields(tt.arguments), 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -140,7 +140,7 @@ func ItemOf(shown *quotav1alpha1.EffectiveResourceGrant, names Names) Item {
 	item.Level = item.Usage.Level(usage.Below, quotav1alpha1.AlertThresholdDefault)
 	var isKnown bool
 	if item.Unit, isKnown = names.Unit(item.ResourceType); !isKnown {
-		item.Unit, _ = usage.UnitOf(usage.Item{Used: item.Used, Limit: item.Limit, Available: status.Available, Display: status.Display})
+		item.Unit, _ = usage.UnitOf(usage.ItemOf(shown))
 	}
 	if d := status.Display; d != nil {
 		item.Title = cmp.Or(d.Name, item.Title)

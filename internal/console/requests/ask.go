@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -139,7 +138,7 @@ func (f *askForm) amounts(q *quotas) ([]request.Amount, error) {
 		if row.Type == "" || row.Amount == "" {
 			return nil, &request.InputError{Text: "Each amount needs its resource type, and each resource type its amount"}
 		}
-		resourceType, err := f.typeNamed(q, row.Type)
+		resourceType, err := typeNamed(q, row.Type)
 		if err != nil {
 			return nil, err
 		}
@@ -155,31 +154,17 @@ func (f *askForm) amounts(q *quotas) ([]request.Amount, error) {
 	return amounts, nil
 }
 
-// typeNamed returns the resource type that a name stands for: one that the consumer has, or else one that is known. A name that
-// nobody knows stands for itself.
-func (f *askForm) typeNamed(q *quotas, name string) (string, error) {
+// typeNamed returns the resource type that a name stands for: one that the consumer has, or else one that is known.
+func typeNamed(q *quotas, name string) (string, error) {
 	var own []string
 	for i := range q.Items {
 		own = append(own, q.Items[i].ResourceType)
 	}
-	for _, known := range [][]string{own, q.types()} {
-		var found []string
-		for _, resourceType := range known {
-			if resourceType == name {
-				return name, nil
-			}
-			if path.Base(resourceType) == name && !slices.Contains(found, resourceType) {
-				found = append(found, resourceType)
-			}
-		}
-		switch {
-		case len(found) == 1:
-			return found[0], nil
-		case len(found) > 1:
-			return "", &request.InputError{Text: fmt.Sprintf("%s stands for several resource types: enter one of %s", name, strings.Join(found, ", "))}
-		}
+	found, err := request.TypeNamed(name, own)
+	if err != nil || found != name {
+		return found, err
 	}
-	return name, nil
+	return request.TypeNamed(name, q.types())
 }
 
 // parseAmount parses an amount in display units, with a plus for an increase. Without a known unit it is in base units.
@@ -192,14 +177,7 @@ func parseAmount(resourceType, text string, unit usage.Unit, minimum int64) (req
 		return parsed[0], nil
 	}
 	digits, isIncrease := strings.CutPrefix(text, "+")
-	value, err := unit.Parse(strings.TrimSpace(digits))
-	if err != nil {
-		return request.Amount{}, &request.InputError{Text: fmt.Sprintf("%s: %s", resourceType, err)}
-	}
-	if value < minimum {
-		return request.Amount{}, &request.InputError{Text: fmt.Sprintf("%s: %q is too small: give at least %s", resourceType, text, unit.Amount(minimum))}
-	}
-	return request.Amount{Type: resourceType, Value: value, IsIncrease: isIncrease}, nil
+	return request.Amount{Type: resourceType, IsIncrease: isIncrease, Text: strings.TrimSpace(digits)}.InBaseUnits(unit, minimum)
 }
 
 // options returns the request that the form asks for.
