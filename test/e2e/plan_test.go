@@ -78,7 +78,7 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {name: Not_A_Name}
 `}, nil)
-	w.wantResults(status, doesNotFit, fits, fits)
+	w.wantResults(status, plan.ResultRejected, fits, fits)
 	if o := status.Objects[0]; o.Name != "Not_A_Name" || !strings.Contains(o.Message, "Invalid value") {
 		t.Errorf("got %+v, want the API server's error", o)
 	}

@@ -101,13 +101,8 @@ func (o *Options) ask(ctx context.Context, objects []*object) (*quotav1alpha1.Qu
 	return review.Status, nil
 }
 
-// rejectedMessage begins the messages about objects that the API server would reject, whatever the quota.
-const rejectedMessage = "The API server would reject it: "
-
-// IsRejected reports whether the API server would reject an object, whatever the quota.
-func IsRejected(o *quotav1alpha1.ReviewedObjectResult) bool {
-	return strings.HasPrefix(o.Message, rejectedMessage)
-}
+// ResultRejected is the result of an object that the API server would reject, whatever the quota. Bursar is not asked about it.
+const ResultRejected quotav1alpha1.ReviewResult = "Rejected"
 
 // addRejected adds the rejected objects to an answer, in the order of the files.
 func addRejected(status *quotav1alpha1.QuotaReviewStatus, objects []*object) {
@@ -121,7 +116,7 @@ func addRejected(status *quotav1alpha1.QuotaReviewStatus, objects []*object) {
 			APIVersion: planned.GetAPIVersion(), Kind: planned.GetKind(), Namespace: planned.GetNamespace(),
 			Name: cmp.Or(planned.GetName(), planned.GetGenerateName()),
 			ReviewedResult: quotav1alpha1.ReviewedResult{
-				Result: quotav1alpha1.ReviewResultDoesNotFit, Message: rejectedMessage + planned.rejection.Error(),
+				Result: ResultRejected, Message: "The API server would reject it: " + planned.rejection.Error(),
 			},
 		})
 	}
@@ -144,11 +139,7 @@ func printTables(w io.Writer, status *quotav1alpha1.QuotaReviewStatus) error {
 	var notes []string
 	for i := range status.Objects {
 		o := &status.Objects[i]
-		result := string(o.Result)
-		if IsRejected(o) {
-			result = "Rejected"
-		}
-		rows = append(rows, []string{NameOf(o), cmp.Or(o.Operation, "-"), result, PoliciesOf(o)})
+		rows = append(rows, []string{NameOf(o), cmp.Or(o.Operation, "-"), string(o.Result), PoliciesOf(o)})
 		if o.Message != "" {
 			notes = append(notes, fmt.Sprintf("%s: %s", NameOf(o), o.Message))
 		}

@@ -159,6 +159,7 @@ var results = map[quotav1alpha1.ReviewResult]struct{ text, class string }{
 	quotav1alpha1.ReviewResultFits:       {"Fits", "good"},
 	quotav1alpha1.ReviewResultDoesNotFit: {"Does not fit", "over"},
 	quotav1alpha1.ReviewResultUnknown:    {"Unknown", "near"},
+	plan.ResultRejected:                  {"Rejected", "over"},
 }
 
 // resultOf returns the answer to a review of objects, in their order.
@@ -170,9 +171,6 @@ func resultOf(status *quotav1alpha1.QuotaReviewStatus, objects []placed) *result
 		t := triedObject{
 			Name: plan.NameOf(answer), Operation: cmp.Or(answer.Operation, "-"), Policies: plan.PoliciesOf(answer),
 			Result: words.text, Class: words.class, Message: answer.Message,
-		}
-		if plan.IsRejected(answer) {
-			t.Result = "Rejected"
 		}
 		if i < len(objects) {
 			t.Line = objects[i].line
