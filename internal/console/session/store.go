@@ -19,7 +19,7 @@ const (
 	lifetimeMax, idleMax = 12 * time.Hour, time.Hour
 	// sessionsMax bounds the sessions of a console; beyond it, the one that was idle longest ends.
 	sessionsMax = 500
-	// sessionsOfOne bounds those of one person, and sessionsOfNamespace those of the ServiceAccounts of a namespace, which one
+	// sessionsOfOne bounds those of one person, and sessionsOfNamespace those of all ServiceAccounts of a namespace, which one
 	// person can make, so that nobody ends the sessions of others.
 	sessionsOfOne, sessionsOfNamespace = 10, 100
 )
@@ -83,40 +83,34 @@ func (s *Store) makeRoom(username string) {
 		ids = append(ids, id)
 	}
 	slices.SortFunc(ids, func(a, b string) int { return s.sessions[a].usedAt().Compare(s.sessions[b].usedAt()) })
-	own, near, namespace := 0, 0, accountsOf(username)
+	owner, most := ownerOf(username)
+	own := 0
 	for _, id := range ids {
-		other := s.sessions[id].User.Username
-		own += count(other == username)
-		near += count(namespace != "" && accountsOf(other) == namespace)
+		if other, _ := ownerOf(s.sessions[id].User.Username); other == owner {
+			own++
+		}
 	}
 	for _, id := range ids {
 		session := s.sessions[id]
-		isOwn := session.User.Username == username
-		isNear := namespace != "" && accountsOf(session.User.Username) == namespace
-		switch {
-		case time.Since(session.usedAt()) > idleMax, own >= sessionsOfOne && isOwn, near >= sessionsOfNamespace && isNear, len(s.sessions) >= sessionsMax:
-			delete(s.sessions, id)
-			session.end()
-			own -= count(isOwn)
-			near -= count(isNear)
+		other, _ := ownerOf(session.User.Username)
+		if time.Since(session.usedAt()) <= idleMax && (own < most || other != owner) && len(s.sessions) < sessionsMax {
+			continue
+		}
+		delete(s.sessions, id)
+		session.end()
+		if other == owner {
+			own--
 		}
 	}
 }
 
-// accountsOf returns the namespace of a ServiceAccount, and nothing for others.
-func accountsOf(username string) string {
-	namespace, _, err := serviceaccount.SplitUsername(username)
-	if err != nil {
-		return ""
+// ownerOf returns whose sessions those of a user are, and how many there may be: a person's, or those of all ServiceAccounts of
+// a namespace.
+func ownerOf(username string) (owner string, most int) {
+	if namespace, _, err := serviceaccount.SplitUsername(username); err == nil {
+		return serviceaccount.MakeNamespaceGroupName(namespace), sessionsOfNamespace
 	}
-	return namespace
-}
-
-func count(is bool) int {
-	if is {
-		return 1
-	}
-	return 0
+	return username, sessionsOfOne
 }
 
 // Of returns the session of a request, or nil if it has none that still lasts.
