@@ -50,6 +50,15 @@ func (p *person) wantPages(paths []string) {
 	p.wantNoProblems()
 }
 
+// A page says that its console is gone.
+func TestLostConnection(t *testing.T) {
+	p, console := atConsole(t, approver, finance...)
+	p.goTo("/fleet")
+	p.sees("Renewed at") // the stream is open
+	console.Kill()
+	p.sees("The connection was lost at")
+}
+
 // Pages can be read without a script, and forms work.
 func TestWithoutScript(t *testing.T) {
 	p := opens(t, tenant, "https://"+shared.world.address)

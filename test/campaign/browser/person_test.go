@@ -96,6 +96,13 @@ var printedURL = regexp.MustCompile(`http://\S+#token=\S+`)
 // withCommand logs a person in by the URL that bursar console prints. The flags say who it is.
 func withCommand(t *testing.T, name string, flags ...string) *person {
 	t.Helper()
+	p, _ := atConsole(t, name, flags...)
+	return p
+}
+
+// atConsole is as withCommand, and returns the command, too.
+func atConsole(t *testing.T, name string, flags ...string) (*person, *process.Command) {
+	t.Helper()
 	arguments := append([]string{"console", "--kubeconfig", shared.world.kubeconfig()}, flags...)
 	console := process.Run(t, "bursar console of "+name, nil, shared.world.binary, arguments...)
 	url := ""
@@ -109,7 +116,7 @@ func withCommand(t *testing.T, name string, flags ...string) *person {
 	p.base, _, _ = strings.Cut(url, "/console")
 	p.do(chromedp.Navigate(url))
 	p.waitFor("form.who")
-	return p
+	return p, console
 }
 
 // do runs an action.
