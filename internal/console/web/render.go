@@ -248,7 +248,7 @@ func (r *Request) mayAtHome(wanted authorizationv1.ResourceAttributes) bool {
 	return wanted.Namespace != "" && r.May(wanted)
 }
 
-// errorTitles are the titles of pages with errors that people cause.
+// errorTitles are the titles of pages with the usual errors.
 var errorTitles = map[int]string{
 	http.StatusUnprocessableEntity: "This is not possible", http.StatusForbidden: "You may not do this", http.StatusNotFound: "There is no such page",
 	http.StatusConflict: "Something changed in between", http.StatusBadGateway: "The API server is away",
