@@ -1,5 +1,5 @@
 // Package backtest says which existing objects a policy would have denied, had it enforced from the start. It reads with
-// the permissions of its user. Only commands import it.
+// the permissions of its user. Commands and the console import it.
 package backtest
 
 import (

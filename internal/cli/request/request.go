@@ -1,5 +1,5 @@
 // Package request asks for quota, lists what is asked for, and decides on it. It writes with the permissions of its user.
-// Only commands import it.
+// Commands and the console import it.
 package request
 
 import (

@@ -1,5 +1,5 @@
-// Package status reports on one page whether a server or a cluster enforces quota as it should. Only commands import
-// it.
+// Package status reports on one page whether a server or a cluster enforces quota as it should. Commands
+// and the console import it.
 package status
 
 import (
