@@ -85,6 +85,10 @@ $(CAMPAIGN_TARGETS): campaign-%:
 campaigns: ## Run campaigns beside each other: all, or CAMPAIGNS="faults replicas".
 	$(GO) test -timeout 30m $(CAMPAIGNS:%=./test/campaign/%/...)
 
+.PHONY: kubernetes-versions
+kubernetes-versions: ## Test with every minor version of Kubernetes, or MINORS="1.32 1.37", and write the table: an hour.
+	$(GO) run ./hack/kubernetesversions docs/reference/kubernetes.md $(MINORS)
+
 .PHONY: screenshots
 screenshots: ## Make the screenshots of the documentation again, in Chromium.
 	$(GO) test -timeout 20m -count 1 ./test/campaign/browser -run TestFromDeniedToRunning -images docs/images

@@ -38,11 +38,12 @@ func Parallel(tests int) {
 	}
 }
 
-// Build builds bursar once for all tests of a process and returns its path, and BuildOperator does so for
-// what the container image holds.
+// Build builds bursar once for all tests of a process and returns its path. BuildOperator does so for the program of
+// the container image, and BuildPlugin for the plugin of kubectl.
 var (
 	Build         = sync.OnceValues(func() (string, error) { return build("bursar") })
 	BuildOperator = sync.OnceValues(func() (string, error) { return build("bursar-operator") })
+	BuildPlugin   = sync.OnceValues(func() (string, error) { return build("kubectl-bursar") })
 )
 
 // Root returns the root of the repository.

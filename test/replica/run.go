@@ -17,15 +17,21 @@ import (
 // patience bounds how long a test waits for a replica. It is generous, because other tests run beside it.
 const patience = 2 * time.Minute
 
-// Run starts a replica for the time of a test, with times for the election of a leader that are short, and
-// still longer than a busy machine keeps the API server from answering. An empty
-// system namespace is the default one. The API server gives a request [process.RequestTimeout]. It need not be ready yet.
+// Run starts a replica of this version, as [RunBinary] does.
 func Run(t testing.TB, b *Balancer, kubeconfig, systemNamespace string) *Replica {
 	t.Helper()
 	binary, err := process.BuildOperator()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return RunBinary(t, binary, b, kubeconfig, systemNamespace)
+}
+
+// RunBinary starts a replica for the time of a test, with times for the election of a leader that are short, and
+// still longer than a busy machine keeps the API server from answering. An empty
+// system namespace is the default one. The API server gives a request [process.RequestTimeout]. It need not be ready yet.
+func RunBinary(t testing.TB, binary string, b *Balancer, kubeconfig, systemNamespace string) *Replica {
+	t.Helper()
 	second := config.Duration{Duration: time.Second}
 	r, err := Start(b, Options{
 		Binary: binary, Dir: t.TempDir(), Kubeconfig: kubeconfig,

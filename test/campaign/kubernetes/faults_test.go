@@ -34,7 +34,7 @@ import (
 // consumer and for many others. Every revision of the books that was ever stored is checked, and in the end
 // that no grant was lost.
 func TestFaults(t *testing.T) {
-	f := newFaults(t)
+	f := newFaults(t, newWorld(t))
 	f.conflicts()
 	f.startLoad()
 	f.disturb("nothing happens", func() {})
@@ -71,9 +71,9 @@ type faults struct {
 	load     *load
 }
 
-func newFaults(t *testing.T) *faults {
+// newFaults adds an API server, three replicas and the teams to a world without replicas.
+func newFaults(t *testing.T, w *world) *faults {
 	t.Helper()
-	w := newWorld(t)
 	w.StartAPIServer()
 	f := &faults{servers: newBalancer(t), recorder: recorder.Start(t, w.EtcdClient()), load: newLoad(t)}
 	for _, server := range w.Servers {

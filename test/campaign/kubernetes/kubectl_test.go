@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// devices is the API of devices, which has ResourceClaims too.
+const devices = "resource.k8s.io/v1"
+
 const manifest = `
 apiVersion: apps/v1
 kind: Deployment
@@ -53,9 +56,11 @@ func testKubectl(n *team) {
 		}
 		return nil
 	})
-	// Kubernetes has ResourceClaims of its own, and kubectl takes those unless it is told.
-	if got := n.kubectl(n.T, "", "get", "resourceclaims", "-n", n.name); got != "" {
-		n.Errorf("kubectl get resourceclaims shows\n%s", got)
+	// From 1.34 on Kubernetes has ResourceClaims of its own, and kubectl takes those unless it is told.
+	if n.serves(n.T, devices, "resourceclaims") {
+		if got := n.kubectl(n.T, "", "get", "resourceclaims", "-n", n.name); got != "" {
+			n.Errorf("kubectl get resourceclaims shows\n%s", got)
+		}
 	}
 	for _, name := range []string{"rclaim", "resourceclaims.quota.miloapis.com"} {
 		got := strings.Join(strings.Fields(n.kubectl(n.T, "", "get", name, "-n", n.name)), " ")

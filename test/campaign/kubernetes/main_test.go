@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -53,6 +55,34 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// tests are run with a team each. The table of tested versions says what they prove.
+var tests = map[string]struct {
+	proves string
+	run    func(*team)
+}{
+	"Pods":              {"Pods are charged, however they are created", testPods},
+	"TerminatingPod":    {"a Pod that terminates holds its charge until its kubelet has stopped it", testTerminatingPod},
+	"Resize":            {"a Pod that runs is resized within the quota", testResize},
+	"ReplicaSet":        {"a Deployment gets as many Pods as fit, and the rest once there is room", testReplicaSet},
+	"Rollout":           {"a Deployment at the limit is rolled out", testRollout},
+	"Job":               {"a Job at the limit completes", testJob},
+	"Scale":             {"a Deployment is scaled within the quota, as an autoscaler does", testScale},
+	"Volumes":           {"PersistentVolumeClaims are created and expanded within the quota", testVolumes},
+	"Kubectl":           {"kubectl applies, scales, runs and shows the denial", testKubectl},
+	"Plugin":            {"the plugin of kubectl shows and explains quota", testPlugin},
+	"Namespace":         {"a deleted namespace gives everything back", testNamespace},
+	"QuotaIsTighter":    {"a core ResourceQuota that is tighter leaves nothing charged", testQuotaIsTighter},
+	"BursarIsTighter":   {"a core ResourceQuota that is wider counts what Bursar admits", testBursarIsTighter},
+	"ChurnInTightQuota": {"Pods come and go at the limit of a core ResourceQuota", testChurnInTightQuota},
+	"ChurnInQuota":      {"Pods come and go at the limit of Bursar beside a core ResourceQuota", testChurnInQuota},
+	"Allocation":        {"a ResourceQuotaAllocation caps the ResourceQuotas of namespaces", testAllocation},
+	"Increase":          {"a QuotaServiceConfig gives a ResourceQuota, and a QuotaIncrease raises it", testIncrease},
+	"Chart":             {"the chart is installed in a restricted namespace", testChart},
+	"Compute":           {"a service claims quota itself", testCompute},
+	"Example":           {"the example for the kinds of Kubernetes does what its README says", testExample},
+	"Aggregated":        {"the kinds of an aggregated API server are protected", testAggregated},
+}
+
 // TestKubernetes runs all tests beside each other in one cluster, each in a namespace and with a consumer of
 // its own.
 func TestKubernetes(t *testing.T) {
@@ -60,28 +90,11 @@ func TestKubernetes(t *testing.T) {
 	w.startReplica(t)
 	w.setUp(t)
 	t.Run("group", func(t *testing.T) {
-		for name, test := range map[string]func(*team){
-			"Pods":              testPods,
-			"TerminatingPod":    testTerminatingPod,
-			"Resize":            testResize,
-			"ReplicaSet":        testReplicaSet,
-			"Scale":             testScale,
-			"Volumes":           testVolumes,
-			"Kubectl":           testKubectl,
-			"Namespace":         testNamespace,
-			"QuotaIsTighter":    testQuotaIsTighter,
-			"BursarIsTighter":   testBursarIsTighter,
-			"ChurnInTightQuota": testChurnInTightQuota,
-			"ChurnInQuota":      testChurnInQuota,
-			"Allocation":        testAllocation,
-			"Increase":          testIncrease,
-			"Chart":             testChart,
-			"Compute":           testCompute,
-			"Example":           testExample,
-		} {
+		for name, tt := range tests {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				test(w.newTeam(t, "team-"+strings.ToLower(name)))
+				t.Attr("proves", tt.proves)
+				tt.run(w.newTeam(t, "team-"+strings.ToLower(name)))
 			})
 		}
 	})
@@ -97,14 +110,21 @@ type world struct {
 	webhooks *operator.Balancer
 	// kubeconfig is how replicas reach the API server.
 	kubeconfig string
-	replicas   []*operator.Replica
+	// binary is the operator that starts next.
+	binary   string
+	replicas []*operator.Replica
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{Cluster: cluster.Start(t), webhooks: newBalancer(t)}
+	binary, err := process.BuildOperator()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{Cluster: cluster.Start(t), webhooks: newBalancer(t), binary: binary}
 	w.StartControllers("serviceaccount-controller", "namespace-controller", "garbage-collector-controller",
-		"deployment-controller", "replicaset-controller", "resourcequota-controller", "clusterrole-aggregation-controller")
+		"deployment-controller", "replicaset-controller", "job-controller", "resourcequota-controller",
+		"clusterrole-aggregation-controller")
 	w.Client = newClient(t, w.Servers[0])
 	w.install(t)
 	w.kubeconfig = w.Servers[0].ServiceAccountKubeconfig(system, "bursar")
@@ -137,7 +157,7 @@ func newClient(t *testing.T, server *cluster.APIServer) client.Client {
 // startReplica starts a replica and waits until it is ready.
 func (w *world) startReplica(t *testing.T) *operator.Replica {
 	t.Helper()
-	r := operator.Run(t, w.webhooks, w.kubeconfig, system)
+	r := operator.RunBinary(t, w.binary, w.webhooks, w.kubeconfig, system)
 	w.replicas = append(w.replicas, r)
 	r.WaitReady(t)
 	return r
@@ -169,13 +189,33 @@ func (w *world) install(t *testing.T) {
 	if err := w.Create(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}
-	values := `follows: [{apiGroup: "", resources: [pods, persistentvolumeclaims]}, {apiGroup: apps, resources: [deployments]}]`
+	values := `follows: [{apiGroup: "", resources: [pods, persistentvolumeclaims]}, {apiGroup: apps, resources: [deployments]}, {apiGroup: wardle.example.com, resources: [flunders]}]`
 	rendered, err := helm.Run(t, values, "template", "bursar", filepath.Join("..", "..", "..", "deploy", "chart", "bursar"),
-		"--namespace", system, "--kube-version", "1.36.0")
+		"--namespace", system, "--kube-version", w.version(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.kubectl(t, rendered, "apply", "--server-side", "--namespace", system, "--filename", "-")
+}
+
+// version returns the version that the API server says it is.
+func (w *world) version(t *testing.T) string {
+	t.Helper()
+	server, err := discovery.NewDiscoveryClientForConfigOrDie(w.Servers[0].Config()).ServerVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server.GitVersion
+}
+
+// serves reports whether the API server has a resource, such as pods/resize of v1.
+func (w *world) serves(t *testing.T, version, resource string) bool {
+	t.Helper()
+	list, err := discovery.NewDiscoveryClientForConfigOrDie(w.Servers[0].Config()).ServerResourcesForGroupVersion(version)
+	if err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
+	return list != nil && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == resource })
 }
 
 // kubectl runs kubectl, which has to succeed, and returns what it prints.

@@ -107,6 +107,9 @@ func testTerminatingPod(n *team) {
 
 // testResize changes what a Pod that runs requests.
 func testResize(n *team) {
+	if !n.serves(n.T, "v1", "pods/resize") {
+		n.Skip("this API server cannot resize Pods")
+	}
 	n.grant(map[string]int64{pods: 1, memory: 250 * mebibyte})
 	pod := n.pod("web", 100)
 	n.create(pod)

@@ -46,6 +46,14 @@ func (f *faults) rotateAndUpgrade() {
 		})
 		f.wantAuthorities(key)
 	})
+	f.replaceAll()
+	f.disturb("the latest certificate is served", func() { f.wantServed(key) })
+	f.wantNoFailure(began, "the certificate and all replicas were replaced")
+}
+
+// replaceAll starts a replica for each one, and then stops that, as a Deployment does with maxUnavailable 0.
+func (f *faults) replaceAll() {
+	f.Helper()
 	for _, old := range slices.Clone(f.replicas) {
 		f.disturb("a replica is replaced", func() {
 			f.startReplica(f.T)
@@ -57,11 +65,15 @@ func (f *faults) rotateAndUpgrade() {
 			f.replicas = slices.DeleteFunc(f.replicas, func(r *operator.Replica) bool { return r == old })
 		})
 	}
-	f.disturb("the latest certificate is served", func() { f.wantServed(key) })
+}
+
+// wantNoFailure checks that no call failed since a time.
+func (f *faults) wantNoFailure(began time.Time, while string) {
+	f.Helper()
 	failed := f.load.failed(began)
 	maps.DeleteFunc(failed, func(text string, count int) bool { return isSlow(text) && count <= slowCallsMax })
 	if len(failed) > 0 {
-		f.Errorf("calls failed while the certificate and all replicas were replaced: %v", failed)
+		f.Errorf("calls failed while %s: %v", while, failed)
 	}
 }
 

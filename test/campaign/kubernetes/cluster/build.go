@@ -11,9 +11,36 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Build builds Kubernetes and returns the path of the binary, whose first argument is the component to
-// run. It stays in the module's bin folder, where later runs, and tests that run at the same time, find it.
+const sources = "test/campaign/kubernetes"
+
+// minorOf returns 1.33 of v1.33.13.
+func minorOf(version string) string {
+	numbers := strings.Split(strings.TrimPrefix(version, "v"), ".")
+	return strings.Join(numbers[:min(2, len(numbers))], ".")
+}
+
+// Build builds Kubernetes from Bursar's own modules and returns the path of the binary, whose first argument is the
+// component to run. It stays in the module's bin folder, where later runs, and tests that run at the same time, find it.
 var Build = sync.OnceValues(func() (string, error) {
+	return build("kubernetes", "", "-tags", "kubernetes", "./"+sources+"/components")
+})
+
+// buildMinor builds kube-apiserver and kube-controller-manager of the minor version in the variable KUBERNETES_MINOR, such
+// as 1.33, from modules of their own, and returns the path of the binary. Without the variable it is that of Build.
+var buildMinor = sync.OnceValues(func() (string, error) {
+	own, err := goTool("", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
+	if err != nil {
+		return "", err
+	}
+	minor := os.Getenv("KUBERNETES_MINOR")
+	if minor == "" || minor == minorOf(own) {
+		return Build()
+	}
+	return build("kubernetes-"+minor, sources+"/minors", "-modfile="+minor+".mod", ".")
+})
+
+// build builds a command in a folder of the module into its bin folder.
+func build(name, folder string, arguments ...string) (string, error) {
 	root, err := goTool("", "list", "-m", "-f", "{{.Dir}}")
 	if err != nil {
 		return "", err
@@ -23,7 +50,7 @@ var Build = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	// One at a time: Go leaves a binary that is up to date alone, and would replace one that runs.
-	lock, err := os.OpenFile(filepath.Join(bin, "kubernetes.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := os.OpenFile(filepath.Join(bin, name+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return "", err
 	}
@@ -31,21 +58,45 @@ var Build = sync.OnceValues(func() (string, error) {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		return "", fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
-	// A test depends on what it reads, and is not answered from the test cache when that has changed.
-	for _, source := range []string{"go.mod", "go.sum", "test/campaign/kubernetes/components/main.go"} {
-		if _, err := os.ReadFile(filepath.Join(root, source)); err != nil {
-			return "", err
-		}
+	if err := touchSources(root); err != nil {
+		return "", err
 	}
-	version, err := goTool(root, "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
+	dir := filepath.Join(root, folder)
+	version, err := goTool(dir, append([]string{"list", "-m", "-f", "{{.Version}}"}, append(modfile(arguments), "k8s.io/kubernetes")...)...)
 	if err != nil {
 		return "", err
 	}
-	binary := filepath.Join(bin, "kubernetes")
+	binary := filepath.Join(bin, name)
 	flags := "-s -w -X k8s.io/component-base/version.gitVersion=" + version
-	_, err = goTool(root, "build", "-tags", "kubernetes", "-buildvcs=false", "-ldflags", flags, "-o", binary, "./test/campaign/kubernetes/components")
+	_, err = goTool(dir, append([]string{"build", "-buildvcs=false", "-ldflags", flags, "-o", binary}, arguments...)...)
 	return binary, err
-})
+}
+
+// modfile returns those arguments of a build that say which modules it is made of.
+func modfile(arguments []string) []string {
+	if strings.HasPrefix(arguments[0], "-modfile=") {
+		return arguments[:1]
+	}
+	return nil
+}
+
+// touchSources reads what Kubernetes is built from. A test depends on what it reads, and is not answered from the test
+// cache when that has changed.
+func touchSources(root string) error {
+	files, err := filepath.Glob(filepath.Join(root, sources, "minors", "*"))
+	if err != nil {
+		return err
+	}
+	for _, source := range []string{"go.mod", "go.sum", sources + "/components/main.go"} {
+		files = append(files, filepath.Join(root, source))
+	}
+	for _, file := range files {
+		if _, err := os.ReadFile(file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func goTool(dir string, arguments ...string) (string, error) {
 	command := exec.Command("go", arguments...)

@@ -1,6 +1,6 @@
 // Package cluster runs the real Kubernetes control plane for a test: etcd, any number of kube-apiserver on
-// it, and kube-controller-manager, each a process that the test may kill and start again. There are no
-// nodes, so no container ever runs; a test writes what a kubelet would.
+// it, and kube-controller-manager, each a process that the test may kill and start again. The variable
+// KUBERNETES_MINOR chooses their version. No container ever runs: a [Node] pretends that they do.
 package cluster
 
 import (
@@ -33,11 +33,12 @@ type Cluster struct {
 	// Servers are the API servers, of which Start starts the first.
 	Servers []*APIServer
 
-	t       testing.TB
-	dir     string
-	binary  string
-	pki     *pki
-	etcdURL string
+	t   testing.TB
+	dir string
+	// tools has etcd and kubectl, and components the API server and controllers of the version to test with.
+	tools, components string
+	pki               *pki
+	etcdURL           string
 }
 
 // APIServer is one kube-apiserver.
@@ -57,11 +58,15 @@ func Start(t testing.TB) *Cluster {
 	if testing.Short() {
 		t.Skip("it builds and starts Kubernetes")
 	}
-	binary, err := Build()
+	tools, err := Build()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Cluster{t: t, dir: t.TempDir(), binary: binary}
+	components, err := buildMinor()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Cluster{t: t, dir: t.TempDir(), tools: tools, components: components}
 	if c.pki, err = newPKI(filepath.Join(c.dir, "pki")); err != nil {
 		t.Fatal(err)
 	}
@@ -70,9 +75,10 @@ func Start(t testing.TB) *Cluster {
 	return c
 }
 
-func (c *Cluster) run(name string, ready func(context.Context) error, arguments ...string) *process.Command {
+// run starts a component of a binary, and waits until it is ready.
+func (c *Cluster) run(binary, name string, ready func(context.Context) error, arguments ...string) *process.Command {
 	c.t.Helper()
-	command := process.Run(c.t, name, ready, c.binary, append([]string{name}, arguments...)...)
+	command := process.Run(c.t, name, ready, binary, append([]string{name}, arguments...)...)
 	command.WaitReady()
 	return command
 }
@@ -81,7 +87,7 @@ func (c *Cluster) startEtcd() {
 	c.t.Helper()
 	c.etcdURL = "http://" + process.FreeAddress(c.t)
 	peers := "http://" + process.FreeAddress(c.t)
-	c.Etcd = c.run("etcd", c.etcdReady,
+	c.Etcd = c.run(c.tools, "etcd", c.etcdReady,
 		"--data-dir="+filepath.Join(c.dir, "etcd"), "--log-level=warn",
 		"--listen-client-urls="+c.etcdURL, "--advertise-client-urls="+c.etcdURL,
 		"--listen-peer-urls="+peers, "--initial-advertise-peer-urls="+peers, "--initial-cluster=default="+peers)
@@ -106,8 +112,12 @@ func (c *Cluster) StartAPIServer() *APIServer {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	proxyCertificate, proxyKey, err := c.pki.signFrontProxy()
+	if err != nil {
+		c.t.Fatal(err)
+	}
 	s := &APIServer{URL: "https://" + address, cluster: c}
-	s.Command = c.run("kube-apiserver", s.Ready,
+	s.Command = c.run(c.components, "kube-apiserver", s.Ready,
 		"--etcd-servers="+c.etcdURL, "--request-timeout="+process.RequestTimeout.String(),
 		"--bind-address=127.0.0.1", "--secure-port="+port,
 		"--tls-cert-file="+certificate, "--tls-private-key-file="+key,
@@ -116,9 +126,55 @@ func (c *Cluster) StartAPIServer() *APIServer {
 		"--service-account-key-file="+c.pki.serviceAccountKey(), "--service-account-signing-key-file="+c.pki.serviceAccountKey(),
 		"--service-cluster-ip-range=10.96.0.0/16", "--endpoint-reconciler-type=none",
 		"--authorization-mode=Node,RBAC", "--anonymous-auth=false",
+		"--requestheader-client-ca-file="+c.pki.authority(), "--requestheader-allowed-names="+frontProxy,
+		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file="+proxyCertificate, "--proxy-client-key-file="+proxyKey,
 	)
 	c.Servers = append(c.Servers, s)
 	return s
+}
+
+// StartAggregated starts the example of an aggregated API server that Kubernetes has, which serves wardle.example.com, as
+// a ServiceAccount. It returns the address where it listens.
+func (c *Cluster) StartAggregated(namespace, serviceAccount string) string {
+	c.t.Helper()
+	address := process.FreeAddress(c.t)
+	_, port, _ := strings.Cut(address, ":")
+	certificate, key, err := c.pki.signServer()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	kubeconfig := c.Servers[0].ServiceAccountKubeconfig(namespace, serviceAccount)
+	ready := func(ctx context.Context) error { return c.answersOK(ctx, "https://"+address+"/livez") }
+	c.run(c.tools, "sample-apiserver", ready,
+		"--etcd-servers="+c.etcdURL, "--bind-address=127.0.0.1", "--secure-port="+port,
+		"--tls-cert-file="+certificate, "--tls-private-key-file="+key,
+		"--kubeconfig="+kubeconfig, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig,
+	)
+	return address
+}
+
+// answersOK reports as an error why a URL does not answer 200 to anybody.
+func (c *Cluster) answersOK(ctx context.Context, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	client, err := rest.HTTPClientFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: c.pki.authority()}})
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close() //nolint:errcheck // nothing was read
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", url, response.Status)
+	}
+	return nil
 }
 
 // Ready asks the API server whether it is ready.
@@ -192,28 +248,9 @@ func (c *Cluster) StartControllers(names ...string) *process.Command {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	ready := func(ctx context.Context) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/healthz", nil)
-		if err != nil {
-			return err
-		}
-		client, err := rest.HTTPClientFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: c.pki.authority()}})
-		if err != nil {
-			return err
-		}
-		defer client.CloseIdleConnections()
-		response, err := client.Do(request)
-		if err != nil {
-			return err
-		}
-		defer response.Body.Close() //nolint:errcheck // nothing was read
-		if response.StatusCode != http.StatusOK {
-			return fmt.Errorf("the controllers answer %s", response.Status)
-		}
-		return nil
-	}
+	ready := func(ctx context.Context) error { return c.answersOK(ctx, "https://"+address+"/healthz") }
 	kubeconfig := c.Servers[0].Kubeconfig("system:kube-controller-manager")
-	return c.run("kube-controller-manager", ready,
+	return c.run(c.components, "kube-controller-manager", ready,
 		"--kubeconfig="+kubeconfig, "--authentication-skip-lookup", // nobody but the probe asks it anything
 		"--controllers="+strings.Join(names, ","),
 		"--bind-address=127.0.0.1", "--secure-port="+port, "--tls-cert-file="+certificate, "--tls-private-key-file="+key,
@@ -226,7 +263,7 @@ func (c *Cluster) StartControllers(names ...string) *process.Command {
 // code.
 func (c *Cluster) Kubectl(input string, arguments ...string) (stdout, stderr string, code int) {
 	c.t.Helper()
-	command := exec.CommandContext(c.t.Context(), c.binary, append([]string{"kubectl"}, arguments...)...)
+	command := exec.CommandContext(c.t.Context(), c.tools, append([]string{"kubectl"}, arguments...)...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+c.Servers[0].Kubeconfig("admin", "system:masters"), "HOME="+c.dir)
 	var printed, complaints bytes.Buffer
 	command.Stdin, command.Stdout, command.Stderr = strings.NewReader(input), &printed, &complaints

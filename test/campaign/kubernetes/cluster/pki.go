@@ -76,6 +76,19 @@ func (p *pki) signServer() (certFile, keyFile string, err error) {
 	return certFile, keyFile, pkiutil.WriteCertAndKey(p.dir, name, cert, key)
 }
 
+// frontProxy is the user as whom API servers forward requests to aggregated ones.
+const frontProxy = "front-proxy-client"
+
+// signFrontProxy returns the files of the certificate of that user.
+func (p *pki) signFrontProxy() (certFile, keyFile string, err error) {
+	cert, key, err := pkiutil.NewCertAndKey(p.ca, p.key, certificate(frontProxy, nil, x509.ExtKeyUsageClientAuth))
+	if err != nil {
+		return "", "", err
+	}
+	certFile, keyFile = pkiutil.PathsForCertAndKey(p.dir, frontProxy)
+	return certFile, keyFile, pkiutil.WriteCertAndKey(p.dir, frontProxy, cert, key)
+}
+
 // kubeconfig returns the path of a kubeconfig by which a user in these groups reaches a server.
 func (p *pki) kubeconfig(server, user string, groups ...string) (string, error) {
 	p.mu.Lock()

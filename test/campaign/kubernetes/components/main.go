@@ -1,7 +1,7 @@
 //go:build kubernetes
 
-// Command components is Kubernetes in one binary: etcd, kube-apiserver, kube-controller-manager and
-// kubectl, each chosen by the first argument. They come from the modules that Bursar is built from, so
+// Command components is Kubernetes in one binary: etcd, kube-apiserver, kube-controller-manager, kubectl and the
+// example of an aggregated API server, each chosen by the first argument. They come from the modules that Bursar is built from, so
 // that nothing has to be downloaded beside those, and are linked once.
 package main
 
@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/server/v3/etcdmain"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register"          // the log format json
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics, as in the releases of Kubernetes
@@ -19,11 +20,12 @@ import (
 	"k8s.io/kubectl/pkg/cmd/util"
 	kubeapiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	kubecontrollermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	"k8s.io/sample-apiserver/pkg/cmd/server"
 )
 
 func main() {
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "say which component to run: etcd, kube-apiserver, kube-controller-manager or kubectl")
+		fmt.Fprintln(os.Stderr, "say which component to run: etcd, kube-apiserver, kube-controller-manager, kubectl or sample-apiserver")
 		os.Exit(2)
 	}
 	os.Args = os.Args[1:] // as each of them finds them where it has a binary of its own
@@ -34,6 +36,9 @@ func main() {
 		run(kubeapiserver.NewAPIServerCommand())
 	case "kube-controller-manager":
 		run(kubecontrollermanager.NewControllerManagerCommand())
+	case "sample-apiserver":
+		options := server.NewWardleServerOptions(os.Stdout, os.Stderr)
+		run(server.NewCommandStartWardleServer(genericapiserver.SetupSignalContext(), options, false))
 	case "kubectl":
 		util.CheckErr(cli.RunNoErrOutput(cmd.NewDefaultKubectlCommand()))
 	default:

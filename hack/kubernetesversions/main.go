@@ -1,0 +1,126 @@
+// Kubernetesversions tests the operator on every minor version of Kubernetes that it is made for, and writes the table
+// of the results.
+//
+//	kubernetesversions FILE [MINOR...]
+//
+// A minor is one such as 1.33. Without any it takes all: those that have a module file in the folder of the campaign, and
+// that of Bursar's own modules. Run it in the root of the repository. It ends with 1 if a test failed.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const (
+	campaign = "./test/campaign/kubernetes"
+	// suite runs what depends on the version: the tests of the operator, its removal, and its upgrade.
+	suite = "^(TestKubernetes|TestUninstall|TestRollingUpgrade)$"
+)
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "kubernetesversions: name the file to write")
+		os.Exit(2)
+	}
+	if err := run(os.Args[1], os.Args[2:]); err != nil {
+		fmt.Fprintln(os.Stderr, "kubernetesversions:", err)
+		os.Exit(1)
+	}
+}
+
+func run(file string, minors []string) error {
+	known, err := versions()
+	if err != nil {
+		return err
+	}
+	if len(minors) == 0 {
+		for minor := range known {
+			minors = append(minors, minor)
+		}
+	}
+	slices.Sort(minors)
+	var results []*result
+	var failed error
+	for _, minor := range minors {
+		if known[minor] == "" {
+			return fmt.Errorf("Kubernetes %s has no module file in %s/minors", minor, campaign)
+		}
+		fmt.Printf("Kubernetes %s\n", known[minor])
+		tested, err := test(minor)
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("test with Kubernetes %s: %w", known[minor], err))
+		}
+		tested.version = known[minor]
+		results = append(results, tested)
+	}
+	return errors.Join(failed, os.WriteFile(file, page(results), 0o644)) //nolint:gosec // everybody may read it
+}
+
+// versions returns the version of Kubernetes of each minor.
+func versions() (map[string]string, error) {
+	found := map[string]string{}
+	files, err := filepath.Glob(filepath.Join(campaign, "minors", "*.mod"))
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range append(files, "go.mod") {
+		if filepath.Base(file) == "go.mod" && file != "go.mod" {
+			continue // it is of no minor
+		}
+		edited, err := exec.Command("go", "mod", "edit", "-json", file).Output()
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", file, err)
+		}
+		var module struct {
+			Require []struct{ Path, Version string }
+		}
+		if err := json.Unmarshal(edited, &module); err != nil {
+			return nil, fmt.Errorf("read %s: %w", file, err)
+		}
+		for _, required := range module.Require {
+			if required.Path == "k8s.io/kubernetes" {
+				version := strings.TrimPrefix(required.Version, "v")
+				found[version[:strings.LastIndex(version, ".")]] = version
+			}
+		}
+	}
+	return found, nil
+}
+
+// event is one line of go test -json.
+type event struct{ Action, Test, Output, Key, Value string }
+
+// test runs the suite with one minor version of Kubernetes.
+func test(minor string) (*result, error) {
+	command := exec.Command("go", "test", "-json", "-count=1", "-timeout=30m", "-run", suite, campaign)
+	command.Env = append(os.Environ(), "KUBERNETES_MINOR="+minor)
+	command.Stderr = os.Stderr
+	output, err := command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := command.Start(); err != nil {
+		return nil, err
+	}
+	r := &result{proofs: map[string]string{}, outcomes: map[string]string{}}
+	lines := bufio.NewScanner(output)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var e event
+		if json.Unmarshal(lines.Bytes(), &e) == nil {
+			r.note(e)
+		}
+	}
+	if err := errors.Join(lines.Err(), command.Wait()); err != nil {
+		return r, fmt.Errorf("%w\n%s", err, strings.Join(r.output, ""))
+	}
+	return r, nil
+}

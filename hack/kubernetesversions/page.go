@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// result is what became of the suite with one version of Kubernetes.
+type result struct {
+	version string
+	// proofs and outcomes say, by test, what it proves, and whether it passed, failed or was skipped.
+	proofs, outcomes map[string]string
+	// output is all that the tests printed.
+	output []string
+}
+
+// proves is the attribute by which a test says what it proves.
+const proves = "proves"
+
+func (r *result) note(e event) {
+	switch e.Action {
+	case "attr":
+		if e.Key == proves {
+			r.proofs[e.Test] = e.Value
+		}
+	case "pass", "fail", "skip":
+		r.outcomes[e.Test] = e.Action
+	case "output":
+		r.output = append(r.output, e.Output)
+	}
+}
+
+const intro = `# Tested versions of Kubernetes
+
+The chart takes Kubernetes 1.32 and later. This table says what was tested on each minor version, with its kube-apiserver and
+kube-controller-manager. There was no kubelet: a test says for it that Pods run.
+
+`
+
+const outro = `
+Where a version lacks a feature, Bursar works without it: Kubernetes resizes Pods in place from 1.33 on.
+
+` + "`make kubernetes-versions`" + ` runs the tests and writes this page. Each minor is built from the modules in
+` + "`test/campaign/kubernetes/minors`" + `, which takes 10 minutes on 2 cores the first time, and its tests take 6.
+`
+
+// page returns the page with the table of the results.
+func page(results []*result) []byte {
+	var b bytes.Buffer
+	b.WriteString(intro)
+	b.WriteString("| proven |")
+	proofs := map[string]string{}
+	for _, r := range results {
+		fmt.Fprintf(&b, " %s |", r.version)
+		maps.Copy(proofs, r.proofs)
+	}
+	b.WriteString("\n| --- |" + strings.Repeat(" --- |", len(results)) + "\n")
+	tests := slices.SortedFunc(maps.Keys(proofs), func(a, c string) int { return strings.Compare(proofs[a], proofs[c]) })
+	for _, test := range tests {
+		fmt.Fprintf(&b, "| %s |", proofs[test])
+		for _, r := range results {
+			fmt.Fprintf(&b, " %s |", word(r.outcomes[test]))
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString(outro)
+	return b.Bytes()
+}
+
+func word(outcome string) string {
+	switch outcome {
+	case "pass":
+		return "yes"
+	case "skip":
+		return "not in this version"
+	case "":
+		return "not tested"
+	}
+	return "fails"
+}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestPage(t *testing.T) {
+	older, newer := &result{version: "1.32.9", proofs: map[string]string{}, outcomes: map[string]string{}}, &result{version: "1.33.13", proofs: map[string]string{}, outcomes: map[string]string{}}
+	for r, outcome := range map[*result]string{older: "skip", newer: "pass"} {
+		r.note(event{Action: "attr", Test: "TestKubernetes/group/Resize", Key: proves, Value: "Pods are resized"})
+		r.note(event{Action: outcome, Test: "TestKubernetes/group/Resize"})
+		r.note(event{Action: "pass", Test: "TestKubernetes"})
+	}
+	newer.note(event{Action: "attr", Test: "TestUninstall", Key: proves, Value: "Bursar is removed"})
+	newer.note(event{Action: "fail", Test: "TestUninstall"})
+	want := intro + `| proven | 1.32.9 | 1.33.13 |
+| --- | --- | --- |
+| Bursar is removed | not tested | fails |
+| Pods are resized | not in this version | yes |
+` + outro
+	if diff := cmp.Diff(want, string(page([]*result{older, newer}))); diff != "" {
+		t.Errorf("the page is (-want +got):\n%s", diff)
+	}
+}
+
+// TestVersions proves that every module file of a minor version requires that minor version.
+func TestVersions(t *testing.T) {
+	t.Chdir("../..")
+	found, err := versions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, minor := range []string{"1.32", "1.33", "1.34", "1.35", "1.36", "1.37"} {
+		if found[minor] == "" {
+			t.Errorf("Kubernetes %s is not among %v", minor, found)
+		}
+	}
+}

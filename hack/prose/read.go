@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/doc/comment"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/yuin/goldmark"
+	markdown "github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	tables "github.com/yuin/goldmark/extension/ast"
+	"github.com/yuin/goldmark/text"
+)
+
+// The areas that have bounds.
+const (
+	docs     = "docs"
+	comments = "comments"
+)
+
+// file is what was measured in one file.
+type file struct {
+	path, area string
+	measure
+}
+
+// generated are the pages that a command writes from comments and results, which count where they come from.
+var generated = regexp.MustCompile(`^docs/reference/|/testdata/|^dist/|^bin/|^site/|node_modules/`)
+
+// read measures all pages and all comments below a folder.
+func read(root string) ([]file, error) {
+	var files []file
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		relative = filepath.ToSlash(relative)
+		if entry.IsDir() {
+			if strings.HasPrefix(entry.Name(), ".") && relative != "." || relative == "bin" || entry.Name() == "node_modules" {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		f := file{path: relative}
+		switch {
+		case generated.MatchString(relative):
+			return nil
+		case strings.HasSuffix(relative, ".md"):
+			f.area = docs
+			err = f.readPage(path)
+		case strings.HasSuffix(relative, ".go") && !strings.HasPrefix(entry.Name(), "zz_generated"):
+			f.area = comments
+			err = f.readComments(path)
+		default:
+			return nil
+		}
+		files = append(files, f)
+		return err
+	})
+	return files, err
+}
+
+var pages = goldmark.New(goldmark.WithExtensions(extension.Table))
+
+// readPage measures the paragraphs, list items and cells of a page of Markdown. Headings and code are not prose.
+func (f *file) readPage(path string) error {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	f.lines(content)
+	return markdown.Walk(pages.Parser().Parse(text.NewReader(content)), func(node markdown.Node, entering bool) (markdown.WalkStatus, error) {
+		switch node.(type) {
+		case *markdown.Heading, *markdown.FencedCodeBlock, *markdown.CodeBlock, *markdown.HTMLBlock:
+			return markdown.WalkSkipChildren, nil
+		case *markdown.Paragraph, *markdown.TextBlock, *tables.TableCell:
+			if entering {
+				var b strings.Builder
+				inline(&b, node, content)
+				f.paragraph(b.String())
+			}
+			return markdown.WalkSkipChildren, nil
+		}
+		return markdown.WalkContinue, nil
+	})
+}
+
+// inline writes the text of a block. Code and addresses are one word each.
+func inline(b *strings.Builder, node markdown.Node, source []byte) {
+	for child := node.FirstChild(); child != nil; child = child.NextSibling() {
+		switch child := child.(type) {
+		case *markdown.Text:
+			b.Write(child.Segment.Value(source))
+			if child.SoftLineBreak() || child.HardLineBreak() {
+				b.WriteByte(' ')
+			}
+		case *markdown.CodeSpan, *markdown.AutoLink:
+			b.WriteString("Code")
+		case *markdown.Image, *markdown.RawHTML:
+		default:
+			inline(b, child, source)
+		}
+	}
+}
+
+// marker is a line for a generator, such as +kubebuilder:validation:MinLength=1.
+var marker = regexp.MustCompile(`(?m)^\+.*$`)
+
+// readComments measures the comments of a Go file.
+func (f *file) readComments(path string) error {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	parsed, err := parser.ParseFile(token.NewFileSet(), path, content, parser.ParseComments)
+	if err != nil {
+		return err
+	}
+	if ast.IsGenerated(parsed) {
+		return nil
+	}
+	var parsing comment.Parser
+	for _, group := range parsed.Comments {
+		for _, block := range parsing.Parse(marker.ReplaceAllString(group.Text(), "")).Content {
+			f.block(block)
+		}
+		for _, line := range group.List {
+			f.lines([]byte(line.Text))
+		}
+	}
+	return nil
+}
+
+func (f *file) block(block comment.Block) {
+	switch block := block.(type) {
+	case *comment.Paragraph:
+		f.paragraph(plain(block.Text))
+	case *comment.List:
+		for _, item := range block.Items {
+			for _, content := range item.Content {
+				f.block(content)
+			}
+		}
+	}
+}
+
+// plain returns the text of a comment.
+func plain(parts []comment.Text) string {
+	var b strings.Builder
+	for _, part := range parts {
+		switch part := part.(type) {
+		case comment.Plain:
+			b.WriteString(string(part))
+		case comment.Italic:
+			b.WriteString(string(part))
+		case *comment.Link:
+			b.WriteString("Code")
+		case *comment.DocLink:
+			b.WriteString("Code")
+		}
+	}
+	return b.String()
+}
+
+func (f *file) paragraph(text string) {
+	for _, one := range sentences(text) {
+		f.sentence(one)
+	}
+}
+
+// lines notes the lines that are too long. A table's row and an address cannot be broken.
+func (f *file) lines(content []byte) {
+	for _, line := range bytes.Split(content, []byte("\n")) {
+		if len([]rune(string(line))) > lineMax && !bytes.HasPrefix(line, []byte("|")) && !bytes.Contains(line, []byte("://")) {
+			f.longLines = append(f.longLines, fmt.Sprintf("a line of %d characters: %s", len([]rune(string(line))), line))
+		}
+	}
+}
