@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -111,7 +112,10 @@ type change struct {
 	Description string `json:"description"`
 }
 
-// changesOf returns the entries of a version, or the unreleased ones if the changelog does not have it.
+// markdownLink is a link to a page, which Artifact Hub cannot follow.
+var markdownLink = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+
+// changesOf returns the entries of a version, or the unreleased ones if the changelog does not have it: the first sentence of each.
 func changesOf(log, version string) []change {
 	sections := map[string][]change{}
 	section, kind := "", ""
@@ -132,10 +136,15 @@ func changesOf(log, version string) []change {
 			current.Description += " " + strings.TrimSpace(line)
 		}
 	}
-	if of := sections[strings.TrimPrefix(version, "v")]; len(of) > 0 {
-		return of
+	changes := sections[strings.TrimPrefix(version, "v")]
+	if len(changes) == 0 {
+		changes = sections["Unreleased"]
 	}
-	return sections["Unreleased"]
+	for i := range changes {
+		first, _, _ := strings.Cut(changes[i].Description, ". ")
+		changes[i].Description = strings.TrimSuffix(markdownLink.ReplaceAllString(first, "$1"), ".") + "."
+	}
+	return changes
 }
 
 // definition is a CustomResourceDefinition, as Artifact Hub shows it.

@@ -171,8 +171,9 @@ func TestChanges(t *testing.T) {
 
 ### Added
 
-- One thing,
-  in two lines.
+- [One thing](docs/one.md),
+  in two lines. Details
+  of it.
 
 ## [1.0.0] - 2026-03-01
 
