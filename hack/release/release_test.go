@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/licenseclassifier/v2/assets"
 )
 
 var modified = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
@@ -121,11 +122,14 @@ func TestLicenses(t *testing.T) {
 	if diff := cmp.Diff([]string{"Apache-2.0"}, components[0].licenses); diff != "" {
 		t.Errorf("licences of Apache's text (-want +got):\n%s", diff)
 	}
-	gpl := "GNU GENERAL PUBLIC LICENSE\nVersion 3, 29 June 2007\n"
+	agpl, err := assets.ReadLicenseFile("License/AGPL-3.0/license.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for reason, tt := range map[string]struct{ content, want string }{
 		"no text at all":            {"", "has no licence that is known"},
 		"a text that is no licence": {"Ask me.", "has no licence that is known"},
-		"a heading without terms":   {gpl, "example.com/x v1.0.0"},
+		"terms of another kind":     {string(agpl), "example.com/x v1.0.0 has the licence AGPL-3.0, which is not allowed"},
 	} {
 		err := classify.all([]component{{name: "example.com/x", version: "v1.0.0", texts: []text{{"LICENSE", tt.content}}}})
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
