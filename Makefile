@@ -24,31 +24,35 @@ help: ## Show what can be made.
 build: ## Build bin/bursar, bin/bursar-operator and bin/kubectl-bursar.
 	$(GO) build -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
 
-# The plugin of kubectl, one platform after the other: each takes minutes the first time.
-PLATFORMS = linux-amd64 linux-arm64 darwin-amd64 darwin-arm64 windows-amd64 windows-arm64
-PLUGINS = $(PLATFORMS:%=plugin-%)
-.PHONY: plugin $(PLUGINS)
-.NOTPARALLEL: plugin
-plugin: $(PLUGINS) ## Build kubectl-bursar for all platforms, with archives and checksums, in dist.
-	$(GO) run ./hack/krew archive dist
+# The Go that releases are built with, and scanned for vulnerabilities: that of go.mod, also where another one is installed.
+TOOLCHAIN = $(shell awk '$$1 == "toolchain" {print $$2}' go.mod)
 
-$(PLUGINS): plugin-%:
-	GOOS=$(word 1,$(subst -, ,$*)) GOARCH=$(word 2,$(subst -, ,$*)) CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" \
-		-o dist/$*/ ./cmd/kubectl-bursar
+# What to release: PLATFORMS=linux-amd64,darwin-arm64, BINARIES=kubectl-bursar, PARTS=archives,chart,image.
+PLATFORMS ?= all
+BINARIES ?= all
+PARTS ?= archives,chart,image
+DIST ?= dist
+RELEASE = GOTOOLCHAIN=$(TOOLCHAIN) $(GO) run ./hack/release build -dist $(DIST) -ldflags "$(LDFLAGS)" -platforms "$(PLATFORMS)" -binaries "$(BINARIES)"
 
-# Where the archives of a version will be.
-ARCHIVES ?= https://github.com/bursar/bursar/releases/download/$(VERSION)
-
-.PHONY: krew
-krew: ## Write dist/bursar.yaml, by which Krew installs what make plugin built: VERSION=v1.2.3.
-	$(GO) run ./hack/krew manifest dist deploy/krew/bursar.yaml.tmpl $(VERSION) $(ARCHIVES)
-
-# The name of the container image.
-IMAGE ?= bursar:$(VERSION)
+.PHONY: release
+release: ## Build what a version publishes, in dist: VERSION=v1.2.3; docs/contributing/releasing.md.
+	$(RELEASE) -parts "$(PARTS)" $(VERSION)
 
 .PHONY: image
-image: ## Build a container image, with Docker.
-	docker build --build-arg VERSION=$(VERSION) -t $(IMAGE) .
+image: ## Build the container image with ko: VERSION=v1.2.3; pushed to KO_DOCKER_REPO if that is set.
+	$(RELEASE) -parts image $(VERSION)
+
+.PHONY: verify-reproducible
+verify-reproducible: ## Build a binary in two folders and compare all bytes; BINARIES=all PLATFORMS=all for everything.
+	hack/verify-reproducible
+
+.PHONY: licenses
+licenses: ## Check that all code in the binaries has a licence that is allowed.
+	$(GO) run ./hack/release licenses
+
+.PHONY: vulncheck
+vulncheck: ## Look for known vulnerabilities in the code that the binaries call.
+	GOTOOLCHAIN=$(TOOLCHAIN) hack/vulncheck
 
 .PHONY: quickstart
 quickstart: ## See the whole idea at work on a scratch server.

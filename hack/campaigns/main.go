@@ -22,7 +22,7 @@ const root = "test/campaign"
 var always = []string{"go.mod", "go.sum", "Makefile", ".ci", "deploy", "examples"}
 
 // reads lists further inputs of a campaign, beyond its Go packages.
-var reads = map[string][]string{"faults": {"docs"}}
+var reads = map[string][]string{"faults": {"docs"}, "external": {"hack/release", ".ko.yaml", "LICENSE", "NOTICE"}}
 
 func main() {
 	base := ""

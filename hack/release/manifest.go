@@ -56,11 +56,12 @@ func render(dist, templateFile, of, url string) ([]byte, error) {
 	}
 	var rows []row
 	for _, p := range platforms {
-		sum, err := sumOf(filepath.Join(dist, p.archive()))
+		t := target{plugin, p}
+		sum, err := sumOf(filepath.Join(dist, t.archive()))
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, row{p.OS, p.Arch, strings.TrimSuffix(url, "/") + "/" + p.archive(), sum, p.bin()})
+		rows = append(rows, row{p.OS, p.Arch, strings.TrimSuffix(url, "/") + "/" + t.archive(), sum, t.file()})
 	}
 	var content bytes.Buffer
 	if err := parsed.Execute(&content, map[string]any{"Version": of, "Platforms": rows}); err != nil {
@@ -70,6 +71,9 @@ func render(dist, templateFile, of, url string) ([]byte, error) {
 }
 
 const (
+	// pluginName is what users type after kubectl.
+	pluginName = "bursar"
+
 	// The widths that Krew asks for: those of the list of plugins, and of what it prints when it installs one.
 	shortDescriptionMax = 50
 	lineMax             = 80
@@ -132,7 +136,7 @@ func longest(text string) int {
 func checkVersion(of string) error {
 	number, hasV := strings.CutPrefix(of, "v")
 	if _, err := version.ParseSemantic(number); err != nil || !hasV {
-		return fmt.Errorf("the version %q is no semantic version such as v1.2.3: give one with make krew VERSION=v1.2.3", of)
+		return fmt.Errorf("the version %q is no semantic version such as v1.2.3: give one with make release VERSION=v1.2.3", of)
 	}
 	return nil
 }

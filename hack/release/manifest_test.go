@@ -1,13 +1,12 @@
 package main
 
 import (
-	"archive/tar"
 	"archive/zip"
-	"compress/gzip"
-	"fmt"
+	"bytes"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,20 +15,18 @@ import (
 
 const templateFile = "../../deploy/krew/bursar.yaml.tmpl"
 
-// dist returns a folder with a binary for each platform, and their archives.
+// dist returns a folder with an archive of the plugin for each platform.
 func dist(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, p := range platforms {
-		folder := filepath.Join(dir, p.OS+"-"+p.Arch)
-		if err := os.Mkdir(folder, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(folder, p.bin()), []byte("binary for "+p.OS+"/"+p.Arch), 0o600); err != nil {
+		of := target{plugin, p}
+		files := []file{{of.file(), executable, []byte("binary for " + p.OS + "/" + p.Arch)}, {"LICENSE", readable, []byte("terms")}}
+		if err := pack(filepath.Join(dir, of.archive()), files, modified); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := run([]string{"archive", dir}); err != nil {
+	if err := writeChecksums(dir); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -38,11 +35,11 @@ func dist(t *testing.T) string {
 // TestManifest makes the manifest as a release does, and installs from it what Krew would.
 func TestManifest(t *testing.T) {
 	dir := dist(t)
-	if err := run([]string{"manifest", dir, templateFile, "v1.2.3", "https://example.com/v1.2.3/"}); err != nil {
+	content, err := render(dir, templateFile, "v1.2.3", "https://example.com/v1.2.3/")
+	if err != nil {
 		t.Fatal(err)
 	}
-	content, err := os.ReadFile(filepath.Join(dir, "bursar.yaml"))
-	if err != nil {
+	if err := check(pluginName, content); err != nil {
 		t.Fatal(err)
 	}
 	var m manifest
@@ -74,56 +71,46 @@ func TestManifest(t *testing.T) {
 // unpack returns the content of an executable file in an archive.
 func unpack(t *testing.T, archive, name string) string {
 	t.Helper()
-	var found io.Reader
-	var mode os.FileMode
-	if strings.HasSuffix(archive, ".zip") {
-		opened, err := zip.OpenReader(archive)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer opened.Close() //nolint:errcheck // it is only read
-		file, err := opened.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		found, mode = file, opened.File[0].Mode()
-	} else {
-		file, err := os.Open(archive)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer file.Close() //nolint:errcheck // it is only read
-		compressed, err := gzip.NewReader(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		reader := tar.NewReader(compressed)
-		header, err := reader.Next()
-		if err != nil || header.Name != name {
-			t.Fatalf("%s begins with %v, want %s: %v", archive, header, name, err)
-		}
-		found, mode = reader, header.FileInfo().Mode()
-	}
-	content, err := io.ReadAll(found)
+	content, err := os.ReadFile(archive)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if mode.Perm() != executable {
-		t.Errorf("%s: %s has the mode %v", archive, name, mode)
-	}
-	return string(content)
-}
-
-// TestSameArchive makes sure that the same binary makes the same archive, so that others can check it.
-func TestSameArchive(t *testing.T) {
-	first, second := dist(t), dist(t)
-	for _, p := range platforms {
-		a, errA := sumOf(filepath.Join(first, p.archive()))
-		b, errB := sumOf(filepath.Join(second, p.archive()))
-		if a != b || errA != nil || errB != nil {
-			t.Errorf("%s is %s and %s: %v, %v", p.archive(), a, b, errA, errB)
+	files := unzip(t, content)
+	if !strings.HasSuffix(archive, ".zip") {
+		if files, err = readCompressed(content); err != nil {
+			t.Fatal(err)
 		}
 	}
+	at := slices.IndexFunc(files, func(f file) bool { return f.name == name })
+	if at < 0 {
+		t.Fatalf("%s lacks %s", archive, name)
+	}
+	if files[at].mode != executable {
+		t.Errorf("%s: %s has the mode %v", archive, name, files[at].mode)
+	}
+	return string(files[at].content)
+}
+
+// unzip returns the files of a zip archive, or nothing if it is none.
+func unzip(t *testing.T, content []byte) []file {
+	t.Helper()
+	opened, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
+	if err != nil {
+		return nil
+	}
+	var files []file
+	for _, entry := range opened.File {
+		reader, err := entry.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		of, err := io.ReadAll(reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file{entry.Name, entry.Mode().Perm(), of})
+	}
+	return files
 }
 
 // TestRules changes a right manifest so that Krew would reject it, or its maintainers.
@@ -163,20 +150,5 @@ func TestRules(t *testing.T) {
 	}
 	if err := check("kubectl-bursar", []byte(strings.ReplaceAll(string(right), "name: bursar", "name: kubectl-bursar"))); err == nil {
 		t.Error("a name that begins with kubectl passes")
-	}
-}
-
-// TestTargetPlatforms makes sure that the Makefile builds the platforms that are packed.
-func TestTargetPlatforms(t *testing.T) {
-	content, err := os.ReadFile("../../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, p := range platforms {
-		names = append(names, p.OS+"-"+p.Arch)
-	}
-	if want := fmt.Sprintf("\nPLATFORMS = %s\n", strings.Join(names, " ")); !strings.Contains(string(content), want) {
-		t.Errorf("the Makefile lacks %q", want)
 	}
 }
