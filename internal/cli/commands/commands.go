@@ -26,6 +26,7 @@ func All(p cli.Program) []*cobra.Command {
 		newShowbackCommand(p),
 		newBacktestCommand(p),
 		newPolicyCommand(p),
+		newImportCommand(p),
 		newExportCommand(p),
 		newBackupCommand(p),
 		newRestoreCommand(p),
