@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -81,8 +82,9 @@ type TakenOver struct {
 	Resource     string                    `json:"resource"`
 	ConsumerRef  quotav1alpha1.ConsumerRef `json:"consumerRef"`
 	ResourceType string                    `json:"resourceType"`
-	Limit        int64                     `json:"limit"`
-	Unit         string                    `json:"unit"`
+	// Hard is the amount as the former system has it, and Limit that in base units.
+	Hard  string `json:"hard,omitempty"`
+	Limit int64  `json:"limit"`
 }
 
 // builder makes a plan of limits.
@@ -153,9 +155,11 @@ func (b *builder) add(l *Limit) {
 		}
 		c.limits[resourceType] = amount
 		c.from[l.From] = true
-		b.plan.TakenOver = append(b.plan.TakenOver, TakenOver{l.From, string(name), c.ref, resourceType, amount, m.unit.base})
+		b.plan.TakenOver = append(b.plan.TakenOver, TakenOver{l.From, string(name), c.ref, resourceType, quantityText(l.Hard[name]), amount})
 	}
 }
+
+func quantityText(q resource.Quantity) string { return q.String() }
 
 func (b *builder) consumerOf(l *Limit) *consumer {
 	key := l.Namespace + "/" + l.Consumer
@@ -174,6 +178,7 @@ func (b *builder) meta(name string) metav1.ObjectMeta {
 
 // nameOf returns a name that begins with readable parts, and is distinct.
 func (b *builder) nameOf(parts ...string) string {
+	parts = slices.DeleteFunc(parts, func(part string) bool { return part == "" })
 	readable := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
 			return r
@@ -280,7 +285,11 @@ func (b *builder) addPoliciesOf(c charged) {
 
 func (b *builder) policy(c charged, types []string, part int) *quotav1alpha1.ClaimCreationPolicy {
 	kind, scopes := b.measures[types[0]].kind, b.accounts[types[0]].scopes
-	name := b.nameOf(c.name, kind.Kind, kind.Group, scopeName(scopes), fmt.Sprint(part))
+	number := ""
+	if part > 1 {
+		number = fmt.Sprint(part)
+	}
+	name := b.nameOf(c.name, kind.Kind, kind.Group, scopeName(scopes), number)
 	p := &quotav1alpha1.ClaimCreationPolicy{ObjectMeta: b.meta(name)}
 	root := "trigger" // a Namespace is selected by its own labels
 	if kind != namespaceKind {

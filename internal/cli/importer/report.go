@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -51,7 +52,7 @@ func (r *Report) Print(w io.Writer, format usage.Format) error {
 		return usage.Encode(w, answer{r.From, r.IsDryRun, r.Objects, r.Live, r.Plan.TakenOver, r.Plan.Notes, r.Short, objects}, format)
 	}
 	p := &printer{out: w}
-	p.line("Read %d objects of %s, and counted %d live objects.", r.Objects, r.From, r.Live)
+	p.line("Objects of %s: %d. Live objects counted: %d.", r.From, r.Objects, r.Live)
 	r.printTakenOver(p)
 	r.printNotes(p)
 	r.printShort(p)
@@ -76,11 +77,10 @@ func printObjects(w io.Writer, objects []*unstructured.Unstructured) error {
 }
 
 func (r *Report) printTakenOver(p *printer) {
-	p.line("\nTaken over: %d limits, as %d registrations, %d grants and %d policies.", len(r.Plan.TakenOver),
-		len(r.Plan.Registrations), len(r.Plan.Grants), len(r.Plan.Policies))
+	p.line("\nTaken over (registrations: %d, grants: %d, policies: %d):", len(r.Plan.Registrations), len(r.Plan.Grants), len(r.Plan.Policies))
 	rows := [][]string{{"FROM", "RESOURCE", "CONSUMER", "LIMIT"}}
 	for _, t := range r.Plan.TakenOver[:min(len(r.Plan.TakenOver), shownMax)] {
-		rows = append(rows, []string{t.From, t.Resource, message.Consumer(t.ConsumerRef), fmt.Sprintf("%d %s", t.Limit, t.Unit)})
+		rows = append(rows, []string{t.From, t.Resource, message.Consumer(t.ConsumerRef), cmp.Or(t.Hard, strconv.FormatInt(t.Limit, 10))})
 	}
 	p.table(rows)
 	p.more(len(r.Plan.TakenOver))

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -89,7 +90,11 @@ func newTally(plan *Plan, all []corev1.Namespace, systemNamespace string) *tally
 	}
 	t.evaluator = &evaluator.Evaluator{Catalog: t.catalog, Namespaces: t, SystemNamespace: systemNamespace}
 	for _, r := range plan.Registrations {
-		t.catalog.SetRegistration(r)
+		active := r.DeepCopy()
+		apimeta.SetStatusCondition(&active.Status.Conditions, metav1.Condition{
+			Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonRegistrationActive,
+		})
+		t.catalog.SetRegistration(active)
 	}
 	for _, p := range plan.Policies {
 		if errs := t.catalog.SetPolicy(p); len(errs) > 0 {
