@@ -106,6 +106,7 @@ func Build(source string, mapper apimeta.RESTMapper, limits []Limit) *Plan {
 	for i := range limits {
 		b.add(&limits[i])
 	}
+	b.noteFinished()
 	b.addRegistrations()
 	names := sortedKeys(b.consumers)
 	for _, name := range names {
@@ -160,6 +161,17 @@ func (b *builder) add(l *Limit) {
 }
 
 func quantityText(q resource.Quantity) string { return q.String() }
+
+// noteFinished notes how finished Pods are counted.
+func (b *builder) noteFinished() {
+	for _, m := range b.measures {
+		if m.kind == pods && m.amount != "" {
+			b.note("finished Pods", "a ResourceQuota gives back what they hold when they end, and Bursar when they are deleted or changed; "+
+				"Pods that have finished before are not charged")
+			return
+		}
+	}
+}
 
 func (b *builder) consumerOf(l *Limit) *consumer {
 	key := l.Namespace + "/" + l.Consumer

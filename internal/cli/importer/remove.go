@@ -97,5 +97,8 @@ func (i *importer) removeDefinition(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return i.remove(ctx, definitions, consumerDefinition())
+	if err := i.remove(ctx, definitions, consumerDefinition()); err != nil {
+		return err
+	}
+	return i.awaitDeletion(ctx, definitions, consumerDefinition().GetName())
 }

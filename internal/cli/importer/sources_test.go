@@ -84,7 +84,7 @@ func TestSources(t *testing.T) {
 			"policy Audit Deployment if " + shopProfile,
 			"note ResourceQuota shop/c", "note limits of CPU and memory",
 			"note ResourceQuota shop/a: count/leases.coordination.k8s.io", "note ResourceQuota shop/a: count/unknown.example.com",
-			"note ResourceQuota shop/d: count/deployments.apps", "note ResourceQuota kube-system/e",
+			"note ResourceQuota shop/d: count/deployments.apps", "note ResourceQuota kube-system/e", "note finished Pods",
 		}},
 		"ClusterResourceQuota": {"the namespaces that it selects by labels and annotations", "clusterresourcequota", func() *reading {
 			return fromClusterResourceQuotas(parsed[clusterResourceQuota](t,

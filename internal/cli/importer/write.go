@@ -166,6 +166,11 @@ func (i *importer) write(ctx context.Context, plan *Plan) error {
 			}
 			written[consumersAPI.String()] = true
 		}
+		if each.resource == definitions {
+			if err := i.awaitDeletion(ctx, each.resource, each.object.GetName()); err != nil {
+				return err
+			}
+		}
 		if err := i.apply(ctx, each); err != nil {
 			return err
 		}
@@ -187,6 +192,21 @@ func (i *importer) apply(ctx context.Context, each placed) error {
 		metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)})
 	if err != nil {
 		return fmt.Errorf("write %s: %w", objectRef(each.object.GetKind(), each.object.GetNamespace(), each.object.GetName()), err)
+	}
+	return nil
+}
+
+// awaitDeletion waits until a cluster-scoped object that is being deleted is gone.
+func (i *importer) awaitDeletion(ctx context.Context, resource schema.GroupVersionResource, name string) error {
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, establishTimeout, true, func(ctx context.Context) (bool, error) {
+		found, err := i.api.Resource(resource).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		return err == nil && found.GetDeletionTimestamp() == nil, err
+	})
+	if err != nil {
+		return fmt.Errorf("wait until the deleted %s %s is gone: %w", resource.GroupResource(), name, err)
 	}
 	return nil
 }
