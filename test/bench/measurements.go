@@ -24,6 +24,7 @@ var measurements = []measurement{
 	{"switchoff", (*bench).measureSwitchOff},
 	{"otherpolicies", (*bench).measureOtherPolicies},
 	{"adoption", (*bench).measureAdoption},
+	{"import", (*bench).measureImport},
 	{"restart", (*bench).measureRestart},
 	{"memory", (*bench).measureMemory},
 }

@@ -118,8 +118,8 @@ func validating(name string, client ClientConfig, username string, rules ...admi
 	}
 }
 
-// MutatingWebhooks returns the webhooks of the MutatingWebhookConfiguration: for [Webhooks.Mutation], without the requests
-// of username, Bursar's own user, for QuotaReviews and QuotaHistories, and for [Webhooks.Stamp].
+// MutatingWebhooks returns the webhooks of the MutatingWebhookConfiguration: for [Webhooks.Mutation] and [Webhooks.Stamp],
+// without the requests of username, Bursar's own user, and for QuotaReviews and QuotaHistories.
 func MutatingWebhooks(client ClientConfig, username string) []admissionregistrationv1.MutatingWebhook {
 	writes := []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}
 	creates := writes[:1]
@@ -130,11 +130,14 @@ func MutatingWebhooks(client ClientConfig, username string) []admissionregistrat
 	grants := mutating("grants", client(GrantStampPath), rule(writes, "resourcegrants"))
 	grants.FailurePolicy = new(admissionregistrationv1.Ignore)
 	grants.MatchConditions = []admissionregistrationv1.MatchCondition{notBy(username)}
+	// A restored request keeps who made it.
+	stamp := mutating("stamp", client(StampPath), rule(writes, "quotarequests"), rule(creates, "quotadecisions"))
+	stamp.MatchConditions = []admissionregistrationv1.MatchCondition{notBy(username)}
 	return []admissionregistrationv1.MutatingWebhook{
 		finalize,
 		mutating("quotareview", client(QuotaReviewPath), rule(creates, "quotareviews")),
 		mutating("quotahistory", client(QuotaHistoryPath), rule(creates, "quotahistories")),
-		mutating("stamp", client(StampPath), rule(writes, "quotarequests"), rule(creates, "quotadecisions")),
+		stamp,
 		grants,
 	}
 }

@@ -212,7 +212,7 @@ func TestFormats(t *testing.T) {
 	arguments := map[string][]string{
 		"usage": nil, "tree": nil, "who": {"vcpus"}, "requests": nil, "request": {"a=1"}, "approve": {"a"}, "deny": {"a"}, "extend": {"a", "--by", "1d"},
 		"why": {"a/b"}, "plan": nil, "history": nil, "top": nil, "backtest": {"--limit", "a=1"}, "policy backtest": {"a"}, "policy test": nil,
-		"status": nil,
+		"status": nil, "import": {"--from", "capsule"}, "export": nil, "restore": {"a"},
 	}
 	takesWide := []string{"usage", "tree", "who", "requests"}
 	for path, more := range arguments {

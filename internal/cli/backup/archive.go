@@ -1,0 +1,265 @@
+package backup
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+)
+
+// isDirectory reports whether a path is, or is to be, a directory.
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir() || strings.HasSuffix(path, string(filepath.Separator))
+}
+
+// moveInto moves the files of a backup into a directory. The manifest goes last: without one, a directory is no backup.
+func moveInto(from, dir string, manifest *Manifest) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make the directory %s: %w", dir, err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("read the directory %s: %w", dir, err)
+	}
+	old := filepath.Join(dir, manifestName)
+	if _, err := os.Stat(old); len(entries) > 0 && err != nil {
+		return fmt.Errorf("%s has files and is no backup: name an empty directory, or a file", dir)
+	}
+	if err := os.Remove(old); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("replace the backup in %s: %w", dir, err)
+	}
+	for _, name := range append(fileNames(manifest), manifestName) {
+		if err := os.Rename(filepath.Join(from, name), filepath.Join(dir, name)); err != nil {
+			return fmt.Errorf("write the backup: %w", err)
+		}
+	}
+	return nil
+}
+
+func fileNames(manifest *Manifest) []string {
+	names := make([]string, 0, len(manifest.Files))
+	for _, file := range manifest.Files {
+		names = append(names, file.Name)
+	}
+	return names
+}
+
+// pack writes the files of a backup into one compressed file, under its name only when that is complete.
+func pack(dir, path string, manifest *Manifest) (err error) {
+	part := filepath.Join(dir, "packed")
+	file, err := os.OpenFile(part, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("write the backup: %w", err)
+	}
+	compressed := gzip.NewWriter(file)
+	archive := tar.NewWriter(compressed)
+	for _, name := range append([]string{manifestName}, fileNames(manifest)...) {
+		if err == nil {
+			err = addFile(archive, dir, name)
+		}
+	}
+	for _, end := range []func() error{archive.Close, compressed.Close, file.Sync, file.Close} {
+		if errEnd := end(); err == nil {
+			err = errEnd
+		}
+	}
+	if err == nil {
+		err = os.Rename(part, path)
+	}
+	if err != nil {
+		return fmt.Errorf("write the backup %s: %w", path, err)
+	}
+	return nil
+}
+
+func addFile(archive *tar.Writer, dir, name string) error {
+	file, err := os.Open(filepath.Join(dir, name))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	header := &tar.Header{Name: name, Mode: 0o600, Size: info.Size(), ModTime: info.ModTime()}
+	if err := archive.WriteHeader(header); err != nil {
+		return err
+	}
+	_, err = io.Copy(archive, file)
+	return err
+}
+
+// Archive is a backup that is read.
+type Archive struct {
+	Manifest *Manifest
+	dir      string
+	isOwn    bool
+}
+
+// Open opens a backup, and checks its files against the manifest. Close it after use.
+func Open(path string) (_ *Archive, err error) {
+	a := &Archive{dir: path}
+	defer func() {
+		if err != nil {
+			a.Close()
+		}
+	}()
+	if !isDirectory(path) {
+		if a.dir, err = os.MkdirTemp("", "bursar-restore-"); err != nil {
+			return nil, fmt.Errorf("make a directory to unpack the backup: %w", err)
+		}
+		a.isOwn = true
+		if err := unpack(path, a.dir); err != nil {
+			return nil, fmt.Errorf("read the backup %s: %w", path, err)
+		}
+	}
+	content, err := os.ReadFile(filepath.Join(a.dir, manifestName))
+	if err != nil {
+		return nil, fmt.Errorf("%s is no complete backup: %w", path, err)
+	}
+	if a.Manifest, err = decodeManifest(content); err != nil {
+		return nil, fmt.Errorf("read the backup %s: %w", path, err)
+	}
+	for i := range a.Manifest.Files {
+		if err := a.check(&a.Manifest.Files[i]); err != nil {
+			return nil, fmt.Errorf("the backup %s is damaged: %w", path, err)
+		}
+	}
+	return a, nil
+}
+
+// Close removes what was unpacked.
+func (a *Archive) Close() {
+	if a.isOwn {
+		_ = os.RemoveAll(a.dir) // in the directory for temporary files
+	}
+}
+
+// unpack writes the files of a packed backup into a directory.
+func unpack(path, dir string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	compressed, err := gzip.NewReader(bufio.NewReader(file))
+	if err != nil {
+		return fmt.Errorf("it is not compressed as a backup is: %w", err)
+	}
+	archive := tar.NewReader(compressed)
+	for {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if header.Typeflag != tar.TypeReg || filepath.Base(header.Name) != header.Name {
+			return fmt.Errorf("it holds %q, which no backup has", header.Name)
+		}
+		if err := extract(archive, filepath.Join(dir, header.Name)); err != nil {
+			return err
+		}
+	}
+}
+
+func extract(from io.Reader, path string) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, from)
+	if errClose := file.Close(); err == nil {
+		err = errClose
+	}
+	return err
+}
+
+// check compares a file with its description.
+func (a *Archive) check(described *File) error {
+	if filepath.Base(described.Name) != described.Name {
+		return fmt.Errorf("its manifest names the file %q, which no backup has", described.Name)
+	}
+	sum, lines := sha256.New(), 0
+	err := a.eachLine(described.Name, func(line []byte) error {
+		lines++
+		_, err := sum.Write(line)
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case hex.EncodeToString(sum.Sum(nil)) != described.SHA256:
+		return fmt.Errorf("%s has another checksum than its manifest says", described.Name)
+	case lines != described.Objects:
+		return fmt.Errorf("%s has %d objects, and its manifest says %d", described.Name, lines, described.Objects)
+	}
+	return nil
+}
+
+func (a *Archive) eachLine(name string, do func([]byte) error) error {
+	file, err := os.Open(filepath.Join(a.dir, name))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	lines := bufio.NewReader(file)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 0 {
+			if err := do(line); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// Each calls do with every object of a resource. There are none of a resource that the backup does not have.
+func (a *Archive) Each(resource string, do func(*unstructured.Unstructured) error) error {
+	for _, described := range a.Manifest.Files {
+		if described.Resource != resource {
+			continue
+		}
+		err := a.eachLine(described.Name, func(line []byte) error {
+			object := &unstructured.Unstructured{}
+			if err := utiljson.Unmarshal(bytes.TrimSpace(line), &object.Object); err != nil {
+				return fmt.Errorf("%s: %w", described.Name, err)
+			}
+			return do(object)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Decode decodes an object of a backup.
+func Decode(object *unstructured.Unstructured, into any) error {
+	content, err := json.Marshal(object.Object)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(content, into)
+}

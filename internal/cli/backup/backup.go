@@ -1,0 +1,135 @@
+// Package backup writes all that is needed to have the same quota again into a file or directory, and reads it. Only commands
+// import it.
+//
+// A backup has a file for each kind, with an object in a line, and a manifest with their checksums. It has what people
+// declare, the claims, and the requests with the decisions on them, as they are stored. It lacks what Bursar derives from
+// these: ledgers, buckets and effective grants. All files show one state of the API server, because its versions count the
+// changes of all kinds.
+package backup
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/bursar/bursar/internal/cli/quotakinds"
+)
+
+// Options say what to back up, and where.
+type Options struct {
+	// Discovery and Dynamic reach the API server with the rights of the caller.
+	Discovery discovery.DiscoveryInterface
+	Dynamic   dynamic.Interface
+	// Path is the file to write, or the directory if there is one of that name or the name ends with a slash.
+	Path string
+	// Version is that of the program.
+	Version string
+}
+
+// Write writes a backup, and returns its manifest. An interrupted one leaves an earlier backup of that name as it was.
+func Write(ctx context.Context, o Options) (*Manifest, error) {
+	kinds, err := quotakinds.Find(o.Discovery)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(filepath.Clean(o.Path)), ".bursar-backup-")
+	if err != nil {
+		return nil, fmt.Errorf("make a directory beside %s: %w", o.Path, err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // what remains does no harm
+	w := &writer{Options: o, dir: dir}
+	manifest := &Manifest{FormatVersion: formatVersion, Bursar: o.Version, CreatedAt: metav1.NewTime(time.Now().UTC().Truncate(time.Second))}
+	isOneState := true
+	for _, kind := range quotakinds.WithRoles(kinds, quotakinds.Declared, quotakinds.Recorded) {
+		file, err := w.writeKind(ctx, kind)
+		if err != nil {
+			return nil, err
+		}
+		isOneState = isOneState && (len(manifest.Files) == 0 || manifest.Files[0].ResourceVersion == file.ResourceVersion)
+		manifest.Files = append(manifest.Files, *file)
+	}
+	if isOneState {
+		manifest.ResourceVersion = w.version
+	}
+	content, err := json.MarshalIndent(manifest, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode the manifest: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, manifestName), append(content, '\n'), 0o600); err != nil {
+		return nil, fmt.Errorf("write the manifest: %w", err)
+	}
+	if isDirectory(o.Path) {
+		return manifest, moveInto(dir, o.Path, manifest)
+	}
+	return manifest, pack(dir, o.Path, manifest)
+}
+
+// writer writes the files of one backup.
+type writer struct {
+	Options
+	dir string
+	// version is the state of the API server that the files show. It is empty before the first.
+	version string
+}
+
+// writeKind writes the objects of a kind. If the API server no longer has the state of the files before, it continues with
+// the present one.
+func (w *writer) writeKind(ctx context.Context, kind quotakinds.Kind) (*File, error) {
+	if w.version == "" {
+		list, err := w.Dynamic.Resource(kind.GroupVersionResource).List(ctx, metav1.ListOptions{Limit: 1})
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", kind, err)
+		}
+		w.version = list.GetResourceVersion()
+	}
+	file, err := w.tryKind(ctx, kind)
+	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+		w.version = ""
+		return w.writeKind(ctx, kind)
+	}
+	return file, err
+}
+
+func (w *writer) tryKind(ctx context.Context, kind quotakinds.Kind) (*File, error) {
+	described := &File{Name: kind.String() + ".jsonl", Resource: kind.String(), ResourceVersion: w.version}
+	file, err := os.OpenFile(filepath.Join(w.dir, described.Name), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("write the backup: %w", err)
+	}
+	sum := sha256.New()
+	out := bufio.NewWriter(io.MultiWriter(file, sum))
+	_, err = quotakinds.Each(ctx, w.Dynamic, kind.GroupVersionResource, w.version, func(object *unstructured.Unstructured) error {
+		object.SetManagedFields(nil)
+		content, err := json.Marshal(object.Object)
+		if err != nil {
+			return fmt.Errorf("encode %s %s: %w", kind.Kind, quotakinds.Name(object), err)
+		}
+		described.Objects++
+		_, err = out.Write(append(content, '\n'))
+		return err
+	})
+	if err == nil {
+		err = out.Flush()
+	}
+	if errClose := file.Close(); err == nil {
+		err = errClose
+	}
+	if err != nil {
+		return nil, fmt.Errorf("back up %s: %w", kind, err)
+	}
+	described.SHA256 = hex.EncodeToString(sum.Sum(nil))
+	return described, nil
+}

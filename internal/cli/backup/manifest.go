@@ -1,0 +1,67 @@
+package backup
+
+import (
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// manifestName is the name of the file that describes the others.
+	manifestName = "manifest.json"
+	// formatVersion is the version of the form of backups. It increases with every change that an earlier version of
+	// Bursar would misread.
+	formatVersion = 1
+)
+
+// Manifest describes a backup.
+type Manifest struct {
+	// FormatVersion is the version of the form of the backup.
+	FormatVersion int `json:"formatVersion"`
+	// Bursar is the version of the program that wrote it.
+	Bursar string `json:"bursar"`
+	// CreatedAt is when it was begun.
+	CreatedAt metav1.Time `json:"createdAt"`
+	// ResourceVersion is the state of the API server that all files show. It is empty if there was no such state, because
+	// the API server compacted it before the end; each file then shows one of its own.
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	// Files are the files, in the order of their kinds.
+	Files []File `json:"files"`
+}
+
+// File describes the objects of one kind.
+type File struct {
+	// Name is the name of the file. It has an object in a line, as JSON.
+	Name string `json:"name"`
+	// Resource is the full name of the resource, such as resourceclaims.quota.miloapis.com.
+	Resource string `json:"resource"`
+	// Objects is the number of objects.
+	Objects int `json:"objects"`
+	// SHA256 is the checksum of the file, in hexadecimal.
+	SHA256 string `json:"sha256"`
+	// ResourceVersion is the state of the API server that the file shows.
+	ResourceVersion string `json:"resourceVersion"`
+}
+
+// Objects returns the number of all objects.
+func (m *Manifest) Objects() int {
+	count := 0
+	for _, file := range m.Files {
+		count += file.Objects
+	}
+	return count
+}
+
+// decodeManifest reads a manifest, and rejects one of a later form.
+func decodeManifest(content []byte) (*Manifest, error) {
+	m := &Manifest{}
+	if err := json.Unmarshal(content, m); err != nil {
+		return nil, fmt.Errorf("%s is no manifest of a backup: %w", manifestName, err)
+	}
+	if m.FormatVersion < 1 || m.FormatVersion > formatVersion {
+		return nil, fmt.Errorf("the backup has format %d, which Bursar %s wrote; this version reads formats up to %d: restore it with a later version",
+			m.FormatVersion, m.Bursar, formatVersion)
+	}
+	return m, nil
+}

@@ -1,0 +1,205 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/bursar/bursar/internal/cli"
+	"github.com/bursar/bursar/internal/cli/backup"
+	"github.com/bursar/bursar/internal/cli/export"
+	"github.com/bursar/bursar/internal/cli/restore"
+	"github.com/bursar/bursar/internal/cli/servers"
+	"github.com/bursar/bursar/internal/usage"
+)
+
+// untyped are clients for objects of any kind.
+type untyped struct {
+	config    *rest.Config
+	discovery discovery.DiscoveryInterface
+	dynamic   dynamic.Interface
+}
+
+// untyped connects to the API server.
+func (s *server) untyped(does servers.Intent) (*untyped, error) {
+	config, err := s.config(does)
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1 // the API server decides how much it serves at a time
+	u := &untyped{config: config}
+	var errDynamic error
+	u.discovery, err = discovery.NewDiscoveryClientForConfig(config)
+	u.dynamic, errDynamic = dynamic.NewForConfig(config)
+	if err := errors.Join(err, errDynamic); err != nil {
+		return nil, fmt.Errorf("reach the API server at %s: %w", config.Host, err)
+	}
+	return u, nil
+}
+
+func newExportCommand(p cli.Program) *cobra.Command {
+	var o export.Options
+	var out *output
+	var s *server
+	command := &cobra.Command{
+		Use:   "export [DIR]",
+		Short: "Write the configuration of quota as files, for a repository or another cluster",
+		Long: `Write all objects of Bursar's kinds that people declare, such as registrations, grants, policies, allocations and alerts, sorted and
+without what the server adds. Apply them to another cluster with kubectl. With DIR there is a file for each kind; otherwise all are printed.
+
+Grants made by policies are left out, because the policies make them again. Claims, requests and the figures of quota are no
+configuration: bursar backup has them.`,
+		Example: `  bursar export > quota.yaml
+  # A file for each kind, for git
+  bursar export quota/
+  # To another cluster
+  bursar export --namespaces | kubectl --context other apply -f -`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			if len(args) > 0 && out.value != "" {
+				return errors.New("DIR and --output: choose one")
+			}
+			return runExport(command, s, o, args, out)
+		},
+	}
+	s = addServer(command, p)
+	command.Flags().BoolVar(&o.WithNamespaces, "namespaces", false, "also the namespaces of these objects, with their labels")
+	out = addOutput(command, "YAML documents")
+	return command
+}
+
+func runExport(command *cobra.Command, s *server, o export.Options, args []string, out *output) error {
+	api, err := s.untyped(servers.Reads)
+	if err != nil {
+		return err
+	}
+	o.Discovery, o.Dynamic = api.discovery, api.dynamic
+	set, err := during(command, "reading the objects", func(ctx context.Context) (*export.Set, error) { return export.Read(ctx, o) })
+	if err != nil {
+		return err
+	}
+	if len(args) == 0 {
+		if out.isForPeople() {
+			return set.Print(command.OutOrStdout(), usage.FormatYAML) // never cut to the width of a terminal
+		}
+		return out.write(set.Print)
+	}
+	names, err := set.WriteTo(args[0])
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(command.OutOrStdout(), "Wrote %d objects to %d files in %s.\n", set.Count(), len(names), args[0])
+	return err
+}
+
+func newBackupCommand(p cli.Program) *cobra.Command {
+	var s *server
+	command := &cobra.Command{
+		Use:   "backup (FILE | DIR/)",
+		Short: "Write all quota, with claims and requests, into a file to restore",
+		Long: `Write everything that people declare, the claims with what they were granted, and the requests with the decisions on them. The name
+may be that of a file, which is compressed, or of a directory. All of it shows one instant, also while objects are created.
+
+The objects that claims pay for are not in it: back them up with what backs up your cluster. Neither are Secrets.`,
+		Example: `  bursar backup quota.tar.gz
+  bursar restore quota.tar.gz --context other`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			api, err := s.untyped(servers.Reads)
+			if err != nil {
+				return err
+			}
+			manifest, err := during(command, "reading the objects", func(ctx context.Context) (*backup.Manifest, error) {
+				return backup.Write(ctx, backup.Options{Discovery: api.discovery, Dynamic: api.dynamic, Path: args[0], Version: p.Version})
+			})
+			if err != nil {
+				return err
+			}
+			return printManifest(command.OutOrStdout(), manifest, args[0])
+		},
+	}
+	s = addServer(command, p)
+	return command
+}
+
+func printManifest(w io.Writer, manifest *backup.Manifest, path string) error {
+	var text strings.Builder
+	for _, file := range manifest.Files {
+		if file.Objects > 0 {
+			fmt.Fprintf(&text, "%8d  %s\n", file.Objects, file.Resource)
+		}
+	}
+	if manifest.ResourceVersion == "" {
+		text.WriteString("The kinds are of different instants, because the API server kept no state for long enough. A restore copes with that.\n")
+	}
+	fmt.Fprintf(&text, "Wrote %d objects to %s.\n", manifest.Objects(), path)
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// restoreTimeout is longer than the audit takes by default, which puts ledgers right.
+const restoreTimeout = 6 * time.Minute
+
+func newRestoreCommand(p cli.Program) *cobra.Command {
+	var o restore.Options
+	var out *output
+	var s *server
+	command := &cobra.Command{
+		Use:   "restore (FILE | DIR)",
+		Short: "Put a backup into a server, and wait until its ledgers agree",
+		Long: `Put a backup into a server without quota, such as another cluster, where Bursar runs. Claims are granted as they were, without another
+decision. Those of policies go to the objects of the same kind and name. Where there is none, the claim is left out, and Bursar
+charges the object once it is created. So restore objects before or after; both give the same figures.
+
+Only Bursar writes granted claims. So this acts as Bursar, and you have to be an administrator of the cluster. After an interruption,
+run it again: it leaves out what is there.`,
+		Example: `  # What would be restored?
+  bursar restore quota.tar.gz --context other --dry-run
+  bursar restore quota.tar.gz --context other --create-namespaces`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			o.Path = args[0]
+			return runRestore(command, s, o, out)
+		},
+	}
+	cli.FailsAlso(command, "the ledgers do not agree in time")
+	s = addServer(command, p)
+	f := command.Flags()
+	f.BoolVar(&o.DryRun, "dry-run", false, "check everything, and change nothing")
+	f.BoolVar(&o.Overwrite, "overwrite", false, "replace declared objects that differ from those of the backup, and keep all others")
+	f.BoolVar(&o.CreateNamespaces, "create-namespaces", false, "create missing namespaces")
+	f.StringVar(&o.BursarUser, "bursar-user", "", "the user name of Bursar on the server (default: the one that its webhooks name)")
+	f.DurationVar(&o.Timeout, "timeout", restoreTimeout, "how long to wait until the ledgers agree")
+	out = addOutput(command, "tables")
+	return command
+}
+
+func runRestore(command *cobra.Command, s *server, o restore.Options, out *output) error {
+	if err := out.check(); err != nil {
+		return err
+	}
+	if o.Timeout <= 0 {
+		return errors.New("--timeout: give a time, such as 6m")
+	}
+	config, err := s.config(servers.Writes)
+	if err != nil {
+		return err
+	}
+	o.Config = config
+	report, err := during(command, "restoring", func(ctx context.Context) (*restore.Report, error) { return restore.Run(ctx, o) })
+	if report != nil {
+		err = errors.Join(out.write(report.Print), err)
+	}
+	return err
+}

@@ -1,0 +1,180 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli"
+	"github.com/bursar/bursar/internal/cli/importer"
+	"github.com/bursar/bursar/internal/cli/servers"
+	"github.com/bursar/bursar/internal/config"
+)
+
+// importFlags are the flags of the import besides those of the server.
+type importFlags struct {
+	options                         importer.Options
+	mode                            string
+	isRemoval                       bool
+	sourceKubeconfig, sourceContext string
+}
+
+func newImportCommand(p cli.Program) *cobra.Command {
+	var f importFlags
+	var out *output
+	var s *server
+	systems := strings.Join(importer.Sources(), ", ")
+	command := &cobra.Command{
+		Use:   "import --from SYSTEM",
+		Short: "Take over the limits of another quota system, without denying anything",
+		Long: `Read what another quota system limits on a cluster, and write registrations, grants and policies that count the same. The policies are in
+the mode Audit: they count and deny nothing, and the other system goes on. The report says what was taken over, what has no equal here, and
+which limits would deny something if the policies enforced now.
+
+Run it again to follow changes of the other system: it writes only what differs, deletes what is gone, and keeps the modes of policies.`,
+		Example: `  # What would be taken over, and what would be denied?
+  bursar import --from resourcequota --dry-run
+  bursar import --from resourcequota
+  # Let the imported policies deny, and go back
+  bursar import --from resourcequota --mode Enforce
+  bursar import --from resourcequota --mode Audit
+  bursar import --from resourcequota --remove`,
+		Args: cli.NoArguments(""),
+		RunE: func(command *cobra.Command, _ []string) error {
+			return runImport(command, s, &f, out)
+		},
+	}
+	s = addServer(command, p)
+	flags := command.Flags()
+	flags.StringVar(&f.options.From, "from", "", "the other system: "+systems)
+	flags.BoolVar(&f.options.DryRun, "dry-run", false, "read everything, print the report, and write nothing; -o yaml prints the objects")
+	flags.StringVar(&f.mode, "mode", "", "Audit, Warn or Enforce: only set the mode of the policies of an earlier import")
+	flags.BoolVar(&f.isRemoval, "remove", false, "delete everything that an earlier import from this system has written")
+	flags.StringVar(&f.sourceKubeconfig, "source-kubeconfig", "", "kubeconfig of the cluster of the other system (default: the same server)")
+	flags.StringVar(&f.sourceContext, "source-context", "", "context of the cluster of the other system, in its kubeconfig")
+	flags.StringVar(&f.options.SystemNamespace, "system-namespace", config.DefaultSystemNamespace, "namespace of Bursar itself")
+	out = addOutput(command, "a report")
+	completeValues(command, "from", importer.Sources()...)
+	completeValues(command, "mode", "Audit", "Warn", "Enforce")
+	return command
+}
+
+func (f *importFlags) check() error {
+	switch {
+	case f.options.From == "":
+		return fmt.Errorf("--from: name the other system: %s", strings.Join(importer.Sources(), ", "))
+	case !slices.Contains(importer.Sources(), f.options.From):
+		err := fmt.Errorf("--from: there is no system %q; choose %s", f.options.From, strings.Join(importer.Sources(), ", "))
+		if meant := cli.DidYouMean("", f.options.From, importer.Sources()); meant != "" {
+			err = fmt.Errorf("%w; %s", err, meant)
+		}
+		return err
+	case f.mode != "" && f.isRemoval:
+		return errors.New("--mode and --remove: choose one")
+	default:
+		return nil
+	}
+}
+
+func runImport(command *cobra.Command, s *server, f *importFlags, out *output) error {
+	if err := out.check(); err != nil {
+		return err
+	}
+	if err := f.check(); err != nil {
+		return err
+	}
+	intent := servers.Writes
+	if f.options.DryRun {
+		intent = servers.Reads
+	}
+	api, err := s.config(intent)
+	if err != nil {
+		return err
+	}
+	f.options.Config = api
+	switch {
+	case f.isRemoval:
+		return runImportRemoval(command, f)
+	case f.mode != "":
+		return runImportMode(command, f)
+	}
+	if f.options.SourceConfig, err = f.source(); err != nil {
+		return err
+	}
+	report, err := during(command, "reading "+f.options.From, func(ctx context.Context) (*importer.Report, error) {
+		return importer.Run(ctx, f.options)
+	})
+	if err != nil {
+		if report != nil {
+			err = fmt.Errorf("%w; a part is written: run the same command again", err)
+		}
+		return err
+	}
+	return out.write(report.Print)
+}
+
+// source returns how to reach the cluster of the other system, or nil if that is the same server.
+func (f *importFlags) source() (*rest.Config, error) {
+	if f.sourceKubeconfig == "" && f.sourceContext == "" {
+		return nil, nil
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = f.sourceKubeconfig
+	found, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.sourceContext}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("--source-kubeconfig, --source-context: %w", err)
+	}
+	return found, nil
+}
+
+func runImportMode(command *cobra.Command, f *importFlags) error {
+	count, err := importer.SetMode(command.Context(), f.options, quotav1alpha1.EnforcementMode(f.mode))
+	if err != nil {
+		return err
+	}
+	if count == 0 {
+		return fmt.Errorf("there are no policies of an import from %s", f.options.From)
+	}
+	_, err = fmt.Fprintf(command.OutOrStdout(), "%d policies have the mode %s%s.\n", count, f.mode, dry(f.options.DryRun))
+	return err
+}
+
+func dry(isDry bool) string {
+	if isDry {
+		return " in a dry run: nothing was changed"
+	}
+	return ""
+}
+
+func runImportRemoval(command *cobra.Command, f *importFlags) error {
+	removed, err := during(command, "deleting", func(ctx context.Context) (*importer.Removed, error) { return importer.Remove(ctx, f.options) })
+	if removed != nil {
+		err = errors.Join(printRemoved(command.OutOrStdout(), removed, f.options), err)
+	}
+	return err
+}
+
+func printRemoved(w io.Writer, removed *importer.Removed, o importer.Options) error {
+	var text strings.Builder
+	for _, resource := range removed.Resources {
+		fmt.Fprintf(&text, "%8d  %s\n", removed.Counts[resource], resource)
+	}
+	switch {
+	case len(removed.Resources) == 0:
+		fmt.Fprintf(&text, "There is nothing of an import from %s.\n", o.From)
+	case o.DryRun:
+		text.WriteString("These would be deleted: this was a dry run.\n")
+	default:
+		text.WriteString("Deleted these. The other system is as it was.\n")
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}

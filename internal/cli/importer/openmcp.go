@@ -1,0 +1,45 @@
+package importer
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
+)
+
+// readOpenMCP reads what the quota operator of openMCP has made of its definitions and increases.
+func readOpenMCP(ctx context.Context, c *cluster) (*reading, error) {
+	quotas, err := readAll[corev1.ResourceQuota](ctx, c, corev1.SchemeGroupVersion.WithResource("resourcequotas"))
+	if err != nil {
+		return nil, err
+	}
+	increases, err := optional[metav1.PartialObjectMetadata](ctx, c, schema.GroupVersionResource(openmcpv1alpha1.GroupVersion.WithResource("quotaincreases")))
+	if err != nil {
+		return nil, err
+	}
+	return fromOpenMCP(quotas, increases), nil
+}
+
+// fromOpenMCP takes over the ResourceQuotas of the quota operator. They already have the increases in them.
+func fromOpenMCP(quotas []corev1.ResourceQuota, increases []metav1.PartialObjectMetadata) *reading {
+	r := &reading{}
+	needsRequests := false
+	for i := range quotas {
+		q := &quotas[i]
+		if makerOf(q) != "openmcp" {
+			continue
+		}
+		r.objectCount++
+		r.limits = append(r.limits, ownLimit(objectRef("ResourceQuota", q.Namespace, q.Name), q.Namespace, &q.Spec))
+		needsRequests = needsRequests || limitsCompute(q.Spec.Hard)
+	}
+	for i := range increases {
+		r.note(objectRef("QuotaIncrease", increases[i].Namespace, increases[i].Name),
+			"its amounts are part of the grant now; a later change is not: ask for more with bursar request, or let Bursar serve QuotaIncreases itself (docs/quota-increases.md)")
+	}
+	noteCompute(r, needsRequests)
+	return r
+}

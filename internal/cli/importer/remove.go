@@ -1,0 +1,104 @@
+package importer
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/bursar/bursar/internal/cli/quotakinds"
+)
+
+const (
+	// concurrency is how many requests run at the same time.
+	concurrency = 16
+	// removeTimeout bounds the wait for deleted objects of one kind without progress.
+	removeTimeout = 10 * time.Minute
+)
+
+// Removed are the objects that a removal deletes, by resource.
+type Removed struct {
+	Resources []string
+	Counts    map[string]int
+}
+
+// Remove deletes everything that imports from a former system have written: policies first, which ends enforcement, then their
+// claims, and what these used. The former system stays as it is.
+func Remove(ctx context.Context, o Options) (*Removed, error) {
+	i, err := newImporter(o)
+	if err != nil {
+		return nil, err
+	}
+	removed := &Removed{Counts: map[string]int{}}
+	for _, resource := range []schema.GroupVersionResource{claimPolicies, grantPolicies, claimsAPI, grants, registrations, consumersAPI, clusterRoles} {
+		count, err := i.removeAll(ctx, resource)
+		if count > 0 {
+			removed.Resources = append(removed.Resources, resource.GroupResource().String())
+			removed.Counts[resource.GroupResource().String()] = count
+		}
+		if err != nil {
+			return removed, err
+		}
+	}
+	if o.DryRun {
+		return removed, nil
+	}
+	if err := i.unlabel(ctx, func(string) bool { return true }); err != nil {
+		return removed, err
+	}
+	return removed, i.removeDefinition(ctx)
+}
+
+// removeAll deletes what imports have written of a resource, and waits until it is gone.
+func (i *importer) removeAll(ctx context.Context, resource schema.GroupVersionResource) (int, error) {
+	all, err := i.imported(ctx, resource)
+	if err != nil || len(all) == 0 || i.DryRun {
+		return len(all), err
+	}
+	var deleted atomic.Int64
+	group, deleting := errgroup.WithContext(ctx)
+	group.SetLimit(concurrency)
+	for j := range all {
+		group.Go(func() error {
+			err := i.remove(deleting, resource, &all[j])
+			if err == nil {
+				deleted.Add(1)
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return int(deleted.Load()), err
+	}
+	var left []unstructured.Unstructured
+	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, removeTimeout, true, func(ctx context.Context) (bool, error) {
+		left, err = i.imported(ctx, resource)
+		return len(left) == 0, err
+	})
+	if err != nil {
+		return len(all), fmt.Errorf("%d %s are still being deleted: run the same command again later: %w", len(left), resource.GroupResource(), err)
+	}
+	return len(all), nil
+}
+
+// removeDefinition deletes the kind of consumers once no import uses it.
+func (i *importer) removeDefinition(ctx context.Context) error {
+	left := false
+	_, err := quotakinds.Each(ctx, i.api, consumersAPI, "", func(*unstructured.Unstructured) error { left = true; return nil })
+	if apierrors.IsNotFound(err) || err == nil && left {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := i.remove(ctx, definitions, consumerDefinition()); err != nil {
+		return err
+	}
+	return i.awaitDeletion(ctx, definitions, consumerDefinition().GetName())
+}

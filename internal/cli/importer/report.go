@@ -1,0 +1,151 @@
+package importer
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/bursar/bursar/internal/claims/message"
+	"github.com/bursar/bursar/internal/usage"
+)
+
+// Report says what an import takes over, what has no equal, and what would be denied.
+type Report struct {
+	From     string
+	IsDryRun bool
+	// Objects is how many objects of the former system there are, and Live how many objects were counted.
+	Objects, Live int
+	Plan          *Plan
+	// Short are the limits that would deny something, those first that are exceeded.
+	Short []Short
+}
+
+// answer is the report for programs.
+type answer struct {
+	From      string                       `json:"from"`
+	DryRun    bool                         `json:"dryRun,omitempty"`
+	Sources   int                          `json:"sourceObjects"`
+	Live      int                          `json:"liveObjects"`
+	TakenOver []TakenOver                  `json:"takenOver"`
+	NoEqual   []Note                       `json:"noEqual"`
+	Denied    []Short                      `json:"wouldBeDenied"`
+	Objects   []*unstructured.Unstructured `json:"objects"`
+}
+
+// shownMax bounds the rows of a table for people.
+const shownMax = 50
+
+// Print writes the report: as tables, as JSON with the objects, or with YAML as the objects alone, to be applied elsewhere.
+func (r *Report) Print(w io.Writer, format usage.Format) error {
+	if format != "" {
+		objects, err := r.Plan.Objects(r.From)
+		if err != nil {
+			return err
+		}
+		if format == usage.FormatYAML {
+			return printObjects(w, objects)
+		}
+		return usage.Encode(w, answer{r.From, r.IsDryRun, r.Objects, r.Live, r.Plan.TakenOver, r.Plan.Notes, r.Short, objects}, format)
+	}
+	p := &printer{out: w}
+	p.line("Objects of %s: %d. Live objects counted: %d.", r.From, r.Objects, r.Live)
+	r.printTakenOver(p)
+	r.printNotes(p)
+	r.printShort(p)
+	r.printNext(p)
+	return p.err
+}
+
+func printObjects(w io.Writer, objects []*unstructured.Unstructured) error {
+	for n, object := range objects {
+		content, err := yaml.Marshal(object.Object)
+		if err != nil {
+			return fmt.Errorf("encode %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+		if n > 0 {
+			content = append([]byte("---\n"), content...)
+		}
+		if _, err := w.Write(content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Report) printTakenOver(p *printer) {
+	p.line("\nTaken over (registrations: %d, grants: %d, policies: %d):", len(r.Plan.Registrations), len(r.Plan.Grants), len(r.Plan.Policies))
+	rows := [][]string{{"FROM", "RESOURCE", "CONSUMER", "LIMIT"}}
+	for _, t := range r.Plan.TakenOver[:min(len(r.Plan.TakenOver), shownMax)] {
+		rows = append(rows, []string{t.From, t.Resource, message.Consumer(t.ConsumerRef), cmp.Or(t.Hard, strconv.FormatInt(t.Limit, 10))})
+	}
+	p.table(rows)
+	p.more(len(r.Plan.TakenOver))
+}
+
+func (r *Report) printNotes(p *printer) {
+	if len(r.Plan.Notes) == 0 {
+		p.line("\nEverything has an equal.")
+		return
+	}
+	p.line("\nWithout an equal, or counted in another way:")
+	for _, n := range r.Plan.Notes {
+		p.line("- %s: %s.", n.What, n.Why)
+	}
+}
+
+func (r *Report) printShort(p *printer) {
+	if len(r.Short) == 0 {
+		p.line("\nIf the policies enforced now, nothing would be denied: every limit has room.")
+		return
+	}
+	p.line("\nIf the policies enforced now, more of these would be denied:")
+	rows := [][]string{{"CONSUMER", "RESOURCE TYPE", "USED", "LIMIT", ""}}
+	for _, s := range r.Short[:min(len(r.Short), shownMax)] {
+		state := "full"
+		if s.Used > s.Limit {
+			state = "exceeded"
+		}
+		rows = append(rows, []string{message.Consumer(s.ConsumerRef), s.ResourceType, strconv.FormatInt(s.Used, 10), strconv.FormatInt(s.Limit, 10), state})
+	}
+	p.table(rows)
+	p.more(len(r.Short))
+}
+
+func (r *Report) printNext(p *printer) {
+	if r.IsDryRun {
+		p.line("\nNothing was written: this was a dry run. To import: bursar import --from %s", r.From)
+		return
+	}
+	p.line("\nThe policies are in the mode Audit, unless you changed it: they count, and deny nothing. Next:")
+	p.line("  watch what they would deny    bursar policy backtest POLICY, and the events NotEnforced of the policies")
+	p.line("  let them deny                 bursar import --from %s --mode Enforce", r.From)
+	p.line("  go back                       bursar import --from %s --mode Audit, or --remove for everything", r.From)
+}
+
+// printer writes until something fails.
+type printer struct {
+	out io.Writer
+	err error
+}
+
+func (p *printer) line(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.out, format+"\n", args...)
+	}
+}
+
+func (p *printer) table(rows [][]string) {
+	if p.err == nil && len(rows) > 1 {
+		p.err = usage.PrintTable(p.out, rows)
+	}
+}
+
+func (p *printer) more(all int) {
+	if all > shownMax {
+		p.line("... and %d more: -o json has all.", all-shownMax)
+	}
+}

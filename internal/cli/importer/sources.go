@@ -1,0 +1,96 @@
+package importer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/bursar/bursar/internal/cli/quotakinds"
+)
+
+// reading is what a former system has.
+type reading struct {
+	limits []Limit
+	// objects are objects of Bursar's own kinds, to be written as they are.
+	objects []*unstructured.Unstructured
+	notes   []Note
+	// objectCount is how many objects of the former system there are.
+	objectCount int
+}
+
+func (r *reading) note(what, why string) { r.notes = append(r.notes, Note{what, why}) }
+
+// cluster is where a former system is read.
+type cluster struct {
+	api             dynamic.Interface
+	systemNamespace string
+	// namespaces are all namespaces, sorted by name.
+	namespaces []corev1.Namespace
+}
+
+// sources read the former systems.
+var sources = map[string]func(context.Context, *cluster) (*reading, error){
+	"resourcequota":             readResourceQuotas,
+	"clusterresourcequota":      readClusterResourceQuotas,
+	"hierarchicalresourcequota": readHierarchicalResourceQuotas,
+	"capsule":                   readCapsule,
+	"milo":                      readMilo,
+	"openmcp":                   readOpenMCP,
+}
+
+// Sources returns the names of the former systems.
+func Sources() []string { return sortedKeys(sources) }
+
+// readAll reads the objects of a resource.
+func readAll[T any](ctx context.Context, c *cluster, resource schema.GroupVersionResource) ([]T, error) {
+	var all []T
+	_, err := quotakinds.Each(ctx, c.api, resource, "", func(object *unstructured.Unstructured) error {
+		content, err := json.Marshal(object.Object)
+		if err != nil {
+			return err
+		}
+		var item T
+		if err := json.Unmarshal(content, &item); err != nil {
+			return fmt.Errorf("decode %s %s: %w", object.GetKind(), quotakinds.Name(object), err)
+		}
+		all = append(all, item)
+		return nil
+	})
+	if apierrors.IsNotFound(err) {
+		return nil, &absentError{resource}
+	}
+	return all, err
+}
+
+// absentError means that the server does not have a resource.
+type absentError struct{ resource schema.GroupVersionResource }
+
+// Error implements error.
+func (e *absentError) Error() string {
+	return fmt.Sprintf("the server has no %s in version %s: there is nothing to import", e.resource.GroupResource(), e.resource.Version)
+}
+
+// optional is readAll for a resource that the server may not have.
+func optional[T any](ctx context.Context, c *cluster, resource schema.GroupVersionResource) ([]T, error) {
+	all, err := readAll[T](ctx, c, resource)
+	if absent := (*absentError)(nil); errors.As(err, &absent) {
+		return nil, nil
+	}
+	return all, err
+}
+
+// readNamespaces reads all namespaces.
+func (c *cluster) readNamespaces(ctx context.Context) error {
+	all, err := readAll[corev1.Namespace](ctx, c, corev1.SchemeGroupVersion.WithResource("namespaces"))
+	slices.SortFunc(all, func(a, b corev1.Namespace) int { return compareText(a.Name, b.Name) })
+	c.namespaces = all
+	return err
+}

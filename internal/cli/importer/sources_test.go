@@ -1,0 +1,202 @@
+package importer
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+)
+
+// mapper knows a few kinds.
+func mapper() apimeta.RESTMapper {
+	m := apimeta.NewDefaultRESTMapper([]schema.GroupVersion{{Version: "v1"}, {Group: "apps", Version: "v1"}, {Group: "coordination.k8s.io", Version: "v1"}})
+	for _, kind := range []schema.GroupVersionKind{
+		{Version: "v1", Kind: "Secret"}, {Version: "v1", Kind: "Pod"}, {Group: "apps", Version: "v1", Kind: "Deployment"},
+		{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease"},
+	} {
+		m.Add(kind, apimeta.RESTScopeNamespace)
+	}
+	return m
+}
+
+func parsed[T any](t *testing.T, documents ...string) []T {
+	t.Helper()
+	all := make([]T, len(documents))
+	for i, document := range documents {
+		if err := yaml.Unmarshal([]byte(document), &all[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// summary is a plan in lines: what each consumer may have, which policies there are, and the notes.
+func summary(from string, r *reading) []string {
+	plan := Build(from, mapper(), r.limits)
+	var lines []string
+	for _, g := range plan.Grants {
+		for _, a := range g.Spec.Allowances {
+			lines = append(lines, fmt.Sprintf("grant %s/%s %s=%d", g.Spec.ConsumerRef.Namespace, g.Spec.ConsumerRef.Name, a.ResourceType, a.Buckets[0].Amount))
+		}
+	}
+	for _, p := range plan.Policies {
+		line := fmt.Sprintf("policy %s %s", p.Spec.EnforcementMode, p.Spec.Trigger.Resource.Kind)
+		for _, c := range p.Spec.Trigger.Conditions {
+			line += " if " + c.Expression
+		}
+		lines = append(lines, line)
+	}
+	for _, n := range append(slices.Clone(r.notes), plan.Notes...) {
+		lines = append(lines, "note "+n.What)
+	}
+	return lines
+}
+
+func TestSources(t *testing.T) {
+	const shopProfile = `namespaceObject.metadata.?labels[?"quota.miloapis.com/imported-limits"].hasValue() && namespaceObject.metadata.?labels[?"quota.miloapis.com/imported-limits"].value() == "PROFILE"`
+	tests := map[string]struct {
+		reason string
+		from   string
+		read   func() *reading
+		want   []string
+	}{
+		"ResourceQuota": {"a namespace, its scopes and what has no equal", "resourcequota", func() *reading {
+			return fromResourceQuotas(parsed[corev1.ResourceQuota](t,
+				`{metadata: {name: a, namespace: shop}, spec: {hard: {requests.cpu: 1500m, count/deployments.apps: 3, count/leases.coordination.k8s.io: 1, count/unknown.example.com: 1}}}`,
+				`{metadata: {name: b, namespace: shop}, spec: {hard: {pods: 4}, scopes: [Terminating]}}`,
+				`{metadata: {name: c, namespace: shop, labels: {hnc.x-k8s.io/hrq: "true"}}, spec: {hard: {pods: 4}}}`,
+				`{metadata: {name: d, namespace: shop}, spec: {hard: {count/deployments.apps: 2}}}`,
+				`{metadata: {name: e, namespace: kube-system}, spec: {hard: {pods: 2}}}`))
+		}, []string{
+			"grant shop/shop resourcequota/count/deployments.apps=2", "grant shop/shop resourcequota/requests.cpu=1500",
+			"grant shop/shop resourcequota/terminating/pods=4",
+			"policy Audit Pod if " + shopProfile,
+			"policy Audit Pod if " + shopProfile + " if trigger.spec.?activeDeadlineSeconds.hasValue()",
+			"policy Audit Deployment if " + shopProfile,
+			"note ResourceQuota shop/c", "note limits of CPU and memory",
+			"note ResourceQuota shop/a: count/leases.coordination.k8s.io", "note ResourceQuota shop/a: count/unknown.example.com",
+			"note ResourceQuota shop/d: count/deployments.apps", "note ResourceQuota kube-system/e", "note finished Pods",
+		}},
+		"ClusterResourceQuota": {"the namespaces that it selects by labels and annotations", "clusterresourcequota", func() *reading {
+			return fromClusterResourceQuotas(parsed[clusterResourceQuota](t,
+				`{metadata: {name: jane}, spec: {selector: {annotations: {openshift.io/requester: jane}, labels: {matchExpressions: [{key: tier, operator: NotIn, values: [test]}]}}, quota: {hard: {count/secrets: 9}}}}`,
+				`{metadata: {name: none}, spec: {selector: {}, quota: {hard: {count/secrets: 9}}}}`), "bursar-system")
+		}, []string{
+			"grant bursar-system/clusterresourcequota-jane clusterresourcequota/count/secrets=9",
+			`policy Audit Secret if namespaceObject.metadata.?annotations[?"openshift.io/requester"].hasValue() && namespaceObject.metadata.?annotations[?"openshift.io/requester"].value() == "jane"` +
+				` if !(namespaceObject.metadata.?labels[?"tier"].hasValue() && namespaceObject.metadata.?labels[?"tier"].value() in ["test"])`,
+			"note ClusterResourceQuota none",
+		}},
+		"HierarchicalResourceQuota": {"a tree of namespaces, the stricter one of two", "hierarchicalresourcequota", func() *reading {
+			return fromHierarchicalResourceQuotas(parsed[hierarchicalResourceQuota](t,
+				`{metadata: {name: a, namespace: team}, spec: {hard: {count/secrets: 9}}}`,
+				`{metadata: {name: b, namespace: team}, spec: {hard: {count/secrets: 5}}}`))
+		}, []string{
+			"grant team/tree-team hierarchicalresourcequota/count/secrets=5",
+			`policy Audit Secret if namespaceObject.metadata.?labels[?"team.tree.hnc.x-k8s.io/depth"].hasValue()`,
+			"note labels tree.hnc.x-k8s.io/depth", "note HierarchicalResourceQuota team/b: count/secrets",
+		}},
+		"Capsule": {"a tenant as a whole, its namespaces, and each of them", "capsule", func() *reading {
+			return fromTenants(parsed[tenant](t,
+				`{metadata: {name: oil}, spec: {namespaceOptions: {quota: 3}, resourceQuotas: {scope: Tenant, items: [{hard: {count/secrets: 9}}]}, limitRanges: {items: [{limits: []}]}}}`,
+				`{metadata: {name: gas}, spec: {resourceQuotas: {scope: Namespace, items: [{hard: {count/secrets: 4}}]}}}`),
+				parsed[corev1.Namespace](t, `{metadata: {name: gas-a, labels: {capsule.clastix.io/tenant: gas}}}`, `{metadata: {name: other}}`), "bursar-system")
+		}, []string{
+			"grant bursar-system/tenant-oil capsule/count/secrets=9", "grant bursar-system/tenant-oil capsule/namespaces=3",
+			"grant gas-a/gas-a capsule/count/secrets=4",
+			`policy Audit Namespace if trigger.metadata.?labels[?"capsule.clastix.io/tenant"].hasValue() && trigger.metadata.?labels[?"capsule.clastix.io/tenant"].value() == "oil"`,
+			`policy Audit Secret if namespaceObject.metadata.?labels[?"capsule.clastix.io/tenant"].hasValue() && namespaceObject.metadata.?labels[?"capsule.clastix.io/tenant"].value() == "oil"`,
+			"policy Audit Secret if " + shopProfile,
+			"note Tenant oil: limitRanges", "note Tenant gas: resourceQuotas",
+		}},
+		"OpenMCP": {"the ResourceQuotas of the quota operator, with the increases in them", "openmcp", func() *reading {
+			return fromOpenMCP(parsed[corev1.ResourceQuota](t,
+				`{metadata: {name: base, namespace: shop, labels: {quota.openmcp.cloud/managed-by: operator}}, spec: {hard: {count/secrets: 15}}}`,
+				`{metadata: {name: own, namespace: shop}, spec: {hard: {count/secrets: 99}}}`),
+				parsed[metav1.PartialObjectMetadata](t, `{metadata: {name: more, namespace: shop}}`))
+		}, []string{"grant shop/shop openmcp/count/secrets=15", "policy Audit Secret if " + shopProfile, "note QuotaIncrease shop/more"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := summary(tt.from, tt.read())
+			for i := range got {
+				if _, after, isOfProfile := strings.Cut(got[i], `== "`+tt.from+"-"); isOfProfile {
+					hash, _, _ := strings.Cut(after, `"`)
+					got[i] = strings.ReplaceAll(got[i], tt.from+"-"+hash, "PROFILE")
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tt.reason, diff)
+			}
+		})
+	}
+}
+
+// TestMilo makes sure that Milo's policies only audit at first, and that fields that Bursar lacks are told.
+func TestMilo(t *testing.T) {
+	objects := parsed[map[string]any](t,
+		`{apiVersion: quota.miloapis.com/v1alpha1, kind: ClaimCreationPolicy, metadata: {name: p, uid: x, finalizers: [a/b]}, spec: {novelty: {set: true}, trigger: {resource: {apiVersion: v1, kind: Secret}}, target: {resourceClaimTemplate: {metadata: {}, spec: {consumerRef: {kind: K, name: x}, requests: [{resourceType: s, amount: 1}]}}}}, status: {}}`,
+		`{apiVersion: quota.miloapis.com/v1alpha1, kind: ResourceGrant, metadata: {name: made, namespace: a, labels: {quota.miloapis.com/auto-created: "true"}}, spec: {}}`,
+		`{apiVersion: quota.miloapis.com/v1alpha1, kind: ResourceGrant, metadata: {name: g, namespace: a}, spec: {consumerRef: {kind: K, name: x}, allowances: [{resourceType: s, buckets: [{amount: 2}, {amount: 3}]}]}}`)
+	var all []*unstructured.Unstructured
+	for _, content := range objects {
+		all = append(all, &unstructured.Unstructured{Object: content})
+	}
+	r := fromMilo(all)
+	plan := Build("milo", mapper(), nil)
+	if err := plan.addObjects(r.objects); err != nil {
+		t.Fatal(err)
+	}
+	written, err := plan.Objects("milo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := json.Marshal(written)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{`"enforcementMode":"Audit"`, `"name":"g"`, `"quota.miloapis.com/imported-from":"milo"`} {
+		if !strings.Contains(string(content), part) {
+			t.Errorf("it writes no %s: %s", part, content)
+		}
+	}
+	for _, part := range []string{`"made"`, `"uid"`, "finalizers", "status"} {
+		if strings.Contains(string(content), part) {
+			t.Errorf("it writes %s: %s", part, content)
+		}
+	}
+	if len(plan.Notes) != 1 || plan.Notes[0].What != "ClaimCreationPolicy p: spec.novelty.set" {
+		t.Errorf("the notes are %+v", plan.Notes)
+	}
+	if len(plan.TakenOver) != 1 || plan.TakenOver[0].Limit != 5 {
+		t.Errorf("taken over is %+v", plan.TakenOver)
+	}
+}
+
+func TestAmounts(t *testing.T) {
+	for text, want := range map[string]struct {
+		of     unit
+		amount int64
+	}{"2": {cores, 2000}, "1500m": {cores, 1500}, "1Gi": {bytes, 1 << 30}, "2500m": {bytes, 2}, "1e30": {bytes, -1}, "-1": {bytes, -1}} {
+		quantity := parsed[struct{ Q corev1.ResourceList }](t, `{q: {a: "`+text+`"}}`)[0].Q["a"]
+		got, err := amountOf(quantity, want.of)
+		if want.amount < 0 {
+			if err == nil {
+				t.Errorf("%s: got %d, want an error", text, got)
+			}
+			continue
+		}
+		if err != nil || got != want.amount {
+			t.Errorf("%s: got %d, %v, want %d", text, got, err, want.amount)
+		}
+	}
+}

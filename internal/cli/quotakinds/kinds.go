@@ -1,0 +1,158 @@
+// Package quotakinds finds Bursar's kinds on an API server, and reads their objects in pages. It says which of them people
+// declare, which record what happened, and which Bursar derives. Only commands import it.
+package quotakinds
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+
+	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/deploy/crds"
+)
+
+// Role is what the objects of a kind are.
+type Role int
+
+const (
+	// Declared are objects that people or their tools write: the configuration of quota.
+	Declared Role = iota
+	// Recorded are objects that record what happened: claims, and requests with the decisions on them.
+	Recorded
+	// Derived are objects that Bursar makes from the others.
+	Derived
+)
+
+// Kind is one of Bursar's kinds, as a server serves it.
+type Kind struct {
+	schema.GroupVersionResource
+	Kind         string
+	IsNamespaced bool
+	Role         Role
+}
+
+// String returns the full name of the resource.
+func (k Kind) String() string { return k.GroupResource().String() }
+
+// GVK returns the kind with its group and version.
+func (k Kind) GVK() schema.GroupVersionKind { return k.GroupVersion().WithKind(k.Kind) }
+
+// The resources with a role of their own. All others are declared, so that a kind of a later version is not left out.
+var (
+	recorded = []string{"resourceclaims", "quotarequests", "quotadecisions"}
+	derived  = []string{"allowancebuckets", "effectiveresourcegrants", "localresourcequotaallocations", "consumerledgers", "allocationledgers"}
+)
+
+// The order in which declared objects are written: what others refer to comes first, and policies, which act, last.
+var (
+	first = []string{"resourceregistrations", "resourcegrants"}
+	last  = []string{"quotarequestpolicies", "grantcreationpolicies", "claimcreationpolicies"}
+)
+
+func rank(resource string) int {
+	if i := slices.Index(first, resource); i >= 0 {
+		return i
+	}
+	if i := slices.Index(last, resource); i >= 0 {
+		return len(first) + 1 + i
+	}
+	return len(first)
+}
+
+// Find returns Bursar's kinds with objects that can be listed, in the order in which they are written.
+func Find(api discovery.DiscoveryInterface) ([]Kind, error) {
+	ours, err := openmcpResources()
+	if err != nil {
+		return nil, err
+	}
+	var kinds []Kind
+	for _, version := range []schema.GroupVersion{quotav1alpha1.GroupVersion, openmcpv1alpha1.GroupVersion} {
+		list, err := api.ServerResourcesForGroupVersion(version.String())
+		switch {
+		case apierrors.IsNotFound(err) && version == openmcpv1alpha1.GroupVersion:
+			continue
+		case apierrors.IsNotFound(err):
+			return nil, fmt.Errorf("the API server serves no quota: %s is missing; install Bursar there, or choose another server with --kubeconfig or --context", version)
+		case err != nil:
+			return nil, fmt.Errorf("ask the API server for the kinds of %s: %w", version, err)
+		}
+		for _, r := range list.APIResources {
+			isOther := version == openmcpv1alpha1.GroupVersion && !slices.Contains(ours, r.Name)
+			if !slices.Contains(r.Verbs, "list") || isOther {
+				continue // such as a subresource, a QuotaReview, or a kind of openMCP itself
+			}
+			kinds = append(kinds, Kind{GroupVersionResource: version.WithResource(r.Name), Kind: r.Kind, IsNamespaced: r.Namespaced, Role: roleOf(r.Name)})
+		}
+	}
+	slices.SortFunc(kinds, func(a, b Kind) int {
+		return cmp.Or(cmp.Compare(rank(a.Resource), rank(b.Resource)), cmp.Compare(a.String(), b.String()))
+	})
+	return kinds, nil
+}
+
+// openmcpResources returns the resources of the group openmcp.cloud that are Bursar's.
+func openmcpResources() ([]string, error) {
+	definitions, err := crds.All()
+	if err != nil {
+		return nil, fmt.Errorf("read the CRDs: %w", err)
+	}
+	var names []string
+	for _, d := range definitions {
+		if d.Spec.Group == openmcpv1alpha1.GroupName {
+			names = append(names, d.Spec.Names.Plural)
+		}
+	}
+	return names, nil
+}
+
+func roleOf(resource string) Role {
+	switch {
+	case slices.Contains(recorded, resource):
+		return Recorded
+	case slices.Contains(derived, resource):
+		return Derived
+	default:
+		return Declared
+	}
+}
+
+// WithRoles returns the kinds with one of the roles.
+func WithRoles(kinds []Kind, roles ...Role) []Kind {
+	return slices.DeleteFunc(slices.Clone(kinds), func(k Kind) bool { return !slices.Contains(roles, k.Role) })
+}
+
+// pageSize is how many objects one request lists.
+const pageSize = 500
+
+// Each calls do with every object of a resource, in the order of the API server: by namespace and name. If a version is
+// given, it lists the objects of exactly that version. It returns the version of the list.
+func Each(ctx context.Context, api dynamic.Interface, resource schema.GroupVersionResource, version string, do func(*unstructured.Unstructured) error) (string, error) {
+	options := metav1.ListOptions{Limit: pageSize}
+	if version != "" {
+		options.ResourceVersion, options.ResourceVersionMatch = version, metav1.ResourceVersionMatchExact
+	}
+	for {
+		list, err := api.Resource(resource).List(ctx, options)
+		if err != nil {
+			return "", fmt.Errorf("list %s: %w", resource.GroupResource(), err)
+		}
+		for i := range list.Items {
+			if err := do(&list.Items[i]); err != nil {
+				return "", err
+			}
+		}
+		if list.GetContinue() == "" {
+			return list.GetResourceVersion(), nil
+		}
+		options = metav1.ListOptions{Limit: pageSize, Continue: list.GetContinue()}
+	}
+}

@@ -1,0 +1,206 @@
+package restore
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims/message"
+	"github.com/bursar/bursar/internal/cli/backup"
+	"github.com/bursar/bursar/internal/cli/quotakinds"
+	"github.com/bursar/bursar/internal/usage"
+)
+
+// Report is what a restore did. It is safe for concurrent use until Run returns.
+type Report struct {
+	mu       sync.Mutex
+	manifest *backup.Manifest
+	isDry    bool
+	// missingNamespaces are those that the restore creates.
+	missingNamespaces []string
+	counts            map[string]*kindCounts
+	leftOut           map[leftOut]int
+	missingOwners     int
+	// before is what the claims of the backup hold, and now what those of the server do.
+	before     *use
+	now        map[balance]sum
+	isVerified bool
+}
+
+// kindCounts are the objects of a kind by what became of them.
+type kindCounts struct{ restored, present, replaced, leftOut int }
+
+// leftOut are objects of a kind that were left out for a reason.
+type leftOut struct{ resource, reason string }
+
+func newReport(manifest *backup.Manifest, isDry bool) *Report {
+	return &Report{manifest: manifest, isDry: isDry, counts: map[string]*kindCounts{}, leftOut: map[leftOut]int{}, before: newUse()}
+}
+
+func (r *Report) of(kind quotakinds.Kind) *kindCounts {
+	name := kind.String()
+	if r.counts[name] == nil {
+		r.counts[name] = &kindCounts{}
+	}
+	return r.counts[name]
+}
+
+func (r *Report) count(kind quotakinds.Kind, became result) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.of(kind)
+	switch became {
+	case restored:
+		c.restored++
+	case present:
+		c.present++
+	default:
+		c.replaced++
+	}
+}
+
+func (r *Report) leaveOut(kind quotakinds.Kind, reason string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.of(kind).leftOut++
+	r.leftOut[leftOut{kind.String(), reason}]++
+}
+
+func (r *Report) addMissingOwners(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.missingOwners += n
+}
+
+// addUse adds a claim of the backup. What cannot be added up is reported when the claim is restored.
+func (r *Report) addUse(claim *quotav1alpha1.ResourceClaim) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_ = r.before.add(claim) // the sums of the server are checked
+}
+
+// answer is the report for programs.
+type answer struct {
+	CreatedAt  string         `json:"createdAt"`
+	DryRun     bool           `json:"dryRun,omitempty"`
+	Verified   bool           `json:"verified"`
+	Namespaces []string       `json:"createdNamespaces,omitempty"`
+	Kinds      []kindAnswer   `json:"kinds"`
+	LeftOut    []reasonAnswer `json:"leftOut,omitempty"`
+	Use        []useAnswer    `json:"differentUse,omitempty"`
+}
+
+type kindAnswer struct {
+	Resource string `json:"resource"`
+	InBackup int    `json:"inBackup"`
+	Restored int    `json:"restored"`
+	Present  int    `json:"present"`
+	Replaced int    `json:"replaced"`
+	LeftOut  int    `json:"leftOut"`
+}
+
+type reasonAnswer struct {
+	Resource string `json:"resource"`
+	Objects  int    `json:"objects"`
+	Reason   string `json:"reason"`
+}
+
+type useAnswer struct {
+	ConsumerRef  quotav1alpha1.ConsumerRef `json:"consumerRef"`
+	ResourceType string                    `json:"resourceType"`
+	Dimensions   map[string]string         `json:"dimensions,omitempty"`
+	InBackup     int64                     `json:"inBackup"`
+	Now          int64                     `json:"now"`
+}
+
+func (r *Report) answer() answer {
+	a := answer{CreatedAt: r.manifest.CreatedAt.UTC().Format("2006-01-02T15:04:05Z"), DryRun: r.isDry, Verified: r.isVerified, Namespaces: r.missingNamespaces}
+	for _, file := range r.manifest.Files {
+		c := r.counts[file.Resource]
+		if c == nil {
+			c = &kindCounts{}
+		}
+		if file.Objects > 0 {
+			a.Kinds = append(a.Kinds, kindAnswer{file.Resource, file.Objects, c.restored, c.present, c.replaced, c.leftOut})
+		}
+	}
+	for key, objects := range r.leftOut {
+		a.LeftOut = append(a.LeftOut, reasonAnswer{key.resource, objects, key.reason})
+	}
+	slices.SortFunc(a.LeftOut, func(x, y reasonAnswer) int {
+		return cmp.Or(cmp.Compare(x.Resource, y.Resource), cmp.Compare(x.Reason, y.Reason))
+	})
+	if r.now == nil {
+		return a
+	}
+	all := maps.Clone(r.before.sums)
+	maps.Copy(all, r.now)
+	for _, key := range slices.SortedFunc(maps.Keys(all), compareBalances) {
+		if before, now := r.before.sums[key], r.now[key]; before.amount != now.amount {
+			a.Use = append(a.Use, useAnswer{key.consumer, key.resourceType, key.dimensions.Map(), int64(before.amount), int64(now.amount)})
+		}
+	}
+	return a
+}
+
+// Print writes the report in a format.
+func (r *Report) Print(w io.Writer, format usage.Format) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a := r.answer()
+	if format == usage.FormatJSON || format == usage.FormatYAML {
+		return usage.Encode(w, a, format)
+	}
+	rows := [][]string{{"KIND", "IN BACKUP", "RESTORED", "THERE BEFORE", "REPLACED", "LEFT OUT"}}
+	for _, k := range a.Kinds {
+		rows = append(rows, []string{k.Resource, strconv.Itoa(k.InBackup), strconv.Itoa(k.Restored), strconv.Itoa(k.Present), strconv.Itoa(k.Replaced), strconv.Itoa(k.LeftOut)})
+	}
+	if err := usage.PrintTable(w, rows); err != nil {
+		return err
+	}
+	p := printer{out: w}
+	for i, l := range a.LeftOut {
+		if i == 0 {
+			p.line("")
+		}
+		p.line("Left out %d %s: %s.", l.Objects, l.Resource, l.Reason)
+	}
+	if r.missingOwners > 0 {
+		p.line("Left out %d owners of claims that are not here: whoever made these claims has to delete them.", r.missingOwners)
+	}
+	if len(a.Use) > 0 {
+		rows := [][]string{{"CONSUMER", "RESOURCE TYPE", "USED IN BACKUP", "USED NOW"}}
+		for _, u := range a.Use {
+			rows = append(rows, []string{message.Consumer(u.ConsumerRef), u.ResourceType, strconv.FormatInt(u.InBackup, 10), strconv.FormatInt(u.Now, 10)})
+		}
+		p.line("")
+		if err := usage.PrintTable(w, rows); err != nil {
+			return err
+		}
+	}
+	p.line("")
+	switch {
+	case r.isDry:
+		p.line("Nothing was changed: this was a dry run.")
+	case r.isVerified:
+		p.line("The ledgers agree with the claims.")
+	}
+	return p.err
+}
+
+// printer writes lines until one fails.
+type printer struct {
+	out io.Writer
+	err error
+}
+
+func (p *printer) line(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.out, format+"\n", args...)
+	}
+}

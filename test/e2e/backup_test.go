@@ -1,0 +1,356 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli/backup"
+	"github.com/bursar/bursar/internal/cli/export"
+	"github.com/bursar/bursar/internal/cli/restore"
+	"github.com/bursar/bursar/internal/config"
+	"github.com/bursar/bursar/internal/standalone"
+	"github.com/bursar/bursar/test/await"
+	"github.com/bursar/bursar/test/kit"
+	"github.com/bursar/bursar/test/platform"
+	"github.com/bursar/bursar/test/server"
+)
+
+// startTwo starts a server to back up and another one to restore into.
+func startTwo(t *testing.T) (from, to *server.Server) {
+	t.Helper()
+	takeServers(t, 2)
+	for _, s := range []**server.Server{&from, &to} {
+		started, err := server.Start(standalone.Options{Quota: config.Quota{AuditInterval: config.Duration{Duration: time.Hour}}})
+		must(t, err)
+		t.Cleanup(func() { must(t, started.Stop()) })
+		must(t, platform.Install(t.Context(), started.Admin))
+		*s = started
+	}
+	return from, to
+}
+
+func untyped(t *testing.T, s *server.Server) (discovery.DiscoveryInterface, dynamic.Interface) {
+	t.Helper()
+	discovered, err := discovery.NewDiscoveryClientForConfig(s.Config)
+	must(t, err)
+	objects, err := dynamic.NewForConfig(s.Config)
+	must(t, err)
+	return discovered, objects
+}
+
+// exported returns the configuration of a server as YAML, with the namespaces.
+func exported(t *testing.T, s *server.Server) string {
+	t.Helper()
+	discovered, objects := untyped(t, s)
+	set, err := export.Read(t.Context(), export.Options{Discovery: discovered, Dynamic: objects, WithNamespaces: true})
+	must(t, err)
+	var text strings.Builder
+	must(t, set.Print(&text, ""))
+	return text.String()
+}
+
+// declareEverything creates an object of each kind that people declare.
+func declareEverything(t *testing.T, api client.Client) {
+	t.Helper()
+	platform.DeclareMaps(t, api, 100)
+	platform.ProtectMaps(t, api, "ConfigMap")
+	for _, namespace := range []string{"team-a", "organization-acme"} {
+		must(t, api.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{"team": "a"}}}))
+	}
+	hard := list("count/secrets=10")
+	team := &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
+	for _, object := range []client.Object{
+		&quotav1alpha1.GrantCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "organizations"}, Spec: quotav1alpha1.GrantCreationPolicySpec{
+			Trigger: quotav1alpha1.GrantTrigger{Resource: quotav1alpha1.GrantTriggerResource{APIVersion: platform.Group + "/v1", Kind: platform.Kind}},
+			Target: quotav1alpha1.GrantTarget{ResourceGrantTemplate: quotav1alpha1.ResourceGrantTemplate{
+				Metadata: quotav1alpha1.ObjectTemplateMetadata{Name: "base-{{.trigger.metadata.name}}", Namespace: "default"},
+				Spec: quotav1alpha1.ResourceGrantSpec{
+					ConsumerRef: platform.Consumer("{{.trigger.metadata.name}}"),
+					Allowances:  []quotav1alpha1.Allowance{{ResourceType: platform.MapsType, Buckets: []quotav1alpha1.Bucket{{Amount: 7}}}},
+				},
+			}},
+		}},
+		&quotav1alpha1.QuotaAlert{ObjectMeta: metav1.ObjectMeta{Name: "acme", Namespace: config.DefaultSystemNamespace}, Spec: quotav1alpha1.QuotaAlertSpec{
+			ConsumerRef: platform.Consumer("acme"), Thresholds: []quotav1alpha1.QuotaAlertThreshold{{ResourceType: platform.MapsType, Percent: 70}},
+		}},
+		&quotav1alpha1.QuotaRequestPolicy{ObjectMeta: metav1.ObjectMeta{Name: "small"}, Spec: quotav1alpha1.QuotaRequestPolicySpec{
+			ResourceTypes: []string{platform.MapsType},
+			Rules:         []quotav1alpha1.QuotaRequestRule{{Name: "never", Condition: "size(asks) > 100", Action: quotav1alpha1.ActionApprove}},
+		}},
+		&quotav1alpha1.ResourceQuotaAllocation{ObjectMeta: metav1.ObjectMeta{Name: "team-a"}, Spec: quotav1alpha1.ResourceQuotaAllocationSpec{
+			Selector: *team, Allocation: corev1.ResourceQuotaSpec{Hard: list("count/secrets=100")},
+		}},
+		&openmcpv1alpha1.QuotaServiceConfig{ObjectMeta: metav1.ObjectMeta{Name: "teams"}, Spec: openmcpv1alpha1.QuotaServiceConfigSpec{
+			Quotas: []openmcpv1alpha1.QuotaDefinition{{Name: "base", Selector: team, Mode: openmcpv1alpha1.ModeCumulative,
+				Template: openmcpv1alpha1.QuotaTemplate{Spec: corev1.ResourceQuotaSpec{Hard: hard}}}},
+		}},
+		&openmcpv1alpha1.QuotaIncrease{ObjectMeta: metav1.ObjectMeta{Name: "more", Namespace: "team-a"}, Spec: openmcpv1alpha1.QuotaIncreaseSpec{Hard: list("count/secrets=5")}},
+		organization("acme"),
+	} {
+		must(t, api.Create(t.Context(), object))
+	}
+}
+
+func organization(name string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": platform.Group + "/v1", "kind": platform.Kind, "metadata": map[string]any{"name": name},
+	}}
+}
+
+// TestExport applies the export of a server to another one, whose export is the same then.
+func TestExport(t *testing.T) {
+	t.Parallel()
+	from, to := startTwo(t)
+	declareEverything(t, from.Admin)
+	eventually(t, func() error { // a policy's grant is no declaration
+		return from.Admin.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "base-acme"}, &quotav1alpha1.ResourceGrant{})
+	})
+	text := exported(t, from)
+	for _, kind := range []string{
+		"Namespace", "ResourceRegistration", "ResourceGrant", "QuotaAlert", "ResourceQuotaAllocation", "QuotaIncrease", "QuotaServiceConfig",
+		"QuotaRequestPolicy", "GrantCreationPolicy", "ClaimCreationPolicy",
+	} {
+		if !strings.Contains(text, "\nkind: "+kind+"\n") {
+			t.Errorf("the export has no %s", kind)
+		}
+	}
+	for _, part := range []string{"base-acme", "uid:", "resourceVersion:", "finalizers:", "status:", "changed-by", "managedFields"} {
+		if strings.Contains(text, part) {
+			t.Errorf("the export has %q:\n%s", part, text)
+		}
+	}
+	applyDocuments(t, to, text)
+	if diff := cmp.Diff(text, exported(t, to)); diff != "" {
+		t.Errorf("the export of the other server differs (-first +other):\n%s", diff)
+	}
+}
+
+// applyDocuments does what kubectl apply does with an export, as the administrator.
+func applyDocuments(t *testing.T, s *server.Server, text string) {
+	t.Helper()
+	documents := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		if err := documents.Decode(&object.Object); err != nil {
+			return
+		}
+		err := s.Admin.Patch(t.Context(), object, client.Apply, client.FieldOwner("kubectl"), client.ForceOwnership) //nolint:staticcheck // there is no typed configuration of all kinds
+		must(t, err)
+	}
+}
+
+// shownUse is what consumers have and use, as administrators see it.
+func shownUse(t testing.TB, api client.Reader) (map[string]string, error) {
+	var shown quotav1alpha1.EffectiveResourceGrantList
+	if err := api.List(t.Context(), &shown); err != nil {
+		return nil, err
+	}
+	table := map[string]string{}
+	for i := range shown.Items {
+		item := &shown.Items[i]
+		table[item.Spec.ConsumerRef.Name+" "+item.Spec.ResourceType] = fmt.Sprintf("%d of %d", item.Status.TotalAllocated, item.Status.TotalLimit)
+	}
+	return table, nil
+}
+
+// copyMaps creates the maps of a server on another one, where they have other UIDs.
+func copyMaps(t *testing.T, from, to client.Client) {
+	t.Helper()
+	var all corev1.ConfigMapList
+	must(t, from.List(t.Context(), &all, client.InNamespace("default")))
+	for i := range all.Items {
+		if m := &all.Items[i]; platform.IsMap(m) {
+			must(t, client.IgnoreAlreadyExists(to.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: m.Name, Namespace: m.Namespace}})))
+		}
+	}
+}
+
+// cut is a connection that breaks after a number of changes.
+type cut struct {
+	http.RoundTripper
+	left *atomic.Int64
+}
+
+var errCut = errors.New("the connection is cut")
+
+func (c cut) RoundTrip(request *http.Request) (*http.Response, error) {
+	isReview := strings.Contains(request.URL.Path, "selfsubjectaccessreviews")
+	if request.Method != http.MethodGet && !isReview && c.left.Add(-1) < 0 {
+		return nil, errCut
+	}
+	return c.RoundTripper.RoundTrip(request)
+}
+
+// TestBackupIsRestored backs up a server under load, and restores it into another one by attempts that are cut off after a few
+// changes each.
+func TestBackupIsRestored(t *testing.T) {
+	t.Parallel()
+	from, to := startTwo(t)
+	declareEverything(t, from.Admin)
+	w := &world{T: t, ctx: t.Context(), name: "acme"}
+	makeHistory(t, from)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var load kit.Churn
+	load.Start(ctx, t, from.Admin, 1)
+	await.NoError(t, soon, func() error { return load.Advance(t.Context(), from.Admin, 0, 20) })
+	path := filepath.Join(t.TempDir(), "quota.tar.gz")
+	discovered, objects := untyped(t, from)
+	manifest, err := backup.Write(t.Context(), backup.Options{Discovery: discovered, Dynamic: objects, Path: path, Version: "test"})
+	must(t, err)
+	if manifest.ResourceVersion == "" {
+		t.Errorf("the backup shows several instants: %+v", manifest)
+	}
+	stop()
+	load.Wait()
+
+	// The namespaces and the objects come with another tool, some of them later.
+	must(t, to.Admin.Create(t.Context(), organization("acme")))
+	copyMaps(t, from.Admin, to.Admin)
+	options := restore.Options{Config: to.Config, Path: path, Timeout: time.Minute}
+	if _, err := restore.Run(t.Context(), options); err == nil || !strings.Contains(err.Error(), "team-a; create them, or give --create-namespaces; nothing was changed") {
+		t.Errorf("got %v without the namespace team-a", err)
+	}
+	options.CreateNamespaces = true
+	attempts := 0
+	for changes := int64(1); ; changes++ {
+		left := &atomic.Int64{}
+		left.Store(changes)
+		options.Config = rest.CopyConfig(to.Config)
+		options.Config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return cut{rt, left} })
+		report, err := restore.Run(t.Context(), options)
+		attempts++
+		if err == nil {
+			var text strings.Builder
+			must(t, report.Print(&text, ""))
+			if !strings.Contains(text.String(), "The ledgers agree with the claims.") {
+				t.Errorf("the report is\n%s", &text)
+			}
+			break
+		}
+		if !strings.Contains(err.Error(), errCut.Error()) {
+			t.Fatalf("attempt %d: %v", attempts, err)
+		}
+	}
+	if attempts < 5 {
+		t.Errorf("the restore took %d attempts, want more", attempts)
+	}
+	wantRestored(w, from, to)
+}
+
+// makeHistory makes claims and requests of all kinds: granted, beyond the limit and waiting, approved and denied.
+func makeHistory(t *testing.T, s *server.Server) {
+	t.Helper()
+	direct := func(name string, amount int64) *quotav1alpha1.ResourceClaim {
+		return &quotav1alpha1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Spec: quotav1alpha1.ResourceClaimSpec{
+			ConsumerRef: platform.Consumer("acme"), ResourceRef: quotav1alpha1.UnversionedObjectReference{Kind: "ConfigMap", Name: name, Namespace: "default"},
+			Requests: []quotav1alpha1.ResourceRequest{{ResourceType: platform.MapsType, Amount: amount}},
+		}}
+	}
+	must(t, s.Admin.Create(t.Context(), direct("service", 3)))
+	must(t, s.Admin.Create(t.Context(), direct("waits", 5000)))
+	as := func(name string) client.Client {
+		api, err := s.As(rest.ImpersonationConfig{UserName: name, Groups: []string{"system:masters"}})
+		must(t, err)
+		return api
+	}
+	for name, decision := range map[string]quotav1alpha1.Decision{"more": quotav1alpha1.DecisionApprove, "most": quotav1alpha1.DecisionDeny, "open": ""} {
+		request := &quotav1alpha1.QuotaRequest{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: config.DefaultSystemNamespace}, Spec: quotav1alpha1.QuotaRequestSpec{
+			ConsumerRef: platform.Consumer("acme"), Reason: "a release", Requests: []quotav1alpha1.RequestedQuota{{ResourceType: platform.MapsType, Increase: new(int64(900))}},
+		}}
+		must(t, as("tom").Create(t.Context(), request))
+		if decision == "" {
+			continue
+		}
+		decided := &quotav1alpha1.QuotaDecision{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: request.Namespace}, Spec: quotav1alpha1.QuotaDecisionSpec{
+			RequestRef: quotav1alpha1.DecidedRequestRef{Name: name, UID: string(request.UID)}, Decision: decision, Reason: "it is so",
+		}}
+		eventually(t, func() error { return as("ann").Create(t.Context(), decided) })
+		eventually(t, func() error {
+			must(t, s.Admin.Get(t.Context(), client.ObjectKeyFromObject(request), request))
+			if c := apimeta.FindStatusCondition(request.Status.Conditions, quotav1alpha1.ConditionApproved); c == nil || c.Status == metav1.ConditionUnknown {
+				return fmt.Errorf("request %s is not decided: %+v", name, c)
+			}
+			return nil
+		})
+	}
+}
+
+// wantRestored compares the servers: the use of quota, claims with their objects, and requests with their decisions.
+func wantRestored(w *world, from, to *server.Server) {
+	w.Helper()
+	eventually(w, func() error {
+		want, errWant := shownUse(w, from.Admin)
+		got, errGot := shownUse(w, to.Admin)
+		if err := errors.Join(errWant, errGot); err != nil {
+			return err
+		}
+		if !maps.Equal(want, got) {
+			return fmt.Errorf("the use differs (-first +other):\n%s", cmp.Diff(want, got))
+		}
+		return nil
+	})
+	agreement := kit.Agreement{Limits: kit.Charges{"acme": kit.Amounts{platform.MapsType: 1007}}, Objects: map[types.UID]kit.Charges{}, Direct: true}
+	var all corev1.ConfigMapList
+	must(w, to.Admin.List(w.ctx, &all, client.InNamespace("default")))
+	for i := range all.Items {
+		if m := &all.Items[i]; platform.IsMap(m) {
+			agreement.Objects[m.UID] = kit.Charges{"acme": kit.Amounts{platform.MapsType: 1}}
+		}
+	}
+	eventually(w, func() error { return agreement.Check(w.ctx, to.Admin) })
+	if diff := cmp.Diff(requestsOf(w, from), requestsOf(w, to)); diff != "" {
+		w.Errorf("the requests differ (-first +other):\n%s", diff)
+	}
+	m := platform.Map(9_999_999)
+	must(w, to.Admin.Create(w.ctx, m)) // it is charged as before
+	eventually(w, func() error {
+		agreement.Objects[m.UID] = kit.Charges{"acme": kit.Amounts{platform.MapsType: 1}}
+		return agreement.Check(w.ctx, to.Admin)
+	})
+}
+
+// requestsOf returns who asked for what, who decided, and what became of it, without UIDs.
+func requestsOf(w *world, s *server.Server) []string {
+	w.Helper()
+	var asked quotav1alpha1.QuotaRequestList
+	var decided quotav1alpha1.QuotaDecisionList
+	must(w, errors.Join(s.Admin.List(w.ctx, &asked), s.Admin.List(w.ctx, &decided)))
+	var lines []string
+	uids := map[string]string{}
+	for i := range asked.Items {
+		r := &asked.Items[i]
+		uids[string(r.UID)] = r.Name
+		c := apimeta.FindStatusCondition(r.Status.Conditions, quotav1alpha1.ConditionApproved)
+		lines = append(lines, fmt.Sprintf("%s asked by %s: %s, %d decisions", r.Name, r.Spec.Requester.Username, c.Reason, len(r.Status.Decisions)))
+	}
+	for i := range decided.Items {
+		d := &decided.Items[i]
+		lines = append(lines, fmt.Sprintf("%s on %s by %s", d.Spec.Decision, uids[d.Spec.RequestRef.UID], d.Spec.DecidedBy.Username))
+	}
+	slices.Sort(lines)
+	return lines
+}

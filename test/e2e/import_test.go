@@ -1,0 +1,186 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli/importer"
+	"github.com/bursar/bursar/internal/config"
+	"github.com/bursar/bursar/internal/standalone"
+	"github.com/bursar/bursar/test/guide"
+	"github.com/bursar/bursar/test/server"
+)
+
+// TestGuideToMigrate takes the limits of a ResourceQuota over, enforces them and goes back, as the guide tells its readers.
+func TestGuideToMigrate(t *testing.T) {
+	t.Parallel()
+	if texts := guide.Follow(t, "docs/migrate.md", start(t, standalone.Options{}).Kubeconfig); texts != 4 {
+		t.Errorf("the guide shows %d outputs, want 4", texts)
+	}
+}
+
+// TestImport takes over each of the other systems, which are fixtures: their kinds, objects and labels without a controller.
+func TestImport(t *testing.T) {
+	t.Parallel()
+	s := start(t, standalone.Options{})
+	for from, namespaces := range map[string][]string{ // two with a limit of 2 Secrets together, and one without
+		"clusterresourcequota": {"crq-a", "crq-b", "crq-other"}, "hierarchicalresourcequota": {"tree-a", "tree-b", "tree-other"},
+		"capsule": {"oil-a", "oil-b", "oil-other"}, "openmcp": {"mcp-a", "mcp-a", "mcp-other"},
+	} {
+		t.Run(from, func(t *testing.T) { testImport(t, s, from, namespaces) })
+	}
+}
+
+func testImport(t *testing.T, s *server.Server, from string, namespaces []string) {
+	fixture(t, s, filepath.Join("testdata", "import", from+".yaml"))
+	secret := func(namespace, name string) error {
+		return s.Admin.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
+	}
+	for i, namespace := range []string{namespaces[0], namespaces[1], namespaces[2]} {
+		eventually(t, func() error { return secret(namespace, fmt.Sprint("before-", i)) })
+	}
+	options := importer.Options{Config: s.Config, From: from, SystemNamespace: config.DefaultSystemNamespace, DryRun: true}
+	report, err := importer.Run(t.Context(), options)
+	must(t, err)
+	if policies := imported(t, s, from); len(policies) != 0 {
+		t.Errorf("a dry run made %d policies", len(policies))
+	}
+	var text strings.Builder
+	must(t, report.Print(&text, ""))
+	isFull := false
+	for _, short := range report.Short {
+		isFull = isFull || strings.HasSuffix(short.ResourceType, "/secrets") && short.Used == 2 && short.Limit == 2
+	}
+	if !isFull {
+		t.Errorf("the report does not say that the limit is reached:\n%s", &text)
+	}
+	options.DryRun = false
+	for range 2 { // a second import changes nothing
+		_, err = importer.Run(t.Context(), options)
+		must(t, err)
+	}
+	eventually(t, func() error { return charges(t, s, from, 2) })
+	if from != "openmcp" { // its ResourceQuota goes on
+		must(t, secret(namespaces[1], "audited"))
+		must(t, s.Admin.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespaces[1], Name: "audited"}}))
+		eventually(t, func() error { return charges(t, s, from, 2) })
+	}
+
+	_, err = importer.SetMode(t.Context(), options, quotav1alpha1.EnforcementModeEnforce)
+	must(t, err)
+	_, err = importer.Run(t.Context(), options) // keeps the mode
+	must(t, err)
+	var denied error
+	eventually(t, func() error {
+		if denied = secret(namespaces[1], "denied"); denied == nil {
+			return errors.Join(errors.New("it is not denied yet"), s.Admin.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespaces[1], Name: "denied"}}))
+		}
+		return nil
+	})
+	if !apierrors.IsForbidden(denied) || !strings.Contains(denied.Error(), "QuotaConsumer") {
+		t.Errorf("got %v", denied)
+	}
+	must(t, secret(namespaces[2], "free"))
+
+	removed, err := importer.Remove(t.Context(), options)
+	must(t, err)
+	if removed.Counts["resourceclaims.quota.miloapis.com"] < 2 {
+		t.Errorf("removed %+v", removed.Counts)
+	}
+	if policies := imported(t, s, from); len(policies) != 0 {
+		t.Errorf("%d policies are left", len(policies))
+	}
+	if err := secret(namespaces[1], "after"); (err == nil) != (from != "openmcp") {
+		t.Errorf("after the removal a create got %v", err)
+	}
+}
+
+// charges returns an error unless the policies of an import are ready, have adopted what exists and charge that many Secrets.
+func charges(t testing.TB, s *server.Server, from string, want int64) error {
+	for _, p := range imported(t, s, from) {
+		if !apimeta.IsStatusConditionTrue(p.Status.Conditions, quotav1alpha1.ConditionReady) || p.Status.Adoption == nil || p.Status.Adoption.State != quotav1alpha1.AdoptionComplete {
+			return fmt.Errorf("policy %s is not ready: %+v", p.Name, p.Status)
+		}
+		if p.Spec.EnforcementMode != quotav1alpha1.EnforcementModeAudit {
+			return fmt.Errorf("policy %s has the mode %s", p.Name, p.Spec.EnforcementMode)
+		}
+	}
+	var claims quotav1alpha1.ResourceClaimList
+	if err := s.Admin.List(t.Context(), &claims, client.MatchingLabels{importer.LabelImportedFrom: from}); err != nil {
+		return err
+	}
+	sum := int64(0)
+	for i := range claims.Items {
+		for _, request := range claims.Items[i].Spec.Requests {
+			if strings.HasSuffix(request.ResourceType, "/secrets") {
+				sum += request.Amount
+			}
+		}
+	}
+	if sum != want {
+		return fmt.Errorf("%d Secrets are charged, want %d", sum, want)
+	}
+	return nil
+}
+
+func imported(t testing.TB, s *server.Server, from string) []quotav1alpha1.ClaimCreationPolicy {
+	var list quotav1alpha1.ClaimCreationPolicyList
+	must(t, s.Admin.List(t.Context(), &list, client.MatchingLabels{importer.LabelImportedFrom: from}))
+	return list.Items
+}
+
+// fixture creates the objects of a file, the instances of kinds in it once they are served.
+func fixture(t *testing.T, s *server.Server, path string) {
+	t.Helper()
+	file, err := os.Open(path)
+	must(t, err)
+	defer func() { must(t, file.Close()) }()
+	objects, err := dynamic.NewForConfig(s.Config)
+	must(t, err)
+	documents := yaml.NewYAMLOrJSONDecoder(file, 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		if err := documents.Decode(&object.Object); err != nil {
+			return
+		}
+		kind := object.GroupVersionKind()
+		resource := kind.GroupVersion().WithResource(strings.ToLower(kind.Kind) + "s")
+		eventually(t, func() error {
+			_, err := objects.Resource(resource).Namespace(object.GetNamespace()).Create(t.Context(), object, metav1.CreateOptions{})
+			return err
+		})
+	}
+}
+
+// TestImportFromMilo copies what was declared for Milo on another server, whose kinds are the same.
+func TestImportFromMilo(t *testing.T) {
+	t.Parallel()
+	from, to := startTwo(t)
+	declareEverything(t, from.Admin)
+	report, err := importer.Run(t.Context(), importer.Options{
+		Config: to.Config, SourceConfig: from.Config, From: "milo", SystemNamespace: config.DefaultSystemNamespace,
+	})
+	must(t, err)
+	if len(report.Plan.Policies) != 1 || len(report.Plan.Grants) == 0 {
+		t.Errorf("the plan is %+v", report.Plan)
+	}
+	policy := &quotav1alpha1.ClaimCreationPolicy{}
+	must(t, to.Admin.Get(t.Context(), client.ObjectKey{Name: "configmap"}, policy))
+	if policy.Spec.EnforcementMode != quotav1alpha1.EnforcementModeAudit {
+		t.Errorf("the policy has the mode %s", policy.Spec.EnforcementMode)
+	}
+}
