@@ -231,7 +231,9 @@ func (r *Reader) holders(consumer quotav1alpha1.ConsumerRef, resourceType string
 			case request.ResourceType != resourceType:
 			case stateOf(claim) == stateGranted:
 				name := claim.Spec.ResourceRef.Kind + " " + claim.Spec.ResourceRef.Name
-				if namespace := claim.Spec.ResourceRef.Namespace; namespace != "" {
+				if !claim.Spec.HasObject() {
+					name = "ResourceClaim " + claim.Namespace + "/" + claim.Name
+				} else if namespace := claim.Spec.ResourceRef.Namespace; namespace != "" {
 					name += " in namespace " + namespace
 				}
 				all = append(all, holder{name, request.Amount})

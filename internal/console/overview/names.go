@@ -95,7 +95,7 @@ func (n Names) ResourceTypes() []string { return slices.Sorted(maps.Keys(n.byTyp
 func (n Names) Types(of schema.GroupKind) []string {
 	var types []string
 	for resourceType, registration := range n.byType {
-		ref := registration.Spec.ConsumerTypeRef
+		ref := registration.Spec.Consumer()
 		if isActive(registration) && ref.Kind == of.Kind && ref.APIGroup == of.Group {
 			types = append(types, resourceType)
 		}
