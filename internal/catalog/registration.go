@@ -28,6 +28,9 @@ type Registration struct {
 	ExceededAdvice string
 	// DisplayName is the name of the resource type for people. It may be empty.
 	DisplayName string
+	// Description describes the resource type for people, and Owner names the service that it belongs to. Both may be
+	// empty.
+	Description, Owner string
 	// AlertThresholdPercent is the percentage of a limit at which a consumer counts as near it. 0: the platform's.
 	AlertThresholdPercent int
 	// MaxPerConsumer is the most that the grants of a consumer may add up to, and MaxTotal those of all consumers. 0: no
@@ -101,6 +104,8 @@ func (c *Catalog) SetRegistration(object *quotav1alpha1.ResourceRegistration) {
 		MaxTotal:       ptr.Deref(object.Spec.MaxTotal, 0),
 
 		DisplayName:    object.DisplayName(),
+		Description:    object.Description(),
+		Owner:          object.Owner(),
 		ExceededAdvice: object.Annotations[quotav1alpha1.AnnotationExceededAdvice],
 
 		claiming:   map[schema.GroupKind]string{},
