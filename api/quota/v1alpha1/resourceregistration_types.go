@@ -76,9 +76,9 @@ type ResourceRegistration struct {
 // and baseUnit only while nothing of the type is granted or claimed, because stored amounts depend on these fields.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.consumerType) || has(self.consumerTypeRef)",message="spec.consumerType is required"
-// +kubebuilder:validation:XValidation:rule="!has(self.consumerType) || !has(self.consumerTypeRef) || self.consumerType == self.consumerTypeRef",message="spec.consumerType and spec.consumerTypeRef must be equal: they are two names of one field"
-// +kubebuilder:validation:XValidation:rule="!has(self.consumerType) || has(oldSelf.consumerType) || !has(oldSelf.consumerTypeRef) || self.consumerType == oldSelf.consumerTypeRef",message="spec.consumerType is immutable"
-// +kubebuilder:validation:XValidation:rule="!has(self.consumerTypeRef) || has(oldSelf.consumerTypeRef) || !has(oldSelf.consumerType) || self.consumerTypeRef == oldSelf.consumerType",message="spec.consumerTypeRef is immutable"
+// +kubebuilder:validation:XValidation:rule="!has(self.consumerType) || !has(self.consumerTypeRef) || self.consumerType.apiGroup == self.consumerTypeRef.apiGroup && self.consumerType.kind == self.consumerTypeRef.kind",message="spec.consumerType and spec.consumerTypeRef must be equal: they are two names of one field"
+// +kubebuilder:validation:XValidation:rule="!has(self.consumerType) || has(oldSelf.consumerType) || !has(oldSelf.consumerTypeRef) || self.consumerType.apiGroup == oldSelf.consumerTypeRef.apiGroup && self.consumerType.kind == oldSelf.consumerTypeRef.kind",message="spec.consumerType is immutable"
+// +kubebuilder:validation:XValidation:rule="!has(self.consumerTypeRef) || has(oldSelf.consumerTypeRef) || !has(oldSelf.consumerType) || self.consumerTypeRef.apiGroup == oldSelf.consumerType.apiGroup && self.consumerTypeRef.kind == oldSelf.consumerType.kind",message="spec.consumerTypeRef is immutable"
 type ResourceRegistrationSpec struct {
 	// baseUnit is the unit of every amount of this type in grants, claims and buckets, in the singular and at most 50
 	// characters, such as byte. It can be changed only while no grant gives the type and no claim holds any of it,
