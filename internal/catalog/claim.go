@@ -21,7 +21,11 @@ const namedMax = 2
 // CheckClaim returns the reasons why the registrations do not allow a claim that a user makes directly, or nil. The
 // reasons are in the order of the requests.
 func (c *Catalog) CheckClaim(spec *quotav1alpha1.ResourceClaimSpec) error {
-	if err := c.checkClaim(spec, (*Registration).mayBeClaimedFor); err != nil {
+	mayClaim := (*Registration).mayBeClaimedFor
+	if !spec.HasObject() {
+		mayClaim = anyMayClaim
+	}
+	if err := c.checkClaim(spec, mayClaim); err != nil {
 		return err
 	}
 	return c.CheckNew(spec.ResourceTypes()...)
@@ -94,8 +98,8 @@ func (c *Catalog) policyProblemsLocked(claiming schema.GroupKind, template *quot
 	for _, request := range template.Requests {
 		r := c.byType[request.ResourceType]
 		consumer := schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}
-		if r != nil && strings.Contains(ref.APIGroup+ref.Kind, "{{") {
-			consumer = r.Consumer // unknown until the template is rendered
+		if r != nil && (ref == (quotav1alpha1.ConsumerRef{}) || strings.Contains(ref.APIGroup+ref.Kind, "{{")) {
+			consumer = r.Consumer // unknown until there is a request
 		}
 		if problem := claimProblem(r, request.ResourceType, consumer, claiming, request.Dimensions, mayClaim); problem != "" {
 			problems = append(problems, problem)

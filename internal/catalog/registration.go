@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -27,6 +28,9 @@ type Registration struct {
 	ExceededAdvice string
 	// DisplayName is the name of the resource type for people. It may be empty.
 	DisplayName string
+	// Description describes the resource type for people, and Owner names the service that it belongs to. Both may be
+	// empty.
+	Description, Owner string
 	// AlertThresholdPercent is the percentage of a limit at which a consumer counts as near it. 0: the platform's.
 	AlertThresholdPercent int
 	// MaxPerConsumer is the most that the grants of a consumer may add up to, and MaxTotal those of all consumers. 0: no
@@ -35,15 +39,20 @@ type Registration struct {
 	// IsClosing is set while the registration is being deleted: existing uses may continue, and new ones are denied.
 	IsClosing bool
 
-	claiming   map[schema.GroupKind]struct{}
+	// claiming has the kinds as written, by their lower case.
+	claiming   map[schema.GroupKind]string
 	dimensions []string
 	created    time.Time
 }
 
 // MayClaim reports whether policies may charge this resource type for objects of that kind.
 func (r *Registration) MayClaim(kind schema.GroupKind) bool {
-	_, ok := r.claiming[kind]
+	_, ok := r.claiming[lower(kind)]
 	return ok
+}
+
+func lower(kind schema.GroupKind) schema.GroupKind {
+	return schema.GroupKind{Group: kind.Group, Kind: strings.ToLower(kind.Kind)}
 }
 
 // mayBeClaimedFor reports whether a claim that a user makes directly may be for objects of that kind. A registration
@@ -68,8 +77,8 @@ func (r *Registration) NotDimensions(keys iter.Seq[string]) []string {
 // resource type.
 func (r *Registration) Subject() string {
 	if r.Type == quotav1alpha1.RegistrationTypeEntity && len(r.claiming) == 1 {
-		for kind := range r.claiming {
-			return kind.Kind
+		for _, kind := range r.claiming {
+			return kind
 		}
 	}
 	return r.ResourceType
@@ -81,7 +90,7 @@ func (c *Catalog) SetRegistration(object *quotav1alpha1.ResourceRegistration) {
 		c.RemoveRegistration(object.Name)
 		return
 	}
-	ref := object.Spec.ConsumerTypeRef
+	ref := object.Spec.Consumer()
 	r := &Registration{
 		Name:         object.Name,
 		ResourceType: object.Spec.ResourceType,
@@ -95,9 +104,11 @@ func (c *Catalog) SetRegistration(object *quotav1alpha1.ResourceRegistration) {
 		MaxTotal:       ptr.Deref(object.Spec.MaxTotal, 0),
 
 		DisplayName:    object.DisplayName(),
+		Description:    object.Description(),
+		Owner:          object.Owner(),
 		ExceededAdvice: object.Annotations[quotav1alpha1.AnnotationExceededAdvice],
 
-		claiming:   map[schema.GroupKind]struct{}{},
+		claiming:   map[schema.GroupKind]string{},
 		dimensions: slices.Clone(object.Spec.Dimensions),
 		created:    object.CreationTimestamp.Time,
 
@@ -105,7 +116,7 @@ func (c *Catalog) SetRegistration(object *quotav1alpha1.ResourceRegistration) {
 	}
 	r.AlertThresholdPercent, _ = quotav1alpha1.ParseAlertThreshold(object.Annotations[quotav1alpha1.AnnotationAlertThreshold])
 	for _, claiming := range object.Spec.ClaimingResources {
-		r.claiming[schema.GroupKind{Group: claiming.APIGroup, Kind: claiming.Kind}] = struct{}{}
+		r.claiming[lower(schema.GroupKind{Group: claiming.APIGroup, Kind: claiming.Kind})] = claiming.Kind
 	}
 	c.change(func() {
 		c.removeRegistrationLocked(object.Name)
@@ -168,6 +179,12 @@ func (c *Catalog) Registration(resourceType string) *Registration {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.byType[resourceType]
+}
+
+// IsCountedOnly reports whether claims of a resource type are counted and never denied.
+func (c *Catalog) IsCountedOnly(resourceType string) bool {
+	r := c.Registration(resourceType)
+	return r != nil && r.Type.IsCountedOnly()
 }
 
 // BaseUnit returns the base unit of a resource type, or "" if none is registered.

@@ -23,6 +23,7 @@ func (l *Ledger) CheckAmendment(r Reservation) Decision {
 	var tx transaction
 	_, d := l.tryAmend(&tx, &r, l.tryReserve)
 	tx.rollback()
+	l.pruneAccounts(tx.charges)
 	return d
 }
 

@@ -1,7 +1,7 @@
 // Package ledger decides, for one consumer, whether it may have more of something. It is the pure core of Bursar: no
 // clock, no goroutines, no input or output, and only the standard library. The caller persists a [Ledger] and owns it:
 // a Ledger is not safe for concurrent use, not even by readers only. Operations are deterministic: the same operations
-// on the same [Snapshot] give the same answers and the same ledger.
+// on the same [Snapshot], with the same [Types], give the same answers and the same ledger.
 //
 // Package ledgerstore stores ledgers. Other packages may import this one for its types and for snapshots.
 //
@@ -38,6 +38,11 @@
 // By the duality of flows and cuts, paid(demand) is also the smallest value, over all sets T of allowances, of the
 // amount of T plus the demand that some allowance outside of T matches. The reference model in the folder model
 // computes that formula literally, from scratch, and shares no arithmetic with this package.
+//
+// # Counted types
+//
+// A resource type may be only counted, see [Types]. Its charges are admitted whatever the limit, and the part that the
+// allowances cannot pay is overdraft. So they deny nothing of the other types in the same reservation.
 //
 // # What it costs
 //

@@ -14,7 +14,25 @@ type Ledger struct {
 	bytes        bytes
 	now          int64    // of the batch, in milliseconds since 1970
 	journal      *journal // nil if the ledger keeps no records
+	types        Types    // nil if all are enforced
 	removedBy    map[string]string
+}
+
+// Types tells resource types apart.
+type Types interface {
+	// IsCountedOnly reports whether charges of a resource type are counted, and never exceed a limit. The answer for a
+	// type never changes.
+	IsCountedOnly(resourceType string) bool
+}
+
+// SetTypes sets which resource types are only counted. Without it, all are enforced.
+func (l *Ledger) SetTypes(types Types) { l.types = types }
+
+// Types returns what [Ledger.SetTypes] has set, or nil.
+func (l *Ledger) Types() Types { return l.types }
+
+func (l *Ledger) isCountedOnly(resourceType string) bool {
+	return l.types != nil && l.types.IsCountedOnly(resourceType)
 }
 
 // New returns an empty ledger. Without grants it admits nothing.
@@ -42,6 +60,7 @@ func (l *Ledger) Reserve(r Reservation) Decision {
 	}
 	if d.Code != Admitted {
 		tx.rollback()
+		l.pruneAccounts(r.Charges)
 		return d
 	}
 	return l.commit(&tx, r, KindAdmitted)
@@ -58,6 +77,7 @@ func (l *Ledger) Check(charges []Charge) Decision {
 		d.Code = l.checkRoom(&tx, (&Reservation{Charges: charges}).Size(), BytesMax)
 	}
 	tx.rollback()
+	l.pruneAccounts(charges)
 	return d
 }
 
@@ -167,8 +187,18 @@ func (l *Ledger) precheck(r *Reservation) Decision {
 
 // tryReserve decides valid charges. The caller must commit the transaction or roll it back.
 func (l *Ledger) tryReserve(tx *transaction, charges []Charge) Decision {
+	if l.types != nil {
+		for i := range charges {
+			if l.isCountedOnly(charges[i].ResourceType) {
+				l.accountOf(charges[i].ResourceType)
+			}
+		}
+	}
 	if !tx.admit(l, charges) {
 		return Decision{Code: Exceeded, Shortages: tx.shortages()}
+	}
+	if tx.hasRest && !tx.overdraw() {
+		return Decision{Code: Overflow}
 	}
 	return Decision{Code: tx.check()}
 }

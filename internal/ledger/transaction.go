@@ -6,9 +6,12 @@ type transaction struct {
 	charges  []Charge
 	accounts [ChargesMax]*account // nil for unknown resource types
 	admitted [ChargesMax]Amount
+	// countedOnly are the charges that no limit denies, and hasRest is set if one of them is not admitted in full.
+	countedOnly [ChargesMax]bool
+	hasRest     bool
 }
 
-// admit takes as much of every charge as can be paid, and reports whether that is the whole.
+// admit takes as much of every charge as can be paid, and reports whether that is the whole of all enforced charges.
 func (tx *transaction) admit(l *Ledger, charges []Charge) bool {
 	tx.charges = charges
 	whole := true
@@ -17,7 +20,14 @@ func (tx *transaction) admit(l *Ledger, charges []Charge) bool {
 		if a := l.accounts[c.ResourceType]; a != nil {
 			tx.accounts[i], tx.admitted[i] = a, a.admit(c.Dimensions, c.Amount)
 		}
-		whole = whole && tx.admitted[i] == c.Amount
+		tx.countedOnly[i] = l.isCountedOnly(c.ResourceType)
+		switch {
+		case tx.admitted[i] == c.Amount:
+		case tx.countedOnly[i]:
+			tx.hasRest = true
+		default:
+			whole = false
+		}
 	}
 	return whole
 }
@@ -67,12 +77,12 @@ func (tx *transaction) rollback() {
 	}
 }
 
-// shortages returns the charges that were not admitted in full.
+// shortages returns the enforced charges that were not admitted in full.
 func (tx *transaction) shortages() []Shortage {
 	var shortages []Shortage
 	for i := range tx.charges {
 		c := &tx.charges[i]
-		if tx.admitted[i] == c.Amount {
+		if tx.admitted[i] == c.Amount || tx.countedOnly[i] {
 			continue
 		}
 		s := Shortage{ResourceType: c.ResourceType, Dimensions: c.Dimensions, Requested: c.Amount, Available: tx.admitted[i]}

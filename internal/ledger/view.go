@@ -68,6 +68,12 @@ func (l *Ledger) Balances(resourceType string) []Balance {
 	return balances
 }
 
+// HasBalance reports whether a resource type has a balance for the dimensions, so that a charge needs no new one.
+func (l *Ledger) HasBalance(resourceType string, d Dimensions) bool {
+	a := l.accounts[resourceType]
+	return a != nil && a.balances[d] != nil
+}
+
 // Matching returns the sum of the allowances whose selectors match the dimensions. It is 0 for an unknown type.
 func (l *Ledger) Matching(resourceType string, d Dimensions) Amount {
 	a := l.accounts[resourceType]

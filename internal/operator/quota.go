@@ -60,6 +60,7 @@ func (o *Operator) newQuota(ctx context.Context, c *cluster) (*quota, error) {
 	ledgers := ledgerstore.New(ctx, storage)
 	ledgers.ReservationLifetime = o.options.RequestTimeout.Duration + ledgerstore.ReservationMargin
 	ledgers.Clock = &o.clock
+	ledgers.Types = declared
 	ledgers.IsDurable = o.options.Admission == config.AdmissionDurable
 	recorded, history, err := o.newJournal(ctx, ledgers)
 	if err != nil {

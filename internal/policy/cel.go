@@ -50,7 +50,7 @@ func newEnv(variables []cel.EnvOption, types ...*apiservercel.DeclType) (*cel.En
 	base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
 	extended, err := base.Extend(environment.VersionedOptions{
 		IntroducedVersion: version.MajorMinor(1, 0),
-		EnvOptions:        append(variables, arithmetic()...),
+		EnvOptions:        slices.Concat(variables, arithmetic(), []cel.EnvOption{hasPath()}),
 		DeclTypes:         types,
 	})
 	if err != nil {
@@ -73,6 +73,11 @@ func compileExpression(environ func() (*cel.Env, error), sees string, path *fiel
 	if utf8.RuneCountInString(source) > expressionCharsMax {
 		return nil, field.ErrorList{field.TooLongCharacters(path, source, expressionCharsMax)}
 	}
+	return compileBounded(environ, sees, path, source, mustYield, yields...)
+}
+
+// compileBounded is compileExpression for a source whose length was checked.
+func compileBounded(environ func() (*cel.Env, error), sees string, path *field.Path, source, mustYield string, yields ...*cel.Type) (*expression, field.ErrorList) {
 	env, err := environ()
 	if err != nil {
 		return nil, field.ErrorList{field.InternalError(path, err)}

@@ -18,7 +18,9 @@ import (
 type ClaimPolicy struct {
 	conditions []*condition
 	metadataFields
-	consumer       consumerFields
+	consumer consumerFields
+	// paysParent is set if there is no consumer in the template, see [parentOf].
+	paysParent     bool
 	requests       []requestFields
 	usesNamespace  bool
 	usesRequest    bool
@@ -95,9 +97,13 @@ func Compile(policy *quotav1alpha1.ClaimCreationPolicy) (*ClaimPolicy, field.Err
 	at := spec.Child("target", "resourceClaimTemplate")
 	p := &ClaimPolicy{metadataFields: metadataFields{defaultPrefix: policy.Name + "-"}}
 
-	p.conditions = c.conditions(spec.Child("trigger", "conditions"), policy.Spec.Trigger.Conditions)
+	p.conditions = c.conditions(spec.Child("trigger"), policy.Spec.Trigger.Conditions, policy.Spec.Trigger.Constraints)
 	c.metadata(at.Child("metadata"), template.Metadata, p)
-	p.consumer = c.consumer(at.Child("spec", "consumerRef"), template.Spec.ConsumerRef)
+	if p.paysParent = template.Spec.ConsumerRef == (quotav1alpha1.ConsumerRef{}); p.paysParent {
+		c.parentPays(at.Child("spec", "consumerRef"))
+	} else {
+		p.consumer = c.consumer(at.Child("spec", "consumerRef"), template.Spec.ConsumerRef)
+	}
 	p.requests = c.requests(at.Child("spec", "requests"), template.Spec.Requests)
 	if len(c.errs) > 0 {
 		return nil, c.errs
@@ -143,22 +149,34 @@ func (c *compiler) rejectVariables(path *field.Path, source string, read uses, s
 	}
 }
 
-func (c *compiler) conditions(path *field.Path, expressions []quotav1alpha1.ConditionExpression) []*condition {
-	if len(expressions) > conditionsMax {
-		c.addError(field.TooMany(path, len(expressions), conditionsMax))
+// conditions compiles the conditions of a trigger, and its constraints, which are further conditions.
+func (c *compiler) conditions(trigger *field.Path, conditions, constraints []quotav1alpha1.ConditionExpression) []*condition {
+	if count := len(conditions) + len(constraints); count > conditionsMax {
+		at := trigger.Child("conditions")
+		if len(conditions) <= conditionsMax && len(constraints) > 0 {
+			at = trigger.Child("constraints")
+		}
+		c.addError(field.TooMany(at, count, conditionsMax))
 		return nil
 	}
-	var conditions []*condition
-	for i, expression := range expressions {
-		c.note(expression.Expression)
-		compiled, errs := compileCondition(path.Index(i).Child("expression"), expression.Expression, c.sees)
-		c.errs = append(c.errs, errs...)
-		if compiled != nil {
-			c.checkRequestUse(path.Index(i).Child("expression"), expression.Expression, compiled.uses)
-		}
-		conditions = append(conditions, compiled)
+	var compiled []*condition
+	for i, expression := range conditions {
+		compiled = append(compiled, c.condition(trigger.Child("conditions").Index(i).Child("expression"), expression.Expression))
 	}
-	return conditions
+	for i, expression := range constraints {
+		compiled = append(compiled, c.condition(trigger.Child("constraints").Index(i).Child("expression"), expression.Expression))
+	}
+	return compiled
+}
+
+func (c *compiler) condition(path *field.Path, expression string) *condition {
+	c.note(expression)
+	compiled, errs := compileCondition(path, expression, c.sees)
+	c.errs = append(c.errs, errs...)
+	if compiled != nil {
+		c.checkRequestUse(path, expression, compiled.uses)
+	}
+	return compiled
 }
 
 func (c *compiler) field(path *field.Path, source string, rules fieldRules) templateField {
@@ -207,7 +225,7 @@ func (c *compiler) annotations(path *field.Path, annotations map[string]string) 
 		value := c.field(path.Key(key), annotations[key], annotationRules)
 		fields = append(fields, keyedField{key, value})
 		size += len(key)
-		if value.template != nil && value.template.compiled == nil {
+		if value.template != nil && value.template.isText() {
 			size += len(annotations[key])
 		}
 	}

@@ -103,7 +103,7 @@ func TestCompileErrors(t *testing.T) {
 		},
 		"no consumer": {
 			"a claim charges somebody",
-			func(p *policy) { of(p).Spec.ConsumerRef = quotav1alpha1.ConsumerRef{} },
+			func(p *policy) { of(p).Spec.ConsumerRef = quotav1alpha1.ConsumerRef{APIGroup: "example.com"} },
 			[]string{
 				template + `spec.consumerRef.kind: Required value: nothing can be made without it`,
 				template + `spec.consumerRef.name: Required value: nothing can be made without it`,

@@ -42,8 +42,8 @@ func (p *ClaimPolicy) ConstantErrors(ctx context.Context) field.ErrorList {
 		templates = append(templates, fieldsOf(p.requests[i].dimensions)...)
 	}
 	for _, f := range append(templatesOf(&p.metadataFields, &p.consumer), templates...) {
-		if f.template != nil && f.template.compiled != nil && len(f.template.uses) == 0 {
-			_, err := f.render(nil)
+		if f.template != nil && !f.template.isText() && len(f.template.uses) == 0 {
+			_, err := f.render(ctx, nil)
 			note(f.path, f.template.source, err)
 		}
 	}

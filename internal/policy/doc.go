@@ -1,5 +1,6 @@
 // Package policy compiles and applies policies. [Compile] checks a ClaimCreationPolicy as a whole,
-// [ClaimPolicy.Matches] evaluates its CEL conditions, and [ClaimPolicy.Render] makes the claim from its Go templates.
+// [ClaimPolicy.Matches] evaluates its CEL conditions, and [ClaimPolicy.Render] makes the claim from its templates: Go
+// templates, or texts with CEL expressions in double braces (celtemplate.go).
 // [CompileGrant] and [GrantPolicy] do the same for a GrantCreationPolicy, which applies to objects.
 //
 // Administrators write policies, but every user can write the objects that policies apply to. Therefore, whatever an

@@ -15,8 +15,11 @@ type EvaluationError struct {
 	err          error
 }
 
-// Error implements error. It contains the source of the field.
+// Error implements error. It contains the source of the field, if there is one.
 func (e *EvaluationError) Error() string {
+	if e.source == "" {
+		return fmt.Sprintf("%s %s: %v", e.verb, e.Path, e.err)
+	}
 	return fmt.Sprintf("%s %s %q: %v", e.verb, e.Path, excerpt(e.source), e.err)
 }
 

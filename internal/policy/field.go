@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// templateField is a field of a claim or grant template that may hold a Go template.
+// templateField is a field of a claim or grant template that may be a template itself.
 type templateField struct {
 	path     string
 	template *textTemplate
@@ -62,7 +63,7 @@ func compileField(path *field.Path, source string, rules fieldRules) (templateFi
 	}
 	var reasons []string
 	f.template, reasons = compileTemplate(source)
-	if len(reasons) == 0 && f.template.compiled == nil {
+	if len(reasons) == 0 && f.template.isText() {
 		reasons = f.invalidReasons(source)
 	}
 	return f, invalid(path, source, reasons)
@@ -86,11 +87,11 @@ func excerpt(text string) string {
 }
 
 // render returns the text of the field, which is valid. The error names the field.
-func (f *templateField) render(variables map[string]any) (string, error) {
-	if f.template.compiled == nil {
+func (f *templateField) render(ctx context.Context, variables map[string]any) (string, error) {
+	if f.template.isText() {
 		return f.template.source, nil
 	}
-	text, err := f.template.execute(variables, f.rules.bytesMax)
+	text, err := f.template.execute(ctx, variables, f.rules.bytesMax)
 	if err != nil {
 		return "", f.failed(err)
 	}

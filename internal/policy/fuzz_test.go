@@ -31,7 +31,7 @@ func FuzzTemplate(f *testing.F) {
 		if len(errs) > 0 {
 			return
 		}
-		text, err := compiled.render(in.variables())
+		text, err := compiled.render(t.Context(), in.variables())
 		if err != nil {
 			return
 		}

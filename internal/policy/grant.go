@@ -40,7 +40,7 @@ func CompileGrant(policy *quotav1alpha1.GrantCreationPolicy) (*GrantPolicy, fiel
 	at := spec.Child("target", "resourceGrantTemplate")
 	p := &GrantPolicy{metadataFields: metadataFields{defaultPrefix: policy.Name + "-"}}
 
-	p.conditions = c.objectConditions(spec.Child("trigger", "conditions"), policy.Spec.Trigger.Conditions)
+	p.conditions = c.objectConditions(spec.Child("trigger"), policy.Spec.Trigger.Conditions, policy.Spec.Trigger.Constraints)
 	if parent := policy.Spec.Target.ParentContext; parent != nil {
 		p.parentName = c.parentName(spec.Child("target", "parentContext", "nameExpression"), parent.NameExpression)
 	}
@@ -70,11 +70,11 @@ type grantCompiler struct {
 	templatesUseRequest bool
 }
 
-func (c *grantCompiler) objectConditions(path *field.Path, expressions []quotav1alpha1.ConditionExpression) []*condition {
-	compiled := c.conditions(path, expressions)
-	for i, condition := range compiled {
+func (c *grantCompiler) objectConditions(trigger *field.Path, conditions, constraints []quotav1alpha1.ConditionExpression) []*condition {
+	compiled := c.conditions(trigger, conditions, constraints)
+	for _, condition := range compiled {
 		if condition != nil {
-			c.rejectVariables(path.Index(i).Child("expression"), condition.source, condition.uses, notSeen, varUser, varRequestInfo, varNamespace)
+			c.rejectVariables(field.NewPath(condition.path), condition.source, condition.uses, notSeen, varUser, varRequestInfo, varNamespace)
 		}
 	}
 	return compiled
@@ -177,13 +177,15 @@ func (p *GrantPolicy) ParentName(ctx context.Context, object map[string]any) (st
 // part are as with [ClaimPolicy.Render]; allowances are those of the template. The error names the first field that
 // cannot be rendered, with the position in its template.
 func (p *GrantPolicy) Render(object map[string]any) (*quotav1alpha1.ResourceGrant, error) {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), policyTimeMax, errTakesTooLong)
+	defer cancel()
 	in := Input{Object: object}
 	r := rendering{variables: in.variables()}
 	grant := &quotav1alpha1.ResourceGrant{
 		TypeMeta:   metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceGrant"},
-		ObjectMeta: r.metadata(&p.metadataFields),
+		ObjectMeta: r.metadata(ctx, &p.metadataFields),
 		Spec: quotav1alpha1.ResourceGrantSpec{
-			ConsumerRef: r.consumer(&p.consumer),
+			ConsumerRef: r.consumer(ctx, &p.consumer),
 			Allowances:  make([]quotav1alpha1.Allowance, len(p.allowances)),
 			Period:      *p.period.DeepCopy(),
 		},

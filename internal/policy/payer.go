@@ -9,7 +9,10 @@ import (
 )
 
 // objectPaths matches the fields of the object in a template.
-var objectPaths = regexp.MustCompile(`\.(?:trigger|object)((?:\.\w+)*)`)
+var objectPaths = regexp.MustCompile(`(?:\.|\b)(?:trigger|object)((?:\.\w+)*)`)
+
+// actions matches what is in double braces.
+var actions = regexp.MustCompile(`\{\{(?s:.*?)\}\}`)
 
 // ownNamespace is the only field of an object that its author cannot choose freely.
 const ownNamespace = ".metadata.namespace"
@@ -25,7 +28,8 @@ func PayerFromObject(policy *quotav1alpha1.ClaimCreationPolicy) []string {
 		if !strings.Contains(each.source, "{{") {
 			continue
 		}
-		for _, found := range objectPaths.FindAllStringSubmatch(each.source, -1) {
+		inBraces := strings.Join(actions.FindAllString(each.source, -1), " ")
+		for _, found := range objectPaths.FindAllStringSubmatch(inBraces, -1) {
 			if found[1] == ownNamespace {
 				continue
 			}

@@ -36,9 +36,9 @@ func (p *ClaimPolicy) Render(ctx context.Context, in Input) (*quotav1alpha1.Reso
 	}
 	claim := &quotav1alpha1.ResourceClaim{
 		TypeMeta:   metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceClaim"},
-		ObjectMeta: r.metadata(&p.metadataFields),
+		ObjectMeta: r.metadata(ctx, &p.metadataFields),
 		Spec: quotav1alpha1.ResourceClaimSpec{
-			ConsumerRef: r.consumer(&p.consumer),
+			ConsumerRef: r.payer(ctx, p, in.User),
 			Requests:    requests,
 		},
 	}
@@ -91,51 +91,51 @@ type rendering struct {
 	err            error
 }
 
-func (r *rendering) text(f *templateField) string {
+func (r *rendering) text(ctx context.Context, f *templateField) string {
 	if r.err != nil {
 		return ""
 	}
 	var text string
-	text, r.err = f.render(r.variables)
+	text, r.err = f.render(ctx, r.variables)
 	return text
 }
 
 // metadata renders the metadata of an object. A name takes precedence over a prefix.
-func (r *rendering) metadata(t *metadataFields) metav1.ObjectMeta {
+func (r *rendering) metadata(ctx context.Context, t *metadataFields) metav1.ObjectMeta {
 	meta := metav1.ObjectMeta{
-		Name:        r.text(&t.name),
-		Namespace:   r.text(&t.namespace),
+		Name:        r.text(ctx, &t.name),
+		Namespace:   r.text(ctx, &t.namespace),
 		Labels:      maps.Clone(t.labels),
-		Annotations: r.annotations(t.annotations),
+		Annotations: r.annotations(ctx, t.annotations),
 	}
 	if meta.Name == "" {
-		meta.GenerateName = cmp.Or(r.text(&t.generateName), t.defaultPrefix)
+		meta.GenerateName = cmp.Or(r.text(ctx, &t.generateName), t.defaultPrefix)
 	}
 	return meta
 }
 
-func (r *rendering) consumer(c *consumerFields) quotav1alpha1.ConsumerRef {
+func (r *rendering) consumer(ctx context.Context, c *consumerFields) quotav1alpha1.ConsumerRef {
 	return quotav1alpha1.ConsumerRef{
-		APIGroup: r.text(&c.apiGroup), Kind: r.text(&c.kind), Name: r.text(&c.name), Namespace: r.text(&c.namespace),
+		APIGroup: r.text(ctx, &c.apiGroup), Kind: r.text(ctx, &c.kind), Name: r.text(ctx, &c.name), Namespace: r.text(ctx, &c.namespace),
 	}
 }
 
-func (r *rendering) entries(fields []keyedField) map[string]string {
+func (r *rendering) entries(ctx context.Context, fields []keyedField) map[string]string {
 	if len(fields) == 0 {
 		return nil
 	}
 	entries := make(map[string]string, len(fields))
 	for i := range fields {
-		entries[fields[i].key] = r.text(&fields[i].value)
+		entries[fields[i].key] = r.text(ctx, &fields[i].value)
 	}
 	return entries
 }
 
-func (r *rendering) annotations(fields []keyedField) map[string]string {
+func (r *rendering) annotations(ctx context.Context, fields []keyedField) map[string]string {
 	if r.withoutRequest {
 		fields = slices.DeleteFunc(slices.Clone(fields), func(f keyedField) bool { return f.value.template.uses.has(varUser, varRequestInfo) })
 	}
-	entries := r.entries(fields)
+	entries := r.entries(ctx, fields)
 	size := 0
 	for key, value := range entries {
 		size += len(key) + len(value)
@@ -152,7 +152,7 @@ func (r *rendering) requests(ctx context.Context, fields []requestFields, units 
 		amount := r.amount(ctx, f, units)
 		if amount > 0 {
 			requests = append(requests, quotav1alpha1.ResourceRequest{
-				ResourceType: f.resourceType, Amount: amount, Dimensions: r.entries(f.dimensions),
+				ResourceType: f.resourceType, Amount: amount, Dimensions: r.entries(ctx, f.dimensions),
 			})
 		}
 	}

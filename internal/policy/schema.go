@@ -77,6 +77,13 @@ func mismatches(schema *spec.Schema, conditions []*condition, others []*expressi
 		if f.template == nil {
 			continue
 		}
+		for _, part := range f.template.parts {
+			if part.expression != nil {
+				inField := *part.expression
+				inField.path = f.path
+				found = append(found, inField.mismatches(environ, "")...)
+			}
+		}
 		for _, read := range f.template.reads {
 			if reason := undefinedIn(schema, read.path); reason != "" {
 				found = append(found, fmt.Sprintf("%s: %v: %s", f.path, read.at, reason))

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,45 +15,62 @@ const templateName = "claim"
 // textTemplate is a compiled template. It is immutable and safe for concurrent use.
 type textTemplate struct {
 	source string
-	// compiled is nil if the source is a plain text.
+	// compiled is set for a Go template, and parts for a text with CEL expressions. A plain text has neither.
 	compiled *template.Template
+	parts    []templatePart
 	uses     uses
 	// reads are the fields of the object that the template reads.
 	reads []fieldRead
 }
 
-// compileTemplate compiles a source of at most templateBytesMax. It returns every error, each with its line and column.
-// For syntax errors it returns only the first, with its line. Columns count bytes from 1.
+// isText reports whether the source is a plain text.
+func (t *textTemplate) isText() bool { return t.compiled == nil && t.parts == nil }
+
+// compileTemplate compiles a source of at most templateBytesMax: a plain text, a Go template, or a text with CEL
+// expressions in double braces. What is valid as both means the same in both. It returns every error, each with its line
+// and column. For syntax errors of a Go template it returns only the first, with its line. Columns count bytes from 1.
 func compileTemplate(source string) (*textTemplate, []string) {
 	if !strings.Contains(source, "{{") {
 		return &textTemplate{source: source}, nil
 	}
+	compiled, reasons, isGo := compileGoTemplate(source)
+	if isGo && (len(reasons) == 0 || !hasVariables(source)) {
+		return compiled, reasons
+	}
+	if compiled, celReasons := compileExpressions(source); compiled != nil || len(celReasons) > 0 {
+		return compiled, celReasons
+	}
+	return nil, reasons
+}
+
+// compileGoTemplate also reports whether the source is a Go template by its syntax.
+func compileGoTemplate(source string) (compiled *textTemplate, reasons []string, isGo bool) {
 	tree, trees, err := parseTemplate(source)
 	if err != nil {
-		return nil, []string{err.Error()}
+		return nil, []string{err.Error()}, false
 	}
 	analysed := analyse(tree, trees)
 	if len(analysed.errors) > 0 {
-		reasons := make([]string, len(analysed.errors))
+		reasons = make([]string, len(analysed.errors))
 		for i, f := range analysed.errors {
 			reasons[i] = fmt.Sprintf("%v: %s", placeOf(source, f.at), f.reason)
 		}
-		return nil, reasons
+		return nil, reasons, true
 	}
-	compiled, err := template.New(templateName).Option("missingkey=error").
+	executable, err := template.New(templateName).Option("missingkey=error").
 		Funcs(implementations).Funcs(analysed.added).AddParseTree(templateName, tree)
 	if err != nil {
-		return nil, []string{err.Error()}
+		return nil, []string{err.Error()}, true
 	}
 	read := uses{}
 	for name, at := range analysed.reads {
 		read.note(name, placeOf(source, at))
 	}
-	template := &textTemplate{source: source, compiled: compiled, uses: read}
+	compiled = &textTemplate{source: source, compiled: executable, uses: read}
 	for _, chain := range analysed.chains {
-		template.reads = append(template.reads, fieldRead{placeOf(source, chain.at), chain.path})
+		compiled.reads = append(compiled.reads, fieldRead{placeOf(source, chain.at), chain.path})
 	}
-	return template, nil
+	return compiled, nil, true
 }
 
 // parseTemplate returns a template's tree, and all trees with those of further templates that it defines.
@@ -88,11 +106,15 @@ func placeOf(source string, offset int) place {
 }
 
 // execute renders the template, to at most bytesMax bytes.
-func (t *textTemplate) execute(variables map[string]any, bytesMax int) (string, error) {
+func (t *textTemplate) execute(ctx context.Context, variables map[string]any, bytesMax int) (string, error) {
 	out := boundedText{bytesMax: bytesMax}
-	if t.compiled == nil {
+	if t.isText() {
 		_, err := out.Write([]byte(t.source))
 		return t.source, err
+	}
+	if t.parts != nil {
+		err := executeParts(ctx, t.parts, variables, &out)
+		return out.String(), err
 	}
 	if err := t.compiled.Execute(&out, variables); err != nil {
 		return "", executionError(err)

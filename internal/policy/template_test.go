@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -46,7 +47,7 @@ func renderText(source string, in Input) (text string, reasons []string) {
 	if reasons != nil {
 		return "", reasons
 	}
-	text, err := compiled.execute(in.variables(), nameBytesMax)
+	text, err := compiled.execute(context.Background(), in.variables(), nameBytesMax)
 	if err != nil {
 		return "", []string{err.Error()}
 	}

@@ -168,13 +168,16 @@ func unitsOf(items []Item) map[string]Unit {
 
 func claimItem(claim *quotav1alpha1.ResourceClaim, units map[string]Unit) ClaimItem {
 	state, message := stateOf(claim)
-	ref := claim.Spec.ResourceRef
+	ref, object := claim.Spec.ResourceRef, ""
+	if claim.Spec.HasObject() {
+		object = ref.Kind + "/" + ref.Name
+	}
 	var texts []string
 	for _, request := range claim.Spec.Requests {
 		texts = append(texts, shortType(request.ResourceType)+"="+units[request.ResourceType].Amount(request.Amount))
 	}
 	return ClaimItem{
-		ConsumerRef: claim.Spec.ConsumerRef, Namespace: claim.Namespace, Name: claim.Name, For: ref.Kind + "/" + ref.Name, ForNamespace: ref.Namespace,
+		ConsumerRef: claim.Spec.ConsumerRef, Namespace: claim.Namespace, Name: claim.Name, For: object, ForNamespace: ref.Namespace,
 		Requests: claim.Spec.Requests, State: state, Message: message, requests: strings.Join(texts, ", "),
 	}
 }

@@ -32,7 +32,7 @@ func (u Usage) Level(before Level, thresholdPercent int) Level {
 // margin.
 func (u Usage) is(level Level, thresholdPercent, lessPercent int) bool {
 	switch {
-	case u.Used == 0:
+	case u.Used == 0, u.IsFeature:
 		return false
 	case level == Exceeded:
 		return u.Used > u.Limit

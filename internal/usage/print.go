@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -121,7 +122,7 @@ func PrintTable(w io.Writer, rows [][]string) error {
 func (r *Report) itemRows(isWide bool) [][]string {
 	columns := []string{"CONSUMER", "RESOURCE TYPE", "USED", "LIMIT", "AVAILABLE", "UTILIZATION", "WAITING"}
 	if isWide {
-		columns = append(columns, "GROUP", "USED (BASE)", "LIMIT (BASE)")
+		columns = append(columns, "GROUP", "USED (BASE)", "LIMIT (BASE)", "NAME", "OWNER")
 	}
 	rows := [][]string{columns}
 	for _, i := range r.Items {
@@ -135,7 +136,7 @@ func (r *Report) itemRows(isWide bool) [][]string {
 		}
 		row := []string{NameOf(i.ConsumerRef), i.ResourceType, display.TotalAllocated, display.TotalLimit, display.Available, i.Percent(), waiting}
 		if isWide {
-			row = append(row, i.ConsumerRef.APIGroup, fmt.Sprint(i.Used), fmt.Sprint(i.Limit))
+			row = append(row, i.ConsumerRef.APIGroup, fmt.Sprint(i.Used), fmt.Sprint(i.Limit), cmp.Or(display.Name, "-"), cmp.Or(display.Owner, "-"))
 		}
 		rows = append(rows, row)
 	}
@@ -158,8 +159,13 @@ func (i Item) Amounts() (used, limit string) {
 	return i.Display.TotalAllocated, i.Display.TotalLimit
 }
 
-// Percent formats the used part of the limit.
-func (i Item) Percent() string { return percent(i.Used, i.Limit) }
+// Percent formats the used part of the limit. A feature has none.
+func (i Item) Percent() string {
+	if i.Feature != "" {
+		return "-"
+	}
+	return percent(i.Used, i.Limit)
+}
 
 func percent(used, limit int64) string {
 	if used > 0 && limit == 0 {

@@ -90,6 +90,8 @@ type Item struct {
 	Used         int64                     `json:"used"`
 	Limit        int64                     `json:"limit"`
 	Available    int64                     `json:"available"`
+	// Feature is On or Off for a resource type that is a feature, and empty for every other.
+	Feature quotav1alpha1.FeatureState `json:"feature,omitempty"`
 	// Utilization is the used part of the limit, or nil if something is used without a limit.
 	Utilization *float64 `json:"utilization"`
 	// Waiting is how many claims on it wait for quota, or nil if that is unknown.
@@ -101,7 +103,7 @@ type Item struct {
 }
 
 func (i Item) usage() Usage {
-	return Usage{Consumer: i.ConsumerRef, ResourceType: i.ResourceType, Used: i.Used, Limit: i.Limit}
+	return Usage{Consumer: i.ConsumerRef, ResourceType: i.ResourceType, Used: i.Used, Limit: i.Limit, IsFeature: i.Feature != ""}
 }
 
 func (i Item) waiting() int {
@@ -243,7 +245,7 @@ func ItemOf(shown *quotav1alpha1.EffectiveResourceGrant) Item {
 	item := Item{
 		ConsumerRef: shown.Spec.ConsumerRef, ResourceType: shown.Spec.ResourceType,
 		Used: status.TotalAllocated, Limit: status.TotalLimit, Available: status.Available, Display: status.Display,
-		GrantRefs: status.GrantRefs,
+		GrantRefs: status.GrantRefs, Feature: status.Feature,
 	}
 	item.complete()
 	return item

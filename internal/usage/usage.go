@@ -16,12 +16,16 @@ type Usage struct {
 	ResourceType string
 	// Used is the allocated amount, and Limit the granted one.
 	Used, Limit int64
+	// IsFeature is set if the resource type is only counted: the use is no part of the limit.
+	IsFeature bool
 }
 
 // Ratio returns the used part of the limit. It is 1 at the limit, more beyond it, and infinite for usage without a
-// limit.
+// limit. It is 0 for a feature.
 func (u Usage) Ratio() float64 {
 	switch {
+	case u.IsFeature:
+		return 0
 	case u.Limit > 0:
 		return float64(u.Used) / float64(u.Limit)
 	case u.Used > 0:
@@ -32,7 +36,12 @@ func (u Usage) Ratio() float64 {
 }
 
 // OverLimit returns the usage beyond the limit, or 0.
-func (u Usage) OverLimit() int64 { return max(0, u.Used-u.Limit) }
+func (u Usage) OverLimit() int64 {
+	if u.IsFeature {
+		return 0
+	}
+	return max(0, u.Used-u.Limit)
+}
 
 // compare sorts by utilization, the highest first.
 func compare(a, b Usage) int {
@@ -59,6 +68,7 @@ func usagesOf(buckets []quotav1alpha1.AllowanceBucket) []Usage {
 func usageOf(bucket *quotav1alpha1.AllowanceBucket) Usage {
 	return Usage{
 		Consumer: bucket.Spec.ConsumerRef, ResourceType: bucket.Spec.ResourceType, Used: bucket.Status.Allocated, Limit: bucket.Status.Limit,
+		IsFeature: bucket.Status.Feature != "",
 	}
 }
 

@@ -1,12 +1,19 @@
 package usage
 
-import quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+import (
+	"math"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
 
 // countShort counts waiting claims by consumer and by the resource types that they are short of.
 func countShort(waiting map[quotav1alpha1.ConsumerRef][][]quotav1alpha1.ResourceRequest, all []Usage) map[quotav1alpha1.ConsumerRef]map[string]int {
 	available := make(map[pair]int64, len(all))
 	for _, u := range all {
 		available[pair{u.Consumer, u.ResourceType}] = u.Limit - u.Used
+		if u.IsFeature {
+			available[pair{u.Consumer, u.ResourceType}] = math.MaxInt64
+		}
 	}
 	counts := map[quotav1alpha1.ConsumerRef]map[string]int{}
 	for consumer, claims := range waiting {

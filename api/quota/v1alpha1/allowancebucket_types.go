@@ -83,6 +83,11 @@ type AllowanceBucketStatus struct {
 	// +optional
 	Display *DisplayedBucket `json:"display,omitempty"`
 
+	// feature is On or Off for a resource type of type Feature, and absent for every other. It is On while limit is more
+	// than 0. Then allocated only counts, and available is the limit.
+	// +optional
+	Feature FeatureState `json:"feature,omitempty"`
+
 	// grantCount is the number of active grants in the limit.
 	// +kubebuilder:validation:Minimum=0
 	GrantCount int32 `json:"grantCount"`
@@ -111,10 +116,11 @@ type DisplayedBucket struct {
 	Dimensions string `json:"dimensions,omitempty"`
 
 	// percent is the allocated percentage of the limit, such as 80%, or "over" if something is allocated without a
-	// limit.
+	// limit. It is empty for a resource type of type Feature.
 	Percent string `json:"percent"`
 
-	// used is allocated and limit in display units, such as "8/10 GiB".
+	// used is allocated and limit in display units, such as "8/10 GiB". For a resource type of type Feature it is On or
+	// Off, with what is counted, such as "On (2 seats)".
 	Used string `json:"used"`
 }
 

@@ -12,6 +12,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:selectablefield:JSONPath=`.spec.trigger.resource.kind`
 // +kubebuilder:selectablefield:JSONPath=`.spec.trigger.resource.apiVersion`
 // +kubebuilder:selectablefield:JSONPath=`.spec.enabled`
+// +kubebuilder:selectablefield:JSONPath=`.spec.disabled`
 // +kubebuilder:printcolumn:name="Target",type=string,JSONPath=`.spec.trigger.resource.kind`
 // +kubebuilder:printcolumn:name="Enabled",type=boolean,JSONPath=`.spec.enabled`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=='Ready')].status`
@@ -21,6 +22,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.evaluation.failed`
 // +kubebuilder:printcolumn:name="Adopted",type=string,JSONPath=`.status.adoption.progress`
 // +kubebuilder:printcolumn:name="Not Adopted",type=integer,JSONPath=`.status.adoption.failed`,priority=1
+// +kubebuilder:printcolumn:name="Disabled",type=boolean,JSONPath=`.spec.disabled`,priority=1
 // +kubebuilder:printcolumn:name="API Version",type=string,JSONPath=`.spec.trigger.resource.apiVersion`,priority=1
 // +kubebuilder:printcolumn:name="Resource",type=string,JSONPath=`.spec.target.resourceClaimTemplate.spec.requests[0].resourceType`,priority=1
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=='Ready')].reason`,priority=1
@@ -36,9 +38,9 @@ type ClaimCreationPolicy struct {
 	Status ClaimCreationPolicyStatus `json:"status,omitzero"`
 }
 
-// IsEnabled reports whether the policy is enabled. The default is true.
+// IsEnabled reports whether the policy is enabled: neither enabled nor disabled turns it off. The default is true.
 func (p *ClaimCreationPolicy) IsEnabled() bool {
-	return p.Spec.Enabled == nil || *p.Spec.Enabled
+	return (p.Spec.Enabled == nil || *p.Spec.Enabled) && !p.Spec.Disabled
 }
 
 // ClaimCreationPolicySpec is the protected kind, and the cost of its objects.
@@ -49,6 +51,11 @@ type ClaimCreationPolicySpec struct {
 	// +optional
 	// +kubebuilder:default=true
 	Enabled *bool `json:"enabled,omitempty"`
+
+	// disabled turns the policy off (true), as enabled: false does. Default: false.
+	// +optional
+	// +kubebuilder:default=false
+	Disabled bool `json:"disabled,omitempty"`
 
 	// enforcementMode determines the handling of an object whose claim exceeds a quota. Enforce (the default) denies
 	// it. Warn admits it and warns the user who creates it. Audit admits it and records an event on the policy.
@@ -119,6 +126,11 @@ type ClaimTrigger struct {
 	// +kubebuilder:validation:MaxItems=10
 	Conditions []ConditionExpression `json:"conditions,omitempty"`
 
+	// constraints are further conditions, at most 10 together with those in conditions. All must hold.
+	// +optional
+	// +kubebuilder:validation:MaxItems=10
+	Constraints []ConditionExpression `json:"constraints,omitempty"`
+
 	// operations are the operations that the policy applies to: CREATE (the default), or CREATE and UPDATE. With UPDATE
 	// the claim follows the object. A change that makes the object cost more is denied if that exceeds the quota, also
 	// through the subresource scale or, of Pods, resize. A change that makes it cost less is allowed and frees the
@@ -149,8 +161,9 @@ type ClaimTriggerResource struct {
 
 // ClaimTarget is the claim that a ClaimCreationPolicy makes.
 type ClaimTarget struct {
-	// resourceClaimTemplate is the template of the claim. Its strings may be Go templates, which see .trigger and
-	// .object (the object), .namespaceObject, .user and .requestInfo.
+	// resourceClaimTemplate is the template of the claim. Its strings may have CEL expressions in double braces, such as
+	// {{trigger.metadata.name}}, or be Go templates, such as {{.trigger.metadata.name}}. They see trigger and object (the
+	// object), namespaceObject, user and requestInfo.
 	ResourceClaimTemplate ResourceClaimTemplate `json:"resourceClaimTemplate"`
 }
 
@@ -165,8 +178,11 @@ type ResourceClaimTemplate struct {
 
 // ResourceClaimTemplateSpec is the template of a claim's spec.
 type ResourceClaimTemplateSpec struct {
-	// consumerRef is the consumer to charge. Its fields may be Go templates.
-	ConsumerRef ConsumerRef `json:"consumerRef"`
+	// consumerRef is the consumer to charge. Its fields may be templates. Absent, it is the parent of the user's control
+	// plane: the values of iam.miloapis.com/parent-api-group, parent-type and parent-name in user.extra. Then a create by
+	// a user without them is denied, and objects from before the policy get no claim.
+	// +optional
+	ConsumerRef ConsumerRef `json:"consumerRef,omitzero"`
 
 	// requests is the cost of each object: 1 to 20 entries, each of another resource type.
 	// +kubebuilder:validation:MinItems=1
@@ -211,7 +227,7 @@ type ResourceRequestTemplate struct {
 	AmountExpression string `json:"amountExpression,omitempty"`
 
 	// dimensions classify the amount, such as by location: at most 16 entries with keys of at most 317 characters,
-	// which the registration of the resource type must allow. The values may be Go templates.
+	// which the registration of the resource type must allow. The values may be templates.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule="self.all(key, size(key) <= 317)",message="dimensions must have keys of at most 317 characters"

@@ -93,9 +93,15 @@ func TestContractKinds(t *testing.T) {
 		}
 	}
 	want := contractKinds(t)
-	policies := want["GrantCreationPolicy"]
-	policies.SelectableFields += ",.spec.enabled" // the reference names the query, and its definition lacks it
-	want["GrantCreationPolicy"] = policies
+	for kind, more := range map[string]string{
+		"GrantCreationPolicy":  ",.spec.enabled,.spec.disabled", // the reference names the first query, and its definition lacks it
+		"ClaimCreationPolicy":  ",.spec.disabled",
+		"ResourceRegistration": ",.spec.consumerType.kind,.spec.consumerType.apiGroup",
+	} {
+		row := want[kind]
+		row.SelectableFields += more // by the names of a later revision
+		want[kind] = row
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("kinds (-contract +definitions):\n%s", diff)
 	}

@@ -23,13 +23,22 @@ type departure struct {
 	change     func(*schemaField)
 }
 
-// departures lists all of them. The first four allow for Bursar's additions to the contract, the next two are in the
-// API reference for new objects, and all others are stricter.
+// departures lists all of them. The first four allow for Bursar's additions to the contract, the next six for a later
+// revision of it, the next two are in the API reference for new objects, and all others are stricter.
 var departures = []departure{
 	{"ClaimCreationPolicy", claimTemplateSpec + ".resourceRef", "Bursar fills in the object", optional},
 	{"ClaimCreationPolicy", claimTemplateSpec + ".requests[]", "amount or amountExpression", constrain("celRule", "give either amount or amountExpression")},
 	{"ClaimCreationPolicy", claimTemplateSpec + ".requests[].amount", "amountExpression may stand in its place", optional},
 	{"ClaimCreationPolicy", "spec.trigger.resource.apiVersion", "core kinds are accepted", constrain("pattern", groupVersionPattern)},
+	{"ClaimCreationPolicy", claimTemplateSpec + ".consumerRef", "the parent of the user's control plane may pay", optional},
+	{"ResourceClaim", "spec.resourceRef", "a claim may be for no object", optional},
+	{"ResourceClaim", "spec", "a claim pays for one object, or for none", constrain("celRule", "spec.resourceRef is immutable: create another claim")},
+	{"ResourceRegistration", "spec.consumerTypeRef", "consumerType is its later name", optional},
+	{"ResourceRegistration", "spec", "either name of the consumer's kind is given, and stays", constrain("celRule", strings.Join([]string{
+		"spec.consumerType is required", "spec.consumerType and spec.consumerTypeRef must be equal: they are two names of one field",
+		"spec.consumerType is immutable", "spec.consumerTypeRef is immutable",
+	}, "; "))},
+	{"ResourceRegistration", "spec.type", "features are on or off", constrain("enum", "Entity|Allocation|Feature")},
 	{"ResourceRegistration", "status", "a new registration is pending", constrain("default", pending("False", "RegistrationPending"))},
 	{"ResourceGrant", "status", "a new grant is pending", constrain("default", pending("Unknown", "GrantPending"))},
 
@@ -65,6 +74,12 @@ type addition struct {
 }
 
 var additions = []addition{
+	{"AllowanceBucket", "status.feature"},
+	{"ClaimCreationPolicy", "spec.disabled"},
+	{"ClaimCreationPolicy", "spec.trigger.constraints"},
+	{"GrantCreationPolicy", "spec.disabled"},
+	{"GrantCreationPolicy", "spec.trigger.constraints"},
+	{"ResourceRegistration", "spec.consumerType"},
 	{"AllowanceBucket", "spec.dimensions"},
 	{"ClaimCreationPolicy", "spec.enforcementMode"},
 	{"ClaimCreationPolicy", "spec.admission"},

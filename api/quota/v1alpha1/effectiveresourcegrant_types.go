@@ -64,6 +64,11 @@ type EffectiveResourceGrantStatus struct {
 	// +optional
 	Display *DisplayedQuota `json:"display,omitempty"`
 
+	// feature is On or Off for a resource type of type Feature, and absent for every other. It is On while totalLimit is
+	// more than 0. Then totalAllocated only counts, and available is the limit.
+	// +optional
+	Feature FeatureState `json:"feature,omitempty"`
+
 	// grantRefs are the active grants in the limit.
 	// +optional
 	GrantRefs []EffectiveGrantRef `json:"grantRefs,omitempty"`
@@ -82,10 +87,41 @@ type EffectiveResourceGrantStatus struct {
 	TotalLimit int64 `json:"totalLimit"`
 }
 
-// DisplayedQuota is a quota in display units, as text with the unit, such as "1.5 GiB".
+// FeatureState tells whether a consumer has a feature.
+// +kubebuilder:validation:Enum=On;Off
+type FeatureState string
+
+const (
+	// FeatureOn means that active grants give the feature.
+	FeatureOn FeatureState = "On"
+
+	// FeatureOff means that no active grant gives the feature.
+	FeatureOff FeatureState = "Off"
+)
+
+// FeatureStateOf returns the state of a feature with a limit.
+func FeatureStateOf(limit int64) FeatureState {
+	if limit > 0 {
+		return FeatureOn
+	}
+	return FeatureOff
+}
+
+// DisplayedQuota is a quota in display units, as text with the unit, such as "1.5 GiB". For a resource type of type
+// Feature, available and totalLimit are On or Off, and there is no percent.
 type DisplayedQuota struct {
 	// available is the rest of the limit.
 	Available string `json:"available"`
+
+	// description describes the resource type in at most 500 characters: the annotation kubernetes.io/description of the
+	// registration or, if it has none, its spec.description. It is absent if the registration has neither.
+	// +optional
+	Description string `json:"description,omitempty"`
+
+	// owner is the service that the resource type belongs to: the label services.miloapis.com/owner of the registration.
+	// It is absent if the registration has none.
+	// +optional
+	Owner string `json:"owner,omitempty"`
 
 	// name is the display name of the resource type: the annotation kubernetes.io/display-name of the registration. It is
 	// absent if the registration has none.

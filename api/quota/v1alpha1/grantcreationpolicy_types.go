@@ -40,12 +40,14 @@ const (
 // +kubebuilder:selectablefield:JSONPath=`.spec.target.parentContext.kind`
 // +kubebuilder:selectablefield:JSONPath=`.spec.target.parentContext.apiGroup`
 // +kubebuilder:selectablefield:JSONPath=`.spec.enabled`
+// +kubebuilder:selectablefield:JSONPath=`.spec.disabled`
 // +kubebuilder:printcolumn:name="Trigger",type=string,JSONPath=`.spec.trigger.resource.kind`
 // +kubebuilder:printcolumn:name="Enabled",type=boolean,JSONPath=`.spec.enabled`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=='Ready')].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Grants",type=integer,JSONPath=`.status.grants`
 // +kubebuilder:printcolumn:name="Gives",type=string,JSONPath=`.status.gives`
+// +kubebuilder:printcolumn:name="Disabled",type=boolean,JSONPath=`.spec.disabled`,priority=1
 // +kubebuilder:printcolumn:name="API Version",type=string,JSONPath=`.spec.trigger.resource.apiVersion`,priority=1
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=='Ready')].reason`,priority=1
 type GrantCreationPolicy struct {
@@ -60,9 +62,9 @@ type GrantCreationPolicy struct {
 	Status GrantCreationPolicyStatus `json:"status,omitzero"`
 }
 
-// IsEnabled reports whether the policy is enabled. The default is true.
+// IsEnabled reports whether the policy is enabled: neither enabled nor disabled turns it off. The default is true.
 func (p *GrantCreationPolicy) IsEnabled() bool {
-	return p.Spec.Enabled == nil || *p.Spec.Enabled
+	return (p.Spec.Enabled == nil || *p.Spec.Enabled) && !p.Spec.Disabled
 }
 
 // GrantCreationPolicySpec is the kind of object, and the grant for each object.
@@ -72,6 +74,11 @@ type GrantCreationPolicySpec struct {
 	// +optional
 	// +kubebuilder:default=true
 	Enabled *bool `json:"enabled,omitempty"`
+
+	// disabled pauses the policy (true), as enabled: false does. Default: false.
+	// +optional
+	// +kubebuilder:default=false
+	Disabled bool `json:"disabled,omitempty"`
 
 	// target is the grant to make.
 	Target GrantTarget `json:"target"`
@@ -88,6 +95,11 @@ type GrantTrigger struct {
 	// +optional
 	// +kubebuilder:validation:MaxItems=10
 	Conditions []ConditionExpression `json:"conditions,omitempty"`
+
+	// constraints are further conditions, at most 10 together with those in conditions. All must hold.
+	// +optional
+	// +kubebuilder:validation:MaxItems=10
+	Constraints []ConditionExpression `json:"constraints,omitempty"`
 
 	// resource is the kind of object.
 	Resource GrantTriggerResource `json:"resource"`
@@ -114,9 +126,9 @@ type GrantTarget struct {
 	// +optional
 	ParentContext *ParentContext `json:"parentContext,omitempty"`
 
-	// resourceGrantTemplate is the template of the grant. Its strings may be Go templates, which see .trigger and
-	// .object (the object), and .user and .requestInfo, with empty fields because there is no request. Changing the
-	// template changes the grants.
+	// resourceGrantTemplate is the template of the grant. Its strings may have CEL expressions in double braces, which
+	// see trigger and object (the object). They may also be Go templates, which see .trigger and .object, and .user and
+	// .requestInfo, with empty fields because there is no request. Changing the template changes the grants.
 	ResourceGrantTemplate ResourceGrantTemplate `json:"resourceGrantTemplate"`
 }
 
@@ -149,7 +161,7 @@ type ResourceGrantTemplate struct {
 	// a generated name ends in a hash of the policy and the object.
 	Metadata ObjectTemplateMetadata `json:"metadata"`
 
-	// spec is the consumer and the allowances of the grant. The fields of consumerRef may be Go templates; resource
+	// spec is the consumer and the allowances of the grant. The fields of consumerRef may be templates; resource
 	// types and amounts are fixed. Without a parent context, the resource types must be registered here for a consumer
 	// of that kind.
 	Spec ResourceGrantSpec `json:"spec"`

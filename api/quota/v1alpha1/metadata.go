@@ -91,6 +91,10 @@ const (
 	// it names the resource type, with at most [DisplayNameMax] characters.
 	AnnotationDisplayName = "kubernetes.io/display-name"
 
+	// AnnotationDescription is the annotation that Kubernetes keeps for the description of an object for people. On a
+	// registration it describes the resource type, instead of spec.description.
+	AnnotationDescription = "kubernetes.io/description"
+
 	// AnnotationTemplateKeys lists, as JSON, the keys of a grant's labels and annotations from its policy's template.
 	// If the template drops a key, it is removed. Keys that others have added stay.
 	AnnotationTemplateKeys = GroupName + "/template-keys"
@@ -160,6 +164,13 @@ const (
 
 // ExceededAdviceMax bounds the bytes of advice, see [AnnotationExceededAdvice].
 const ExceededAdviceMax = 500
+
+// LabelOwner names, on a registration, the service that the resource type belongs to, such as networking.example.com.
+// People who set it group resource types by it.
+const LabelOwner = "services.miloapis.com/owner"
+
+// DescriptionMax bounds the characters of a description, see [AnnotationDescription]. A longer one is cut.
+const DescriptionMax = 500
 
 // DisplayNameMax bounds the characters of a display name, see [AnnotationDisplayName].
 const DisplayNameMax = 80

@@ -5,7 +5,7 @@ const (
 	// ReasonPolicyReady goes with Ready=True: the policy was validated and is applied.
 	ReasonPolicyReady = "PolicyReady"
 
-	// ReasonPolicyDisabled goes with Ready=False: spec.enabled is false.
+	// ReasonPolicyDisabled goes with Ready=False: spec.enabled is false, or spec.disabled is true.
 	ReasonPolicyDisabled = "PolicyDisabled"
 )
 
@@ -38,16 +38,17 @@ type ConditionExpression struct {
 	Message string `json:"message,omitempty"`
 }
 
-// ObjectTemplateMetadata is the metadata of the objects that a policy creates. Go templates in its fields see .trigger
-// and .object (the object that the policy acts on), .user and .requestInfo; in a ClaimCreationPolicy also
-// .namespaceObject. A GrantCreationPolicy acts on no request, so there all fields of .user and .requestInfo are empty.
+// ObjectTemplateMetadata is the metadata of the objects that a policy creates. Its strings may have CEL expressions in
+// double braces, such as {{trigger.metadata.name}}, or be Go templates, such as {{.trigger.metadata.name}}. Both see
+// trigger and object (the object that the policy acts on), and in a ClaimCreationPolicy namespaceObject, user and
+// requestInfo. In the Go templates of a GrantCreationPolicy, all fields of .user and .requestInfo are empty.
 type ObjectTemplateMetadata struct {
-	// annotations are set on the created object, in addition to Bursar's own. Their values may be Go templates, their
-	// keys may not.
+	// annotations are set on the created object, in addition to Bursar's own. Their values may be templates, their keys
+	// may not.
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 
-	// generateName is the prefix of a generated unique name; it applies if name is empty. It may be a Go template.
+	// generateName is the prefix of a generated unique name; it applies if name is empty. It may be a template.
 	// +optional
 	GenerateName string `json:"generateName,omitempty"`
 
@@ -55,12 +56,12 @@ type ObjectTemplateMetadata struct {
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// name is the created object's name. It may be a Go template, such as {{.trigger.metadata.name}}-quota. Empty (the
+	// name is the created object's name. It may be a template, such as {{trigger.metadata.name}}-quota. Empty (the
 	// default) means that the name is generated from generateName or, if that is empty too, from the policy's name.
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// namespace is the namespace of the created object. It may be a Go template. Empty (the default) means the
+	// namespace is the namespace of the created object. It may be a template. Empty (the default) means the
 	// namespace of the object that the policy acts on or, for a cluster-scoped object, Bursar's system namespace.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`

@@ -3,7 +3,7 @@ package v1alpha1
 // ConsumerRef identifies the consumer of quota. All four fields together are the identity: consumers that differ only
 // in group or namespace have separate ledgers.
 //
-// In the templates of policies the fields may be Go templates.
+// In the templates of policies the fields may be templates.
 type ConsumerRef struct {
 	// apiGroup is the API group of the consumer, such as resourcemanager.miloapis.com. Empty (the default) means the
 	// core group.
@@ -11,7 +11,7 @@ type ConsumerRef struct {
 	APIGroup string `json:"apiGroup,omitempty"`
 
 	// kind is the consumer's kind, such as Organization. The registration of every resource type involved must have
-	// this kind, and the API group above, in spec.consumerTypeRef.
+	// this kind, and the API group above, in spec.consumerType.
 	Kind string `json:"kind"`
 
 	// name is the consumer's name. The consumer itself need not exist yet.

@@ -30,8 +30,8 @@ const (
 	AllocationPending AllocationStatus = "Pending"
 )
 
-// ResourceClaim claims capacity from a consumer's quota for one object. It is granted whole or not at all, and holds
-// its amounts until it is deleted and its object no longer exists. Most claims are made by a ClaimCreationPolicy on the create of the object; those are
+// ResourceClaim claims capacity from a consumer's quota, usually for one object. It is granted whole or not at all, and
+// holds its amounts until it is deleted and its object, if it names one, no longer exists. Most claims are made by a ClaimCreationPolicy on the create of the object; those are
 // granted from the start and are deleted with the object. A directly created claim that does not fit stays and is
 // granted when capacity appears.
 //
@@ -73,8 +73,10 @@ type ResourceClaim struct {
 
 // ResourceClaimSpec is the consumer, the requests and the object of a claim. Only Bursar can change it once the claim
 // exists, and only the requests.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.resourceRef) == has(oldSelf.resourceRef)",message="spec.resourceRef is immutable: create another claim"
 type ResourceClaimSpec struct {
-	// consumerRef is the consumer to charge. Its kind must be the one in the spec.consumerTypeRef of every requested
+	// consumerRef is the consumer to charge. Its kind must be the one in the spec.consumerType of every requested
 	// resource type. It cannot be changed.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.consumerRef is immutable: create another claim"
 	ConsumerRef ConsumerRef `json:"consumerRef"`
@@ -87,10 +89,15 @@ type ResourceClaimSpec struct {
 	Requests []ResourceRequest `json:"requests"`
 
 	// resourceRef is the object of the claim. For every requested resource type with spec.claimingResources, its kind
-	// must be among them. It cannot be changed.
+	// must be among them. Absent (the default), the claim is for no object, and holds its amounts until it is deleted. It
+	// cannot be changed.
+	// +optional
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.resourceRef is immutable: create another claim"
-	ResourceRef UnversionedObjectReference `json:"resourceRef"`
+	ResourceRef UnversionedObjectReference `json:"resourceRef,omitzero"`
 }
+
+// HasObject reports whether the claim names an object. One without an object holds its amounts until it is deleted.
+func (s *ResourceClaimSpec) HasObject() bool { return s.ResourceRef != (UnversionedObjectReference{}) }
 
 // ResourceTypes returns the requested resource types, in the order of the requests.
 func (s *ResourceClaimSpec) ResourceTypes() []string {

@@ -20,7 +20,7 @@ const (
 )
 
 // RegistrationType determines how a resource type is measured.
-// +kubebuilder:validation:Enum=Entity;Allocation
+// +kubebuilder:validation:Enum=Entity;Allocation;Feature
 type RegistrationType string
 
 const (
@@ -29,7 +29,14 @@ const (
 
 	// RegistrationTypeAllocation adds up amounts that objects request, such as bytes.
 	RegistrationTypeAllocation RegistrationType = "Allocation"
+
+	// RegistrationTypeFeature is on or off for a consumer: on while its grants give more than 0. Claims of it are
+	// counted and never denied.
+	RegistrationTypeFeature RegistrationType = "Feature"
 )
+
+// IsCountedOnly reports whether claims of the type are counted and never denied.
+func (t RegistrationType) IsCountedOnly() bool { return t == RegistrationTypeFeature }
 
 // ResourceRegistration registers a resource type, so that it can be granted and claimed: its name, its unit, the kind
 // of consumer with a quota of it, and the kinds of object that use that quota. Grants and claims may use the type while
@@ -41,11 +48,13 @@ const (
 // +kubebuilder:selectablefield:JSONPath=`.spec.consumerTypeRef.kind`
 // +kubebuilder:selectablefield:JSONPath=`.spec.consumerTypeRef.apiGroup`
 // +kubebuilder:selectablefield:JSONPath=`.spec.resourceType`
+// +kubebuilder:selectablefield:JSONPath=`.spec.consumerType.kind`
+// +kubebuilder:selectablefield:JSONPath=`.spec.consumerType.apiGroup`
 // +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.type`
 // +kubebuilder:printcolumn:name="Active",type=string,JSONPath=`.status.conditions[?(@.type=='Active')].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Resource Type",type=string,JSONPath=`.spec.resourceType`
-// +kubebuilder:printcolumn:name="Consumer",type=string,JSONPath=`.spec.consumerTypeRef.kind`
+// +kubebuilder:printcolumn:name="Consumer",type=string,JSONPath=`.spec['consumerType','consumerTypeRef'].kind`
 // +kubebuilder:printcolumn:name="Unit",type=string,JSONPath=`.spec.displayUnit`
 // +kubebuilder:printcolumn:name="Base Unit",type=string,JSONPath=`.spec.baseUnit`,priority=1
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=='Active')].reason`,priority=1
@@ -63,8 +72,13 @@ type ResourceRegistration struct {
 	Status ResourceRegistrationStatus `json:"status,omitzero"`
 }
 
-// ResourceRegistrationSpec describes a resource type. The fields resourceType, consumerTypeRef and type never change,
+// ResourceRegistrationSpec describes a resource type. The fields resourceType, consumerType and type never change,
 // and baseUnit only while nothing of the type is granted or claimed, because stored amounts depend on these fields.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.consumerType) || has(self.consumerTypeRef)",message="spec.consumerType is required"
+// +kubebuilder:validation:XValidation:rule="!has(self.consumerType) || !has(self.consumerTypeRef) || self.consumerType.apiGroup == self.consumerTypeRef.apiGroup && self.consumerType.kind == self.consumerTypeRef.kind",message="spec.consumerType and spec.consumerTypeRef must be equal: they are two names of one field"
+// +kubebuilder:validation:XValidation:rule="!has(self.consumerType) || has(oldSelf.consumerType) || !has(oldSelf.consumerTypeRef) || self.consumerType.apiGroup == oldSelf.consumerTypeRef.apiGroup && self.consumerType.kind == oldSelf.consumerTypeRef.kind",message="spec.consumerType is immutable"
+// +kubebuilder:validation:XValidation:rule="!has(self.consumerTypeRef) || has(oldSelf.consumerTypeRef) || !has(oldSelf.consumerType) || self.consumerTypeRef.apiGroup == oldSelf.consumerType.apiGroup && self.consumerTypeRef.kind == oldSelf.consumerType.kind",message="spec.consumerTypeRef is immutable"
 type ResourceRegistrationSpec struct {
 	// baseUnit is the unit of every amount of this type in grants, claims and buckets, in the singular and at most 50
 	// characters, such as byte. It can be changed only while no grant gives the type and no claim holds any of it,
@@ -79,9 +93,15 @@ type ResourceRegistrationSpec struct {
 	// +kubebuilder:validation:MaxItems=20
 	ClaimingResources []ClaimingResource `json:"claimingResources,omitempty"`
 
-	// consumerTypeRef is the kind of consumer with a quota of this type. It cannot be changed.
+	// consumerType is the kind of consumer with a quota of this type. It is required and cannot be changed.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.consumerType is immutable"
+	ConsumerType ConsumerTypeRef `json:"consumerType,omitzero"`
+
+	// consumerTypeRef is the earlier name of consumerType, and stands for it. If both are given, they must be equal.
+	// +optional
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.consumerTypeRef is immutable"
-	ConsumerTypeRef ConsumerTypeRef `json:"consumerTypeRef"`
+	ConsumerTypeRef ConsumerTypeRef `json:"consumerTypeRef,omitzero"`
 
 	// description describes the counted thing in 1 to 500 characters, for people. It has no effect.
 	// +optional
@@ -128,7 +148,8 @@ type ResourceRegistrationSpec struct {
 	ResourceType string `json:"resourceType"`
 
 	// type is Entity if objects are counted, each as 1, and Allocation if the amounts that they request are added up.
-	// It cannot be changed.
+	// With Feature the type is on for a consumer while its grants give more than 0, usually 1, and otherwise off; claims
+	// of it are counted and never denied. It cannot be changed.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.type is immutable"
 	Type RegistrationType `json:"type"`
 
@@ -178,6 +199,30 @@ type ResourceRegistrationStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
+
+// Consumer returns the kind of consumer with a quota of the type, whichever of its two fields has it.
+func (s *ResourceRegistrationSpec) Consumer() ConsumerTypeRef {
+	if s.ConsumerType != (ConsumerTypeRef{}) {
+		return s.ConsumerType
+	}
+	return s.ConsumerTypeRef
+}
+
+// Description returns the description of the resource type for people: the annotation [AnnotationDescription] or, if it
+// has none, spec.description. It is empty if both are, and has at most [DescriptionMax] characters.
+func (r *ResourceRegistration) Description() string {
+	text := strings.Join(strings.Fields(r.Annotations[AnnotationDescription]), " ")
+	if text == "" {
+		text = strings.TrimSpace(r.Spec.Description)
+	}
+	if characters := []rune(text); len(characters) > DescriptionMax {
+		return string(characters[:DescriptionMax-1]) + "…"
+	}
+	return text
+}
+
+// Owner returns the service that the resource type belongs to, see [LabelOwner]. It is empty if none is named.
+func (r *ResourceRegistration) Owner() string { return r.Labels[LabelOwner] }
 
 // DisplayName returns the name of the resource type for people, see [AnnotationDisplayName]. It is empty if there is none,
 // or if it is too long, because it is older than the check.

@@ -476,6 +476,11 @@ func (in *ClaimTrigger) DeepCopyInto(out *ClaimTrigger) {
 		*out = make([]ConditionExpression, len(*in))
 		copy(*out, *in)
 	}
+	if in.Constraints != nil {
+		in, out := &in.Constraints, &out.Constraints
+		*out = make([]ConditionExpression, len(*in))
+		copy(*out, *in)
+	}
 	if in.Operations != nil {
 		in, out := &in.Operations, &out.Operations
 		*out = make([]TriggerOperation, len(*in))
@@ -1069,6 +1074,11 @@ func (in *GrantTrigger) DeepCopyInto(out *GrantTrigger) {
 	*out = *in
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
+		*out = make([]ConditionExpression, len(*in))
+		copy(*out, *in)
+	}
+	if in.Constraints != nil {
+		in, out := &in.Constraints, &out.Constraints
 		*out = make([]ConditionExpression, len(*in))
 		copy(*out, *in)
 	}
@@ -2891,6 +2901,7 @@ func (in *ResourceRegistrationSpec) DeepCopyInto(out *ResourceRegistrationSpec) 
 		*out = make([]ClaimingResource, len(*in))
 		copy(*out, *in)
 	}
+	out.ConsumerType = in.ConsumerType
 	out.ConsumerTypeRef = in.ConsumerTypeRef
 	if in.Dimensions != nil {
 		in, out := &in.Dimensions, &out.Dimensions

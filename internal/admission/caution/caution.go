@@ -109,6 +109,9 @@ func (a *Adviser) Claim(ctx context.Context, claim *quotav1alpha1.ResourceClaim)
 	ctx, cancel := context.WithTimeout(ctx, adviceTimeout)
 	defer cancel()
 	warnings := a.Consumer(claim.Spec.ConsumerRef)
+	if !claim.Spec.HasObject() {
+		return warnings
+	}
 	ref := claim.Spec.ResourceRef
 	if ref.APIGroup == "" && ref.Kind == "Namespace" && ref.Name == claim.Namespace {
 		return warnings // no claim waits for its own namespace

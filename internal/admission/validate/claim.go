@@ -114,6 +114,9 @@ func checkOwners(path *field.Path, old, new *quotav1alpha1.ResourceClaim) field.
 func checkClaimSpec(path *field.Path, spec *quotav1alpha1.ResourceClaimSpec) field.ErrorList {
 	errs := checkReference(path.Child("consumerRef"), spec.ConsumerRef)
 	errs = append(errs, checkRequests(path.Child("requests"), spec.Requests)...)
+	if !spec.HasObject() {
+		return errs
+	}
 	return append(errs, checkObjectReference(path.Child("resourceRef"), spec.ResourceRef)...)
 }
 

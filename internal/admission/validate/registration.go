@@ -5,6 +5,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -20,6 +21,7 @@ const (
 var registrationTypes = []quotav1alpha1.RegistrationType{
 	quotav1alpha1.RegistrationTypeEntity,
 	quotav1alpha1.RegistrationTypeAllocation,
+	quotav1alpha1.RegistrationTypeFeature,
 }
 
 // Registration validates a created (old is nil) or changed registration. registeredBy names the existing
@@ -40,7 +42,7 @@ func Registration(old, new *quotav1alpha1.ResourceRegistration, registeredBy str
 	errs = append(errs, checkRegistrationSpec(path, &new.Spec)...)
 	if registeredBy != "" && registeredBy != new.Name {
 		err := field.Duplicate(path.Child("resourceType"), new.Spec.ResourceType)
-		err.Detail = fmt.Sprintf("ResourceRegistration %s registers it already", registeredBy)
+		err.Detail = fmt.Sprintf("resource type %q is already registered by ResourceRegistration %s", new.Spec.ResourceType, registeredBy)
 		errs = append(errs, err)
 	}
 	return errs
@@ -80,9 +82,12 @@ func checkRegistrationSpec(path *field.Path, spec *quotav1alpha1.ResourceRegistr
 	errs = append(errs, checkUnit(path.Child("baseUnit"), spec.BaseUnit)...)
 	errs = append(errs, checkUnit(path.Child("displayUnit"), spec.DisplayUnit)...)
 	errs = append(errs, checkFactor(path.Child("unitConversionFactor"), spec.UnitConversionFactor)...)
-	consumer := path.Child("consumerTypeRef")
-	errs = append(errs, checkGroup(consumer.Child("apiGroup"), spec.ConsumerTypeRef.APIGroup)...)
-	errs = append(errs, checkKind(consumer.Child("kind"), spec.ConsumerTypeRef.Kind)...)
+	consumer := path.Child("consumerType")
+	if spec.ConsumerType == (quotav1alpha1.ConsumerTypeRef{}) && spec.ConsumerTypeRef != (quotav1alpha1.ConsumerTypeRef{}) {
+		consumer = path.Child("consumerTypeRef")
+	}
+	errs = append(errs, checkGroup(consumer.Child("apiGroup"), spec.Consumer().APIGroup)...)
+	errs = append(errs, checkKind(consumer.Child("kind"), spec.Consumer().Kind)...)
 	errs = append(errs, checkDescription(path.Child("description"), spec.Description)...)
 	errs = append(errs, checkClaimingResources(path.Child("claimingResources"), spec.ClaimingResources)...)
 	return append(errs, checkDimensionKeys(path.Child("dimensions"), spec.Dimensions)...)
@@ -93,7 +98,7 @@ func checkRegistrationSpec(path *field.Path, spec *quotav1alpha1.ResourceRegistr
 func checkRegistrationChange(path *field.Path, old, new *quotav1alpha1.ResourceRegistrationSpec) field.ErrorList {
 	errs := immutable(path.Child("resourceType"), old.ResourceType != new.ResourceType)
 	errs = append(errs, immutable(path.Child("type"), old.Type != new.Type)...)
-	errs = append(errs, immutable(path.Child("consumerTypeRef"), old.ConsumerTypeRef != new.ConsumerTypeRef)...)
+	errs = append(errs, immutable(path.Child("consumerType"), old.Consumer() != new.Consumer())...)
 	if old.BaseUnit != new.BaseUnit {
 		errs = append(errs, checkUnit(path.Child("baseUnit"), new.BaseUnit)...)
 	}
@@ -150,7 +155,9 @@ func checkClaimingResources(path *field.Path, claiming []quotav1alpha1.ClaimingR
 		errs = append(errs, checkGroup(at.Child("apiGroup"), resource.APIGroup)...)
 		errs = append(errs, checkKind(at.Child("kind"), resource.Kind)...)
 		if slices.Contains(claiming[:i], resource) {
-			errs = append(errs, field.Duplicate(at, resource))
+			err := field.Duplicate(at, resource)
+			err.Detail = fmt.Sprintf("duplicate claiming resource %s", schema.GroupKind{Group: resource.APIGroup, Kind: resource.Kind})
+			errs = append(errs, err)
 		}
 	}
 	return errs

@@ -13,7 +13,8 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// namedObjectExists asks the API server whether the object of a directly created claim exists.
+// namedObjectExists asks the API server whether the object of a directly created claim exists. A claim may be for no
+// object.
 //
 // The claim's owner reference has the UID of the object. Without one, an object created after the deletion of the claim
 // is another object, as is one with another UID than at an earlier check.
@@ -21,6 +22,9 @@ import (
 // An object in foreground deletion that waits only for its dependents counts as deleted. Otherwise the object would wait
 // for its claim, and the claim for the object. For the same reason a claim does not wait for its own namespace.
 func (e *Engine) namedObjectExists(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error) {
+	if !claim.Spec.HasObject() {
+		return false, nil
+	}
 	ref := claim.Spec.ResourceRef
 	kind := schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}
 	if kind == (schema.GroupKind{Kind: "Namespace"}) && ref.Name == claim.Namespace {

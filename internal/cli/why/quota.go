@@ -72,7 +72,7 @@ func askFor(p *Payment, shown map[string]*quotav1alpha1.EffectiveResourceGrant) 
 	namespace := ""
 	for _, request := range p.Requests {
 		grant := shown[request.ResourceType]
-		if grant == nil || p.Claim == stateGranted || request.Amount <= grant.Status.Available {
+		if grant == nil || grant.Status.Feature != "" || p.Claim == stateGranted || request.Amount <= grant.Status.Available {
 			continue
 		}
 		dimensions, err := ledger.NewDimensions(request.Dimensions)
@@ -143,12 +143,16 @@ func (r *Reader) typeOf(p *Payment, request quotav1alpha1.ResourceRequest, shown
 	if shown != nil {
 		status := &shown.Status
 		item.Used, item.Limit, item.Available, item.Display = status.TotalAllocated, status.TotalLimit, status.Available, status.Display
+		item.Feature = status.Feature
 		for _, grant := range status.GrantRefs {
 			t.Grants = append(t.Grants, fmt.Sprintf("%s/%s gives %s", grant.Namespace, grant.Name, r.unit(item).Amount(grant.Amount)))
 		}
 	}
 	unit := r.unit(item)
 	t.Used, t.Limit, t.Available = unit.Amount(item.Used), unit.Amount(item.Limit), unit.Amount(item.Available)
+	if item.Feature != "" {
+		t.Limit, t.Available = string(item.Feature), string(item.Feature)
+	}
 	if shown == nil && p.IsHidden {
 		t.Used, t.Limit, t.Available = "-", "-", "-"
 	}
@@ -191,6 +195,8 @@ func (r *Reader) assess(p *Payment, request quotav1alpha1.ResourceRequest, item 
 	switch {
 	case p.Claim == stateGranted:
 		return stateGranted, ""
+	case item.Feature != "":
+		return "yes, it is a feature: only counted", ""
 	case request.Amount > 0 && request.Amount <= item.Available:
 		return "yes", ""
 	}
@@ -231,7 +237,9 @@ func (r *Reader) holders(consumer quotav1alpha1.ConsumerRef, resourceType string
 			case request.ResourceType != resourceType:
 			case stateOf(claim) == stateGranted:
 				name := claim.Spec.ResourceRef.Kind + " " + claim.Spec.ResourceRef.Name
-				if namespace := claim.Spec.ResourceRef.Namespace; namespace != "" {
+				if !claim.Spec.HasObject() {
+					name = "ResourceClaim " + claim.Namespace + "/" + claim.Name
+				} else if namespace := claim.Spec.ResourceRef.Namespace; namespace != "" {
 					name += " in namespace " + namespace
 				}
 				all = append(all, holder{name, request.Amount})

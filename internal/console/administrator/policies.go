@@ -3,6 +3,7 @@ package administrator
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -151,18 +152,26 @@ func (a Area) readPolicy(r *web.Request, policy *quotav1alpha1.ClaimCreationPoli
 	return nil, nil
 }
 
+// consumerOf describes the consumer of a policy's claims.
+func consumerOf(template *quotav1alpha1.ResourceClaimTemplateSpec) string {
+	if template.ConsumerRef == (quotav1alpha1.ConsumerRef{}) {
+		return "the parent of the user's control plane"
+	}
+	return template.ConsumerRef.Kind + " " + template.ConsumerRef.Name
+}
+
 func policyPage(policy *quotav1alpha1.ClaimCreationPolicy, change *modeChange) web.Page {
 	template := &policy.Spec.Target.ResourceClaimTemplate.Spec
 	view := &policyView{
 		policyRow: policyRowOf(policy), Types: strings.Join(template.ResourceTypes(), ", "), Change: change, Evaluation: policy.Status.Evaluation,
-		Adoption: policy.Status.Adoption, Consumer: template.ConsumerRef.Kind + " " + template.ConsumerRef.Name,
+		Adoption: policy.Status.Adoption, Consumer: consumerOf(template),
 		States: conditionsOf(policy.Status.Conditions, quotav1alpha1.ConditionReady, quotav1alpha1.ConditionApplicable),
 	}
 	var operations, conditions []string
 	for _, operation := range policy.Spec.Trigger.Operations {
 		operations = append(operations, string(operation))
 	}
-	for _, each := range policy.Spec.Trigger.Conditions {
+	for _, each := range slices.Concat(policy.Spec.Trigger.Conditions, policy.Spec.Trigger.Constraints) {
 		conditions = append(conditions, each.Expression)
 	}
 	view.Operations, view.Conditions = strings.Join(operations, ", "), strings.Join(conditions, "\n")

@@ -76,7 +76,7 @@ type Found struct {
 func (r *Row) Level() usage.Level { return r.Usage.Level(usage.Below, NearPercent) }
 
 // IsIdle reports whether something is granted and hardly used.
-func (r *Row) IsIdle() bool { return r.Limit > 0 && r.Ratio()*100 < IdlePercent }
+func (r *Row) IsIdle() bool { return r.Limit > 0 && !r.IsFeature && r.Ratio()*100 < IdlePercent }
 
 // Result is a page of rows.
 type Result struct {

@@ -32,6 +32,7 @@ func rowOf(shown *quotav1alpha1.EffectiveResourceGrant) *Row {
 	row := &Row{
 		Usage: usage.Usage{
 			Consumer: consumer, ResourceType: shared(shown.Spec.ResourceType), Used: status.TotalAllocated, Limit: status.TotalLimit,
+			IsFeature: status.Feature != "",
 		},
 		Namespace: shared(shown.Namespace),
 		UsedText:  strconv.FormatInt(status.TotalAllocated, 10), LimitText: strconv.FormatInt(status.TotalLimit, 10),

@@ -24,6 +24,8 @@ type Description struct {
 	Service string
 	// About describes what is counted, or is empty.
 	About string
+	// Owner is the service that the resource type belongs to, if its registration names one.
+	Owner string
 }
 
 // Names are the registrations, as far as the user may read them.
@@ -67,7 +69,8 @@ func (n Names) Describe(resourceType string) Description {
 		d.Title = resourceType
 	}
 	if registration := n.byType[resourceType]; registration != nil {
-		d.About = registration.Spec.Description
+		d.About = registration.Description()
+		d.Owner = registration.Owner()
 		d.Title = cmp.Or(registration.DisplayName(), d.Title)
 	}
 	return d
@@ -95,7 +98,7 @@ func (n Names) ResourceTypes() []string { return slices.Sorted(maps.Keys(n.byTyp
 func (n Names) Types(of schema.GroupKind) []string {
 	var types []string
 	for resourceType, registration := range n.byType {
-		ref := registration.Spec.ConsumerTypeRef
+		ref := registration.Spec.Consumer()
 		if isActive(registration) && ref.Kind == of.Kind && ref.APIGroup == of.Group {
 			types = append(types, resourceType)
 		}

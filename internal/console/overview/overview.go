@@ -132,10 +132,14 @@ func ItemOf(shown *quotav1alpha1.EffectiveResourceGrant, names Names) Item {
 	item := Item{
 		Usage: usage.Usage{
 			Consumer: consumer, ResourceType: shown.Spec.ResourceType, Used: status.TotalAllocated, Limit: status.TotalLimit,
+			IsFeature: status.Feature != "",
 		},
 		Description: names.Describe(shown.Spec.ResourceType), Namespace: shown.Namespace, Consumer: consumer.Kind + "/" + consumer.Name,
 		Reference: ReferenceTo(consumer), IsMetered: status.Display != nil, Grants: status.GrantRefs,
 		Percent: message.Percent(ledger.Amount(status.TotalAllocated), ledger.Amount(status.TotalLimit)),
+	}
+	if item.IsFeature {
+		item.Percent = ""
 	}
 	item.Level = item.Usage.Level(usage.Below, quotav1alpha1.AlertThresholdDefault)
 	var isKnown bool
@@ -143,7 +147,7 @@ func ItemOf(shown *quotav1alpha1.EffectiveResourceGrant, names Names) Item {
 		item.Unit, _ = usage.UnitOf(usage.ItemOf(shown))
 	}
 	if d := status.Display; d != nil {
-		item.Title = cmp.Or(d.Name, item.Title)
+		item.Title, item.About, item.Owner = cmp.Or(d.Name, item.Title), cmp.Or(item.About, d.Description), cmp.Or(item.Owner, d.Owner)
 		item.UsedText, item.LimitText, item.LeftText = d.TotalAllocated, d.TotalLimit, d.Available
 	} else {
 		item.UsedText, item.LimitText = item.Unit.Amount(item.Used), item.Unit.Amount(item.Limit)

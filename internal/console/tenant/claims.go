@@ -151,9 +151,19 @@ func (s *scope) quotas(r *web.Request) (*overview.Overview, error) {
 	return found, err
 }
 
+// objectOf returns the object of a claim. One that is for no object stands for itself.
+func objectOf(claim *quotav1alpha1.ResourceClaim) quotav1alpha1.UnversionedObjectReference {
+	if claim.Spec.HasObject() {
+		return claim.Spec.ResourceRef
+	}
+	return quotav1alpha1.UnversionedObjectReference{
+		APIGroup: quotav1alpha1.GroupName, Kind: "ResourceClaim", Namespace: claim.Namespace, Name: claim.Name,
+	}
+}
+
 // rowOf returns a claim for a page of the scope.
 func (s *scope) rowOf(claim *quotav1alpha1.ResourceClaim, quotas *overview.Overview) row {
-	ref, consumer := claim.Spec.ResourceRef, claim.Spec.ConsumerRef
+	ref, consumer := objectOf(claim), claim.Spec.ConsumerRef
 	r := row{
 		Kind: ref.Kind, Name: ref.Name, Claim: claim.Namespace + "/" + claim.Name, Created: claim.CreationTimestamp.Time,
 		Consumer: consumer.Kind + "/" + consumer.Name, Reference: overview.ReferenceTo(consumer),

@@ -126,7 +126,8 @@ func needOf(claim *quotav1alpha1.ResourceClaim) []quotav1alpha1.ResourceRequest 
 
 // shortOf returns what a claim lacks, and the page that asks for it.
 func shortOf(claim *quotav1alpha1.ResourceClaim, items []overview.Item) (short []amount, isUnknown bool, ask string) {
-	wish := wish{reason: "For " + claim.Spec.ResourceRef.Kind + " " + claim.Spec.ResourceRef.Name + ", which waits"}
+	ref := objectOf(claim)
+	wish := wish{reason: "For " + ref.Kind + " " + ref.Name + ", which waits"}
 	for _, request := range needOf(claim) {
 		i := slices.IndexFunc(items, func(item overview.Item) bool {
 			return item.Usage.Consumer == claim.Spec.ConsumerRef && item.ResourceType == request.ResourceType

@@ -20,8 +20,9 @@ const refsBytesMax = 512 << 10
 
 // display is how a registration lets a quota be shown. The zero value means that nothing is shown.
 type display struct {
-	name, unit string
-	factor     int64
+	name, unit         string
+	description, owner string
+	factor             int64
 }
 
 // displayOf returns the display of a registration, or the zero value without a registration.
@@ -29,7 +30,7 @@ func displayOf(r *catalog.Registration) display {
 	if r == nil {
 		return display{}
 	}
-	return display{name: r.DisplayName, unit: r.DisplayUnit, factor: r.Factor}
+	return display{name: r.DisplayName, unit: r.DisplayUnit, description: r.Description, owner: r.Owner, factor: r.Factor}
 }
 
 // effectiveGrant returns the effective grant of a subject, or nil if there is none. With create set, it creates one.
@@ -77,9 +78,19 @@ func effectiveStatus(account ledger.Account, contributions []contribution, bucke
 		GrantRefs:           grantRefs(contributions, everyContribution),
 		AllowanceBucketRefs: buckets,
 	}
+	if r != nil && r.Type.IsCountedOnly() {
+		state := quotav1alpha1.FeatureStateOf(status.TotalLimit)
+		status.Feature, status.Available = state, status.TotalLimit
+		status.Display = &quotav1alpha1.DisplayedQuota{
+			Name: r.DisplayName, Description: r.Description, Owner: r.Owner, TotalLimit: string(state), TotalAllocated: message.Amount(allocated, r), Available: string(state),
+		}
+		return status
+	}
 	if r != nil {
 		status.Display = &quotav1alpha1.DisplayedQuota{
 			Name:           r.DisplayName,
+			Description:    r.Description,
+			Owner:          r.Owner,
 			TotalLimit:     message.Amount(account.Limit, r),
 			TotalAllocated: message.Amount(allocated, r),
 			Available:      message.Amount(account.Available, r),
@@ -89,12 +100,26 @@ func effectiveStatus(account ledger.Account, contributions []contribution, bucke
 	return status
 }
 
+// setFeature completes the status of a bucket if its resource type is a feature.
+func setFeature(status *quotav1alpha1.AllowanceBucketStatus, r *catalog.Registration) {
+	if r != nil && r.Type.IsCountedOnly() {
+		status.Feature, status.Available = quotav1alpha1.FeatureStateOf(status.Limit), status.Limit
+	}
+}
+
 // displayedBucket returns the display amounts of a bucket, or nil without a registration.
 func displayedBucket(status *quotav1alpha1.AllowanceBucketStatus, d ledger.Dimensions, r *catalog.Registration) *quotav1alpha1.DisplayedBucket {
 	if r == nil {
 		return nil
 	}
 	allocated, limit := ledger.Amount(status.Allocated), ledger.Amount(status.Limit)
+	if status.Feature != "" {
+		used := string(status.Feature)
+		if allocated > 0 {
+			used += " (" + message.Amount(allocated, r) + ")"
+		}
+		return &quotav1alpha1.DisplayedBucket{Dimensions: message.Dimensions(d.Map()), Used: used}
+	}
 	return &quotav1alpha1.DisplayedBucket{
 		Dimensions: message.Dimensions(d.Map()),
 		Percent:    message.Percent(allocated, limit),

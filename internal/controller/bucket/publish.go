@@ -109,6 +109,7 @@ func (c *Controller) publishBuckets(ctx context.Context, s subject, effective *q
 	var elsewhere []outdated
 	var errs []error
 	showOne := func(d ledger.Dimensions, status quotav1alpha1.AllowanceBucketStatus, renew bool) {
+		setFeature(&status, registration)
 		status.Display = displayedBucket(&status, d, registration)
 		bucket, err := c.bucket(ctx, s, effective, d, create)
 		switch {

@@ -106,7 +106,7 @@ func (r *Reconciler) checkNew(grant *quotav1alpha1.ResourceGrant) error {
 
 // isActive returns the condition of a grant of which some allowances count.
 func isActive(grant *quotav1alpha1.ResourceGrant, counting int, nextEnd time.Time) metav1.Condition {
-	text := fmt.Sprintf("%s %s may use what is granted", grant.Spec.ConsumerRef.Kind, grant.Spec.ConsumerRef.Name)
+	text := "ResourceGrant is active" // tests of platforms compare it as a whole
 	if all := len(grant.Spec.Allowances); counting < all {
 		text += fmt.Sprintf(": %d of %d allowances count now", counting, all)
 	}

@@ -135,7 +135,7 @@ func differences(a, b *quotav1alpha1.ResourceRegistrationSpec) []string {
 		}
 	}
 	add("baseUnit", a.BaseUnit != b.BaseUnit)
-	add("consumerTypeRef", a.ConsumerTypeRef != b.ConsumerTypeRef)
+	add("consumerType", a.Consumer() != b.Consumer())
 	add("type", a.Type != b.Type)
 	return fields
 }

@@ -108,7 +108,8 @@ func (r *Reconciler) problem(ctx context.Context, registration *quotav1alpha1.Re
 	default:
 		return fmt.Sprintf("resource type %q is already registered by ResourceRegistration %s; delete one of the two", registration.Spec.ResourceType, older.Name), nil
 	}
-	consumer := schema.GroupKind{Group: registration.Spec.ConsumerTypeRef.APIGroup, Kind: registration.Spec.ConsumerTypeRef.Kind}
+	ref := registration.Spec.Consumer()
+	consumer := schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}
 	_, served, err := r.Kinds.ResourceFor(ctx, consumer)
 	if err != nil {
 		return "", err
@@ -146,10 +147,13 @@ func precedes(a, b *quotav1alpha1.ResourceRegistration) bool {
 	return a.Name < b.Name
 }
 
+// activeMessage is the message of an active registration. Tests of platforms compare it as a whole.
+const activeMessage = "The registration is active and resource grants and claims can now be created for this resource type."
+
 func report(registration *quotav1alpha1.ResourceRegistration, problem string) {
 	condition := metav1.Condition{
 		Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonRegistrationActive,
-		Message:            fmt.Sprintf("resource type %s can be granted and claimed", registration.Spec.ResourceType),
+		Message:            activeMessage,
 		ObservedGeneration: registration.Generation,
 	}
 	if problem != "" {

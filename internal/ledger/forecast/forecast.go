@@ -58,6 +58,9 @@ func (f *Forecast) Outcome(ctx context.Context, consumer quotav1alpha1.ConsumerR
 	if after, err = f.Ledgers.Ledger(ctx, consumer); err == nil {
 		before, err = ledger.Restore(after.Snapshot())
 	}
+	if err == nil {
+		before.SetTypes(after.Types())
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the ledger of %s %s: %w", consumer.Kind, consumer.Name, err)
 	}
@@ -190,6 +193,7 @@ func Copy(l *ledger.Ledger) (*ledger.Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.SetTypes(l.Types())
 	for _, r := range snapshot.Reservations {
 		if len(r.Replaces) == 0 {
 			c.Settle(r.Key, 0)

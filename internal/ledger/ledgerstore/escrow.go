@@ -148,6 +148,9 @@ func (c *committer) isSliceLost(l *ledger.Ledger, admitted time.Time) bool {
 // slice.
 type escrow struct {
 	mu sync.Mutex
+	// types tells which resource types are only counted: no slice has those. It is nil if there are none.
+	types   ledger.Types
+	counted counted
 	// covered are the amounts that the slice in storage covers, whatever becomes of a write that is under way.
 	covered amounts
 	// unrecorded are the amounts of the admissions that no commit has recorded yet, with their number and size.
@@ -184,9 +187,16 @@ func (e *escrow) admit(reservations []ledger.Reservation, inFlight, ledgerBytes 
 	if slices.ContainsFunc(reservations, hasDimensions) {
 		return false // no slice could pay for it
 	}
+	canCount, isSliced := true, false
 	for i := range reservations {
-		e.noteDemandLocked(reservations[i].Charges, now)
+		enforced := e.enforced(reservations[i].Charges)
+		e.noteDemandLocked(enforced, now)
+		isSliced = isSliced || len(enforced) > 0
+		canCount = e.canCountLocked(reservations[i].Charges) && canCount
 		size += reservations[i].Size()
+	}
+	if !canCount || !isSliced { // without a slice, others would not look for the object if this process died
+		return false
 	}
 	if !e.isConfirmedLocked(now) || inFlight+len(reservations) > ReservationsMax || ledgerBytes+e.bytes+size > ledger.BytesMax {
 		return false
@@ -196,7 +206,7 @@ func (e *escrow) admit(reservations []ledger.Reservation, inFlight, ledgerBytes 
 		rest[resourceType] = amount - e.unrecorded[resourceType]
 	}
 	for i := range reservations {
-		for _, charge := range reservations[i].Charges {
+		for _, charge := range e.enforced(reservations[i].Charges) {
 			if charge.Amount > rest[charge.ResourceType] {
 				return false
 			}
@@ -204,7 +214,7 @@ func (e *escrow) admit(reservations []ledger.Reservation, inFlight, ledgerBytes 
 		}
 	}
 	for i := range reservations {
-		e.unrecorded = e.unrecorded.add(reservations[i].Charges, 1)
+		e.unrecorded = e.unrecorded.add(e.enforced(reservations[i].Charges), 1)
 	}
 	e.count += len(reservations)
 	e.bytes += size
@@ -227,7 +237,7 @@ func (e *escrow) forget(reservations []ledger.Reservation) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i := range reservations {
-		e.unrecorded.add(reservations[i].Charges, -1)
+		e.unrecorded.add(e.enforced(reservations[i].Charges), -1)
 		e.count--
 		e.bytes -= reservations[i].Size()
 	}
@@ -236,7 +246,7 @@ func (e *escrow) forget(reservations []ledger.Reservation) {
 func (e *escrow) noteRecorded(charges []ledger.Charge) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.recording = e.recording.add(charges, 1)
+	e.recording = e.recording.add(e.enforced(charges), 1)
 }
 
 // begin begins an attempt to commit a batch.
@@ -251,6 +261,7 @@ func (e *escrow) begin() {
 func (e *escrow) found(l *ledger.Ledger, holder string, at time.Time, mayChange bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.updateCountedLocked(l)
 	before := e.covered
 	e.confirmed, e.covered = at, nil
 	s, ok := l.Slice(holder)

@@ -96,6 +96,8 @@ type Store struct {
 	Journal Journal
 	// Deletions, if set, knows who deleted grants. Set it before first use.
 	Deletions Deletions
+	// Types, if set, tells which resource types are only counted. Set it before first use.
+	Types ledger.Types
 	// Clock is the API server's clock, the one in creation timestamps. Set it before first use. Default: the clock of this
 	// machine.
 	Clock Clock

@@ -43,6 +43,8 @@ func (c *committer) read() error {
 	if err != nil {
 		return fmt.Errorf("the stored ledger is damaged: %w", err)
 	}
+	restored.SetTypes(c.store.Types)
+	c.escrow.setTypes(c.store.Types)
 	c.ledger, c.isFresh = restored, true
 	if !c.isRejected || version == "" || version != c.version {
 		// Another process has changed the ledger.

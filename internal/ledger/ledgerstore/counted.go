@@ -1,0 +1,69 @@
+package ledgerstore
+
+import (
+	"slices"
+
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// countedMax bounds a charge of a counted type that is admitted without a write. With all reservations in flight they
+// stay far below [countedTotalMax], so that the ledger can take them later.
+const countedMax, countedTotalMax = ledger.Amount(1) << 40, ledger.AmountMax / 2
+
+// counted has the resource types that are only counted, and were demanded: true if the ledger certainly has room for
+// more of them.
+type counted map[string]bool
+
+// setTypes sets which resource types are only counted, before there is a slice.
+func (e *escrow) setTypes(types ledger.Types) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.types = types
+}
+
+// isCountedOnly reports whether a resource type is only counted.
+func (e *escrow) isCountedOnly(resourceType string) bool {
+	return e.types != nil && e.types.IsCountedOnly(resourceType)
+}
+
+// enforced returns the charges that a slice pays for: all but those of counted types.
+func (e *escrow) enforced(charges []ledger.Charge) []ledger.Charge {
+	isCounted := func(c ledger.Charge) bool { return e.isCountedOnly(c.ResourceType) }
+	if e.types == nil || !slices.ContainsFunc(charges, isCounted) {
+		return charges
+	}
+	return slices.DeleteFunc(slices.Clone(charges), isCounted)
+}
+
+// canCountLocked reports whether the ledger can take the charges of counted types later.
+func (e *escrow) canCountLocked(charges []ledger.Charge) bool {
+	if e.types == nil {
+		return true
+	}
+	for i := range charges {
+		c := &charges[i]
+		if !e.isCountedOnly(c.ResourceType) {
+			continue
+		}
+		hasRoom, isKnown := e.counted[c.ResourceType]
+		if !isKnown {
+			if e.counted == nil {
+				e.counted = counted{}
+			}
+			e.counted[c.ResourceType] = false // until the next commit
+		}
+		if !hasRoom || c.Amount > countedMax {
+			return false
+		}
+	}
+	return true
+}
+
+// updateCountedLocked finds out which of the demanded counted types have room in a ledger.
+func (e *escrow) updateCountedLocked(l *ledger.Ledger) {
+	for resourceType := range e.counted {
+		a := l.Account(resourceType)
+		total, fits := a.Used.Add(a.Reserved)
+		e.counted[resourceType] = fits && total < countedTotalMax && l.HasBalance(resourceType, ledger.Dimensions{})
+	}
+}
