@@ -42,9 +42,9 @@ func podMeasure(name corev1.ResourceName) (measure, error) {
 	return m, nil
 }
 
-// podAmount returns what a Pod requests, or is limited to, of a resource: the resources of the Pod itself if it has them, or
-// the larger of the sum of its containers and the most that an init container needs beside the sidecars before it. The overhead
-// is added.
+// podAmount returns what a Pod requests, or is limited to, of a resource: the resources of the Pod itself if it has
+// them, or the larger of the sum of its containers and the most that an init container needs beside the sidecars
+// before it. The overhead is added.
 func podAmount(list, resource string) string {
 	const inits = `trigger.spec.?initContainers.orValue([])`
 	const isSidecar = `r.?restartPolicy.orValue("") == "Always"`
