@@ -166,6 +166,15 @@ func fixture(t *testing.T, s *server.Server, path string) {
 			_, err := objects.Resource(resource).Namespace(object.GetNamespace()).Create(t.Context(), object, metav1.CreateOptions{})
 			return err
 		})
+		if kind.Kind == "ResourceQuota" { // the quota controller counts objects from then on
+			eventually(t, func() error {
+				quota := &corev1.ResourceQuota{}
+				if err := s.Admin.Get(t.Context(), client.ObjectKeyFromObject(object), quota); err != nil || len(quota.Status.Hard) > 0 {
+					return err
+				}
+				return errors.New("the ResourceQuota is not counted yet")
+			})
+		}
 	}
 }
 
