@@ -34,8 +34,8 @@ func podMeasure(name corev1.ResourceName) (measure, error) {
 	return m, nil
 }
 
-// ofContainers returns the list of a container, requests or limits, and the resource in it that a ResourceQuota names. The list is
-// empty for other names.
+// ofContainers returns the list of a container, requests or limits, and the resource in it that a ResourceQuota names.
+// The list is empty for other names.
 func ofContainers(name string) (list, resource string) {
 	if limited, isLimit := strings.CutPrefix(name, "limits."); isLimit {
 		if slices.Contains([]string{"cpu", "memory", "ephemeral-storage"}, limited) {
