@@ -32,8 +32,8 @@ const (
 
 func importedNamespace(n int) string { return fmt.Sprint("import-", n) }
 
-// measureImport imports the ResourceQuotas of namespaces with many objects, beside creates in them. None of these may be denied, while
-// the import runs, while the objects get their claims, and after the policies enforce.
+// measureImport imports the ResourceQuotas of namespaces with many objects, beside creates in them. None of these may
+// be denied, while the import runs, while the objects get their claims, and after the policies enforce.
 func (b *bench) measureImport(ctx context.Context) error {
 	const clients = 8
 	connections, err := b.connect(clients)

@@ -204,8 +204,8 @@ func (c cut) RoundTrip(request *http.Request) (*http.Response, error) {
 	return c.RoundTripper.RoundTrip(request)
 }
 
-// TestBackupIsRestored backs up a server under load, and restores it into another one by attempts that are cut off after a few
-// changes each.
+// TestBackupIsRestored backs up a server under load, and restores it into another one by attempts that are cut off
+// after a few changes each.
 func TestBackupIsRestored(t *testing.T) {
 	t.Parallel()
 	from, to := startTwo(t)

@@ -25,7 +25,8 @@ import (
 	"github.com/bursar/bursar/test/server"
 )
 
-// TestGuideToMigrate takes the limits of a ResourceQuota over, enforces them and goes back, as the guide tells its readers.
+// TestGuideToMigrate takes the limits of a ResourceQuota over, enforces them and goes back, as the guide tells its
+// readers.
 func TestGuideToMigrate(t *testing.T) {
 	t.Parallel()
 	if texts := guide.Follow(t, "docs/migrate.md", start(t, standalone.Options{}).Kubeconfig); texts != 4 {
@@ -33,7 +34,8 @@ func TestGuideToMigrate(t *testing.T) {
 	}
 }
 
-// TestImport takes over each of the other systems, which are fixtures: their kinds, objects and labels without a controller.
+// TestImport takes over each of the other systems, which are fixtures: their kinds, objects and labels without a
+// controller.
 func TestImport(t *testing.T) {
 	t.Parallel()
 	s := start(t, standalone.Options{})
@@ -109,7 +111,8 @@ func testImport(t *testing.T, s *server.Server, from string, namespaces []string
 	}
 }
 
-// charges returns an error unless the policies of an import are ready, have adopted what exists and charge that many Secrets.
+// charges returns an error unless the policies of an import are ready, have adopted what exists and charge that many
+// Secrets.
 func charges(t testing.TB, s *server.Server, from string, want int64) error {
 	for _, p := range imported(t, s, from) {
 		if !apimeta.IsStatusConditionTrue(p.Status.Conditions, quotav1alpha1.ConditionReady) || p.Status.Adoption == nil || p.Status.Adoption.State != quotav1alpha1.AdoptionComplete {
@@ -163,6 +166,15 @@ func fixture(t *testing.T, s *server.Server, path string) {
 			_, err := objects.Resource(resource).Namespace(object.GetNamespace()).Create(t.Context(), object, metav1.CreateOptions{})
 			return err
 		})
+		if kind.Kind == "ResourceQuota" { // the quota controller counts objects from then on
+			eventually(t, func() error {
+				quota := &corev1.ResourceQuota{}
+				if err := s.Admin.Get(t.Context(), client.ObjectKeyFromObject(object), quota); err != nil || len(quota.Status.Hard) > 0 {
+					return err
+				}
+				return errors.New("the ResourceQuota is not counted yet")
+			})
+		}
 	}
 }
 

@@ -1,10 +1,10 @@
-// Package backup writes all that is needed to have the same quota again into a file or directory, and reads it. Only commands
-// import it.
+// Package backup writes all that is needed to have the same quota again into a file or directory, and reads it. Only
+// commands import it.
 //
 // A backup has a file for each kind, with an object in a line, and a manifest with their checksums. It has what people
-// declare, the claims, and the requests with the decisions on them, as they are stored. It lacks what Bursar derives from
-// these: ledgers, buckets and effective grants. All files show one state of the API server, because its versions count the
-// changes of all kinds.
+// declare, the claims, and the requests with the decisions on them, as they are stored. It lacks what Bursar derives
+// from these: ledgers, buckets and effective grants. All files show one state of the API server, because its versions
+// count the changes of all kinds.
 package backup
 
 import (
@@ -85,8 +85,8 @@ type writer struct {
 	version string
 }
 
-// writeKind writes the objects of a kind. If the API server no longer has the state of the files before, it continues with
-// the present one.
+// writeKind writes the objects of a kind. If the API server no longer has the state of the files before, it continues
+// with the present one.
 func (w *writer) writeKind(ctx context.Context, kind quotakinds.Kind) (*File, error) {
 	if w.version == "" {
 		list, err := w.Dynamic.Resource(kind.GroupVersionResource).List(ctx, metav1.ListOptions{Limit: 1})

@@ -23,8 +23,8 @@ type Manifest struct {
 	Bursar string `json:"bursar"`
 	// CreatedAt is when it was begun.
 	CreatedAt metav1.Time `json:"createdAt"`
-	// ResourceVersion is the state of the API server that all files show. It is empty if there was no such state, because
-	// the API server compacted it before the end; each file then shows one of its own.
+	// ResourceVersion is the state of the API server that all files show. It is empty if there was no such state,
+	// because the API server compacted it before the end; each file then shows one of its own.
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 	// Files are the files, in the order of their kinds.
 	Files []File `json:"files"`

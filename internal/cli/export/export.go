@@ -147,8 +147,8 @@ func printDocuments(w io.Writer, objects func(func(*unstructured.Unstructured) b
 // fileSuffix ends the names of files with the objects of a resource.
 const fileSuffix = ".yaml"
 
-// WriteTo writes a file for each resource into a directory, such as resourcegrants.quota.miloapis.com.yaml. It removes those
-// of an earlier export without objects now, and returns the names of the written files.
+// WriteTo writes a file for each resource into a directory, such as resourcegrants.quota.miloapis.com.yaml. It removes
+// those of an earlier export without objects now, and returns the names of the written files.
 func (s *Set) WriteTo(dir string) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("make the directory for the export: %w", err)

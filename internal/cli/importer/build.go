@@ -25,8 +25,8 @@ const (
 	// AnnotationImportedOf is, on an imported grant, the objects of the former system with its amounts.
 	AnnotationImportedOf = quotav1alpha1.GroupName + "/imported-of"
 
-	// consumerGroup and consumerKind are the kind of imported consumers. ResourceRegistrations cannot name Namespaces, which
-	// have no API group.
+	// consumerGroup and consumerKind are the kind of imported consumers. ResourceRegistrations cannot name Namespaces,
+	// which have no API group.
 	consumerGroup = "import.quota.miloapis.com"
 	consumerKind  = "QuotaConsumer"
 

@@ -35,7 +35,8 @@ var (
 const (
 	// tenantLabel is, on a namespace, the name of its tenant.
 	tenantLabel = "capsule.clastix.io/tenant"
-	// perNamespace is the scope of ResourceQuotas that limit each namespace of a tenant. Otherwise they limit all together.
+	// perNamespace is the scope of ResourceQuotas that limit each namespace of a tenant. Otherwise they limit all
+	// together.
 	perNamespace = "Namespace"
 )
 

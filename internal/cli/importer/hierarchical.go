@@ -29,8 +29,8 @@ func readHierarchicalResourceQuotas(ctx context.Context, c *cluster) (*reading, 
 	return fromHierarchicalResourceQuotas(quotas), nil
 }
 
-// fromHierarchicalResourceQuotas takes over HierarchicalResourceQuotas. The consumer is the tree below a namespace, which shows
-// its quota.
+// fromHierarchicalResourceQuotas takes over HierarchicalResourceQuotas. The consumer is the tree below a namespace,
+// which shows its quota.
 func fromHierarchicalResourceQuotas(quotas []hierarchicalResourceQuota) *reading {
 	r := &reading{objectCount: len(quotas)}
 	needsRequests := false

@@ -1,8 +1,10 @@
-// Package importer takes over the limits of another quota system: it reads what is on a cluster, and plans registrations,
-// grants, and policies in the mode Audit that count the same. It reports what was taken over, what has no equal, and what would
-// be denied if the policies enforced. The other system stays as it is. Only commands import it.
+// Package importer takes over the limits of another quota system: it reads what is on a cluster, and plans
+// registrations, grants, and policies in the mode Audit that count the same. It reports what was taken over, what has
+// no equal, and what would be denied if the policies enforced. The other system stays as it is. Only commands import
+// it.
 //
-// Each former system has a file with a pure function from its objects to limits and notes. [Build] makes a plan of the limits.
+// Each former system has a file with a pure function from its objects to limits and notes. [Build] makes a plan of the
+// limits.
 package importer
 
 import (

@@ -14,20 +14,12 @@ const isFinished = `trigger.?status.?phase.orValue("") in ["Succeeded", "Failed"
 // podMeasure returns how a resource of Pods is counted.
 func podMeasure(name corev1.ResourceName) (measure, error) {
 	m := measure{kind: pods, unit: counted("pod"), followsUpdates: true}
-	list, resource := "requests", string(name)
-	switch {
-	case name == corev1.ResourcePods:
+	if name == corev1.ResourcePods {
 		m.amount = isFinished + " ? 0 : 1"
 		return m, nil
-	case name == corev1.ResourceCPU || name == corev1.ResourceMemory || name == corev1.ResourceEphemeralStorage || strings.HasPrefix(resource, corev1.ResourceHugePagesPrefix):
-	case strings.HasPrefix(resource, corev1.DefaultResourceRequestsPrefix):
-		resource = strings.TrimPrefix(resource, corev1.DefaultResourceRequestsPrefix)
-	case strings.HasPrefix(resource, "limits."):
-		list, resource = "limits", strings.TrimPrefix(resource, "limits.")
-	default:
-		return m, fmt.Errorf("no policy counts %s", name)
 	}
-	if list == "limits" && !slices.Contains([]string{"cpu", "memory", "ephemeral-storage"}, resource) {
+	list, resource := ofContainers(string(name))
+	if list == "" {
 		return m, fmt.Errorf("no policy counts %s", name)
 	}
 	switch {
@@ -42,21 +34,38 @@ func podMeasure(name corev1.ResourceName) (measure, error) {
 	return m, nil
 }
 
-// podAmount returns what a Pod requests, or is limited to, of a resource: the resources of the Pod itself if it has them, or
-// the larger of the sum of its containers and the most that an init container needs beside the sidecars before it. The overhead
-// is added.
+// ofContainers returns the list of a container, requests or limits, and the resource in it that a ResourceQuota names.
+// The list is empty for other names.
+func ofContainers(name string) (list, resource string) {
+	if limited, isLimit := strings.CutPrefix(name, "limits."); isLimit {
+		if slices.Contains([]string{"cpu", "memory", "ephemeral-storage"}, limited) {
+			return "limits", limited
+		}
+		return "", ""
+	}
+	requested, isRequest := strings.CutPrefix(name, corev1.DefaultResourceRequestsPrefix)
+	isShort := slices.Contains([]string{"cpu", "memory", "ephemeral-storage"}, name) || strings.HasPrefix(name, corev1.ResourceHugePagesPrefix)
+	if !isRequest && !isShort {
+		return "", ""
+	}
+	return "requests", requested
+}
+
+// podAmount returns what a Pod requests, or is limited to, of a resource: the resources of the Pod itself if it has
+// them, or the larger of the sum of its containers and the most that an init container needs beside the sidecars
+// before it. The overhead is added.
 func podAmount(list, resource string) string {
 	const inits = `trigger.spec.?initContainers.orValue([])`
 	const isSidecar = `r.?restartPolicy.orValue("") == "Always"`
 	running := `trigger.spec.containers + I.filter(r, ` + isSidecar + `)`
 	starting := `I.map(c, I.filter(r, r.name == c.name || ` + isSidecar + ` && I.indexOf(r) < I.indexOf(c)))`
 	sums := fmt.Sprintf(`([%s] + %s).map(P, P.map(c, quantity(c.?resources.?%s[?%q].orValue("0"))).sum())`, running, starting, list, resource)
-	ofContainers := fmt.Sprintf(`[%s].map(I, %s)[0]`, inits, maxOf(sums))
+	containers := fmt.Sprintf(`[%s].map(I, %s)[0]`, inits, maxOf(sums))
 	overhead := fmt.Sprintf(`quantity(trigger.spec.?overhead[?%q].orValue("0"))`, resource)
-	total := ofContainers
+	total := containers
 	if hasPodLevel(resource) {
 		of := fmt.Sprintf(`trigger.spec.?resources.?%s[?%q]`, list, resource)
-		total = fmt.Sprintf(`(%s.hasValue() ? quantity(%s.value()) : %s)`, of, of, ofContainers)
+		total = fmt.Sprintf(`(%s.hasValue() ? quantity(%s.value()) : %s)`, of, of, containers)
 	}
 	if list == "limits" {
 		// A Pod without a limit has none by its overhead.

@@ -125,7 +125,8 @@ func anyPod(t *rapid.T) *corev1.Pod {
 	return pod
 }
 
-// TestPodsCountAsInResourceQuotas compares the amounts of imported policies with those of the quota controller of Kubernetes.
+// TestPodsCountAsInResourceQuotas compares the amounts of imported policies with those of the quota controller of
+// Kubernetes.
 func TestPodsCountAsInResourceQuotas(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		pod := anyPod(rt)
@@ -150,7 +151,8 @@ func TestPodsCountAsInResourceQuotas(t *testing.T) {
 	})
 }
 
-// TestScopesAreThoseOfResourceQuotas compares which Pods imported scopes select with the quota controller of Kubernetes.
+// TestScopesAreThoseOfResourceQuotas compares which Pods imported scopes select with the quota controller of
+// Kubernetes.
 func TestScopesAreThoseOfResourceQuotas(t *testing.T) {
 	evaluator := quotacore.NewPodEvaluator(nil, clock.RealClock{})
 	scopes := []corev1.ScopedResourceSelectorRequirement{

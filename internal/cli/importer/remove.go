@@ -28,8 +28,8 @@ type Removed struct {
 	Counts    map[string]int
 }
 
-// Remove deletes everything that imports from a former system have written: policies first, which ends enforcement, then their
-// claims, and what these used. The former system stays as it is.
+// Remove deletes everything that imports from a former system have written: policies first, which ends enforcement,
+// then their claims, and what these used. The former system stays as it is.
 func Remove(ctx context.Context, o Options) (*Removed, error) {
 	i, err := newImporter(o)
 	if err != nil {

@@ -39,7 +39,8 @@ type answer struct {
 // shownMax bounds the rows of a table for people.
 const shownMax = 50
 
-// Print writes the report: as tables, as JSON with the objects, or with YAML as the objects alone, to be applied elsewhere.
+// Print writes the report: as tables, as JSON with the objects, or with YAML as the objects alone, to be applied
+// elsewhere.
 func (r *Report) Print(w io.Writer, format usage.Format) error {
 	if format != "" {
 		objects, err := r.Plan.Objects(r.From)

@@ -171,8 +171,8 @@ func (t *tally) add(ctx context.Context, kind schema.GroupVersionKind, object *u
 	return nil
 }
 
-// policiesFor returns the policies that may apply to objects of a kind in a namespace. There may be hundreds of a kind, of which
-// few select the namespace.
+// policiesFor returns the policies that may apply to objects of a kind in a namespace. There may be hundreds of a
+// kind, of which few select the namespace.
 func (t *tally) policiesFor(kind schema.GroupVersionKind, namespace string) ([]*catalog.Policy, error) {
 	key := policyKey{kind, namespace}
 	if found, isKnown := t.byNamespace[key]; isKnown {

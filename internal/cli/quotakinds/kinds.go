@@ -1,5 +1,5 @@
-// Package quotakinds finds Bursar's kinds on an API server, and reads their objects in pages. It says which of them people
-// declare, which record what happened, and which Bursar derives. Only commands import it.
+// Package quotakinds finds Bursar's kinds on an API server, and reads their objects in pages. It says which of them
+// people declare, which record what happened, and which Bursar derives. Only commands import it.
 package quotakinds
 
 import (

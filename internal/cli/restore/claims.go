@@ -85,8 +85,8 @@ func (r *restorer) whyNotGranted(claim *quotav1alpha1.ResourceClaim) string {
 	}
 }
 
-// restoreClaims creates the claims of the backup as Bursar, with their status. prepare may change a claim, or return why it
-// is left out.
+// restoreClaims creates the claims of the backup as Bursar, with their status. prepare may change a claim, or return
+// why it is left out.
 func (r *restorer) restoreClaims(ctx context.Context, prepare func(*quotav1alpha1.ResourceClaim) (string, error)) error {
 	kind := r.kinds[claimsName]
 	httpClient, err := rest.HTTPClientFor(r.bursarConfig)
@@ -129,8 +129,8 @@ func (r *restorer) restoreClaims(ctx context.Context, prepare func(*quotav1alpha
 	return err
 }
 
-// settleIn replaces what a claim has of the server of the backup: its identity and the UIDs of its owners. An owner that is
-// not here is left out, because the garbage collector would delete the claim.
+// settleIn replaces what a claim has of the server of the backup: its identity and the UIDs of its owners. An owner
+// that is not here is left out, because the garbage collector would delete the claim.
 func (r *restorer) settleIn(ctx context.Context, claim *quotav1alpha1.ResourceClaim) error {
 	var owners []metav1.OwnerReference
 	for _, owner := range claim.OwnerReferences {

@@ -87,8 +87,8 @@ func (r *restorer) useOfServer(ctx context.Context) (*use, error) {
 	return held, err
 }
 
-// writeLedgers writes the ledgers of consumers that have none. Without them, Bursar would compute each from the claims in its
-// cache, which may lack some. A ledger that exists is left to the audit.
+// writeLedgers writes the ledgers of consumers that have none. Without them, Bursar would compute each from the claims
+// in its cache, which may lack some. A ledger that exists is left to the audit.
 func (r *restorer) writeLedgers(ctx context.Context) error {
 	if r.DryRun {
 		return nil

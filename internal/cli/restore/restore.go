@@ -1,11 +1,13 @@
 // Package restore puts a backup into another cluster or server. Only commands import it.
 //
-// Objects have other UIDs there, and claims name the UIDs of what they pay for. So each claim of a policy gets the UID of the
-// object with the same kind and name, and is left out where there is none: Bursar charges that object once it is created.
+// Objects have other UIDs there, and claims name the UIDs of what they pay for. So each claim of a policy gets the UID
+// of the object with the same kind and name, and is left out where there is none: Bursar charges that object once it
+// is created.
 //
-// The order keeps the ledgers exact at every step. Registrations come first, because everything names their types. Granted
-// claims follow as they are, without another decision, and then the ledgers with the sums of these claims, before anything
-// else makes Bursar write one. Grants, requests and the rest come next. Policies are last: with them Bursar charges what has no claim.
+// The order keeps the ledgers exact at every step. Registrations come first, because everything names their types.
+// Granted claims follow as they are, without another decision, and then the ledgers with the sums of these claims,
+// before anything else makes Bursar write one. Grants, requests and the rest come next. Policies are last: with them
+// Bursar charges what has no claim.
 //
 // Every step may run again after an interruption: it leaves out what is there.
 package restore
@@ -35,7 +37,8 @@ type Options struct {
 	Config *rest.Config
 	// Path is the backup.
 	Path string
-	// Overwrite replaces declared objects that differ from those of the backup. Otherwise Run changes nothing if there is one.
+	// Overwrite replaces declared objects that differ from those of the backup. Otherwise Run changes nothing if there
+	// is one.
 	Overwrite bool
 	// CreateNamespaces creates missing namespaces of the objects.
 	CreateNamespaces bool
@@ -53,8 +56,8 @@ type restorer struct {
 	archive *backup.Archive
 	kinds   map[string]quotakinds.Kind
 	order   []quotakinds.Kind
-	// caller has the rights of the user. bursar is Bursar, whom the webhooks do not ask about: only it may write a claim
-	// that is granted, a ledger, or who made a request.
+	// caller has the rights of the user. bursar is Bursar, whom the webhooks do not ask about: only it may write a
+	// claim that is granted, a ledger, or who made a request.
 	caller, bursar dynamic.Interface
 	bursarConfig   *rest.Config
 	metadata       metadata.Interface
@@ -64,8 +67,8 @@ type restorer struct {
 	report         *Report
 }
 
-// Run restores a backup, and waits until ledgers and claims agree. It returns a report also with the error that ended it, if
-// it had begun.
+// Run restores a backup, and waits until ledgers and claims agree. It returns a report also with the error that ended
+// it, if it had begun.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	archive, err := backup.Open(o.Path)
 	if err != nil {
