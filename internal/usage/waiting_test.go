@@ -10,7 +10,7 @@ import (
 
 func TestCountShort(t *testing.T) {
 	web := project("web")
-	all := []Usage{{web, "gpus", 0, 0}, {web, "vcpus", 1000, 16000}, {web, "memory", 9, 10}}
+	all := []Usage{{Consumer: web, ResourceType: "gpus"}, {Consumer: web, ResourceType: "vcpus", Used: 1000, Limit: 16000}, {Consumer: web, ResourceType: "memory", Used: 9, Limit: 10}}
 	request := func(resourceType string, amount int64) quotav1alpha1.ResourceRequest {
 		return quotav1alpha1.ResourceRequest{ResourceType: resourceType, Amount: amount}
 	}
