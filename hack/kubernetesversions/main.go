@@ -51,7 +51,7 @@ func run(file string, minors []string) error {
 	var failed error
 	for _, minor := range minors {
 		if known[minor] == "" {
-			return fmt.Errorf("Kubernetes %s has no module file in %s/minors", minor, campaign)
+			return fmt.Errorf("minor version %s has no module file in %s/minors", minor, campaign)
 		}
 		fmt.Printf("Kubernetes %s\n", known[minor])
 		tested, err := test(minor)

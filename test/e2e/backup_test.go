@@ -157,8 +157,7 @@ func applyDocuments(t *testing.T, s *server.Server, text string) {
 		if err := documents.Decode(&object.Object); err != nil {
 			return
 		}
-		err := s.Admin.Patch(t.Context(), object, client.Apply, client.FieldOwner("kubectl"), client.ForceOwnership) //nolint:staticcheck // there is no typed configuration of all kinds
-		must(t, err)
+		must(t, s.Admin.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("kubectl"), client.ForceOwnership))
 	}
 }
 
