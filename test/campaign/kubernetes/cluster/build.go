@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -62,13 +63,13 @@ func build(name, folder string, arguments ...string) (string, error) {
 		return "", err
 	}
 	dir := filepath.Join(root, folder)
-	version, err := goTool(dir, append([]string{"list", "-m", "-f", "{{.Version}}"}, append(modfile(arguments), "k8s.io/kubernetes")...)...)
+	version, err := goTool(dir, slices.Concat([]string{"list", "-m", "-f", "{{.Version}}"}, modfile(arguments), []string{"k8s.io/kubernetes"})...)
 	if err != nil {
 		return "", err
 	}
 	binary := filepath.Join(bin, name)
 	flags := "-s -w -X k8s.io/component-base/version.gitVersion=" + version
-	_, err = goTool(dir, append([]string{"build", "-buildvcs=false", "-ldflags", flags, "-o", binary}, arguments...)...)
+	_, err = goTool(dir, slices.Concat([]string{"build", "-buildvcs=false", "-ldflags", flags, "-o", binary}, arguments)...)
 	return binary, err
 }
 
