@@ -111,8 +111,8 @@ Project/db   team/t1   Instance/t1   instances=1000   Granted
 		"claims on what is shown elsewhere": {Filter{WithClaims: true, Namespace: "quota", Consumer: "db"}, "", `CONSUMER     CLAIM     FOR           REQUESTS         STATE
 Project/db   team/t1   Instance/t1   instances=1000   Granted
 `},
-		"wide": {Filter{Consumer: "web", ResourceType: "vcpus"}, FormatWide, `CONSUMER      RESOURCE TYPE               USED          LIMIT      AVAILABLE    UTILIZATION   WAITING   GROUP   USED (BASE)   LIMIT (BASE)
-Project/web   compute.example.com/vcpus   15.99 vCPUs   16 vCPUs   0.01 vCPUs   99%           1         g       15990         16000
+		"wide": {Filter{Consumer: "web", ResourceType: "vcpus"}, FormatWide, `CONSUMER      RESOURCE TYPE               USED          LIMIT      AVAILABLE    UTILIZATION   WAITING   GROUP   USED (BASE)   LIMIT (BASE)   NAME   OWNER
+Project/web   compute.example.com/vcpus   15.99 vCPUs   16 vCPUs   0.01 vCPUs   99%           1         g       15990         16000          -      -
 `},
 		"by kind":       {Filter{Consumer: "project/db"}, "", "CONSUMER     RESOURCE TYPE                   USED   LIMIT   AVAILABLE   UTILIZATION   WAITING\nProject/db   compute.example.com/instances   1001   1000    0           101%          0\n"},
 		"whole type":    {Filter{Consumer: "db", ResourceType: "compute.example.com/instances"}, FormatYAML, "items:\n- available: 0\n  consumerRef:\n    apiGroup: g\n    kind: Project\n    name: db\n  limit: 1000\n  resourceType: compute.example.com/instances\n  used: 1001\n  utilization: 1.001\n  waiting: 0\n"},

@@ -37,9 +37,9 @@ func TestDescribe(t *testing.T) {
 		want         Description
 	}{
 		"Unknown":    {"the type says what it can", Names{}, "compute.example.com/memory", Description{Title: "memory", Service: "compute.example.com"}},
-		"Registered": {"the description is that of the registration", known(nil), "compute.example.com/memory", Description{"memory", "compute.example.com", "Main memory"}},
-		"Named":      {"the annotation names it", named(" Memory "), "compute.example.com/memory", Description{"Memory", "compute.example.com", "Main memory"}},
-		"Long":       {"a name that is too long is none", named(strings.Repeat("x", 81)), "compute.example.com/memory", Description{"memory", "compute.example.com", "Main memory"}},
+		"Registered": {"the description is that of the registration", known(nil), "compute.example.com/memory", Description{Title: "memory", Service: "compute.example.com", About: "Main memory"}},
+		"Named":      {"the annotation names it", named(" Memory "), "compute.example.com/memory", Description{Title: "Memory", Service: "compute.example.com", About: "Main memory"}},
+		"Long":       {"a name that is too long is none", named(strings.Repeat("x", 81)), "compute.example.com/memory", Description{Title: "memory", Service: "compute.example.com", About: "Main memory"}},
 		"NoSlash":    {"a type without a service", Names{}, "seats", Description{Title: "seats"}},
 		"EndsSlash":  {"a type without an end", Names{}, "seats/", Description{Title: "seats/", Service: "seats"}},
 	} {
