@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -33,7 +34,10 @@ type pair struct {
 }
 
 func newPair(t reporter) *pair {
-	return &pair{t: t, ledger: ledger.New(), model: model.New()}
+	p := &pair{t: t, ledger: ledger.New(), model: model.New()}
+	p.ledger.SetTypes(features{})
+	p.model.Types = features{}
+	return p
 }
 
 func dimensionsOf(pairs ...string) ledger.Dimensions {
@@ -62,7 +66,8 @@ func in(key string, values ...string) ledger.Requirement {
 
 // Few values of everything, so that operations meet.
 var (
-	someTypes      = []string{"gpu", "cpu"}
+	enforcedTypes  = []string{"gpu", "cpu"}
+	someTypes      = append(slices.Clone(enforcedTypes), "feature")
 	someKeys       = []string{"k1", "k2", "k3", "k4", "k5", "k6", ""}
 	someClaims     = []string{"c1", "c2", "c3", ""}
 	someDimensions = []ledger.Dimensions{
@@ -333,6 +338,7 @@ func (p *pair) reload() {
 	if err != nil {
 		p.t.Fatalf("Restore of its own snapshot: %v", err)
 	}
+	reloaded.SetTypes(features{})
 	p.ledger = reloaded
 }
 

@@ -37,7 +37,7 @@ func TestDemandIsAlwaysPaid(t *testing.T) {
 			if p.reserve(r) && s.choose("settle", 2) == 1 {
 				p.same("Settle", p.ledger.Settle(r.Key, 0), p.model.Settle(r.Key, 0))
 			}
-			for _, resourceType := range someTypes {
+			for _, resourceType := range enforcedTypes {
 				a := p.ledger.Account(resourceType)
 				if a.Used+a.Reserved > a.Limit {
 					t.Fatalf("%s: %d used and %d reserved of %d", resourceType, a.Used, a.Reserved, a.Limit)
@@ -56,7 +56,7 @@ func TestAvailableIsTheLargestAdmitted(t *testing.T) {
 		p, s := newPair(t), drawn{t}
 		for range 20 {
 			p.step(s, false)
-			charge := ledger.Charge{ResourceType: pick(s, "type", someTypes), Dimensions: pick(s, "dimensions", someDimensions)}
+			charge := ledger.Charge{ResourceType: pick(s, "type", enforcedTypes), Dimensions: pick(s, "dimensions", someDimensions)}
 			available := p.ledger.Available(charge.ResourceType, charge.Dimensions)
 			for amount := max(1, available-1); amount <= available+1; amount++ {
 				charge.Amount = amount

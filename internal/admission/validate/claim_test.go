@@ -44,10 +44,14 @@ func TestClaim(t *testing.T) {
 				`spec.requests[1].amount: Invalid value: -4: must be a positive integer`,
 			},
 		},
+		"WithoutObject": {
+			reason: "a claim may be for no object",
+			change: func(c *claim) { c.Spec.ResourceRef = quotav1alpha1.UnversionedObjectReference{} },
+		},
 		"EverythingWrong": {
 			reason: "everything that is wrong is told at once",
 			change: func(c *claim) {
-				c.Spec = quotav1alpha1.ResourceClaimSpec{Requests: []quotav1alpha1.ResourceRequest{
+				c.Spec = quotav1alpha1.ResourceClaimSpec{ResourceRef: quotav1alpha1.UnversionedObjectReference{Namespace: "web"}, Requests: []quotav1alpha1.ResourceRequest{
 					{ResourceType: "a", Amount: 1, Dimensions: map[string]string{"": "x"}},
 					{ResourceType: "a", Amount: 0, Dimensions: map[string]string{"location": "DFW"}},
 					{Amount: 1},

@@ -57,14 +57,14 @@ func TestRegistration(t *testing.T) {
 			},
 			want: []string{
 				`spec.resourceType: Required value: name the resource type, such as resourcemanager.miloapis.com/projects`,
-				`spec.type: Unsupported value: "": supported values: "Entity", "Allocation"`,
+				`spec.type: Unsupported value: "": supported values: "Entity", "Allocation", "Feature"`,
 				`spec.baseUnit: Required value: name the unit in the singular, such as byte`,
 				`spec.displayUnit: Required value: name the unit in the singular, such as byte`,
 				`spec.unitConversionFactor: Invalid value: 0: must be at least 1: it is the number of base units in a display unit`,
 				`spec.consumerTypeRef.apiGroup: Invalid value: "Example": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`,
 				`spec.consumerTypeRef.kind: Required value: name the kind of the object, such as Project`,
 				`spec.description: Too long: may not be more than 500 characters`,
-				`spec.claimingResources[1]: Duplicate value: {"kind":"Pod"}`,
+				`spec.claimingResources[1]: Duplicate value: {"kind":"Pod"}: duplicate claiming resource Pod`,
 				`spec.claimingResources[2].kind: Invalid value: "pod/": must be made of letters, digits and dashes, begin with a letter and not end in a dash`,
 			},
 		},
@@ -130,7 +130,7 @@ func TestRegistration(t *testing.T) {
 		"DuplicateType": {
 			reason: "a resource type is registered once",
 			change: func(r *registration) { r.Spec.ResourceType = "taken" },
-			want:   []string{`spec.resourceType: Duplicate value: "taken": ResourceRegistration older registers it already`},
+			want:   []string{`spec.resourceType: Duplicate value: "taken": resource type "taken" is already registered by ResourceRegistration older`},
 		},
 		"SameName": {
 			reason: "that the name is taken is for the API server to say",
@@ -218,7 +218,7 @@ func TestRegistration(t *testing.T) {
 			want: []string{
 				`spec.resourceType: Invalid value: field is immutable`,
 				`spec.type: Invalid value: field is immutable`,
-				`spec.consumerTypeRef: Invalid value: field is immutable`,
+				`spec.consumerType: Invalid value: field is immutable`,
 				`spec.description: Too long: may not be more than 500 characters`,
 			},
 		},

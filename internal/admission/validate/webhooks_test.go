@@ -307,7 +307,7 @@ func TestValidation(t *testing.T) {
 			},
 			operation: create, kind: "ResourceRegistration", resource: "resourceregistrations", new: sampleRegistration(),
 			code:    422,
-			message: `ResourceRegistration.quota.miloapis.com "p1" is invalid: spec.resourceType: Duplicate value: "example.com/projects": ResourceRegistration older registers it already`,
+			message: `ResourceRegistration.quota.miloapis.com "p1" is invalid: spec.resourceType: Duplicate value: "example.com/projects": resource type "example.com/projects" is already registered by ResourceRegistration older`,
 		},
 		"RegistrationDelete": {reason: "one that nobody uses may be deleted", operation: remove, kind: "ResourceRegistration", resource: "resourceregistrations", old: activeRegistration()},
 		"ClaimPolicy":        {reason: "a valid object is accepted", operation: create, kind: "ClaimCreationPolicy", resource: "claimcreationpolicies", new: sampleClaimPolicy(), warnings: payerWarnings},

@@ -86,7 +86,12 @@ func Run(ctx context.Context, api client.Reader, policy string, claimsMax int) (
 	if err := addGrants(ctx, api, all); err != nil {
 		return nil, err
 	}
+	known, err := featuresOf(ctx, api)
+	if err != nil {
+		return nil, err
+	}
 	for _, c := range sorted(all) {
+		c.types = known
 		if err := c.replay(result, claims.LabelValue(policy)); err != nil {
 			return nil, err
 		}
@@ -100,6 +105,27 @@ type consumer struct {
 	ref    quotav1alpha1.ConsumerRef
 	claims []quotav1alpha1.ResourceClaim
 	grants []ledger.Grant
+	types  ledger.Types
+}
+
+// features are the resource types that are only counted.
+type features map[string]bool
+
+// IsCountedOnly implements [ledger.Types].
+func (f features) IsCountedOnly(resourceType string) bool { return f[resourceType] }
+
+// featuresOf reads which resource types are only counted.
+func featuresOf(ctx context.Context, api client.Reader) (features, error) {
+	found := features{}
+	err := each(ctx, api, "registrations", func(list *quotav1alpha1.ResourceRegistrationList) error {
+		for i := range list.Items {
+			if spec := &list.Items[i].Spec; spec.Type.IsCountedOnly() {
+				found[spec.ResourceType] = true
+			}
+		}
+		return nil
+	})
+	return found, err
 }
 
 // consumersOf returns the consumers whom a policy charges, with all their granted claims.
@@ -188,6 +214,7 @@ func sorted(all map[quotav1alpha1.ConsumerRef]*consumer) []*consumer {
 func (c *consumer) replay(result *Result, policy string) error {
 	now, whole := ledger.New(), ledger.New() // whole has everything that exists
 	for _, l := range []*ledger.Ledger{now, whole} {
+		l.SetTypes(c.types)
 		if _, err := l.ReplaceGrants(c.grants); err != nil {
 			return fmt.Errorf("the grants of %s %s: %w", c.ref.Kind, c.ref.Name, err)
 		}

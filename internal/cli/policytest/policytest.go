@@ -71,6 +71,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	facts.types = known
 	ready := make(chan struct{})
 	close(ready)
 	reviewer := quotareview.New(quotareview.Dependencies{
@@ -141,6 +142,7 @@ type facts struct {
 	grants map[quotav1alpha1.ConsumerRef][]ledger.Grant
 	// resourceTypes are all that policies ask for.
 	resourceTypes []string
+	types         ledger.Types
 }
 
 func (f *files) facts() (*facts, error) {
@@ -174,6 +176,7 @@ func (f *facts) Ledger(_ context.Context, consumer quotav1alpha1.ConsumerRef) (*
 		grants = []ledger.Grant{enough}
 	}
 	l := ledger.New()
+	l.SetTypes(f.types)
 	_, err := l.ReplaceGrants(grants)
 	return l, err
 }

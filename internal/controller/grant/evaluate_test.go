@@ -128,7 +128,7 @@ func TestPeriods(t *testing.T) {
 		says   string
 		look   time.Duration // until the next look, with a notice of an hour
 	}{
-		"no period":              {quotav1alpha1.Period{}, []quotav1alpha1.Period{{}}, 1, "GrantActive", "may use what is granted", 0},
+		"no period":              {quotav1alpha1.Period{}, []quotav1alpha1.Period{{}}, 1, "GrantActive", "ResourceGrant is active", 0},
 		"in its period":          {hours(-1, 3), []quotav1alpha1.Period{{}}, 1, "GrantActive", "until 2030-01-01T15:00:00Z", 2 * time.Hour},
 		"near its end":           {hours(-1, 1), []quotav1alpha1.Period{{}}, 1, "GrantActive", "until 2030-01-01T13:00:00Z", time.Hour},
 		"before":                 {hours(1, 2), []quotav1alpha1.Period{{}}, 0, "NotYetValid", "counts from 2030-01-01T13:00:00Z on", time.Hour},

@@ -17,6 +17,9 @@ import (
 
 // Model is the ledger of one consumer.
 type Model struct {
+	// Types tells which resource types are only counted. Default: none.
+	Types ledger.Types
+
 	sequence     int64
 	grants       map[string]ledger.Grant
 	used         map[kind]usage
@@ -138,7 +141,8 @@ func (m *Model) decide(charges []ledger.Charge) ledger.Decision {
 		before := m.paid(t, demands[t])
 		demands[t].add(c.Dimensions, c.Amount)
 		more := new(big.Int).Sub(m.paid(t, demands[t]), before)
-		if more.Cmp(big.NewInt(int64(c.Amount))) < 0 {
+		isCounted := m.Types != nil && m.Types.IsCountedOnly(t)
+		if more.Cmp(big.NewInt(int64(c.Amount))) < 0 && !isCounted {
 			a := m.Account(t)
 			shortages = append(shortages, ledger.Shortage{
 				ResourceType: t, Dimensions: c.Dimensions, Requested: c.Amount,
