@@ -72,7 +72,7 @@ var faults = []fault{
 	},
 	{
 		what: "an admission does not count against the slice", file: storeDir + "escrow.go",
-		before: "\t\t\trest[charge.ResourceType] -= charge.Amount\n\t\t}\n\t}\n\tfor i := range reservations {\n\t\te.unrecorded = e.unrecorded.add(reservations[i].Charges, 1)\n\t}",
+		before: "\t\t\trest[charge.ResourceType] -= charge.Amount\n\t\t}\n\t}\n\tfor i := range reservations {\n\t\te.unrecorded = e.unrecorded.add(e.enforced(reservations[i].Charges), 1)\n\t}",
 		after:  "\t\t\trest[charge.ResourceType] -= charge.Amount\n\t\t}\n\t}",
 	},
 	{
