@@ -90,7 +90,7 @@ campaigns: ## Run campaigns beside each other: all, or CAMPAIGNS="faults replica
 	$(GO) test -timeout 30m $(CAMPAIGNS:%=./test/campaign/%/...)
 
 .PHONY: kubernetes-versions
-kubernetes-versions: ## Test with every minor version of Kubernetes, or MINORS="1.32 1.37", and write the table: an hour.
+kubernetes-versions: ## Test with every minor version of Kubernetes, or MINORS="1.32 1.37", and write the table.
 	$(GO) run ./hack/kubernetesversions docs/reference/kubernetes.md $(MINORS)
 
 .PHONY: screenshots

@@ -41,10 +41,10 @@ kube-controller-manager. There was no kubelet: a test says for it that Pods run.
 `
 
 const outro = `
-Where a version lacks a feature, Bursar works without it: Kubernetes resizes Pods in place from 1.33 on.
+"Not in this version" means that the API server lacks what the test needs.
 
 ` + "`make kubernetes-versions`" + ` runs the tests and writes this page. Each minor is built from the modules in
-` + "`test/campaign/kubernetes/minors`" + `, which takes 10 minutes on 2 cores the first time, and its tests take 6.
+` + "`test/campaign/kubernetes/minors`" + `.
 `
 
 // page returns the page with the table of the results.
