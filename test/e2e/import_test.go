@@ -196,3 +196,29 @@ func TestImportFromMilo(t *testing.T) {
 		t.Errorf("the policy has the mode %s", policy.Spec.EnforcementMode)
 	}
 }
+
+// TestImportFromMiloInPlace proves that a removal keeps objects that existed before the import.
+func TestImportFromMiloInPlace(t *testing.T) {
+	t.Parallel()
+	server, _ := startTwo(t)
+	declareEverything(t, server.Admin)
+	o := importer.Options{Config: server.Config, From: "milo", SystemNamespace: config.DefaultSystemNamespace}
+	for range 2 { // a second import keeps them as well
+		_, err := importer.Run(t.Context(), o)
+		must(t, err)
+	}
+	policy := &quotav1alpha1.ClaimCreationPolicy{}
+	must(t, server.Admin.Get(t.Context(), client.ObjectKey{Name: "configmap"}, policy))
+	if policy.Labels[importer.LabelImportedFrom] != "milo" || policy.Spec.EnforcementMode != quotav1alpha1.EnforcementModeAudit {
+		t.Errorf("the imported policy has the labels %v and the mode %s", policy.Labels, policy.Spec.EnforcementMode)
+	}
+	removed, err := importer.Remove(t.Context(), o)
+	must(t, err)
+	if len(removed.Resources) != 0 || removed.InPlace == 0 {
+		t.Errorf("the removal deletes %v and keeps %d, want it to keep all", removed.Counts, removed.InPlace)
+	}
+	must(t, server.Admin.Get(t.Context(), client.ObjectKeyFromObject(policy), policy))
+	if policy.Labels[importer.LabelImportedFrom] != "" || policy.Annotations[importer.AnnotationImportedInPlace] != "" {
+		t.Errorf("after the removal the policy has the labels %v and the annotations %v", policy.Labels, policy.Annotations)
+	}
+}

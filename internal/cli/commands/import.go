@@ -167,7 +167,11 @@ func printRemoved(w io.Writer, removed *importer.Removed, o importer.Options) er
 	for _, resource := range removed.Resources {
 		fmt.Fprintf(&text, "%8d  %s\n", removed.Counts[resource], resource)
 	}
+	if removed.InPlace > 0 {
+		fmt.Fprintf(&text, "%8d  objects existed before the import: they stay, in the mode that they have\n", removed.InPlace)
+	}
 	switch {
+	case len(removed.Resources) == 0 && removed.InPlace > 0:
 	case len(removed.Resources) == 0:
 		fmt.Fprintf(&text, "There is nothing of an import from %s.\n", o.From)
 	case o.DryRun:

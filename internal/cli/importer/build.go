@@ -22,6 +22,8 @@ const (
 	LabelImportedFrom = quotav1alpha1.GroupName + "/imported-from"
 	// LabelImportedLimits is, on a namespace with limits of its own, which resources they are of.
 	LabelImportedLimits = quotav1alpha1.GroupName + "/imported-limits"
+	// AnnotationImportedInPlace is, on an object that existed before its import, "true". A removal keeps the object.
+	AnnotationImportedInPlace = quotav1alpha1.GroupName + "/imported-in-place"
 	// AnnotationImportedOf is, on an imported grant, the objects of the former system with its amounts.
 	AnnotationImportedOf = quotav1alpha1.GroupName + "/imported-of"
 

@@ -50,7 +50,7 @@ func newImporter(o Options) (*importer, error) {
 	if i.api, i.mapper, err = clients(o.Config); err != nil {
 		return nil, err
 	}
-	i.source = &cluster{api: i.api, systemNamespace: o.SystemNamespace}
+	i.source = &cluster{api: i.api, systemNamespace: o.SystemNamespace, isTarget: o.SourceConfig == nil}
 	if o.SourceConfig != nil {
 		if i.source.api, _, err = clients(o.SourceConfig); err != nil {
 			return nil, err

@@ -24,11 +24,12 @@ func readMilo(ctx context.Context, c *cluster) (*reading, error) {
 			all = append(all, &unstructured.Unstructured{Object: content})
 		}
 	}
-	return fromMilo(all), nil
+	return fromMilo(all, c.isTarget), nil
 }
 
-// fromMilo takes over objects as they are. Policies for claims get the mode Audit, which Milo does not have.
-func fromMilo(objects []*unstructured.Unstructured) *reading {
+// fromMilo takes over objects as they are, in place if they are on the cluster to write to. Policies for claims get the
+// mode Audit, which Milo does not have.
+func fromMilo(objects []*unstructured.Unstructured, inPlace bool) *reading {
 	r := &reading{objectCount: len(objects)}
 	made := 0
 	for _, object := range objects {
@@ -47,6 +48,14 @@ func fromMilo(objects []*unstructured.Unstructured) *reading {
 		}
 		labels[LabelImportedFrom] = "milo"
 		declared.SetLabels(labels)
+		if inPlace {
+			annotations := declared.GetAnnotations()
+			if annotations == nil {
+				annotations = map[string]string{}
+			}
+			annotations[AnnotationImportedInPlace] = "true"
+			declared.SetAnnotations(annotations)
+		}
 		r.objects = append(r.objects, declared)
 	}
 	if made > 0 {

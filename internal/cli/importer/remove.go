@@ -3,13 +3,14 @@ package importer
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/bursar/bursar/internal/cli/quotakinds"
@@ -26,10 +27,12 @@ const (
 type Removed struct {
 	Resources []string
 	Counts    map[string]int
+	// InPlace is the number of objects that existed before their import. They stay as they are, without its marks.
+	InPlace int
 }
 
 // Remove deletes everything that imports from a former system have written: policies first, which ends enforcement,
-// then their claims, and what these used. The former system stays as it is.
+// then their claims, and what these used. The former system stays as it is, and so do objects that were imported in place.
 func Remove(ctx context.Context, o Options) (*Removed, error) {
 	i, err := newImporter(o)
 	if err != nil {
@@ -37,7 +40,8 @@ func Remove(ctx context.Context, o Options) (*Removed, error) {
 	}
 	removed := &Removed{Counts: map[string]int{}}
 	for _, resource := range []schema.GroupVersionResource{claimPolicies, grantPolicies, claimsAPI, grants, registrations, consumersAPI, clusterRoles} {
-		count, err := i.removeAll(ctx, resource)
+		count, inPlace, err := i.removeAll(ctx, resource)
+		removed.InPlace += inPlace
 		if count > 0 {
 			removed.Resources = append(removed.Resources, resource.GroupResource().String())
 			removed.Counts[resource.GroupResource().String()] = count
@@ -55,26 +59,31 @@ func Remove(ctx context.Context, o Options) (*Removed, error) {
 	return removed, i.removeDefinition(ctx)
 }
 
-// removeAll deletes what imports have written of a resource, and waits until it is gone.
-func (i *importer) removeAll(ctx context.Context, resource schema.GroupVersionResource) (int, error) {
+// removeAll deletes what imports have written of a resource, and waits until it is gone. It returns how many objects it
+// deletes, and how many it keeps because they were imported in place.
+func (i *importer) removeAll(ctx context.Context, resource schema.GroupVersionResource) (count, inPlace int, err error) {
 	all, err := i.imported(ctx, resource)
-	if err != nil || len(all) == 0 || i.DryRun {
-		return len(all), err
+	for j := range all {
+		if isInPlace(&all[j]) {
+			inPlace++
+		}
 	}
-	var deleted atomic.Int64
+	count = len(all) - inPlace
+	if err != nil || len(all) == 0 || i.DryRun {
+		return count, inPlace, err
+	}
 	group, deleting := errgroup.WithContext(ctx)
 	group.SetLimit(concurrency)
 	for j := range all {
 		group.Go(func() error {
-			err := i.remove(deleting, resource, &all[j])
-			if err == nil {
-				deleted.Add(1)
+			if isInPlace(&all[j]) {
+				return i.unmark(deleting, resource, &all[j])
 			}
-			return err
+			return i.remove(deleting, resource, &all[j])
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return int(deleted.Load()), err
+		return count, inPlace, err
 	}
 	var left []unstructured.Unstructured
 	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, removeTimeout, true, func(ctx context.Context) (bool, error) {
@@ -82,9 +91,23 @@ func (i *importer) removeAll(ctx context.Context, resource schema.GroupVersionRe
 		return len(left) == 0, err
 	})
 	if err != nil {
-		return len(all), fmt.Errorf("%d %s are still being deleted: run the same command again later: %w", len(left), resource.GroupResource(), err)
+		return count, inPlace, fmt.Errorf("%d %s are still being deleted: run the same command again later: %w", len(left), resource.GroupResource(), err)
 	}
-	return len(all), nil
+	return count, inPlace, nil
+}
+
+func isInPlace(object metav1.Object) bool {
+	return object.GetAnnotations()[AnnotationImportedInPlace] == "true"
+}
+
+// unmark removes the marks of the import from an object that existed before.
+func (i *importer) unmark(ctx context.Context, resource schema.GroupVersionResource, object metav1.Object) error {
+	patch := []byte(`{"metadata":{"labels":{"` + LabelImportedFrom + `":null},"annotations":{"` + AnnotationImportedInPlace + `":null}}}`)
+	_, err := i.api.Resource(resource).Namespace(object.GetNamespace()).Patch(ctx, object.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("remove the marks of the import from %s of %s: %w", object.GetName(), resource.GroupResource(), err)
+	}
+	return nil
 }
 
 // removeDefinition deletes the kind of consumers once no import uses it.

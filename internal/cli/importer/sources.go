@@ -32,6 +32,8 @@ func (r *reading) note(what, why string) { r.notes = append(r.notes, Note{what, 
 type cluster struct {
 	api             dynamic.Interface
 	systemNamespace string
+	// isTarget is set if the import also writes to this cluster.
+	isTarget bool
 	// namespaces are all namespaces, sorted by name.
 	namespaces []corev1.Namespace
 }

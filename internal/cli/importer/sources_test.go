@@ -151,7 +151,7 @@ func TestMilo(t *testing.T) {
 	for _, content := range objects {
 		all = append(all, &unstructured.Unstructured{Object: content})
 	}
-	r := fromMilo(all)
+	r := fromMilo(all, false)
 	plan := Build("milo", mapper(), nil)
 	if err := plan.addObjects(r.objects); err != nil {
 		t.Fatal(err)

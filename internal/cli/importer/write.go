@@ -264,7 +264,7 @@ func (i *importer) prune(ctx context.Context, plan *Plan, written map[string]boo
 			return err
 		}
 		for j := range all {
-			if !written[keyOf(resource, &all[j])] {
+			if !written[keyOf(resource, &all[j])] && !isInPlace(&all[j]) {
 				if err := i.remove(ctx, resource, &all[j]); err != nil {
 					return err
 				}
