@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/bursar/bursar/internal/claims/message"
+	"github.com/bursar/bursar/internal/cli/terminal"
 	"github.com/bursar/bursar/internal/usage"
 )
 
@@ -52,13 +53,13 @@ func (r *Report) Print(w io.Writer, format usage.Format) error {
 		}
 		return usage.Encode(w, answer{r.From, r.IsDryRun, r.Objects, r.Live, r.Plan.TakenOver, r.Plan.Notes, r.Short, objects}, format)
 	}
-	p := &printer{out: w}
-	p.line("Objects of %s: %d. Live objects counted: %d.", r.From, r.Objects, r.Live)
+	p := &printer{terminal.Lines{Out: w}}
+	p.Line("Objects of %s: %d. Live objects counted: %d.", r.From, r.Objects, r.Live)
 	r.printTakenOver(p)
 	r.printNotes(p)
 	r.printShort(p)
 	r.printNext(p)
-	return p.err
+	return p.Err
 }
 
 func printObjects(w io.Writer, objects []*unstructured.Unstructured) error {
@@ -78,7 +79,7 @@ func printObjects(w io.Writer, objects []*unstructured.Unstructured) error {
 }
 
 func (r *Report) printTakenOver(p *printer) {
-	p.line("\nTaken over (registrations: %d, grants: %d, policies: %d):", len(r.Plan.Registrations), len(r.Plan.Grants), len(r.Plan.Policies))
+	p.Line("\nTaken over (registrations: %d, grants: %d, policies: %d):", len(r.Plan.Registrations), len(r.Plan.Grants), len(r.Plan.Policies))
 	rows := [][]string{{"FROM", "RESOURCE", "CONSUMER", "LIMIT"}}
 	for _, t := range r.Plan.TakenOver[:min(len(r.Plan.TakenOver), shownMax)] {
 		rows = append(rows, []string{t.From, t.Resource, message.Consumer(t.ConsumerRef), cmp.Or(t.Hard, strconv.FormatInt(t.Limit, 10))})
@@ -89,21 +90,21 @@ func (r *Report) printTakenOver(p *printer) {
 
 func (r *Report) printNotes(p *printer) {
 	if len(r.Plan.Notes) == 0 {
-		p.line("\nEverything has an equal.")
+		p.Line("\nEverything has an equal.")
 		return
 	}
-	p.line("\nWithout an equal, or counted in another way:")
+	p.Line("\nWithout an equal, or counted in another way:")
 	for _, n := range r.Plan.Notes {
-		p.line("- %s: %s.", n.What, n.Why)
+		p.Line("- %s: %s.", n.What, n.Why)
 	}
 }
 
 func (r *Report) printShort(p *printer) {
 	if len(r.Short) == 0 {
-		p.line("\nIf the policies enforced now, nothing would be denied: every limit has room.")
+		p.Line("\nIf the policies enforced now, nothing would be denied: every limit has room.")
 		return
 	}
-	p.line("\nIf the policies enforced now, more of these would be denied:")
+	p.Line("\nIf the policies enforced now, more of these would be denied:")
 	rows := [][]string{{"CONSUMER", "RESOURCE TYPE", "USED", "LIMIT", ""}}
 	for _, s := range r.Short[:min(len(r.Short), shownMax)] {
 		state := "full"
@@ -118,35 +119,26 @@ func (r *Report) printShort(p *printer) {
 
 func (r *Report) printNext(p *printer) {
 	if r.IsDryRun {
-		p.line("\nNothing was written: this was a dry run. To import: bursar import --from %s", r.From)
+		p.Line("\nNothing was written: this was a dry run. To import: bursar import --from %s", r.From)
 		return
 	}
-	p.line("\nThe policies are in the mode Audit, unless you changed it: they count, and deny nothing. Next:")
-	p.line("  watch what they would deny    bursar policy backtest POLICY, and the events NotEnforced of the policies")
-	p.line("  let them deny                 bursar import --from %s --mode Enforce", r.From)
-	p.line("  go back                       bursar import --from %s --mode Audit, or --remove for everything", r.From)
+	p.Line("\nThe policies are in the mode Audit, unless you changed it: they count, and deny nothing. Next:")
+	p.Line("  watch what they would deny    bursar policy backtest POLICY, and the events NotEnforced of the policies")
+	p.Line("  let them deny                 bursar import --from %s --mode Enforce", r.From)
+	p.Line("  go back                       bursar import --from %s --mode Audit, or --remove for everything", r.From)
 }
 
-// printer writes until something fails.
-type printer struct {
-	out io.Writer
-	err error
-}
-
-func (p *printer) line(format string, args ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.out, format+"\n", args...)
-	}
-}
+// printer prints the lines and tables of a report.
+type printer struct{ terminal.Lines }
 
 func (p *printer) table(rows [][]string) {
-	if p.err == nil && len(rows) > 1 {
-		p.err = usage.PrintTable(p.out, rows)
+	if p.Err == nil && len(rows) > 1 {
+		p.Err = usage.PrintTable(p.Out, rows)
 	}
 }
 
 func (p *printer) more(all int) {
 	if all > shownMax {
-		p.line("... and %d more: -o json has all.", all-shownMax)
+		p.Line("... and %d more: -o json has all.", all-shownMax)
 	}
 }

@@ -2,7 +2,6 @@ package restore
 
 import (
 	"cmp"
-	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/cli/backup"
 	"github.com/bursar/bursar/internal/cli/quotakinds"
+	"github.com/bursar/bursar/internal/cli/terminal"
 	"github.com/bursar/bursar/internal/usage"
 )
 
@@ -163,44 +163,32 @@ func (r *Report) Print(w io.Writer, format usage.Format) error {
 	if err := usage.PrintTable(w, rows); err != nil {
 		return err
 	}
-	p := printer{out: w}
+	p := &terminal.Lines{Out: w}
 	for i, l := range a.LeftOut {
 		if i == 0 {
-			p.line("")
+			p.Line("")
 		}
-		p.line("Left out %d %s: %s.", l.Objects, l.Resource, l.Reason)
+		p.Line("Left out %d %s: %s.", l.Objects, l.Resource, l.Reason)
 	}
 	if r.missingOwners > 0 {
-		p.line("Left out %d owners of claims that are not here: whoever made these claims has to delete them.", r.missingOwners)
+		p.Line("Left out %d owners of claims that are not here: whoever made these claims has to delete them.", r.missingOwners)
 	}
 	if len(a.Use) > 0 {
 		rows := [][]string{{"CONSUMER", "RESOURCE TYPE", "USED IN BACKUP", "USED NOW"}}
 		for _, u := range a.Use {
 			rows = append(rows, []string{message.Consumer(u.ConsumerRef), u.ResourceType, strconv.FormatInt(u.InBackup, 10), strconv.FormatInt(u.Now, 10)})
 		}
-		p.line("")
+		p.Line("")
 		if err := usage.PrintTable(w, rows); err != nil {
 			return err
 		}
 	}
-	p.line("")
+	p.Line("")
 	switch {
 	case r.isDry:
-		p.line("Nothing was changed: this was a dry run.")
+		p.Line("Nothing was changed: this was a dry run.")
 	case r.isVerified:
-		p.line("The ledgers agree with the claims.")
+		p.Line("The ledgers agree with the claims.")
 	}
-	return p.err
-}
-
-// printer writes lines until one fails.
-type printer struct {
-	out io.Writer
-	err error
-}
-
-func (p *printer) line(format string, args ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.out, format+"\n", args...)
-	}
+	return p.Err
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bursar/bursar/internal/claims/message"
+	"github.com/bursar/bursar/internal/cli/terminal"
 	"github.com/bursar/bursar/internal/usage"
 )
 
@@ -38,20 +39,20 @@ func (e *Explanation) Print(w io.Writer, format usage.Format) error {
 	if format != "" {
 		return usage.Encode(w, e, format)
 	}
-	p := &printer{w: w}
-	p.line("Why: %s", e.Object)
+	p := &printer{terminal.Lines{Out: w}}
+	p.Line("Why: %s", e.Object)
 	if e.Answer != "" {
-		p.line("%s", e.Answer)
+		p.Line("%s", e.Answer)
 	}
 	p.policies(e)
 	for i := range e.Payments {
 		p.payment(&e.Payments[i])
 	}
 	if len(e.Payments) == 0 {
-		p.line("")
-		p.line("%s", e.noPayment())
+		p.Line("")
+		p.Line("%s", e.noPayment())
 	}
-	return p.err
+	return p.Err
 }
 
 // noPayment explains why no payer is named.
@@ -68,21 +69,12 @@ func (e *Explanation) noPayment() string {
 	}
 }
 
-// printer remembers the first error.
-type printer struct {
-	w   io.Writer
-	err error
-}
-
-func (p *printer) line(format string, args ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
-	}
-}
+// printer prints the lines and tables of an explanation.
+type printer struct{ terminal.Lines }
 
 func (p *printer) table(rows [][]string) {
-	if p.err == nil {
-		p.err = usage.PrintTable(p.w, rows)
+	if p.Err == nil {
+		p.Err = usage.PrintTable(p.Out, rows)
 	}
 }
 
@@ -97,31 +89,31 @@ func (p *printer) policies(e *Explanation) {
 	for _, each := range e.Policies {
 		rows = append(rows, []string{each.Name, each.Mode, each.State, each.Matches})
 	}
-	p.line("")
+	p.Line("")
 	p.table(rows)
 }
 
 func (p *printer) payment(pay *Payment) {
-	p.line("")
+	p.Line("")
 	who := message.Consumer(pay.Consumer)
 	switch {
 	case pay.Claim != "":
-		p.line("%s pays, by %s, which is %s", who, pay.By, pay.Claim)
+		p.Line("%s pays, by %s, which is %s", who, pay.By, pay.Claim)
 	case strings.HasPrefix(pay.By, "ClaimCreationPolicy "):
-		p.line("%s is to pay, by %s", who, pay.By)
+		p.Line("%s is to pay, by %s", who, pay.By)
 	default:
-		p.line("%s is to pay", who)
+		p.Line("%s is to pay", who)
 	}
 	if len(pay.Types) == 0 && pay.IsHidden {
-		p.line("%s", adviceOnHidden(pay))
+		p.Line("%s", adviceOnHidden(pay))
 		return
 	}
 	if len(pay.Types) == 0 {
-		p.line("No quota of %s is shown: nothing is granted to it, or it does not exist.", who)
+		p.Line("No quota of %s is shown: nothing is granted to it, or it does not exist.", who)
 		return
 	}
 	if pay.IsVague {
-		p.line("The error names no resource type, so all that %s has quota of follow:", who)
+		p.Line("The error names no resource type, so all that %s has quota of follow:", who)
 	}
 	rows := [][]string{{"RESOURCE TYPE", "ASKED", "USED", "LIMIT", "AVAILABLE", "FITS"}}
 	for _, t := range pay.Types {
@@ -139,15 +131,15 @@ func (p *printer) payment(pay *Payment) {
 		}
 	}
 	if len(advice) > 0 {
-		p.line("What to do: %s", strings.Join(advice, " "))
+		p.Line("What to do: %s", strings.Join(advice, " "))
 	}
 	if pay.Ask != "" {
-		p.line("To ask for more: %s", pay.Ask)
+		p.Line("To ask for more: %s", pay.Ask)
 	}
 }
 
 func (p *printer) list(title string, lines []string) {
 	if len(lines) > 0 {
-		p.line("%s: %s", title, strings.Join(lines, "; "))
+		p.Line("%s: %s", title, strings.Join(lines, "; "))
 	}
 }

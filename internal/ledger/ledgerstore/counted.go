@@ -10,8 +10,7 @@ import (
 // stay far below [countedTotalMax], so that the ledger can take them later.
 const countedMax, countedTotalMax = ledger.Amount(1) << 40, ledger.AmountMax / 2
 
-// counted has the resource types that are only counted, and were demanded: true if the ledger certainly has room for
-// more of them.
+// counted maps each counted type in demand to whether the ledger certainly has room for more of it.
 type counted map[string]bool
 
 // setTypes sets which resource types are only counted, before there is a slice.

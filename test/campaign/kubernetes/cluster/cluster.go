@@ -146,7 +146,7 @@ func (c *Cluster) StartAggregated(namespace, serviceAccount string) string {
 		c.t.Fatal(err)
 	}
 	kubeconfig := c.Servers[0].ServiceAccountKubeconfig(namespace, serviceAccount)
-	ready := func(ctx context.Context) error { return c.answersOK(ctx, "https://"+address+"/livez") }
+	ready := func(ctx context.Context) error { return answersOK(ctx, c.anybody(), "https://"+address+"/livez") }
 	c.run(c.tools, "sample-apiserver", ready,
 		"--etcd-servers="+c.etcdURL, "--bind-address=127.0.0.1", "--secure-port="+port,
 		"--tls-cert-file="+certificate, "--tls-private-key-file="+key,
@@ -155,17 +155,22 @@ func (c *Cluster) StartAggregated(namespace, serviceAccount string) string {
 	return address
 }
 
-// answersOK reports as an error why a URL does not answer 200 to anybody.
-func (c *Cluster) answersOK(ctx context.Context, url string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	client, err := rest.HTTPClientFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: c.pki.authority()}})
+// anybody reaches the servers of the cluster without credentials.
+func (c *Cluster) anybody() *rest.Config {
+	return &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: c.pki.authority()}}
+}
+
+// answersOK returns why a URL does not answer 200, or nil.
+func answersOK(ctx context.Context, config *rest.Config, url string) error {
+	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return err
 	}
 	defer client.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
 	response, err := client.Do(request)
 	if err != nil {
 		return err
@@ -179,24 +184,7 @@ func (c *Cluster) answersOK(ctx context.Context, url string) error {
 
 // Ready asks the API server whether it is ready.
 func (s *APIServer) Ready(ctx context.Context) error {
-	client, err := rest.HTTPClientFor(s.Config())
-	if err != nil {
-		return err
-	}
-	defer client.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/readyz", nil)
-	if err != nil {
-		return err
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close() //nolint:errcheck // nothing was read
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("the API server answers %s", response.Status)
-	}
-	return nil
+	return answersOK(ctx, s.Config(), s.URL+"/readyz")
 }
 
 // Config reaches the API server as the cluster's administrator, without a limit to the rate of requests.
@@ -248,7 +236,7 @@ func (c *Cluster) StartControllers(names ...string) *process.Command {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	ready := func(ctx context.Context) error { return c.answersOK(ctx, "https://"+address+"/healthz") }
+	ready := func(ctx context.Context) error { return answersOK(ctx, c.anybody(), "https://"+address+"/healthz") }
 	kubeconfig := c.Servers[0].Kubeconfig("system:kube-controller-manager")
 	return c.run(c.components, "kube-controller-manager", ready,
 		"--kubeconfig="+kubeconfig, "--authentication-skip-lookup", // nobody but the probe asks it anything
