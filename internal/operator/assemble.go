@@ -140,7 +140,7 @@ func (o *Operator) addReconcilers(p *components, controllers *controllers, decla
 		&grant.Reconciler{
 			Client: c.client, Live: c.live, Catalog: q.catalog, Ledgers: q.ledgers, Loaded: p.loaded, Stored: storedGrants, Totals: totals,
 			RegistrationsChanged: declared.registrationsChanged, Consumers: consumers,
-			Deletions: q.deletions, Clock: &o.clock, Events: c.events, ExpiryNotice: o.options.GrantExpiryNotice.Duration,
+			Clock: &o.clock, Events: c.events, ExpiryNotice: o.options.GrantExpiryNotice.Duration,
 		},
 		&claimpolicy.Reconciler{
 			Client: c.client, Catalog: q.catalog, Kinds: c.kinds, Permission: c.permission, Listener: declared, Webhooks: p.webhooks,

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/kube/apiclient"
 	"github.com/bursar/bursar/internal/kube/discoverycache"
 	"github.com/bursar/bursar/internal/kube/events"
@@ -60,14 +61,16 @@ func (o *Operator) newCluster() (*cluster, error) {
 }
 
 func (o *Operator) newManager() (ctrl.Manager, error) {
+	strip := ctrlcache.TransformStripManagedFields() // they are a third of most objects, and unused
 	options := ctrl.Options{
 		Scheme:  o.scheme,
 		Logger:  o.options.Log,
 		Metrics: metricsserver.Options{BindAddress: "0"},
 		// One of several API servers may serve Bursar's kinds later than the others.
 		MapperProvider: apiclient.NewMapper,
-		// The managed fields are a third of most objects, and unused.
-		Cache: ctrlcache.Options{DefaultTransform: ctrlcache.TransformStripManagedFields()},
+		Cache: ctrlcache.Options{DefaultTransform: strip, ByObject: map[client.Object]ctrlcache.ByObject{
+			&quotav1alpha1.ResourceGrant{}: {Transform: o.deletions.Follow(strip)},
+		}},
 		Controller: config.Controller{
 			// One process may run several operators, one after the other.
 			SkipNameValidation: new(true),

@@ -22,6 +22,7 @@ import (
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/controller/grant"
 	"github.com/bursar/bursar/internal/kube/apiclient"
 	"github.com/bursar/bursar/internal/kube/crdinstall"
 	"github.com/bursar/bursar/internal/kube/namespaces"
@@ -44,12 +45,15 @@ type Operator struct {
 	quota atomic.Pointer[quota]
 	// clock is that of the API server.
 	clock apiclient.Clock
+	// deletions knows who deletes grants.
+	deletions *grant.Deletions
 }
 
 // New returns an operator. It does nothing until it is run.
 func New(options Options) (*Operator, error) {
 	options.Quota.Default()
 	o := &Operator{options: options, scheme: runtime.NewScheme()}
+	o.deletions = grant.NewDeletions(&o.clock, options.Log.WithName("journal"))
 	o.notReady("the operator has not started")
 	if err := errors.Join(clientgoscheme.AddToScheme(o.scheme), quotav1alpha1.AddToScheme(o.scheme), openmcpv1alpha1.AddToScheme(o.scheme)); err != nil {
 		return nil, fmt.Errorf("register the API types: %w", err)

@@ -99,8 +99,8 @@ func (o *Operator) newQuota(ctx context.Context, c *cluster) (*quota, error) {
 		specs:       quotavalidation.Checker{Quotas: o.client.CoreV1().ResourceQuotas(o.options.SystemNamespace)},
 	}
 	if recorded != nil {
-		q.deletions = grant.NewDeletions(c.client, &o.clock, o.options.Log.WithName("journal"))
-		ledgers.Deletions = q.deletions
+		o.deletions.Client = c.client
+		q.deletions, ledgers.Deletions = o.deletions, o.deletions
 	}
 	return q, nil
 }

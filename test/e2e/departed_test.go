@@ -292,7 +292,7 @@ func TestConsumerOfAKindThatIsNotServed(t *testing.T) {
 func TestDecisionsWhileTracesGo(t *testing.T) {
 	d := newDeparture(t)
 	consumer := platform.Consumer("nomad")
-	for round := range 40 {
+	for round := range 16 {
 		grant := d.give(consumer)
 		first := d.claim(consumer, fmt.Sprintf("first-%d", round), metav1.ConditionTrue)
 		second := d.claim(consumer, fmt.Sprintf("second-%d", round), metav1.ConditionFalse)

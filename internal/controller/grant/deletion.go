@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,15 +24,16 @@ const markMax = 2 * time.Minute
 // Deletions knows who deletes grants, for the journal. The webhook that sees the request marks the grant, so that the
 // leader, which may be another replica, finds the user on what the watch shows last.
 type Deletions struct {
-	client client.Client
+	// Client marks grants. Set it before the first call of Mark.
+	Client client.Client
 	clock  Clock
 	log    logr.Logger
 	users  *lru.Cache // by UID of the grant
 }
 
-// NewDeletions returns an empty record of deletions that marks grants with a client.
-func NewDeletions(client client.Client, clock Clock, log logr.Logger) *Deletions {
-	return &Deletions{client: client, clock: clock, log: log, users: lru.New(deletionsMax)}
+// NewDeletions returns an empty record of deletions.
+func NewDeletions(clock Clock, log logr.Logger) *Deletions {
+	return &Deletions{clock: clock, log: log, users: lru.New(deletionsMax)}
 }
 
 // Mark marks a grant with the user whose request is about to delete it, and the time. If that fails, the journal will
@@ -42,7 +44,7 @@ func (d *Deletions) Mark(ctx context.Context, grant *quotav1alpha1.ResourceGrant
 	}
 	marked := grant.DeepCopy()
 	metav1.SetMetaDataAnnotation(&marked.ObjectMeta, quotav1alpha1.AnnotationDeletedBy, d.clock.Now().UTC().Format(time.RFC3339)+" "+user)
-	err := d.client.Update(ctx, marked)
+	err := d.Client.Update(ctx, marked)
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		d.log.Error(err, "the journal will not know who deleted a grant", "namespace", grant.Namespace, "grant", grant.Name, "user", user)
 	}
@@ -58,13 +60,19 @@ func (d *Deletions) userOf(grant *quotav1alpha1.ResourceGrant) string {
 	return user
 }
 
-// note remembers the user who deleted a grant that is gone.
-func (d *Deletions) note(grant *quotav1alpha1.ResourceGrant) {
-	if d == nil {
-		return
-	}
-	if user := d.userOf(grant); user != "" {
-		d.users.Add(string(grant.UID), user)
+// Follow returns a transformation for a cache of grants, which continues with another one. It remembers who deletes a
+// grant before the cache lacks the grant. An event of the deletion may come too late: who misses the grant in the cache
+// asks at once.
+func (d *Deletions) Follow(next cache.TransformFunc) cache.TransformFunc {
+	return func(object any) (any, error) {
+		if grant, ok := object.(*quotav1alpha1.ResourceGrant); ok {
+			if user := d.userOf(grant); user != "" {
+				d.users.Add(string(grant.UID), user)
+			} else {
+				d.users.Remove(string(grant.UID))
+			}
+		}
+		return next(object)
 	}
 }
 

@@ -59,8 +59,6 @@ type Reconciler struct {
 	Stored *Stored
 	// Totals has what the ledgers of all consumers give.
 	Totals *Totals
-	// Deletions, if set, learns who deleted grants.
-	Deletions *Deletions
 	// RegistrationsChanged delivers an event after each change of registrations.
 	RegistrationsChanged <-chan event.TypedGenericEvent[client.Object]
 	// Consumers delivers further consumers: at the start, those with limits in a ledger, because their last grant may

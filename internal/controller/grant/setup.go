@@ -37,12 +37,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			q.Add(consumerOf(e.ObjectOld))
 			q.Add(consumerOf(e.ObjectNew))
 		},
-		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[client.Object], q queue) {
-			if grant, ok := e.Object.(*quotav1alpha1.ResourceGrant); ok {
-				r.Deletions.note(grant)
-			}
-			q.Add(consumerOf(e.Object))
-		},
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[client.Object], q queue) { q.Add(consumerOf(e.Object)) },
 	}
 	differing := handler.TypedFuncs[client.Object, quotav1alpha1.ConsumerRef]{
 		GenericFunc: func(ctx context.Context, _ event.TypedGenericEvent[client.Object], q queue) {

@@ -30,7 +30,9 @@ type outcomes struct {
 	mu sync.Mutex
 	of map[string]outcome
 	// failing is when the writes in a namespace began to fail.
-	failing  map[string]time.Time
+	failing map[string]time.Time
+	// retries are the delays of the next retries after the end of a cap.
+	retries  map[string]time.Duration
 	onChange func(config string)
 }
 
@@ -88,6 +90,7 @@ func (o *outcomes) remove(namespace string) {
 	before := o.of[namespace]
 	delete(o.of, namespace)
 	delete(o.failing, namespace)
+	delete(o.retries, namespace)
 	o.mu.Unlock()
 	o.notify(before)
 }
@@ -125,6 +128,32 @@ func (o *outcomes) isHeldBack(namespace string) bool {
 	defer o.mu.Unlock()
 	now, known := o.of[namespace]
 	return !known || now.isHeldBack
+}
+
+// capEnded records that a cap of a namespace has ended.
+func (o *outcomes) capEnded(namespace string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.retries == nil {
+		o.retries = map[string]time.Duration{}
+	}
+	o.retries[namespace] = heldBackRetryMin
+}
+
+// nextRetry returns the delay before what is held back in a namespace is tried again.
+func (o *outcomes) nextRetry(namespace string) time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delay, isSoon := o.retries[namespace]
+	if !isSoon {
+		return heldBackRetry
+	}
+	if next := 2 * delay; next < heldBackRetry {
+		o.retries[namespace] = next
+	} else {
+		delete(o.retries, namespace)
+	}
+	return delay
 }
 
 // all returns a copy of all outcomes.

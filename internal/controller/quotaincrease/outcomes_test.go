@@ -82,3 +82,20 @@ func TestFailureOfTheUnknown(t *testing.T) {
 		t.Errorf("told %v, want platform once", told)
 	}
 }
+
+// After the end of a cap the retries come soon, and ever later.
+func TestRetriesAfterTheEndOfACap(t *testing.T) {
+	var o outcomes
+	if got := o.nextRetry(team); got != heldBackRetry {
+		t.Errorf("without a change: got %s, want %s", got, heldBackRetry)
+	}
+	o.capEnded(team)
+	for want := heldBackRetryMin; want < heldBackRetry; want *= 2 {
+		if got := o.nextRetry(team); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	if got := o.nextRetry(team); got != heldBackRetry {
+		t.Errorf("at last: got %s, want %s", got, heldBackRetry)
+	}
+}

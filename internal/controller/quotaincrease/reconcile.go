@@ -26,6 +26,8 @@ import (
 const (
 	// heldBackRetry is the delay before a held back quota is tried again without a change of the cap.
 	heldBackRetry = 60 * time.Second
+	// heldBackRetryMin is that delay after the end of a cap. It doubles from then on.
+	heldBackRetryMin = time.Second
 	// heldBackRetryJitter is the largest random part of that delay.
 	heldBackRetryJitter = 0.2
 	// outdatedDelay gives the cache time to see a concurrent change.
@@ -164,7 +166,7 @@ func (r *Reconciler) apply(ctx context.Context, namespace *metav1.PartialObjectM
 	}
 	result := reconcile.Result{}
 	if now.isHeldBack = len(f.input.Held)+len(f.input.Fixed) > 0; now.isHeldBack {
-		result.RequeueAfter = wait.Jitter(heldBackRetry, heldBackRetryJitter)
+		result.RequeueAfter = wait.Jitter(r.outcomes.nextRetry(namespace.Name), heldBackRetryJitter)
 	}
 	if message := f.baseMessage(); message != "" {
 		now.reason, now.message = openmcpv1alpha1.ReasonBaseCapped, message

@@ -44,6 +44,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&openmcpv1alpha1.QuotaIncrease{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(updates(differsBesidesStatus))).
 		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(updates(quotaDiffers))).
 		Watches(&quotav1alpha1.LocalResourceQuotaAllocation{}, handler.EnqueueRequestsFromMapFunc(r.ifHeldBack), builder.WithPredicates(updates(leavesOtherRoom))).
+		Watches(&quotav1alpha1.LocalResourceQuotaAllocation{}, handler.EnqueueRequestsFromMapFunc(r.afterCap), builder.WithPredicates(onlyDeletion)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: namespacesAtOnce,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, 30*time.Second),
@@ -73,6 +74,13 @@ func (r *Reconciler) ifHeldBack(_ context.Context, object client.Object) []recon
 		return nil
 	}
 	return requestFor(object.GetNamespace())
+}
+
+// afterCap tries again soon and more than once after the end of a cap in a namespace: the garbage collector may remove
+// the projection before the replica that answers the webhook knows that the allocation is deleted.
+func (r *Reconciler) afterCap(ctx context.Context, object client.Object) []reconcile.Request {
+	r.outcomes.capEnded(object.GetNamespace())
+	return r.ifHeldBack(ctx, object)
 }
 
 func (r *Reconciler) everyNamespace(ctx context.Context, _ client.Object) []reconcile.Request {
