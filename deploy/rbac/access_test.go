@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	page       = "../../docs/access.md"
+	page       = "../../docs/reference/access.md"
 	tableStart = "<!-- made from deploy/rbac by: go test ./deploy/rbac -update -->\n"
 	tableEnd   = "<!-- end -->\n"
 )
@@ -32,7 +32,7 @@ var resources = []string{
 // other roles.
 var special = []string{"bursar-break-glass", "bursar-metrics-reader", "bursar-project-owner", "bursar-project-owner-quotas"}
 
-var update = flag.Bool("update", false, "write the table of docs/access.md anew")
+var update = flag.Bool("update", false, "write the table of docs/reference/access.md anew")
 
 // The table in the documentation is made from the roles.
 func TestDocumentedTable(t *testing.T) {

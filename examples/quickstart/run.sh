@@ -104,5 +104,5 @@ cat <<'END'
   bin/bursar kubectl apply -f examples/quickstart/1-kinds.yaml  # in another terminal; then the files 2, 3 and 4
   bin/bursar usage                                              # who uses how much
   bin/bursar user create alice -n acme-web --role edit          # a kubeconfig for a tenant
-Guides: docs/standalone.md for the server, docs/claim-policies.md to write policies, docs/install.md for a cluster.
+Guides: docs/tasks/standalone.md for the server, docs/tasks/claim-policies.md to write policies, docs/tasks/install.md for a cluster.
 END

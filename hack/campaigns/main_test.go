@@ -28,7 +28,7 @@ func TestTouches(t *testing.T) {
 		"unit test":      {"no binary is made of it", []string{"internal/ledger/pair_test.go"}, nil},
 		"other test":     {"it is a suite of its own", []string{"test/e2e/world_test.go"}, nil},
 		"explanation":    {"nobody runs it", []string{"README.md", "CHANGELOG.md", "test/README.md", "hack/apireference/page.go"}, nil},
-		"documentation":  {"its commands are run", []string{"docs/install.md"}, []string{"faults"}},
+		"documentation":  {"its commands are run", []string{"docs/tasks/install.md"}, []string{"faults"}},
 		"own test":       {"", []string{"test/campaign/external/quickstart/quickstart_test.go"}, []string{"external"}},
 		"another module": {"the campaign builds it", []string{"test/campaign/external/prometheus/components/go.sum"}, []string{"external"}},
 		"tagged":         {"the campaign builds it", []string{"test/campaign/kubernetes/components/main.go"}, []string{"kubernetes"}},

@@ -54,7 +54,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 // TestProjectPages proves that the pages which a project is expected to have exist, and that the README leads to them.
 func TestProjectPages(t *testing.T) {
 	readme := read(t, "README.md")
-	for _, page := range []string{"LICENSE", "SECURITY.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md", "GOVERNANCE.md", "CHANGELOG.md", "docs/stability.md"} {
+	for _, page := range []string{"LICENSE", "SECURITY.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md", "GOVERNANCE.md", "CHANGELOG.md", "docs/reference/stability.md"} {
 		if !strings.Contains(readme, "]("+page+")") {
 			t.Errorf("README.md does not link to %s", page)
 		}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-const troubleshooting = "docs/troubleshooting.md"
+const troubleshooting = "docs/tasks/troubleshooting.md"
 
 // TestMessagesAreSaid holds what is quoted in the first column of a table to what the code says. What
 // is in back quotes there is a message, or the name of a metric, event or field; "..." stands for

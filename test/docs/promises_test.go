@@ -17,7 +17,7 @@ import (
 
 const (
 	root     = "../.."
-	promises = "docs/reference-promises.md"
+	promises = "docs/reference/promises.md"
 )
 
 // row is a promise in the table of a kind.
@@ -80,7 +80,7 @@ func TestEveryPromiseIsAccountedFor(t *testing.T) {
 	}
 }
 
-var link = regexp.MustCompile(`\[(\w+)\]\(\.\./([^)]*)\)`)
+var link = regexp.MustCompile(`\[(\w+)\]\((?:\.\./)+([^)]*)\)`)
 
 // TestNamedTestsExist holds that each test that is named is a function of the file that it is said
 // to be in.

@@ -12,7 +12,7 @@ import (
 // TestReadinessNamesTests holds what the page on production readiness says was tested to the tests
 // that there are. It names them as `folder: TestA, TestB`.
 func TestReadinessNamesTests(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(root, "docs/production-readiness.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs/reference/production-readiness.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

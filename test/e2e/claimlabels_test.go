@@ -19,7 +19,7 @@ import (
 // documentedQuery is the selector of the query for the claims of a consumer, as the page on troubleshooting gives it.
 func (w *world) documentedQuery() client.MatchingLabelsSelector {
 	w.Helper()
-	page, err := os.ReadFile("../../docs/troubleshooting.md")
+	page, err := os.ReadFile("../../docs/tasks/troubleshooting.md")
 	must(w.T, err)
 	found := regexp.MustCompile("`kubectl get rclaim -A -l ([^ `]+)`").FindSubmatch(page)
 	if found == nil {

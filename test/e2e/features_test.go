@@ -15,7 +15,7 @@ import (
 
 func TestGuideOfFeatureFlags(t *testing.T) {
 	t.Parallel()
-	if texts := guide.Follow(t, "docs/feature-flags.md", start(t, standalone.Options{}).Kubeconfig); texts != 2 {
+	if texts := guide.Follow(t, "docs/tasks/feature-flags.md", start(t, standalone.Options{}).Kubeconfig); texts != 2 {
 		t.Errorf("the guide shows %d outputs, want 2", texts)
 	}
 }

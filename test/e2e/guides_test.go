@@ -35,7 +35,7 @@ func TestGuideOfIncreases(t *testing.T) {
 // TestGuideOfPlans needs the kinds of the quickstart, so that it has a server for itself.
 func TestGuideOfPlans(t *testing.T) {
 	t.Parallel()
-	if texts := guide.Follow(t, "docs/plan.md", start(t, standalone.Options{}).Kubeconfig); texts != 4 {
+	if texts := guide.Follow(t, "docs/tasks/plan.md", start(t, standalone.Options{}).Kubeconfig); texts != 4 {
 		t.Errorf("%d outputs are told, want 4", texts)
 	}
 }
@@ -43,7 +43,7 @@ func TestGuideOfPlans(t *testing.T) {
 // TestGuideOfGrants needs the kinds of the quickstart, so that it has a server for itself.
 func TestGuideOfRequests(t *testing.T) {
 	t.Parallel()
-	if texts := guide.Follow(t, "docs/requests.md", start(t, standalone.Options{}).Kubeconfig); texts != 3 {
+	if texts := guide.Follow(t, "docs/tasks/requests.md", start(t, standalone.Options{}).Kubeconfig); texts != 3 {
 		t.Errorf("%d outputs are told, want 3", texts)
 	}
 }
@@ -53,7 +53,7 @@ func TestGuideOfConsole(t *testing.T) {
 	t.Parallel()
 	perOrganization := config.ConsumerNamespace{APIGroup: "cloud.example.com", Kind: "Organization", Namespace: "org-{{name}}"}
 	server := start(t, standalone.Options{Quota: config.Quota{ConsumerNamespaces: []config.ConsumerNamespace{perOrganization}}})
-	if texts := guide.Follow(t, "docs/console.md", server.Kubeconfig); texts != 0 {
+	if texts := guide.Follow(t, "docs/tasks/console.md", server.Kubeconfig); texts != 0 {
 		t.Errorf("%d outputs are told, want 0", texts)
 	}
 }
@@ -61,14 +61,14 @@ func TestGuideOfConsole(t *testing.T) {
 // TestGuideOfJournal needs the kinds of the quickstart and a journal of its own, so that it has a server for itself.
 func TestGuideOfJournal(t *testing.T) {
 	t.Parallel()
-	if texts := guide.Follow(t, "docs/journal.md", start(t, standalone.Options{}).Kubeconfig); texts != 3 {
+	if texts := guide.Follow(t, "docs/tasks/journal.md", start(t, standalone.Options{}).Kubeconfig); texts != 3 {
 		t.Errorf("%d outputs are told, want 3", texts)
 	}
 }
 
 func TestGuideOfGrants(t *testing.T) {
 	t.Parallel()
-	if texts := guide.Follow(t, "docs/grants.md", start(t, standalone.Options{}).Kubeconfig); texts != 1 {
+	if texts := guide.Follow(t, "docs/tasks/grants.md", start(t, standalone.Options{}).Kubeconfig); texts != 1 {
 		t.Errorf("%d outputs are told, want 1", texts)
 	}
 }
@@ -76,7 +76,7 @@ func TestGuideOfGrants(t *testing.T) {
 // TestGuideToCommands needs the kinds of the quickstart, so that it has a server for itself.
 func TestGuideToCommands(t *testing.T) {
 	t.Parallel()
-	if texts := guide.Follow(t, "docs/commands.md", start(t, standalone.Options{}).Kubeconfig); texts != 3 {
+	if texts := guide.Follow(t, "docs/reference/commands.md", start(t, standalone.Options{}).Kubeconfig); texts != 3 {
 		t.Errorf("the guide shows %d outputs, want 3", texts)
 	}
 }

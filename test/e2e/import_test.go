@@ -29,7 +29,7 @@ import (
 // readers.
 func TestGuideToMigrate(t *testing.T) {
 	t.Parallel()
-	if texts := guide.Follow(t, "docs/migrate.md", start(t, standalone.Options{}).Kubeconfig); texts != 4 {
+	if texts := guide.Follow(t, "docs/tasks/migrate.md", start(t, standalone.Options{}).Kubeconfig); texts != 4 {
 		t.Errorf("the guide shows %d outputs, want 4", texts)
 	}
 }

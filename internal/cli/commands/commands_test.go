@@ -171,12 +171,12 @@ func TestServerFlags(t *testing.T) {
 	})
 }
 
-// row matches a row of docs/commands.md.
+// row matches a row of docs/reference/commands.md.
 var row = regexp.MustCompile("(?m)^\\| `bursar ([a-z ]+)` \\| .*$")
 
-// TestDocumented compares the table of docs/commands.md with the commands.
+// TestDocumented compares the table of docs/reference/commands.md with the commands.
 func TestDocumented(t *testing.T) {
-	content, err := os.ReadFile("../../../docs/commands.md")
+	content, err := os.ReadFile("../../../docs/reference/commands.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestDocumented(t *testing.T) {
 	}
 	for _, ofServer := range []string{"standalone", "operator", "kubectl"} { // they are in cmd/bursar
 		if documented[ofServer] == "" {
-			t.Errorf("docs/commands.md lacks bursar %s", ofServer)
+			t.Errorf("docs/reference/commands.md lacks bursar %s", ofServer)
 		}
 		delete(documented, ofServer)
 	}
@@ -198,12 +198,12 @@ func TestDocumented(t *testing.T) {
 		}
 		codes, _ := cli.ExitCodes(command)
 		if want := fmt.Sprintf("| `bursar %s` | %s | %s |", path, command.Short, codes); documented[path] != want {
-			t.Errorf("docs/commands.md has\n%s\nwant\n%s", documented[path], want)
+			t.Errorf("docs/reference/commands.md has\n%s\nwant\n%s", documented[path], want)
 		}
 		delete(documented, path)
 	})
 	for path := range documented {
-		t.Errorf("docs/commands.md has bursar %s, which there is not", path)
+		t.Errorf("docs/reference/commands.md has bursar %s, which there is not", path)
 	}
 }
 

@@ -38,7 +38,7 @@ func fromOpenMCP(quotas []corev1.ResourceQuota, increases []metav1.PartialObject
 	}
 	for i := range increases {
 		r.note(objectRef("QuotaIncrease", increases[i].Namespace, increases[i].Name),
-			"its amounts are part of the grant now; a later change is not: ask for more with bursar request, or let Bursar serve QuotaIncreases itself (docs/quota-increases.md)")
+			"its amounts are part of the grant now; a later change is not: ask for more with bursar request, or let Bursar serve QuotaIncreases itself (docs/tasks/quota-increases.md)")
 	}
 	noteCompute(r, needsRequests)
 	return r

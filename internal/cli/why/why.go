@@ -142,7 +142,7 @@ func (r *Reader) Denial(ctx context.Context, text string) (*Explanation, error) 
 var otherErrors = []struct{ part, meaning string }{
 	{"failed calling webhook", "the API server does not reach Bursar, so that nothing of this kind can be created: run bursar status"},
 	{"cannot be applied to this object", "a policy fails on this object, as the error says: correct the object, or ask an administrator to correct the policy"},
-	{"ResourceQuotaAllocation", "a cap on the ResourceQuotas of several namespaces has no room: see kubectl get lrqalloc, and docs/allocations.md"},
+	{"ResourceQuotaAllocation", "a cap on the ResourceQuotas of several namespaces has no room: see kubectl get lrqalloc, and docs/tasks/allocations.md"},
 	{"accepts nothing new", "the registration of the resource type is being deleted: ask an administrator"},
 	{"held by creates in flight", "creates that may still fail hold the quota: try again"},
 	{"exceeded quota:", "this is about a ResourceQuota of the namespace, which is Kubernetes' own: see kubectl describe resourcequota"},
@@ -155,7 +155,7 @@ func adviceOn(text string) error {
 			return errors.New(other.meaning)
 		}
 	}
-	return errors.New("this names no consumer whose quota is short; docs/troubleshooting.md lists what Bursar says and what to do")
+	return errors.New("this names no consumer whose quota is short; docs/tasks/troubleshooting.md lists what Bursar says and what to do")
 }
 
 func nameOf(object *unstructured.Unstructured) string {

@@ -27,7 +27,7 @@ func TestQuickstart(t *testing.T) {
 		"project.resourcemanager.example.com/data created",
 		"exceeded quota: ConfigMap quota of Organization acme, requested: 1 config map, used: 1, limited: 1",
 		"bin/bursar standalone  ",
-		"docs/standalone.md",
+		"docs/tasks/standalone.md",
 		"bursar: stopped",
 	} {
 		if !strings.Contains(string(output), want) {

@@ -28,7 +28,7 @@ func TestRemove(t *testing.T) {
 	if held := c.must(leftovers); !strings.Contains(held, "ResourceClaim project-web") || !strings.Contains(held, "GrantCreationPolicy more") {
 		t.Errorf("nothing is held that could be left behind: %s", held)
 	}
-	c.must(documented(t, "install.md", "remove"))
+	c.must(documented(t, "tasks/install.md", "remove"))
 	c.checkRemoved()
 }
 
@@ -41,7 +41,7 @@ func TestRemoveLate(t *testing.T) {
 	c.refused("kubectl create -f examples/quickstart/project-data.yaml", "failed calling webhook")
 	// Claims and policies for grants that are deleted now wait for Bursar.
 	c.must("kubectl delete grantcreationpolicy more --wait=false --timeout=5s || true")
-	c.must(documented(t, "install.md", "remove-late"))
+	c.must(documented(t, "tasks/install.md", "remove-late"))
 	c.must("kubectl get resourceclaims.quota.miloapis.com project-web -n bursar-system")
 	c.must(unharmed)
 	c.must("bursar uninstall --purge")

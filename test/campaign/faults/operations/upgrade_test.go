@@ -8,7 +8,7 @@ func TestDefinitionsAreBroughtUpToDate(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.must(platform)
-	c.must(documented(t, "install.md", "stop"))
+	c.must(documented(t, "tasks/install.md", "stop"))
 	const column = `kubectl get customresourcedefinition resourcegrants.quota.miloapis.com -o jsonpath='{.spec.versions[0].additionalPrinterColumns[0].name}' | grep .`
 	c.must(column)
 	c.must(`kubectl patch customresourcedefinition resourcegrants.quota.miloapis.com --type=json -p '[{"op": "remove", "path": "/spec/versions/0/additionalPrinterColumns"}]'`)
