@@ -48,7 +48,7 @@ func TestDenialNamesShortages(t *testing.T) {
 	}
 }
 
-// The amounts of namespaces that the user may not see are one sum.
+// A denial has one sum for all namespaces beyond the user's sight.
 func TestDenialNamesOnlyVisibleHolders(t *testing.T) {
 	few := map[string]int{"web": 1, "shop": 60, "blog": 39}
 	many := map[string]int{"a": 17, "b": 16, "c": 15, "d": 14, "e": 13, "f": 12, "web": 13}
@@ -56,7 +56,7 @@ func TestDenialNamesOnlyVisibleHolders(t *testing.T) {
 	for name, tt := range map[string]struct {
 		reason string
 		used   map[string]int
-		// maySee answers whether the projects may be seen, and with "" whether all of them.
+		// maySee answers whether the user may see a namespace, and with "" whether all of them.
 		maySee func(project string) (bool, error)
 		want   string
 	}{
@@ -103,7 +103,7 @@ func TestDenialNamesOnlyVisibleHolders(t *testing.T) {
 	}
 }
 
-// Permissions are looked up once for all shortages.
+// The handler looks up permissions once for all shortages.
 func TestDenialChecksPermissionOncePerNamespace(t *testing.T) {
 	w := newWorld(t)
 	w.used["shop"] = list("pods=1", "services=1")

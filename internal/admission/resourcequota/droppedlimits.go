@@ -19,8 +19,8 @@ import (
 	"github.com/bursar/bursar/internal/allocation"
 )
 
-// onBehalf are users that delete on behalf of other users, with permissions that those lack. The garbage collector of a
-// cluster follows owner references, and every user with write access to an object can set them.
+// The users in onBehalf delete on behalf of other users, with wider permissions. The garbage collector of a cluster
+// follows owner references, and every user with write access to an object can set them.
 var onBehalf = []string{
 	"system:apiserver", "system:kube-controller-manager", "system:serviceaccount:kube-system:generic-garbage-collector",
 }
@@ -41,7 +41,7 @@ func (h *Handler) mayLeave(ctx context.Context, request *admissionv1.AdmissionRe
 	})
 }
 
-// dropped returns the resources that a ResourceQuota no longer limits after a change, in order.
+// dropped returns the resources without a limit in a ResourceQuota after a change, in order.
 func (c *change) dropped() []corev1.ResourceName {
 	remaining := c.to.Spec.Hard
 	if allocation.ScopesOf(&c.from.Spec) != allocation.ScopesOf(&c.to.Spec) {
@@ -57,14 +57,14 @@ func (c *change) dropped() []corev1.ResourceName {
 	return dropped
 }
 
-// leaving is an allocation with the capped resources that a change removes from a ResourceQuota.
+// leaving is an allocation with its capped resources to be removed from a ResourceQuota.
 type leaving struct {
 	allocation string
 	resources  []corev1.ResourceName
 }
 
-// checkDropped denies a change that removes a capped resource from a ResourceQuota, unless the allocation permits it or
-// the user may update the allocation. It returns nil if the change may pass.
+// checkDropped denies the removal of a capped resource from a ResourceQuota, unless the allocation permits it or the
+// user may update the allocation. It returns nil if the change may pass.
 func (h *Handler) checkDropped(ctx context.Context, request *admissionv1.AdmissionRequest, c change, dropped []corev1.ResourceName, namespace *metav1.PartialObjectMetadata) *admissionv1.AdmissionResponse {
 	if len(dropped) == 0 || namespace.DeletionTimestamp != nil {
 		return nil

@@ -12,17 +12,17 @@ import (
 type Options struct {
 	// Listener accepts the calls. Default: a free port on the loopback interface.
 	Listener net.Listener
-	// Service is the Service in the system namespace that the API server calls. Default: URL.
+	// Service is the Service in the system namespace for calls of the API server. Default: URL.
 	Service *Service
-	// URL is the address that the API server calls if there is no service: https://host:port. Default: the listener's
+	// URL is the address for calls of the API server without a service: https://host:port. Default: the listener's
 	// address.
 	URL string
 	// PeerAddress is the address of the listener for other replicas, as host:port. Default: other replicas cannot reach
 	// it, and each replica decides all its reviews itself.
 	PeerAddress string
-	// SecretName is the Secret in the system namespace with the certificate, which replicas share. The Secret with the
-	// suffix "-callers" has the key that authenticates callers. Default: a new certificate at each start, for the
-	// listener's address.
+	// SecretName is the Secret in the system namespace with the certificate of all replicas. The Secret with the suffix
+	// "-callers" has the key to authenticate callers. Default: a new certificate at each start, for the listener's
+	// address.
 	SecretName string
 	// ManageSecret makes the operator create and renew the certificate in the Secret. Otherwise another component does.
 	ManageSecret bool
