@@ -14,7 +14,7 @@ import (
 )
 
 // Amendment returns the reservation, under key, to amend a granted claim to charges. base is the version of the
-// object under an outstanding update, or empty.
+// object before an outstanding update, or empty.
 func Amendment(claim *quotav1alpha1.ResourceClaim, key string, charges []ledger.Charge, intent Intent, base string) (*ledger.Reservation, error) {
 	held, err := Charges(claim.Spec.Requests)
 	if err != nil {

@@ -140,8 +140,8 @@ func (c *Client) Create(ctx context.Context, claim *quotav1alpha1.ResourceClaim)
 	return created, nil
 }
 
-// claimStatus is the part of a claim for a status update. The API server ignores the rest, and would have to decode
-// it.
+// claimStatus is the part of a claim that a status update needs. The API server ignores the rest, and would have to
+// decode it.
 type claimStatus struct {
 	metav1.TypeMeta `json:",inline"`
 	Metadata        claimVersion                      `json:"metadata"`

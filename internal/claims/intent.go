@@ -27,7 +27,7 @@ type Intent struct {
 	Object types.NamespacedName
 	// Labels and Annotations are those of the policy's template.
 	Labels, Annotations map[string]string
-	// Base is the resource version of the object under an outstanding update. It is empty for a create.
+	// Base is the resource version of the object before an outstanding update. It is empty for a create.
 	Base string
 }
 

@@ -32,7 +32,8 @@ func Grant(claim *quotav1alpha1.ResourceClaim, registrations *catalog.Catalog, n
 	})
 }
 
-// Deny records in the claim's status a lack of quota. The claim stays. Bursar decides it again when capacity appears.
+// Deny records in the claim's status that quota falls short. The claim stays. Bursar decides it again when capacity
+// appears.
 func Deny(claim *quotav1alpha1.ResourceClaim, registrations *catalog.Catalog, shortages []ledger.Shortage, now time.Time) {
 	consumer := claim.Spec.ConsumerRef
 	setCondition(claim, metav1.ConditionFalse, quotav1alpha1.ReasonQuotaExceeded,
@@ -52,8 +53,8 @@ func Deny(claim *quotav1alpha1.ResourceClaim, registrations *catalog.Catalog, sh
 
 const waits = " The claim waits, and is granted by itself once there is room."
 
-// DenyFull records in the claim's status a lack of room in the ledger. As for lack of quota, Bursar decides it again
-// after a release.
+// DenyFull records in the claim's status that the ledger has no room for the claim. As for lack of quota, Bursar
+// decides it again after a release.
 func DenyFull(claim *quotav1alpha1.ResourceClaim, full *message.FullError, now time.Time) {
 	setCondition(claim, metav1.ConditionFalse, quotav1alpha1.ReasonQuotaExceeded, full.Error()+"."+waits)
 	setAllocations(claim, now, func(_ quotav1alpha1.ResourceRequest, a *quotav1alpha1.RequestAllocation) {
@@ -71,12 +72,12 @@ func SetResizePending(claim *quotav1alpha1.ResourceClaim, reason, message string
 	})
 }
 
-// ClearResizePending removes a pending resize from a claim's status.
+// ClearResizePending records in a claim's status that no resize is pending.
 func ClearResizePending(claim *quotav1alpha1.ResourceClaim) {
 	apimeta.RemoveStatusCondition(&claim.Status.Conditions, quotav1alpha1.ConditionResizePending)
 }
 
-// Reject records in the claim's status why no decision is possible.
+// Reject records in the claim's status that no decision is possible, and why.
 func Reject(claim *quotav1alpha1.ResourceClaim, reason string, now time.Time) {
 	setCondition(claim, metav1.ConditionFalse, quotav1alpha1.ReasonValidationFailed, reason)
 	claim.Status.Requested = message.Requests(nil, claim.Spec.Requests)

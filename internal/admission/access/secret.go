@@ -13,8 +13,8 @@ import (
 // entry is the key's entry in the Secret.
 const entry = "key"
 
-// SharedKey returns the key of all replicas from the Secret with the name. The first replica makes it. A replica uses
-// its first key until it ends.
+// SharedKey returns the key that all replicas share, from the Secret with the name. The first replica makes it. A
+// replica uses its first key until it ends.
 func SharedKey(ctx context.Context, secrets typedcorev1.SecretInterface, name string) (Key, error) {
 	secret, err := secrets.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

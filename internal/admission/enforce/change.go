@@ -25,7 +25,7 @@ import (
 // subresourceScale is the subresource for the number of an object's replicas.
 const subresourceScale = "scale"
 
-// Kinds describes the served kinds. An error means an unknown answer.
+// Kinds describes the served kinds. An error means that the answer is unknown.
 type Kinds interface {
 	KindOf(ctx context.Context, resource schema.GroupVersionResource) (schema.GroupVersionKind, bool, error)
 	ReplicasPath(ctx context.Context, resource schema.GroupVersionResource) ([]string, error)
@@ -35,8 +35,8 @@ type Kinds interface {
 type change struct {
 	evaluator.Object
 	old, new map[string]any
-	// base is the version of the object under the update. Once the object has another version, the API server has either
-	// made the update or can no longer make it.
+	// base is the version of the object before the update. Once the object has another version, the API server has
+	// either made the update or can no longer make it.
 	base    string
 	created time.Time
 	actor   string // the user behind the request
@@ -118,7 +118,7 @@ func (h *Handler) scaled(ctx context.Context, request *admissionv1.AdmissionRequ
 	return kind, before, after, unstructured.SetNestedField(after, replicas, path...)
 }
 
-// subjectOf returns the created or changed object of a request, and the version under the change. It needs little
+// subjectOf returns the created or changed object of a request, and its version before a change. It needs little
 // beyond the request, because the dependencies of a decision may be missing. With an error it returns all known
 // fields.
 func (h *Handler) subjectOf(request *admissionv1.AdmissionRequest) (object evaluator.Object, version string, err error) {

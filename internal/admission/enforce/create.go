@@ -29,11 +29,11 @@ type create struct {
 	owner string
 	// decided is false if a policy failed now but may be applicable later.
 	decided bool
-	// revision is the catalog's revision of the policies.
+	// revision is the revision of the catalog with these policies.
 	revision int64
 }
 
-// evaluatedClaim is the claim of a policy for an object, before its reservation.
+// evaluatedClaim is the claim that a policy makes for an object, before its reservation.
 type evaluatedClaim struct {
 	*evaluator.Claim
 	policy *catalog.Policy

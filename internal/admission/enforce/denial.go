@@ -169,11 +169,11 @@ func tryAgain(err error) *admissionv1.AdmissionResponse {
 	return response
 }
 
-// errHeld means a shortage only because of creates in flight. They may still fail.
+// errHeld means that creates in flight hold quota. They may still fail.
 var errHeld = errors.New("held by creates in flight")
 
 // heldFor returns errHeld, with the amounts, if a request would fit without the reservations of creates in flight.
-// Any other error means an unknown answer.
+// Any other error means that heldFor could not determine this.
 func (h *Handler) heldFor(ctx context.Context, request *admissionv1.AdmissionRequest, lacks []lack) error {
 	var first error
 	for _, l := range lacks {

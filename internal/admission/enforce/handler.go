@@ -71,11 +71,12 @@ type Dependencies struct {
 	Evaluations Evaluations
 	// Denials, if set, records denials.
 	Denials Denials
-	// Permissions, if set, limits denials to the figures in sight of the user. Otherwise every user may read everything.
+	// Permissions, if set, limits denials to the figures that the user may read. Otherwise every user may read
+	// everything.
 	Permissions Permissions
 	// Consumers, if set, looks up whether consumers exist.
 	Consumers Consumers
-	// MaxObjectBytes is the size of the largest object in the API server's etcd. Default: etcd's own limit.
+	// MaxObjectBytes is the size of the largest object that the API server's etcd stores. Default: etcd's own limit.
 	MaxObjectBytes int
 	// Log receives break-glass requests. Default: nothing is logged.
 	Log logr.Logger
@@ -229,7 +230,8 @@ func (h *Handler) answer(ctx context.Context, version catalog.Version, request *
 	}
 }
 
-// isPlanned reports whether a request only asks for the stored form: a dry run by [quotav1alpha1.FieldManagerPlan].
+// isPlanned reports whether a request only asks for the object that the API server would store: a dry run by
+// [quotav1alpha1.FieldManagerPlan].
 func isPlanned(request *admissionv1.AdmissionRequest) bool {
 	if !review.IsDryRun(request) {
 		return false

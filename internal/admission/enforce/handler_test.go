@@ -318,7 +318,7 @@ func TestNotAReview(t *testing.T) {
 	}
 }
 
-// nowhere has namespaces without a working lookup.
+// nowhere fails to look up any namespace.
 type nowhere struct{ everywhere }
 
 func (nowhere) Object(context.Context, string) (map[string]any, error) {

@@ -25,8 +25,8 @@ import (
 const (
 	// appearsWithin is the time from review to appearance of an object, unless its create failed or is very slow.
 	appearsWithin = 2 * time.Second
-	// lateMax bounds an owner's creates in flight for longer than appearsWithin. Others cannot have their quota before
-	// the lifetime of a reservation has passed.
+	// lateMax bounds an owner's creates in flight for longer than appearsWithin. The quota that they hold is unavailable
+	// to others until the lifetime of a reservation has passed.
 	lateMax = 16
 	// defaultMaxObjectBytes is the default size limit of etcd.
 	defaultMaxObjectBytes = 3 << 19
@@ -40,8 +40,8 @@ func (h *Handler) heldOf(consumer quotav1alpha1.ConsumerRef) []ledgerstore.InFli
 	})
 }
 
-// fitsWithout reports whether the request fits after a cancellation of these reservations. An error means an
-// unreadable ledger.
+// fitsWithout reports whether the request fits after a cancellation of these reservations. An error means that the
+// ledger was unreadable.
 func (h *Handler) fitsWithout(ctx context.Context, l lack, held []ledgerstore.InFlight) (bool, error) {
 	amounts := amountsOf(held)
 	for _, s := range l.shortages {
@@ -149,7 +149,7 @@ func isStoredAsJSON(group string) bool {
 	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")
 }
 
-// tooLarge denies an object too large for storage.
+// tooLarge denies an object that the API server could not store.
 func tooLarge(size, most int) *admissionv1.AdmissionResponse {
 	return review.Denied(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge,
 		"the object has %d bytes, and etcd stores at most %d: make it smaller; no quota was taken for it", size, most)

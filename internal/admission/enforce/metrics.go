@@ -48,7 +48,7 @@ func (m *metrics) reviewed(answer *admissionv1.AdmissionResponse, took time.Dura
 	m.reviews.WithLabelValues(outcomeOf(answer)).Observe(took.Seconds())
 }
 
-// decided counts the outcome of a request with a demand for quota.
+// decided counts the outcome of a request for which a policy demands quota.
 func (m *metrics) decided(policy *catalog.Policy, answer *admissionv1.AdmissionResponse) {
 	m.decisions.WithLabelValues(policy.Name, outcomeOf(answer)).Inc()
 }

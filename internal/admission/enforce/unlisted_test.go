@@ -67,7 +67,7 @@ func TestUpdateBeforeTheClaimsAreListed(t *testing.T) {
 	tests := map[string]struct {
 		reason string
 		after  time.Duration
-		// isFound is set if the claim has the present name of the object's claim.
+		// isFound is set if the claim has the name that the object's claim would have now.
 		isFound bool
 		check   func(*scene, *admissionv1.AdmissionResponse)
 		want    ledger.Amount

@@ -79,7 +79,7 @@ func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequ
 	return answer
 }
 
-// decideChange answers the review of an update with a changed demand.
+// decideChange answers the review of an update that changes the demand of policies.
 func (h *Handler) decideChange(ctx context.Context, request *admissionv1.AdmissionRequest, c *change, changed []demandChange, notices notices) *admissionv1.AdmissionResponse {
 	unlock, err := h.lockSettled(ctx, c, changed)
 	if err != nil {
@@ -144,7 +144,7 @@ func (h *Handler) areSettled(ctx context.Context, c *change, changed []demandCha
 	return true
 }
 
-// compareDemand returns the policies with a changed demand, or with a possibly changed one.
+// compareDemand returns the policies with a demand that the change changes, or may change.
 func (h *Handler) compareDemand(ctx context.Context, request *admissionv1.AdmissionRequest, c *change, notices *notices) ([]demandChange, *admissionv1.AdmissionResponse) {
 	policies := slices.DeleteFunc(slices.Clone(h.Catalog.Policies(c.Kind)), func(p *catalog.Policy) bool { return !p.FollowsUpdates() })
 	before, after := h.Evaluator.Input(c.old), h.Evaluator.Input(c.new)
@@ -212,7 +212,7 @@ func chargedBy(changed []demandChange) (quotav1alpha1.ConsumerRef, bool) {
 	return quotav1alpha1.ConsumerRef{}, false
 }
 
-// freedBy returns the consumers with a gain of quota after the update.
+// freedBy returns the consumers that regain quota through the update.
 func freedBy(changed []demandChange) []quotav1alpha1.ConsumerRef {
 	var consumers []quotav1alpha1.ConsumerRef
 	for _, a := range changed {
@@ -223,7 +223,7 @@ func freedBy(changed []demandChange) []quotav1alpha1.ConsumerRef {
 	return consumers
 }
 
-// takenFrom returns the consumers with a higher charge after an enforced update.
+// takenFrom returns the consumers that an enforced update charges more.
 func takenFrom(changed []demandChange) []quotav1alpha1.ConsumerRef {
 	var consumers []quotav1alpha1.ConsumerRef
 	for _, a := range changed {
@@ -240,8 +240,8 @@ func takesMore(a demandChange) bool {
 }
 
 // reserveChange reserves the demand of a policy beyond the object's claim: the difference if the consumer stays the
-// same, the whole demand otherwise. It records a decrease in the ledger too, so every replica knows of the claim's
-// coming change.
+// same, the whole demand otherwise. It records a decrease in the ledger too, so every replica knows that the claim
+// has to follow.
 func (h *Handler) reserveChange(ctx context.Context, request *admissionv1.AdmissionRequest, c *change, a demandChange, notices *notices) ([]taken, *admissionv1.AdmissionResponse) {
 	if a.isUnknown {
 		return nil, nil

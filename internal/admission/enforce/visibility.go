@@ -51,7 +51,8 @@ func (h *Handler) mayRead(ctx context.Context, request *admissionv1.AdmissionReq
 	return may
 }
 
-// holders returns the largest holders of a consumer's resource type, among the claims in sight of the request's user.
+// holders returns the largest holders of a consumer's resource type, among the claims that the user of the request
+// may list.
 func (h *Handler) holders(ctx context.Context, request *admissionv1.AdmissionRequest, consumer quotav1alpha1.ConsumerRef, resourceType string) []message.Holder {
 	if h.Claims == nil || !h.Claims.HasSynced() {
 		return nil

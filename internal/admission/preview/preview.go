@@ -29,7 +29,7 @@ import (
 const (
 	// timeMax bounds a preview. The author of the policy waits for it.
 	timeMax = 1500 * time.Millisecond
-	// objectsMax is the number of objects for the evaluation of a policy.
+	// objectsMax bounds the objects on which a preview evaluates a policy.
 	objectsMax = 20
 	// namesMax is the number of objects in a warning.
 	namesMax = 3
@@ -51,7 +51,7 @@ type Previewer struct {
 	Live dynamic.Interface
 }
 
-// ClaimPolicy returns warnings for the author of a compiling policy.
+// ClaimPolicy returns warnings for the author of a policy that compiles.
 func (p *Previewer) ClaimPolicy(ctx context.Context, object *quotav1alpha1.ClaimCreationPolicy) []string {
 	compiled, errs := policy.Compile(object)
 	if len(errs) > 0 {
@@ -74,7 +74,7 @@ func (p *Previewer) ClaimPolicy(ctx context.Context, object *quotav1alpha1.Claim
 	return append(warnings, p.try(ctx, resource, &catalog.Policy{ClaimPolicy: compiled, Name: object.Name, Trigger: kind})...)
 }
 
-// GrantPolicy returns warnings for the author of a compiling policy. It does not evaluate the policy, because a
+// GrantPolicy returns warnings for the author of a policy that compiles. It does not evaluate the policy, because a
 // controller does so as soon as the policy exists.
 func (p *Previewer) GrantPolicy(ctx context.Context, object *quotav1alpha1.GrantCreationPolicy) []string {
 	compiled, errs := policy.CompileGrant(object)
@@ -192,7 +192,7 @@ func (t *trial) record(object evaluator.Object, err error) {
 	t.failed = append(t.failed, failure{reason, []string{name}})
 }
 
-// warnings begins with the reason behind most failures.
+// warnings begins with the reason that affects most objects.
 func (t *trial) warnings() []string {
 	slices.SortStableFunc(t.failed, func(a, b failure) int { return cmp.Compare(len(b.names), len(a.names)) })
 	of := fmt.Sprintf("%d", t.tried)

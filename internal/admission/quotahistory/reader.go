@@ -1,5 +1,5 @@
 // Package quotahistory answers QuotaHistories: the past of a consumer's quota, with times and actors. It reads pages
-// of a consumer's journal from a [journal.Source], and leaves out everything beyond the user's sight. It writes
+// of a consumer's journal from a [journal.Source], and leaves out everything that the user may not see. It writes
 // nothing, and nobody stores a QuotaHistory.
 //
 // Package operator serves it.
@@ -27,7 +27,7 @@ type Dependencies struct {
 	Journal journal.Source
 	// Consumers has the namespaces of consumers.
 	Consumers Consumers
-	// Permissions limit the answer to the user's sight.
+	// Permissions limit the answer to the entries and fields that the user may see.
 	Permissions Permissions
 	// Backlog knows the entries missing in the journal. Default: nobody knows.
 	Backlog Backlog
@@ -85,7 +85,7 @@ var errLate = errors.New("time is up")
 // errNoEntries means that the journal has no entry of the consumer at all.
 var errNoEntries = errors.New("no entries")
 
-// sourceError means an unreadable journal.
+// sourceError means that the journal was unreadable.
 type sourceError struct{ error }
 
 func (e sourceError) Unwrap() error { return e.error }

@@ -106,7 +106,7 @@ func (p *permissions) May(_ context.Context, _ authenticationv1.UserInfo, what a
 	return p.granted[strings.Join([]string{what.Resource, what.Namespace, what.Name}, " ")], p.err
 }
 
-// may permits everything named.
+// may permits everything that is named.
 func may(granted ...string) *permissions {
 	p := &permissions{granted: map[string]bool{}}
 	for _, each := range granted {

@@ -30,7 +30,7 @@ type Dependencies struct {
 	Evaluator *evaluator.Evaluator
 	Facts     Facts
 	Kinds     discoverycache.Resolver
-	// Permissions limit the answer to the user's sight. Default: every user may see everything.
+	// Permissions limit the answer to the quota that the user may see. Default: every user may see everything.
 	Permissions Permissions
 	// Ready is closed once all dependencies of decisions are in memory.
 	Ready <-chan struct{}
@@ -64,7 +64,7 @@ type question struct {
 	forecast forecast.Forecast
 	// breaksGlass means that the webhooks let the user's requests pass.
 	breaksGlass bool
-	// permissions are the looked-up permissions of the user.
+	// permissions are the user's permissions looked up so far.
 	permissions map[authorizationv1.ResourceAttributes]bool
 }
 
@@ -75,7 +75,7 @@ const (
 	pause    = 100 * time.Millisecond
 )
 
-// Review answers a question of a user. An error means no answer for now.
+// Review answers a question of a user. An error means that no answer is possible now.
 func (r *Reviewer) Review(ctx context.Context, user authenticationv1.UserInfo, spec *quotav1alpha1.QuotaReviewSpec) (*quotav1alpha1.QuotaReviewStatus, error) {
 	q := &question{
 		Reviewer: r, user: user, permissions: map[authorizationv1.ResourceAttributes]bool{},
@@ -139,7 +139,7 @@ func (q *question) decide(ctx context.Context, items []*item, surge bool) error 
 	return nil
 }
 
-// hide keeps everything beyond the user's sight out of the answer. Otherwise the results of decisions would reveal,
+// hide keeps the quota that the user may not see out of the answer. Otherwise the results of decisions would reveal,
 // by and by, how much is left.
 func (q *question) hide(ctx context.Context, it *item) error {
 	seen := it.changes[:0]

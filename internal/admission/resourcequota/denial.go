@@ -18,7 +18,7 @@ import (
 	"github.com/bursar/bursar/internal/allocation"
 )
 
-// holdersMax bounds the number of member namespaces in a denial, per resource.
+// holdersMax bounds the number of member namespaces that a denial names per resource.
 const holdersMax = 5
 
 // denial is the shortage of one resource in an allocation.
@@ -28,8 +28,8 @@ type denial struct {
 	holders               []allocation.Holder
 }
 
-// deny returns a denial with all shortages and the holders of each resource. It names the holders in sight of the
-// user.
+// deny returns a denial with all shortages and the holders of each resource. It names the holders that the user may
+// see.
 func (h *Handler) deny(ctx context.Context, request *admissionv1.AdmissionRequest, denials []denial) *admissionv1.AdmissionResponse {
 	maySee := h.cachedMaySee(ctx, request.UserInfo)
 	var sentences []string
@@ -52,7 +52,7 @@ func (h *Handler) deny(ctx context.Context, request *admissionv1.AdmissionReques
 	return response
 }
 
-// String returns the requested, allocated and possible amounts, in the familiar form of the core ResourceQuota.
+// String returns the requested, allocated and possible amounts, in the form that users of core ResourceQuota know.
 func (r denial) String() string {
 	s := r.shortage
 	return fmt.Sprintf("exceeded ResourceQuotaAllocation: %s, requested: %s=%s, allocated: %s=%s, limited: %s=%s (namespace %s holds %s and may have up to %s)",
@@ -60,7 +60,7 @@ func (r denial) String() string {
 		r.namespace, s.Held.String(), s.Possible())
 }
 
-// holdersText lists the member namespaces with their amounts. It sums up those beyond the user's sight.
+// holdersText lists the member namespaces with their amounts. It sums up those that the user may not see.
 func holdersText(r denial, maySee func(allocation, namespace string) bool) string {
 	seesAll := maySee(r.allocation, "")
 	var parts []string

@@ -48,7 +48,7 @@ func TestDenialNamesShortages(t *testing.T) {
 	}
 }
 
-// A denial has one sum for all namespaces beyond the user's sight.
+// The amounts of namespaces that the user may not see are one sum.
 func TestDenialNamesOnlyVisibleHolders(t *testing.T) {
 	few := map[string]int{"web": 1, "shop": 60, "blog": 39}
 	many := map[string]int{"a": 17, "b": 16, "c": 15, "d": 14, "e": 13, "f": 12, "web": 13}

@@ -41,7 +41,7 @@ func (h *Handler) mayLeave(ctx context.Context, request *admissionv1.AdmissionRe
 	})
 }
 
-// dropped returns the resources without a limit in a ResourceQuota after a change, in order.
+// dropped returns the resources that a ResourceQuota no longer limits after a change, in order.
 func (c *change) dropped() []corev1.ResourceName {
 	remaining := c.to.Spec.Hard
 	if allocation.ScopesOf(&c.from.Spec) != allocation.ScopesOf(&c.to.Spec) {
@@ -57,7 +57,7 @@ func (c *change) dropped() []corev1.ResourceName {
 	return dropped
 }
 
-// leaving is an allocation with its capped resources to be removed from a ResourceQuota.
+// leaving is an allocation with the capped resources that a change removes from a ResourceQuota.
 type leaving struct {
 	allocation string
 	resources  []corev1.ResourceName

@@ -38,7 +38,7 @@ type world struct {
 	stored  *storagetest.Memory
 	// used is the usage of each member namespace.
 	used map[string]corev1.ResourceList
-	// asked are the asked allocations.
+	// asked are the allocations that received a request.
 	asked []string
 }
 
@@ -63,7 +63,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// WaitForSync, Refresh and Observe make the world the observed cluster of the ledgers.
+// WaitForSync, Refresh and Observe make the world the cluster that the ledgers observe.
 func (w *world) WaitForSync(context.Context) error        { return nil }
 func (w *world) Refresh(context.Context, time.Time) error { return nil }
 func (w *world) Observe(labels.Selector, allocation.Scopes, []allocation.QuotaChange) allocation.Observation {

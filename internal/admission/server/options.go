@@ -12,9 +12,9 @@ import (
 type Options struct {
 	// Listener accepts the calls. Default: a free port on the loopback interface.
 	Listener net.Listener
-	// Service is the Service in the system namespace for calls of the API server. Default: URL.
+	// Service is the Service in the system namespace that the API server calls. Default: URL.
 	Service *Service
-	// URL is the address for calls of the API server without a service: https://host:port. Default: the listener's
+	// URL is the address that the API server calls if there is no service: https://host:port. Default: the listener's
 	// address.
 	URL string
 	// PeerAddress is the address of the listener for other replicas, as host:port. Default: other replicas cannot reach

@@ -43,7 +43,7 @@ func (w *Webhooks) checkCaps(old, new *quotav1alpha1.ResourceGrant) field.ErrorL
 	return errs
 }
 
-// exceeded describes a cap of a registration below an amount, or is empty.
+// exceeded names the cap of a registration that an amount exceeds, or is empty.
 func exceeded(r *catalog.Registration, amount ledger.Amount) string {
 	for _, limit := range []struct {
 		name string
@@ -77,7 +77,7 @@ func exceedsAlways(spec *quotav1alpha1.ResourceGrantSpec, capped map[string]*cat
 	return exceeds
 }
 
-// changes returns now and the later times with other allowances of a grant in effect.
+// changes returns now and the later times at which the grant has other allowances in effect.
 func changes(spec *quotav1alpha1.ResourceGrantSpec, now time.Time) []time.Time {
 	times := []time.Time{now}
 	for i := range spec.Allowances {
@@ -94,7 +94,7 @@ func changes(spec *quotav1alpha1.ResourceGrantSpec, now time.Time) []time.Time {
 
 func always(*quotav1alpha1.Allowance) bool { return true }
 
-// givenAt returns the sums of the counting allowances, by resource type.
+// givenAt returns the sums of the allowances that count, by resource type.
 func givenAt(spec *quotav1alpha1.ResourceGrantSpec, counts func(*quotav1alpha1.Allowance) bool) map[string]ledger.Amount {
 	given := map[string]ledger.Amount{}
 	for i := range spec.Allowances {

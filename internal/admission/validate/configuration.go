@@ -33,7 +33,7 @@ const (
 // timeoutSeconds is how long the API server waits for an answer.
 const timeoutSeconds = 5
 
-// ClientConfig returns the API server's configuration for calls of a path of Bursar's webhook server.
+// ClientConfig returns the configuration for the API server's calls of a path of Bursar's webhook server.
 type ClientConfig func(path string) admissionregistrationv1.WebhookClientConfig
 
 // Server serves the webhooks.
@@ -103,7 +103,7 @@ func generatedQuotas(client ClientConfig, username string) admissionregistration
 	return w
 }
 
-// validating returns a webhook with the failure policy Fail.
+// validating returns a webhook that fails closed.
 func validating(name string, client ClientConfig, username string, rules ...admissionregistrationv1.RuleWithOperations) admissionregistrationv1.ValidatingWebhook {
 	return admissionregistrationv1.ValidatingWebhook{
 		Name:                    name + "." + quotav1alpha1.GroupName,
@@ -143,8 +143,8 @@ func MutatingWebhooks(client ClientConfig, username string) []admissionregistrat
 	}
 }
 
-// mutating returns a webhook with the failure policy Fail. It has every field with a default of the API server,
-// because the leader writes each configuration that differs from the stored one.
+// mutating returns a webhook that fails closed. It has every field that the API server would otherwise set, because
+// the leader writes each configuration that differs from the stored one.
 func mutating(name string, client admissionregistrationv1.WebhookClientConfig, rules ...admissionregistrationv1.RuleWithOperations) admissionregistrationv1.MutatingWebhook {
 	return admissionregistrationv1.MutatingWebhook{
 		Name:                    name + "." + quotav1alpha1.GroupName,

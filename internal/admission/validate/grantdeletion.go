@@ -10,9 +10,9 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Deletions learns of the deletions of grants and their users.
+// Deletions learns who deletes grants.
 type Deletions interface {
-	// Mark marks a grant with the user of its imminent deletion, if it can.
+	// Mark marks a grant with the user whose request is about to delete it, if it can.
 	Mark(ctx context.Context, grant *quotav1alpha1.ResourceGrant, user string)
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/bursar/bursar/internal/policy"
 )
 
-// requestIsEmpty warns of a template with fields without a value.
+// requestIsEmpty warns of a template that uses fields without a value.
 const requestIsEmpty = "the template speaks of user or requestInfo, whose fields are all empty in a GrantCreationPolicy: " +
 	"it applies to objects, and no request is involved"
 

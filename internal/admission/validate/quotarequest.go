@@ -74,7 +74,7 @@ func (w *Webhooks) quotaRequest(_ context.Context, c change[quotav1alpha1.QuotaR
 	return result{errs: append(errs, w.checkGrantable(path, spec)...)}
 }
 
-// checkWithdrawal checks that withdrawnBy is the withdrawing user, and does not change otherwise.
+// checkWithdrawal checks that withdrawnBy is the user who withdraws the request, and does not change otherwise.
 func checkWithdrawal(c change[quotav1alpha1.QuotaRequest]) field.ErrorList {
 	isRight := equality.Semantic.DeepEqual(c.old.Spec.WithdrawnBy, c.new.Spec.WithdrawnBy)
 	if isWithdrawal(c.old, c.new) {

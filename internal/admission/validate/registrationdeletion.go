@@ -17,7 +17,7 @@ var garbageCollectors = map[string]bool{
 	"system:kube-controller-manager":                              true,
 }
 
-// registrationDeletion warns the deleting user of a registration in use: its finalizer holds it. Without the
+// registrationDeletion warns a user who deletes a registration in use: its finalizer holds it. Without the
 // registration, Bursar would no longer enforce policies and count grants. A denial protects a registration without
 // the finalizer. Nobody needs an inactive one, such as the second for its resource type.
 func (w *Webhooks) registrationDeletion(ctx context.Context, c change[quotav1alpha1.ResourceRegistration]) result {
@@ -61,7 +61,7 @@ func isHeldInUse(registration *quotav1alpha1.ResourceRegistration) bool {
 	return slices.Contains(registration.Finalizers, quotav1alpha1.FinalizerInUse)
 }
 
-// checkNew forbids new uses of resource types under deletion. It permits existing uses.
+// checkNew forbids new uses of resource types that accept none. It permits existing uses.
 func (w *Webhooks) checkNew(before, after []string) result {
 	added := slices.DeleteFunc(slices.Clone(after), func(resourceType string) bool { return slices.Contains(before, resourceType) })
 	if err := w.Catalog.CheckNew(added...); err != nil {

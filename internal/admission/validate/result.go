@@ -20,7 +20,7 @@ const (
 
 // result is the result of validating a request. The zero value allows the request.
 type result struct {
-	// unknown is the error behind a missing decision.
+	// unknown is the error that kept the validator from deciding.
 	unknown error
 	// forbidden is the reason why the user may not do this with any object.
 	forbidden string
@@ -52,7 +52,7 @@ func errorResponse(err *apierrors.StatusError) *admissionv1.AdmissionResponse {
 	return &admissionv1.AdmissionResponse{Result: &err.ErrStatus}
 }
 
-// unexpected answers a review beyond the webhook configuration.
+// unexpected answers a review that the webhook configuration does not request.
 func unexpected(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	what := schema.GroupVersionKind(request.Kind).String()
 	if request.SubResource != "" {

@@ -92,8 +92,8 @@ func stampGrant(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionRes
 	return review.Patched(append(operations, kept(quotav1alpha1.AnnotationDeletedBy, grant.Annotations, before.Annotations)...)...)
 }
 
-// checkChangedBy checks the users in the annotations of a grant, in case the API server skipped the webhook for them.
-// They may be missing then, and name nobody else.
+// checkChangedBy checks the annotations of a grant that name users, in case the API server skipped the webhook that
+// sets them. They may be missing then, and name nobody else.
 func checkChangedBy(c change[quotav1alpha1.ResourceGrant]) field.ErrorList {
 	if c.byBursar {
 		return nil

@@ -25,8 +25,8 @@ func (w *Webhooks) grantedClaim(request *admissionv1.AdmissionRequest) *admissio
 }
 
 // status validates an update of an object's status. A status is Bursar's statement: a Granted claim has its charge,
-// and amounts count by an Active registration. Therefore no other user may write a status, in spite of any permission
-// of RBAC, not even without a change.
+// and amounts count by an Active registration. Therefore no other user may write a status, whatever RBAC allows, not
+// even without a change.
 func (w *Webhooks) status(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	if request.Operation != admissionv1.Update {
 		return errorResponse(apierrors.NewBadRequest(fmt.Sprintf("operation %q is not one that a status is validated for", request.Operation)))

@@ -14,7 +14,7 @@ import (
 	"github.com/bursar/bursar/internal/policy"
 )
 
-// claimTemplateWarnings warns of labels and annotations overwritten by Bursar on the claims of a policy.
+// claimTemplateWarnings warns of labels and annotations that Bursar overwrites on the claims of a policy.
 func claimTemplateWarnings(p *quotav1alpha1.ClaimCreationPolicy) []string {
 	return templateWarnings(field.NewPath("spec", "target", "resourceClaimTemplate", "metadata"), p.Spec.Target.ResourceClaimTemplate.Metadata,
 		map[string]string{
@@ -37,7 +37,7 @@ func grantTemplateWarnings(p *quotav1alpha1.GrantCreationPolicy) []string {
 		})
 }
 
-// nameOfTrigger is Bursar's template of the object name.
+// nameOfTrigger is the template of the object name that Bursar sets.
 const nameOfTrigger = "{{.trigger.metadata.name}}"
 
 // templateWarnings compares a template's reserved keys with Bursar's own values, as far as these are clear before

@@ -67,7 +67,7 @@ type Webhooks struct {
 	Requests         Requests
 	// Deletions, if set, learns of the deletions of grants.
 	Deletions Deletions
-	// ConsumerThresholds are the bounds of the consumers' own thresholds.
+	// ConsumerThresholds are the bounds of the thresholds that consumers set for themselves.
 	ConsumerThresholds config.ConsumerThresholds
 	// Clock is the API server's clock.
 	Clock Clock
@@ -140,9 +140,9 @@ type QuotaSpecs interface {
 	Check(ctx context.Context, path *field.Path, quota *corev1.ResourceQuota) (field.ErrorList, error)
 }
 
-// MemberNamespaces are the possible members of allocations.
+// MemberNamespaces are the namespaces that may count under allocations.
 type MemberNamespaces interface {
-	// Selected returns the known namespaces under a selector.
+	// Selected returns the known namespaces that a selector selects.
 	Selected(selector labels.Selector) []string
 }
 

@@ -155,7 +155,7 @@ func (c *Cache) ForObject(uid types.UID) []*Claim {
 	return append([]*Claim(nil), c.byObject[uid]...)
 }
 
-// ForConsumer returns the claims of a consumer accepted by match, in no order.
+// ForConsumer returns the claims of a consumer that match accepts, in no order.
 func (c *Cache) ForConsumer(consumer quotav1alpha1.ConsumerRef, match func(*Claim) bool) []*Claim {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -168,7 +168,7 @@ func (c *Cache) ForConsumer(consumer quotav1alpha1.ConsumerRef, match func(*Clai
 	return claims
 }
 
-// Undecided returns the undecided claims of policies accepted by match, without those with a deletion under way.
+// Undecided returns the undecided claims of policies that match accepts, without those with a deletion under way.
 func (c *Cache) Undecided(match func(*Claim) bool) []*Claim {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -181,8 +181,8 @@ func (c *Cache) Undecided(match func(*Claim) bool) []*Claim {
 	return claims
 }
 
-// Incomplete returns up to max claims without the finalizer or without the labels of their consumer, and accepted by
-// match. It leaves out claims with a deletion under way.
+// Incomplete returns up to max claims that lack the finalizer or the labels of their consumer, and that match
+// accepts. It leaves out claims with a deletion under way.
 func (c *Cache) Incomplete(max int, match func(*Claim) bool) []*Claim {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -207,7 +207,7 @@ func (c *Cache) CountOf(policy string) int {
 	return len(c.Select(func(claim *Claim) bool { return claim.Policy() == policy }))
 }
 
-// Select returns all claims accepted by match, in no order. It reads every claim, so it takes long. It lets other
+// Select returns all claims that match accepts, in no order. It reads every claim, so it takes long. It lets other
 // goroutines change the cache in between: the result may or may not have a claim added or removed meanwhile.
 func (c *Cache) Select(match func(*Claim) bool) []*Claim {
 	c.mu.RLock()

@@ -66,7 +66,7 @@ type Claim struct {
 	resize unique.Handle[requestsKey]
 }
 
-// Consumer returns the charged consumer.
+// Consumer returns the consumer that the claim charges.
 func (c *Claim) Consumer() quotav1alpha1.ConsumerRef { return c.consumer.Value() }
 
 // Kind returns the kind in the claim's resourceRef.
@@ -108,7 +108,7 @@ func Compact(claim *quotav1alpha1.ResourceClaim) *Claim {
 	return c
 }
 
-// interned returns the shared copy of a common text.
+// interned returns the shared copy of a text that many claims have.
 func interned(text string) string { return unique.Make(text).Value() }
 
 // IsFromPolicy reports whether Bursar made the claim for an object. Validation rejects these marks from all other

@@ -23,8 +23,8 @@ func internRequests(requests []quotav1alpha1.ResourceRequest) unique.Handle[requ
 // Requests returns the requests of the claim.
 func (c *Claim) Requests() []quotav1alpha1.ResourceRequest { return decodeRequests(c.requests) }
 
-// AmountOf returns a function for the requested amount of a resource type in a claim. It is fast for many claims with
-// the same requests.
+// AmountOf returns a function that returns the requested amount of a resource type in a claim. It is fast for many
+// claims with the same requests.
 func AmountOf(resourceType string) func(*Claim) int64 {
 	known := map[unique.Handle[requestsKey]]int64{}
 	return func(c *Claim) int64 {

@@ -41,7 +41,7 @@ func newSource(client rest.Interface) source {
 	}}
 }
 
-// newReflector returns a reflector. It fills a store with all claims as of one version, and then with their changes.
+// newReflector returns a reflector that fills a store with all claims as of one version, and then with their changes.
 func newReflector(client rest.Interface, store cache.ReflectorStore) *cache.Reflector {
 	return cache.NewReflectorWithOptions(newSource(client), &quotav1alpha1.ResourceClaim{}, store, cache.ReflectorOptions{Name: "claims"})
 }
@@ -82,7 +82,7 @@ func nextPage(ctx context.Context, client rest.Interface, token string) (*claimL
 	return page, err
 }
 
-// freshToken returns the token to continue an expired list at the current version, or "".
+// freshToken returns the token that continues an expired list at the current version, or "".
 func freshToken(err error) string {
 	var status apierrors.APIStatus
 	if !apierrors.IsResourceExpired(err) || !errors.As(err, &status) {

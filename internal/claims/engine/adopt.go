@@ -45,7 +45,7 @@ func (e *Engine) adopt(ctx context.Context, o evaluator.Object, demanded *evalua
 			return 0, transient(err)
 		}
 		if !isMade || !evaluator.SameCharges(reservation.Charges, demanded.Charges) {
-			return Pending, nil // a claim with other charges exists: it amends that next
+			return Pending, nil // a claim with other charges exists; the engine amends it next
 		}
 	}
 	return Adopted, nil

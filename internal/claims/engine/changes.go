@@ -13,21 +13,21 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// change is an admitted update with another cost of its object. It is immutable: a later update of the object is
-// another change.
+// change is an admitted update that changes the cost of its object. It is immutable once noted: a later update of the
+// object is another change.
 type change struct {
 	kind  schema.GroupKind
 	since time.Time
-	// base is the version under the update: the update may come until the object has a later version.
+	// base is the version before the update: the update may come until the object has a later version.
 	base string
-	// freed are the consumers with more free quota after the update.
+	// freed are the consumers that have more after the update.
 	freed []quotav1alpha1.ConsumerRef
 	// restored are the label values of policies with a removed claim of the object. The object gets the missing claims
 	// of these policies, and of policies that follow updates.
 	restored []string
 }
 
-// changes are the changes of objects still to be followed by claims. The zero value is empty.
+// changes are the changes of objects that their claims have yet to follow. The zero value is empty.
 type changes struct {
 	mu    sync.Mutex
 	byUID map[types.UID]*change
@@ -168,8 +168,8 @@ func (g *granted) retain(match func(ledgerstore.InFlight) bool) {
 	}
 }
 
-// sent are this process's own reservations with a claim sent to the API server and not rejected: the claim exists, or
-// may come to exist. The zero value is empty.
+// sent are the own reservations whose claim this process has sent to the API server, and the API server did not
+// reject: the claim exists, or may come to exist. The zero value is empty.
 type sent struct{ reservations sync.Map } // the keys are sentReservations
 
 type sentReservation struct {
@@ -190,7 +190,7 @@ func (s *sent) has(r ledgerstore.InFlight) bool {
 	return has
 }
 
-// retain keeps only the reservations in flight.
+// retain keeps only the reservations that are in flight.
 func (s *sent) retain(store *ledgerstore.Store) {
 	s.reservations.Range(func(id, _ any) bool {
 		r := id.(sentReservation)

@@ -14,8 +14,8 @@ import (
 
 // facts are the facts about a policy and an object.
 type facts struct {
-	// isPending: an admitted update may still come, or another process is making the claim of the create. The other
-	// facts are unknown then.
+	// isPending: an admitted update may still come, or somebody is making the claim of the create. The other facts are
+	// unknown then.
 	isPending bool
 	// held is the claim of the object, or nil.
 	held *quotav1alpha1.ResourceClaim
@@ -38,7 +38,7 @@ func (e *Engine) gather(ctx context.Context, p *catalog.Policy, o evaluator.Obje
 	return f, nil
 }
 
-// inFlight collects the reservations for a policy and an object before its change.
+// inFlight collects the reservations for a policy and an object that is about to change.
 func (e *Engine) inFlight(o evaluator.Object, policy, version string) (f facts) {
 	for _, reservation := range e.Store.ReservationsFor(string(o.UID)) {
 		if by, _ := ledgerstore.SplitObjectKey(reservation.Key); by != policy {

@@ -46,7 +46,7 @@ func (e *Engine) findClaim(ctx context.Context, claim *quotav1alpha1.ResourceCla
 	})
 }
 
-// find reads a claim from the API server, under every possible name from Materialize.
+// find reads a claim from the API server, under every name that Materialize may have used.
 func (e *Engine) find(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight, match func(stored *quotav1alpha1.ResourceClaim) bool) (*quotav1alpha1.ResourceClaim, error) {
 	for _, name := range []types.NamespacedName{
 		{Namespace: claim.Namespace, Name: claim.Name},

@@ -20,7 +20,7 @@ import (
 
 // Resize decides the requested resize of a granted claim. Until the last step, the amendment in the ledger records
 // that the ledger still has the earlier charges. A process that dies in between leaves it to [Engine.Finish]. Resize
-// reports true if only another call can determine the shortage. It returns [ledgerstore.ErrReleasing] as
+// reports true if it takes another call to know the shortage. It returns [ledgerstore.ErrReleasing] as
 // [Engine.Decide] does. The caller must not decide, resize or release the same claim at the same time.
 func (e *Engine) Resize(ctx context.Context, name types.NamespacedName, consumer quotav1alpha1.ConsumerRef) (again bool, err error) {
 	var target resize

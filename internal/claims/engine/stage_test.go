@@ -46,7 +46,7 @@ var (
 
 const (
 	fleetUID = types.UID("fleet-uid")
-	// settledAfter is longer than any wait of the controller.
+	// settledAfter is longer than anything takes that the controller waits for.
 	settledAfter = 3 * time.Minute
 )
 
@@ -149,7 +149,7 @@ func charges(amount int64) []ledger.Charge {
 	return []ledger.Charge{{ResourceType: "t", Amount: ledger.Amount(amount)}}
 }
 
-// intent returns the intent of the fleet's claim. base is the version of the fleet under a change, if any.
+// intent returns the intent of the fleet's claim. base is the version of the fleet before a change, if any.
 func intent(base string) claims.Intent {
 	return claims.Intent{
 		Claim: types.NamespacedName{Namespace: "ns", Name: "claim-a"}, Kind: fleetKind,

@@ -12,8 +12,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// Expect records the coming change of an object with an effect on its cost. base is the version of the object under
-// the update. freed are the consumers with a gain of quota: denials of their requests wait a little for the release.
+// Expect records the coming change of an object with an effect on its cost. base is the version of the object before
+// the update. freed are the consumers that regain quota: denials of their requests wait a little for the release.
 func (e *Engine) Expect(o Object, base string, freed []quotav1alpha1.ConsumerRef) {
 	for _, consumer := range freed {
 		e.Store.ExpectRelease(consumer, releaseOf(o.UID))
@@ -25,7 +25,7 @@ func (e *Engine) Expect(o Object, base string, freed []quotav1alpha1.ConsumerRef
 }
 
 // IsFreeing reports whether a consumer regains quota once the claims of an object follow a completed change. version
-// is the version of the object: a change is complete once the object is past the version under it.
+// is the present version of the object. A change is complete once that is beyond the version before the change.
 func (e *Engine) IsFreeing(uid types.UID, version string, consumer quotav1alpha1.ConsumerRef) bool {
 	change := e.changes.of(uid)
 	return change != nil && slices.Contains(change.freed, consumer) && !claims.MayChange(version, change.base)
@@ -38,7 +38,7 @@ func (e *Engine) Restore(o Object, policy string) {
 }
 
 // requeueLater enqueues an object for the time after a change in flight. It records the change, because by then
-// nothing else may tell the claims to follow.
+// nothing else may indicate that the claims have to follow.
 func (e *Engine) requeueLater(o Object) {
 	if !e.IsChanging(o.UID) {
 		e.changes.note(o.UID, &change{kind: o.Kind})
@@ -49,9 +49,9 @@ func (e *Engine) requeueLater(o Object) {
 // Change is the outstanding work on the claims of an object.
 type Change struct {
 	Object Object
-	// Base is the version under the last update, or empty without an update.
+	// Base is the version before the last update, or empty without an update.
 	Base string
-	// Restored are the label values of policies with a possibly missing claim of the object.
+	// Restored are the label values of policies whose claims the object may lack.
 	Restored []string
 }
 

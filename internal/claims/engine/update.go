@@ -24,13 +24,13 @@ const claimDelayMax = 30 * time.Second
 // ErrUnsettled means that somebody is making, changing or removing the claim of an object right now.
 var ErrUnsettled = errors.New("what the object uses is still being recorded")
 
-// Update is an update of an object with another demand of a policy.
+// Update is an update of an object that changes the demand of a policy.
 type Update struct {
 	Object evaluator.Object
 	// Created is the creation time of the object.
 	Created time.Time
-	// Base is the version of the object under the update. Once the object has another version, the API server has either
-	// made the update or can no longer make it.
+	// Base is the version of the object before the update. Once the object has another version, the API server has
+	// either made the update or can no longer make it.
 	Base   string
 	Policy *catalog.Policy
 	// Before and After are the demands of the policy, or nil for none.
@@ -56,7 +56,7 @@ type Reserved struct {
 
 // PrepareUpdate reserves the demand of an update. If the object has a claim of the same consumer, it reserves the
 // increase, or nothing if the claim has to shrink or go. Otherwise it reserves the whole demand. It records a
-// decrease in the ledger too, so every replica knows of the claim's coming change. With overdraft it reserves
+// decrease in the ledger too, so every replica knows that the claim has to follow. With overdraft it reserves
 // regardless of the limits. In a dry run it only decides. The decision has no code if there is nothing to reserve. It
 // returns [ErrUnsettled] if the claim is changing. The caller holds the lock of the object.
 func (e *Engine) PrepareUpdate(ctx context.Context, u Update, isDryRun, overdraft bool) (ledger.Decision, Reserved, error) {
@@ -171,7 +171,7 @@ func mayHoldCharge(held *claimcache.Claim) bool {
 	return held.State == claimcache.Granted && stays
 }
 
-// recordedFor returns the reservations for an object. It has the store record the missing ones: a change need not
+// recordedFor returns the reservations for an object, and has the store record the missing ones: a change need not
 // wait for the next commit.
 func (e *Engine) recordedFor(uid string) []ledgerstore.InFlight {
 	reservations := e.Store.ReservationsFor(uid)

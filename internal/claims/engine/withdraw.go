@@ -130,7 +130,7 @@ func (e *Engine) removeUncharged(ctx context.Context, held *quotav1alpha1.Resour
 	return e.supersede(ctx, held)
 }
 
-// cancelReserved cancels the reservations for changes that did not happen, except those accepted by keep. It reports
+// cancelReserved cancels the reservations for changes that did not happen, except those that keep accepts. It reports
 // true if one of them has a claim. The claim stays.
 func (e *Engine) cancelReserved(ctx context.Context, reserved []ledgerstore.InFlight, keep func(ledgerstore.InFlight) bool) (isMade bool, err error) {
 	for _, r := range reserved {

@@ -64,7 +64,7 @@ func (o Object) String() string {
 	return o.Kind.Kind + " " + cache.NamespacedNameAsObjectName(o.Name).String()
 }
 
-// Claim is a policy's claim for an object.
+// Claim is the claim that a policy demands for an object.
 type Claim struct {
 	// Policy is the name of the policy.
 	Policy string
@@ -77,7 +77,7 @@ type Claim struct {
 	Intent claims.Intent
 }
 
-// TransientError means a failed lookup of a fact. Neither the policy nor the object is invalid.
+// TransientError means that the lookup of a fact failed. Neither the policy nor the object is invalid.
 type TransientError struct{ Err error }
 
 // Error implements error.

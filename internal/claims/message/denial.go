@@ -98,7 +98,7 @@ func (d *Denial) where(c *catalog.Catalog) []string {
 	return []string{text}
 }
 
-// Hidden returns the message of a denial for users without a right to the figures.
+// Hidden returns the message of a denial for users who may not see the figures.
 func (d *Denial) Hidden(c *catalog.Catalog) string {
 	subjects := make([]string, 0, len(d.Shortfalls))
 	for i := range d.Shortfalls {
@@ -182,8 +182,8 @@ func AdviceOn(c *catalog.Catalog, consumer quotav1alpha1.ConsumerRef, s ledger.S
 	return advice
 }
 
-// adviceOn returns a finding, if the figures do not explain the shortfall by themselves, and the advice of the
-// registration or the platform, or a general one. Deleting helps only if it can make enough room.
+// adviceOn returns a finding, if the figures do not explain the shortfall by themselves, and the advice: that of the
+// registration, of the platform, or a general one. Deleting helps only if it can make enough room.
 func (d *Denial) adviceOn(c *catalog.Catalog, s *Shortfall) (finding, advice string) {
 	given := strings.ReplaceAll(cmp.Or(registrationOf(c, s.ResourceType).ExceededAdvice, c.ExceededAdvice), naming.ConsumerName, d.Consumer.Name)
 	consumer := Consumer(d.Consumer)
@@ -210,7 +210,7 @@ func registrationOf(c *catalog.Catalog, resourceType string) *catalog.Registrati
 	return &catalog.Registration{ResourceType: resourceType, DisplayUnit: "unit", Factor: 1}
 }
 
-// part names the usable part of a limit for a request. It is empty if the request may use all of it and has no
+// part names the part of a limit that a request may use. It is empty if the request may use all of it and has no
 // dimensions.
 func part(s ledger.Shortage) string {
 	switch {

@@ -15,7 +15,7 @@ import (
 // requestedMax bounds the resource types of a request in a message. It is the maxItems of spec.requests.
 const requestedMax = 20
 
-// plain matches words without a special meaning to a shell.
+// plain matches words that a shell leaves as they are.
 var plain = regexp.MustCompile(`^[A-Za-z0-9._/:@%+=-]+$`)
 
 // Request returns the command to ask for a consumer's shortage, or "" if no request would help.

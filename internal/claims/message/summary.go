@@ -43,7 +43,7 @@ func Allowances(registrations Registrations, allowances []quotav1alpha1.Allowanc
 	for _, allowance := range allowances {
 		var sum ledger.Amount
 		for _, bucket := range allowance.Buckets {
-			sum, _ = sum.Add(ledger.Amount(bucket.Amount)) // a grant with an overflow of its buckets is not active
+			sum, _ = sum.Add(ledger.Amount(bucket.Amount)) // a grant with buckets that overflow is not active
 		}
 		part := summaryOf(registrations, allowance.ResourceType, int64(sum))
 		if of := selected(allowance.DimensionSelector); of != "" {
