@@ -12,7 +12,8 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// While a claim exists, it finds the record of its release: by its UID, and by its reservation and object.
+// A record that a claim gives nothing back stays as long as the claim. It has the UID of the claim, or the
+// reservation and object behind it.
 func TestRecordedAs(t *testing.T) {
 	made := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		UID: "made", Annotations: map[string]string{quotav1alpha1.AnnotationResourceUID: "object", quotav1alpha1.AnnotationReservation: "7"},
