@@ -91,7 +91,7 @@ func Reject(claim *quotav1alpha1.ResourceClaim, reason string, now time.Time) {
 func setCondition(claim *quotav1alpha1.ResourceClaim, status metav1.ConditionStatus, reason, message string) {
 	claim.Status.ObservedGeneration = claim.Generation
 	if c := apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionGranted); c != nil && c.LastTransitionTime.Unix() == 0 {
-		// This is the default of the schema, with a time without an event.
+		// This is the default of the schema. Nothing happened at its time.
 		apimeta.RemoveStatusCondition(&claim.Status.Conditions, quotav1alpha1.ConditionGranted)
 	}
 	apimeta.SetStatusCondition(&claim.Status.Conditions, metav1.Condition{

@@ -53,7 +53,8 @@ func (i Intent) Subject() string {
 	return string(encoded)
 }
 
-// DecodeSubject decodes the result of SubjectOf, or the payload of a reservation. It leaves out unreadable fields.
+// DecodeSubject decodes the result of SubjectOf, or the payload of a reservation. It returns an empty subject for an
+// unreadable text.
 func DecodeSubject(encoded string) Subject {
 	var stored storedSubject
 	if json.Unmarshal([]byte(encoded), &stored) != nil {

@@ -118,7 +118,7 @@ func (a *Adviser) Claim(ctx context.Context, claim *quotav1alpha1.ResourceClaim)
 	}
 	mapping, err := a.Mapper.RESTMapping(schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind})
 	if err != nil {
-		return warnings // a kind without a resource has no objects
+		return warnings // an unserved kind has no objects
 	}
 	if reason, err := a.Permission.Get(ctx, mapping.Resource); err == nil && reason != "" {
 		warnings = append(warnings, fmt.Sprintf("once this claim is deleted, its charge goes back although %s %s may still exist: %s", ref.Kind, ref.Name, reason))

@@ -16,8 +16,8 @@ const EventReasonBrokenGlass = "BrokenGlass"
 // breakGlassWarning is the warning to the user of such a request.
 const breakGlassWarning = "quota is not enforced for this request, which is recorded; what it creates is charged all the same"
 
-// BreakGlass returns a handler for requests that bypass enforcement. It records the user and the object. It records
-// the user and the object. It admits all requests.
+// BreakGlass returns a handler for requests that bypass enforcement. It records the user and the object. It admits all
+// requests.
 func (h *Handler) BreakGlass() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		review.Serve(w, r, func(request *admissionv1.AdmissionRequest, _ []byte) *admissionv1.AdmissionResponse {

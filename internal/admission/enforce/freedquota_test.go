@@ -15,7 +15,7 @@ import (
 // numberedMap is the object of [numbered].
 var numberedMap = engine.Object{Kind: configMap.GroupKind(), UID: "u"}
 
-// An update can have the quota freed by an earlier update of the same object. The freeing takes the lock of the
+// An update can have the quota freed by an earlier update of the same object. Freeing it takes the lock of the
 // object.
 func TestUpdateWaitsForQuotaThatItsObjectFrees(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -129,7 +129,7 @@ func ownerOf(object *unstructured.Unstructured, user string) string {
 }
 
 // tooManyLate returns an error if the owner of an object has lateMax overdue creates. It ignores objects of kinds
-// during their first list, because these may have appeared.
+// that are still being listed, because they may have appeared.
 func (h *Handler) tooManyLate(c *create) error {
 	late := 0
 	for uid, kind := range h.admitted.lateOf(c.owner) {

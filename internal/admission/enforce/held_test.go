@@ -148,7 +148,7 @@ func TestFailedCreatesOfOneOwnerAreBounded(t *testing.T) {
 	})
 }
 
-// During the list of a kind nobody knows which of its objects exist. Creates do not wait for it.
+// While a kind is being listed, nobody knows which of its objects exist. Creates do not wait for it.
 func TestCreatesWhileTheKindIsListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, 100)

@@ -61,7 +61,7 @@ func (h *Handler) InitPolicyMetrics(name string) {
 	h.metrics.decisions.WithLabelValues(name, outcomeFailed)
 }
 
-// failed records a failure of a policy on the object of a request. Transient errors do not count.
+// failed records that a policy was not applicable to the object of a request. Transient errors do not count.
 func (h *Handler) failed(request *admissionv1.AdmissionRequest, p *catalog.Policy, object evaluator.Object, err error, isDenied bool) {
 	if err == nil || evaluator.IsTransient(err) || review.IsDryRun(request) {
 		return
@@ -72,7 +72,7 @@ func (h *Handler) failed(request *admissionv1.AdmissionRequest, p *catalog.Polic
 	}
 }
 
-// succeeded records the application of a policy with a demand for the object of a request.
+// succeeded records that a policy was applicable to the object of a request, and demands something for it.
 func (h *Handler) succeeded(p *catalog.Policy) {
 	if h.Evaluations != nil {
 		h.Evaluations.Succeeded(p)

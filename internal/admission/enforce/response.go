@@ -11,7 +11,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// isBusy reports whether the cause of an error is too much in flight.
+// isBusy reports whether an error means that too much is in flight.
 func isBusy(err error) bool {
 	return errors.Is(err, ledgerstore.ErrBusy) || errors.Is(err, errHeld)
 }

@@ -62,7 +62,7 @@ func (s *scene) paid(policy string, amount ledger.Amount) *quotav1alpha1.Resourc
 	return claim
 }
 
-// A review before the list of all claims decides an update on the real holdings of its object, or not at all.
+// Before the claims are listed, a review decides an update on the claim that its object really has, or not at all.
 func TestUpdateBeforeTheClaimsAreListed(t *testing.T) {
 	tests := map[string]struct {
 		reason string

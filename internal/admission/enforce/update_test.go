@@ -62,7 +62,7 @@ func (s *scene) followAnnotated(mode quotav1alpha1.EnforcementMode, condition st
 	s.connect(claimstest.New())
 }
 
-// wantChange checks the expected update of the object of [numbered] and its version, if the engine expects one.
+// wantChange checks from which version on the engine expects a change of the object of [numbered], if it expects one.
 func (s *scene) wantChange(reason string, isExpected bool, base string) {
 	s.Helper()
 	if change, is := s.Engine.ChangeOf("u"); is != isExpected || change.Base != base {
@@ -249,7 +249,7 @@ func TestUndecidedUpdatesAreFollowed(t *testing.T) {
 func (s *scene) advise() http.Handler     { return s.Advise() }
 func (s *scene) breakGlass() http.Handler { return s.BreakGlass() }
 
-// withoutState are namespaces in an unknown state of deletion.
+// withoutState cannot tell whether a namespace is being deleted.
 type withoutState struct{ everywhere }
 
 func (withoutState) Active(context.Context, string) (bool, error) {

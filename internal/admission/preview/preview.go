@@ -1,5 +1,5 @@
-// Package preview evaluates a written policy on existing objects, and warns its author. It only reads, for a short
-// time. It only warns, because the objects may change. Package validate calls it through an interface.
+// Package preview evaluates each new or changed policy on existing objects, and warns its author. It only reads, for
+// a short time. It only warns, because the objects may change. Package validate calls it through an interface.
 package preview
 
 import (

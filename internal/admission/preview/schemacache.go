@@ -8,8 +8,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// schemaTTL is the time of a schema in the cache. So after a change of a schema, the author of a policy soon gets the
-// new one.
+// schemaTTL is how long the cache keeps a schema. It is short, because an author may change a schema and then a
+// policy.
 const schemaTTL = 10 * time.Second
 
 // schemaCache caches schemas. The schema documents have some megabytes. Many policies, applied together, are for few

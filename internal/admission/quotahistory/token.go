@@ -10,7 +10,7 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// token is the beginning of a page. The first page has the zero token.
+// token marks the beginning of a page. The first page has the zero token.
 type token struct {
 	// Ledger names the consumer's ledger, so nobody continues with another consumer.
 	Ledger string `json:"ledger"`

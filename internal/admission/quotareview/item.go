@@ -50,7 +50,7 @@ func (it *item) matches(p *catalog.Policy) {
 	}
 }
 
-// free takes the object's charges from it.
+// free adds that the object no longer has its charges.
 func (it *item) free(held map[string]Held) {
 	for _, h := range held {
 		it.changes = append(it.changes, change{Change: forecast.Change{Consumer: h.Consumer, Before: h.Charges, Overdraft: true}})

@@ -217,7 +217,7 @@ func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionReque
 	var recorded []string
 	var denials []denial
 	for _, a := range demands {
-		// After the first denial the others only check the request, so the user learns of all shortages at once.
+		// After the first denial, the other allocations only check the change, so the user learns of all shortages at once.
 		a.request.IsDryRun = isDryRun || len(denials) > 0
 		outcome, err := h.Ledgers.Admit(ctx, a.allocation, a.request)
 		if err != nil {

@@ -40,8 +40,8 @@ func grantTemplateWarnings(p *quotav1alpha1.GrantCreationPolicy) []string {
 // nameOfTrigger is the template of the object name that Bursar sets.
 const nameOfTrigger = "{{.trigger.metadata.name}}"
 
-// templateWarnings compares a template's reserved keys with Bursar's own values, as far as these are clear before
-// there are objects.
+// templateWarnings compares a template's reserved keys with the values that Bursar sets, as far as they are known
+// before there are objects.
 func templateWarnings(path *field.Path, metadata quotav1alpha1.ObjectTemplateMetadata, sets map[string]string) []string {
 	return append(replaced(path.Child("labels"), metadata.Labels, sets), replaced(path.Child("annotations"), metadata.Annotations, sets)...)
 }

@@ -33,8 +33,7 @@ const (
 	allocationLedgerIsBursars = "ledgers are written only by Bursar; to change what ResourceQuotas may give, change the ResourceQuotaAllocation"
 )
 
-// markVerb is the verb that the Bursar of another control plane needs on grants here, to mark them as a policy's. It
-// needs the verb on grants here, to mark them as a policy's.
+// markVerb is the verb that the Bursar of another control plane needs on grants here, to mark them as a policy's.
 const markVerb = "mark"
 
 // validator validates a request. An error means an unreadable request.

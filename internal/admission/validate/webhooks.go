@@ -189,7 +189,7 @@ func (w *Webhooks) StampGrant() http.Handler {
 	})
 }
 
-// reviewer returns a handler of admission reviews with the given answer to each.
+// reviewer returns a handler of admission reviews that calls answer for each.
 func reviewer(answer func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		review.Serve(w, r, func(request *admissionv1.AdmissionRequest, _ []byte) *admissionv1.AdmissionResponse {

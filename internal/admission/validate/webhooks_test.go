@@ -745,7 +745,7 @@ func TestBaseUnit(t *testing.T) {
 	}
 }
 
-// TestNothingNew writes new uses of a resource type, with its registration under deletion.
+// TestNothingNew writes new uses of a resource type while its registration is being deleted.
 func TestNothingNew(t *testing.T) {
 	const closing = `resource type "example.com/projects" accepts nothing new: ResourceRegistration projects is being deleted`
 	disabled := sampleClaimPolicy()

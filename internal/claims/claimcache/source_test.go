@@ -66,7 +66,7 @@ func (a *pagedAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(list)
 }
 
-// The cache has the same of a claim from a list, after decoding little of it, and from an event.
+// The cache keeps the same of a listed claim, although it decodes little of it, and of one from an event.
 func TestListReadsEveryPage(t *testing.T) {
 	now := metav1.NewTime(time.Unix(1700000000, 0))
 	paid, direct, last := claimOf("a", "1", "acme", "object"), claimOf("b", "2", "other", ""), claimOf("c", "3", "acme", "")

@@ -16,7 +16,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// SettleAmendment ends an amendment after its claim holds the new charges. If the ledger lacks the claim's former
+// SettleAmendment ends an amendment whose claim already holds its new charges. If the ledger lacks the claim's former
 // charges, it still ends the amendment and leaves the difference to the auditor. It reports false if no amendment
 // with that sequence is in flight: another change has extended it, or another process has ended it.
 func (e *Engine) SettleAmendment(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64, after []ledger.Charge) (bool, error) {

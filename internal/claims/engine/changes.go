@@ -100,7 +100,7 @@ func (c *changes) before(t time.Time) map[Object]*change {
 	return old
 }
 
-// gone are the objects with a seen deletion, with the time. The zero value is empty.
+// gone are the objects whose deletion this process saw, with the time. The zero value is empty.
 type gone struct {
 	mu    sync.Mutex
 	since map[types.UID]time.Time

@@ -133,7 +133,7 @@ func (e *Engine) conclude(ctx context.Context, claim *quotav1alpha1.ResourceClai
 	return e.updateStatus(ctx, claim)
 }
 
-// reportWaiting records an event on a claim at the beginning of its wait.
+// reportWaiting records an event on a claim that begins to wait.
 func (e *Engine) reportWaiting(claim *quotav1alpha1.ResourceClaim) {
 	granted := apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionGranted)
 	if e.Events == nil || granted == nil {

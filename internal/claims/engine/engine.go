@@ -70,7 +70,7 @@ type Engine struct {
 	named   *namedObjects
 }
 
-// Object is an object under policies with work on its claims.
+// Object is a protected object with claims that need work.
 type Object struct {
 	Kind schema.GroupKind
 	UID  types.UID

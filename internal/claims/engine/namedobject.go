@@ -68,7 +68,7 @@ func newNamedObjects() *namedObjects {
 	return &namedObjects{utilcache.NewExpiring()}
 }
 
-// isSame reports whether object is the first known object behind the claim's wait.
+// isSame reports whether object is the first object known to hold up the release of the claim.
 func (n *namedObjects) isSame(claim, object types.UID) bool {
 	if before, ok := n.byClaim.Get(claim); ok && before != object {
 		n.byClaim.Set(claim, before, namedTTL)

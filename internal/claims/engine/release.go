@@ -82,7 +82,7 @@ func (e *Engine) Release(ctx context.Context, known *claimcache.Claim) (again ti
 		r, err = e.readReleasing(ctx, known)
 		return r.charges, err
 	})
-	// With any result, the wait for the release ends.
+	// The wait for the release ends with any result.
 	e.Store.ReleaseDone(known.Consumer(), string(known.UID))
 	if err != nil {
 		return 0, fmt.Errorf("release claim %s: %w", known.NamespacedName, err)

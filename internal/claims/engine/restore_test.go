@@ -20,7 +20,7 @@ func onCreates() *quotav1alpha1.ClaimCreationPolicy {
 }
 
 // When a claim of an object goes, the object gets its missing claims of the same policy, and of policies that follow
-// updates. Another policy may not have charged it since its creation.
+// updates. Of another policy it may have been free since its creation.
 func TestClaimThatGoes(t *testing.T) {
 	tests := map[string]struct {
 		reason string

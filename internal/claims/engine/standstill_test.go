@@ -207,7 +207,7 @@ func TestAdoptWhatIsCharged(t *testing.T) {
 		_, err := storagetest.Reserve(t.Context(), other, acme, ledger.Reservation{Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: intent("").Encode()})
 		s.must(err)
 		reservation := other.ReservationsFor(string(fleetUID))[0]
-		s.claim(reservation, true) // without an event for anybody
+		s.claim(reservation, true) // and nobody gets an event of it
 		other.Settle(acme, reservation.Key, reservation.Sequence)
 		synctest.Wait()
 		time.Sleep(settling)

@@ -11,7 +11,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// Until the list of claims, the engine takes no object for one without a claim.
+// Until the claims are listed, the engine takes no object for one without a claim.
 func TestConformBeforeTheClaimsAreListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -66,7 +66,8 @@ func TestChangesWaitForTheListByThemselves(t *testing.T) {
 	})
 }
 
-// An object goes away before the list of claims. Denials wait for its release from the appearance of its claim on.
+// An object goes away before the claims are listed. Denials wait for its release once the cache has its claim.
+// Denials wait for its release from the appearance of its claim on.
 func TestObjectGoesBeforeTheClaimsAreListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -94,8 +95,8 @@ func TestObjectGoesBeforeTheClaimsAreListed(t *testing.T) {
 	})
 }
 
-// A replica settles its own claims even before the list of claims. Otherwise the reservations of a busy consumer add
-// up for minutes after a start, until further creates fail.
+// A replica settles its own claims even before the claims are listed. Otherwise the reservations of a busy consumer
+// add up for minutes after a start, until further creates fail.
 func TestSettleBeforeTheClaimsAreListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -112,7 +113,7 @@ func TestSettleBeforeTheClaimsAreListed(t *testing.T) {
 	})
 }
 
-// A replica also releases its own claims before the list of claims: it records the deletion.
+// A replica also releases its own claims before the claims are listed: it records the deletion.
 func TestReleaseBeforeTheClaimsAreListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)

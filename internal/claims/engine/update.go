@@ -18,7 +18,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// claimDelayMax is the age of an object from which on a missing claim no longer counts as not seen yet.
+// claimDelayMax is the age of an object at which a claim missing in the cache no longer counts as on its way.
 const claimDelayMax = 30 * time.Second
 
 // ErrUnsettled means that somebody is making, changing or removing the claim of an object right now.
@@ -140,7 +140,7 @@ func (e *Engine) IsSettled(ctx context.Context, u Update) (bool, error) {
 		if reservation.Key != ledgerstore.ObjectKey(policy, uid) {
 			continue
 		}
-		// Another attempt of an update extends its reservation, unless a claim came from it.
+		// A reservation for another attempt of an update is extended, unless a claim was made from it.
 		intent, err := claims.IntentOf(reservation.Claim)
 		if err != nil || intent.Base == "" || held != nil && held.Consumer() == reservation.Consumer {
 			return false, nil

@@ -1,6 +1,6 @@
 // Package evaluator evaluates a policy for an object: it returns the demanded claim, checked against the
-// registrations, with its charges. The webhook in package enforce evaluates objects before their creation, package
-// preview evaluates existing objects for a new policy, and package engine evaluates existing objects.
+// registrations, with its charges. The webhook in package enforce evaluates objects before their creation. Package
+// preview evaluates existing objects for a new or changed policy, and package engine for its reconciling.
 package evaluator
 
 import (

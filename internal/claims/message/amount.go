@@ -135,7 +135,7 @@ func Singular(name string) string {
 	return name
 }
 
-// sibilants are the endings before -es.
+// sibilants are the endings that take -es.
 var sibilants = []string{"ss", "x", "z", "ch", "sh"}
 
 // plural returns the plural of an English word of at least two letters. A word with a single s at its end counts as a

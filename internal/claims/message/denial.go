@@ -139,7 +139,7 @@ func (d *Denial) amounts(r *catalog.Registration, s *Shortfall) func(ledger.Amou
 	return func(a ledger.Amount) string { return number(a, r.Factor) }
 }
 
-// holders names the largest holders of each short resource type.
+// holders names the largest holders of each resource type that is short.
 func (d *Denial) holders(c *catalog.Catalog) []string {
 	var sentences []string
 	for i := range d.Shortfalls {

@@ -18,7 +18,7 @@ const requestedMax = 20
 // plain matches words that a shell leaves as they are.
 var plain = regexp.MustCompile(`^[A-Za-z0-9._/:@%+=-]+$`)
 
-// Request returns the command to ask for a consumer's shortage, or "" if no request would help.
+// Request returns the command to ask for the quota that a consumer lacks, or "" if no request would help.
 func Request(consumer quotav1alpha1.ConsumerRef, namespace string, shortages []ledger.Shortage) string {
 	return Of(consumer, shortages).request(namespace)
 }
@@ -29,7 +29,7 @@ func (d *Denial) registered(c *catalog.Catalog) *Denial {
 	return &Denial{Consumer: d.Consumer, Shortfalls: slices.DeleteFunc(slices.Clone(d.Shortfalls), isGone)}
 }
 
-// request returns the command to ask for the shortfalls, or "" if no request would help. A request has dimensions
+// request returns the command to ask for the missing quota, or "" if no request would help. A request has dimensions
 // only if all shortfalls have the same. Otherwise it leaves out the shortfalls with dimensions.
 func (d *Denial) request(namespace string) string {
 	var dimensions ledger.Dimensions

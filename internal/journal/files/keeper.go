@@ -116,7 +116,7 @@ func look(dir string, items []fs.DirEntry) ([]stored, error) {
 	return found, nil
 }
 
-// files returns the files, and reports for each whether its writer has finished it.
+// files returns the files, and reports which of them have no writer any more.
 func (k *keeper) files() (all []stored, isFinished []bool, err error) {
 	k.sink.mu.Lock()
 	defer k.sink.mu.Unlock() // the sink may create no file between the two looks
@@ -190,8 +190,8 @@ func removeIfExists(path string) error {
 	return nil
 }
 
-// removeTemporary deletes the rests of compressed files after crashes. This replica compresses in one goroutine, this
-// one.
+// removeTemporary deletes the remains of compressed files after crashes. This replica compresses in one goroutine,
+// this one.
 func (k *keeper) removeTemporary() error {
 	items, err := os.ReadDir(k.sink.o.Dir)
 	if err != nil {

@@ -34,7 +34,7 @@ const (
 // figures only get entries without actors, and objects only where they may see them.
 //
 // A query without a consumer reads the journals of all consumers with a ledger, one after the other. If the user may
-// not list ledgers, it reads the journals of the consumers with quota in the namespace.
+// not list ledgers, it reads the journals of the consumers whose quota the namespace shows.
 type Source struct {
 	// API has the types of quota.miloapis.com in its scheme.
 	API client.Client
@@ -74,8 +74,8 @@ func (s *Source) Entries(ctx context.Context, query journal.Query) iter.Seq2[jou
 // PageMax is how many entries one question to the API server answers at most.
 func (s *Source) PageMax() int { return quotav1alpha1.HistoryLimitMax }
 
-// Consumers returns the consumers with a ledger or, if the user may not list ledgers, those with quota in the
-// namespace.
+// Consumers returns the consumers with a ledger or, if the user may not list ledgers, those whose quota the namespace
+// shows.
 func (s *Source) Consumers(ctx context.Context) ([]quotav1alpha1.ConsumerRef, error) {
 	var consumers []quotav1alpha1.ConsumerRef
 	for next := ""; ; {
@@ -98,8 +98,8 @@ func (s *Source) Consumers(ctx context.Context) ([]quotav1alpha1.ConsumerRef, er
 	}
 }
 
-// consumersShown returns the consumers with quota in the namespace. Without any it returns an error. The error wraps
-// forbidden, the reason why the user could not list ledgers.
+// consumersShown returns the consumers whose quota the namespace shows. Without any it returns an error. The error
+// wraps forbidden, the reason why the user could not list ledgers.
 func (s *Source) consumersShown(ctx context.Context, forbidden error) ([]quotav1alpha1.ConsumerRef, error) {
 	var grants quotav1alpha1.EffectiveResourceGrantList
 	if err := s.API.List(ctx, &grants, client.InNamespace(s.Namespace)); err != nil && !apierrors.IsForbidden(err) {
@@ -156,7 +156,8 @@ func (s *Source) page(ctx context.Context, query journal.Query, next string) (*q
 			ConsumerRef: *query.Consumer, ResourceType: query.ResourceType, Limit: cmp.Or(s.PageSize, quotav1alpha1.HistoryLimitMax), Continue: next,
 		},
 	}
-	// The API has whole seconds. So its answer has a little more, and read leaves out the excess.
+	// The API has whole seconds. So it answers with a little more, and read leaves out the excess. So its answer has a
+	// little more, and read leaves out the excess.
 	if !query.Since.IsZero() {
 		history.Spec.Since = new(metav1.NewTime(query.Since.Truncate(time.Second)))
 	}
@@ -166,7 +167,7 @@ func (s *Source) page(ctx context.Context, query journal.Query, next string) (*q
 	err := s.API.Create(ctx, history, client.DryRunAll)
 	switch {
 	case apierrors.HasStatusCause(err, quotav1alpha1.CauseNoEntries):
-		return &quotav1alpha1.QuotaHistoryStatus{}, nil // the caller knows its other reads
+		return &quotav1alpha1.QuotaHistoryStatus{}, nil // the caller knows whether it reads others
 	case err != nil:
 		return nil, s.failure(*query.Consumer, err)
 	case history.Status == nil:
