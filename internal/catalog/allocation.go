@@ -26,7 +26,7 @@ type Allocation struct {
 	// Capped are the capped resources. MayLeave permits ResourceQuotas to remove them again.
 	Capped   []corev1.ResourceName
 	MayLeave bool
-	// Revision is the revision of the catalog at which this generation was added.
+	// Revision is the revision of the catalog that added this generation.
 	Revision int64
 }
 
@@ -38,7 +38,7 @@ func (c *Catalog) SetAllocation(object *quotav1alpha1.ResourceQuotaAllocation) e
 	defer c.mu.Unlock()
 	declared := stamp(object.UID, object.Generation)
 	if c.declaredAllocations.stamps[object.Name] == declared {
-		return err // only its ledger has changed, which lookups do not use
+		return err // only its ledger has changed, and lookups do not use that
 	}
 	c.revision++
 	delete(c.allocations, object.Name)
@@ -63,7 +63,7 @@ func (c *Catalog) RemoveAllocation(name string) {
 	c.declaredAllocations.set(name, 0)
 }
 
-// Allocation returns the valid allocation of that name, or nil.
+// Allocation returns the valid allocation with the name, or nil.
 func (c *Catalog) Allocation(name string) *Allocation {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -91,8 +91,8 @@ func (c *Catalog) AllocationsFor(sets ...labels.Set) []*Allocation {
 	return found
 }
 
-// AllocationsVersion returns the digest of the declared allocations, valid or not. It is the same in every process that
-// has the same allocations, and 0 if there are none.
+// AllocationsVersion returns the digest of the declared allocations, valid or not. It is the same in every process
+// with the same allocations, and 0 if there are none.
 func (c *Catalog) AllocationsVersion() Digest {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -106,7 +106,7 @@ func (c *Catalog) HasAllocations(version Digest) bool {
 	return c.declaredAllocations.had(version)
 }
 
-// MarkAllocationsPassed records that the catalog is past a version that it never had.
+// MarkAllocationsPassed records a version as passed, although the catalog never had it.
 func (c *Catalog) MarkAllocationsPassed(version Digest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

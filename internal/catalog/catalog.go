@@ -1,9 +1,10 @@
-// Package catalog indexes the declarations of administrators for decisions: the active registrations by resource type,
-// the enabled policies, compiled, by the kind they protect, and the caps on ResourceQuotas. Watches fill it, and every
-// protected create reads it.
+// Package catalog indexes the declarations of administrators for decisions: the active registrations by resource
+// type, the enabled policies, compiled, by the kind they protect, and the caps on ResourceQuotas. Watches fill it,
+// and every protected create reads it.
 //
-// A policy is effective once the registrations allow its requests, and stays effective while its resource types are
-// registered. [Version] and [Gate] make every replica decide with policies at least as new as the published webhooks.
+// A policy becomes effective once the registrations allow its requests, and stays effective while its resource types
+// are registered. [Version] and [Gate] make every replica decide with policies at least as new as the published
+// webhooks.
 //
 // Webhooks, controllers and packages claims and evaluator import it. Of Bursar it imports only the API types and pure
 // packages.
@@ -20,10 +21,10 @@ import (
 
 // Catalog is safe for concurrent use.
 type Catalog struct {
-	// ExceededAdvice is the platform's advice on exceeded quota, with {{name}} for the consumer's name. It is set once,
+	// ExceededAdvice is the platform's advice on exceeded quota, with {{name}} for the consumer's name. Set it once,
 	// before use. Empty: general advice.
 	ExceededAdvice string
-	// ConsumerNamespaces, if set, names the namespaces with the quota objects of consumers. It is set once, before use.
+	// ConsumerNamespaces, if set, names the namespaces with the quota objects of consumers. Set it once, before use.
 	ConsumerNamespaces *naming.ConsumerNamespaces
 
 	mu            sync.RWMutex
@@ -33,7 +34,7 @@ type Catalog struct {
 	byKind        map[schema.GroupVersionKind][]*Policy
 	byGroupKind   map[schema.GroupKind][]*Policy
 	invalid       map[string]invalidPolicy // policies that do not compile, by name
-	// effective are the policies that the registrations allow, or have allowed since they were added.
+	// effective are the policies allowed by the registrations, now or at some time since their addition.
 	effective   map[string]bool
 	suspended   map[string]bool
 	revision    int64
@@ -61,7 +62,7 @@ func New() *Catalog {
 	}
 }
 
-// ConsumerNamespace returns the namespace with the quota objects of a consumer, or "" if that is unknown.
+// ConsumerNamespace returns the namespace with the quota objects of a consumer, or "" if it is unknown.
 func (c *Catalog) ConsumerNamespace(consumer quotav1alpha1.ConsumerRef) string {
 	if c.ConsumerNamespaces == nil {
 		return ""

@@ -14,11 +14,11 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// namedMax bounds the dimensions that a message names. They may be long and a claim has many requests, while the
-// message of a condition is bounded.
+// namedMax bounds the dimensions in a message. They may be long and a claim has many requests, while a condition
+// bounds its message.
 const namedMax = 2
 
-// CheckClaim returns the reasons why the registrations do not allow a claim that a user makes directly, or nil. The
+// CheckClaim returns the reasons why the registrations do not allow a user's directly created claim, or nil. The
 // reasons are in the order of the requests.
 func (c *Catalog) CheckClaim(spec *quotav1alpha1.ResourceClaimSpec) error {
 	mayClaim := (*Registration).mayBeClaimedFor
@@ -51,7 +51,7 @@ func (c *Catalog) checkClaim(spec *quotav1alpha1.ResourceClaimSpec, mayClaim fun
 }
 
 // CheckPolicy returns the reasons why the registrations keep a policy from being effective, or nil, as far as the
-// template determines the claim. It does not check which kinds may claim, see [Catalog.CheckClaiming].
+// template determines the claim. It does not check the claiming kinds, see [Catalog.CheckClaiming].
 func (c *Catalog) CheckPolicy(object *quotav1alpha1.ClaimCreationPolicy) error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -59,8 +59,8 @@ func (c *Catalog) CheckPolicy(object *quotav1alpha1.ClaimCreationPolicy) error {
 	return joined(problems)
 }
 
-// CheckClaiming returns the reasons why the trigger kind of a policy may not claim its requests, or nil. Such a policy
-// is effective, and its claims are denied.
+// CheckClaiming returns the reasons why the trigger kind of a policy may not claim its requests, or nil. Such a
+// policy is effective, and the evaluator denies its claims.
 func (c *Catalog) CheckClaiming(object *quotav1alpha1.ClaimCreationPolicy) error {
 	kind := TriggerOf(object).GroupKind()
 	var problems []string
@@ -110,7 +110,7 @@ func (c *Catalog) policyProblemsLocked(claiming schema.GroupKind, template *quot
 	return problems
 }
 
-// claimProblem returns the reason why a registration, which may be nil, does not allow a request, or "".
+// claimProblem returns the reason why a registration does not allow a request, or "". The registration may be nil.
 func claimProblem(r *Registration, resourceType string, consumer, claiming schema.GroupKind, dimensions map[string]string, mayClaim func(*Registration, schema.GroupKind) bool) string {
 	switch {
 	case r == nil:
@@ -161,12 +161,12 @@ func (c *Catalog) CheckGrant(spec *quotav1alpha1.ResourceGrantSpec) error {
 	return joined(problems)
 }
 
-// requestProblem returns the reason why the resource type cannot be requested with these dimensions, or "".
+// requestProblem returns the reason why nobody can request the resource type with these dimensions, or "".
 func (r *Registration) requestProblem(dimensions map[string]string) string {
 	return r.dimensionsProblem(maps.Keys(dimensions), "request it without")
 }
 
-// selectorProblem returns the reason why the resource type cannot be granted by this selector, or "".
+// selectorProblem returns the reason why no grant can select the resource type by this selector, or "".
 func (r *Registration) selectorProblem(selector *metav1.LabelSelector) string {
 	return r.dimensionsProblem(keysOf(selector), "select without")
 }

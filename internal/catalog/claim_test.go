@@ -8,7 +8,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// locations is a catalog in which Projects may have t by location and tier, for Instances.
+// locations is a catalog with t for Projects by location and tier, claimed by Instances.
 func locations() *Catalog {
 	c := New()
 	r := registrationAt("cpus", 1, metav1.ConditionTrue)
@@ -46,7 +46,7 @@ func TestDimensionsOfClaims(t *testing.T) {
 	}
 }
 
-// TestClaimingKinds looks at claims that are made directly, and through a policy.
+// TestClaimingKinds looks at claims created directly, and through a policy.
 func TestClaimingKinds(t *testing.T) {
 	const flaw = `resource type "t" may not be claimed by Volume: ResourceRegistration cpus does not list it in claimingResources`
 	tests := map[string]struct {

@@ -23,7 +23,7 @@ type Gate[V any] struct {
 	passed func(V)
 	// live returns the version of the API server's current objects.
 	live func(context.Context) (V, error)
-	// listing is held by the single request that lists the live objects.
+	// The single request for the live objects holds listing.
 	listing chan struct{}
 }
 
@@ -74,8 +74,8 @@ func (g *Gate[V]) Wait(ctx context.Context, version V) error {
 	return nil
 }
 
-// isCurrent reports whether the catalog is at a version or past it. A list that begins now is at least as new as a
-// version that a request came with.
+// isCurrent reports whether the catalog is at a version or past it. A list that begins now is at least as new as the
+// version in a request.
 func (g *Gate[V]) isCurrent(ctx context.Context, version V) (bool, error) {
 	select {
 	case g.listing <- struct{}{}:

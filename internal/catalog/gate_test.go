@@ -16,7 +16,7 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 )
 
-// stored is a policy of that name as the API server has it.
+// stored is a policy with the name, in the API server's form.
 func stored(name string) *quotav1alpha1.ClaimCreationPolicy {
 	return &quotav1alpha1.ClaimCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Generation: 1}}
 }

@@ -20,13 +20,13 @@ type Policy struct {
 	*policy.ClaimPolicy
 	Name string
 	UID  types.UID
-	// Generation is that of the compiled object.
+	// Generation is the generation of the compiled object.
 	Generation int64
-	// Revision is the revision of the catalog at which the policy was added, or last became effective.
+	// Revision is the revision of the catalog at which the policy appeared, or last became effective.
 	Revision int64
 	// Mode determines the handling of an object that exceeds a quota.
 	Mode quotav1alpha1.EnforcementMode
-	// IsDurable is set if every reservation is written before the answer.
+	// IsDurable is set if the ledger has every reservation before the answer.
 	IsDurable bool
 	// Trigger is the kind that the policy protects: its creates and, if the policy follows updates, its changes.
 	Trigger schema.GroupVersionKind
@@ -41,13 +41,13 @@ func (p *Policy) Reference() *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ClaimCreationPolicy", Name: p.Name, UID: p.UID}
 }
 
-// Enforces reports whether objects that exceed a quota are denied.
+// Enforces reports whether the policy denies objects that exceed a quota.
 func (p *Policy) Enforces() bool { return p.Mode == quotav1alpha1.EnforcementModeEnforce }
 
 // Trigger is a protected kind.
 type Trigger struct {
 	schema.GroupVersionKind
-	// Updates is set if changes of an object are reviewed too.
+	// Updates is set if a policy reviews changes of an object too.
 	Updates bool
 	// Enforced is set if a policy denies objects.
 	Enforced bool
@@ -59,8 +59,8 @@ func TriggerOf(object *quotav1alpha1.ClaimCreationPolicy) schema.GroupVersionKin
 	return schema.FromAPIVersionAndKind(trigger.APIVersion, trigger.Kind)
 }
 
-// SetPolicy compiles and adds a policy. It removes a policy that is disabled, being deleted or does not compile. It
-// returns the compile errors. An unchanged policy is not compiled again.
+// SetPolicy compiles and adds a policy. It removes the policy if it is disabled, under deletion, or does not compile.
+// It returns the compile errors. It does not compile an unchanged policy again.
 func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.ErrorList {
 	if !isDeclared(object) {
 		c.RemovePolicy(object.Name)
@@ -111,7 +111,7 @@ func wasReady(object *quotav1alpha1.ClaimCreationPolicy) bool {
 	return ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == object.Generation
 }
 
-// SetSuspended suspends a generation of a policy, or resumes it. It reports whether that is a change.
+// SetSuspended suspends a generation of a policy, or resumes it. It reports whether the state changed.
 func (c *Catalog) SetSuspended(name string, generation int64, isSuspended bool) bool {
 	c.mu.RLock()
 	p := c.policies[name]
@@ -134,7 +134,7 @@ func (c *Catalog) SetSuspended(name string, generation int64, isSuspended bool) 
 }
 
 // change applies a change that may make policies effective again. Such a policy gets a new revision, because earlier
-// decisions were made without it.
+// decisions ignored it.
 func (c *Catalog) change(apply func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -173,7 +173,7 @@ func (c *Catalog) has(object *quotav1alpha1.ClaimCreationPolicy) bool {
 	return p != nil && p.UID == object.UID && p.Generation == object.Generation && p.Generation != 0
 }
 
-// RemovePolicy removes the policy of that name.
+// RemovePolicy removes the policy with the name.
 func (c *Catalog) RemovePolicy(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -211,7 +211,7 @@ type invalidPolicy struct {
 }
 
 // CompileErrors returns the compile errors of this generation of a policy, without compiling it again. It returns nil
-// for a policy that was not set.
+// for an unknown policy.
 func (c *Catalog) CompileErrors(object *quotav1alpha1.ClaimCreationPolicy) field.ErrorList {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -221,14 +221,14 @@ func (c *Catalog) CompileErrors(object *quotav1alpha1.ClaimCreationPolicy) field
 	return nil
 }
 
-// Revision returns the revision of the catalog. It grows with every policy that is added.
+// Revision returns the revision of the catalog. It grows with every new policy.
 func (c *Catalog) Revision() int64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.revision
 }
 
-// PolicyGeneration returns the generation of a policy that decisions use, or 0 if there is none.
+// PolicyGeneration returns the generation of a policy in present decisions, or 0 if there is none.
 func (c *Catalog) PolicyGeneration(name string) int64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -238,7 +238,7 @@ func (c *Catalog) PolicyGeneration(name string) int64 {
 	return 0
 }
 
-// Policies returns the effective policies that protect a kind, ordered by name. A policy becomes effective once the
+// Policies returns the effective policies for a kind, ordered by name. A policy becomes effective once the
 // registrations allow its requests, and stays effective while all its resource types have an active registration. If
 // the registrations later forbid its requests, it denies objects rather than let them pass uncounted.
 func (c *Catalog) Policies(kind schema.GroupVersionKind) []*Policy {
@@ -259,7 +259,7 @@ func (c *Catalog) isEffectiveLocked(p *Policy) bool {
 	return c.effective[p.Name] && !c.suspended[p.Name] && !c.isUnregisteredLocked(p)
 }
 
-// Policy returns the effective policy of that name, or nil.
+// Policy returns the effective policy with the name, or nil.
 func (c *Catalog) Policy(name string) *Policy {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -269,7 +269,7 @@ func (c *Catalog) Policy(name string) *Policy {
 	return nil
 }
 
-// PoliciesOf returns the effective policies that protect a kind in any version, ordered by name.
+// PoliciesOf returns the effective policies for a kind in any version, ordered by name.
 func (c *Catalog) PoliciesOf(kind schema.GroupKind) []*Policy {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -278,17 +278,17 @@ func (c *Catalog) PoliciesOf(kind schema.GroupKind) []*Policy {
 
 // Protected lists the protected kinds, with the version of the declarations.
 type Protected struct {
-	// Triggers are the kinds that effective policies protect, in a fixed order.
+	// Triggers are the kinds under effective policies, in a fixed order.
 	Triggers []Trigger
-	// Version is the version of the declarations, and Revision that of the catalog.
+	// Version is the version of the declarations, and Revision is the catalog's revision.
 	Version  Version
 	Revision int64
-	// Allocations is the version of the declared allocations, which protect ResourceQuotas. It is 0 if there are none;
-	// then ResourceQuotas are not protected.
+	// Allocations is the version of the declared allocations. They protect ResourceQuotas. It is 0 if there are none.
+	// Then nothing protects ResourceQuotas.
 	Allocations Digest
 }
 
-// Protected returns the kinds that are protected now.
+// Protected returns the currently protected kinds.
 func (c *Catalog) Protected() Protected {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -26,7 +26,7 @@ func instances(generation int64) *quotav1alpha1.ClaimCreationPolicy {
 	}
 }
 
-// register enters the registration of t, for claims of Instances if it is given dimensions.
+// register enters the registration of t, for claims of Instances. It may have dimensions.
 func register(c *Catalog, dimensions ...string) {
 	r := registrationAt("cpus", 1, metav1.ConditionTrue)
 	r.Spec.ConsumerTypeRef = quotav1alpha1.ConsumerTypeRef{APIGroup: project.APIGroup, Kind: project.Kind}
@@ -137,7 +137,7 @@ func TestPoliciesAreUsedOnceTheyFit(t *testing.T) {
 	}
 }
 
-// What was reviewed while a policy was not used was reviewed without it.
+// Reviews during an ineffective period of a policy happened without it.
 func TestPolicyThatIsUsedAgainIsNew(t *testing.T) {
 	c := New()
 	register(c, "location")

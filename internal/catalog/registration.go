@@ -19,7 +19,7 @@ type Registration struct {
 	Name         string
 	ResourceType string
 	Type         quotav1alpha1.RegistrationType
-	// Consumer is the kind that is granted and charged for this resource type.
+	// Consumer is the kind that receives grants and pays for this resource type.
 	Consumer schema.GroupKind
 	// BaseUnit is the unit of amounts; DisplayUnit is Factor base units.
 	BaseUnit, DisplayUnit string
@@ -28,15 +28,14 @@ type Registration struct {
 	ExceededAdvice string
 	// DisplayName is the name of the resource type for people. It may be empty.
 	DisplayName string
-	// Description describes the resource type for people, and Owner names the service that it belongs to. Both may be
-	// empty.
+	// Description describes the resource type for people, and Owner names its service. Both may be empty.
 	Description, Owner string
-	// AlertThresholdPercent is the percentage of a limit at which a consumer counts as near it. 0: the platform's.
+	// AlertThresholdPercent is the percentage of a limit from which on a consumer counts as near it. 0: the platform's.
 	AlertThresholdPercent int
-	// MaxPerConsumer is the most that the grants of a consumer may add up to, and MaxTotal those of all consumers. 0: no
-	// cap.
+	// MaxPerConsumer bounds the sum of a consumer's grants, and MaxTotal the sum of all consumers' grants. 0: no cap.
 	MaxPerConsumer, MaxTotal int64
-	// IsClosing is set while the registration is being deleted: existing uses may continue, and new ones are denied.
+	// IsClosing is set during the deletion of the registration: existing uses may continue, and the catalog denies new
+	// ones.
 	IsClosing bool
 
 	// claiming has the kinds as written, by their lower case.
@@ -45,7 +44,7 @@ type Registration struct {
 	created    time.Time
 }
 
-// MayClaim reports whether policies may charge this resource type for objects of that kind.
+// MayClaim reports whether policies may charge this resource type for objects of the kind.
 func (r *Registration) MayClaim(kind schema.GroupKind) bool {
 	_, ok := r.claiming[lower(kind)]
 	return ok
@@ -55,13 +54,13 @@ func lower(kind schema.GroupKind) schema.GroupKind {
 	return schema.GroupKind{Group: kind.Group, Kind: strings.ToLower(kind.Kind)}
 }
 
-// mayBeClaimedFor reports whether a claim that a user makes directly may be for objects of that kind. A registration
-// without kinds permits all.
+// mayBeClaimedFor reports whether a directly created claim may be for objects of the kind. A registration without
+// kinds permits all.
 func (r *Registration) mayBeClaimedFor(kind schema.GroupKind) bool {
 	return len(r.claiming) == 0 || r.MayClaim(kind)
 }
 
-// NotDimensions returns the keys that are not dimensions of this resource type, sorted and without duplicates.
+// NotDimensions returns the keys other than dimensions of this resource type, sorted and without duplicates.
 func (r *Registration) NotDimensions(keys iter.Seq[string]) []string {
 	var others []string
 	for key := range keys {
@@ -73,8 +72,8 @@ func (r *Registration) NotDimensions(keys iter.Seq[string]) []string {
 	return slices.Compact(others)
 }
 
-// Subject is the name of the counted thing in messages: the kind if objects of one kind are counted, otherwise the
-// resource type.
+// Subject is the name of the counted thing in messages: the kind if the type counts objects of one kind, otherwise
+// the resource type.
 func (r *Registration) Subject() string {
 	if r.Type == quotav1alpha1.RegistrationTypeEntity && len(r.claiming) == 1 {
 		for _, kind := range r.claiming {
@@ -84,7 +83,7 @@ func (r *Registration) Subject() string {
 	return r.ResourceType
 }
 
-// SetRegistration adds an active registration. It removes one that is not active.
+// SetRegistration adds an active registration. It removes an inactive one.
 func (c *Catalog) SetRegistration(object *quotav1alpha1.ResourceRegistration) {
 	if !isActive(object) {
 		c.RemoveRegistration(object.Name)
@@ -126,7 +125,7 @@ func (c *Catalog) SetRegistration(object *quotav1alpha1.ResourceRegistration) {
 	})
 }
 
-// RemoveRegistration removes the registration of that name.
+// RemoveRegistration removes the registration with the name.
 func (c *Catalog) RemoveRegistration(name string) {
 	c.change(func() {
 		c.removeRegistrationLocked(name)
@@ -141,8 +140,9 @@ func (c *Catalog) removeRegistrationLocked(name string) {
 	}
 }
 
-// electLocked chooses the registration that represents a resource type: the oldest active one, and one that is being
-// deleted only if there is no other. For a moment there can be two, until the younger one is marked as a duplicate.
+// electLocked chooses the registration that represents a resource type: the oldest active one. It chooses one under
+// deletion only if there is no other. For a moment there can be two, until a controller marks the younger one as a
+// duplicate.
 func (c *Catalog) electLocked(resourceType string) {
 	var oldest *Registration
 	for _, r := range c.registrations {
@@ -162,7 +162,7 @@ func (c *Catalog) electLocked(resourceType string) {
 	}
 }
 
-// precedes reports whether r represents a resource type rather than other: one that is not being deleted, then the
+// precedes reports whether r represents a resource type rather than other: one without a deletion under way, then the
 // older one, then by name.
 func (r *Registration) precedes(other *Registration) bool {
 	if r.IsClosing != other.IsClosing {
@@ -181,13 +181,13 @@ func (c *Catalog) Registration(resourceType string) *Registration {
 	return c.byType[resourceType]
 }
 
-// IsCountedOnly reports whether claims of a resource type are counted and never denied.
+// IsCountedOnly reports whether Bursar only counts claims of a resource type and never denies them.
 func (c *Catalog) IsCountedOnly(resourceType string) bool {
 	r := c.Registration(resourceType)
 	return r != nil && r.Type.IsCountedOnly()
 }
 
-// BaseUnit returns the base unit of a resource type, or "" if none is registered.
+// BaseUnit returns the base unit of a resource type, or "" without a registration.
 func (c *Catalog) BaseUnit(resourceType string) string {
 	if r := c.Registration(resourceType); r != nil {
 		return r.BaseUnit

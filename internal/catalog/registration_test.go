@@ -10,7 +10,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// registrationAt is a registration of type t that was made at a second.
+// registrationAt is a registration of type t, created at a second.
 func registrationAt(name string, second int64, status metav1.ConditionStatus) *quotav1alpha1.ResourceRegistration {
 	r := &quotav1alpha1.ResourceRegistration{
 		ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Unix(second, 0)},

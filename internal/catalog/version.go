@@ -12,11 +12,11 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// pastMax bounds the earlier versions of each kind that a catalog remembers.
+// pastMax bounds a catalog's memory of earlier versions of each kind.
 const pastMax = 4096
 
 // Version is a digest of the declared policies and registrations. It is the same in every process with the same
-// objects, whatever the order in which they arrived.
+// objects, in any order of their arrival.
 type Version struct {
 	Policies, Registrations Digest
 }
@@ -24,7 +24,7 @@ type Version struct {
 // Digest is the digest of a set of objects. It is 0 for the empty set.
 type Digest uint64
 
-// String returns a text that fits a segment of a path.
+// String returns a text for a segment of a path.
 func (d Digest) String() string { return fmt.Sprintf("%016x", uint64(d)) }
 
 // ParseDigest is the inverse of [Digest.String].
@@ -37,7 +37,7 @@ func ParseDigest(text string) (d Digest, err error) {
 
 const versionFormat = "%016x-%016x"
 
-// String returns a text that fits a segment of a path.
+// String returns a text for a segment of a path.
 func (v Version) String() string {
 	return fmt.Sprintf(versionFormat, uint64(v.Policies), uint64(v.Registrations))
 }
@@ -65,8 +65,8 @@ func VersionOf(policies []quotav1alpha1.ClaimCreationPolicy, registrations []quo
 	return v
 }
 
-// stampOfPolicy is 0 for a policy that is disabled or being deleted. The status, which changes during adoption, is not
-// part of it.
+// stampOfPolicy is 0 for a policy that is disabled or under deletion. It does not contain the status, because the
+// status changes during adoption.
 func stampOfPolicy(object *quotav1alpha1.ClaimCreationPolicy) Digest {
 	if !isDeclared(object) {
 		return 0
@@ -74,8 +74,8 @@ func stampOfPolicy(object *quotav1alpha1.ClaimCreationPolicy) Digest {
 	return stamp(object.UID, object.Generation)
 }
 
-// stampOfRegistration is 0 for a registration that is not active. A registration that becomes active again has a new
-// stamp. The status of a registration that is being deleted is not part of it.
+// stampOfRegistration is 0 for an inactive registration. A registration that becomes active again has a new stamp.
+// During a deletion, the stamp does not contain the status.
 func stampOfRegistration(object *quotav1alpha1.ResourceRegistration) Digest {
 	switch {
 	case !isActive(object):
@@ -90,8 +90,8 @@ func isDeclared(object *quotav1alpha1.ClaimCreationPolicy) bool {
 	return object.IsEnabled() && object.DeletionTimestamp == nil
 }
 
-// isActive reports whether a registration represents its resource type. One that is being deleted does while it is in
-// use.
+// isActive reports whether a registration represents its resource type. A registration under deletion does so while
+// it is in use.
 func isActive(object *quotav1alpha1.ResourceRegistration) bool {
 	return apimeta.IsStatusConditionTrue(object.Status.Conditions, quotav1alpha1.ConditionActive) &&
 		(object.DeletionTimestamp == nil || slices.Contains(object.Finalizers, quotav1alpha1.FinalizerInUse))
@@ -147,7 +147,7 @@ func (c *Catalog) Has(v Version) bool {
 	return c.declaredPolicies.had(v.Policies) && c.declaredRegistrations.had(v.Registrations)
 }
 
-// MarkPassed records that the catalog is past a version that it never had, because several changes arrived at once.
+// MarkPassed records a version as passed, although the catalog never had it because several changes arrived at once.
 func (c *Catalog) MarkPassed(v Version) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

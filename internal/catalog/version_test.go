@@ -25,7 +25,8 @@ func faultyPolicy(p quotav1alpha1.ClaimCreationPolicy) quotav1alpha1.ClaimCreati
 	return p
 }
 
-// TestVersionIsThatOfAList proves that a catalog that received objects one by one has the version of their list.
+// TestVersionIsThatOfAList proves that a catalog has the version of a list after it received the objects of the list
+// one by one.
 func TestVersionIsThatOfAList(t *testing.T) {
 	c := New()
 	other := policyAt("b", 7)
@@ -85,7 +86,7 @@ func TestHasEarlierVersions(t *testing.T) {
 	}
 }
 
-// TestActiveAgainIsAnotherVersion: between two times at which it is active, nothing is counted.
+// TestActiveAgainIsAnotherVersion: nothing counts between two active periods.
 func TestActiveAgainIsAnotherVersion(t *testing.T) {
 	first, again := registrationAt("cpus", 1, metav1.ConditionTrue), registrationAt("cpus", 1, metav1.ConditionTrue)
 	first.ResourceVersion, again.ResourceVersion = "5", "7"

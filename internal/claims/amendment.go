@@ -13,8 +13,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Amendment returns the reservation under key that amends a granted claim to charges. base is the version of the object
-// that an outstanding update is based on, or empty.
+// Amendment returns the reservation, under key, to amend a granted claim to charges. base is the version of the
+// object before an outstanding update, or empty.
 func Amendment(claim *quotav1alpha1.ResourceClaim, key string, charges []ledger.Charge, intent Intent, base string) (*ledger.Reservation, error) {
 	held, err := Charges(claim.Spec.Requests)
 	if err != nil {
@@ -28,7 +28,7 @@ func Amendment(claim *quotav1alpha1.ResourceClaim, key string, charges []ledger.
 	}, nil
 }
 
-// LaterIntent returns the intent of two that is for an update of the later version of the object. Once that version
+// LaterIntent returns one of two intents: the one for an update of the later version of the object. Once that version
 // exists, an update of an earlier one is no longer possible.
 func LaterIntent(before, after string) string {
 	a, errA := IntentOf(before)
@@ -46,8 +46,8 @@ func MayChange(version, base string) bool {
 	return err == nil && order <= 0 || version == base
 }
 
-// OfObject reads the claim that a policy made for an object. known are the claims of the object in the cache. It
-// returns nil if there is none. NotFound means that the cache lags behind.
+// OfObject reads the claim of a policy for an object. known are the claims of the object in the cache. It returns nil
+// if there is none. NotFound means that the cache lags behind.
 func (c *Client) OfObject(ctx context.Context, known []*claimcache.Claim, policy string) (*quotav1alpha1.ResourceClaim, error) {
 	for _, each := range known {
 		if each.Policy() != policy {
@@ -73,14 +73,14 @@ func (c *Client) Reread(ctx context.Context, claim *quotav1alpha1.ResourceClaim)
 	return live, nil
 }
 
-// HoldsCharge reports whether a claim is granted and is not being removed. A policy's claim that is deleted while its
-// object exists stays, and holds its charge. Whether the ledger has released it since, only the ledger knows.
+// HoldsCharge reports whether a claim is granted and stays. A policy's claim also stays, and holds its charge, if
+// somebody deletes it while its object exists. Whether the ledger has released it since, only the ledger knows.
 func HoldsCharge(claim *quotav1alpha1.ResourceClaim) bool {
 	stays := claim.DeletionTimestamp == nil || claimcache.IsFromPolicy(claim) && claimcache.HasFinalizer(claim)
 	return claimcache.StateOf(claim) == claimcache.Granted && stays && !IsSuperseded(claim)
 }
 
-// HasEarlyRelease reports whether a claim that no policy made releases its charge on deletion, although its object
+// HasEarlyRelease reports whether a directly created claim releases its charge on deletion, although its object
 // exists.
 func HasEarlyRelease(claim *quotav1alpha1.ResourceClaim) bool {
 	return !claimcache.IsFromPolicy(claim) && claim.Annotations[quotav1alpha1.AnnotationRelease] == "true"

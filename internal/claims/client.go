@@ -1,5 +1,6 @@
-// Package claims reads and writes ResourceClaims. It has the client for claims, the encoding of claims in reservations
-// ([Intent], [Reference]), and the status that a decision gives a claim. The client is live: it caches nothing.
+// Package claims reads and writes ResourceClaims. It has the client for claims, the encoding of claims in
+// reservations ([Intent], [Reference]), and the status of a claim after a decision. The client is live: it caches
+// nothing.
 //
 // Package engine, controllers and webhooks import it. The compact cache of all claims is in package claimcache.
 package claims
@@ -33,13 +34,13 @@ type Client struct {
 	direct Direct
 }
 
-// Direct creates objects past the API server, as package directstore does. It is an interface because the operator is built
-// without etcd.
+// Direct creates objects past the API server, as package directstore does. It is an interface because the operator is
+// built without etcd.
 type Direct interface {
 	Create(ctx context.Context, resource schema.GroupResource, object metav1.Object) error
 }
 
-// NewClient returns a client for the API server of config. It creates claims with direct unless that is nil.
+// NewClient returns a client for the API server of config. It creates claims with direct if that is not nil.
 func NewClient(config *rest.Config, httpClient *http.Client, direct Direct) (*Client, error) {
 	scheme := runtime.NewScheme()
 	if err := quotav1alpha1.AddToScheme(scheme); err != nil {
@@ -65,8 +66,8 @@ func (c *Client) Get(ctx context.Context, name types.NamespacedName) (*quotav1al
 	return claim, nil
 }
 
-// Version returns the current version of the API server. A list of claims at that version, or later, has every claim
-// that exists now.
+// Version returns the current version of the API server. A list of claims at this version, or later, has every
+// existing claim.
 func (c *Client) Version(ctx context.Context) (string, error) {
 	raw, err := c.rest.Get().Resource(resource).SetHeader("Accept", restclient.OnlyMetadataList).Param("limit", "1").Do(ctx).Raw()
 	if err != nil {
@@ -103,8 +104,8 @@ func (c *Client) UIDs(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (
 	}
 }
 
-// Create creates a claim together with its status: directly, or in [quotav1alpha1.GrantedVersion]. It returns the claim with its
-// metadata as stored: UID, version and generation.
+// Create creates a claim together with its status: directly, or in [quotav1alpha1.GrantedVersion]. It returns the
+// claim with its metadata as stored: UID, version and generation.
 func (c *Client) Create(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (*quotav1alpha1.ResourceClaim, error) {
 	if c.direct != nil {
 		created := claim.DeepCopy()
@@ -168,7 +169,7 @@ func (c *Client) UpdateStatus(ctx context.Context, claim *quotav1alpha1.Resource
 		SetHeader("Accept", restclient.OnlyMetadata).SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body).Do(ctx).Error()
 }
 
-// Delete deletes the claim of that name if it has that UID.
+// Delete deletes the claim with the name and the UID.
 func (c *Client) Delete(ctx context.Context, name types.NamespacedName, uid types.UID) error {
 	return c.rest.Delete().Namespace(name.Namespace).Resource(resource).Name(name.Name).
 		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}).Do(ctx).Error()
@@ -197,7 +198,7 @@ func (c *Client) Amend(ctx context.Context, claim *quotav1alpha1.ResourceClaim, 
 	return c.UpdateStatus(ctx, amended)
 }
 
-// Supersede marks a claim to be removed although its object exists.
+// Supersede marks a claim for removal although its object exists.
 func (c *Client) Supersede(ctx context.Context, claim *quotav1alpha1.ResourceClaim) error {
 	_, err := c.patch(ctx, claim, map[string]any{}, map[string]any{"annotations": map[string]any{quotav1alpha1.AnnotationSuperseded: "true"}})
 	return err

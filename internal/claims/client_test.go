@@ -12,8 +12,8 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// A record that a claim gives nothing back is found by the claim, for as long as that exists: by its UID, and by
-// what it was made from.
+// A record that a claim gives nothing back stays as long as the claim. It has the UID of the claim, or the
+// reservation and object behind it.
 func TestRecordedAs(t *testing.T) {
 	made := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		UID: "made", Annotations: map[string]string{quotav1alpha1.AnnotationResourceUID: "object", quotav1alpha1.AnnotationReservation: "7"},

@@ -17,8 +17,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// Intent is the part of a policy's claim that is stored in its reservation until the object has appeared. The rest is
-// in the reservation itself. A ledger is rewritten with every batch of decisions, so an intent is short.
+// Intent is the part of a policy's claim stored in its reservation until the object has appeared. The rest is in the
+// reservation itself. Every batch of decisions rewrites the ledger, so an intent is short.
 type Intent struct {
 	// Claim is the name of the claim.
 	Claim types.NamespacedName
@@ -27,11 +27,11 @@ type Intent struct {
 	Object types.NamespacedName
 	// Labels and Annotations are those of the policy's template.
 	Labels, Annotations map[string]string
-	// Base is the resource version that an outstanding update of the object is based on. It is empty for a create.
+	// Base is the resource version of the object before an outstanding update. It is empty for a create.
 	Base string
 }
 
-// storedIntent is an intent as JSON. Names are written as namespace/name.
+// storedIntent is an intent as JSON. It writes names as namespace/name.
 type storedIntent struct {
 	Claim       string            `json:"claim"`
 	APIVersion  string            `json:"apiVersion"`
@@ -75,7 +75,7 @@ func nameOf(text string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// SequenceOf returns the sequence of the reservation that a claim was made from, or 0 if it was created directly.
+// SequenceOf returns the sequence of a claim's reservation, or 0 for a directly created claim.
 func SequenceOf(claim metav1.Object) int64 {
 	sequence, err := strconv.ParseInt(claim.GetAnnotations()[quotav1alpha1.AnnotationReservation], 10, 64)
 	if err != nil {

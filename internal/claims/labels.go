@@ -11,7 +11,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// ConsumerLabels returns the labels with the consumer of a claim. It omits a value that is not a valid label value.
+// ConsumerLabels returns the labels with the consumer of a claim. It omits an invalid label value.
 func ConsumerLabels(consumer quotav1alpha1.ConsumerRef) map[string]string {
 	labels := map[string]string{}
 	for key, value := range map[string]string{

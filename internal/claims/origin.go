@@ -39,7 +39,7 @@ func setMarks(claim *quotav1alpha1.ResourceClaim, origin origin) {
 	claim.Finalizers = []string{quotav1alpha1.FinalizerQuotaRelease}
 }
 
-// PolicyOf returns the label value of the policy that made a claim: its name, unless that is too long for a label.
+// PolicyOf returns the label value of a claim's policy: its name, unless it is too long for a label.
 func PolicyOf(claim *quotav1alpha1.ResourceClaim) string {
 	return claim.Labels[quotav1alpha1.LabelPolicy]
 }
@@ -53,7 +53,7 @@ func KindLabel(kind schema.GroupVersionKind) string {
 	return LabelValue(kind.Group + "." + kind.Version + "." + kind.Kind)
 }
 
-// LabelValue fits s into a label value. A value that is too long is cut and ends in a hash of the whole.
+// LabelValue fits s into a label value. It cuts a long value, and ends it in a hash of the whole.
 func LabelValue(s string) string {
 	if len(s) <= validation.LabelValueMaxLength {
 		return s

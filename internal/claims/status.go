@@ -14,8 +14,8 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// Grant records in the claim's status that all of its requests are granted. Tests of platforms compare the message of
-// the condition as a whole, so it has no more than the number of requests.
+// Grant records in the claim's status the grant of all its requests. Tests of platforms compare the message of the
+// condition as a whole, so it has no more than the number of requests.
 func Grant(claim *quotav1alpha1.ResourceClaim, registrations *catalog.Catalog, now time.Time) {
 	setCondition(claim, metav1.ConditionTrue, quotav1alpha1.ReasonQuotaAvailable,
 		fmt.Sprintf("All %d resource requests have been granted", len(claim.Spec.Requests)))
@@ -32,7 +32,7 @@ func Grant(claim *quotav1alpha1.ResourceClaim, registrations *catalog.Catalog, n
 	})
 }
 
-// Deny records in the claim's status that quota falls short. The claim stays, and is decided again when capacity
+// Deny records in the claim's status that quota falls short. The claim stays. Bursar decides it again when capacity
 // appears.
 func Deny(claim *quotav1alpha1.ResourceClaim, registrations *catalog.Catalog, shortages []ledger.Shortage, now time.Time) {
 	consumer := claim.Spec.ConsumerRef
@@ -53,8 +53,8 @@ func Deny(claim *quotav1alpha1.ResourceClaim, registrations *catalog.Catalog, sh
 
 const waits = " The claim waits, and is granted by itself once there is room."
 
-// DenyFull records in the claim's status that the ledger has no room for the claim. Like a claim that lacks quota, it
-// is decided again after a release.
+// DenyFull records in the claim's status that the ledger has no room for the claim. As for lack of quota, Bursar
+// decides it again after a release.
 func DenyFull(claim *quotav1alpha1.ResourceClaim, full *message.FullError, now time.Time) {
 	setCondition(claim, metav1.ConditionFalse, quotav1alpha1.ReasonQuotaExceeded, full.Error()+"."+waits)
 	setAllocations(claim, now, func(_ quotav1alpha1.ResourceRequest, a *quotav1alpha1.RequestAllocation) {
@@ -77,7 +77,7 @@ func ClearResizePending(claim *quotav1alpha1.ResourceClaim) {
 	apimeta.RemoveStatusCondition(&claim.Status.Conditions, quotav1alpha1.ConditionResizePending)
 }
 
-// Reject records in the claim's status that it cannot be decided, and why.
+// Reject records in the claim's status that no decision is possible, and why.
 func Reject(claim *quotav1alpha1.ResourceClaim, reason string, now time.Time) {
 	setCondition(claim, metav1.ConditionFalse, quotav1alpha1.ReasonValidationFailed, reason)
 	claim.Status.Requested = message.Requests(nil, claim.Spec.Requests)
@@ -91,7 +91,7 @@ func Reject(claim *quotav1alpha1.ResourceClaim, reason string, now time.Time) {
 func setCondition(claim *quotav1alpha1.ResourceClaim, status metav1.ConditionStatus, reason, message string) {
 	claim.Status.ObservedGeneration = claim.Generation
 	if c := apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionGranted); c != nil && c.LastTransitionTime.Unix() == 0 {
-		// This is the default of the schema, with a time at which nothing has happened.
+		// This is the default of the schema. Nothing happened at its time.
 		apimeta.RemoveStatusCondition(&claim.Status.Conditions, quotav1alpha1.ConditionGranted)
 	}
 	apimeta.SetStatusCondition(&claim.Status.Conditions, metav1.Condition{
@@ -103,7 +103,7 @@ func setCondition(claim *quotav1alpha1.ResourceClaim, status metav1.ConditionSta
 	})
 }
 
-// setAllocations sets the entry of every request. Entries that do not change keep their time.
+// setAllocations sets the entry of every request. Unchanged entries keep their time.
 func setAllocations(claim *quotav1alpha1.ResourceClaim, now time.Time, fill func(quotav1alpha1.ResourceRequest, *quotav1alpha1.RequestAllocation)) {
 	before := claim.Status.Allocations
 	claim.Status.Allocations = make([]quotav1alpha1.RequestAllocation, 0, len(claim.Spec.Requests))

@@ -11,8 +11,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// TestTimesOfAllocations holds that an allocation's time is that of its last change, and of no
-// other's.
+// TestTimesOfAllocations checks that an allocation has the time of its own last change.
 func TestTimesOfAllocations(t *testing.T) {
 	claim := &quotav1alpha1.ResourceClaim{Spec: quotav1alpha1.ResourceClaimSpec{
 		ConsumerRef: quotav1alpha1.ConsumerRef{Kind: "Organization", Name: "acme"},
@@ -25,7 +24,7 @@ func TestTimesOfAllocations(t *testing.T) {
 	steps := []struct {
 		reason      string
 		decide      func(now time.Time)
-		cpu, memory int64 // the seconds that the allocations tell
+		cpu, memory int64 // the seconds in the allocations
 	}{
 		{"the first decision", func(now time.Time) { Deny(claim, registrations, short("memory", 3), now) }, 1, 1},
 		{"the same once more", func(now time.Time) { Deny(claim, registrations, short("memory", 3), now) }, 1, 1},

@@ -9,11 +9,11 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Subject is whose quota an entry of the journal is about.
+// Subject is the claim and the object of an entry of the journal.
 type Subject struct {
 	// Claim is the claim, as namespace/name, if it is known.
 	Claim string
-	// Object is the object that pays. Its kind is empty if there is none.
+	// Object is the paying object. Its kind is empty if there is none.
 	Object quotav1alpha1.UnversionedObjectReference
 }
 
@@ -44,7 +44,7 @@ func SubjectOf(claim *quotav1alpha1.ResourceClaim) string {
 	return string(encoded)
 }
 
-// Subject returns the subject of the claim that an intent is for, as JSON.
+// Subject returns the subject of an intent's claim, as JSON.
 func (i Intent) Subject() string {
 	encoded, err := json.Marshal(storedSubject{Claim: i.Claim.String(), APIGroup: i.Kind.Group, Kind: i.Kind.Kind, Object: i.Object.String()})
 	if err != nil {
@@ -53,7 +53,8 @@ func (i Intent) Subject() string {
 	return string(encoded)
 }
 
-// DecodeSubject decodes the result of SubjectOf, or the payload of a reservation. What cannot be read is left out.
+// DecodeSubject decodes the result of SubjectOf, or the payload of a reservation. It returns an empty subject for an
+// unreadable text.
 func DecodeSubject(encoded string) Subject {
 	var stored storedSubject
 	if json.Unmarshal([]byte(encoded), &stored) != nil {

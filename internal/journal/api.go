@@ -15,8 +15,8 @@ var apiKinds = map[Kind]quotav1alpha1.JournalEntryKind{
 	LimitChanged: quotav1alpha1.JournalEntryLimitChanged, Opened: quotav1alpha1.JournalEntryOpened,
 }
 
-// ToAPI returns the entry in the form of a QuotaHistory, which has times in microseconds. It shares maps with the entry. It
-// fails for an entry of an unknown kind.
+// ToAPI returns the entry in the form of a QuotaHistory, with times in microseconds. It shares maps with the entry.
+// It fails for an entry of an unknown kind.
 func (e *Entry) ToAPI() (*quotav1alpha1.JournalEntry, error) {
 	kind, known := apiKinds[e.Kind]
 	if !known {
@@ -41,7 +41,7 @@ func (e *Entry) ToAPI() (*quotav1alpha1.JournalEntry, error) {
 	return entry, nil
 }
 
-// FromAPI returns the entry of a consumer that a QuotaHistory has. It shares maps with it. It fails for an entry of an
+// FromAPI returns the entry of a consumer from a QuotaHistory. It shares maps with it. It fails for an entry of an
 // unknown kind.
 func FromAPI(consumer quotav1alpha1.ConsumerRef, entry *quotav1alpha1.JournalEntry) (Entry, error) {
 	e := Entry{

@@ -8,9 +8,10 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Decoder decodes entries by the million, several times as fast as [Entry.UnmarshalJSON] and with the same result: it knows
-// the order in which [Entry.MarshalJSON] writes the fields, and leaves every other form to UnmarshalJSON. Entries share
-// strings and Dimensions, so nobody may change those. The zero value is ready to use. It is not safe for concurrent use.
+// Decoder decodes entries by the million, several times as fast as [Entry.UnmarshalJSON] and with the same result. It
+// knows the order of the fields from [Entry.MarshalJSON], and leaves every other form to UnmarshalJSON. Entries share
+// strings and Dimensions, so nobody may change those. The zero value is ready to use. It is not safe for concurrent
+// use.
 type Decoder struct {
 	consumers  map[string]quotav1alpha1.ConsumerRef
 	dimensions map[string]map[string]string
@@ -20,7 +21,7 @@ type Decoder struct {
 // sharedMax bounds each of a decoder's tables. They begin again when they are full.
 const sharedMax = 1 << 14
 
-// Decode sets an entry to that of a line.
+// Decode sets an entry to the entry of a line.
 func (d *Decoder) Decode(line []byte, e *Entry) error {
 	if d.strings == nil {
 		d.consumers, d.dimensions, d.strings = map[string]quotav1alpha1.ConsumerRef{}, map[string]map[string]string{}, map[string]string{}
@@ -165,7 +166,7 @@ func (d *Decoder) object(s *scanner) *Object {
 	return o
 }
 
-// share returns a string that entries share.
+// share returns a string shared by entries.
 func (d *Decoder) share(text []byte) string {
 	if shared, ok := d.strings[string(text)]; ok {
 		return shared
@@ -178,7 +179,7 @@ func (d *Decoder) share(text []byte) string {
 	return shared
 }
 
-// scanner reads JSON in a known order. It is no longer valid after something that it did not expect.
+// scanner reads JSON in a known order. It is no longer valid after unexpected text.
 type scanner struct {
 	rest  []byte
 	valid bool
@@ -199,7 +200,7 @@ func (s *scanner) expect(text string) {
 	}
 }
 
-// separate skips a comma, which must be there unless the object ends.
+// separate skips a comma. The comma must be there unless the object ends.
 func (s *scanner) separate() {
 	if len(s.rest) > 0 && s.rest[0] == '}' {
 		return
@@ -210,7 +211,8 @@ func (s *scanner) separate() {
 	}
 }
 
-// text returns a string up to its closing quote, and skips that. Strings with escapes, or beyond ASCII, are not for it.
+// text returns a string up to its closing quote, and skips the quote. Strings with escapes, or beyond ASCII, are not
+// for it.
 func (s *scanner) text() []byte {
 	for i, c := range s.rest {
 		switch {

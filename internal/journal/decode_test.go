@@ -12,7 +12,7 @@ import (
 	"github.com/bursar/bursar/internal/journal"
 )
 
-// samples has entries that differ in which fields they have.
+// samples has entries with different sets of fields.
 func samples() []journal.Entry {
 	at := time.Date(2026, 11, 26, 14, 30, 1, 123000000, time.UTC)
 	full := journal.Entry{

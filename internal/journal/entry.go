@@ -6,11 +6,11 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Kind says what an entry records.
+// Kind is the kind of the recorded change.
 type Kind string
 
 const (
-	// Admitted means that an object or a claim was admitted or charged: its amounts are in use from then on.
+	// Admitted means that Bursar admitted or charged an object or a claim: its amounts are in use from then on.
 	Admitted Kind = "admitted"
 	// Canceled means that the create of an admitted object failed: its amounts are free again.
 	Canceled Kind = "canceled"
@@ -20,35 +20,36 @@ const (
 	Released Kind = "released"
 	// Corrected means that the auditor or an administrator repaired the ledger.
 	Corrected Kind = "corrected"
-	// LimitChanged means that a grant was added, changed or removed.
+	// LimitChanged means that somebody added, changed or removed a grant.
 	LimitChanged Kind = "limitchanged"
 	// Opened begins the journal of a consumer, or continues it after a gap: later entries count from its balances.
 	Opened Kind = "opened"
 )
 
-// Entry is one change of the limit or the use of one resource type of one consumer, or the state that later entries
-// count from. Amounts are in base units.
+// Entry is one change of the limit or the use of one resource type of one consumer, or the initial state for later
+// entries. Amounts are in base units.
 type Entry struct {
-	// Consumer is whose ledger changed.
+	// Consumer is the consumer of the changed ledger.
 	Consumer quotav1alpha1.ConsumerRef
-	// Sequence is 1 more than that of the consumer's previous entry. After an Opened entry it may be more than that. It
-	// identifies the entry within the consumer.
+	// Sequence is 1 more than the sequence of the consumer's previous entry. After an Opened entry the step may be
+	// larger. It identifies the entry within the consumer.
 	Sequence int64
-	// Time is when the change took effect. Entries of one consumer are in the order of their sequence. An admission may
-	// be recorded some seconds later than a release that came after it.
+	// Time is when the change took effect. Entries of one consumer are in the order of their sequence. A replica may
+	// record an admission some seconds later than a release that came after it.
 	Time time.Time
 	Kind Kind
 
-	// ResourceType and Dimensions are what changed. They are empty in an Opened entry.
+	// ResourceType and Dimensions are the resource type and the dimension set of the change. They are empty in an Opened
+	// entry.
 	ResourceType string
 	Dimensions   map[string]string
 	// Change is the change of the limit in a LimitChanged entry, and of the use in others. It may be negative.
 	Change int64
-	// Used and Limit are those of the resource type after the change, over all dimensions. Used includes what is
-	// reserved for objects under creation.
+	// Used and Limit are the totals of the resource type after the change, over all dimensions. Used includes the
+	// amounts reserved for objects under creation.
 	Used, Limit int64
 
-	// Object is the object that pays, if there is one. A claim that somebody created without an object has none.
+	// Object is the paying object, if there is one. A claim without an object has none.
 	Object *Object
 	// Claim is the ResourceClaim, as namespace/name, where it is known.
 	Claim string
@@ -56,11 +57,11 @@ type Entry struct {
 	Policy string
 	// Grant is the ResourceGrant of a LimitChanged entry, as namespace/name.
 	Grant string
-	// Actor is the authenticated user whose request made the change. It is empty where there was no such request, and when
-	// an object is gone.
+	// Actor is the authenticated user whose request made the change. It is empty if there was no such request, and after
+	// the deletion of an object.
 	Actor string
 
-	// Opening is the state that later entries count from. Only an Opened entry has one.
+	// Opening is the initial state for later entries. Only an Opened entry has one.
 	Opening *Opening
 }
 
@@ -83,7 +84,7 @@ type Opening struct {
 	Balances []Balance `json:"balances,omitempty"`
 }
 
-// Limit is the amount of a resource type that a grant gives.
+// Limit is the amount of a resource type in a grant.
 type Limit struct {
 	ResourceType string `json:"resourceType"`
 	Grant        string `json:"grant"`

@@ -11,11 +11,11 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// eventTypePrefix is followed by the kind of the entry.
+// eventTypePrefix precedes the kind of the entry.
 const eventTypePrefix = "com.miloapis.quota.journal."
 
-// event is an entry as a CloudEvent 1.0 in its JSON format. It is written and read by the million, which the general
-// codec of CloudEvents is not made for; a test holds it to that codec.
+// event is an entry as a CloudEvent 1.0 in its JSON format. Bursar writes and reads it by the million. The general
+// codec of CloudEvents is not made for so many; a test compares the two.
 type event struct {
 	SpecVersion     string    `json:"specversion"`
 	ID              string    `json:"id"`
@@ -43,7 +43,7 @@ type data struct {
 	Opening      *Opening                  `json:"opening,omitempty"`
 }
 
-// ID returns what identifies the entry: the name of the ledger and the sequence.
+// ID returns the identity of the entry: the name of the ledger and the sequence.
 func (e *Entry) ID() string {
 	return naming.Ledger(e.Consumer) + "." + strconv.FormatInt(e.Sequence, 10)
 }

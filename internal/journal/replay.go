@@ -11,11 +11,11 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Replay adds up the entries of consumers: the limits, and what is in use. It returns an error for entries that do not
-// fit the ones before them. The zero value is ready to use. It is not safe for concurrent use.
+// Replay adds up the entries of consumers: the limits, and the use. It returns an error for entries at odds with the
+// ones before them. The zero value is ready to use. It is not safe for concurrent use.
 type Replay struct {
-	// Partial accepts consumers whose first entry is neither an Opened one nor number 1: their older entries are
-	// deleted, or the query left them out. Used and limit of a type then count from its first entry, and a gap in the
+	// Partial accepts consumers whose first entry is neither an Opened one nor number 1: somebody deleted their older
+	// entries, or the query left them out. Used and limit of a type then count from its first entry, and a gap in the
 	// sequence is no error. A query by type needs it too.
 	Partial bool
 
@@ -56,7 +56,7 @@ func (r *Replay) Add(e Entry) error {
 	return nil
 }
 
-// Consumers returns the consumers that have entries, in no particular order.
+// Consumers returns the consumers with entries, in no particular order.
 func (r *Replay) Consumers() []quotav1alpha1.ConsumerRef {
 	return slices.Collect(maps.Keys(r.consumers))
 }
@@ -164,7 +164,7 @@ func (s *replayed) checkSequence(e *Entry, partial bool) error {
 	return fmt.Errorf("the entry before it is number %d, and no opened one explains the gap", s.sequence)
 }
 
-// open sets the state to that of an Opened entry.
+// open sets the state to the opening of an Opened entry.
 func (s *replayed) open(opening *Opening) error {
 	if opening == nil {
 		return errors.New("it has no opening")
@@ -219,7 +219,7 @@ func (s *replayed) charge(resourceType string, dimensions map[string]string, amo
 	return amount
 }
 
-// dimensionsKey returns a string that equal dimensions share.
+// dimensionsKey returns the same string for equal dimensions.
 func dimensionsKey(dimensions map[string]string) string {
 	if len(dimensions) == 0 {
 		return ""

@@ -11,10 +11,10 @@ import (
 
 // Sink stores entries. The caller uses it from one goroutine.
 type Sink interface {
-	// Append stores entries, and returns once a crash cannot lose them. After an error some of them may be stored, and
-	// the caller appends all of them again, possibly in another process. The entries of a consumer come in order.
+	// Append stores entries, and returns once a crash cannot lose them. After an error the sink may have some of them,
+	// and the caller appends all of them again, possibly in another process. The entries of a consumer come in order.
 	Append(ctx context.Context, entries []Entry) error
-	// Close ends the sink. Everything that Append returned for stays stored.
+	// Close ends the sink. Everything from successful calls of Append stays stored.
 	Close() error
 }
 
@@ -26,8 +26,7 @@ type Query struct {
 	ResourceType string
 	// Since and Until select entries from Since on and before Until.
 	Since, Until time.Time
-	// WorkersMax bounds the goroutines that read and decode at the same time, and selects nothing. Default: one for each
-	// processor.
+	// WorkersMax bounds the goroutines for reading and decoding, and selects nothing. Default: one for each processor.
 	WorkersMax int
 }
 

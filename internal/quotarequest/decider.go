@@ -21,12 +21,14 @@ func IsDecided(request *quotav1alpha1.QuotaRequest) bool {
 	return IsFinal(request) || request.Status.Approved != nil || request.Spec.Withdrawn
 }
 
-// IsOwn reports whether a user made a request. One whose requester is unknown is nobody's to decide, and counts as theirs.
+// IsOwn reports whether a user made a request. Nobody may decide on a request with an unknown requester, so it counts
+// as their own.
 func IsOwn(request *quotav1alpha1.QuotaRequest, user authenticationv1.UserInfo) bool {
 	return request.Spec.Requester == nil || request.Spec.Requester.Username == user.Username
 }
 
-// MayNotDecide returns why a user may not decide on a request, or "". The user also needs the right to create QuotaDecisions.
+// MayNotDecide returns why a user may not decide on a request, or "". The user also needs the right to create
+// QuotaDecisions.
 func MayNotDecide(request *quotav1alpha1.QuotaRequest, decision quotav1alpha1.Decision, user authenticationv1.UserInfo) string {
 	state := apimeta.FindStatusCondition(request.Status.Conditions, quotav1alpha1.ConditionApproved)
 	switch {

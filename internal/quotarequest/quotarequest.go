@@ -1,5 +1,5 @@
-// Package quotarequest decides what becomes of a QuotaRequest, from the decisions on it and the present limits. It reads
-// and writes nothing.
+// Package quotarequest decides the outcome of a QuotaRequest, from the decisions on it and the present limits. It
+// reads and writes nothing.
 package quotarequest
 
 import (
@@ -16,16 +16,16 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Rule is what the QuotaRequestPolicies say about a request, or what holds without any.
+// Rule is the answer of the QuotaRequestPolicies to a request, or the default without any.
 type Rule struct {
 	// Ref names the rule. It is nil if no policy has one.
 	Ref *quotav1alpha1.RequestPolicyRef
-	// ResourceTypes are those that its policy is about. Empty means all.
+	// ResourceTypes are the resource types of its policy. Empty means all.
 	ResourceTypes []string
 	// Action approves or denies the request at once, with Message, or asks people.
 	Action  quotav1alpha1.QuotaRequestAction
 	Message string
-	// Approvers are the groups whose members may decide, or everybody with the right to, if there are none.
+	// Approvers are the groups whose members may decide. Without any, everybody with the right to decide may.
 	Approvers []string
 	// Approvals is how many different users have to approve, at least 1.
 	Approvals int32
@@ -33,10 +33,11 @@ type Rule struct {
 	DurationMax time.Duration
 }
 
-// Combine returns the rule that applies to a request for some resource types, if several rules do. One that denies comes
-// first. Then those that ask people are combined: as many approvals as the one that asks most, by members of all groups. The
-// request is approved at once only if the rules that approve are about all its resource types. Otherwise, and without a rule,
-// somebody who may decide is asked. The error is that no group is among the approvers of all rules.
+// Combine returns the rule for a request for some resource types, if several rules apply. A denying rule comes first.
+// Then come the rules that ask people, combined: as many approvals as the strictest of them demands, by members of
+// all groups. A request is approved at once only if the approving rules cover all its resource types. Otherwise, and
+// without a rule, Bursar asks somebody with the right to decide. It returns an error if no group is among the
+// approvers of all rules.
 func Combine(rules []Rule, resourceTypes []string) (Rule, error) {
 	combined := Rule{Action: quotav1alpha1.ActionAsk}
 	var approving []Rule
@@ -59,7 +60,7 @@ func Combine(rules []Rule, resourceTypes []string) (Rule, error) {
 	return combined, nil
 }
 
-// add makes a rule that asks people as strict as another one.
+// add makes a rule for approval by people as strict as another one.
 func (r *Rule) add(other Rule) error {
 	if r.Ref == nil || other.Approvals > r.Approvals {
 		r.Ref, r.Message, r.Approvals = other.Ref, other.Message, max(other.Approvals, 1)
@@ -78,7 +79,7 @@ func (r *Rule) add(other Rule) error {
 	return nil
 }
 
-// areCovered reports whether each resource type is one that some rule is about.
+// areCovered reports whether some rule is about each resource type.
 func areCovered(resourceTypes []string, rules []Rule) bool {
 	for _, resourceType := range resourceTypes {
 		if !slices.ContainsFunc(rules, func(r Rule) bool { return len(r.ResourceTypes) == 0 || slices.Contains(r.ResourceTypes, resourceType) }) {
@@ -88,15 +89,15 @@ func areCovered(resourceTypes []string, rules []Rule) bool {
 	return len(rules) > 0
 }
 
-// Outcome is what becomes of a request.
+// Outcome is the outcome of a request.
 type Outcome struct {
-	// Reason is that of the condition Approved.
+	// Reason is the reason of the condition Approved.
 	Reason string
 	// Message is a sentence for people.
 	Message string
-	// Decisions are those that count.
+	// Decisions are the counting decisions.
 	Decisions []quotav1alpha1.RequestDecision
-	// Approved is what is to be granted, if the request is approved.
+	// Approved is the quota to grant, if the outcome is an approval.
 	Approved *quotav1alpha1.ApprovedQuota
 }
 
@@ -110,7 +111,7 @@ func IsFinal(request *quotav1alpha1.QuotaRequest) bool {
 // Limits are the present limits of the request's consumer by resource type, in base units.
 type Limits map[string]int64
 
-// Decide returns the outcome of a request that is not final, at a time.
+// Decide returns the outcome, at a time, of a request without a final one.
 func Decide(request *quotav1alpha1.QuotaRequest, decisions []quotav1alpha1.QuotaDecision, rule Rule, limits Limits, now time.Time) Outcome {
 	if request.Spec.Withdrawn {
 		return Outcome{Reason: quotav1alpha1.ReasonWithdrawn, Message: withdrawn(request)}
@@ -149,8 +150,8 @@ func withdrawn(request *quotav1alpha1.QuotaRequest) string {
 	return "it was withdrawn"
 }
 
-// count returns the decisions on a request that count, in their order: the first approval of each user, all denials, and
-// none of the requester.
+// count returns the decisions that count on a request, in their order: the first approval of each user, all denials,
+// and none of the requester.
 func count(request *quotav1alpha1.QuotaRequest, decisions []quotav1alpha1.QuotaDecision) []quotav1alpha1.QuotaDecision {
 	sorted := slices.SortedFunc(slices.Values(decisions), func(a, b quotav1alpha1.QuotaDecision) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
@@ -181,7 +182,7 @@ func decisionsOf(counting []quotav1alpha1.QuotaDecision) []quotav1alpha1.Request
 	return made
 }
 
-// deciding says which policy denies.
+// deciding names the denying policy.
 func (r *Rule) deciding() string {
 	switch {
 	case r.Ref == nil:
@@ -193,7 +194,7 @@ func (r *Rule) deciding() string {
 	}
 }
 
-// end returns when the quota ends, or nil: the earliest of what was asked for, approved and allowed.
+// end returns the end of the quota, or nil: the earliest of the requested, the approved and the allowed ends.
 func (r *Rule) end(request *quotav1alpha1.QuotaRequest, approvals []quotav1alpha1.QuotaDecision, now time.Time) *metav1.Time {
 	ends := []*metav1.Time{request.Spec.Until}
 	for i := range approvals {
@@ -211,7 +212,7 @@ func (r *Rule) end(request *quotav1alpha1.QuotaRequest, approvals []quotav1alpha
 	return earliest.DeepCopy()
 }
 
-// approve returns what is granted: of each amount the least that was approved.
+// approve returns the granted quota: of each amount the least approved one.
 func approve(
 	request *quotav1alpha1.QuotaRequest, approvals []quotav1alpha1.QuotaDecision, limits Limits, made []quotav1alpha1.RequestDecision, until *metav1.Time,
 ) Outcome {
@@ -286,7 +287,7 @@ func GrantSpec(consumer quotav1alpha1.ConsumerRef, increases []quotav1alpha1.App
 	return spec
 }
 
-// Approvers returns the users who approved a request, separated by commas. It is empty if a policy did.
+// Approvers returns the approving users of a request, separated by commas. It is empty if a policy did.
 func Approvers(request *quotav1alpha1.QuotaRequest) string {
 	var names []string
 	for _, d := range request.Status.Decisions {

@@ -1,17 +1,18 @@
-// Package access authenticates the callers of the webhook listener. Its handlers change ledgers and answer with figures
-// of consumers, so a caller must prove that it is the API server or another replica before a handler sees the request.
+// Package access authenticates the callers of the webhook listener. Its handlers change ledgers and answer with
+// figures of consumers. So a caller must prove its identity, as the API server or another replica, before a handler
+// sees the request.
 //
-// The proof is the first segment of the path. Replicas derive it from a key that they share in a Secret. The API server
-// finds it in the webhook configurations, which only administrators may read.
+// The proof is the first segment of the path. Replicas derive it from a key in a Secret. The API server finds it in
+// the webhook configurations. Only administrators may read these.
 //
-// An API server names the path in its error when a call fails, so a tenant may see a segment. Therefore segments are
-// numbered, and the leader publishes the next number regularly. Every replica accepts a newer number at once, because
-// it can verify it with the key. It stops accepting an older number once a newer one has been published for a while. As
-// a result, neither a lagging watch nor an absent leader makes a call fail. Replicas call each other with a segment of
-// their own, which is never published.
+// An API server names the path in its error when a call fails, so a tenant may see a segment. Therefore segments have
+// numbers, and the leader publishes the next number regularly. Every replica accepts a newer number at once, because
+// it can verify it with the key. It stops accepting an older number some time after the newer one appeared. As a
+// result, neither a lagging watch nor an absent leader makes a call fail. Replicas call each other with a segment of
+// their own. Nobody publishes it.
 //
-// If the API server has a client certificate for webhooks, that certificate is accepted as well, and the published
-// paths contain no segment.
+// If the API server has a client certificate for webhooks, Guard accepts that as well, and the published paths
+// contain no segment.
 //
 // Package server imports it, and package cli for the options of client certificates.
 package access
@@ -31,16 +32,16 @@ import (
 const (
 	// keyBytes is the length of a key: the size of a SHA-256 sum.
 	keyBytes = sha256.Size
-	// rotation is the interval at which the leader publishes a new segment.
+	// rotation is the interval between the leader's new segments.
 	rotation = 10 * time.Minute
-	// grace is how long a segment is accepted after a newer one was seen, because API servers may learn of the newer
-	// one later.
+	// grace is the time during which a replica accepts a segment after it saw a newer one, because API servers may learn
+	// of the newer one later.
 	grace = time.Minute
 	// peer takes the place of the number in the segment of replicas.
 	peer = "peer"
 )
 
-// Key is the secret that segments are derived from.
+// Key is the secret behind all segments.
 type Key []byte
 
 // NewKey makes a key.
@@ -77,7 +78,7 @@ func (g *Authenticator) PublishedPath(path string) string {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	// A clock behind that of the last leader must not lead back to an older number.
+	// A clock behind the last leader's must not lead back to an older number.
 	number := max(g.now().Unix()/int64(rotation.Seconds()), g.newest)
 	return "/" + g.segment(strconv.FormatInt(number, 10)) + path
 }
@@ -85,7 +86,7 @@ func (g *Authenticator) PublishedPath(path string) string {
 // PeerPath returns the path of a handler for other replicas.
 func (g *Authenticator) PeerPath(path string) string { return "/" + g.segment(peer) + path }
 
-// Observe records that a path is published now.
+// Observe records a path as published now.
 func (g *Authenticator) Observe(path string) {
 	number, ok := g.verify(firstSegment(path))
 	if !ok {
@@ -105,7 +106,7 @@ func (g *Authenticator) Observe(path string) {
 }
 
 // Guard passes the requests of authenticated callers to next, without the segment in their path. It answers all other
-// requests with 404 before the body is read, whatever the path, so that the answer does not reveal which paths exist.
+// requests with 404 before it reads the body, on every path alike, so the answer does not reveal the existing paths.
 func (g *Authenticator) Guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch segment := firstSegment(r.URL.Path); {
@@ -114,7 +115,7 @@ func (g *Authenticator) Guard(next http.Handler) http.Handler {
 		case g.certificates.accept(r.TLS):
 			next.ServeHTTP(w, r)
 		default:
-			w.Header().Set("Connection", "close") // so that the server does not read the body to reuse the connection
+			w.Header().Set("Connection", "close") // so the server does not read the body to reuse the connection
 			http.NotFound(w, r)
 		}
 	})
@@ -133,7 +134,7 @@ func (g *Authenticator) admits(segment string) bool {
 	return number >= g.oldest
 }
 
-// verify returns the number of a segment, and whether the segment was made with the key.
+// verify returns the number of a segment, and whether the key made the segment.
 func (g *Authenticator) verify(segment string) (number int64, ok bool) {
 	text, _, _ := strings.Cut(segment, "-")
 	number, err := strconv.ParseInt(text, 10, 64)

@@ -19,7 +19,7 @@ import (
 	"github.com/bursar/bursar/test/await"
 )
 
-// unreadBody fails the test when it is read.
+// unreadBody fails the test on a read.
 type unreadBody struct{ t *testing.T }
 
 func (b unreadBody) Read([]byte) (int, error) {

@@ -22,7 +22,7 @@ func (c ClientCertificates) Configure(config *tls.Config) {
 	}
 }
 
-// accept reports whether a connection was opened with one of the certificates.
+// accept reports whether a client opened a connection with one of the certificates.
 func (c ClientCertificates) accept(state *tls.ConnectionState) bool {
 	if c.Authorities == nil || state == nil || len(state.VerifiedChains) == 0 {
 		return false

@@ -10,11 +10,11 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// entry is the entry of the Secret that has the key.
+// entry is the key's entry in the Secret.
 const entry = "key"
 
-// SharedKey returns the key in the Secret of that name, which all replicas use. The first replica makes it. A replica
-// uses the key that it started with until it ends.
+// SharedKey returns the key that all replicas share, from the Secret with the name. The first replica makes it. A
+// replica uses its first key until it ends.
 func SharedKey(ctx context.Context, secrets typedcorev1.SecretInterface, name string) (Key, error) {
 	secret, err := secrets.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

@@ -1,6 +1,6 @@
 // Package caution warns authors of grants, claims, policies and registrations of unexpected effects. It rejects
-// nothing, because the effect may be intended, or may become right later. It omits a warning if it cannot check the
-// facts in time. Package validate calls it through an interface.
+// nothing, because the author may intend the effect, or the object may become right later. It omits a warning if it
+// cannot check the facts in time. Package validate calls it through an interface.
 package caution
 
 import (
@@ -48,7 +48,7 @@ type Ledgers interface {
 	View(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error
 }
 
-// Adviser returns warnings. Its fields are set once, before use. It is safe for concurrent use if they are.
+// Adviser returns warnings. Set its fields once, before use. It is then safe for concurrent use, if they are.
 type Adviser struct {
 	// Mapper maps kinds to resources, with their scope.
 	Mapper apimeta.RESTMapper
@@ -59,7 +59,7 @@ type Adviser struct {
 	Ledgers    Ledgers
 	// Registrations are the active registrations.
 	Registrations message.Registrations
-	// Clock is that of the API server.
+	// Clock is the API server's clock.
 	Clock Clock
 }
 
@@ -68,7 +68,7 @@ type Clock interface {
 	Now() time.Time
 }
 
-// Grant warns of a grant that is created (old is nil), changed or deleted (new is nil).
+// Grant warns of a created (old is nil), changed or deleted (new is nil) grant.
 func (a *Adviser) Grant(ctx context.Context, user authenticationv1.UserInfo, old, new *quotav1alpha1.ResourceGrant) []string {
 	ctx, cancel := context.WithTimeout(ctx, adviceTimeout)
 	defer cancel()
@@ -95,7 +95,7 @@ func (a *Adviser) Grant(ctx context.Context, user authenticationv1.UserInfo, old
 	return warnings
 }
 
-// revertedByPolicy warns that a policy reverts changes to a grant of its own. remedy names how.
+// revertedByPolicy warns if a policy reverts changes to its own grant. remedy names how.
 func (a *Adviser) revertedByPolicy(old *quotav1alpha1.ResourceGrant, remedy string) []string {
 	if old == nil || old.Labels[quotav1alpha1.LabelAutoCreated] != "true" {
 		return nil
@@ -104,7 +104,7 @@ func (a *Adviser) revertedByPolicy(old *quotav1alpha1.ResourceGrant, remedy stri
 	return []string{fmt.Sprintf("GrantCreationPolicy %s keeps this grant as its template says, and %s; change the policy instead", policy, remedy)}
 }
 
-// Claim warns of a claim that is created directly.
+// Claim warns of a directly created claim.
 func (a *Adviser) Claim(ctx context.Context, claim *quotav1alpha1.ResourceClaim) []string {
 	ctx, cancel := context.WithTimeout(ctx, adviceTimeout)
 	defer cancel()
@@ -118,7 +118,7 @@ func (a *Adviser) Claim(ctx context.Context, claim *quotav1alpha1.ResourceClaim)
 	}
 	mapping, err := a.Mapper.RESTMapping(schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind})
 	if err != nil {
-		return warnings // there are no objects of a kind that is not served
+		return warnings // an unserved kind has no objects
 	}
 	if reason, err := a.Permission.Get(ctx, mapping.Resource); err == nil && reason != "" {
 		warnings = append(warnings, fmt.Sprintf("once this claim is deleted, its charge goes back although %s %s may still exist: %s", ref.Kind, ref.Name, reason))
@@ -126,7 +126,7 @@ func (a *Adviser) Claim(ctx context.Context, claim *quotav1alpha1.ResourceClaim)
 	return warnings
 }
 
-// Consumer warns of a reference to a consumer that names a namespace although its kind has none, or the reverse. No
+// Consumer warns of a reference with a namespace to a cluster-scoped kind, or without one to a namespaced kind. No
 // object matches such a reference.
 func (a *Adviser) Consumer(ref quotav1alpha1.ConsumerRef) []string {
 	if !strings.Contains(ref.Name, "{{") && strings.ContainsAny(ref.Name, "{}") {
@@ -137,7 +137,7 @@ func (a *Adviser) Consumer(ref quotav1alpha1.ConsumerRef) []string {
 	}
 	mapping, err := a.Mapper.RESTMapping(schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind})
 	if err != nil {
-		return nil // the registration reports a kind that is not served
+		return nil // the registration reports unserved kinds
 	}
 	isNamespaced := mapping.Scope.Name() == apimeta.RESTScopeNameNamespace
 	switch {
@@ -170,7 +170,7 @@ func (a *Adviser) missingConsumer(ctx context.Context, user authenticationv1.Use
 	return []string{fmt.Sprintf("%s does not exist: check the name; the grant counts all the same", message.Consumer(ref))}
 }
 
-// belowUse warns of a change of a grant, or its deletion, that lowers a consumer's limit below its use.
+// belowUse warns if the change or deletion of a grant lowers a consumer's limit below its use.
 func (a *Adviser) belowUse(ctx context.Context, old, new *quotav1alpha1.ResourceGrant) []string {
 	if !apimeta.IsStatusConditionTrue(old.Status.Conditions, quotav1alpha1.ConditionActive) {
 		return nil
@@ -205,7 +205,7 @@ func (a *Adviser) belowUse(ctx context.Context, old, new *quotav1alpha1.Resource
 	return warnings
 }
 
-// sums returns the amounts of a grant that count now, by resource type.
+// sums returns the amounts of a grant in effect now, by resource type.
 func (a *Adviser) sums(grant *quotav1alpha1.ResourceGrant) map[string]ledger.Amount {
 	sums := map[string]ledger.Amount{}
 	now := a.Clock.Now()
@@ -221,7 +221,7 @@ func (a *Adviser) sums(grant *quotav1alpha1.ResourceGrant) map[string]ledger.Amo
 	return sums
 }
 
-// Registration warns of kinds that are new in claimingResources and are not served.
+// Registration warns of unserved kinds that are new in claimingResources.
 func (a *Adviser) Registration(old, new *quotav1alpha1.ResourceRegistration) []string {
 	known := map[quotav1alpha1.ClaimingResource]bool{}
 	if old != nil {

@@ -29,7 +29,7 @@ func (cores) Registration(string) *catalog.Registration {
 	return &catalog.Registration{DisplayUnit: "core", Factor: 1000}
 }
 
-// world has the kinds Project, which is cluster-scoped, and Volume. Project web exists and uses 3 of 4 cores.
+// world has the cluster-scoped kind Project and the kind Volume. Project web exists and uses 3 of 4 cores.
 func world(t *testing.T) *caution.Adviser {
 	mapper := apimeta.NewDefaultRESTMapper([]schema.GroupVersion{version})
 	mapper.Add(version.WithKind("Project"), apimeta.RESTScopeRoot)
@@ -50,7 +50,7 @@ type clock struct{}
 
 func (clock) Now() time.Time { return time.Date(2030, 1, 1, 0, 0, 1, 0, time.UTC) }
 
-// permission lets Bursar read everything, and look up what has no denial.
+// permission lets Bursar read everything, and look up everything without a denial.
 type permission struct {
 	denial string
 	err    error
@@ -80,7 +80,7 @@ func (objects) Exists(_ context.Context, _ schema.GroupVersionResource, name typ
 	return name.Name == "web", nil
 }
 
-// ledgers has one ledger, by which 3 of 4 cores are used.
+// ledgers has one ledger, with 3 of 4 cores in use.
 type ledgers struct{ *testing.T }
 
 func (l ledgers) View(_ context.Context, _ quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error {

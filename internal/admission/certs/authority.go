@@ -18,7 +18,7 @@ import (
 const (
 	authorityLifetime   = 10 * 365 * 24 * time.Hour
 	certificateLifetime = 365 * 24 * time.Hour
-	// renewBefore is the remaining lifetime at which a certificate or an authority is replaced.
+	// renewBefore is the remaining lifetime of a certificate or an authority at its replacement.
 	renewBefore = 90 * 24 * time.Hour
 	// skew is how far the clock of a verifier may be behind.
 	skew = time.Hour
@@ -28,7 +28,7 @@ const (
 	authorityKey = "ca.key"
 )
 
-// pair is a certificate with its key, and the authorities that verify it.
+// pair is a certificate with its key, and its authorities.
 type pair struct {
 	certificate *tls.Certificate
 	// bundle are the authorities in PEM. The issuer of the certificate comes first.

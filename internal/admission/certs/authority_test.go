@@ -14,8 +14,8 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 )
 
-// TestIntermediate has a certificate with an authority that was itself signed by another: the Secret has both in
-// tls.crt, and only the signer of the authority in ca.crt, which is published.
+// TestIntermediate has a certificate of an intermediate authority. The Secret has the certificate and this authority
+// in tls.crt. Its ca.crt has only the signer of that authority, for publication.
 func TestIntermediate(t *testing.T) {
 	now := time.Now()
 	root, other, intermediate := newAuthority(t, "root"), newAuthority(t, "root"), newAuthority(t, "intermediate")
@@ -65,7 +65,7 @@ func newAuthority(t *testing.T, name string) *rotator.KeyPairArtifacts {
 	return authority
 }
 
-// A certificate that comes with others than before is another, so that a chain that was incomplete is replaced.
+// A certificate with another chain is another certificate, so a complete chain replaces an incomplete one.
 func TestAnotherChain(t *testing.T) {
 	of := func(chain ...string) *pair {
 		p := &pair{certificate: &tls.Certificate{}, bundle: []byte("authority")}

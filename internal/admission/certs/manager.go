@@ -1,10 +1,10 @@
-// Package certs manages the serving certificate of the webhooks, in a Secret that all replicas share. It replaces the
+// Package certs manages the serving certificate of the webhooks, in a Secret of all replicas. It replaces the
 // certificate without a failed call.
 //
-// A certificate of the same authority is served at once. A certificate of another authority is served after the API
-// servers have had time to learn of that authority. All authorities that replicas may be serving by are published
-// together, so that every served certificate can be verified. Authorities that are no longer in the Secret are removed
-// later.
+// It serves a certificate of the same authority at once. It serves a certificate of another authority after the API
+// servers have had time to learn of that authority. It publishes all authorities of the replicas' certificates
+// together, so API servers can verify every served certificate. Later it removes the authorities that are no longer
+// in the Secret.
 //
 // Package server imports it.
 package certs
@@ -31,8 +31,8 @@ import (
 const (
 	// publishTime bounds the time from publishing an authority until all API servers know it.
 	publishTime = time.Minute
-	// retireTime is how long authorities that are not in the Secret stay published, because replicas may still serve by
-	// them. It is a multiple of publishTime, because replicas do not all see a change of the Secret at once.
+	// retireTime is how long authorities outside the Secret stay published, because replicas may still serve by them. It
+	// is a multiple of publishTime, because replicas do not all see a change of the Secret at once.
 	retireTime = 10 * publishTime
 	// checkInterval is the interval of checks for renewal, and retryTime the interval after a failure.
 	checkInterval = 12 * time.Hour
@@ -41,8 +41,8 @@ const (
 
 // Published are the authorities in the published webhook configurations.
 type Published interface {
-	// Authorities returns bundles in PEM. A new replica must know the authorities that others may still be serving by,
-	// because it may be the next one to publish.
+	// Authorities returns bundles in PEM. A new replica must know the authorities of the other replicas, because it may
+	// be the next one to publish.
 	Authorities(ctx context.Context) ([][]byte, error)
 }
 
@@ -55,21 +55,21 @@ type Manager struct {
 	DNSNames []string
 	// Renews makes the manager create and renew the Secret. Otherwise another component does, such as cert-manager.
 	Renews bool
-	// Published are the authorities that are published now.
+	// Published are the currently published authorities.
 	Published Published
 	Log       logr.Logger
 
-	// onPublish is called after the authorities to publish have changed.
+	// The Manager calls onPublish after a change of the authorities to publish.
 	onPublish func()
 
 	mu     sync.RWMutex
 	served *pair
-	// latest is the content of the Secret. It is served once its authority is known.
+	// latest is the content of the Secret. The Manager serves it once API servers know its authority.
 	latest *pair
 	bundle []byte
 }
 
-// OnPublish registers f, which is called after the authorities to publish have changed. Call it once, before Run.
+// OnPublish registers f. The Manager calls f after a change of the authorities to publish. Call it once, before Run.
 func (m *Manager) OnPublish(f func()) { m.onPublish = f }
 
 // GetCertificate is a GetCertificate function of [tls.Config].
@@ -82,7 +82,7 @@ func (m *Manager) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	return m.served.certificate, nil
 }
 
-// Bundle returns the authorities to publish, in PEM, or nil if none is known yet.
+// Bundle returns the authorities to publish, in PEM, or nil if it knows none yet.
 func (m *Manager) Bundle() []byte {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -155,7 +155,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	return nil
 }
 
-// loadPublished adds the authorities that are published now to the bundle. It returns an error once ctx has ended.
+// loadPublished adds the currently published authorities to the bundle. It returns an error once ctx has ended.
 func (m *Manager) loadPublished(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, retryTime, true, func(ctx context.Context) (bool, error) {
 		bundles, err := m.Published.Authorities(ctx)
@@ -179,7 +179,7 @@ func (m *Manager) Renew(ctx context.Context) error {
 	secret, err := api.Get(ctx, m.Name, metav1.GetOptions{})
 	isNew := apierrors.IsNotFound(err)
 	if isNew {
-		// A deleted certificate may still be served, so a new replica has to know its authorities.
+		// Replicas may still serve a deleted certificate, so a new replica has to know its authorities.
 		data := map[string][]byte{corev1.ServiceAccountRootCAKey: m.Bundle()}
 		secret, err = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: m.Name}, Type: corev1.SecretTypeTLS, Data: data}, nil
 	}

@@ -20,7 +20,7 @@ import (
 
 const service = "bursar-webhook.bursar-system.svc"
 
-// startManager returns a manager that runs until the test ends.
+// startManager runs a manager until the test ends.
 func startManager(t *testing.T, ctx context.Context, client kubernetes.Interface, renews bool, onPublish func(*Manager)) *Manager {
 	t.Helper()
 	k := &Manager{Client: client, Namespace: "bursar-system", Name: "tls", DNSNames: []string{service, "localhost"}, Renews: renews, Log: logr.Discard()}
@@ -39,7 +39,7 @@ func run(t *testing.T, ctx context.Context, k *Manager) {
 	}()
 }
 
-// served returns the certificate that is served, which has to be checked by a bundle.
+// served returns the served certificate. It must verify by the bundle.
 func served(t *testing.T, k *Manager, bundle []byte) *x509.Certificate {
 	t.Helper()
 	certificate, err := k.GetCertificate(nil)
@@ -65,7 +65,7 @@ func inBubble(t *testing.T, run func(*testing.T, context.Context)) {
 	})
 }
 
-// Replicas that start at the same time have one certificate.
+// Replicas have one certificate, even if they start at the same time.
 func TestReplicasShareOneCertificate(t *testing.T) {
 	inBubble(t, func(t *testing.T, ctx context.Context) {
 		client := fake.NewClientset()
@@ -88,7 +88,7 @@ func TestReplicasShareOneCertificate(t *testing.T) {
 	})
 }
 
-// A replica that starts after the Secret was deleted knows the authority that the others are still served by.
+// A replica started after the deletion of the Secret knows the authority by which the others still serve.
 func TestDeletedSecret(t *testing.T) {
 	inBubble(t, func(t *testing.T, ctx context.Context) {
 		client := fake.NewClientset()
@@ -106,8 +106,8 @@ func TestDeletedSecret(t *testing.T) {
 	})
 }
 
-// In twelve years every certificate and every authority is replaced, and at no time is a certificate
-// served that the API server could not check, which learns of authorities half a minute late.
+// Twelve years replace every certificate and every authority. The API server learns of authorities half a minute
+// late, and at every moment it can verify the served certificate.
 func TestRotation(t *testing.T) {
 	inBubble(t, func(t *testing.T, ctx context.Context) {
 		var mu sync.Mutex
@@ -128,7 +128,7 @@ func TestRotation(t *testing.T) {
 						known = k.Bundle()
 						mu.Unlock()
 					}
-					if step >= steps/2 || publications > 1 { // before the first nothing is known
+					if step >= steps/2 || publications > 1 { // before the first, it knows nothing
 						check(k)
 					}
 					time.Sleep(publishTime / steps)
@@ -170,8 +170,8 @@ func issued(t *testing.T) *corev1.Secret {
 	return secret
 }
 
-// A replica that starts after the Secret was replaced, and may publish next, knows the authority that others are still
-// served by. It is forgotten once none is.
+// A replica started after a replacement of the Secret may publish next. It knows the authority by which others still
+// serve. It forgets the authority once nobody serves by it.
 func TestReplacedSecret(t *testing.T) {
 	inBubble(t, func(t *testing.T, ctx context.Context) {
 		client := fake.NewClientset()
@@ -224,7 +224,7 @@ func TestReplacedSecret(t *testing.T) {
 	})
 }
 
-// A Secret of another component is watched, and never written.
+// The manager watches a Secret of another component, and never writes it.
 func TestSecretOfSomebodyElse(t *testing.T) {
 	inBubble(t, func(t *testing.T, ctx context.Context) {
 		client := fake.NewClientset()
@@ -265,7 +265,7 @@ func TestSecretOfSomebodyElse(t *testing.T) {
 	})
 }
 
-// publishedFunc returns the authorities that are published.
+// publishedFunc returns the published authorities.
 type publishedFunc func(ctx context.Context) ([][]byte, error)
 
 func (f publishedFunc) Authorities(ctx context.Context) ([][]byte, error) { return f(ctx) }

@@ -21,8 +21,8 @@ type EffectiveGrantEvents struct {
 	Events  *events.Latest
 }
 
-// RecordDenial implements [Denials]. It records a denial on the effective grant of the resource type, in the namespace
-// that has the consumer's quota objects. The effective grant need not exist, for example while nothing is granted.
+// RecordDenial implements [Denials]. It records a denial on the effective grant of the resource type, in the
+// namespace of the consumer's quota objects. The effective grant may not exist, for example before the first grant.
 func (e *EffectiveGrantEvents) RecordDenial(consumer quotav1alpha1.ConsumerRef, resourceType, note string) {
 	name := types.NamespacedName{Namespace: e.Catalog.ConsumerNamespace(consumer), Name: naming.EffectiveGrant(consumer, resourceType)}
 	e.Events.Record(&corev1.ObjectReference{
@@ -30,14 +30,14 @@ func (e *EffectiveGrantEvents) RecordDenial(consumer quotav1alpha1.ConsumerRef, 
 	}, EventReasonDenied, note)
 }
 
-// ConsumerObjects looks up the objects that are consumers.
+// ConsumerObjects looks up consumers.
 type ConsumerObjects struct {
 	Kinds   *discoverycache.Cache
 	Objects *objectcache.Cache
 }
 
-// ConsumerExists implements [Consumers]. It asks the API server whether a consumer exists. A consumer of a kind that is
-// not defined here may exist in another control plane.
+// ConsumerExists implements [Consumers]. It asks the API server whether a consumer exists. A consumer of an undefined
+// kind may exist in another control plane.
 func (c *ConsumerObjects) ConsumerExists(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (bool, error) {
 	kind := schema.GroupKind{Group: consumer.APIGroup, Kind: consumer.Kind}
 	state, _, err := c.Kinds.StateOf(ctx, kind)

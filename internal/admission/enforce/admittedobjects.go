@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// admittedMargin is added to the lifetime of a reservation. The handler forgets an admitted object that has not
-// appeared after the sum.
+// admittedMargin extends the lifetime of a reservation. After the sum, the handler forgets an admitted object if it
+// has not appeared.
 const admittedMargin = 20 * time.Second
 
 // AdmittedRetention returns how long the handler remembers an admitted object, given the lifetime of a reservation.
@@ -22,8 +22,8 @@ type objectName struct {
 	types.NamespacedName
 }
 
-// admittedObjects holds the names of objects that were admitted and have not been seen yet. Together with the object
-// cache it yields all names that may be taken.
+// admittedObjects holds the names of admitted objects that the watch has not shown yet. Together with the object
+// cache it yields all possibly taken names.
 type admittedObjects struct {
 	// lifetime is the lifetime of a reservation.
 	lifetime time.Duration
@@ -94,14 +94,14 @@ func (a *admittedObjects) uidOf(name objectName) types.UID {
 	return a.byName[name]
 }
 
-// unseen returns the object that was admitted under a name and has not been seen yet, or nil.
+// unseen returns the admitted but still unseen object of a name, or nil.
 func (a *admittedObjects) unseen(name objectName) *admittedObject {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.byUID[a.byName[name]]
 }
 
-// waitSeen waits until the object is seen or forgotten. It reports false if the wait exceeds within.
+// waitSeen waits until the handler sees or forgets the object. It reports false if the wait exceeds within.
 func (o *admittedObject) waitSeen(ctx context.Context, within time.Duration) bool {
 	timer := time.NewTimer(within)
 	defer timer.Stop()
@@ -114,17 +114,17 @@ func (o *admittedObject) waitSeen(ctx context.Context, within time.Duration) boo
 	return false
 }
 
-// Appeared records that an object was seen. It is an [objectcache.Handler].
+// Appeared records the appearance of an object. It is an [objectcache.Handler].
 func (h *Handler) Appeared(kind schema.GroupKind, uid types.UID) {
 	h.admitted.remove(uid)
 	h.restoreReplaced(kind, uid)
 }
 
-// isNameTaken reports whether the object cannot be created because its name is taken. It looks up only names that may
-// be taken. For all other names the API server finds out when it stores the object.
+// isNameTaken reports whether another object already has the name. It looks up only possibly taken names. For all
+// other names the API server finds out when it stores the object.
 func (h *Handler) isNameTaken(ctx context.Context, c *create) (bool, error) {
 	kind := c.Kind.GroupKind()
-	// In this order: an object is pending until it is seen.
+	// In this order, because an object is pending until the cache shows it.
 	pending := h.admitted.uidOf(objectName{kind, c.Name})
 	seen, ok := h.Objects.UIDOf(kind, c.Name)
 	if (!ok || seen == c.UID) && (pending == "" || pending == c.UID) {

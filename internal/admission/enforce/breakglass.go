@@ -13,11 +13,11 @@ import (
 // EventReasonBrokenGlass is the reason of events on objects whose request bypassed enforcement.
 const EventReasonBrokenGlass = "BrokenGlass"
 
-// breakGlassWarning is the warning that the user of such a request receives.
+// breakGlassWarning is the warning to the user of such a request.
 const breakGlassWarning = "quota is not enforced for this request, which is recorded; what it creates is charged all the same"
 
-// BreakGlass returns a handler that records requests that bypass enforcement: the user and the object. It admits all of
-// them.
+// BreakGlass returns a handler for requests that bypass enforcement. It records the user and the object. It admits all
+// requests.
 func (h *Handler) BreakGlass() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		review.Serve(w, r, func(request *admissionv1.AdmissionRequest, _ []byte) *admissionv1.AdmissionResponse {
@@ -32,7 +32,7 @@ func (h *Handler) BreakGlass() http.Handler {
 	})
 }
 
-// recordBreakGlass records a request. The event names the version of the object, so that the next change of the same
+// recordBreakGlass records a request. The event names the version of the object, so the next change of the same
 // object gets an event of its own.
 func (h *Handler) recordBreakGlass(request *admissionv1.AdmissionRequest) {
 	object, version, _ := h.subjectOf(request) // an error leaves only fields empty

@@ -22,10 +22,10 @@ import (
 	"github.com/bursar/bursar/internal/claims/evaluator"
 )
 
-// subresourceScale is the subresource that sets the number of an object's replicas.
+// subresourceScale is the subresource for the number of an object's replicas.
 const subresourceScale = "scale"
 
-// Kinds describes the kinds that the API server serves. An error means that the answer is unknown.
+// Kinds describes the served kinds. An error means that the answer is unknown.
 type Kinds interface {
 	KindOf(ctx context.Context, resource schema.GroupVersionResource) (schema.GroupVersionKind, bool, error)
 	ReplicasPath(ctx context.Context, resource schema.GroupVersionResource) ([]string, error)
@@ -35,11 +35,11 @@ type Kinds interface {
 type change struct {
 	evaluator.Object
 	old, new map[string]any
-	// base is the version that the update is based on. Once the object has another version, the update has either been
-	// made or can no longer be made.
+	// base is the version of the object before the update. Once the object has another version, the API server has
+	// either made the update or can no longer make it.
 	base    string
 	created time.Time
-	actor   string // the user whose request it is
+	actor   string // the user behind the request
 }
 
 // updateFor returns the update as it affects the claim of one policy.
@@ -47,7 +47,7 @@ func (c *change) updateFor(a demandChange) engine.Update {
 	return engine.Update{Object: c.Object, Created: c.created, Base: c.base, Policy: a.policy, Before: a.before, After: a.after, Actor: c.actor}
 }
 
-// changeIn decodes the change that a request makes. It returns nil if the object no longer exists.
+// changeIn decodes the change in a request. It returns nil if the object no longer exists.
 func (h *Handler) changeIn(ctx context.Context, request *admissionv1.AdmissionRequest) (*change, *admissionv1.AdmissionResponse) {
 	before, err := contentOf(request.OldObject)
 	if err != nil {
@@ -84,8 +84,8 @@ func contentOf(raw runtime.RawExtension) (content map[string]any, err error) {
 }
 
 // scaled returns the object behind a request on the scale subresource, before and after the request. The request does
-// not contain the object, so it is read. If the object changes before the request is carried out, the API server
-// repeats the review.
+// not contain the object, so scaled reads it. If the object changes before the API server carries out the request,
+// the API server repeats the review.
 func (h *Handler) scaled(ctx context.Context, request *admissionv1.AdmissionRequest, scale map[string]any) (kind schema.GroupVersionKind, before, after map[string]any, err error) {
 	resource := schema.GroupVersionResource(request.Resource)
 	kind, served, err := h.Kinds.KindOf(ctx, resource)
@@ -118,9 +118,9 @@ func (h *Handler) scaled(ctx context.Context, request *admissionv1.AdmissionRequ
 	return kind, before, after, unstructured.SetNestedField(after, replicas, path...)
 }
 
-// subjectOf returns the object that a request creates or changes, and the version that a change is based on. It needs
-// little beyond the request, because the dependencies of a decision may be missing. With an error it returns as much as
-// is known.
+// subjectOf returns the created or changed object of a request, and its version before a change. It needs little
+// beyond the request, because the dependencies of a decision may be missing. With an error it returns all known
+// fields.
 func (h *Handler) subjectOf(request *admissionv1.AdmissionRequest) (object evaluator.Object, version string, err error) {
 	content := request.OldObject.Raw
 	if request.Operation == admissionv1.Create {
@@ -138,10 +138,10 @@ func (h *Handler) subjectOf(request *admissionv1.AdmissionRequest) (object evalu
 	return object, meta.ResourceVersion, err
 }
 
-// expectUndecided makes the object's claims follow an update that passes without a decision.
+// expectUndecided makes the object's claims follow an update without a decision.
 func (h *Handler) expectUndecided(request *admissionv1.AdmissionRequest) {
 	if request.Operation != admissionv1.Update {
-		return // a new object is reconciled without being expected
+		return // the engine reconciles a new object without an expectation
 	}
 	object, base, err := h.subjectOf(request)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/bursar/bursar/internal/policy"
 )
 
-// create is one object to be created, with the claims that policies make for it.
+// create is one object to create, with the claims of all policies for it.
 type create struct {
 	evaluator.Object
 	resource schema.GroupVersionResource
@@ -27,17 +27,17 @@ type create struct {
 	notices  notices
 	// owner names the owner of the create, see ownerOf.
 	owner string
-	// decided is false if a policy could not be applied now but may be applicable later.
+	// decided is false if a policy failed now but may be applicable later.
 	decided bool
-	// revision is the revision of the catalog that the policies were read from.
+	// revision is the revision of the catalog with these policies.
 	revision int64
 }
 
-// evaluatedClaim is a claim that a policy makes for an object, before it is reserved.
+// evaluatedClaim is the claim that a policy makes for an object, before its reservation.
 type evaluatedClaim struct {
 	*evaluator.Claim
 	policy *catalog.Policy
-	// actor is the user whose request demands the claim.
+	// actor is the user behind the claim's request.
 	actor string
 }
 
@@ -70,9 +70,9 @@ func (h *Handler) create(ctx context.Context, request *admissionv1.AdmissionRequ
 	return answer
 }
 
-// decide answers the review of a create that needs claims.
+// decide answers the review of a create with claims.
 func (h *Handler) decide(ctx context.Context, request *admissionv1.AdmissionRequest, c *create) *admissionv1.AdmissionResponse {
-	unseen := h.admitted.unseen(objectName{c.Kind.GroupKind(), c.Name}) // first, because it may be seen meanwhile
+	unseen := h.admitted.unseen(objectName{c.Kind.GroupKind(), c.Name}) // first, because it may appear meanwhile
 	if exists, err := h.isNameTaken(ctx, c); err != nil {
 		return tryAgain(err)
 	} else if exists {
@@ -87,15 +87,15 @@ func (h *Handler) decide(ctx context.Context, request *admissionv1.AdmissionRequ
 	return h.admit(ctx, request, c, unseen)
 }
 
-// admit reserves quota for the object. unseen, if not nil, is the object of that name that was admitted earlier and had not
-// been seen when the decision began. It may be deleted already, and its release is expected only once it is seen. So if the
-// reservation fails, admit waits until the object is seen, and tries again.
+// admit reserves quota for the object. unseen, if not nil, is the earlier admitted object of the same name. The watch
+// had not shown it when the decision began. Somebody may have deleted it already, and Bursar expects its release only
+// once the watch shows the object. So if the reservation fails, admit waits for its appearance and tries again.
 func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionRequest, c *create, unseen *admittedObject) *admissionv1.AdmissionResponse {
 	response := h.reserve(ctx, request, c)
 	if response.Allowed {
 		return response
 	}
-	unseen = cmp.Or(unseen, h.admitted.unseen(objectName{c.Kind.GroupKind(), c.Name})) // or one that was admitted meanwhile
+	unseen = cmp.Or(unseen, h.admitted.unseen(objectName{c.Kind.GroupKind(), c.Name})) // or one admitted meanwhile
 	if unseen == nil || !unseen.waitSeen(ctx, recreateTimeout) {
 		return response
 	}
@@ -148,8 +148,8 @@ func (h *Handler) evaluatePolicies(ctx context.Context, request *admissionv1.Adm
 	return c, nil
 }
 
-// evaluatePolicy adds the claim of a policy to the create. If the policy cannot be applied, it denies the request when
-// the policy enforces, and adds a notice otherwise.
+// evaluatePolicy adds the claim of a policy to the create. If the policy is not applicable, it denies the request
+// when the policy enforces, and adds a notice otherwise.
 func (h *Handler) evaluatePolicy(ctx context.Context, request *admissionv1.AdmissionRequest, p *catalog.Policy, c *create, input policy.Input) *admissionv1.AdmissionResponse {
 	evaluated, err := h.Evaluator.Evaluate(ctx, p, c.Object, input)
 	if err == nil && evaluated != nil && p.Enforces() {
@@ -190,8 +190,8 @@ func inputOf(request *admissionv1.AdmissionRequest, namespace string, content ma
 	}
 }
 
-// byConsumer groups claims by consumer and mode. Enforced groups come first; the rest of the order is fixed, so that
-// every replica reserves for several consumers in the same order.
+// byConsumer groups claims by consumer and mode. Enforced groups come first. The order of the rest is fixed: every
+// replica reserves for several consumers in the same order.
 func byConsumer(claims []*evaluatedClaim) [][]*evaluatedClaim {
 	slices.SortFunc(claims, func(a, b *evaluatedClaim) int {
 		return cmp.Or(compareModes(a.policy, b.policy),

@@ -23,7 +23,7 @@ import (
 // explainTimeout bounds how long a denial looks up holders and permissions. The deadline of the request may come first.
 const explainTimeout = 2 * time.Second
 
-// lack is the quota that one consumer lacks for a request.
+// lack is a consumer's lack of quota for a request.
 type lack struct {
 	consumer  quotav1alpha1.ConsumerRef
 	policies  []string
@@ -67,7 +67,7 @@ func (h *Handler) deny(ctx context.Context, request *admissionv1.AdmissionReques
 	return response
 }
 
-// denialOf adds to a lack the facts that people need to act: totals, holders, and whether the consumer exists.
+// denialOf adds facts for people to a lack: totals, holders, and whether the consumer exists.
 func (h *Handler) denialOf(ctx context.Context, request *admissionv1.AdmissionRequest, l lack) *message.Denial {
 	d := message.Of(l.consumer, l.shortages)
 	for i := range d.Shortfalls {
@@ -89,7 +89,7 @@ func (h *Handler) denialOf(ctx context.Context, request *admissionv1.AdmissionRe
 // EventReasonDenied is the reason of the events on denials, in the namespaces of consumers.
 const EventReasonDenied = "QuotaDenied"
 
-// recordDenial records a denial for readers of the consumer's quota. A consumer that does not exist has no readers.
+// recordDenial records a denial for readers of the consumer's quota. A missing consumer has no readers.
 func (h *Handler) recordDenial(request *admissionv1.AdmissionRequest, d *message.Denial) {
 	if h.Denials == nil || review.IsDryRun(request) || d.IsMissing {
 		return
@@ -102,7 +102,7 @@ func (h *Handler) recordDenial(request *admissionv1.AdmissionRequest, d *message
 		fmt.Sprintf("%s of %s %s by %s was denied: %s", request.Operation, request.Kind.Kind, name, request.UserInfo.Username, d.Sentences(h.Catalog)))
 }
 
-// isMissing reports whether the consumer is known not to exist.
+// isMissing reports whether the consumer certainly does not exist.
 func (h *Handler) isMissing(ctx context.Context, consumer quotav1alpha1.ConsumerRef) bool {
 	if h.Consumers == nil {
 		return false
@@ -146,7 +146,7 @@ func detailsOf(consumer quotav1alpha1.ConsumerRef, causes []metav1.StatusCause) 
 	return &metav1.StatusDetails{Group: consumer.APIGroup, Kind: consumer.Kind, Name: consumer.Name, Causes: causes}
 }
 
-// denyNotApplicable denies a request because a policy cannot be applied to its object.
+// denyNotApplicable denies a request with an object to which a policy is not applicable.
 func denyNotApplicable(policy string, err error) *admissionv1.AdmissionResponse {
 	if evaluator.IsTransient(err) {
 		return tryAgain(err)
@@ -162,7 +162,7 @@ func denyNotApplicable(policy string, err error) *admissionv1.AdmissionResponse 
 	return response
 }
 
-// tryAgain rejects a request that cannot be decided now.
+// tryAgain rejects a currently undecidable request.
 func tryAgain(err error) *admissionv1.AdmissionResponse {
 	response := review.Undecided(err, isBusy(err))
 	response.Result.Details.Causes = []metav1.StatusCause{quotav1alpha1.Denial{Reason: quotav1alpha1.CauseUndecided}.Cause()}
@@ -172,8 +172,8 @@ func tryAgain(err error) *admissionv1.AdmissionResponse {
 // errHeld means that creates in flight hold quota. They may still fail.
 var errHeld = errors.New("held by creates in flight")
 
-// heldFor returns errHeld, with the amounts, if a request would fit without the reservations of creates in flight. Any
-// other error means that this could not be determined.
+// heldFor returns errHeld, with the amounts, if a request would fit without the reservations of creates in flight.
+// Any other error means that heldFor could not determine this.
 func (h *Handler) heldFor(ctx context.Context, request *admissionv1.AdmissionRequest, lacks []lack) error {
 	var first error
 	for _, l := range lacks {

@@ -15,11 +15,11 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// reserveFor reserves the claims of one consumer for a new object. If an earlier create of the same name was admitted
-// and no object of that name exists, it takes over the earlier reservation, because only one of the two can succeed. If
-// the earlier object appears after all, it is charged then, and room for it is held until then.
+// reserveFor reserves the claims of one consumer for a new object. If the handler admitted an earlier create of the
+// same name and no object has the name, reserveFor takes over the earlier reservation, because only one of the two
+// can succeed. If the earlier object appears after all, Bursar charges it then, and holds room for it until then.
 //
-// A takeover cannot be rolled back, so it happens only if no other consumer has to be decided.
+// Nobody can roll back a takeover, so it happens only if no other consumer has to decide.
 func (h *Handler) reserveFor(ctx context.Context, c *create, evaluated []*evaluatedClaim, isOnly bool) (ledgerstore.Outcome, error) {
 	kind := c.Kind.GroupKind()
 	earlier := h.admitted.uidOf(objectName{kind, c.Name})
@@ -52,7 +52,7 @@ func (h *Handler) reserveFor(ctx context.Context, c *create, evaluated []*evalua
 	return outcome, err
 }
 
-// areAdoptable reports whether objects can be charged after they were created.
+// areAdoptable reports whether Bursar can charge the objects after their creation.
 func areAdoptable(evaluated []*evaluatedClaim) bool {
 	for _, p := range evaluated {
 		if p.policy.UsesRequest() {
@@ -62,17 +62,16 @@ func areAdoptable(evaluated []*evaluatedClaim) bool {
 	return true
 }
 
-// restoreReplaced charges an object that appears although another create of its name has taken over its reservation.
+// restoreReplaced charges an object with a lost reservation: another create of its name has taken it over.
 func (h *Handler) restoreReplaced(kind schema.GroupKind, uid types.UID) {
 	for _, policy := range h.replaced.take(uid) {
 		h.Engine.Restore(engine.Object{Kind: kind, UID: uid}, policy)
 	}
 }
 
-// replaced holds the objects whose reservations another create has taken over, with the policies that had reserved for
-// them.
+// replaced holds the objects with reservations taken over by other creates, and the policies of these reservations.
 type replaced struct {
-	// lifetime is how long an object is remembered.
+	// lifetime is how long replaced remembers an object.
 	lifetime time.Duration
 
 	mu       sync.Mutex

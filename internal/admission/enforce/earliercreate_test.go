@@ -17,7 +17,7 @@ import (
 	"github.com/bursar/bursar/internal/kube/objectcache"
 )
 
-// Creates of one name that fail one after the other hold quota once, and what of them appears after all is charged.
+// Failing creates of one name, one after the other, hold quota once. An object that appears after all is charged.
 func TestCreatesOfOneNameHoldQuotaOnce(t *testing.T) {
 	s := newScene(t, 1)
 	s.policy("globex", "false")
@@ -46,7 +46,7 @@ func TestCreatesOfOneNameHoldQuotaOnce(t *testing.T) {
 	}
 }
 
-// Whoever creates, deletes and creates an object again gets its quota back, although the first object is seen during the
+// Somebody creates, deletes and creates an object again, and gets its quota back. The first object appears during the
 // second review, and its deletion later.
 func TestRecreateWhileTheFirstObjectIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestRecreateWhileTheFirstObjectIsSeen(t *testing.T) {
 	})
 }
 
-// absent is an API server that has no objects.
+// absent is an API server without objects.
 func absent() *objectcache.Cache {
 	scheme := runtime.NewScheme()
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
@@ -89,7 +89,7 @@ func absent() *objectcache.Cache {
 	return objectcache.New(fake.NewSimpleMetadataClient(scheme), nil)
 }
 
-// followed follows ConfigMaps, of which there are none, in a bubble of synctest.
+// followed follows ConfigMaps in a bubble of synctest. There are none.
 func followed(t *testing.T) (*objectcache.Cache, *fake.FakeMetadataClient) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -106,7 +106,7 @@ func followed(t *testing.T) (*objectcache.Cache, *fake.FakeMetadataClient) {
 	return objects, client
 }
 
-// listed is followed with a function that stores a ConfigMap and waits until it is seen.
+// listed is followed with a function to store a ConfigMap and wait until the watch has shown it.
 func listed(t *testing.T) (objects *objectcache.Cache, store func(types.UID)) {
 	t.Helper()
 	objects, client := followed(t)
@@ -119,7 +119,7 @@ func listed(t *testing.T) (objects *objectcache.Cache, store func(types.UID)) {
 	}
 }
 
-// storeMap stores a ConfigMap and waits until its watchers are done.
+// storeMap stores a ConfigMap and waits for its watchers.
 func storeMap(t *testing.T, client *fake.FakeMetadataClient, name string, uid types.UID) {
 	t.Helper()
 	err := client.Tracker().Add(&metav1.PartialObjectMetadata{

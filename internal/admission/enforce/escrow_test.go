@@ -10,12 +10,12 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// After two creates the replica holds quota for the next. Only a create that others could charge after a crash is admitted
-// from it without a write.
+// After two creates the replica holds quota for the next. It admits a create from that without a write, but only if
+// others could charge the object after a crash.
 func TestAdmittedWithoutWrite(t *testing.T) {
 	tests := map[string]struct {
 		reason string
-		// change changes the policy that charges acme, and prepare anything else.
+		// change changes the policy of acme, and prepare anything else.
 		change  func(*quotav1alpha1.ClaimCreationPolicySpec)
 		prepare func(*scene)
 		name    string

@@ -7,13 +7,13 @@ import (
 	"github.com/bursar/bursar/internal/claims/evaluator"
 )
 
-// applied counts by policy how often it was applied. It is an [Evaluations].
+// applied counts the applications of each policy. It is an [Evaluations].
 type applied map[string]int
 
 func (a applied) Succeeded(p *catalog.Policy)                         { a[p.Name]++ }
 func (applied) Failed(*catalog.Policy, evaluator.Object, error, bool) {}
 
-// A policy is applied to what it demands quota for. Objects that its conditions exclude say nothing about it.
+// A policy with a demand for an object counts as applied. Objects excluded by its conditions say nothing about it.
 func TestExcludedObjectsAreNoSuccess(t *testing.T) {
 	s := newScene(t, 1)
 	s.policy("globex", "false")

@@ -13,10 +13,10 @@ import (
 // review itself.
 type forwardFunc func(consumer quotav1alpha1.ConsumerRef) *admissionv1.AdmissionResponse
 
-// decideHere is the [forwardFunc] for reviews that another replica has sent and for dry runs.
+// decideHere is the [forwardFunc] for reviews sent by another replica and for dry runs.
 func decideHere(quotav1alpha1.ConsumerRef) *admissionv1.AdmissionResponse { return nil }
 
-// forward sends a review to the preferred replica of a consumer. It returns nil if that replica cannot answer.
+// forward sends a review to the preferred replica of a consumer. It returns nil if the other replica cannot answer.
 func (h *Handler) forward(ctx context.Context, consumer quotav1alpha1.ConsumerRef, path string, body []byte) *admissionv1.AdmissionResponse {
 	answer, ok := h.Replicas.Forward(ctx, consumer, path, body)
 	if !ok {

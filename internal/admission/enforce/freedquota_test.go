@@ -15,7 +15,8 @@ import (
 // numberedMap is the object of [numbered].
 var numberedMap = engine.Object{Kind: configMap.GroupKind(), UID: "u"}
 
-// An update can have what an earlier update of the same object frees, which takes the lock of the object.
+// An update can have the quota freed by an earlier update of the same object. Freeing it takes the lock of the
+// object.
 func TestUpdateWaitsForQuotaThatItsObjectFrees(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, 10)
@@ -36,7 +37,7 @@ func TestUpdateWaitsForQuotaThatItsObjectFrees(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			s.Engine.Vanished("u", false) // as if the change were followed
+			s.Engine.Vanished("u", false) // as if the engine had followed the change
 		})
 		if answer := s.update(s, false, numbered("2", 0), numbered("2", 5)); !answer.Allowed {
 			t.Errorf("refused: %s", answer.Result.Message)
@@ -48,7 +49,7 @@ func TestUpdateWaitsForQuotaThatItsObjectFrees(t *testing.T) {
 	})
 }
 
-// An update that asks no more, or takes from another consumer, waits for nothing.
+// An update with no more demand, or with another consumer, waits for nothing.
 func TestUpdateDoesNotWaitForUnneededQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, 10)

@@ -1,15 +1,15 @@
-// Package enforce is the validating webhook for the kinds that policies protect.
+// Package enforce is the validating webhook for the kinds under policies.
 //
 // For a create, it evaluates the applicable policies, renders their claims, and reserves their charges in the ledgers
-// of the consumers. It admits the object only after every claim of an enforcing policy is reserved, or covered by quota
-// that this replica has reserved ahead of demand. A policy that does
-// not enforce charges the object beyond the limit if necessary, and warns that the quota is exceeded.
+// of the consumers. It admits the object only after every claim of an enforcing policy has a reservation, or fits
+// into quota reserved ahead of demand by this replica. Other policies charge the object beyond the limit if
+// necessary, and warn of the excess.
 //
-// For an update that raises the cost of an object, it reserves the difference. A decrease is released once the change
-// is seen (package engine).
+// For an update with a higher demand, it reserves the difference. Package engine releases a decrease once it sees the
+// change.
 //
-// Package engine writes the claims after the object has appeared. Until then the reservation contains everything needed
-// to create the claim. A create that fails after admission therefore costs only a reservation, which expires.
+// Package engine writes the claims after the object has appeared. Until then the reservation contains everything
+// needed to create the claim. A create that fails after admission therefore costs only a reservation with an expiry.
 //
 // Package message has the text of denials. Only the composition in package operator imports this package.
 package enforce
@@ -60,14 +60,14 @@ type Dependencies struct {
 	Claims *claimcache.Cache
 	// Engine reserves quota for updates and makes the claims follow.
 	Engine *engine.Engine
-	// Reviewed remembers which objects were reviewed.
+	// Reviewed remembers the reviewed objects.
 	Reviewed *reviewed.Objects
 	// Kinds and Live read the objects behind requests on the scale subresource.
 	Kinds Kinds
 	Live  dynamic.Interface
 	// Events receives the notices of policies in the mode Audit. Default: no events.
 	Events events.EventRecorder
-	// Evaluations, if set, records whether policies could be applied to objects.
+	// Evaluations, if set, records whether policies were applicable to objects.
 	Evaluations Evaluations
 	// Denials, if set, records denials.
 	Denials Denials
@@ -80,9 +80,9 @@ type Dependencies struct {
 	MaxObjectBytes int
 	// Log receives break-glass requests. Default: nothing is logged.
 	Log logr.Logger
-	// Ready is closed once everything that decisions depend on is loaded.
+	// Ready is closed once the handler has all dependencies of a decision.
 	Ready <-chan struct{}
-	// Replicas decide the reviews of consumers that they are preferred for.
+	// Replicas decide reviews of their own consumers, as their preferred replicas.
 	Replicas Replicas
 	// Policies waits until the catalog contains the policies of a version.
 	Policies Gate
@@ -90,8 +90,7 @@ type Dependencies struct {
 
 // Denials records denials in the namespaces of the affected consumers.
 type Denials interface {
-	// RecordDenial records a denial for lack of a resource type, in the namespace that has the consumer's quota
-	// objects.
+	// RecordDenial records a denial for lack of a resource type, in the namespace of the consumer's quota objects.
 	RecordDenial(consumer quotav1alpha1.ConsumerRef, resourceType, note string)
 }
 
@@ -117,7 +116,7 @@ type Gate interface {
 	Wait(ctx context.Context, version catalog.Version) error
 }
 
-// Evaluations records whether policies can be applied to the objects of requests.
+// Evaluations records whether policies are applicable to the objects of requests.
 type Evaluations interface {
 	Failed(p *catalog.Policy, object evaluator.Object, err error, isDenied bool)
 	Succeeded(p *catalog.Policy)
@@ -151,8 +150,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// Advise returns a handler for kinds without an enforcing policy: it admits every request. An undecided object is
-// reconciled after it was created or changed.
+// Advise returns a handler for kinds without an enforcing policy: it admits every request. The engine reconciles an
+// undecided object after its create or update.
 func (h *Handler) Advise() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.serve(w, r, func(request *admissionv1.AdmissionRequest, answer *admissionv1.AdmissionResponse) *admissionv1.AdmissionResponse {
@@ -192,8 +191,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, finish func(*adm
 	})
 }
 
-// serveForwarded decides a request that another replica has sent. The sender finishes the answer. If this replica lags
-// behind, it returns an error, and the sender decides itself.
+// serveForwarded decides a request from another replica. The sender finishes the answer. If this replica lags behind,
+// it returns an error, and the sender decides itself.
 func (h *Handler) serveForwarded(ctx context.Context, w http.ResponseWriter, r *http.Request, version catalog.Version) {
 	waiting, cancel := context.WithTimeout(ctx, forwardedTimeout)
 	defer cancel()
@@ -231,7 +230,7 @@ func (h *Handler) answer(ctx context.Context, version catalog.Version, request *
 	}
 }
 
-// isPlanned reports whether a request asks only what the API server would store: a dry run by
+// isPlanned reports whether a request only asks for the object that the API server would store: a dry run by
 // [quotav1alpha1.FieldManagerPlan].
 func isPlanned(request *admissionv1.AdmissionRequest) bool {
 	if !review.IsDryRun(request) {

@@ -31,13 +31,13 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// scene is a handler with ledgers in memory. ConfigMaps are charged to the Organizations acme and globex, one policy
+// scene is a handler with ledgers in memory. The Organizations acme and globex pay for ConfigMaps, by one policy
 // each.
 type scene struct {
 	*testing.T
 	*Handler
 	memory *storagetest.Memory
-	// policies counts those that were set, and is the generation of the latest.
+	// policies is the number of set policies, and the generation of the latest.
 	policies int64
 	// fault returns the failures of calls to storage from now on.
 	fault func(storagetest.Call) storagetest.Fault
@@ -47,14 +47,14 @@ type scene struct {
 
 var organizations = []string{"acme", "globex"}
 
-// reviewType is what every review is.
+// reviewType is the type of every review.
 var reviewType = metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"}
 
 func organization(name string) quotav1alpha1.ConsumerRef {
 	return quotav1alpha1.ConsumerRef{APIGroup: "platform.example.com", Kind: "Organization", Name: name}
 }
 
-// everywhere is namespaces that all exist.
+// everywhere has all namespaces.
 type everywhere struct{}
 
 func (everywhere) Active(context.Context, string) (bool, error) { return true, nil }
@@ -154,7 +154,7 @@ func (s *scene) review(uid types.UID) *admissionv1.AdmissionResponse {
 	return s.reviewNamed("map-"+string(uid), uid)
 }
 
-// reviewNamed reviews the create of a ConfigMap of that name.
+// reviewNamed reviews the create of a ConfigMap with the name.
 func (s *scene) reviewNamed(name string, uid types.UID) *admissionv1.AdmissionResponse {
 	s.Helper()
 	object, err := json.Marshal(&corev1.ConfigMap{
@@ -219,11 +219,11 @@ func TestAllConsumersOrNone(t *testing.T) {
 	s.wantReservations(1, 1)
 }
 
-// However many policies charge a consumer for an object, its ledger is written once.
+// One write of the ledger charges a consumer for an object, for any number of policies.
 func TestManyPoliciesCommitOnce(t *testing.T) {
 	const policies = 10
 	s := newScene(t, policies)
-	for n := 1; n < policies; n++ { // beside the one that there is
+	for n := 1; n < policies; n++ { // beside the existing one
 		s.policyFor("acme", fmt.Sprint("acme-", n), "true")
 	}
 	commits := func() int { return len(s.memory.Revisions(organization("acme"))) }
@@ -243,7 +243,7 @@ func TestManyPoliciesCommitOnce(t *testing.T) {
 	}
 }
 
-// An outage is never called a lack of quota.
+// The message of an outage never speaks of a lack of quota.
 func TestOutage(t *testing.T) {
 	s := newScene(t, 1)
 	s.fault = func(storagetest.Call) storagetest.Fault { return storagetest.Lost }
@@ -258,7 +258,7 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// A repeated review that fails halfway leaves the reservations of the first one.
+// A repeated review leaves the first one's reservations if it fails halfway.
 func TestSecondReviewRetainsReservationsOfTheFirst(t *testing.T) {
 	s := newScene(t, 1)
 	if answer := s.review("1"); !answer.Allowed {
@@ -277,7 +277,7 @@ func TestSecondReviewRetainsReservationsOfTheFirst(t *testing.T) {
 	s.wantReservations(1, 1)
 }
 
-// What the first consumer was charged is given back when the second falls short.
+// The first consumer gets its charge back when the second falls short.
 func TestRollback(t *testing.T) {
 	s := newScene(t, 1)
 	_, err := storagetest.Reserve(t.Context(), s.Store, organization("globex"), ledger.Reservation{
@@ -318,14 +318,14 @@ func TestNotAReview(t *testing.T) {
 	}
 }
 
-// nowhere is namespaces that cannot be looked up.
+// nowhere fails to look up any namespace.
 type nowhere struct{ everywhere }
 
 func (nowhere) Object(context.Context, string) (map[string]any, error) {
 	return nil, errors.New("the API server does not answer")
 }
 
-// The namespace is looked up for policies that speak of it, and for no others.
+// The handler looks up the namespace only for policies that use it.
 func TestNamespaceIsLookedUpWhereItIsUsed(t *testing.T) {
 	s := newScene(t, 1)
 	s.Evaluator.Namespaces = nowhere{}

@@ -25,28 +25,28 @@ import (
 const (
 	// appearsWithin is the time from review to appearance of an object, unless its create failed or is very slow.
 	appearsWithin = 2 * time.Second
-	// lateMax bounds the creates of one owner that are in flight for longer than appearsWithin. The quota that they
-	// hold is unavailable to others until the lifetime of a reservation has passed.
+	// lateMax bounds an owner's creates in flight for longer than appearsWithin. The quota that they hold is unavailable
+	// to others until the lifetime of a reservation has passed.
 	lateMax = 16
 	// defaultMaxObjectBytes is the default size limit of etcd.
 	defaultMaxObjectBytes = 3 << 19
 )
 
-// heldOf returns the reservations on a consumer's quota by creates that may not succeed: the object is overdue, or it
-// is still being decided for another consumer.
+// heldOf returns the reservations on a consumer's quota by creates of uncertain success: the object is overdue, or a
+// decision for another consumer is still under way.
 func (h *Handler) heldOf(consumer quotav1alpha1.ConsumerRef) []ledgerstore.InFlight {
 	return slices.DeleteFunc(h.Store.ReservationsOf(consumer), func(pending ledgerstore.InFlight) bool {
 		return !h.isLate(pending) && !h.deciding.has(types.UID(ledgerstore.ObjectUID(pending.Key)))
 	})
 }
 
-// fitsWithout reports whether the request fits if these reservations are cancelled. An error means that the ledger
-// could not be read.
+// fitsWithout reports whether the request fits after a cancellation of these reservations. An error means that the
+// ledger was unreadable.
 func (h *Handler) fitsWithout(ctx context.Context, l lack, held []ledgerstore.InFlight) (bool, error) {
 	amounts := amountsOf(held)
 	for _, s := range l.shortages {
 		if amounts[s.ResourceType] < s.Requested-s.Available {
-			return false, nil // the ledger need not be read
+			return false, nil // no need to read the ledger
 		}
 	}
 	var snapshot ledger.Snapshot
@@ -93,8 +93,8 @@ func (h *Handler) isLate(pending ledgerstore.InFlight) bool {
 	return h.Objects.Presence(intent.Kind.GroupKind(), uid) == objectcache.Absent
 }
 
-// deciding is the set of objects that hold quota of one consumer while they are decided for another. The zero value is
-// ready to use.
+// deciding is the set of objects with quota of one consumer, during the decision for another. The zero value is ready
+// to use.
 type deciding struct {
 	mu   sync.Mutex
 	uids map[types.UID]int
@@ -117,7 +117,7 @@ func (d *deciding) has(uid types.UID) bool {
 	return d.uids[uid] > 0
 }
 
-// ownerOf names the owner of a create: the controller that owns the object, or else the user in a namespace.
+// ownerOf names the owner of a create: the object's controller, or else the user in a namespace.
 func ownerOf(object *unstructured.Unstructured, user string) string {
 	if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
 		return fmt.Sprintf("%s %s in namespace %s", owner.Kind, owner.Name, object.GetNamespace())
@@ -128,8 +128,8 @@ func ownerOf(object *unstructured.Unstructured, user string) string {
 	return fmt.Sprintf("user %s in namespace %s", user, object.GetNamespace())
 }
 
-// tooManyLate returns an error if the owner of an object has lateMax overdue creates. It ignores objects of kinds that
-// are still being listed, because they may have appeared.
+// tooManyLate returns an error if the owner of an object has lateMax overdue creates. It ignores objects of kinds
+// that are still being listed, because they may have appeared.
 func (h *Handler) tooManyLate(c *create) error {
 	late := 0
 	for uid, kind := range h.admitted.lateOf(c.owner) {
@@ -143,8 +143,8 @@ func (h *Handler) tooManyLate(c *create) error {
 	return nil
 }
 
-// isStoredAsJSON reports whether objects of an API group are stored as they are sent. That holds for all groups except
-// those of Kubernetes itself.
+// isStoredAsJSON reports whether the API server stores objects of an API group in the form of the request. It does
+// for all groups except those of Kubernetes itself.
 func isStoredAsJSON(group string) bool {
 	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")
 }

@@ -29,7 +29,7 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// Quota held by failed creates does not count as used up: a request for it is asked to try again.
+// Quota held by failed creates does not count as used up: a request for it gets the advice to try again.
 func TestHeldByCreatesInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, 2)
@@ -53,7 +53,7 @@ func TestHeldByCreatesInFlight(t *testing.T) {
 	})
 }
 
-// Quota that creates in flight hold in other dimensions does not help a request, so the request does not wait for it.
+// A request does not wait for quota of creates in flight in other dimensions, because that does not help it.
 func TestHeldInOtherDimensions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, 0)
@@ -105,7 +105,7 @@ func TestHeldInOtherDimensions(t *testing.T) {
 	})
 }
 
-// If the ledger cannot be read, it is unknown whether waiting would help, so the client is asked to try again.
+// Without a readable ledger nobody knows whether waiting would help, so the client gets the advice to try again.
 func TestHeldQuotaIsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, 1)
@@ -125,7 +125,7 @@ func TestHeldQuotaIsUnknown(t *testing.T) {
 	})
 }
 
-// The quota that one owner holds with failed creates is bounded.
+// A bound limits one owner's quota in failed creates.
 func TestFailedCreatesOfOneOwnerAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, 100)
@@ -148,7 +148,7 @@ func TestFailedCreatesOfOneOwnerAreBounded(t *testing.T) {
 	})
 }
 
-// While a kind is being listed it is unknown which of its objects exist, and creates are not held up for that.
+// While a kind is being listed, nobody knows which of its objects exist. Creates do not wait for it.
 func TestCreatesWhileTheKindIsListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, 100)
@@ -162,7 +162,7 @@ func TestCreatesWhileTheKindIsListed(t *testing.T) {
 	})
 }
 
-// An audited denial is recorded in the namespace of the object, whose readers may not know the figures of who pays.
+// An audited denial goes to the namespace of the object. Its readers may not know the figures of the consumer.
 func TestAuditedDenialHidesFigures(t *testing.T) {
 	s := newScene(t, 0)
 	s.policy("globex", "false")
@@ -180,7 +180,8 @@ func TestAuditedDenialHidesFigures(t *testing.T) {
 	}
 }
 
-// An object that cannot be stored takes nothing. Kubernetes' own objects are stored in a shorter form than they are sent in.
+// An object too large for storage takes nothing. The API server stores Kubernetes' own objects in a shorter form than
+// in the request.
 func TestTooLargeTakesNothing(t *testing.T) {
 	s := newScene(t, 1)
 	s.MaxObjectBytes = 64
@@ -268,7 +269,7 @@ func TestDenialsForPrograms(t *testing.T) {
 	}
 }
 
-// Figures are for those who may read the consumer's effective grants.
+// Only readers of the consumer's effective grants see figures.
 func TestFiguresAreForReaders(t *testing.T) {
 	const figures = "used: 1, limited: 1"
 	tests := map[string]struct {
@@ -309,21 +310,21 @@ func TestFiguresAreForReaders(t *testing.T) {
 	}
 }
 
-// permissions answers what any user may do.
+// permissions answers for any user.
 type permissions func(authorizationv1.ResourceAttributes) (bool, error)
 
 func (p permissions) May(_ context.Context, _ authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) (bool, error) {
 	return p(what)
 }
 
-// denials are the notes on what was denied.
+// denials are the notes on denials.
 type denials []string
 
 func (d *denials) RecordDenial(consumer quotav1alpha1.ConsumerRef, resourceType, note string) {
 	*d = append(*d, consumer.Name+" "+resourceType+": "+note)
 }
 
-// A denial is recorded in the consumer's namespace, even if it hides the figures from the user.
+// The consumer's namespace gets a record of each denial, even if the answer hides the figures from the user.
 func TestDenialsAreRecorded(t *testing.T) {
 	s := newScene(t, 1)
 	s.Permissions = permissions(func(authorizationv1.ResourceAttributes) (bool, error) { return false, nil })

@@ -15,7 +15,7 @@ import (
 	"github.com/bursar/bursar/internal/policy"
 )
 
-// limitToClaim decides an update of an object to which a policy can be applied neither before nor after the update. It
+// limitToClaim decides an update of an object if a policy is applicable neither before nor after the update. It
 // returns nil if the update may pass: the object has no claim, only metadata changes, or the object does not come to
 // need more than its claim holds. Without this rule nothing would limit an object while its policy fails.
 func (h *Handler) limitToClaim(ctx context.Context, c *change, p *catalog.Policy, before, after policy.Input, err error) *admissionv1.AdmissionResponse {
@@ -50,7 +50,7 @@ func beyondClaim(held *quotav1alpha1.ResourceClaim, err error) error {
 	return fmt.Errorf("%w; until it can be, the object must not need more than its claim %s/%s holds, and this change may make it need more", err, held.Namespace, held.Name)
 }
 
-// demandOf returns the charges that a policy demands for an object. It evaluates neither conditions nor consumer.
+// demandOf returns a policy's demand for an object, in charges. It evaluates neither conditions nor consumer.
 func demandOf(ctx context.Context, p *catalog.Policy, in policy.Input) (*evaluator.Claim, error) {
 	requests, err := p.Requests(ctx, in)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// A request that is not enforced does not wait for quota in release: it is admitted, charged, and warned about the
-// excess.
+// A request without enforcement does not wait for quota in release. The handler admits it, charges it, and warns of
+// the excess.
 func TestNotEnforcedIsDecidedAtOnce(t *testing.T) {
 	tests := map[string]struct {
 		reason string

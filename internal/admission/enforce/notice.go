@@ -18,12 +18,12 @@ import (
 // EventReasonNotEnforced is the reason of the events on policies in the mode Audit.
 const EventReasonNotEnforced = "NotEnforced"
 
-// notice is a denial that is not enforced, either because of the policy's mode or because the request did not cause the
+// notice is a denial without enforcement: either the policy's mode does not enforce, or the request did not cause the
 // problem.
 type notice struct {
 	policy  *catalog.Policy
 	message string
-	// err is set if the policy could not be applied to the object.
+	// err is set if the policy is not applicable to the object.
 	err error
 	// lack is the consumer's lack of quota. It replaces the message.
 	lack *lack
@@ -36,14 +36,14 @@ func (n *notices) add(p *catalog.Policy, message string) {
 	*n = append(*n, notice{policy: p, message: message})
 }
 
-// fail adds that a policy could not be applied to the object.
+// fail adds a notice of a policy that is not applicable to the object.
 func (n *notices) fail(p *catalog.Policy, err error) {
 	*n = append(*n, notice{policy: p, message: notApplicable(p.Name, err), err: err})
 }
 
 func (n *notices) lack(p *catalog.Policy, l lack) { *n = append(*n, notice{policy: p, lack: &l}) }
 
-// notApplicable returns the message for a policy that cannot be applied to an object.
+// notApplicable returns the message for an object to which a policy is not applicable.
 func notApplicable(policy string, err error) string {
 	if full := (*message.FullError)(nil); errors.As(err, &full) {
 		return full.Error()
@@ -51,8 +51,9 @@ func notApplicable(policy string, err error) string {
 	return fmt.Sprintf("ClaimCreationPolicy %s cannot be applied to this object: %v; correct the object, or ask an administrator to correct the policy", policy, err)
 }
 
-// allowWithNotices admits the object and delivers the notices. Notices of policies that warn or enforce go to the user
-// of the request; notices of policies that audit go to administrators. In a dry run only the user receives notices.
+// allowWithNotices admits the object and delivers the notices. Notices of policies in the modes Warn and Enforce go
+// to the user of the request, notices of the mode Audit to administrators. In a dry run only the user receives
+// notices.
 func (h *Handler) allowWithNotices(ctx context.Context, request *admissionv1.AdmissionRequest, object evaluator.Object, notices notices) *admissionv1.AdmissionResponse {
 	response := review.Allowed()
 	for _, n := range notices {
@@ -94,7 +95,7 @@ func (h *Handler) textForUser(ctx context.Context, request *admissionv1.Admissio
 	return message.Of(n.lack.consumer, n.lack.shortages).Hidden(h.Catalog)
 }
 
-// fullText returns the text of a notice for readers who may see the quota.
+// fullText returns the text of a notice for readers of the quota.
 func (h *Handler) fullText(n notice) string {
 	if n.lack == nil {
 		return n.message

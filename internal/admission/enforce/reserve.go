@@ -17,8 +17,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// rollbackTimeout bounds the rollback of reservations after a later consumer falls short, so that the answer is still
-// in time. Reservations that are not cancelled by then expire.
+// rollbackTimeout bounds the rollback of reservations after a later consumer falls short, so the answer is still in
+// time. Later, the remaining reservations expire.
 const rollbackTimeout = 500 * time.Millisecond
 
 // taken is a new reservation in a consumer's ledger.
@@ -62,9 +62,9 @@ func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionReq
 	return h.allowWithNotices(ctx, request, c.Object, notices)
 }
 
-// admitFromSlice admits an object without a write to the ledger, if this replica has reserved quota ahead of demand. If
-// the replica dies before it records the charge, others find the object without a claim and charge it. So the object
-// must have its charge from itself alone, and be the only one that may have its name.
+// admitFromSlice admits an object without a write to the ledger, if this replica has reserved quota ahead of demand.
+// If the replica dies before it records the charge, others find the object without a claim and charge it. So the
+// charge must depend on the object alone, and no other object may have its name.
 func (h *Handler) admitFromSlice(c *create, groups [][]*evaluatedClaim) bool {
 	if len(groups) != 1 || !groups[0][0].policy.Enforces() || !areAdoptable(groups[0]) {
 		return false
@@ -93,8 +93,8 @@ func enforcedOf(groups [][]*evaluatedClaim) []quotav1alpha1.ConsumerRef {
 	return consumers
 }
 
-// denyEarly denies a create for several consumers if one of them already falls short. It decides before anything is
-// reserved, because even a short reservation on the other consumers would deny quota to others.
+// denyEarly denies a create for several consumers if one of them already falls short. It decides before the first
+// reservation, because even a short reservation on the other consumers would deny quota to others.
 func (h *Handler) denyEarly(ctx context.Context, request *admissionv1.AdmissionRequest, groups [][]*evaluatedClaim) *admissionv1.AdmissionResponse {
 	if len(enforcedOf(groups)) < 2 {
 		return nil
@@ -114,8 +114,8 @@ func (h *Handler) denyEarly(ctx context.Context, request *admissionv1.AdmissionR
 	return nil
 }
 
-// tentativeContext returns a context to reserve with for an object that charges several consumers. Until conclude is
-// called, other denials wait for the reservations made with it, because they may be rolled back.
+// tentativeContext returns a context for the reservations of an object with several consumers. Until the call of
+// conclude, other denials wait for these reservations, because the handler may roll them back.
 func (h *Handler) tentativeContext(ctx context.Context, uid types.UID, consumers []quotav1alpha1.ConsumerRef) (reserving context.Context, conclude func()) {
 	if len(consumers) < 2 {
 		return ctx, func() {}
@@ -130,9 +130,9 @@ func (h *Handler) tentativeContext(ctx context.Context, uid types.UID, consumers
 	}
 }
 
-// charge charges the claims of one consumer that are not enforced, beyond the limit if necessary. It does not wait for
-// quota that is about to become free. It reports false if the charges could not be decided now; the object must then be
-// reconciled after its creation. In a dry run it charges nothing.
+// charge charges the unenforced claims of one consumer, beyond the limit if necessary. It does not wait for quota in
+// release. It reports false if the store could not decide the charges now. The engine must then reconcile the object
+// after its creation. In a dry run it charges nothing.
 func (h *Handler) charge(ctx context.Context, evaluated []*evaluatedClaim, dry bool, notices *notices) bool {
 	request := ledgerstore.Request{Reservations: reservationsOf(evaluated), Separately: true, Overdraft: true}
 	if dry {
@@ -155,9 +155,9 @@ func (h *Handler) charge(ctx context.Context, evaluated []*evaluatedClaim, dry b
 	return err == nil
 }
 
-// newReservations returns the reservations that did not exist before. Another review of the same create may have made
-// the others and rely on them, so they are not rolled back. That review can no longer roll them back either, since they
-// continue under another sequence.
+// newReservations returns the reservations made by this review. Another review of the same create may have made the
+// others and rely on them, so the handler does not roll them back. The other review can no longer roll them back
+// either, since they continue under another sequence.
 func newReservations(evaluated []*evaluatedClaim, decisions []ledger.Decision) []taken {
 	var made []taken
 	for i, decision := range decisions {
@@ -168,9 +168,8 @@ func newReservations(evaluated []*evaluatedClaim, decisions []ledger.Decision) [
 	return made
 }
 
-// rollback cancels the reservations of an object that will not be created. If the caller has disconnected, the outcome
-// is unknown: another replica may be deciding the same review and rely on the reservations. Then they are left to
-// expire.
+// rollback cancels the reservations of a failing create. If the caller has disconnected, the outcome is unknown:
+// another replica may be deciding the same review and rely on the reservations. Then rollback leaves them to expire.
 func (h *Handler) rollback(ctx context.Context, all []taken) {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return
@@ -218,8 +217,8 @@ func reservationOf(p *evaluatedClaim) ledger.Reservation {
 	}
 }
 
-// denialFor explains why the claims on one consumer are not admitted. For lack of quota it also lists the other
-// consumers that lack it, so that the user learns of all of them at once.
+// denialFor explains the denial of the claims on one consumer. For lack of quota it also lists the other consumers
+// with a lack, so the user learns of all of them at once.
 func (h *Handler) denialFor(ctx context.Context, request *admissionv1.AdmissionRequest, evaluated []*evaluatedClaim, outcome ledgerstore.Outcome, others [][]*evaluatedClaim) *admissionv1.AdmissionResponse {
 	if outcome.Code != ledger.Exceeded {
 		at := evaluated[outcome.FailedIndex]

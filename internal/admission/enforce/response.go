@@ -16,7 +16,7 @@ func isBusy(err error) bool {
 	return errors.Is(err, ledgerstore.ErrBusy) || errors.Is(err, errHeld)
 }
 
-// alreadyExists gives the answer of the API server for an existing name, before anything is charged.
+// alreadyExists gives the API server's answer for an existing name, before any charge.
 func alreadyExists(request *admissionv1.AdmissionRequest, name string) *admissionv1.AdmissionResponse {
 	resource := request.Resource.Resource
 	if request.Resource.Group != "" {

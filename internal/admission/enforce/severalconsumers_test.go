@@ -12,7 +12,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// A create that one of its consumers cannot pay for holds nothing of the others, also while it waits.
+// A create beyond the quota of one of its consumers holds nothing of the others, even while it waits.
 func TestDeniedCreateHoldsNothingOfOtherConsumers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, 1)
@@ -28,7 +28,7 @@ func TestDeniedCreateHoldsNothingOfOtherConsumers(t *testing.T) {
 	})
 }
 
-// Quota that a create holds only until it is decided for another consumer causes no denials.
+// A create may hold quota only until the decision for another consumer. Such quota causes no denials.
 func TestDenialWaitsForTentativeReservations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, 1)

@@ -62,8 +62,7 @@ func (s *scene) paid(policy string, amount ledger.Amount) *quotav1alpha1.Resourc
 	return claim
 }
 
-// An update that is reviewed before the claims are listed is decided on what its object holds, or not
-// at all.
+// Before the claims are listed, a review decides an update on the claim that its object really has, or not at all.
 func TestUpdateBeforeTheClaimsAreListed(t *testing.T) {
 	tests := map[string]struct {
 		reason string
@@ -120,7 +119,7 @@ func TestUpdateBeforeTheClaimsAreListed(t *testing.T) {
 	}
 }
 
-// An unknown claim is no reason to deny an update that demands less, or that is not enforced: the claim follows later.
+// An unknown claim is no reason to deny a smaller or unenforced update: the claim follows later.
 func TestUpdatePassesThoughItsClaimIsNotFound(t *testing.T) {
 	for name, tt := range map[string]struct {
 		mode    quotav1alpha1.EnforcementMode

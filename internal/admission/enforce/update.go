@@ -30,7 +30,7 @@ const (
 type demandChange struct {
 	policy        *catalog.Policy
 	before, after *evaluator.Claim
-	// isUnknown is set if the demand could not be determined.
+	// isUnknown is set for an unknown demand.
 	isUnknown bool
 }
 
@@ -47,8 +47,8 @@ func (a demandChange) lack(decision ledger.Decision) lack {
 	return lack{consumer: a.after.Consumer, policies: []string{a.policy.Name}, shortages: decision.Shortages, totals: a.charges()}
 }
 
-// update answers the review of an update. The demand of a policy depends only on the object, so an update that does not
-// change the demand does not need the ledger.
+// update answers the review of an update. The demand of a policy depends only on the object, so an update with the
+// same demand does not need the ledger.
 func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequest, forward forwardFunc) *admissionv1.AdmissionResponse {
 	c, denial := h.changeIn(ctx, request)
 	if denial != nil {
@@ -107,8 +107,8 @@ func (h *Handler) decideChange(ctx context.Context, request *admissionv1.Admissi
 	return h.allowWithNotices(ctx, request, c.Object, notices)
 }
 
-// lockSettled locks an object once all reservations of its claims are settled. It waits without the lock, because
-// settling takes the lock. On timeout it locks the object as it is, and each policy decides on that.
+// lockSettled locks an object once all reservations of its claims have settled. It waits without the lock, because
+// settling takes the lock. On timeout it locks the object in its present state, and each policy decides on it.
 func (h *Handler) lockSettled(ctx context.Context, c *change, changed []demandChange) (unlock func(), err error) {
 	settling, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
@@ -127,8 +127,8 @@ func (h *Handler) lockSettled(ctx context.Context, c *change, changed []demandCh
 	}
 }
 
-// areSettled reports whether all reservations that an update changes are settled, and whether the quota freed by
-// earlier changes of the object is available again. Both happen under the lock of the object.
+// areSettled reports whether all reservations under an update have settled, and whether the quota freed by earlier
+// changes of the object is available again. Both happen under the lock of the object.
 func (h *Handler) areSettled(ctx context.Context, c *change, changed []demandChange) bool {
 	for _, a := range changed {
 		if a.isUnknown {
@@ -176,7 +176,7 @@ func (h *Handler) compareDemand(ctx context.Context, request *admissionv1.Admiss
 			notices.fail(p, err) // the claim stays as it is
 			continue
 		case errBefore != nil || !evaluator.Same(a.before, a.after):
-			// A policy that could not be applied to the old object may have charged any amount for it.
+			// A policy may have charged any amount for the old object if it is not applicable to it now.
 			changed = append(changed, a)
 		}
 		if err == nil && a.after != nil {
@@ -197,7 +197,7 @@ func ledgerOf(c *evaluator.Claim) string {
 	return naming.Ledger(c.Consumer)
 }
 
-// chargedBy returns the first consumer that an update may charge or, if there is none, free.
+// chargedBy returns the first consumer to charge by an update or, without one, the first to free.
 func chargedBy(changed []demandChange) (quotav1alpha1.ConsumerRef, bool) {
 	for _, a := range changed {
 		if a.after != nil {
@@ -212,7 +212,7 @@ func chargedBy(changed []demandChange) (quotav1alpha1.ConsumerRef, bool) {
 	return quotav1alpha1.ConsumerRef{}, false
 }
 
-// freedBy returns the consumers that regain quota once the update was made.
+// freedBy returns the consumers that regain quota through the update.
 func freedBy(changed []demandChange) []quotav1alpha1.ConsumerRef {
 	var consumers []quotav1alpha1.ConsumerRef
 	for _, a := range changed {
@@ -240,7 +240,7 @@ func takesMore(a demandChange) bool {
 }
 
 // reserveChange reserves the demand of a policy beyond the object's claim: the difference if the consumer stays the
-// same, the whole demand otherwise. It records a decrease in the ledger too, so that every replica knows that the claim
+// same, the whole demand otherwise. It records a decrease in the ledger too, so every replica knows that the claim
 // has to follow.
 func (h *Handler) reserveChange(ctx context.Context, request *admissionv1.AdmissionRequest, c *change, a demandChange, notices *notices) ([]taken, *admissionv1.AdmissionResponse) {
 	if a.isUnknown {
@@ -271,8 +271,7 @@ func (h *Handler) reserveChange(ctx context.Context, request *admissionv1.Admiss
 	return nil, nil
 }
 
-// undecidedIfEnforced rejects a request that could not be evaluated if the policy enforces, and adds a notice
-// otherwise.
+// undecidedIfEnforced rejects a request with a failed evaluation if the policy enforces, and adds a notice otherwise.
 func (h *Handler) undecidedIfEnforced(p *catalog.Policy, err error, notices *notices) *admissionv1.AdmissionResponse {
 	if p.Enforces() {
 		return tryAgain(err)

@@ -62,7 +62,7 @@ func (s *scene) followAnnotated(mode quotav1alpha1.EnforcementMode, condition st
 	s.connect(claimstest.New())
 }
 
-// wantChange checks to which version of the object of [numbered] an update is expected, if one is.
+// wantChange checks from which version on the engine expects a change of the object of [numbered], if it expects one.
 func (s *scene) wantChange(reason string, isExpected bool, base string) {
 	s.Helper()
 	if change, is := s.Engine.ChangeOf("u"); is != isExpected || change.Base != base {
@@ -76,7 +76,7 @@ func numbered(version string, n int) runtime.RawExtension {
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"n","name":"a","uid":"u","resourceVersion":%q},"data":{"n":"%d"}}`, version, n)}
 }
 
-// update has a handler review that the number changes.
+// update has a handler review a change of the number.
 func (s *scene) update(handler http.Handler, dryRun bool, before, after runtime.RawExtension) *admissionv1.AdmissionResponse {
 	s.Helper()
 	return s.ask(handler, &admissionv1.AdmissionRequest{Operation: admissionv1.Update, DryRun: &dryRun, Object: after, OldObject: before})
@@ -88,7 +88,7 @@ func (s *scene) createNumbered(dryRun bool, n int) *admissionv1.AdmissionRespons
 	return s.ask(s, &admissionv1.AdmissionRequest{Operation: admissionv1.Create, DryRun: &dryRun, Object: numbered("", n)})
 }
 
-// ask has a handler review a request, which is about the ConfigMap with a number unless it names another kind.
+// ask has a handler review a request. It is about the ConfigMap with a number unless it names another kind.
 func (s *scene) ask(handler http.Handler, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	s.Helper()
 	request.UID, request.Namespace, request.Name = "round-trip", "n", "a"
@@ -109,7 +109,7 @@ func (s *scene) ask(handler http.Handler, request *admissionv1.AdmissionRequest)
 	return review.Response
 }
 
-// reserved is how much of acme's quota is reserved.
+// reserved returns the reserved amount of acme's quota.
 func (s *scene) reserved() (sum ledger.Amount) {
 	for _, r := range s.memory.Snapshot(organization("acme")).Reservations {
 		for _, charge := range r.Charges {
@@ -119,8 +119,8 @@ func (s *scene) reserved() (sum ledger.Amount) {
 	return sum
 }
 
-// The ledger has the change of an update before it is made, even if it demands less: the replica that reviewed it may
-// die before the update is stored.
+// The ledger has the change of an update before the API server makes it, even with a lower demand: the reviewing
+// replica may die before the API server stores the update.
 func TestEveryReplicaKnowsOfAChange(t *testing.T) {
 	tests := map[string]struct {
 		reason string
@@ -153,8 +153,8 @@ func TestEveryReplicaKnowsOfAChange(t *testing.T) {
 	}
 }
 
-// A reservation for an earlier change is extended only until its claim is made: from then on it belongs to that claim,
-// even before the cache has the claim.
+// A review extends a reservation for an earlier change only until its claim exists. From then on it belongs to that
+// claim, even before the cache has the claim.
 func TestReservationOfAMadeClaimIsNotExtended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, 10)
@@ -182,7 +182,7 @@ func TestReservationOfAMadeClaimIsNotExtended(t *testing.T) {
 	})
 }
 
-// What passes without a decision is noted, so that the claim follows it all the same.
+// The engine expects a change without a decision, so the claim follows it all the same.
 func TestUndecidedUpdatesAreFollowed(t *testing.T) {
 	const speaksOfNamespace = "namespaceObject.metadata.name != 'x'"
 	tests := map[string]struct {
@@ -190,7 +190,7 @@ func TestUndecidedUpdatesAreFollowed(t *testing.T) {
 		condition string
 		handler   func(*scene) http.Handler
 		dryRun    bool
-		// fail is what is out of order.
+		// fail breaks something.
 		fail func(*scene)
 		want bool
 	}{
@@ -249,7 +249,7 @@ func TestUndecidedUpdatesAreFollowed(t *testing.T) {
 func (s *scene) advise() http.Handler     { return s.Advise() }
 func (s *scene) breakGlass() http.Handler { return s.BreakGlass() }
 
-// withoutState are namespaces for which it is unknown whether they are being deleted.
+// withoutState cannot tell whether a namespace is being deleted.
 type withoutState struct{ everywhere }
 
 func (withoutState) Active(context.Context, string) (bool, error) {
@@ -266,7 +266,7 @@ func TestUpdateIsEnforcedWhateverTheStatusOfTheClaim(t *testing.T) {
 	}
 }
 
-// A policy that enforces lets no update pass that it cannot be applied to for now.
+// While an enforcing policy is not applicable, no update passes.
 func TestUndecidedUpdatesAreDenied(t *testing.T) {
 	s := newScene(t, 10)
 	s.follow(quotav1alpha1.EnforcementModeEnforce, "true")
@@ -274,7 +274,7 @@ func TestUndecidedUpdatesAreDenied(t *testing.T) {
 	s.wantDenied(s.update(s, false, numbered("7", 1), numbered("7", 4)), http.StatusServiceUnavailable, "the API server does not answer", "try again")
 }
 
-// A scale is an update of what it scales, which may not be readable just then.
+// A scale is an update of another object. That may not be readable just then.
 func TestUndecidedScaleIsFollowed(t *testing.T) {
 	s := newScene(t, 10)
 	s.follow(quotav1alpha1.EnforcementModeWarn, "true")

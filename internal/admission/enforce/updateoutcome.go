@@ -8,19 +8,19 @@ type outcome int
 const (
 	// outcomeNothing: no reservation to roll back, and nothing to report.
 	outcomeNothing outcome = iota
-	// outcomeTaken: the reservation is rolled back if the update is denied for another reason.
+	// outcomeTaken: if another reason denies the update, the handler rolls back the reservation.
 	outcomeTaken
-	// outcomeUnknown: the update could not be decided.
+	// outcomeUnknown: no decision about the update was possible.
 	outcomeUnknown
 	// outcomeExceeded: the quota does not suffice.
 	outcomeExceeded
-	// outcomeImpossible: an enforced policy demands amounts that no ledger can hold.
+	// outcomeImpossible: an enforced policy demands amounts too large for a ledger.
 	outcomeImpossible
-	// outcomeNotApplicable: a policy that is not enforced demands amounts that no ledger can hold.
+	// outcomeNotApplicable: an unenforced policy demands amounts too large for a ledger.
 	outcomeNotApplicable
 )
 
-// updateOutcomeOf returns the outcome of a decision. An update that does not demand more always passes: the engine
+// updateOutcomeOf returns the outcome of a decision. An update without a higher demand always passes: the engine
 // finds the freed amounts without the ledger if the ledger fails here.
 func updateOutcomeOf(d ledger.Decision, err error, demandsMore, enforces, isDryRun bool) outcome {
 	isAdmitted := err == nil && d.Code == ledger.Admitted

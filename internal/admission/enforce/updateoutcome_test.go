@@ -7,7 +7,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Every kind of decision on an update that asks more than before, and on one that does not.
+// Every kind of decision on an update, with and without a higher demand.
 func TestUpdateOutcomeOf(t *testing.T) {
 	failure := errors.New("the ledger did not answer")
 	type outcomes struct{ enforced, notEnforced, enforcedDryRun, notEnforcedDryRun outcome }

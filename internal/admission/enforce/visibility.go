@@ -22,7 +22,7 @@ const (
 	permissionTTL = 10 * time.Second
 	// holdersTTL is how long the handler remembers the largest holders.
 	holdersTTL = 2 * time.Second
-	// holdersMax is the number of holders that a denial names.
+	// holdersMax is the number of holders in a denial.
 	holdersMax = 3
 )
 
@@ -51,8 +51,8 @@ func (h *Handler) mayRead(ctx context.Context, request *admissionv1.AdmissionReq
 	return may
 }
 
-// holders returns the largest holders of a consumer's resource type, among the claims that the user of the request may
-// list.
+// holders returns the largest holders of a consumer's resource type, among the claims that the user of the request
+// may list.
 func (h *Handler) holders(ctx context.Context, request *admissionv1.AdmissionRequest, consumer quotav1alpha1.ConsumerRef, resourceType string) []message.Holder {
 	if h.Claims == nil || !h.Claims.HasSynced() {
 		return nil

@@ -1,5 +1,5 @@
-// Package preview evaluates a policy on existing objects when it is written, and warns its author. It only reads, for a
-// short time. It only warns, because the objects may change. Package validate calls it through an interface.
+// Package preview evaluates each new or changed policy on existing objects, and warns its author. It only reads, for
+// a short time. It only warns, because the objects may change. Package validate calls it through an interface.
 package preview
 
 import (
@@ -29,9 +29,9 @@ import (
 const (
 	// timeMax bounds a preview. The author of the policy waits for it.
 	timeMax = 1500 * time.Millisecond
-	// objectsMax is the number of objects that a policy is evaluated on.
+	// objectsMax bounds the objects on which a preview evaluates a policy.
 	objectsMax = 20
-	// namesMax is the number of objects that a warning names.
+	// namesMax is the number of objects in a warning.
 	namesMax = 3
 	// reasonsMax bounds the reported reasons, and mismatchesMax the reported mismatches.
 	reasonsMax, mismatchesMax = 3, 5
@@ -69,13 +69,13 @@ func (p *Previewer) ClaimPolicy(ctx context.Context, object *quotav1alpha1.Claim
 	}
 	warnings := p.mismatches(ctx, kind, compiled)
 	if compiled.UsesRequest() {
-		return warnings // the requests that created existing objects are unknown
+		return warnings // nobody knows the requests of existing objects
 	}
 	return append(warnings, p.try(ctx, resource, &catalog.Policy{ClaimPolicy: compiled, Name: object.Name, Trigger: kind})...)
 }
 
-// GrantPolicy returns warnings for the author of a policy that compiles. It does not evaluate the policy, because that
-// happens as soon as the policy is stored.
+// GrantPolicy returns warnings for the author of a policy that compiles. It does not evaluate the policy, because a
+// controller does so as soon as the policy exists.
 func (p *Previewer) GrantPolicy(ctx context.Context, object *quotav1alpha1.GrantCreationPolicy) []string {
 	compiled, errs := policy.CompileGrant(object)
 	if len(errs) > 0 {
@@ -143,8 +143,8 @@ func (p *Previewer) try(ctx context.Context, resource schema.GroupVersionResourc
 	return t.warnings()
 }
 
-// evaluate returns the reason why a policy cannot be applied to an object. It ignores violations of registrations,
-// because their warnings come from package validate.
+// evaluate returns the reason for a policy's failure on an object. It ignores violations of registrations, because
+// their warnings come from package validate.
 func (p *Previewer) evaluate(ctx context.Context, each *catalog.Policy, object evaluator.Object, item *unstructured.Unstructured) error {
 	in := p.Evaluator.Input(item.Object)
 	if err := p.Evaluator.Complete(ctx, &in, object.Name.Namespace, []*catalog.Policy{each}); err != nil {
@@ -160,13 +160,13 @@ func (p *Previewer) evaluate(ctx context.Context, each *catalog.Policy, object e
 // trial collects the results of a policy on objects of a kind.
 type trial struct {
 	kind, resource string
-	// isPart is set if there are more objects than the tried ones.
+	// isPart is set if there are more objects than tried.
 	isPart bool
 	tried  int
 	failed []failure
 }
 
-// failure is a reason why the policy cannot be applied to objects, with the names of the objects.
+// failure is a reason for the policy's failure on objects, with the names of the objects.
 type failure struct {
 	reason string
 	names  []string

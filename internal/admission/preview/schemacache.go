@@ -8,17 +8,18 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// schemaTTL is how long a schema is cached. An author who changes a schema and then a policy sees the change soon.
+// schemaTTL is how long the cache keeps a schema. It is short, because an author may change a schema and then a
+// policy.
 const schemaTTL = 10 * time.Second
 
-// schemaCache caches schemas. The schema documents have some megabytes, and many policies that are applied together are
-// for few kinds.
+// schemaCache caches schemas. The schema documents have some megabytes. Many policies, applied together, are for few
+// kinds.
 type schemaCache struct {
 	schemas Schemas
 	byKind  *utilcache.Expiring
 }
 
-// CacheSchemas returns a cache of schemas. Each schema is cached for some seconds.
+// CacheSchemas returns a cache of schemas. It keeps each schema for some seconds.
 func CacheSchemas(schemas Schemas) Schemas {
 	return &schemaCache{schemas, utilcache.NewExpiring()}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/bursar/bursar/internal/admission/quotahistory"
 )
 
-// backlog is what waits for the journal.
+// backlog is a number of waiting entries.
 type backlog struct {
 	entries int
 	oldest  time.Duration

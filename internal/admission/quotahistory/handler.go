@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// retryAfterSeconds is the wait that an answer asks of clients if the journal could not be read.
+	// retryAfterSeconds is the wait for clients after a failed read of the journal.
 	retryAfterSeconds = 1
 	// typeMax is the length of the longest resource type.
 	typeMax = 253
 )
 
-// Handler returns the mutating webhook of QuotaHistories: the answer is a patch of the status. It denies a create that
-// would be stored. Histories are answered [review.InTurn].
+// Handler returns the mutating webhook of QuotaHistories: the answer is a patch of the status. It denies a create
+// without a dry run. Histories take their turn: see [review.InTurn].
 func (r *Reader) Handler() http.Handler { return review.InTurn(r.turns, "QuotaHistories", r.respond) }
 
 func (r *Reader) respond(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
@@ -98,8 +98,8 @@ func notFound(cause metav1.CauseType, format string, args ...any) *admissionv1.A
 	return response
 }
 
-// failed is the answer to a question that has no page. Only those who see everything learn why a journal could not be
-// read, because the reason may name files and stores.
+// failed is the answer to a question without a page. Only users with full sight learn why a journal was unreadable,
+// because the reason may name files and stores.
 func (r *Reader) failed(err error, sight *sight, spec *quotav1alpha1.QuotaHistorySpec) *admissionv1.AdmissionResponse {
 	consumer := message.Consumer(spec.ConsumerRef)
 	switch {

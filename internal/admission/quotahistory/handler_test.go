@@ -90,7 +90,7 @@ func at(minutes int64) *metav1.Time {
 	return new(metav1.NewTime(begin.Add(time.Duration(minutes) * time.Minute)))
 }
 
-// A later page does not search a journal of years from its begin, and stays within the period that somebody asks for.
+// A later page does not search a journal of years from its beginning, and stays within the period of the question.
 func TestLaterPagesReadLess(t *testing.T) {
 	source := &memory{entries: admissions(100)}
 	q := question{source: source, permissions: may(everything), spec: quotav1alpha1.QuotaHistorySpec{ConsumerRef: acme, Limit: 50}}
@@ -313,7 +313,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// When the time is up, a page has what was found, and the next one continues.
+// When the time is up, a page has the entries so far, and the next one continues.
 func TestTimeIsObserved(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	source := &memory{entries: admissions(9), before: func(e *journal.Entry) {
@@ -334,7 +334,7 @@ func TestTimeIsObserved(t *testing.T) {
 	q.wantDenied(t, "there is no page without an entry that says where the next begins", http.StatusGatewayTimeout, "narrow spec.since")
 }
 
-// blocked is a source that waits until it may go on.
+// blocked is a source with a gate.
 type blocked struct {
 	begun, end chan struct{}
 }
@@ -346,7 +346,7 @@ func (b *blocked) Entries(context.Context, journal.Query) iter.Seq2[journal.Entr
 	}
 }
 
-// Histories wait for their turn, so that they leave memory and CPU time to creates.
+// Histories wait for their turn, and so leave memory and CPU time to creates.
 func TestTurns(t *testing.T) {
 	source := &blocked{begun: make(chan struct{}), end: make(chan struct{})}
 	q := question{source: source, permissions: may(everything), spec: quotav1alpha1.QuotaHistorySpec{ConsumerRef: acme}}

@@ -1,5 +1,6 @@
-// Package quotahistory answers QuotaHistories: who had what, when, and by whom. It reads pages of a consumer's journal
-// from a [journal.Source], and leaves out what the user may not see. It writes nothing, and a QuotaHistory is never stored.
+// Package quotahistory answers QuotaHistories: the past of a consumer's quota, with times and actors. It reads pages
+// of a consumer's journal from a [journal.Source], and leaves out everything that the user may not see. It writes
+// nothing, and nobody stores a QuotaHistory.
 //
 // Package operator serves it.
 package quotahistory
@@ -22,15 +23,15 @@ import (
 
 // Dependencies are the dependencies of a reader.
 type Dependencies struct {
-	// Journal has the entries. Without it, every QuotaHistory is denied.
+	// Journal has the entries. Without it, the handler denies every QuotaHistory.
 	Journal journal.Source
 	// Consumers has the namespaces of consumers.
 	Consumers Consumers
-	// Permissions limit the answer to what the user may see.
+	// Permissions limit the answer to the entries and fields that the user may see.
 	Permissions Permissions
-	// Backlog knows what the journal lacks. Default: nobody knows.
+	// Backlog knows the entries missing in the journal. Default: nobody knows.
 	Backlog Backlog
-	// Log receives why a journal could not be read. Default: nothing is logged.
+	// Log receives the reasons of unreadable journals. Default: nothing is logged.
 	Log logr.Logger
 }
 
@@ -40,7 +41,7 @@ type Consumers interface {
 	ConsumerNamespace(consumer quotav1alpha1.ConsumerRef) string
 }
 
-// Backlog has entries that wait for the journal's place.
+// Backlog has entries on their way to the journal's place.
 type Backlog interface {
 	// Waiting returns how many entries wait, and for how long the oldest has waited.
 	Waiting() (entries int, oldest time.Duration)
@@ -54,19 +55,20 @@ type Permissions interface {
 // Reader answers QuotaHistories. It is safe for concurrent use if its dependencies are.
 type Reader struct {
 	Dependencies
-	// turns bounds the histories that are answered at the same time.
+	// turns bounds the histories in progress.
 	turns *semaphore.Weighted
 }
 
 const (
-	// readsAtOnce is how many histories are answered at the same time. Each may read a whole journal, and creates must not
-	// wait for it.
+	// readsAtOnce is the number of histories in progress at the same time. Each may read a whole journal, and creates
+	// must not wait for it.
 	readsAtOnce = 2
 	// workersMax is how many goroutines read and decode for one history. The operator has better use for the processors.
 	workersMax = 1
-	// pageBytesMax is the size from which on a page takes no more entries. One Opened entry may have a hundred kilobytes.
+	// pageBytesMax is the size, in bytes, at which a page takes no more entries. One Opened entry may have a hundred
+	// kilobytes.
 	pageBytesMax = 1 << 20
-	// behindMin is how long an entry waits until users are warned. A bucket gets entries every two seconds.
+	// behindMin is how long an entry waits until users get a warning. A bucket gets entries every two seconds.
 	behindMin = 10 * time.Second
 	// checkEvery is how many entries may pass between two looks at the time.
 	checkEvery = 256
@@ -77,19 +79,19 @@ func New(deps Dependencies) *Reader {
 	return &Reader{Dependencies: deps, turns: semaphore.NewWeighted(readsAtOnce)}
 }
 
-// errLate means that the time was up before the first entry of a page was found.
+// errLate means that the time was up before the first entry of a page.
 var errLate = errors.New("time is up")
 
-// errNoEntries means that the journal has no entry of the consumer, whatever is selected.
+// errNoEntries means that the journal has no entry of the consumer at all.
 var errNoEntries = errors.New("no entries")
 
-// sourceError means that the journal could not be read.
+// sourceError means that the journal was unreadable.
 type sourceError struct{ error }
 
 func (e sourceError) Unwrap() error { return e.error }
 
 // page reads the entries after a token. A page is shorter than its limit if the time is up, the entries are large, or
-// sight has looked up all the permissions that it may. Then the continue token says where the next one begins.
+// sight has used up its lookups of permissions. Then the continue token says where the next one begins.
 func (r *Reader) page(ctx context.Context, spec *quotav1alpha1.QuotaHistorySpec, from token, sight *sight) (*quotav1alpha1.QuotaHistoryStatus, error) {
 	status, size, passed := &quotav1alpha1.QuotaHistoryStatus{}, 0, 0
 	more := func() (*quotav1alpha1.QuotaHistoryStatus, error) {
@@ -136,8 +138,8 @@ func (r *Reader) page(ctx context.Context, spec *quotav1alpha1.QuotaHistorySpec,
 	return status, nil
 }
 
-// checkEntries returns errNoEntries if the journal has no entry of the consumer of a question that has found none. Users
-// would take a wrong name for a consumer without changes.
+// checkEntries follows a question without a found entry. It returns errNoEntries if the journal has no entry of the
+// consumer at all. Otherwise users would take a wrong name for a consumer without changes.
 func (r *Reader) checkEntries(ctx context.Context, spec *quotav1alpha1.QuotaHistorySpec) error {
 	switch {
 	case spec.Continue != "":
@@ -157,8 +159,8 @@ func (r *Reader) checkEntries(ctx context.Context, spec *quotav1alpha1.QuotaHist
 	return errNoEntries
 }
 
-// warnings say that the journal lacks the latest changes. Only those who see everything learn how many, because other
-// consumers have some of them.
+// warnings report a journal without the latest changes. Only users with full sight learn the number of missing
+// entries, because other consumers have some of them.
 func (r *Reader) warnings(sight *sight) []string {
 	if r.Backlog == nil {
 		return nil
@@ -173,12 +175,12 @@ func (r *Reader) warnings(sight *sight) []string {
 	}
 }
 
-// stepBack is how much earlier than one before it an entry may be. Admissions are recorded some seconds late, and the
-// clocks of replicas differ.
+// stepBack is the largest step back in time from one entry to the next. Replicas record admissions some seconds late,
+// and their clocks differ.
 const stepBack = 10 * time.Minute
 
-// queryOf returns the query for a page. So that later pages do not read the journal from its begin, the query leaves out
-// what is much older than the last entry of the page before.
+// queryOf returns the query for a page. The query leaves out entries much older than the last entry of the page
+// before. So later pages do not read the journal from its beginning.
 func queryOf(spec *quotav1alpha1.QuotaHistorySpec, from token) journal.Query {
 	query := journal.Query{Consumer: &spec.ConsumerRef, ResourceType: spec.ResourceType, WorkersMax: workersMax}
 	if spec.Since != nil {

@@ -23,19 +23,19 @@ var errLookups = errors.New("too many namespaces")
 // errBlind means that the user may see nothing of a consumer.
 var errBlind = errors.New("the user may not see the consumer's quota")
 
-// sight is what a user may see of a consumer's journal. It is used by one goroutine.
+// sight is a user's view of a consumer's journal. Only one goroutine may use it.
 type sight struct {
 	permissions Permissions
 	user        authenticationv1.UserInfo
-	// seesAll means that the user may see everything, with actors.
+	// seesAll means full sight, with actors.
 	seesAll bool
 	// home is the namespace with the consumer's quota objects.
 	home string
-	// claims are the namespaces in which the user may get claims or may not. The empty one stands for all.
+	// claims has the known answers by namespace: whether the user may get claims there. The empty one stands for all.
 	claims map[string]bool
 }
 
-// sightOf asks what a user may see. It returns errBlind if that is nothing.
+// sightOf asks for the sight of a user. It returns errBlind if the user may see nothing.
 func (r *Reader) sightOf(ctx context.Context, user authenticationv1.UserInfo, consumer quotav1alpha1.ConsumerRef) (*sight, error) {
 	s := &sight{permissions: r.Permissions, user: user, home: r.Consumers.ConsumerNamespace(consumer), claims: map[string]bool{}}
 	var err error
@@ -60,7 +60,7 @@ func (s *sight) mayGet(ctx context.Context, resource, namespace, name string) (b
 	return may, nil
 }
 
-// show returns what the user may see of an entry.
+// show returns the visible part of an entry.
 func (s *sight) show(ctx context.Context, entry *journal.Entry) (*quotav1alpha1.JournalEntry, error) {
 	shown, err := entry.ToAPI()
 	if err != nil {
@@ -80,8 +80,8 @@ func (s *sight) show(ctx context.Context, entry *journal.Entry) (*quotav1alpha1.
 	return shown, nil
 }
 
-// seesClaim reports whether the user may see the claim of an entry, and with it the object. Those of a consumer may be in
-// namespaces of others.
+// seesClaim reports whether the user may see the claim of an entry, and with it the object. Those of a consumer may
+// be in namespaces of others.
 func (s *sight) seesClaim(ctx context.Context, entry *journal.Entry) (bool, error) {
 	if entry.Object == nil && entry.Claim == "" && entry.Policy == "" {
 		return true, nil

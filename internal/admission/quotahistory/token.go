@@ -10,16 +10,16 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// token says where a page begins. The zero token is that of the first page.
+// token marks the beginning of a page. The first page has the zero token.
 type token struct {
-	// Ledger names the consumer's ledger, so that nobody continues with another consumer.
+	// Ledger names the consumer's ledger, so nobody continues with another consumer.
 	Ledger string `json:"ledger"`
 	// Sequence and Time are those of the last entry of the page before.
 	Sequence int64     `json:"sequence"`
 	Time     time.Time `json:"time,omitzero"`
 }
 
-// String returns the form of the token that users see.
+// String returns the form of the token for users.
 func (t token) String() string {
 	content, err := json.Marshal(t)
 	if err != nil {
@@ -29,7 +29,7 @@ func (t token) String() string {
 	return base64.RawURLEncoding.EncodeToString(content)
 }
 
-// errToken means that a token is none of this consumer.
+// errToken means a token of another consumer, or none at all.
 var errToken = errors.New("spec.continue is no token of this consumer's history: take status.continue of the page before, or leave it out to begin again")
 
 // tokenOf returns the token of a question.

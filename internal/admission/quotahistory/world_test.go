@@ -33,11 +33,11 @@ var (
 	begin = time.Date(2026, 11, 26, 10, 0, 0, 0, time.UTC)
 )
 
-// memory is a source with entries, which fails after them if err is set.
+// memory is a source of entries. It fails after them if err is set.
 type memory struct {
 	entries []journal.Entry
 	err     error
-	// before is called with each entry before it is yielded.
+	// before is called with each entry before memory yields it.
 	before func(*journal.Entry)
 	// asked are the queries so far.
 	mu    sync.Mutex
@@ -115,7 +115,8 @@ func may(granted ...string) *permissions {
 	return p
 }
 
-// The permissions of an auditor, of a tenant, and of a tenant who reads claims everywhere or in the namespace shop.
+// The permissions of an auditor, of a tenant, and of tenants with a right to read claims everywhere or in the
+// namespace shop.
 var (
 	everything = "consumerledgers  " + naming.Ledger(acme)
 	figures    = "effectiveresourcegrants " + home + " "
@@ -127,7 +128,7 @@ type consumers struct{}
 
 func (consumers) ConsumerNamespace(quotav1alpha1.ConsumerRef) string { return home }
 
-// question is a QuotaHistory, and who asks.
+// question is a QuotaHistory and its user.
 type question struct {
 	source      journal.Source
 	permissions *permissions
@@ -136,7 +137,7 @@ type question struct {
 	ctx         context.Context
 }
 
-// handler is what answers questions.
+// handler answers questions.
 func (q *question) handler() http.Handler {
 	return quotahistory.New(quotahistory.Dependencies{Journal: q.source, Consumers: consumers{}, Permissions: q.permissions}).Handler()
 }
@@ -183,7 +184,7 @@ func (q *question) ask(t *testing.T, handler http.Handler) (*admissionv1.Admissi
 	return answer.Response, &patch[0].Value
 }
 
-// page returns the page that somebody gets.
+// page returns the user's page.
 func (q *question) page(t *testing.T) *quotav1alpha1.QuotaHistoryStatus {
 	t.Helper()
 	response, status := q.ask(t, q.handler())

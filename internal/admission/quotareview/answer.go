@@ -67,11 +67,10 @@ func (a account) compare(b account) int {
 		cmp.Compare(a.resourceType, b.resourceType), cmp.Compare(a.dimensions.String(), b.dimensions.String()))
 }
 
-// total is what changes add to an account, and take from it.
+// total is the sum of additions to an account, and of reductions.
 type total struct{ more, less ledger.Amount }
 
-// sum returns what the changes of items add to accounts, in order of the accounts. Accounts that stay the same are left
-// out.
+// sum returns the totals of all items' changes, in order of the accounts. It leaves out unchanged accounts.
 func sum(items []*item) []quotav1alpha1.ReviewedCharge {
 	totals := map[account]total{}
 	for _, it := range items {
@@ -98,7 +97,7 @@ func sum(items []*item) []quotav1alpha1.ReviewedCharge {
 	return charges
 }
 
-// saturate returns a + b, or the largest amount if that is less.
+// saturate returns a + b, or the largest amount if the sum exceeds it.
 func saturate(a, b ledger.Amount) ledger.Amount {
 	if added, ok := a.Add(b); ok {
 		return added
@@ -106,7 +105,7 @@ func saturate(a, b ledger.Amount) ledger.Amount {
 	return ledger.AmountMax
 }
 
-// quotas returns what the set takes of each quota.
+// quotas returns the effect of the set on each quota.
 func (q *question) quotas(ctx context.Context, items []*item) ([]quotav1alpha1.ReviewedQuota, error) {
 	var quotas []quotav1alpha1.ReviewedQuota
 	for _, charge := range sum(items) {

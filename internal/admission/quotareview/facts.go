@@ -17,12 +17,12 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// Facts are what changes are decided by, besides the policies.
+// Facts are the facts of a decision, besides the policies.
 type Facts interface {
 	forecast.Ledgers
 	// Find returns the UID of an object. It is empty if there is no such object.
 	Find(ctx context.Context, kind schema.GroupKind, name types.NamespacedName) (types.UID, error)
-	// Held returns the charges of an object that was found, by the label value of the policy.
+	// Held returns the charges of an existing object, by the label value of the policy.
 	Held(object types.UID) map[string]Held
 }
 
@@ -39,7 +39,8 @@ type Live struct {
 	Claims  *claimcache.Cache
 }
 
-// Ledger implements [forecast.Ledgers]. Creates that this replica has admitted from its slice, and not recorded yet, count as used.
+// Ledger implements [forecast.Ledgers]. Creates admitted from this replica's slice and not recorded yet count as
+// used.
 func (l Live) Ledger(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (*ledger.Ledger, error) {
 	var copied *ledger.Ledger
 	var copyErr error

@@ -16,8 +16,8 @@ import (
 // errNotReady means that this replica cannot answer yet.
 var errNotReady = errors.New("the policies are still being loaded")
 
-// Handler returns the mutating webhook of QuotaReviews: the answer is a patch of the status. It denies a create that
-// would be stored. Reviews are answered [review.InTurn].
+// Handler returns the mutating webhook of QuotaReviews: the answer is a patch of the status. It denies a create
+// without a dry run. Reviews take their turn: see [review.InTurn].
 func (r *Reviewer) Handler() http.Handler { return review.InTurn(r.turns, "QuotaReviews", r.respond) }
 
 func (r *Reviewer) respond(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {

@@ -15,7 +15,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger/forecast"
 )
 
-// item is an object or an amount of a review. It has a result once it is decided.
+// item is an object or an amount of a review. It gets a result with its decision.
 type item struct {
 	object       evaluator.Object
 	generateName string
@@ -27,11 +27,11 @@ type item struct {
 	result  quotav1alpha1.ReviewResult
 	message string
 	causes  []quotav1alpha1.ReviewedCause
-	// isMoving is set if the ledger does not hold the charges that the object seems to have.
+	// isMoving is set if the ledger does not hold the apparent charges of the object.
 	isMoving bool
 }
 
-// change is a change of charges that a policy demands. The policy is nil for amounts, and for objects that are deleted.
+// change is a policy's change of charges. The policy is nil for amounts, and for deleted objects.
 type change struct {
 	forecast.Change
 	policy *catalog.Policy
@@ -50,7 +50,7 @@ func (it *item) matches(p *catalog.Policy) {
 	}
 }
 
-// free adds that an object no longer has its charges.
+// free adds that the object no longer has its charges.
 func (it *item) free(held map[string]Held) {
 	for _, h := range held {
 		it.changes = append(it.changes, change{Change: forecast.Change{Consumer: h.Consumer, Before: h.Charges, Overdraft: true}})
@@ -68,8 +68,8 @@ func (it *item) deny(why string) {
 	it.result, it.message = quotav1alpha1.ReviewResultDoesNotFit, why
 }
 
-// fail records that a policy cannot be applied to the object. That denies a create if the policy enforces. Whether it
-// denies an update depends on the object before the update, which Bursar does not keep.
+// fail records a policy that is not applicable to the object. An enforcing policy then denies a create. It may deny
+// an update, too, but this depends on the object before the update, and Bursar does not keep it.
 func (q *question) fail(it *item, p *catalog.Policy, err error) {
 	it.matches(p)
 	text := fmt.Sprintf("ClaimCreationPolicy %s cannot be applied to this object: %v", p.Name, err)
@@ -84,7 +84,7 @@ func (q *question) fail(it *item, p *catalog.Policy, err error) {
 	}
 }
 
-// warn adds a warning of a policy. Those of the mode Audit are for administrators. An object that is deleted has no policy.
+// warn adds a warning of a policy. Those of the mode Audit are for administrators. A deleted object has no policy.
 func (it *item) warn(p *catalog.Policy, text string) {
 	if p == nil || p.Mode == quotav1alpha1.EnforcementModeAudit {
 		return

@@ -28,7 +28,7 @@ const (
 	operationDelete = "Delete"
 )
 
-// object returns the item of an object, with the changes that it makes, or with its result if there is nothing to decide.
+// object returns the item of an object, with its changes, or with its result if there is nothing to decide.
 func (q *question) object(ctx context.Context, reviewed *quotav1alpha1.ReviewedObject) *item {
 	it := &item{}
 	var content map[string]any
@@ -80,8 +80,8 @@ func isDecidedElsewhere(kind schema.GroupKind) bool {
 	return kind == schema.GroupKind{Kind: "ResourceQuota"} || kind == schema.GroupKind{Group: quotav1alpha1.GroupName, Kind: "ResourceClaim"}
 }
 
-// find determines the operation: an object that exists is updated. Users who may not read objects of the kind do not
-// learn of their existence.
+// find determines the operation: an update, if the object exists. Users without a right to read objects of the kind
+// do not learn of their existence.
 func (q *question) find(ctx context.Context, it *item, asked quotav1alpha1.ReviewedOperation) error {
 	resource, served, err := q.Kinds.VersionedResourceFor(ctx, it.object.Kind)
 	switch {
@@ -117,7 +117,7 @@ func (q *question) find(ctx context.Context, it *item, asked quotav1alpha1.Revie
 	return nil
 }
 
-// create adds what an object costs that does not exist yet. The user of the review is the user of the create.
+// create adds the cost of a new object. The user of the review is the user of the create.
 func (q *question) create(ctx context.Context, it *item, policies []*catalog.Policy, content map[string]any) {
 	extra := make(map[string][]string, len(q.user.Extra))
 	for key, values := range q.user.Extra {
@@ -138,7 +138,7 @@ func (q *question) create(ctx context.Context, it *item, policies []*catalog.Pol
 	})
 }
 
-// update adds what changes in the cost of an object that exists.
+// update adds the changed cost of an existing object.
 func (q *question) update(ctx context.Context, it *item, policies []*catalog.Policy, content map[string]any) {
 	following := slices.DeleteFunc(slices.Clone(policies), func(p *catalog.Policy) bool { return !p.FollowsUpdates() })
 	held := q.Facts.Held(it.object.UID)
@@ -160,7 +160,7 @@ func (q *question) update(ctx context.Context, it *item, policies []*catalog.Pol
 	})
 }
 
-// evaluate evaluates policies for an object, and calls demanded for each that can be applied to it.
+// evaluate evaluates policies for an object, and calls demanded for each applicable one.
 func (q *question) evaluate(ctx context.Context, it *item, policies []*catalog.Policy, in policy.Input, demanded func(*catalog.Policy, *evaluator.Claim)) {
 	if err := q.Evaluator.Complete(ctx, &in, it.object.Name.Namespace, policies); err != nil {
 		it.unknown(err.Error())
@@ -182,8 +182,8 @@ func (q *question) evaluate(ctx context.Context, it *item, policies []*catalog.P
 	}
 }
 
-// markRepeated leaves objects without a decision that count and that the set names more than once, because what is to
-// become of them is not known.
+// markRepeated takes the decision from each object named more than once in the set, because its fate is unknown. It
+// ignores items without a name or an operation.
 func markRepeated(items []*item) {
 	type name struct {
 		schema.GroupKind

@@ -1,5 +1,6 @@
-// Package quotareview answers QuotaReviews: would these objects be admitted? It evaluates the policies as the webhook of
-// the objects would, and decides on copies of the ledgers. It writes nothing, and a QuotaReview is never stored.
+// Package quotareview answers QuotaReviews: would Bursar admit these objects? It evaluates the policies as the
+// webhook of the objects would, and decides on copies of the ledgers. It writes nothing, and nobody stores a
+// QuotaReview.
 //
 // Package operator serves it, and the command policy test asks it without a server.
 package quotareview
@@ -29,21 +30,21 @@ type Dependencies struct {
 	Evaluator *evaluator.Evaluator
 	Facts     Facts
 	Kinds     discoverycache.Resolver
-	// Permissions limit the answer to what the user may see. Default: every user may see everything.
+	// Permissions limit the answer to the quota that the user may see. Default: every user may see everything.
 	Permissions Permissions
-	// Ready is closed once everything that decisions depend on is loaded.
+	// Ready is closed once all dependencies of decisions are in memory.
 	Ready <-chan struct{}
 }
 
 // Reviewer answers reviews. It is safe for concurrent use.
 type Reviewer struct {
 	Dependencies
-	// turns bounds the reviews that are answered at the same time.
+	// turns bounds the reviews in progress.
 	turns *semaphore.Weighted
 }
 
-// reviewsAtOnce is how many reviews are answered at the same time. A review may take a second of CPU time, and creates
-// must not wait for it.
+// reviewsAtOnce is the number of reviews in progress at the same time. A review may take a second of CPU time, and
+// creates must not wait for it.
 const reviewsAtOnce = 2
 
 // New returns a reviewer with dependencies.
@@ -56,19 +57,19 @@ type Permissions interface {
 	May(ctx context.Context, user authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) (bool, error)
 }
 
-// question is one review while it is answered.
+// question is one review in progress.
 type question struct {
 	*Reviewer
 	user     authenticationv1.UserInfo
 	forecast forecast.Forecast
 	// breaksGlass means that the webhooks let the user's requests pass.
 	breaksGlass bool
-	// permissions are those of the user that were asked for.
+	// permissions are the user's permissions looked up so far.
 	permissions map[authorizationv1.ResourceAttributes]bool
 }
 
-// While an object changes, its charges and the ledger are read at different moments and may contradict each other. The
-// question is then asked again.
+// During a change of an object, the review reads its charges and the ledger at different moments, and the two may
+// contradict each other. The reviewer then asks the question again.
 const (
 	attempts = 3
 	pause    = 100 * time.Millisecond
@@ -110,14 +111,14 @@ func (q *question) ask(ctx context.Context, spec *quotav1alpha1.QuotaReviewSpec)
 	return items, q.decide(ctx, items, spec.Surge)
 }
 
-// decide decides the changes of all items, apart from those that have a result already.
+// decide decides the changes of all items without a result.
 func (q *question) decide(ctx context.Context, items []*item, surge bool) error {
 	changes := make([][]forecast.Change, len(items))
 	for i, it := range items {
 		if err := q.hide(ctx, it); err != nil {
 			return err
 		}
-		// Policies that enforce decide before others charge what they only report.
+		// Policies that enforce decide before the charges of others.
 		slices.SortStableFunc(it.changes, func(a, b change) int { return compareBools(a.Overdraft, b.Overdraft) })
 		if it.result != "" {
 			continue
@@ -138,8 +139,8 @@ func (q *question) decide(ctx context.Context, items []*item, surge bool) error 
 	return nil
 }
 
-// hide keeps what the user may not see out of the answer. The result of a decision would tell, by and by, how much is
-// left.
+// hide keeps the quota that the user may not see out of the answer. Otherwise the results of decisions would reveal,
+// by and by, how much is left.
 func (q *question) hide(ctx context.Context, it *item) error {
 	seen := it.changes[:0]
 	for _, c := range it.changes {

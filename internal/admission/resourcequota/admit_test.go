@@ -19,7 +19,7 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 )
 
-// Replicas that record in the same order do not block each other in turns.
+// Replicas record in the same order, so they do not block each other in turns.
 func TestRecordsInOrderOfNames(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{"c", "a", "b"} {
@@ -32,7 +32,7 @@ func TestRecordsInOrderOfNames(t *testing.T) {
 	}
 }
 
-// Where one allocation has no room, nothing is kept by those that have, and all that have none are named.
+// If one allocation has no room, those with room keep nothing, and the answer names all without room.
 func TestAllOrNone(t *testing.T) {
 	w := newWorld(t)
 	for name, limit := range map[string]int{"a": 10, "b": 4, "c": 3, "d": 10} {
@@ -50,7 +50,7 @@ func TestAllOrNone(t *testing.T) {
 	w.wantAllowed(w.review(create(t, "pods=3")))
 }
 
-// Where an answer is lost, it may be booked all the same, and is given back there too.
+// An allocation may have recorded the change in spite of a lost answer, and gives it back too.
 func TestErrorGivesEverythingBack(t *testing.T) {
 	w := newWorld(t)
 	w.allocation("a", "pods=10")

@@ -61,7 +61,7 @@ func TestPathWithoutVersion(t *testing.T) {
 	}
 }
 
-// What is booked is tied to the ResourceQuota that is changed, and to the version of it that is replaced.
+// The ledger ties a pending change to the changed ResourceQuota, and to the version that it replaces.
 func TestWhatIsBooked(t *testing.T) {
 	type booked struct{ Namespace, Name, UID, ResourceVersion, NamespaceVersion, Pods string }
 	nameless := []byte(`{"metadata":{"uid":"u"},"spec":{"hard":{"pods":"3","services":"1"}}}`)

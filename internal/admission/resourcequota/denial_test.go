@@ -56,7 +56,7 @@ func TestDenialNamesOnlyVisibleHolders(t *testing.T) {
 	for name, tt := range map[string]struct {
 		reason string
 		used   map[string]int
-		// maySee answers whether the projects may be seen, and with "" whether all of them.
+		// maySee answers whether the user may see a namespace, and with "" whether all of them.
 		maySee func(project string) (bool, error)
 		want   string
 	}{
@@ -103,7 +103,7 @@ func TestDenialNamesOnlyVisibleHolders(t *testing.T) {
 	}
 }
 
-// Permissions are looked up once for all shortages.
+// The handler looks up permissions once for all shortages.
 func TestDenialChecksPermissionOncePerNamespace(t *testing.T) {
 	w := newWorld(t)
 	w.used["shop"] = list("pods=1", "services=1")

@@ -19,8 +19,8 @@ import (
 	"github.com/bursar/bursar/internal/allocation"
 )
 
-// onBehalf are users that delete on behalf of other users, with permissions that those lack. The garbage collector of a
-// cluster follows owner references, and every user with write access to an object can set them.
+// The users in onBehalf delete on behalf of other users, with wider permissions. The garbage collector of a cluster
+// follows owner references, and every user with write access to an object can set them.
 var onBehalf = []string{
 	"system:apiserver", "system:kube-controller-manager", "system:serviceaccount:kube-system:generic-garbage-collector",
 }
@@ -63,8 +63,8 @@ type leaving struct {
 	resources  []corev1.ResourceName
 }
 
-// checkDropped denies a change that removes a capped resource from a ResourceQuota, unless the allocation permits it or
-// the user may update the allocation. It returns nil if the change may pass.
+// checkDropped denies the removal of a capped resource from a ResourceQuota, unless the allocation permits it or the
+// user may update the allocation. It returns nil if the change may pass.
 func (h *Handler) checkDropped(ctx context.Context, request *admissionv1.AdmissionRequest, c change, dropped []corev1.ResourceName, namespace *metav1.PartialObjectMetadata) *admissionv1.AdmissionResponse {
 	if len(dropped) == 0 || namespace.DeletionTimestamp != nil {
 		return nil

@@ -84,7 +84,7 @@ func TestLeavingTheCap(t *testing.T) {
 	}
 }
 
-// What goes with its namespace does not leave a cap.
+// A ResourceQuota deleted with its namespace does not leave a cap.
 func TestNamespaceThatIsDeleted(t *testing.T) {
 	w := newWorld(t)
 	w.allocation("acme", "pods=10")

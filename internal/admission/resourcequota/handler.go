@@ -1,8 +1,8 @@
 // Package resourcequota is the validating webhook for the ResourceQuotas of Kubernetes.
 //
-// A ResourceQuota that is created or raised is recorded in every ResourceQuotaAllocation that selects its namespace and
-// counts it. The request is denied if one of them has not enough room. A change that removes a capped resource from a
-// ResourceQuota, or deletes the ResourceQuota, is denied unless the user may update the allocation. All other changes
+// It records a new or raised ResourceQuota in every ResourceQuotaAllocation that counts it and selects its namespace.
+// It denies the request if one of them has not enough room. It denies the removal of a capped resource from a
+// ResourceQuota, and the deletion of the ResourceQuota, unless the user may update the allocation. All other changes
 // pass at once.
 //
 // Only the composition in package operator imports this package.
@@ -33,9 +33,8 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 )
 
-// rollbackTimeout bounds the rollback in the other allocations when one falls short, so that the answer is still in
-// time. A change that is not rolled back by then expires once it is no longer pending, see
-// [allocationstore.PendingMargin].
+// rollbackTimeout bounds the rollback in the other allocations when one falls short, so the answer is still in time.
+// Later, the remaining changes expire once they are no longer pending, see [allocationstore.PendingMargin].
 const rollbackTimeout = 500 * time.Millisecond
 
 // AllocationLedgers are the ledgers of all allocations.
@@ -69,7 +68,7 @@ type Dependencies struct {
 	Permissions Permissions
 	// Username is the name of Bursar's own user.
 	Username string
-	// Ready is closed once the catalog is loaded.
+	// Ready is closed once the catalog is complete.
 	Ready <-chan struct{}
 	// Declared waits for the allocations of a version.
 	Declared Gate
@@ -85,8 +84,8 @@ type Handler struct {
 // New returns a handler.
 func New(deps Dependencies) *Handler { return &Handler{Dependencies: deps, metrics: newMetrics()} }
 
-// ServeHTTP implements [http.Handler]. The path ends with the version of the allocations at the time when the webhook
-// was published.
+// ServeHTTP implements [http.Handler]. The path ends with the version of the allocations at the publication of the
+// webhook.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	version, err := catalog.ParseDigest(r.PathValue("version"))
 	if err != nil {
@@ -143,7 +142,7 @@ func (h *Handler) answer(ctx context.Context, version catalog.Digest, request *a
 // change is the effect of a request on a ResourceQuota. from is empty for a create, and to is empty for a deletion.
 type change struct{ from, to corev1.ResourceQuota }
 
-// read decodes the change that a request makes.
+// read decodes the change in a request.
 func read(request *admissionv1.AdmissionRequest) (change, error) {
 	var c change
 	switch request.Operation {
@@ -218,11 +217,11 @@ func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionReque
 	var recorded []string
 	var denials []denial
 	for _, a := range demands {
-		// After the first denial the others are only checked, so that the user learns of all shortages at once.
+		// After the first denial, the other allocations only check the change, so the user learns of all shortages at once.
 		a.request.IsDryRun = isDryRun || len(denials) > 0
 		outcome, err := h.Ledgers.Admit(ctx, a.allocation, a.request)
 		if err != nil {
-			h.rollback(append(recorded, a.allocation), a.request.ID) // the change may be recorded in spite of the error
+			h.rollback(append(recorded, a.allocation), a.request.ID) // the ledger may have recorded the change in spite of the error
 			return undecided(err)
 		}
 		if outcome.IsPending {
@@ -239,7 +238,7 @@ func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionReque
 	return review.Allowed()
 }
 
-// rollback removes a change that is not made from the ledgers of allocations.
+// rollback removes a failed change from the ledgers of allocations.
 func (h *Handler) rollback(allocations []string, id string) {
 	ctx, cancel := context.WithTimeout(context.Background(), rollbackTimeout)
 	defer cancel()

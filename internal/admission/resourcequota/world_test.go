@@ -28,7 +28,7 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 )
 
-// team is what the labels of a project are, and selected by.
+// team is the label of a member namespace, and its selector.
 var team = map[string]string{"team": "acme"}
 
 // world is a handler with the real ledgers, in memory. Requests are for the namespace web.
@@ -36,7 +36,7 @@ type world struct {
 	*testing.T
 	handler *Handler
 	stored  *storagetest.Memory
-	// used is what each project takes.
+	// used is the usage of each member namespace.
 	used map[string]corev1.ResourceList
 	// asked are the allocations that received a request.
 	asked []string
@@ -104,7 +104,7 @@ func (n noting) Admit(ctx context.Context, name string, request allocationstore.
 	return n.Store.Admit(ctx, name, request)
 }
 
-// review asks about a request, as the API server does that gives the webhook two seconds.
+// review asks about a request, as an API server with a webhook timeout of two seconds.
 func (w *world) review(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	w.Helper()
 	return w.reviewAt(catalog.Digest(0).String(), request)
@@ -137,7 +137,7 @@ func (w *world) wantAllowed(answer *admissionv1.AdmissionResponse) {
 	}
 }
 
-// wantStatus checks that a request is denied with a code and a sentence with these parts.
+// wantStatus checks the code of a denial, and the parts of its sentence.
 func (w *world) wantStatus(answer *admissionv1.AdmissionResponse, code int32, parts ...string) {
 	w.Helper()
 	if answer.Allowed {
@@ -154,7 +154,7 @@ func (w *world) wantStatus(answer *admissionv1.AdmissionResponse, code int32, pa
 	}
 }
 
-// wantUndecided checks that the answer asks to try again.
+// wantUndecided checks for the advice to try again.
 func (w *world) wantUndecided(answer *admissionv1.AdmissionResponse, code int32, parts ...string) {
 	w.Helper()
 	w.wantStatus(answer, code, append(parts, "nothing was changed, try again")...)
@@ -163,7 +163,7 @@ func (w *world) wantUndecided(answer *admissionv1.AdmissionResponse, code int32,
 	}
 }
 
-// wantPending checks how many raises each allocation has booked that is named.
+// wantPending checks the number of pending raises of each named allocation.
 func (w *world) wantPending(want map[string]int) {
 	w.Helper()
 	for name, n := range want {
@@ -180,7 +180,7 @@ func quotaOf(hard ...string) *corev1.ResourceQuota {
 	}
 }
 
-// create asks to create that ResourceQuota.
+// create asks to create a ResourceQuota.
 func create(t testing.TB, hard ...string) *admissionv1.AdmissionRequest {
 	return &admissionv1.AdmissionRequest{
 		Operation: admissionv1.Create, Namespace: "web", Name: "default", Object: runtime.RawExtension{Raw: encode(t, quotaOf(hard...))},
@@ -220,14 +220,14 @@ type namespaces func() (*metav1.PartialObjectMetadata, error)
 
 func (n namespaces) Get(context.Context, string) (*metav1.PartialObjectMetadata, error) { return n() }
 
-// permissions reports what a user may do.
+// permissions answers for the permissions of users.
 type permissions func(user string, what authorizationv1.ResourceAttributes) (bool, error)
 
 func (p permissions) May(_ context.Context, user authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) (bool, error) {
 	return p(user.Username, what)
 }
 
-// gate waits for what was declared.
+// gate waits for the declared allocations.
 type gate func(ctx context.Context, version catalog.Digest) error
 
 func (g gate) Wait(ctx context.Context, version catalog.Digest) error { return g(ctx, version) }

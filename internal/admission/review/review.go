@@ -1,5 +1,5 @@
-// Package review decodes AdmissionReviews and encodes the answers, for all webhooks, which import it. It limits the
-// memory of open reviews.
+// Package review decodes AdmissionReviews and encodes the answers. All webhooks import it. It limits the memory of
+// open reviews.
 package review
 
 import (
@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	// bytesMax bounds a review. The API server reads 3 MiB of an object and stores half of that. In a review a
-	// character may be escaped by six, and a change has an object before and one after.
+	// bytesMax bounds a review. The API server reads 3 MiB of an object and stores half of that. A review may escape
+	// each character by six, and a change has an object before and one after.
 	bytesMax = 6*(3<<20) + 6<<20
 	// inMemoryMax bounds the bytes of the bodies of all open reviews.
 	inMemoryMax = 128 << 20
-	// answerTime is subtracted from the API server's timeout, so that a late decision still reaches the user as a
-	// sentence and not as a failed call.
+	// answerTime shortens the API server's timeout, so a late decision still reaches the user as a sentence and not as a
+	// failed call.
 	answerTime = 500 * time.Millisecond
 	// timeoutDefault applies if the request has no timeout.
 	timeoutDefault = 5 * time.Second
-	// retryAfterSeconds is the wait that an undecided answer asks of clients.
+	// retryAfterSeconds is the wait for clients after an undecided answer.
 	retryAfterSeconds = 1
 )
 
@@ -35,9 +35,9 @@ const (
 var inMemory = semaphore.NewWeighted(inMemoryMax)
 
 // Serve decodes a review, calls answer with its request and its body, and writes the response. It answers with status
-// 400 if the body is not an AdmissionReview of admission.k8s.io/v1 with a request, and with 413 if it is too large. If
-// the open reviews take all the memory that they may, Serve waits for as long as the API server does, and then answers
-// with 503.
+// 400 if the body is not an AdmissionReview of admission.k8s.io/v1 with a request, and with 413 if it is too large.
+// If the open reviews take up all the permitted memory, Serve waits for as long as the API server does, and then
+// answers with 503.
 func Serve(w http.ResponseWriter, r *http.Request, answer func(request *admissionv1.AdmissionRequest, body []byte) *admissionv1.AdmissionResponse) {
 	size := int64(bytesMax)
 	if r.ContentLength >= 0 {
@@ -141,8 +141,8 @@ func Denied(code int32, reason metav1.StatusReason, format string, args ...any) 
 	}}
 }
 
-// Undecided rejects a request because no decision is possible right now, and asks the client to try again. The message
-// never claims that quota is used up, because that is unknown. isBusy means that too many requests are in flight.
+// Undecided rejects a request because no decision is possible right now, and asks the client to try again. The
+// message never blames a lack of quota, because nobody knows of one. isBusy means too many requests in flight.
 func Undecided(err error, isBusy bool) *admissionv1.AdmissionResponse {
 	code, reason := int32(http.StatusServiceUnavailable), metav1.StatusReasonServiceUnavailable
 	if isBusy {

@@ -12,10 +12,10 @@ import (
 // turnTime is how long a review waits for its turn.
 const turnTime = 2 * time.Second
 
-// InTurn returns a handler of reviews that take long to answer, such as questions: turns bounds how many are answered at
-// the same time, because creates must not wait for them. A review waits for its turn before it is read, so that waiting
-// reviews take none of the memory that the other webhooks need. After two seconds the answer is status 503; what names
-// the questions in it. The context of answer ends with the API server's timeout.
+// InTurn returns a handler for slow reviews, such as questions. turns bounds the answers in progress, because creates
+// must not wait for them. A review waits for its turn before the handler reads it, so waiting reviews take no memory
+// from the other webhooks. After two seconds the answer is status 503; what names the questions in it. The context of
+// answer ends with the API server's timeout.
 func InTurn(turns *semaphore.Weighted, what string, answer func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), Timeout(r))

@@ -20,9 +20,9 @@ type Options struct {
 	// PeerAddress is the address of the listener for other replicas, as host:port. Default: other replicas cannot reach
 	// it, and each replica decides all its reviews itself.
 	PeerAddress string
-	// SecretName is the Secret in the system namespace with the certificate, which replicas share. The Secret with the
-	// suffix "-callers" has the key that authenticates callers. Default: a new certificate at each start, for the
-	// listener's address.
+	// SecretName is the Secret in the system namespace with the certificate of all replicas. The Secret with the suffix
+	// "-callers" has the key to authenticate callers. Default: a new certificate at each start, for the listener's
+	// address.
 	SecretName string
 	// ManageSecret makes the operator create and renew the certificate in the Secret. Otherwise another component does.
 	ManageSecret bool

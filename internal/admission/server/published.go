@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// publishedInterval is the minimum time between checks whether the authority is published.
+// publishedInterval is the minimum time between checks for a published authority.
 const publishedInterval = 50 * time.Millisecond
 
-// published caches whether the authority of the served certificate is published.
+// published caches whether API servers have the authority of the served certificate.
 type published struct {
 	mu          sync.Mutex
 	isPublished bool
 	checkedAt   time.Time
 }
 
-// IsPublished reports whether API servers verify the webhooks by the authority of the certificate that this replica
-// serves. A replica that starts after the Secret was given another authority serves by it at once, but the leader may
-// not have published it yet.
+// IsPublished reports whether API servers verify the webhooks by the authority of this replica's certificate. A
+// replica may start after the Secret got another authority. It serves by it at once, but the leader may not have
+// published it yet.
 func (s *Server) IsPublished(ctx context.Context) bool {
 	p := &s.published
 	p.mu.Lock()

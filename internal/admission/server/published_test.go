@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A replica is ready once every webhook that is stored is checked by the authority of its certificate.
+// A replica is ready once every stored webhook has the authority of its certificate.
 func TestPublished(t *testing.T) {
 	served, err := newSelfSigned("localhost")
 	if err != nil {
@@ -49,7 +49,7 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// publishedFunc returns the authorities that are published.
+// publishedFunc returns the published authorities.
 type publishedFunc func(ctx context.Context) ([][]byte, error)
 
 func (f publishedFunc) Authorities(ctx context.Context) ([][]byte, error) { return f(ctx) }

@@ -45,7 +45,7 @@ func (s *selfSigned) VerifiedBy(authorities []byte) bool {
 
 func (s *selfSigned) Ready() error { return nil }
 
-// OnPublish does nothing: the certificate is never replaced.
+// OnPublish does nothing, because the certificate stays the same.
 func (s *selfSigned) OnPublish(func()) {}
 
 func (s *selfSigned) Run(context.Context) error { return nil }

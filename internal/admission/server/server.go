@@ -31,13 +31,13 @@ const shutdownTime = 5 * time.Second
 // Certificates is the source of the serving certificate.
 type Certificates interface {
 	GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
-	// Bundle returns the authorities, in PEM, that verify the certificate.
+	// Bundle returns the authorities of the certificate, in PEM.
 	Bundle() []byte
 	// VerifiedBy reports whether one of the authorities, in PEM, issued the served certificate.
 	VerifiedBy(authorities []byte) bool
 	// Ready returns nil if there is a certificate to serve, or the reason why not.
 	Ready() error
-	// OnPublish registers f, which is called after Bundle has changed. Call it once, before Run.
+	// OnPublish registers f to be called after a change of Bundle. Call it once, before Run.
 	OnPublish(f func())
 	// Run maintains the certificate until ctx ends.
 	Run(ctx context.Context) error
@@ -67,7 +67,7 @@ type Server struct {
 	server       *http.Server
 	inProcess    *inprocess.Server
 	delay        time.Duration
-	// hostPort is what the API server calls, as in the URLs of its requests.
+	// hostPort is the API server's target, as in the URLs of its requests.
 	hostPort string
 	// endpoint returns the client configuration of a path, without the certificate.
 	endpoint  func(path string) admissionregistrationv1.WebhookClientConfig
@@ -137,7 +137,7 @@ func (s *Server) setEndpoint(options Options, namespace string) (host string, er
 	return parsed.Hostname(), nil
 }
 
-// ClientConfig returns the configuration by which the API server calls a path.
+// ClientConfig returns the API server's configuration for calls of a path.
 func (s *Server) ClientConfig(path string) admissionregistrationv1.WebhookClientConfig {
 	config := s.endpoint(s.Authenticator.PublishedPath(path))
 	config.CABundle = s.Certificates.Bundle()
@@ -145,7 +145,7 @@ func (s *Server) ClientConfig(path string) admissionregistrationv1.WebhookClient
 }
 
 // Serve serves until ctx ends and the shutdown delay has passed, and then finishes open requests. Once working has
-// ended, requests can no longer be answered, and it stops at once.
+// ended, it can no longer answer requests, and stops at once.
 func (s *Server) Serve(ctx, working context.Context) error {
 	s.inProcess.Handle(s.hostPort, s.server.Handler, s.dependencies.Log.WithName("webhooks"))
 	stopped := make(chan struct{})
@@ -163,7 +163,7 @@ func (s *Server) Serve(ctx, working context.Context) error {
 		defer cancel()
 		var open sync.WaitGroup
 		open.Go(func() { s.inProcess.Shutdown(ctx) })
-		_ = s.server.Shutdown(ctx) // requests that are still open then fail
+		_ = s.server.Shutdown(ctx) // the remaining open requests then fail
 		open.Wait()
 	}()
 	err := s.server.ServeTLS(s.listener, "", "")

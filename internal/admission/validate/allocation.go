@@ -14,8 +14,8 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Allocation validates a created (old is nil) or changed allocation. The rules of the API server for the spec
-// of a ResourceQuota are checked elsewhere, see [QuotaSpecs].
+// Allocation validates a created (old is nil) or changed allocation. [QuotaSpecs] checks the API server's rules for
+// the spec of a ResourceQuota.
 func Allocation(old, new *quotav1alpha1.ResourceQuotaAllocation) field.ErrorList {
 	var errs field.ErrorList
 	path := field.NewPath("spec")
@@ -51,7 +51,7 @@ func allocationDefault(quota *quotav1alpha1.DefaultResourceQuota, hard corev1.Re
 	return errs
 }
 
-// allocationWarnings warns of a selector that selects no namespace, or every namespace.
+// allocationWarnings warns of a selector for no namespace, or for every namespace.
 func allocationWarnings(new *quotav1alpha1.ResourceQuotaAllocation, projects MemberNamespaces) []string {
 	selector, err := metav1.LabelSelectorAsSelector(&new.Spec.Selector)
 	switch {

@@ -15,8 +15,9 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// checkCaps rejects a grant that alone exceeds a cap of a registration whenever it counts. It accepts as much as the
-// former grant gave. The controller of grants finds those that exceed a cap together with others.
+// checkCaps rejects a grant above a cap of a registration, if it exceeds the cap alone and at all times of its
+// effect. It accepts as much as the former grant gave. The controller of grants finds the grants that exceed a cap
+// together with others.
 func (w *Webhooks) checkCaps(old, new *quotav1alpha1.ResourceGrant) field.ErrorList {
 	var former map[string]ledger.Amount
 	if old != nil {
@@ -42,7 +43,7 @@ func (w *Webhooks) checkCaps(old, new *quotav1alpha1.ResourceGrant) field.ErrorL
 	return errs
 }
 
-// exceeded says which cap of a registration an amount exceeds, or is empty.
+// exceeded names the cap of a registration that an amount exceeds, or is empty.
 func exceeded(r *catalog.Registration, amount ledger.Amount) string {
 	for _, limit := range []struct {
 		name string
@@ -56,8 +57,8 @@ func exceeded(r *catalog.Registration, amount ledger.Amount) string {
 	return ""
 }
 
-// exceedsAlways reports whether a grant exceeds a cap at every time from now on at which some of it counts. Its allowances
-// may have different periods.
+// exceedsAlways reports whether a grant exceeds a cap at every time of its effect from now on. Its allowances may
+// have different periods.
 func exceedsAlways(spec *quotav1alpha1.ResourceGrantSpec, capped map[string]*catalog.Registration, now time.Time) bool {
 	exceeds := false
 	for _, at := range changes(spec, now) {
@@ -76,7 +77,7 @@ func exceedsAlways(spec *quotav1alpha1.ResourceGrantSpec, capped map[string]*cat
 	return exceeds
 }
 
-// changes returns now and the later times at which other allowances of a grant count.
+// changes returns now and the later times at which the grant has other allowances in effect.
 func changes(spec *quotav1alpha1.ResourceGrantSpec, now time.Time) []time.Time {
 	times := []time.Time{now}
 	for i := range spec.Allowances {

@@ -16,7 +16,8 @@ import (
 
 const requestsMax = 20
 
-// These marks distinguish Bursar's own claims. A user who could set them would get a claim that counts as charged.
+// These marks distinguish Bursar's own claims. If users could set them, they would get a claim without a charge that
+// counts as charged.
 var (
 	markLabels      = []string{quotav1alpha1.LabelAutoCreated, quotav1alpha1.LabelPolicy}
 	markAnnotations = []string{
@@ -27,9 +28,9 @@ var (
 	}
 )
 
-// Claim validates a created (old is nil) or changed claim. byBursar is set for requests of Bursar itself: only
-// Bursar may set the marks of a policy's claim and remove the finalizer. Unregistered resource types are valid: the
-// claim is decided once they are registered.
+// Claim validates a created (old is nil) or changed claim. byBursar is set for requests of Bursar itself: only Bursar
+// may set the marks of a policy's claim and remove the finalizer. Unregistered resource types are valid: Bursar
+// decides the claim after their registration.
 func Claim(old, new *quotav1alpha1.ResourceClaim, byBursar bool) field.ErrorList {
 	var errs field.ErrorList
 	if old == nil {
@@ -56,7 +57,7 @@ func Claim(old, new *quotav1alpha1.ResourceClaim, byBursar bool) field.ErrorList
 	return errs
 }
 
-// checkResize validates a new resize annotation: the requests that the claim is to be resized to.
+// checkResize validates a new resize annotation: the new requests of the claim.
 func checkResize(path *field.Path, old, new *quotav1alpha1.ResourceClaim) field.ErrorList {
 	before, encoded := old.Annotations[quotav1alpha1.AnnotationResize], new.Annotations[quotav1alpha1.AnnotationResize]
 	if encoded == before {
@@ -76,7 +77,8 @@ func checkResize(path *field.Path, old, new *quotav1alpha1.ResourceClaim) field.
 	return checkRequests(path, requests)
 }
 
-// checkRelease validates a new release annotation, which makes a claim release its charge before its object is deleted.
+// checkRelease validates a new release annotation. It makes a claim release its charge before the deletion of its
+// object.
 func checkRelease(path *field.Path, old, new *quotav1alpha1.ResourceClaim) field.ErrorList {
 	before, wasSet := old.Annotations[quotav1alpha1.AnnotationRelease]
 	after, isSet := new.Annotations[quotav1alpha1.AnnotationRelease]
@@ -92,9 +94,9 @@ func checkRelease(path *field.Path, old, new *quotav1alpha1.ResourceClaim) field
 	}
 }
 
-// checkOwners rejects new owners of a policy's claim, so that the garbage collector deletes the claim only with its
-// object. An owner may be removed: the garbage collector does so if the object is deleted without its dependents.
-// Bursar then deletes the claim itself.
+// checkOwners rejects new owners of a policy's claim, so the garbage collector deletes the claim only with its
+// object. A writer may remove an owner: the garbage collector does so when somebody deletes the object without its
+// dependents. Bursar then deletes the claim itself.
 func checkOwners(path *field.Path, old, new *quotav1alpha1.ResourceClaim) field.ErrorList {
 	if !claimcache.IsFromPolicy(old) {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/bursar/bursar/internal/claims/claimcache"
 )
 
-// claimDeletion forbids deleting a policy's claim while its object exists: without the claim the object would be used
-// for free. The claims of a namespace that is being deleted may be deleted.
+// claimDeletion forbids deleting a policy's claim while its object exists: without the claim the object would use its
+// quota for free. It permits the deletion of claims in a namespace under deletion.
 func (w *Webhooks) claimDeletion(ctx context.Context, c change[quotav1alpha1.ResourceClaim]) result {
 	claim := c.old
 	if c.byBursar || claim.DeletionTimestamp != nil {
@@ -39,8 +39,8 @@ func (w *Webhooks) claimDeletion(ctx context.Context, c change[quotav1alpha1.Res
 		claim.Name, ref.Kind, ref.Name, ref.Kind)}
 }
 
-// warnChargeStays warns a person who deletes a claim that holds its charge until its object is deleted. Programs, above
-// all the garbage collector, delete very many claims and do not read warnings.
+// warnChargeStays warns the deleting person of a claim with a charge, if the charge stays until the deletion of its
+// object. Programs, above all the garbage collector, delete very many claims and do not read warnings.
 func (w *Webhooks) warnChargeStays(ctx context.Context, c change[quotav1alpha1.ResourceClaim]) []string {
 	claim, ref := c.old, c.old.Spec.ResourceRef
 	isProgram := strings.HasPrefix(c.username, "system:serviceaccount:") || strings.HasPrefix(c.username, "system:kube-")

@@ -10,8 +10,8 @@ import (
 	"github.com/bursar/bursar/internal/policy"
 )
 
-// ClaimPolicy validates a created (old is nil) or changed policy: its trigger kind and its expressions.
-// Unregistered resource types are valid: the policy becomes ready once they are registered.
+// ClaimPolicy validates a created (old is nil) or changed policy: its trigger kind and its expressions. Unregistered
+// resource types are valid: the policy becomes ready after their registration.
 func ClaimPolicy(old, new *quotav1alpha1.ClaimCreationPolicy) field.ErrorList {
 	if old != nil && equality.Semantic.DeepEqual(old.Spec, new.Spec) {
 		return nil

@@ -24,21 +24,21 @@ const (
 	StampPath = "/stamp"
 	// GrantStampPath is the path of [Webhooks.StampGrant].
 	GrantStampPath = "/stamp/grants"
-	// QuotaReviewPath is the path of the webhook that answers QuotaReviews, see package quotareview.
+	// QuotaReviewPath is the path of the webhook for QuotaReviews, see package quotareview.
 	QuotaReviewPath = "/quotareview"
-	// QuotaHistoryPath is the path of the webhook that answers QuotaHistories, see package quotahistory.
+	// QuotaHistoryPath is the path of the webhook for QuotaHistories, see package quotahistory.
 	QuotaHistoryPath = "/quotahistory"
 )
 
 // timeoutSeconds is how long the API server waits for an answer.
 const timeoutSeconds = 5
 
-// ClientConfig returns the configuration by which the API server calls a path of Bursar's webhook server.
+// ClientConfig returns the configuration for the API server's calls of a path of Bursar's webhook server.
 type ClientConfig func(path string) admissionregistrationv1.WebhookClientConfig
 
 // Server serves the webhooks.
 type Server interface {
-	// ClientConfig returns the configuration by which the API server calls a path.
+	// ClientConfig returns the API server's configuration for calls of a path.
 	ClientConfig(path string) admissionregistrationv1.WebhookClientConfig
 }
 
@@ -58,9 +58,9 @@ func (k OwnKinds) Mutating() []admissionregistrationv1.MutatingWebhook {
 	return MutatingWebhooks(k.Server.ClientConfig, k.Username)
 }
 
-// ValidatingWebhooks returns the webhooks of the ValidatingWebhookConfiguration for [Webhooks.Validation]. They exclude
-// requests of username, Bursar's own user: its writes are many, and valid by construction. Of all namespaces, they
-// review only the deletion of systemNamespace, so that no other namespace depends on Bursar.
+// ValidatingWebhooks returns the webhooks of the ValidatingWebhookConfiguration for [Webhooks.Validation]. They
+// exclude requests of username, Bursar's own user: its writes are many, and valid by construction. Of all namespaces,
+// they review only the deletion of systemNamespace, so no other namespace depends on Bursar.
 func ValidatingWebhooks(client ClientConfig, username, systemNamespace string) []admissionregistrationv1.ValidatingWebhook {
 	writes := []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}
 	creates := []admissionregistrationv1.OperationType{admissionregistrationv1.Create}
@@ -86,8 +86,8 @@ func ValidatingWebhooks(client ClientConfig, username, systemNamespace string) [
 	return []admissionregistrationv1.ValidatingWebhook{ownKinds, namespace, generatedQuotas(client, username), policies}
 }
 
-// generatedQuotas is the webhook for ResourceQuotas made from a definition. If it does not answer, an edit passes, and
-// the controller reverts it, as it reverts an edit by a user who may change the definition.
+// generatedQuotas is the webhook for ResourceQuotas made from a definition. Without its answer an edit passes, and
+// the controller reverts it. It also reverts edits by users with a right to change the definition.
 func generatedQuotas(client ClientConfig, username string) admissionregistrationv1.ValidatingWebhook {
 	w := validating("generatedquotas", client, username,
 		ruleOf(corev1.SchemeGroupVersion, []admissionregistrationv1.OperationType{admissionregistrationv1.Update}, string(corev1.ResourceQuotas)))
@@ -118,19 +118,20 @@ func validating(name string, client ClientConfig, username string, rules ...admi
 	}
 }
 
-// MutatingWebhooks returns the webhooks of the MutatingWebhookConfiguration: for [Webhooks.Mutation] and [Webhooks.Stamp],
-// without the requests of username, Bursar's own user, and for QuotaReviews and QuotaHistories.
+// MutatingWebhooks returns the webhooks of the MutatingWebhookConfiguration: for [Webhooks.Mutation] and
+// [Webhooks.Stamp], without the requests of username, Bursar's own user, and for QuotaReviews and QuotaHistories.
 func MutatingWebhooks(client ClientConfig, username string) []admissionregistrationv1.MutatingWebhook {
 	writes := []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}
 	creates := writes[:1]
 	finalize := mutating("finalize", client(MutationPath), rule(writes, "resourceclaims"))
 	finalize.MatchConditions = []admissionregistrationv1.MatchCondition{notBy(username)}
 	finalize.ReinvocationPolicy = new(admissionregistrationv1.IfNeededReinvocationPolicy)
-	// During an update a replica of an earlier version does not know the path. Then nobody is named: see checkChangedBy.
+	// During an update a replica of an earlier version does not know the path. Then the grant names nobody: see
+	// checkChangedBy.
 	grants := mutating("grants", client(GrantStampPath), rule(writes, "resourcegrants"))
 	grants.FailurePolicy = new(admissionregistrationv1.Ignore)
 	grants.MatchConditions = []admissionregistrationv1.MatchCondition{notBy(username)}
-	// A restored request keeps who made it.
+	// A restored request keeps its requester.
 	stamp := mutating("stamp", client(StampPath), rule(writes, "quotarequests"), rule(creates, "quotadecisions"))
 	stamp.MatchConditions = []admissionregistrationv1.MatchCondition{notBy(username)}
 	return []admissionregistrationv1.MutatingWebhook{
@@ -142,8 +143,8 @@ func MutatingWebhooks(client ClientConfig, username string) []admissionregistrat
 	}
 }
 
-// mutating returns a webhook that fails closed. It has every field that the API server would otherwise set, because the
-// leader writes a configuration that differs from the stored one.
+// mutating returns a webhook that fails closed. It has every field that the API server would otherwise set, because
+// the leader writes each configuration that differs from the stored one.
 func mutating(name string, client admissionregistrationv1.WebhookClientConfig, rules ...admissionregistrationv1.RuleWithOperations) admissionregistrationv1.MutatingWebhook {
 	return admissionregistrationv1.MutatingWebhook{
 		Name:                    name + "." + quotav1alpha1.GroupName,

@@ -16,7 +16,7 @@ func client(path string) admissionregistrationv1.WebhookClientConfig {
 	return admissionregistrationv1.WebhookClientConfig{URL: new("https://127.0.0.1:9443" + path)}
 }
 
-// TestMatchedRequests checks which operations reach a webhook.
+// TestMatchedRequests checks the operations for each webhook.
 func TestMatchedRequests(t *testing.T) {
 	matched := func(rules []admissionregistrationv1.RuleWithOperations) map[string][]admissionregistrationv1.OperationType {
 		operations := map[string][]admissionregistrationv1.OperationType{}
@@ -75,7 +75,8 @@ func TestMatchedRequests(t *testing.T) {
 	}
 }
 
-// Histories and reviews are answered by a webhook each, for creates. Each has the fields that the API server would set.
+// A webhook answers histories and another one reviews, for creates. Each has the fields with defaults of the API
+// server.
 func TestAnsweringWebhooks(t *testing.T) {
 	answered := map[string]string{}
 	for _, w := range validate.MutatingWebhooks(client, bursar) {

@@ -16,15 +16,15 @@ import (
 	"github.com/bursar/bursar/internal/claims/claimcache"
 )
 
-// mutated is the part of a claim that the mutation reads.
+// mutated is the part of a claim for the mutation.
 type mutated struct {
 	metav1.ObjectMeta `json:"metadata"`
-	// Spec is decoded separately, because errors in it are reported by validation.
+	// Spec is decoded separately, because validation reports its errors.
 	Spec json.RawMessage `json:"spec"`
 }
 
-// complete answers the create or update of a claim. Its patch adds a missing finalizer, the labels of the consumer and the user,
-// so that a claim replaced by its original manifest has both.
+// complete answers the create or update of a claim. Its patch adds a missing finalizer and the labels of the consumer
+// and the user. So a claim replaced by its original manifest has them again.
 func complete(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	kind := quotav1alpha1.GroupVersion.WithKind("ResourceClaim")
 	isWrite := request.Operation == admissionv1.Create || request.Operation == admissionv1.Update
@@ -40,7 +40,7 @@ func complete(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionRespo
 		if old, err = decode[metav1.PartialObjectMetadata](request.OldObject); err != nil {
 			return errorResponse(apierrors.NewBadRequest(err.Error()))
 		}
-		// A finalizer cannot be added to a claim that is being deleted. Validation decides who may remove it.
+		// Nobody can add a finalizer to a claim under deletion. Validation decides who may remove it.
 		needsFinalizer = needsFinalizer && claim.DeletionTimestamp == nil && claimcache.HasFinalizer(old)
 	}
 	var operations []review.PatchOperation

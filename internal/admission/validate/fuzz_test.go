@@ -8,8 +8,8 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 )
 
-// FuzzBody sends any body to both webhooks. None may panic. A body that is not rejected as a whole is answered with a
-// review that is allowed or has a reason.
+// FuzzBody sends any body to both webhooks. None may panic. A webhook either rejects a body as a whole, or answers
+// with a review: an admission or a reason.
 func FuzzBody(f *testing.F) {
 	for _, body := range [][]byte{
 		nil,

@@ -11,9 +11,9 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 )
 
-// generatedQuota denies edits of a ResourceQuota that Bursar makes from a definition, because Bursar would undo them.
-// Users who may change the definition may edit it. Users may add labels and annotations, except the labels that mark a
-// generated ResourceQuota: Bursar deletes a marked one without a definition.
+// generatedQuota denies edits of a ResourceQuota made from a definition, because Bursar would undo them. Users with a
+// right to change the definition may edit it. Users may add labels and annotations, but not the labels of a generated
+// ResourceQuota: Bursar deletes a marked one without a definition.
 func (w *Webhooks) generatedQuota(ctx context.Context, c change[corev1.ResourceQuota]) result {
 	if c.old == nil || c.new == nil || c.byBursar {
 		return result{}

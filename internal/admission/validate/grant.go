@@ -15,7 +15,8 @@ import (
 
 const allowancesMax = 20
 
-// These marks distinguish the grants of policies and of requests. A policy would change or delete a grant with its marks.
+// These marks distinguish the grants of policies and of requests. A policy would change or delete a grant with its
+// marks.
 var (
 	grantMarkLabels      = []string{quotav1alpha1.LabelAutoCreated, quotav1alpha1.LabelPolicy, quotav1alpha1.LabelPolicyUID}
 	grantMarkAnnotations = []string{
@@ -40,8 +41,7 @@ func Grant(old, new *quotav1alpha1.ResourceGrant) field.ErrorList {
 	return append(errs, checkReference(path.Child("consumerRef"), new.Spec.ConsumerRef)...)
 }
 
-// GrantMarks returns an error for each mark of a policy's grant that differs between old and new. old is nil on a
-// create.
+// GrantMarks returns an error for each changed mark of a policy's grant. old is nil on a create.
 func GrantMarks(old, new *quotav1alpha1.ResourceGrant) field.ErrorList {
 	if old == nil {
 		old = &quotav1alpha1.ResourceGrant{}
@@ -72,8 +72,8 @@ func checkSelector(path *field.Path, selector *metav1.LabelSelector) field.Error
 	return nil
 }
 
-// checkBuckets validates the amounts of an allowance and adds them to the sums of the grant. It reports an amount that
-// overflows the sum, and leaves it out.
+// checkBuckets validates the amounts of an allowance and adds them to the sums of the grant. It reports an amount
+// with an overflow of the sum, and leaves it out.
 func checkBuckets(path *field.Path, allowance quotav1alpha1.Allowance, sums map[string]ledger.Amount) field.ErrorList {
 	if len(allowance.Buckets) == 0 {
 		return field.ErrorList{field.Required(path, "must have at least 1 item")}
@@ -99,7 +99,7 @@ func checkBuckets(path *field.Path, allowance quotav1alpha1.Allowance, sums map[
 // Rules gives controllers the rules of this package, for writes without a webhook review.
 type Rules struct{}
 
-// ValidateGrant validates a grant to be created.
+// ValidateGrant validates a grant before its creation.
 func (Rules) ValidateGrant(grant *quotav1alpha1.ResourceGrant) field.ErrorList {
 	return Grant(nil, grant)
 }

@@ -14,9 +14,9 @@ import (
 const requestIsEmpty = "the template speaks of user or requestInfo, whose fields are all empty in a GrantCreationPolicy: " +
 	"it applies to objects, and no request is involved"
 
-// GrantPolicy validates a created (old is nil) or changed policy: its trigger kind, the kind of its control
-// plane, its allowances and its expressions. Kinds that are not served and unregistered resource types are valid: the
-// policy becomes ready once they exist.
+// GrantPolicy validates a created (old is nil) or changed policy: its trigger kind, the kind of its control plane,
+// its allowances and its expressions. Unserved kinds and unregistered resource types are valid: the policy becomes
+// ready once they exist.
 func GrantPolicy(old, new *quotav1alpha1.GrantCreationPolicy) field.ErrorList {
 	if old != nil && equality.Semantic.DeepEqual(old.Spec, new.Spec) {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/bursar/bursar/internal/increase"
 )
 
-// QuotaIncrease validates the amounts of an increase that is created (old is nil) or changed. The API server's own
-// rules for amounts are checked elsewhere, see [QuotaSpecs].
+// QuotaIncrease validates the amounts of a created (old is nil) or changed increase. [QuotaSpecs] checks the API
+// server's own rules for amounts.
 func QuotaIncrease(old, new *openmcpv1alpha1.QuotaIncrease) field.ErrorList {
 	changed := changedAmounts(old, new)
 	var errs field.ErrorList
@@ -28,7 +28,7 @@ func QuotaIncrease(old, new *openmcpv1alpha1.QuotaIncrease) field.ErrorList {
 	return errs
 }
 
-// changedAmounts returns the amounts that the old version does not have.
+// changedAmounts returns the amounts missing from the old version.
 func changedAmounts(old, new *openmcpv1alpha1.QuotaIncrease) corev1.ResourceList {
 	changed := corev1.ResourceList{}
 	for name, amount := range new.Spec.Hard {
@@ -54,9 +54,8 @@ func (w *Webhooks) quotaIncrease(ctx context.Context, c change[openmcpv1alpha1.Q
 	return result{errs: errs, unknown: err}
 }
 
-// QuotaServiceConfig validates the definitions of a configuration that is created (old is nil) or changed. Unchanged
-// definitions may be invalid. The API server's own rules for the specs of ResourceQuotas are checked elsewhere, see
-// [QuotaSpecs].
+// QuotaServiceConfig validates the definitions of a created (old is nil) or changed configuration. Unchanged
+// definitions may be invalid. [QuotaSpecs] checks the API server's own rules for the specs of ResourceQuotas.
 func QuotaServiceConfig(old, new *openmcpv1alpha1.QuotaServiceConfig) field.ErrorList {
 	var errs field.ErrorList
 	definitionErrs := increase.ValidateDefinitions(new)
@@ -71,7 +70,7 @@ func QuotaServiceConfig(old, new *openmcpv1alpha1.QuotaServiceConfig) field.Erro
 	return errs
 }
 
-// changedDefinitions returns the indices of the definitions that the old version does not have.
+// changedDefinitions returns the indices of the definitions missing from the old version.
 func changedDefinitions(old, new *openmcpv1alpha1.QuotaServiceConfig) []int {
 	var changed []int
 	var before []openmcpv1alpha1.QuotaDefinition
@@ -109,7 +108,7 @@ func (w *Webhooks) quotaServiceConfig(ctx context.Context, c change[openmcpv1alp
 	return result{warnings: definitionWarnings(c.new)}
 }
 
-// definitionWarnings warns of definitions that are valid but probably not intended.
+// definitionWarnings warns of valid but probably unintended definitions.
 func definitionWarnings(new *openmcpv1alpha1.QuotaServiceConfig) []string {
 	var warnings []string
 	all := ""

@@ -59,7 +59,7 @@ func TestQuotaIncrease(t *testing.T) {
 	}
 }
 
-// wantErrors checks that the errors are one that begins like that, or none.
+// wantErrors checks for a single error with this beginning, or for none.
 func wantErrors(t *testing.T, reason string, errs field.ErrorList, want string) {
 	t.Helper()
 	got := ""
@@ -105,7 +105,7 @@ func TestQuotaServiceConfig(t *testing.T) {
 	}
 }
 
-// The API server validates changed specs, so that nothing is stored that it may reject.
+// The API server validates changed specs, so Bursar stores none that it may reject.
 func TestQuotaSpecsAreValidatedByTheAPIServer(t *testing.T) {
 	type amounts = map[corev1.ResourceName]string
 	gold := definition("gold", func(d *openmcpv1alpha1.QuotaDefinition) {

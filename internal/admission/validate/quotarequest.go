@@ -37,7 +37,7 @@ func isUser(u *quotav1alpha1.RequestUser, user authenticationv1.UserInfo) bool {
 	return quotarequest.IsUser(u, user)
 }
 
-// quotaRequest validates a create, and who withdraws. The schema makes the rest of a request immutable.
+// quotaRequest validates a create, and the user of a withdrawal. The schema makes the rest of a request immutable.
 func (w *Webhooks) quotaRequest(_ context.Context, c change[quotav1alpha1.QuotaRequest]) result {
 	switch {
 	case c.new == nil:
@@ -74,7 +74,7 @@ func (w *Webhooks) quotaRequest(_ context.Context, c change[quotav1alpha1.QuotaR
 	return result{errs: append(errs, w.checkGrantable(path, spec)...)}
 }
 
-// checkWithdrawal checks that withdrawnBy is the user who withdraws a request, and does not change otherwise.
+// checkWithdrawal checks that withdrawnBy is the user who withdraws the request, and does not change otherwise.
 func checkWithdrawal(c change[quotav1alpha1.QuotaRequest]) field.ErrorList {
 	isRight := equality.Semantic.DeepEqual(c.old.Spec.WithdrawnBy, c.new.Spec.WithdrawnBy)
 	if isWithdrawal(c.old, c.new) {
@@ -86,7 +86,7 @@ func checkWithdrawal(c change[quotav1alpha1.QuotaRequest]) field.ErrorList {
 	return field.ErrorList{field.Invalid(field.NewPath("spec", "withdrawnBy"), c.new.Spec.WithdrawnBy, "is set by Bursar to the user who withdraws")}
 }
 
-// checkGrantable checks that a grant of all that is asked for could count.
+// checkGrantable checks whether a grant of the whole request could count.
 func (w *Webhooks) checkGrantable(path *field.Path, spec *quotav1alpha1.QuotaRequestSpec) field.ErrorList {
 	grant := quotarequest.GrantSpec(spec.ConsumerRef, asIncreases(spec.Requests), spec.Until)
 	if wrong := checkAllowances(path.Child("requests"), grant.Allowances); len(wrong) > 0 {
@@ -111,7 +111,7 @@ func (w *Webhooks) quotaRequestPolicy(_ context.Context, c change[quotav1alpha1.
 	return result{errs: errs}
 }
 
-// asIncreases returns what a grant would have at most.
+// asIncreases returns the largest possible increases of a grant.
 func asIncreases(requests []quotav1alpha1.RequestedQuota) []quotav1alpha1.ApprovedIncrease {
 	var increases []quotav1alpha1.ApprovedIncrease
 	for i := range requests {

@@ -23,7 +23,7 @@ const (
 var kindPattern = regexp.MustCompile(`^[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?$`)
 
 // checkReference checks that a reference to a consumer can refer to an object: the core group or a DNS subdomain, a
-// kind, a name that fits into a path, and a namespace or none.
+// kind, a name for a path, and a namespace or none.
 func checkReference(path *field.Path, ref quotav1alpha1.ConsumerRef) field.ErrorList {
 	errs := checkGroup(path.Child("apiGroup"), ref.APIGroup)
 	errs = append(errs, checkKind(path.Child("kind"), ref.Kind)...)
@@ -36,7 +36,7 @@ func checkObjectReference(path *field.Path, ref quotav1alpha1.UnversionedObjectR
 	return checkReference(path, quotav1alpha1.ConsumerRef(ref))
 }
 
-// checkGroup accepts the empty string, which is the core group.
+// checkGroup accepts the empty string, meaning the core group.
 func checkGroup(path *field.Path, group string) field.ErrorList {
 	switch {
 	case group == "":
@@ -71,7 +71,7 @@ func checkName(path *field.Path, name string) field.ErrorList {
 	return invalid(path, name, content.IsPathSegmentName(name))
 }
 
-// checkNamespace accepts the empty string, which means a cluster-scoped object.
+// checkNamespace accepts the empty string, meaning a cluster-scoped object.
 func checkNamespace(path *field.Path, namespace string) field.ErrorList {
 	switch {
 	case namespace == "":
@@ -100,7 +100,7 @@ func isGraphic(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }) < 0
 }
 
-// checkCount checks that a list has 1 to most entries.
+// checkCount accepts a list of 1 to most entries.
 func checkCount(path *field.Path, count, most int) field.ErrorList {
 	switch {
 	case count == 0:
@@ -111,7 +111,7 @@ func checkCount(path *field.Path, count, most int) field.ErrorList {
 	return nil
 }
 
-// invalid returns an error for every reason why a value is malformed.
+// invalid returns an error for each reason of a malformed value.
 func invalid(path *field.Path, value string, reasons []string) field.ErrorList {
 	var errs field.ErrorList
 	for _, reason := range reasons {
@@ -120,7 +120,7 @@ func invalid(path *field.Path, value string, reasons []string) field.ErrorList {
 	return errs
 }
 
-// immutable reports a changed field that is immutable.
+// immutable reports a change of an immutable field.
 func immutable(path *field.Path, changed bool) field.ErrorList {
 	if !changed {
 		return nil

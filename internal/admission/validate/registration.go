@@ -93,8 +93,8 @@ func checkRegistrationSpec(path *field.Path, spec *quotav1alpha1.ResourceRegistr
 	return append(errs, checkDimensionKeys(path.Child("dimensions"), spec.Dimensions)...)
 }
 
-// checkRegistrationChange validates mutable fields only if they change, so that a registration from before a rule was
-// made can still be maintained.
+// checkRegistrationChange validates mutable fields only if they change. So users can still maintain a registration
+// older than a rule.
 func checkRegistrationChange(path *field.Path, old, new *quotav1alpha1.ResourceRegistrationSpec) field.ErrorList {
 	errs := immutable(path.Child("resourceType"), old.ResourceType != new.ResourceType)
 	errs = append(errs, immutable(path.Child("type"), old.Type != new.Type)...)

@@ -17,9 +17,9 @@ var garbageCollectors = map[string]bool{
 	"system:kube-controller-manager":                              true,
 }
 
-// registrationDeletion warns a user who deletes a registration in use that its finalizer holds it. Without the
-// registration, policies would no longer be enforced and grants would no longer count. A registration that lost the
-// finalizer is protected by a denial. An inactive one, such as the second for its resource type, is not needed.
+// registrationDeletion warns a user who deletes a registration in use: its finalizer holds it. Without the
+// registration, Bursar would no longer enforce policies and count grants. A denial protects a registration without
+// the finalizer. Nobody needs an inactive one, such as the second for its resource type.
 func (w *Webhooks) registrationDeletion(ctx context.Context, c change[quotav1alpha1.ResourceRegistration]) result {
 	isHeld := isHeldInUse(c.old)
 	if c.old.DeletionTimestamp != nil || c.byBursar || !isHeld && garbageCollectors[c.username] {
@@ -61,7 +61,7 @@ func isHeldInUse(registration *quotav1alpha1.ResourceRegistration) bool {
 	return slices.Contains(registration.Finalizers, quotav1alpha1.FinalizerInUse)
 }
 
-// checkNew forbids new uses of resource types that accept none. Existing uses are allowed.
+// checkNew forbids new uses of resource types that accept none. It permits existing uses.
 func (w *Webhooks) checkNew(before, after []string) result {
 	added := slices.DeleteFunc(slices.Clone(after), func(resourceType string) bool { return slices.Contains(before, resourceType) })
 	if err := w.Catalog.CheckNew(added...); err != nil {
@@ -77,7 +77,7 @@ func grantTypes(grant *quotav1alpha1.ResourceGrant) []string {
 	return grant.Spec.ResourceTypes()
 }
 
-// claimPolicyTypes returns the resource types that a policy uses, or none if it is disabled.
+// claimPolicyTypes returns the resource types of a policy, or none for a disabled one.
 func claimPolicyTypes(policy *quotav1alpha1.ClaimCreationPolicy) []string {
 	if policy == nil || !policy.IsEnabled() {
 		return nil
@@ -85,7 +85,7 @@ func claimPolicyTypes(policy *quotav1alpha1.ClaimCreationPolicy) []string {
 	return policy.Spec.Target.ResourceClaimTemplate.Spec.ResourceTypes()
 }
 
-// grantPolicyTypes returns the resource types of this control plane that a policy uses, or none if it is disabled.
+// grantPolicyTypes returns a policy's resource types of this control plane, or none for a disabled policy.
 func grantPolicyTypes(policy *quotav1alpha1.GrantCreationPolicy) []string {
 	if policy == nil || !policy.IsEnabled() || policy.Spec.Target.ParentContext != nil {
 		return nil

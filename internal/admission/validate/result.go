@@ -14,7 +14,7 @@ import (
 const (
 	// errorsMax bounds the errors in one answer. The next attempt reports the others.
 	errorsMax = 50
-	// retryAfterSeconds is the wait that an answer asks of clients if a fact could not be looked up.
+	// retryAfterSeconds is the wait for clients after a failed lookup.
 	retryAfterSeconds = 1
 )
 
@@ -22,7 +22,7 @@ const (
 type result struct {
 	// unknown is the error that kept the validator from deciding.
 	unknown error
-	// forbidden is the reason why the user may not do this, whatever the object is like.
+	// forbidden is the reason why the user may not do this with any object.
 	forbidden string
 	// errs are the errors in the object.
 	errs field.ErrorList
@@ -30,7 +30,7 @@ type result struct {
 	warnings []string
 }
 
-// response returns the response in the form that the API server itself uses.
+// response returns the response in the API server's own form.
 func (v result) response(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	resource := schema.GroupResource{Group: request.Resource.Group, Resource: request.Resource.Resource}
 	switch {

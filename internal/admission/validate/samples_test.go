@@ -135,8 +135,8 @@ func typeMeta(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: kind}
 }
 
-// ruleCase is one object and everything that is wrong with it. It is created as change leaves it
-// or, if before is set, changed from what before leaves to what before and then change leave.
+// ruleCase is one object with all its errors. The case creates it after change or, if before is set, changes it from
+// its form after before to its form after both.
 type ruleCase[T any] struct {
 	reason         string
 	before, change func(*T)

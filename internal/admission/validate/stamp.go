@@ -32,7 +32,7 @@ func stamp(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
 	}
 }
 
-// stampWithdrawal names who withdraws a request.
+// stampWithdrawal names the withdrawing user of a request.
 func stampWithdrawal(request *admissionv1.AdmissionRequest, user *quotav1alpha1.RequestUser) *admissionv1.AdmissionResponse {
 	before, err := decode[quotav1alpha1.QuotaRequest](request.OldObject)
 	if err != nil {
@@ -54,7 +54,7 @@ func isWithdrawal(before, after *quotav1alpha1.QuotaRequest) bool {
 	return after.Spec.Withdrawn && !before.Spec.Withdrawn
 }
 
-// stampDecision names who decides, and makes the decision go with its request.
+// stampDecision names the deciding user, and makes the decision go with its request.
 func stampDecision(request *admissionv1.AdmissionRequest, user *quotav1alpha1.RequestUser) *admissionv1.AdmissionResponse {
 	decision, err := decode[quotav1alpha1.QuotaDecision](request.Object)
 	if err != nil {
@@ -68,8 +68,8 @@ func stampDecision(request *admissionv1.AdmissionRequest, user *quotav1alpha1.Re
 	)
 }
 
-// stampGrant answers the create or update of a grant: its patch names who created it, or last changed its spec. It keeps
-// the mark of a deletion as it is.
+// stampGrant answers the create or update of a grant. Its patch names the creator, or the user of the last change of
+// its spec. It keeps the mark of a deletion as it is.
 func stampGrant(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	if request.Kind.Kind != "ResourceGrant" || request.SubResource != "" || request.Operation != admissionv1.Create && request.Operation != admissionv1.Update {
 		return unexpected(request)
@@ -92,8 +92,8 @@ func stampGrant(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionRes
 	return review.Patched(append(operations, kept(quotav1alpha1.AnnotationDeletedBy, grant.Annotations, before.Annotations)...)...)
 }
 
-// checkChangedBy checks the annotations of a grant that name users, in case the webhook that sets them was not asked. They
-// may be missing then, and name nobody else.
+// checkChangedBy checks the annotations of a grant that name users, in case the API server skipped the webhook that
+// sets them. They may be missing then, and name nobody else.
 func checkChangedBy(c change[quotav1alpha1.ResourceGrant]) field.ErrorList {
 	if c.byBursar {
 		return nil
@@ -120,12 +120,12 @@ func annotationPath(name string) string {
 	return annotationsPath + "/" + strings.ReplaceAll(name, "/", "~1")
 }
 
-// kept returns the patch by which an object keeps an annotation as it was.
+// kept returns the patch to keep an annotation of an object.
 func kept(name string, annotations, before map[string]string) []review.PatchOperation {
 	return annotated(name, annotations, before[name])
 }
 
-// annotated returns the patch by which an object has an annotation with a value, or none if the value is empty.
+// annotated returns the patch to give an object's annotation a value, or to remove it if the value is empty.
 func annotated(name string, annotations map[string]string, value string) []review.PatchOperation {
 	present, isSet := annotations[name]
 	switch {
@@ -140,8 +140,8 @@ func annotated(name string, annotations map[string]string, value string) []revie
 	}
 }
 
-// changedBy returns the patch by which an object names the user of the request, or the one that it named before if the
-// request did not change what the annotation is about.
+// changedBy returns the patch to name a user on an object: the user of the request if the subject of the annotation
+// changed, or else the former one.
 func changedBy(request *admissionv1.AdmissionRequest, annotations, before map[string]string, hasChanged bool) []review.PatchOperation {
 	if hasChanged {
 		return annotated(quotav1alpha1.AnnotationChangedBy, annotations, request.UserInfo.Username)

@@ -8,7 +8,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// TestChangedBy checks who is named on a grant and on a directly created claim, whatever the request says.
+// TestChangedBy checks the user on a grant and on a directly created claim, for any content of the request.
 func TestChangedBy(t *testing.T) {
 	grant := func(by string, amount int64) *quotav1alpha1.ResourceGrant {
 		g := sampleGrant()

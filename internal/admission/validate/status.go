@@ -13,8 +13,8 @@ import (
 // subresourceStatus is the only subresource of Bursar's kinds.
 const subresourceStatus = "status"
 
-// grantedClaim validates a write of a claim in the version in which a status comes with the claim. For the same reason as
-// a status, only Bursar writes it.
+// grantedClaim validates a write of a claim in the version with a status in the claim. For the same reason as a
+// status, only Bursar writes it.
 func (w *Webhooks) grantedClaim(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	if request.UserInfo.Username == w.Username {
 		return result{}.response(request)
@@ -24,9 +24,9 @@ func (w *Webhooks) grantedClaim(request *admissionv1.AdmissionRequest) *admissio
 		fmt.Errorf("only Bursar writes claims in version %s: use %s", quotav1alpha1.GrantedVersion, quotav1alpha1.GroupVersion.Version)))
 }
 
-// status validates an update of an object's status. A status is Bursar's statement: a Granted claim is charged, and an
-// Active registration is counted by. Therefore no other user may write a status, whatever RBAC allows, not even without
-// a change.
+// status validates an update of an object's status. A status is Bursar's statement: a Granted claim has its charge,
+// and amounts count by an Active registration. Therefore no other user may write a status, whatever RBAC allows, not
+// even without a change.
 func (w *Webhooks) status(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	if request.Operation != admissionv1.Update {
 		return errorResponse(apierrors.NewBadRequest(fmt.Sprintf("operation %q is not one that a status is validated for", request.Operation)))

@@ -32,8 +32,8 @@ var groupsWithoutWebhooks = map[string]string{
 	"admissionregistration.k8s.io": "the API server asks no webhook about kinds of this API group, so quota cannot be enforced",
 }
 
-// checkTrigger checks that a policy names a kind that policies may act on. excluded has API groups with the reason for
-// their exclusion. Events are excluded too.
+// checkTrigger checks that a policy names a permitted kind. excluded has API groups with the reason for their
+// exclusion. It excludes events too.
 func checkTrigger(path *field.Path, apiVersion, kind string, excluded ...map[string]string) field.ErrorList {
 	var errs field.ErrorList
 	if !apiVersionPattern.MatchString(apiVersion) {

@@ -33,11 +33,10 @@ const (
 	allocationLedgerIsBursars = "ledgers are written only by Bursar; to change what ResourceQuotas may give, change the ResourceQuotaAllocation"
 )
 
-// markVerb is the verb that the Bursar of another control plane needs on grants here, in order to mark them as a
-// policy's.
+// markVerb is the verb that the Bursar of another control plane needs on grants here, to mark them as a policy's.
 const markVerb = "mark"
 
-// validator validates a request. An error means that the request itself cannot be read.
+// validator validates a request. An error means an unreadable request.
 type validator func(ctx context.Context, request *admissionv1.AdmissionRequest) (result, error)
 
 // change is the effect of a request on an object of type T: old is nil on a create, new on a delete.
@@ -47,7 +46,7 @@ type change[T any] struct {
 	username string
 	byBursar bool
 	isDryRun bool
-	// isVersioned is set if a delete is only for one version of the object.
+	// isVersioned is set for a delete of only one version of the object.
 	isVersioned bool
 }
 
@@ -140,7 +139,7 @@ func (w *Webhooks) registration(ctx context.Context, c change[quotav1alpha1.Reso
 	return result{warnings: w.Advice.Registration(c.old, c.new)}
 }
 
-// baseUnitChange rejects another base unit while amounts are stored in the present one.
+// baseUnitChange rejects another base unit while stored amounts have the present one.
 func (w *Webhooks) baseUnitChange(ctx context.Context, c change[quotav1alpha1.ResourceRegistration]) result {
 	if c.old.Spec.BaseUnit == c.new.Spec.BaseUnit {
 		return result{}
@@ -289,7 +288,7 @@ func (w *Webhooks) grantPolicy(ctx context.Context, c change[quotav1alpha1.Grant
 	return result{warnings: warnings}
 }
 
-// warnClaimsStay warns that the claims of a deleted policy stay.
+// warnClaimsStay warns of the remaining claims of a deleted policy.
 func (w *Webhooks) warnClaimsStay(policy *quotav1alpha1.ClaimCreationPolicy) []string {
 	n := w.Claims.CountOf(claims.LabelValue(policy.Name))
 	if policy.DeletionTimestamp != nil || n == 0 {
@@ -299,7 +298,7 @@ func (w *Webhooks) warnClaimsStay(policy *quotav1alpha1.ClaimCreationPolicy) []s
 		counted(n, "claim"), either(n, "stays", "stay"), either(n, "holds", "hold"), either(n, "it was granted", "they were granted"))}
 }
 
-// warnGrantsDeleted warns that the grants of a deleted policy are deleted with it.
+// warnGrantsDeleted warns of the deletion of a policy's grants with the policy.
 func (w *Webhooks) warnGrantsDeleted(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) []string {
 	if policy.DeletionTimestamp != nil {
 		return nil
@@ -325,7 +324,7 @@ func either(n int, one, several string) string {
 	return several
 }
 
-// mayRead forbids a policy whose author may not read its trigger kind. Others can read the results of a policy, its
+// mayRead forbids a policy if its author may not read its trigger kind. Others can read the results of a policy, its
 // author among them.
 func (w *Webhooks) mayRead(ctx context.Context, user authenticationv1.UserInfo, kind schema.GroupVersionKind) result {
 	may, err := w.Permissions.MayRead(ctx, user, kind)
@@ -342,7 +341,7 @@ func (w *Webhooks) mayRead(ctx context.Context, user authenticationv1.UserInfo, 
 
 func notReadyYet(err error) string { return fmt.Sprintf("the policy is not ready yet: %v", err) }
 
-// ledger admits only Bursar, whose writes are valid by construction.
+// ledger admits only Bursar. Its writes are valid by construction.
 func (w *Webhooks) ledger(_ context.Context, c change[quotav1alpha1.ConsumerLedger]) result {
 	if !c.byBursar {
 		return result{forbidden: ledgerIsBursars}
@@ -350,8 +349,8 @@ func (w *Webhooks) ledger(_ context.Context, c change[quotav1alpha1.ConsumerLedg
 	return result{}
 }
 
-// allocationLedger admits only Bursar, except for changes of metadata: the garbage collector removes the owner if the
-// ledger is to be orphaned. Deletions are not reviewed, because the garbage collector makes them.
+// allocationLedger admits only Bursar, except for changes of metadata: the garbage collector removes the owner to
+// orphan the ledger. It reviews no deletions, because the garbage collector makes them.
 func (w *Webhooks) allocationLedger(_ context.Context, c change[quotav1alpha1.AllocationLedger]) result {
 	isSame := c.old != nil && c.new != nil && equality.Semantic.DeepEqual(c.old.Spec, c.new.Spec)
 	if !isSame && !c.byBursar {

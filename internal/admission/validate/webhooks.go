@@ -1,19 +1,19 @@
-// Package validate is the webhooks for Bursar's own kinds, of the groups quota.miloapis.com and openmcp.cloud, and for
-// the deletion of its system namespace.
+// Package validate is the webhooks for Bursar's own kinds, of the groups quota.miloapis.com and openmcp.cloud, and
+// for the deletion of its system namespace.
 //
-// Each kind has one pure function ([Registration], [Grant], [Claim], ...) that validates every create and update and
+// Each kind has one pure function ([Registration], [Grant], [Claim], ...) to validate every create and update. It
 // returns all errors at once, each with the path of its field. It validates only the changed parts of an update, so
-// that an object from before a rule was made can still be maintained and deleted.
+// users can still maintain and delete an object older than a rule.
 //
 // Only Bursar may make buckets and effective grants, write ledgers and any status, mark claims and grants as a
 // policy's, and delete a claim while its object exists. A deleted registration stays while policies or grants rely on
-// it, and accepts no new uses. An object that may still become valid by itself, such as a grant for an unregistered
-// type, is accepted with a warning.
+// it, and accepts no new uses. An object may still become valid by itself, such as a grant for an unregistered type.
+// Validation accepts it with a warning.
 //
-// Mutation adds the finalizer to claims, so that no claim disappears while its charge is in the ledger, and the labels
-// of their consumer.
+// Mutation adds the finalizer to claims, so no claim disappears while its charge is in the ledger, and the labels of
+// their consumer.
 //
-// The composition in package operator imports this package, and adds the lookups that validation needs.
+// The composition in package operator imports this package, and adds the lookups for validation.
 package validate
 
 import (
@@ -42,20 +42,20 @@ const (
 	reviewTimeMax = timeoutSeconds*time.Second - 500*time.Millisecond
 )
 
-// Webhooks answers the reviews of Bursar's own kinds. Its fields are set once, before use. It is safe for concurrent
-// use if they are.
+// Webhooks answers the reviews of Bursar's own kinds. Set its fields once, before use. It is then safe for concurrent
+// use, if they are.
 type Webhooks struct {
 	// Username is the user name of Bursar itself.
 	Username string
-	// SystemNamespace is the namespace that may not be deleted.
+	// SystemNamespace is the namespace protected against deletion.
 	SystemNamespace string
 	// Registrations reads the stored registrations, and Catalog has the declared ones.
 	Registrations Registrations
 	Catalog       Catalog
-	// Claims has the known claims, and Engine looks up whether they are needed.
+	// Claims has the known claims, and Engine looks up the need for them.
 	Claims Claims
 	Engine Engine
-	// GrantPolicies are the policies that make grants.
+	// GrantPolicies are the GrantCreationPolicies.
 	GrantPolicies GrantPolicies
 	// Previewer evaluates policies on existing objects, and Advice warns of unexpected effects of a write.
 	Previewer        Previewer
@@ -65,15 +65,15 @@ type Webhooks struct {
 	MemberNamespaces MemberNamespaces
 	Namespaces       Namespaces
 	Requests         Requests
-	// Deletions, if set, is informed of the deletions of grants.
+	// Deletions, if set, learns of the deletions of grants.
 	Deletions Deletions
 	// ConsumerThresholds are the bounds of the thresholds that consumers set for themselves.
 	ConsumerThresholds config.ConsumerThresholds
-	// Clock is that of the API server.
+	// Clock is the API server's clock.
 	Clock Clock
 }
 
-// Registrations answers from stored objects. It need not see creates that are in flight.
+// Registrations answers from stored objects. It need not see creates in flight.
 type Registrations interface {
 	// RegisteredBy names the registration of a resource type, or is empty.
 	RegisteredBy(ctx context.Context, resourceType string) (string, error)
@@ -87,33 +87,33 @@ type Registrations interface {
 type Catalog interface {
 	// Registration returns the active registration of a resource type, or nil.
 	Registration(resourceType string) *catalog.Registration
-	// CheckNew checks that all of these resource types accept new uses.
+	// CheckNew returns an error unless all of these resource types accept new uses.
 	CheckNew(resourceTypes ...string) error
-	// CheckGrant checks that a grant is going to be active.
+	// CheckGrant returns an error unless the grant is going to be active.
 	CheckGrant(spec *quotav1alpha1.ResourceGrantSpec) error
 	// ConsumerNamespace returns the namespace of a consumer's effective grants.
 	ConsumerNamespace(consumer quotav1alpha1.ConsumerRef) string
-	// CheckClaim checks that a claim can be decided.
+	// CheckClaim returns an error unless a decision about the claim is possible.
 	CheckClaim(spec *quotav1alpha1.ResourceClaimSpec) error
-	// CheckPolicy checks that the registrations allow the requests of a policy's claims.
+	// CheckPolicy returns an error unless the registrations allow the requests of a policy's claims.
 	CheckPolicy(policy *quotav1alpha1.ClaimCreationPolicy) error
-	// CheckClaiming checks that the kind of a policy may claim its requests.
+	// CheckClaiming returns an error unless the kind of a policy may claim its requests.
 	CheckClaiming(policy *quotav1alpha1.ClaimCreationPolicy) error
 }
 
-// Claims are the claims, as far as they are known.
+// Claims are the known claims.
 type Claims interface {
 	// CountOf returns the number of claims with the label of a policy.
 	CountOf(policy string) int
 }
 
-// Engine knows which claims are needed.
+// Engine looks up the need for claims.
 type Engine interface {
 	// InUse reports whether the object of a claim exists right now.
 	InUse(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error)
 }
 
-// GrantPolicies are the policies that make grants.
+// GrantPolicies are the GrantCreationPolicies.
 type GrantPolicies interface {
 	// Check returns the reason why a policy is not going to be effective, or nil.
 	Check(ctx context.Context, policy *quotav1alpha1.GrantCreationPolicy) error
@@ -148,7 +148,7 @@ type MemberNamespaces interface {
 
 // Namespaces are all namespaces.
 type Namespaces interface {
-	// Active reports whether a namespace exists and is not being deleted.
+	// Active reports whether a namespace exists without a deletion under way.
 	Active(ctx context.Context, name string) (bool, error)
 }
 
@@ -175,14 +175,14 @@ func (w *Webhooks) Mutation() http.Handler {
 	})
 }
 
-// Stamp returns the handler of the mutating webhook that names the user of requests and decisions.
+// Stamp returns the handler of the mutating webhook for the users of requests and decisions.
 func (w *Webhooks) Stamp() http.Handler {
 	return reviewer(func(_ context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 		return stamp(request)
 	})
 }
 
-// StampGrant returns the handler of the mutating webhook that names the user who changed a grant.
+// StampGrant returns the handler of the mutating webhook for the users behind changes of grants.
 func (w *Webhooks) StampGrant() http.Handler {
 	return reviewer(func(_ context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 		return stampGrant(request)

@@ -35,7 +35,7 @@ const (
 	systemNamespace = "bursar-system"
 )
 
-// fake is Bursar's webhooks, and what they look up.
+// fake is Bursar's webhooks, with their lookups.
 type fake struct {
 	registeredBy      func(ctx context.Context, resourceType string) (string, error)
 	registrationInUse func(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) (string, error)
@@ -52,7 +52,7 @@ type fake struct {
 	checkQuotaSpec  func(path *field.Path) (field.ErrorList, error)
 }
 
-// quiet is Bursar's webhooks where everything that is looked up is in order and every object exists.
+// quiet is Bursar's webhooks with good results of all lookups. Every object exists.
 func quiet() *fake {
 	return &fake{
 		registeredBy:      func(context.Context, string) (string, error) { return "", nil },
@@ -137,7 +137,7 @@ func (n namespaces) Active(_ context.Context, name string) (bool, error) {
 	return n.namespaceActive(name)
 }
 
-// nothing was made by policies, and would be done by them.
+// nothing has no results of policies, and no effects of them.
 type nothing struct{}
 
 func (nothing) CountOf(string) int                                                       { return 0 }
@@ -250,8 +250,8 @@ func TestErrorsAreBounded(t *testing.T) {
 	}
 }
 
-// TestHugeObjectIsRejectedByItsFields reviews what the API server sends at most: an object of 3 MiB
-// of characters that it escapes, each by six. encode does so too.
+// TestHugeObjectIsRejectedByItsFields reviews an object of the largest possible size: 3 MiB of characters, each
+// escaped by six. encode does so too.
 func TestHugeObjectIsRejectedByItsFields(t *testing.T) {
 	huge := sampleClaimPolicy()
 	huge.Spec.Target.ResourceClaimTemplate.Metadata.Name = strings.Repeat("<", 3<<20)
@@ -268,7 +268,7 @@ func TestHugeObjectIsRejectedByItsFields(t *testing.T) {
 	}
 }
 
-// payerWarnings are those on a policy that takes the consumer from a field of the object, as the sample does.
+// payerWarnings are the warnings for a policy with a consumer from a field of the object, like the sample.
 var payerWarnings = policy.PayerFromObject(sampleClaimPolicy())
 
 func TestValidation(t *testing.T) {
@@ -585,8 +585,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestStatusInAnUpdate checks that an update of the object is validated by its changes. Its status, which the API
-// server drops, may be any.
+// TestStatusInAnUpdate checks that only the changes of an object decide on its update. Its status may be any, because
+// the API server drops it.
 func TestStatusInAnUpdate(t *testing.T) {
 	carries := sampleClaim()
 	carries.Status.Conditions = []metav1.Condition{{Type: quotav1alpha1.ConditionGranted, Status: metav1.ConditionTrue}}
@@ -720,7 +720,7 @@ func TestRegistrationDeletion(t *testing.T) {
 	}
 }
 
-// TestBaseUnit changes the unit that amounts are stored in.
+// TestBaseUnit changes the unit of stored amounts.
 func TestBaseUnit(t *testing.T) {
 	cases := map[string]struct {
 		reason, amounts string
@@ -745,7 +745,7 @@ func TestBaseUnit(t *testing.T) {
 	}
 }
 
-// TestNothingNew writes what uses a resource type whose registration is being deleted.
+// TestNothingNew writes new uses of a resource type while its registration is being deleted.
 func TestNothingNew(t *testing.T) {
 	const closing = `resource type "example.com/projects" accepts nothing new: ResourceRegistration projects is being deleted`
 	disabled := sampleClaimPolicy()

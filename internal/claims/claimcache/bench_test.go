@@ -9,8 +9,8 @@ import (
 // claimsMax is how many claims the benchmark has.
 const claimsMax = 1_000_000
 
-// BenchmarkSelect reads a million claims. The longest wait of a writer of the cache is the time for which the watch of
-// claims, and with it every create, may be held up.
+// BenchmarkSelect reads a million claims. A writer of the cache may delay the watch of claims, and with it every
+// create. The benchmark reports the longest wait of such a writer.
 func BenchmarkSelect(b *testing.B) {
 	c := New()
 	for i := range claimsMax {

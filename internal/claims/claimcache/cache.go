@@ -21,10 +21,10 @@ type Cache struct {
 	syncOnce sync.Once
 	handlers []func(before, after *Claim)
 
-	// changing is held while the cache changes and handlers run, so that they run in order.
+	// changing serializes changes of the cache together with their handlers, so handlers run in order.
 	changing sync.Mutex
-	// written are the versions of the claims that this process wrote before the first list. listedAt is the version of
-	// that list while it is being added.
+	// written are the versions of the claims written by this process before the first list. listedAt is the version of
+	// that list while the cache adds it.
 	written  map[types.NamespacedName]string
 	listedAt string
 
@@ -33,12 +33,12 @@ type Cache struct {
 	byObject   map[types.UID][]*Claim
 	byConsumer map[quotav1alpha1.ConsumerRef]map[*Claim]struct{}
 	kinds      map[schema.GroupKind]int
-	// deleting are the claims that are being deleted. undecided are the claims of policies that are neither deleting
+	// deleting are the claims with a deletion under way. undecided are the claims of policies that are neither deleting
 	// nor decided.
 	deleting  map[types.UID]struct{}
 	undecided map[*Claim]struct{}
-	// incomplete are the claims that are not being deleted and lack the labels of their consumer, from an earlier
-	// version, or the finalizer, after an uninstallation.
+	// incomplete are the claims without the labels of their consumer, from an earlier version, or without the finalizer,
+	// after an uninstallation. Claims with a deletion under way do not count.
 	incomplete map[*Claim]struct{}
 
 	// reflector is set once Run has begun.
@@ -62,9 +62,9 @@ func New() *Cache {
 	}
 }
 
-// OnChange registers f, which is called, in order, after a claim appeared (before is nil), changed or was removed
-// (after is nil). It must return quickly. A claim that was replaced by another of the same name is reported as removed
-// first.
+// OnChange registers f. The cache calls it, in order, after a claim appeared (before is nil), changed or disappeared
+// (after is nil). It must return quickly. If another claim of the same name replaces a claim, the cache first reports
+// the removal.
 func (c *Cache) OnChange(f func(before, after *Claim)) { c.handlers = append(c.handlers, f) }
 
 // Run follows the API server until ctx ends.
@@ -89,7 +89,7 @@ func (c *Cache) HasSeen(version string) bool {
 	return err == nil && order >= 0
 }
 
-// IsDeleting reports whether the claim with that UID exists and is being deleted.
+// IsDeleting reports whether a claim with the UID exists and is being deleted.
 func (c *Cache) IsDeleting(uid types.UID) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -97,10 +97,10 @@ func (c *Cache) IsDeleting(uid types.UID) bool {
 	return is
 }
 
-// RecordWrite adds a claim that this process has just written, as the API server returned it. It matters until the
-// first list of claims, which takes minutes if there are very many: until then the cache has no other source for the
-// claim. After the list, the watch delivers it. Handlers may receive the earlier claim for a moment, while the watch
-// catches up.
+// RecordWrite adds a claim just written by this process, in the form of the API server's answer. It matters until the
+// first list of claims: until then the cache has no other source for the claim. With very many claims, that list
+// takes minutes. After the list, the watch delivers it. Handlers may receive the earlier claim for a moment, while
+// the watch catches up.
 func (c *Cache) RecordWrite(claim *quotav1alpha1.ResourceClaim) {
 	c.changing.Lock()
 	defer c.changing.Unlock()
@@ -121,7 +121,7 @@ func isNewer(version, than string) bool {
 	return err == nil && order > 0
 }
 
-// WaitForSync waits until the cache has every claim that existed when Run was called.
+// WaitForSync waits until the cache has every claim from before the call of Run.
 func (c *Cache) WaitForSync(ctx context.Context) error {
 	select {
 	case <-c.synced:
@@ -141,14 +141,14 @@ func (c *Cache) HasSynced() bool {
 	}
 }
 
-// Get returns the claim of that name, or nil.
+// Get returns the claim with the name, or nil.
 func (c *Cache) Get(name types.NamespacedName) *Claim {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.byName[name]
 }
 
-// ForObject returns the claims that policies made for an object.
+// ForObject returns the claims of all policies for an object.
 func (c *Cache) ForObject(uid types.UID) []*Claim {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -168,7 +168,7 @@ func (c *Cache) ForConsumer(consumer quotav1alpha1.ConsumerRef, match func(*Clai
 	return claims
 }
 
-// Undecided returns the claims of policies that are neither decided nor being deleted, and that match accepts.
+// Undecided returns the undecided claims of policies that match accepts, without those with a deletion under way.
 func (c *Cache) Undecided(match func(*Claim) bool) []*Claim {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -181,8 +181,8 @@ func (c *Cache) Undecided(match func(*Claim) bool) []*Claim {
 	return claims
 }
 
-// Incomplete returns up to max claims that lack the finalizer or the labels of their consumer, are not being deleted,
-// and that match accepts.
+// Incomplete returns up to max claims that lack the finalizer or the labels of their consumer, and that match
+// accepts. It leaves out claims with a deletion under way.
 func (c *Cache) Incomplete(max int, match func(*Claim) bool) []*Claim {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -199,7 +199,7 @@ func (c *Cache) Incomplete(max int, match func(*Claim) bool) []*Claim {
 	return claims
 }
 
-// lockedMax bounds the claims that are read before the lock of the cache is released for a moment.
+// lockedMax bounds the claims read before the cache releases its lock for a moment.
 const lockedMax = 1000
 
 // CountOf returns the number of claims with the label of a policy.
@@ -208,7 +208,7 @@ func (c *Cache) CountOf(policy string) int {
 }
 
 // Select returns all claims that match accepts, in no order. It reads every claim, so it takes long. It lets other
-// goroutines change the cache in between: a claim that is added or removed in between may or may not be in the result.
+// goroutines change the cache in between: the result may or may not have a claim added or removed meanwhile.
 func (c *Cache) Select(match func(*Claim) bool) []*Claim {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -303,7 +303,7 @@ func (c *Cache) remove(name types.NamespacedName) {
 	}
 }
 
-// Replace replaces all claims by a full list, and retains claims that this process has written since.
+// Replace replaces all claims by a full list, and retains the claims written by this process since.
 func (s *store) Replace(list []any, version string) error {
 	claims := make([]*Claim, len(list))
 	for i, obj := range list {
@@ -353,7 +353,7 @@ func (c *Cache) swap(name types.NamespacedName, claim *Claim) (before *Claim) {
 		delete(c.byName, name)
 		return before
 	}
-	c.byName[name] = claim // replaced in the same map entry, so that Select finds it
+	c.byName[name] = claim // replaced in the same map entry, so Select finds it
 	c.index(claim)
 	return before
 }

@@ -23,7 +23,7 @@ type changes struct {
 	client rest.Interface
 
 	mu sync.Mutex
-	// version is the version up to which changes are known.
+	// version is the version of the latest known change.
 	version string
 	latest  map[types.NamespacedName]change
 	// failed is the reason why later changes cannot be known, or nil.

@@ -1,8 +1,8 @@
-// Package claimcache is an informer cache of all ResourceClaims in compact form: a few hundred bytes a claim instead of
-// the whole object. It finds claims by name, by object and by consumer.
+// Package claimcache is an informer cache of all ResourceClaims in compact form: a few hundred bytes a claim instead
+// of the whole object. It finds claims by name, by object and by consumer.
 //
-// The first list is read page by page, with a watch from its first page on, because a list of very many claims outlives
-// the version that the API server keeps. The cache follows the API server and may lag by milliseconds. Before an
+// The reflector reads the first list page by page, with a watch from its first page on. A list of very many claims
+// outlives its version on the API server. The cache follows the API server and may lag by milliseconds. Before an
 // irreversible decision, read the claim itself.
 //
 // Packages claims and engine, controllers and webhooks import it.
@@ -28,9 +28,9 @@ const (
 	Pending State = iota
 	// Granted claims hold their charges until they are deleted.
 	Granted
-	// Waiting claims did not fit and are decided again when capacity appears.
+	// Waiting claims did not fit. Bursar decides them again when capacity appears.
 	Waiting
-	// Invalid claims cannot be decided until the objects that they refer to change.
+	// Invalid claims wait for a change of other objects.
 	Invalid
 )
 
@@ -54,15 +54,15 @@ type Claim struct {
 	consumer unique.Handle[quotav1alpha1.ConsumerRef]
 	kind     unique.Handle[schema.GroupKind]
 
-	// ObjectUID is the UID of the object of a policy's claim. It is empty for claims that were created directly.
+	// ObjectUID is the UID of the object of a policy's claim. It is empty for directly created claims.
 	ObjectUID types.UID
-	// Sequence is the sequence of the reservation that a policy's claim was made from.
+	// Sequence is the sequence of the reservation behind a policy's claim.
 	Sequence int64
 	policy   unique.Handle[string]
 	// Object is the name in the claim's resourceRef.
 	Object   types.NamespacedName
 	requests unique.Handle[requestsKey]
-	// resize are the requests that a granted claim is to be resized to, or the zero value.
+	// resize are the requested new requests of a granted claim, or the zero value.
 	resize unique.Handle[requestsKey]
 }
 
@@ -72,7 +72,7 @@ func (c *Claim) Consumer() quotav1alpha1.ConsumerRef { return c.consumer.Value()
 // Kind returns the kind in the claim's resourceRef.
 func (c *Claim) Kind() schema.GroupKind { return c.kind.Value() }
 
-// Policy returns the label value of the policy that made the claim. It is empty for claims that were created directly.
+// Policy returns the label value of the policy behind the claim. It is empty for directly created claims.
 func (c *Claim) Policy() string { return c.policy.Value() }
 
 // FromPolicy reports whether Bursar made the claim for an object. Otherwise a person or a service created it directly.

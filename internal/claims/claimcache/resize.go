@@ -9,7 +9,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// ResizeOf returns the requests that a granted claim is to be resized to, or nil.
+// ResizeOf returns the requested new requests of a granted claim, or nil.
 func ResizeOf(claim *quotav1alpha1.ResourceClaim) []quotav1alpha1.ResourceRequest {
 	requests := claim.ResizeRequests()
 	if len(requests) == 0 || IsFromPolicy(claim) || StateOf(claim) != Granted || equality.Semantic.DeepEqual(requests, claim.Spec.Requests) {
@@ -18,10 +18,10 @@ func ResizeOf(claim *quotav1alpha1.ResourceClaim) []quotav1alpha1.ResourceReques
 	return requests
 }
 
-// HasResize reports whether a resize of the claim is requested.
+// HasResize reports whether the claim has a requested resize.
 func (c *Claim) HasResize() bool { return c.resize != unique.Handle[requestsKey]{} }
 
-// Resize returns the requests that a claim is to be resized to. There is one only if HasResize.
+// Resize returns the requested new requests of a claim. There is one only if HasResize.
 func (c *Claim) Resize() []quotav1alpha1.ResourceRequest { return decodeRequests(c.resize) }
 
 // SameResize reports whether two claims have the same resize requested, or none.

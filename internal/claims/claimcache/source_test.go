@@ -23,11 +23,11 @@ import (
 // pagedAPI is an API server with a claim on each page. Its watches are silent.
 type pagedAPI struct {
 	claims []*quotav1alpha1.ResourceClaim
-	// fail returns the status code and reason with which the nth request fails, from 1 on, or 0.
+	// fail returns the status code and reason of the nth request's failure, from 1 on, or 0.
 	fail func(nth int, page string) (code int32, reason metav1.StatusReason)
 	// listed are the requested pages; the first is "".
 	listed []string
-	// watched is closed at the first watch, and watchedFrom the version that it is from.
+	// watched is closed at the first watch, and watchedFrom is its version.
 	watched     chan struct{}
 	watchedFrom string
 }
@@ -66,7 +66,7 @@ func (a *pagedAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(list)
 }
 
-// What is kept of a claim is the same whether it was listed, where little of it is decoded, or came as an event.
+// The cache keeps the same of a listed claim, although it decodes little of it, and of one from an event.
 func TestListReadsEveryPage(t *testing.T) {
 	now := metav1.NewTime(time.Unix(1700000000, 0))
 	paid, direct, last := claimOf("a", "1", "acme", "object"), claimOf("b", "2", "other", ""), claimOf("c", "3", "acme", "")
@@ -156,7 +156,7 @@ func (failing) RoundTrip(request *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusInternalServerError, Body: http.NoBody, Header: http.Header{}, Request: request}, nil
 }
 
-// A list whose context has ended does not wait for the next try.
+// A list does not wait for the next try once its context has ended.
 func TestListEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := &rest.Config{Host: "http://server"}

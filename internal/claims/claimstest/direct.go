@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// direct passes requests to a handler without a network, so that they take no time.
+// direct passes requests to a handler without a network, so they take no time.
 type direct struct{ http.Handler }
 
 func (d direct) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -30,7 +30,7 @@ func (d direct) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 }
 
-// answer is the answer to one request, as it is written.
+// answer is the answer to one request, while the handler writes it.
 type answer struct {
 	*io.PipeWriter
 	header http.Header

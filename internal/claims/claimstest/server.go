@@ -1,5 +1,5 @@
-// Package claimstest is an in-memory API server for ResourceClaims. It lets tests act in the middle of a request, fail
-// a request, and hold back lists and watches, which the real one does not. It numbers versions, rejects writes to
+// Package claimstest is an in-memory API server for ResourceClaims. Unlike the real one, it lets tests act in the
+// middle of a request, fail a request, and hold back lists and watches. It numbers versions, rejects writes to
 // outdated ones, and retains deleted claims while they have finalizers. Only tests import it.
 package claimstest
 
@@ -58,7 +58,7 @@ func (s *Server) Client(t testing.TB) *claims.Client {
 	return ClientOf(t, s)
 }
 
-// ClientOf returns a client of a handler, such as one that observes the requests to a Server.
+// ClientOf returns a client of a handler, such as an observer of the requests to a Server.
 func ClientOf(t testing.TB, handler http.Handler) *claims.Client {
 	t.Helper()
 	client, err := claims.NewClient(&rest.Config{Host: "http://server", QPS: -1}, &http.Client{Transport: direct{handler}}, nil)
@@ -134,8 +134,8 @@ func (s *Server) HoldWatches() (release func()) {
 	return sync.OnceFunc(func() { close(held) })
 }
 
-// Intercept registers a function that is called before each request except watches, with its method and the last part
-// of its path. If it returns true, the request fails with an internal error. Nil registers none.
+// Intercept registers a function. The server calls it before each request except watches, with its method and the
+// last part of its path. If it returns true, the request fails with an internal error. Nil registers none.
 func (s *Server) Intercept(f func(method, name string) (fails bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,7 +166,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query, name := r.URL.Query(), path.Base(r.URL.Path)
 	switch {
 	case query.Has("sendInitialEvents"):
-		fail(w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid) // like a server that cannot stream a list
+		fail(w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid) // like a server without streamed lists
 		return
 	case query.Has("watch"):
 		s.watch(w, r)

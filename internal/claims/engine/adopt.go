@@ -16,8 +16,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// adopt charges an existing object without a claim. It uses an existing reservation for a change that has been made
-// now.
+// adopt charges an existing object without a claim. It uses the existing reservation of a completed change.
 func (e *Engine) adopt(ctx context.Context, o evaluator.Object, demanded *evaluator.Claim) (Result, error) {
 	adopted := func(ctx context.Context) ([]ledger.Reservation, error) {
 		r := ledger.Reservation{
@@ -46,14 +45,15 @@ func (e *Engine) adopt(ctx context.Context, o evaluator.Object, demanded *evalua
 			return 0, transient(err)
 		}
 		if !isMade || !evaluator.SameCharges(reservation.Charges, demanded.Charges) {
-			return Pending, nil // a claim with other charges exists, which is amended next
+			return Pending, nil // a claim with other charges exists; the engine amends it next
 		}
 	}
 	return Adopted, nil
 }
 
-// isCharged reports whether the object of r has a claim, of any reservation. Another process may have made it, and the
-// cache may not have it yet. A claim under its alternative name is found when the claim of r is made, see dedupe.
+// isCharged reports whether the object of r has a claim, of any reservation. Another process may have made it, and
+// the cache may not have it yet. A claim under its alternative name turns up when the engine makes the claim of r,
+// see dedupe.
 func (e *Engine) isCharged(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r *ledger.Reservation) (bool, error) {
 	claim, err := claims.FromReservation(ledgerstore.InFlight{Consumer: consumer, Reservation: *r})
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// SettleAmendment ends an amendment whose claim already holds its new charges. If the ledger lacks the charges that the
-// claim held before, it still ends the amendment and leaves the difference to the auditor. It reports false if no
-// amendment with that sequence is in flight: another change has extended it, or another process has ended it.
+// SettleAmendment ends an amendment whose claim already holds its new charges. If the ledger lacks the claim's former
+// charges, it still ends the amendment and leaves the difference to the auditor. It reports false if no amendment
+// with that sequence is in flight: another change has extended it, or another process has ended it.
 func (e *Engine) SettleAmendment(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64, after []ledger.Charge) (bool, error) {
 	settled, err := e.Store.SettleAmendment(ctx, consumer, key, sequence, after)
 	if settled || err != nil {
@@ -32,7 +32,7 @@ func (e *Engine) SettleAmendment(ctx context.Context, consumer quotav1alpha1.Con
 }
 
 // amend changes a claim to the demanded charges. Until the last step, the amendment in the ledger records that the
-// ledger still has the earlier charges. Each step may already be done.
+// ledger still has the earlier charges. An earlier attempt may have done each step already.
 func (e *Engine) amend(ctx context.Context, held *quotav1alpha1.ResourceClaim, demanded *evaluator.Claim, amendment *ledgerstore.InFlight) (Result, error) {
 	charges, err := claims.Charges(held.Spec.Requests)
 	if err != nil {
@@ -94,7 +94,7 @@ func (e *Engine) openAmendment(ctx context.Context, held *quotav1alpha1.Resource
 	return decision, nil
 }
 
-// retain ends an amendment of a claim that retains its charges, because the demand is unknown.
+// retain ends the amendment of a claim with an unknown demand. The claim retains its charges.
 func (e *Engine) retain(ctx context.Context, held *quotav1alpha1.ResourceClaim, amendment *ledgerstore.InFlight) error {
 	if held == nil || amendment == nil {
 		return nil
@@ -107,9 +107,9 @@ func (e *Engine) retain(ctx context.Context, held *quotav1alpha1.ResourceClaim, 
 	return transient(err)
 }
 
-// amended returns the claim that an amendment is to change, or nil if the claim was removed. It reads the API server,
-// because the cache may not have the claim yet. An amendment that ends before its claim is changed leaves the charges
-// of the claim unknown.
+// amended returns the claim under an amendment, or nil if somebody removed the claim. It reads the API server,
+// because the cache may not have the claim yet. If an amendment ends before its claim changes, the charges of the
+// claim are unknown.
 func (e *Engine) amended(ctx context.Context, amendment ledgerstore.InFlight) (*quotav1alpha1.ResourceClaim, error) {
 	intent, err := claims.IntentOf(amendment.Claim)
 	if err != nil {
@@ -129,8 +129,8 @@ func (e *Engine) amended(ctx context.Context, amendment ledgerstore.InFlight) (*
 	return claim, nil
 }
 
-// endWithoutPolicy ends the reservation for a change whose policy was removed. The claim decides whether the change was
-// made.
+// endWithoutPolicy ends the reservation for a change of a removed policy. The claim decides whether the change
+// happened.
 func (e *Engine) endWithoutPolicy(ctx context.Context, reservation ledgerstore.InFlight) error {
 	policy, _ := ledgerstore.SplitObjectKey(reservation.Key)
 	for _, p := range e.Catalog.PoliciesOf(kindOf(reservation)) {

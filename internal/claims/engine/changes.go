@@ -13,17 +13,17 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// change is an admitted update that changes the cost of its object. It is immutable once it is noted: a later update of
-// the object is another change.
+// change is an admitted update that changes the cost of its object. It is immutable once noted: a later update of the
+// object is another change.
 type change struct {
 	kind  schema.GroupKind
 	since time.Time
-	// base is the version that the update is based on: the update may come until the object has a later version.
+	// base is the version before the update: the update may come until the object has a later version.
 	base string
 	// freed are the consumers that have more after the update.
 	freed []quotav1alpha1.ConsumerRef
-	// restored are the label values of policies whose claim of the object was removed. The object gets the missing
-	// claims of these policies, and of policies that follow updates.
+	// restored are the label values of policies with a removed claim of the object. The object gets the missing claims
+	// of these policies, and of policies that follow updates.
 	restored []string
 }
 
@@ -87,7 +87,7 @@ func (c *changes) end(uid types.UID, ended *change) {
 	}
 }
 
-// before returns the objects whose last change was noted before a time.
+// before returns the objects with a last change from before a time.
 func (c *changes) before(t time.Time) map[Object]*change {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,7 +100,7 @@ func (c *changes) before(t time.Time) map[Object]*change {
 	return old
 }
 
-// gone are the objects that were seen to be deleted, with the time. The zero value is empty.
+// gone are the objects whose deletion this process saw, with the time. The zero value is empty.
 type gone struct {
 	mu    sync.Mutex
 	since map[types.UID]time.Time
@@ -122,7 +122,7 @@ func (g *gone) has(uid types.UID) bool {
 	return match
 }
 
-// expire removes the objects that were deleted before a time.
+// expire removes the objects deleted before a time.
 func (g *gone) expire(before time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -133,7 +133,7 @@ func (g *gone) expire(before time.Time) {
 	}
 }
 
-// granted are the reservations, by claim, that wait for the cache to have their claims. The zero value is empty.
+// granted are the reservations, by claim, that wait for their claims in the cache. The zero value is empty.
 type granted struct {
 	mu      sync.Mutex
 	byClaim map[types.UID]ledgerstore.InFlight
@@ -168,8 +168,8 @@ func (g *granted) retain(match func(ledgerstore.InFlight) bool) {
 	}
 }
 
-// sent are the own reservations whose claim this process has sent to the API server, and the API server did not reject:
-// the claim exists, or may come to exist. The zero value is empty.
+// sent are the own reservations whose claim this process has sent to the API server, and the API server did not
+// reject: the claim exists, or may come to exist. The zero value is empty.
 type sent struct{ reservations sync.Map } // the keys are sentReservations
 
 type sentReservation struct {

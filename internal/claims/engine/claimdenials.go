@@ -15,11 +15,12 @@ import (
 )
 
 const (
-	// denialsMax is how often in a row a namespace may deny claims before they are made in the system namespace. Each
-	// claim is still tried in its own namespace first, so that the namespace is used again once it accepts claims.
+	// denialsMax is how often in a row a namespace may deny claims before the engine makes them in the system namespace.
+	// The engine still tries its own namespace first for each claim, and so uses the namespace again once it accepts
+	// claims.
 	denialsMax = 3
-	// EventReasonClaimsRefused is the reason of an event on an object. It marks the first claim that is made in the
-	// system namespace because its own namespace denies claims.
+	// EventReasonClaimsRefused is the reason of an event on an object. It marks the first claim in the system namespace
+	// after denials by its own namespace.
 	EventReasonClaimsRefused = "ClaimsRefused"
 )
 
@@ -40,7 +41,7 @@ func (r *claimDenials) add(namespace string) int {
 	return r.byNamespace[namespace]
 }
 
-// end resets the count of a namespace that has accepted a claim.
+// end resets the count of a namespace after it accepted a claim.
 func (r *claimDenials) end(namespace string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,8 +54,8 @@ func isDenial(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsInvalid(err)
 }
 
-// handleDenial decides about a claim that its namespace denies. It returns the claim if it was made before, and true if
-// the claim is to be made in the system namespace. Otherwise the create is retried.
+// handleDenial decides about a claim after a denial by its namespace. It returns an already existing claim, or true
+// if the claim belongs in the system namespace. Otherwise the engine retries the create.
 func (e *Engine) handleDenial(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight, why error) (made *quotav1alpha1.ResourceClaim, moves bool, err error) {
 	// A denial comes before the API server checks whether the claim exists.
 	if made, err = e.findClaim(ctx, claim, reservation); made != nil || err != nil {
@@ -67,7 +68,7 @@ func (e *Engine) handleDenial(ctx context.Context, claim *quotav1alpha1.Resource
 	return nil, times >= denialsMax, nil
 }
 
-// reportDenials records that the claims of a namespace are made in the system namespace.
+// reportDenials records the move of a namespace's claims to the system namespace.
 func (e *Engine) reportDenials(claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight, why error) {
 	e.Log.Info("a namespace denies claims; they are made in the system namespace", "namespace", claim.Namespace, "err", why.Error())
 	intent, err := claims.IntentOf(reservation.Claim)

@@ -16,7 +16,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// othersUse makes other objects use an amount of a consumer, so that a wrong release from the ledger is detected.
+// othersUse makes other objects use an amount of a consumer, so the test detects a wrong release from the ledger.
 func (s *stage) othersUse(consumer quotav1alpha1.ConsumerRef, amount int64) {
 	s.Helper()
 	key := ledgerstore.ObjectKey("p", "others")
@@ -48,8 +48,8 @@ func (s *stage) change(c *lifecycle.Controller, base string, after *unstructured
 	synctest.Wait()
 }
 
-// The object goes away while it is being adopted: the claim that is on its way is cleaned up after
-// it came, with the reservation it was made from.
+// The object goes away during its adoption. Its claim still comes, and the engine then cleans up the claim and its
+// reservation.
 func TestObjectGoesWhileItIsAdopted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -79,8 +79,8 @@ func TestObjectGoesWhileItIsAdopted(t *testing.T) {
 	})
 }
 
-// A change comes before the claim of an earlier change is seen. That claim is in the ledger all the same, and its
-// reservation does not count as unneeded.
+// A change comes before the cache shows the claim of an earlier change. That claim is in the ledger all the same, and
+// its reservation does not count as unneeded.
 func TestChangeBeforeTheClaimIsSeen(t *testing.T) {
 	tests := map[string]struct {
 		reason string
@@ -137,7 +137,7 @@ func TestPolicyGoneBeforeItsClaimIsSettled(t *testing.T) {
 	})
 }
 
-// Repeated tries of a change that another webhook denies are remembered as one.
+// Repeated tries of a change count as one, if another webhook denies them.
 func TestRepeatedTriesOfAChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -156,8 +156,8 @@ func TestRepeatedTriesOfAChange(t *testing.T) {
 	})
 }
 
-// The wait for quota that an update frees continues even if the object is reconciled, for another reason, before the
-// update is made.
+// The wait for quota of an update continues even if the engine reconciles the object, for another reason, before the
+// update.
 func TestLookBeforeTheUpdateIsMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -182,7 +182,7 @@ func TestLookBeforeTheUpdateIsMade(t *testing.T) {
 	})
 }
 
-// What a change frees is on its way from when the change was made until the claim has followed.
+// Quota freed by a change is on its way from the change until the claim has followed.
 func TestWhatAChangeFreesIsOnItsWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -208,8 +208,8 @@ func TestWhatAChangeFreesIsOnItsWay(t *testing.T) {
 	})
 }
 
-// Another replica has reviewed an update, which takes a while. This replica makes the claim follow, and until then
-// retains the reservation.
+// Another replica has reviewed a slow update. This replica makes the claim follow, and until then retains the
+// reservation.
 func TestUpdateThatAnotherReplicaReviewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)

@@ -1,6 +1,6 @@
 package engine
 
-// claimState is the state of the claim that an object has of a policy. If several apply, the first counts.
+// claimState is the state of an object's claim of a policy. If several apply, the first counts.
 type claimState int
 
 const (
@@ -8,15 +8,15 @@ const (
 	claimMissing claimState = iota
 	// claimLost: there is no claim, although an amendment of one is in flight.
 	claimLost
-	// claimUnfinished: the claim was made from a reservation that is still in flight.
+	// claimUnfinished: the reservation of the claim is still in flight.
 	claimUnfinished
-	// claimSuperseded: the claim is to be removed, and is not being deleted yet.
+	// claimSuperseded: the engine has to remove the claim, and nobody has deleted it yet.
 	claimSuperseded
 	// claimDeleting: the claim is being deleted, and does not stay for its object.
 	claimDeleting
 	// claimUncharged: the claim is not granted, so the ledger need not have its charge.
 	claimUncharged
-	// claimWithdrawn: the claim was granted while another create took over the reservation that it was made from.
+	// claimWithdrawn: the engine granted the claim while another create took over its reservation.
 	claimWithdrawn
 	// claimSettled: the claim is granted and holds its charge.
 	claimSettled
@@ -26,13 +26,13 @@ const (
 type demand int
 
 const (
-	// demandUnknown: the policy cannot be evaluated for the object.
+	// demandUnknown: the evaluation of the policy failed for the object.
 	demandUnknown demand = iota
 	// demandNone: the policy demands nothing.
 	demandNone
-	// demandElsewhere: the policy demands quota of another consumer than the one that the claim charges.
+	// demandElsewhere: the policy demands quota of another consumer than the claim's.
 	demandElsewhere
-	// demandHere: the policy demands quota of the consumer that the claim charges, or there is no claim.
+	// demandHere: the policy demands quota of the claim's consumer, or there is no claim.
 	demandHere
 )
 
@@ -46,7 +46,7 @@ const (
 	doEvaluate
 	// doFindLost looks for the claim of an amendment, and ends the amendment if there is none.
 	doFindLost
-	// doFinish finishes the claim that was made from a reservation.
+	// doFinish finishes the claim of a reservation in flight.
 	doFinish
 	// doSupersede removes the claim.
 	doSupersede
@@ -60,7 +60,7 @@ const (
 	doAmend
 )
 
-// decideByClaim decides by the claim and the policy, before the policy is evaluated.
+// decideByClaim decides by the claim and the policy, before the evaluation of the policy.
 func decideByClaim(claim claimState, followsUpdates, usesRequest bool) action {
 	switch claim {
 	case claimLost:
@@ -70,7 +70,7 @@ func decideByClaim(claim claimState, followsUpdates, usesRequest bool) action {
 	case claimSuperseded, claimWithdrawn:
 		return doSupersede
 	case claimDeleting:
-		return doNothing // the object is reconciled again once the claim is deleted
+		return doNothing // the engine reconciles the object again after the deletion of the claim
 	case claimUncharged:
 		return doCheckCharge
 	case claimMissing:

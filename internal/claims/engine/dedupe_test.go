@@ -23,8 +23,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// Two reviews of one create, of which the first is settled before the second reserves, make one
-// claim, also where its name is taken and it gets another.
+// Two reviews of one create make one claim, even if the first settles before the second reserves. The same holds for
+// a claim with another name because its own is taken.
 func TestSecondReviewOfARenamedClaim(t *testing.T) {
 	server := claimstest.New(&quotav1alpha1.ResourceClaim{
 		TypeMeta:   metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceClaim"},

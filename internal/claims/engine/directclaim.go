@@ -19,8 +19,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// Decide decides a claim that was created directly, records the result in its status, and reports whether it granted
-// the claim. It ignores a claim that is deleted, granted, or of another consumer. If charges in release may make room
+// Decide decides a directly created claim, records the result in its status, and reports whether it granted the
+// claim. It ignores a deleted claim, a granted one, and one of another consumer. If charges in release may make room
 // for the claim, it waits or, with a context of [ledgerstore.WithRetryUntil], returns [ledgerstore.ErrReleasing]. The
 // caller must not decide, resize or release the same claim at the same time.
 func (e *Engine) Decide(ctx context.Context, name types.NamespacedName, consumer quotav1alpha1.ConsumerRef) (isGranted bool, err error) {
@@ -33,7 +33,7 @@ func (e *Engine) Decide(ctx context.Context, name types.NamespacedName, consumer
 			return nil, err
 		}
 		if claim.Spec.ConsumerRef != consumer {
-			claim = nil // another claim of that name, which has its own decision
+			claim = nil // another claim of the same name, with its own decision
 			return nil, nil
 		}
 		var reservation ledger.Reservation
@@ -57,8 +57,8 @@ func (e *Engine) Decide(ctx context.Context, name types.NamespacedName, consumer
 	}
 }
 
-// decidable reads an undecided claim. A claim lacks the finalizer if it was created while the webhook was not
-// installed. decidable adds it first: without it, the granted charges would never be released.
+// decidable reads an undecided claim. A claim lacks the finalizer if somebody created it without the webhook.
+// decidable adds it first: without it, nobody would ever release the granted charges.
 func (e *Engine) decidable(ctx context.Context, name types.NamespacedName) (*quotav1alpha1.ResourceClaim, error) {
 	claim, err := e.undecided(ctx, name)
 	if claim == nil || err != nil || claimcache.HasFinalizer(claim) {
@@ -152,9 +152,9 @@ func (e *Engine) updateStatus(ctx context.Context, claim *quotav1alpha1.Resource
 	return nil
 }
 
-// Fit returns the claims of a consumer that fit into its ledger together, in the given order: claims that wait to be
-// granted, and claims that wait to be resized. The others would not fit even if the claims before them were granted.
-// Claims that cannot be decided are returned as invalid.
+// Fit returns the claims of a consumer that fit into its ledger together, in the given order. Some claims wait for
+// their grant, others for a resize. The others would not fit even after a grant of the claims before them. It returns
+// claims without a possible decision as invalid.
 func (e *Engine) Fit(ctx context.Context, consumer quotav1alpha1.ConsumerRef, waiting []*claimcache.Claim) (fitting, invalid []*claimcache.Claim, err error) {
 	reservations := make([]ledger.Reservation, 0, len(waiting))
 	valid := make([]*claimcache.Claim, 0, len(waiting))
@@ -188,7 +188,7 @@ func (e *Engine) reservationOfWaiting(known *claimcache.Claim) (ledger.Reservati
 	return e.reservationOf(&claim)
 }
 
-// Leftover is the remaining work on a reservation of a claim that was created directly.
+// Leftover is the remaining work on a reservation of a directly created claim.
 type Leftover int
 
 const (
@@ -200,9 +200,8 @@ const (
 	LeftToResize
 )
 
-// Finish finishes a reservation that a process left in flight when it died. It settles the reservation of a granted
-// claim and cancels the reservation of a deleted claim. For all others it returns the caller's remaining work, and the
-// claim.
+// Finish finishes a reservation left in flight by a dead process. It settles the reservation of a granted claim and
+// cancels the reservation of a deleted claim. For all others it returns the caller's remaining work, and the claim.
 func (e *Engine) Finish(ctx context.Context, reservation ledgerstore.InFlight) (Leftover, types.NamespacedName, error) {
 	name, err := claims.ReferenceOf(reservation.Claim)
 	if err != nil {

@@ -5,11 +5,11 @@
 // A policy's claim goes through these steps. The webhook reserves the cost of an object. [Engine.Process] makes the
 // granted claim once the object exists, and settles the reservation. [Engine.PrepareUpdate] reserves the additional
 // cost of an update, and [Engine.Reconcile] makes the claim follow. Once the object is deleted, Process deletes the
-// claim, and [Engine.Release] releases its charges. [Engine.Decide] decides a claim that a user creates directly, and
+// claim, and [Engine.Release] releases its charges. [Engine.Decide] decides a claim created directly by a user, and
 // [Engine.Resize] resizes it.
 //
-// Each step may already be done, by this process before a crash or by another process. All work on one object holds its
-// lock, so that a claim is never made for an object while another goroutine cleans up after it.
+// Each step may already be done, by this process before a crash or by another process. All work on one object holds
+// its lock, so no goroutine makes a claim for an object while another one cleans up after it.
 package engine
 
 import (
@@ -87,7 +87,7 @@ func New(d Dependencies) *Engine {
 }
 
 // Queue returns the queue of objects for [Engine.Process]. The caller of Process takes objects from it; other
-// components add objects that they observe.
+// components add their observed objects.
 func (e *Engine) Queue() workqueue.TypedRateLimitingInterface[Object] { return e.queue }
 
 // transient marks an error as worth a retry.
@@ -98,8 +98,7 @@ func transient(err error) error {
 	return &evaluator.TransientError{Err: err}
 }
 
-// ObjectOf returns the object of a reservation. It reports false for the reservation of a claim that was created
-// directly.
+// ObjectOf returns the object of a reservation. It reports false for the reservation of a directly created claim.
 func ObjectOf(reservation ledgerstore.InFlight) (Object, bool) {
 	uid := ledgerstore.ObjectUID(reservation.Key)
 	if uid == "" {

@@ -14,12 +14,12 @@ import (
 
 // facts are the facts about a policy and an object.
 type facts struct {
-	// isPending: an admitted update may still be made, or the claim of the create is being made. The other facts are
+	// isPending: an admitted update may still come, or somebody is making the claim of the create. The other facts are
 	// unknown then.
 	isPending bool
 	// held is the claim of the object, or nil.
 	held *quotav1alpha1.ResourceClaim
-	// amendment is the amendment of the claim. reserved are the reservations that a claim is to be made from.
+	// amendment is the amendment of the claim. reserved are the reservations for a future claim.
 	amendment *ledgerstore.InFlight
 	reserved  []ledgerstore.InFlight
 }
@@ -86,13 +86,14 @@ func (f *facts) claimState(store *ledgerstore.Store) claimState {
 	}
 }
 
-// holdsCharge reports whether a claim of an object holds its charge in the ledger. The caller holds the lock of the object.
+// holdsCharge reports whether a claim of an object holds its charge in the ledger. The caller holds the lock of the
+// object.
 func holdsCharge(claim *quotav1alpha1.ResourceClaim, store *ledgerstore.Store) bool {
 	return claims.HoldsCharge(claim) && !store.IsReleased(claim.Spec.ConsumerRef, string(claim.UID))
 }
 
-// rereadHeld reads a claim of an object again. It returns nil if the claim no longer holds its charge. The caller holds the
-// lock of the object.
+// rereadHeld reads a claim of an object again. It returns nil if the claim no longer holds its charge. The caller
+// holds the lock of the object.
 func (e *Engine) rereadHeld(ctx context.Context, held *quotav1alpha1.ResourceClaim) (*quotav1alpha1.ResourceClaim, error) {
 	claim, err := e.Client.Reread(ctx, held)
 	if claim == nil || err != nil || !holdsCharge(claim, e.Store) {
@@ -101,7 +102,7 @@ func (e *Engine) rereadHeld(ctx context.Context, held *quotav1alpha1.ResourceCla
 	return claim, nil
 }
 
-// madeFrom returns the reservation in flight that the claim was made from, or nil.
+// madeFrom returns the claim's own reservation, if it is in flight, or nil.
 func (f *facts) madeFrom() *ledgerstore.InFlight {
 	for i := range f.reserved {
 		r := &f.reserved[i]

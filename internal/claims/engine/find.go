@@ -15,8 +15,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// Lookup returns the claim that a policy made for an object with this demand, from any reservation. It does not find a
-// claim that was made when its template gave it another name.
+// Lookup returns the claim of a policy for an object with this demand, from any reservation. It does not find a claim
+// from a time when the template gave another name.
 func (e *Engine) Lookup(ctx context.Context, demanded *evaluator.Claim) (*quotav1alpha1.ResourceClaim, error) {
 	reservation := ledgerstore.InFlight{Consumer: demanded.Consumer, Reservation: ledger.Reservation{
 		Key: demanded.Key, Charges: demanded.Charges, Claim: demanded.Intent.Encode(),
@@ -28,8 +28,8 @@ func (e *Engine) Lookup(ctx context.Context, demanded *evaluator.Claim) (*quotav
 	return e.find(ctx, claim, reservation, func(stored *quotav1alpha1.ResourceClaim) bool { return sameOrigin(stored, claim) })
 }
 
-// IsMade reports whether the claim of a reservation was made, granted or not, cached or not. While the caller holds the
-// lock of the object, no claim is made.
+// IsMade reports whether the claim of a reservation exists, granted or not, cached or not. While the caller holds the
+// lock of the object, nobody makes a claim.
 func (e *Engine) IsMade(ctx context.Context, reservation ledgerstore.InFlight) (bool, error) {
 	claim, err := claims.FromReservation(reservation)
 	if err != nil {
@@ -39,7 +39,7 @@ func (e *Engine) IsMade(ctx context.Context, reservation ledgerstore.InFlight) (
 	return made != nil, err
 }
 
-// findClaim returns the claim that was made from a reservation, or nil.
+// findClaim returns the claim of a reservation, or nil.
 func (e *Engine) findClaim(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) (*quotav1alpha1.ResourceClaim, error) {
 	return e.find(ctx, claim, reservation, func(stored *quotav1alpha1.ResourceClaim) bool {
 		return sameOrigin(stored, claim) && sameReservation(stored, claim)
@@ -68,7 +68,7 @@ func (e *Engine) find(ctx context.Context, claim *quotav1alpha1.ResourceClaim, r
 	return nil, nil
 }
 
-// otherName returns the alternative name of a reservation's claim, for the case that its own name is taken.
+// otherName returns the alternative name of a reservation's claim. The claim gets it if its own name is taken.
 func otherName(claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) string {
 	return claims.GeneratedName(claim.Name+"-", reservation.Key, types.UID(claim.Annotations[quotav1alpha1.AnnotationResourceUID]))
 }
@@ -80,7 +80,7 @@ func sameOrigin(a, b *quotav1alpha1.ResourceClaim) bool {
 		claims.PolicyOf(a) == claims.PolicyOf(b)
 }
 
-// sameReservation reports whether both claims are made from one reservation. Sequences are unique per consumer.
+// sameReservation reports whether both claims have one reservation. Sequences are unique per consumer.
 func sameReservation(a, b *quotav1alpha1.ResourceClaim) bool {
 	return a.Spec.ConsumerRef == b.Spec.ConsumerRef && claims.SequenceOf(a) == claims.SequenceOf(b)
 }

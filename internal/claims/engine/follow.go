@@ -19,7 +19,7 @@ import (
 )
 
 // followChange reconciles the claims of an object with the current demand of policies. While an admitted update may
-// still be made, its reservation stays.
+// still come, its reservation stays.
 func (e *Engine) followChange(ctx context.Context, o Object) error {
 	change := cmp.Or(e.changes.of(o.UID), &change{})
 	isPending, err := e.reconcileAll(ctx, o, change)
@@ -39,8 +39,8 @@ func (e *Engine) followChange(ctx context.Context, o Object) error {
 	return nil
 }
 
-// reconcileAll reconciles an object with the policies that a change concerns. An object may rightly lack the claim of
-// another policy, because it may meet that policy's conditions only since its creation.
+// reconcileAll reconciles an object with the policies of a change. An object may rightly lack the claim of another
+// policy, because it may meet the conditions of that policy only since its creation.
 func (e *Engine) reconcileAll(ctx context.Context, o Object, change *change) (isPending bool, err error) {
 	if !e.Claims.HasSynced() {
 		return true, nil // other objects must not wait for the list
@@ -59,7 +59,7 @@ func (e *Engine) reconcileAll(ctx context.Context, o Object, change *change) (is
 			versions[p.Trigger] = live
 		}
 		if live == nil {
-			continue // it was deleted, and its charges are released with it
+			continue // it is deleted, and its release returns its charges
 		}
 		if change.base != "" && claims.MayChange(live.GetResourceVersion(), change.base) && time.Since(change.since) < e.Store.ReservationLifetime {
 			return true, nil

@@ -25,7 +25,7 @@ func (e *Engine) InUse(ctx context.Context, claim *quotav1alpha1.ResourceClaim) 
 	madeIt := func(policy quotav1alpha1.ClaimCreationPolicy) bool {
 		return claims.LabelValue(policy.Name) == claims.PolicyOf(claim)
 	}
-	// A policy in the cache exists; a policy that is not in the cache may be too new.
+	// A policy in the cache exists; a policy outside the cache may be too new.
 	for _, reader := range e.Policies {
 		var list quotav1alpha1.ClaimCreationPolicyList
 		if err := reader.List(ctx, &list); err != nil {

@@ -19,7 +19,7 @@ import (
 func TestPolicysClaimIsInUse(t *testing.T) {
 	for name, tt := range map[string]struct {
 		reason string
-		// hasObject, hasVanished: what the API server has, and what was seen.
+		// hasObject is the truth on the API server; hasVanished means that the engine saw a deletion.
 		hasObject, hasVanished bool
 		// cached and live have the policy.
 		cached, live bool

@@ -9,7 +9,7 @@ import (
 	"github.com/bursar/bursar/internal/claims/engine"
 )
 
-// An object that was listed is read again only if its claim does not hold what the policy asks of it as listed.
+// The engine reads a listed object again only if its claim does not hold the demand for the listed form.
 func TestListedObjectIsNotReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)

@@ -17,13 +17,13 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// Materialize turns a reservation into a granted claim and settles it. Each step may already be done, by an attempt
-// that ended early. It reports false if the reservation has ended, or was a second one for a charged claim.
+// Materialize turns a reservation into a granted claim and settles it. An earlier attempt may have done each step
+// already. It reports false if the reservation has ended, or was a second one for a charged claim.
 //
-// A sequence makes at most one claim: only the owner of a reservation sends its claim to the API server, and only once.
-// Whoever has to send it again, because the outcome is unknown or another process may have sent it, first takes the
-// reservation over with a new sequence. So a claim is charged unless its sequence was withdrawn, even if it is created
-// long after its reservation ended, by a process that stood still.
+// A sequence makes at most one claim: only the owner of a reservation sends its claim to the API server, and only
+// once. To send it again, because the outcome is unknown or another process may have sent it, a process first takes
+// the reservation over with a new sequence. So a claim has its charge unless somebody withdrew its sequence. This
+// holds even for a claim created long after its reservation ended, by a process that stood still.
 func (e *Engine) Materialize(ctx context.Context, reservation ledgerstore.InFlight) (isMade bool, err error) {
 	if reservation.IsUnrecorded {
 		return false, nil // its claim follows once the ledger has it
@@ -59,8 +59,8 @@ func (e *Engine) Materialize(ctx context.Context, reservation ledgerstore.InFlig
 	return true, nil
 }
 
-// made returns the claim of a reservation that may have been sent before, if the claim exists. Otherwise this process
-// takes the reservation over. made also returns the reservation as it is now: one that has ended is not its own.
+// made returns the claim of a reservation if an earlier attempt has sent it and it exists. Otherwise this process
+// takes the reservation over. made also returns the reservation in its present state: an ended one is not its own.
 func (e *Engine) made(ctx context.Context, reservation ledgerstore.InFlight) (*quotav1alpha1.ResourceClaim, ledgerstore.InFlight, error) {
 	if reservation.IsOwn && !e.sent.has(reservation) {
 		return nil, reservation, nil
@@ -80,8 +80,8 @@ func (e *Engine) made(ctx context.Context, reservation ledgerstore.InFlight) (*q
 	return nil, taken, nil
 }
 
-// ErrEarlierClaim means that an earlier claim, of another object or consumer, has the name of a new claim. The earlier
-// claim is being removed.
+// ErrEarlierClaim means that an earlier claim, of another object or consumer, has the name of a new claim. The engine
+// is removing the earlier claim.
 var ErrEarlierClaim = errors.New("an earlier claim of that name is still there")
 
 // ensureClaim returns the stored claim of the reservation, and creates it if necessary. It returns nil if the
@@ -114,8 +114,8 @@ func (e *Engine) ensureClaim(ctx context.Context, claim *quotav1alpha1.ResourceC
 	return nil, fmt.Errorf("both names of claim %s/%s are taken by other claims", claim.Namespace, claim.Name)
 }
 
-// create creates a claim. It uses the system namespace if the claim's own namespace was deleted after the create was
-// admitted, or denies claims: the charge needs a claim. The returned claim has the namespace.
+// create creates a claim. It uses the system namespace if the claim's own namespace denies claims, or has disappeared
+// since the admission of the create: the charge needs a claim. The returned claim has the namespace.
 func (e *Engine) create(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) (*quotav1alpha1.ResourceClaim, error) {
 	created, err := e.send(ctx, claim, reservation)
 	moves := isNamespaceGone(err)
@@ -141,7 +141,7 @@ func (e *Engine) create(ctx context.Context, claim *quotav1alpha1.ResourceClaim,
 	return created, nil
 }
 
-// send creates a claim on the API server, and records that it did so unless the API server rejected the claim.
+// send creates a claim on the API server, and records the request unless the API server rejected the claim.
 func (e *Engine) send(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) (*quotav1alpha1.ResourceClaim, error) {
 	e.sent.add(reservation)
 	created, err := e.Client.Create(ctx, claim)
@@ -151,7 +151,7 @@ func (e *Engine) send(ctx context.Context, claim *quotav1alpha1.ResourceClaim, r
 	return created, err
 }
 
-// isRejection reports whether the API server answered that it did not store an object, and will not do so later.
+// isRejection reports whether, by its answer, the API server did not store an object, and will not do so later.
 func isRejection(err error) bool {
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) {
@@ -161,7 +161,7 @@ func isRejection(err error) bool {
 	return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusRequestTimeout
 }
 
-// isNamespaceGone reports whether a claim could not be created because of its namespace.
+// isNamespaceGone reports whether the create of a claim failed because of its namespace.
 func isNamespaceGone(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }

@@ -16,11 +16,11 @@ import (
 // namedObjectExists asks the API server whether the object of a directly created claim exists. A claim may be for no
 // object.
 //
-// The claim's owner reference has the UID of the object. Without one, an object created after the deletion of the claim
-// is another object, as is one with another UID than at an earlier check.
+// The claim's owner reference has the UID of the object. Without one, an object created after the deletion of the
+// claim is another object, as is one with another UID than at an earlier check.
 //
-// An object in foreground deletion that waits only for its dependents counts as deleted. Otherwise the object would wait
-// for its claim, and the claim for the object. For the same reason a claim does not wait for its own namespace.
+// An object in foreground deletion with only dependents left counts as deleted. Otherwise the object would wait for
+// its claim, and the claim for the object. For the same reason a claim does not wait for its own namespace.
 func (e *Engine) namedObjectExists(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error) {
 	if !claim.Spec.HasObject() {
 		return false, nil
@@ -54,12 +54,12 @@ func (e *Engine) namedObjectExists(ctx context.Context, claim *quotav1alpha1.Res
 	}
 }
 
-// namedTTL is how long the object of a deleted claim is remembered after the last check. It is longer than the time
-// between two checks.
+// namedTTL is how long namedObjects remembers the object of a deleted claim after the last check. It is longer than
+// the time between two checks.
 const namedTTL = 2 * time.Minute
 
-// namedObjects remembers the object that each deleted claim waits for. Creation times have whole seconds, so they do
-// not distinguish an object from a successor of the same name. Create it with newNamedObjects.
+// namedObjects remembers the awaited object of each deleted claim. Creation times have whole seconds, so they do not
+// distinguish an object from a successor of the same name. Create it with newNamedObjects.
 type namedObjects struct {
 	byClaim *utilcache.Expiring
 }
@@ -68,7 +68,7 @@ func newNamedObjects() *namedObjects {
 	return &namedObjects{utilcache.NewExpiring()}
 }
 
-// isSame reports whether object is the first object that the claim was seen to wait for.
+// isSame reports whether object is the first object known to hold up the release of the claim.
 func (n *namedObjects) isSame(claim, object types.UID) bool {
 	if before, ok := n.byClaim.Get(claim); ok && before != object {
 		n.byClaim.Set(claim, before, namedTTL)

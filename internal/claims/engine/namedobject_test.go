@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// An object that is deleted and created again within a second is another object: the claim of the first one is
-// released.
+// An object deleted and created again within a second is another object: the engine releases the claim of the first
+// one.
 func TestNamedObjectsAreDistinguished(t *testing.T) {
 	named := newNamedObjects()
 	for _, look := range []struct {

@@ -12,12 +12,12 @@ import (
 )
 
 // Process reconciles the claims and reservations of one object with its existence. While an admitted update may still
-// be made, its reservation stays, and the object returns to the queue.
+// come, its reservation stays, and the object returns to the queue.
 func (e *Engine) Process(ctx context.Context, o Object) error {
 	if e.Objects.Presence(o.Kind, o.UID) == objectcache.Present {
 		return e.processExisting(ctx, o)
 	}
-	// Another goroutine that read the object before its deletion may be making its claim.
+	// Another goroutine may have read the object before its deletion, and may be making its claim.
 	unlock, err := e.Store.LockObject(ctx, string(o.UID))
 	if err != nil {
 		return err
@@ -72,11 +72,11 @@ func (e *Engine) processExisting(ctx context.Context, o Object) error {
 	return errors.Join(errs...)
 }
 
-// processUnseen processes a reservation whose object is not in the cache: deleted, or still to appear.
+// processUnseen processes the reservation of an object outside the cache: deleted, or still to appear.
 func (e *Engine) processUnseen(ctx context.Context, o Object, reservation ledgerstore.InFlight) error {
 	if reservation.IsUnrecorded {
 		if e.IsGone(o.UID) {
-			e.Store.Record(reservation.Consumer) // it ends by its sequence, which it gets now
+			e.Store.Record(reservation.Consumer) // it ends by its sequence; Record assigns one now
 		}
 		return nil
 	}

@@ -23,12 +23,12 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// walk is a random life of the fleet, with requests that fail and processes that die.
+// walk is a random life of the fleet, with failing requests and dying processes.
 type walk struct {
 	*stage
 	*rand.Rand
 	controller *lifecycle.Controller
-	// version, payer and replicas are what is stored of the fleet.
+	// version, payer and replicas are the stored state of the fleet.
 	version  int
 	payer    string
 	replicas int64
@@ -42,7 +42,7 @@ func (w *walk) fleet() *unstructured.Unstructured {
 
 func (w *walk) say(format string, args ...any) { w.said = append(w.said, fmt.Sprintf(format, args...)) }
 
-// asks returns what the policy asks of an object.
+// asks returns the policy's demand for an object.
 func (w *walk) asks(p *catalog.Policy, object *unstructured.Unstructured) *evaluator.Claim {
 	w.T.Helper()
 	e := w.controller.Engine.Evaluator
@@ -51,7 +51,7 @@ func (w *walk) asks(p *catalog.Policy, object *unstructured.Unstructured) *evalu
 	return asked
 }
 
-// review prepares an update as the webhook does, and reports whether the update may be made.
+// review prepares an update as the webhook does, and reports whether the update may proceed.
 func (w *walk) review(after *unstructured.Unstructured) bool {
 	w.T.Helper()
 	e := w.controller.Engine
@@ -75,7 +75,7 @@ func (w *walk) review(after *unstructured.Unstructured) bool {
 	return true
 }
 
-// update changes the fleet, with a review or, as while nothing is enforced, without. The update may also fail after the
+// update changes the fleet, with a review or, as without enforcement, without. The update may also fail after the
 // review.
 func (w *walk) update() {
 	w.T.Helper()
@@ -98,7 +98,7 @@ func (w *walk) update() {
 	w.controller.Engine.Modified(theFleet)
 }
 
-// start begins another process, which looks at the fleet as adoption does.
+// start begins another process. It looks at the fleet as adoption does.
 func (w *walk) start() {
 	w.T.Helper()
 	listed := w.fleet()
@@ -142,8 +142,8 @@ func (w *walk) step() {
 	}
 }
 
-// Whatever happens on the way, in the end the fleet has one claim for what the policy asks, and the ledgers have that claim and
-// nothing else.
+// After any life, the fleet has one claim for the demand of the policy, and the ledgers have that claim and nothing
+// else.
 func TestRandomLives(t *testing.T) {
 	lives := 200
 	if testing.Short() {

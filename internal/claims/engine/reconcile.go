@@ -21,19 +21,19 @@ type Result int
 const (
 	// Unchanged means that the object has the demanded claim, or needs none.
 	Unchanged Result = iota
-	// Adopted means that the object had no claim, and its charge is reserved now.
+	// Adopted means that the object had no claim, and now has a reservation for its charge.
 	Adopted
-	// Amended means that the charges of its claim were changed.
+	// Amended means that its claim has new charges.
 	Amended
-	// Pending means that a change of the object is in flight, after which it is reconciled again.
+	// Pending means a change of the object in flight. The engine reconciles the object again after it.
 	Pending
 )
 
-// Reconcile reconciles the claim of an object, as it was just read, with the demand of a policy. It adopts an object
-// without a claim: it charges the object regardless of the limits. If the policy follows updates, Reconcile amends the
-// claim to the current demand. The claims of other policies do not change.
+// Reconcile reconciles the claim of a freshly read object with the demand of a policy. It adopts an object without a
+// claim: it charges the object regardless of the limits. If the policy follows updates, Reconcile amends the claim to
+// the current demand. The claims of other policies do not change.
 //
-// Any error other than an [evaluator.TransientError] means that the policy cannot be applied to the object.
+// Any error other than an [evaluator.TransientError] means that the policy is not applicable to the object.
 func (e *Engine) Reconcile(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured) (Result, error) {
 	// Without the list of claims every object would seem to have none.
 	if err := e.Claims.WaitForSync(ctx); err != nil {
@@ -46,9 +46,9 @@ func (e *Engine) Reconcile(ctx context.Context, p *catalog.Policy, live *unstruc
 	return result, err
 }
 
-// ReconcileListed is [Engine.Reconcile] for an object from a list. It does not read an object again whose cached claim
-// holds the demand of the policy: for very many objects that would be a storm of requests. Concurrent changes reach
-// their own handlers.
+// ReconcileListed is [Engine.Reconcile] for an object from a list. It does not read an object again if its cached
+// claim holds the demand of the policy: for very many objects that would be a storm of requests. Concurrent changes
+// reach their own handlers.
 func (e *Engine) ReconcileListed(ctx context.Context, p *catalog.Policy, listed *unstructured.Unstructured) (Result, error) {
 	if err := e.Claims.WaitForSync(ctx); err != nil {
 		return 0, transient(err)
@@ -59,8 +59,8 @@ func (e *Engine) ReconcileListed(ctx context.Context, p *catalog.Policy, listed 
 	return e.Reconcile(ctx, p, listed)
 }
 
-// holdsDemand reports whether the only claim that an object has of a policy holds the demand of the policy, and no
-// change is in flight. It reports false on errors, and leaves them to Reconcile.
+// holdsDemand reports whether an object has exactly one claim of a policy, the claim holds the demand of the policy,
+// and no change is in flight. It reports false on errors, and leaves them to Reconcile.
 func (e *Engine) holdsDemand(ctx context.Context, p *catalog.Policy, listed *unstructured.Unstructured) bool {
 	o := evaluator.ObjectOf(p.Trigger, listed)
 	if e.IsChanging(o.UID) || len(e.Store.ReservationsFor(string(o.UID))) > 0 {
@@ -87,7 +87,7 @@ func (e *Engine) reconcile(ctx context.Context, p *catalog.Policy, live *unstruc
 	}
 	defer unlock()
 	if p.FollowsUpdates() {
-		// The object may have changed since it was read, and its claim with it.
+		// The object and its claim may have changed since the caller read it.
 		if live, err = e.reread(ctx, p.Trigger, o); live == nil || err != nil {
 			return Unchanged, transient(err)
 		}
@@ -141,7 +141,7 @@ func (e *Engine) reconcileDemand(ctx context.Context, p *catalog.Policy, o evalu
 		return 0, err
 	}
 	if isMade {
-		return Pending, nil // the outcome for that claim is decided once it is seen
+		return Pending, nil // the next run decides the outcome for that claim, once the cache has it
 	}
 	switch next {
 	case doAdopt:

@@ -137,7 +137,7 @@ func TestAmendmentsEndThoughTheLedgerDrifted(t *testing.T) {
 	}
 }
 
-// lose removes used amounts from the ledger, which never happens in production.
+// lose removes used amounts from the ledger. This never happens in production.
 func (s *stage) lose(consumer quotav1alpha1.ConsumerRef, amount int64) {
 	s.Helper()
 	_, err := s.store.Release(s.Context(), consumer, "lost", func(context.Context) (*ledgerstore.ClaimCharges, error) {
@@ -147,7 +147,7 @@ func (s *stage) lose(consumer quotav1alpha1.ConsumerRef, amount int64) {
 	s.store.Forget(consumer, "lost")
 }
 
-// An object that was read before it changed is no reason to undo what its claim has followed.
+// An outdated form of an object is no reason to undo the changes of its claim.
 func TestConformToAnEarlierVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -163,7 +163,7 @@ func TestConformToAnEarlierVersion(t *testing.T) {
 	})
 }
 
-// An object whose claim has not been seen yet is looked at again, for the claim may hold too little.
+// The engine looks again at an object with an unseen claim, for the claim may hold too little.
 func TestConformBeforeTheClaimIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -184,7 +184,7 @@ func TestConformBeforeTheClaimIsSeen(t *testing.T) {
 	})
 }
 
-// A request that fails is made again, and the change is finished.
+// The engine repeats a failed request, and finishes the change.
 func TestChangesAreFinishedDespiteFailures(t *testing.T) {
 	for name, method := range map[string]string{"reads": "GET", "patches": "PATCH", "deletes": "DELETE", "creates": "POST"} {
 		t.Run(name, func(t *testing.T) {
@@ -222,7 +222,7 @@ func TestAmendmentEndsWithAClaimThatWasNotSeen(t *testing.T) {
 		release := s.server.HoldWatches()
 		claim := s.paid(acme, 2)
 		s.amend(claim, 5, "1")
-		s.request(claim, 5, true) // and the process that did this dies before it changes the books
+		s.request(claim, 5, true) // and the process behind this dies before it changes the ledger
 		store.ObserveOf(acme, ledgerstore.Notice{Version: "999999"})
 		s.must(store.View(t.Context(), acme, func(*ledger.Ledger) {}))
 		if len(behind.Claims.ForObject(fleetUID)) > 0 || len(store.ReservationsFor(string(fleetUID))) == 0 {
@@ -251,7 +251,7 @@ func (u *unsteady) Active(context.Context, string) (bool, error) {
 
 func (u *unsteady) Object(context.Context, string) (map[string]any, error) { return nil, nil }
 
-// A reservation for a change is not cancelled because the cost of the object is unknown for a moment.
+// A moment of unknown cost does not cancel the reservation for a change.
 func TestChangeIsFollowedAfterAFailure(t *testing.T) {
 	for name, amount := range map[string]int64{"raise": 5, "reduction": 1, "to nothing": 0} {
 		t.Run(name, func(t *testing.T) {

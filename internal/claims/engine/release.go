@@ -19,7 +19,7 @@ const (
 	// the object goes unnoticed.
 	inUseRetry = 10 * time.Second
 	// namedRetryMin and namedRetryMax bound the interval of checks on a directly created claim with an existing object.
-	// That object is not watched, so the interval grows from a short one.
+	// Nobody watches that object, so the interval grows from a short one.
 	namedRetryMin = 250 * time.Millisecond
 	namedRetryMax = 30 * time.Second
 )
@@ -28,15 +28,15 @@ const (
 type releaseAction int
 
 const (
-	// releaseForget: the claim is deleted, or has been released.
+	// releaseForget: somebody has deleted or released the claim.
 	releaseForget releaseAction = iota
 	// releaseNow: the claim pays for nothing.
 	releaseNow
-	// releaseUnlessInUse: the claim is released unless its object exists.
+	// releaseUnlessInUse: the engine releases the claim unless its object exists.
 	releaseUnlessInUse
 )
 
-// releaseFacts are the facts that the release of a claim depends on, besides its object.
+// releaseFacts are the facts behind the release of a claim, besides its object.
 type releaseFacts struct {
 	exists, hasFinalizer, isSuperseded, hasEarlyRelease, isFromPolicy, isGranted bool
 }
@@ -52,8 +52,8 @@ func releaseFactsOf(live *quotav1alpha1.ResourceClaim, uid types.UID) releaseFac
 	}
 }
 
-// decideRelease decides about a deleted claim. A directly created claim that was never granted pays for nothing. The rest
-// of the rule, whether the object still exists, is [Engine.InUse].
+// decideRelease decides about a deleted claim. A directly created claim without a grant pays for nothing. The rest of
+// the rule, whether the object still exists, is [Engine.InUse].
 func decideRelease(f releaseFacts) releaseAction {
 	switch {
 	case !f.exists, !f.hasFinalizer:
@@ -82,7 +82,7 @@ func (e *Engine) Release(ctx context.Context, known *claimcache.Claim) (again ti
 		r, err = e.readReleasing(ctx, known)
 		return r.charges, err
 	})
-	// Whatever the result, the wait for the release ends.
+	// The wait for the release ends with any result.
 	e.Store.ReleaseDone(known.Consumer(), string(known.UID))
 	if err != nil {
 		return 0, fmt.Errorf("release claim %s: %w", known.NamespacedName, err)
@@ -106,7 +106,7 @@ func (e *Engine) Release(ctx context.Context, known *claimcache.Claim) (again ti
 	return 0, nil
 }
 
-// releasing is a claim to be released, as the API server has it.
+// releasing is a claim before its release, as the API server has it.
 type releasing struct {
 	// claim is nil if it is deleted, or released already.
 	claim *quotav1alpha1.ResourceClaim
@@ -117,7 +117,7 @@ type releasing struct {
 func (r *releasing) isGone() bool  { return r.claim == nil }
 func (r *releasing) isInUse() bool { return r.claim != nil && r.charges == nil }
 
-// readReleasing reads a claim to be released.
+// readReleasing reads a claim before its release.
 func (e *Engine) readReleasing(ctx context.Context, known *claimcache.Claim) (releasing, error) {
 	live, err := e.Client.Get(ctx, known.NamespacedName)
 	switch {

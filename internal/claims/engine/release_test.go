@@ -2,7 +2,7 @@ package engine
 
 import "testing"
 
-// Every combination of the facts has one action, and the first rule that applies decides.
+// Every combination of the facts has one action. The first applicable rule decides.
 func TestDecideRelease(t *testing.T) {
 	for n := range 1 << 6 {
 		f := releaseFacts{

@@ -18,10 +18,10 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// Resize decides the requested resize of a granted claim. Until the last step, the amendment in the ledger records that
-// the ledger still has the earlier charges. A process that dies in between leaves it to [Engine.Finish]. Resize reports
-// true if the shortage is known only after another call. It returns [ledgerstore.ErrReleasing] as [Engine.Decide] does.
-// The caller must not decide, resize or release the same claim at the same time.
+// Resize decides the requested resize of a granted claim. Until the last step, the amendment in the ledger records
+// that the ledger still has the earlier charges. A process that dies in between leaves it to [Engine.Finish]. Resize
+// reports true if it takes another call to know the shortage. It returns [ledgerstore.ErrReleasing] as
+// [Engine.Decide] does. The caller must not decide, resize or release the same claim at the same time.
 func (e *Engine) Resize(ctx context.Context, name types.NamespacedName, consumer quotav1alpha1.ConsumerRef) (again bool, err error) {
 	var target resize
 	outcome, err := e.Store.Apply(ctx, consumer, ledgerstore.Request{
@@ -58,7 +58,7 @@ func (e *Engine) Resize(ctx context.Context, name types.NamespacedName, consumer
 	}
 }
 
-// ErrNotHeld means that the grant of a claim is being settled, or that the auditor has to correct the ledger first.
+// ErrNotHeld means that the grant of a claim has yet to settle, or that the auditor has to correct the ledger first.
 var ErrNotHeld = errors.New("the ledger does not have what the claim holds")
 
 // resize is a requested resize of a claim.
@@ -67,7 +67,7 @@ type resize struct {
 	claim *quotav1alpha1.ResourceClaim
 	// requests are nil if the claim already holds them.
 	requests []quotav1alpha1.ResourceRequest
-	// invalid is the reason why the resize cannot be decided. Otherwise there is one amendment.
+	// invalid is the reason why no decision about the resize is possible. Otherwise there is one amendment.
 	invalid   error
 	amendment []ledger.Reservation
 }
@@ -136,7 +136,7 @@ func (e *Engine) amendClaim(ctx context.Context, claim *quotav1alpha1.ResourceCl
 	return nil
 }
 
-// finishResize finishes a resize whose requests are in the claim but maybe not in its status and the ledger.
+// finishResize finishes a resize with its requests in the claim, but maybe not in its status and the ledger.
 func (e *Engine) finishResize(ctx context.Context, claim *quotav1alpha1.ResourceClaim) error {
 	if err := e.amendClaim(ctx, claim, claim.Spec.Requests); err != nil {
 		return err
@@ -145,7 +145,7 @@ func (e *Engine) finishResize(ctx context.Context, claim *quotav1alpha1.Resource
 }
 
 // recordExceeded records that there is no room for a resize. It first ends an amendment of an earlier request. The
-// process that opened that amendment has changed the claim already, or can no longer do so, since the newer request has
+// process behind that amendment has changed the claim already, or can no longer do so, since the newer request has
 // changed the claim.
 func (e *Engine) recordExceeded(ctx context.Context, target resize, shortages []ledger.Shortage) (again bool, err error) {
 	claim := target.claim

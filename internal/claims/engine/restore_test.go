@@ -8,7 +8,7 @@ import (
 	"github.com/bursar/bursar/internal/controller/lifecycle"
 )
 
-// onCreates is a policy that would charge a hundred for every fleet that is created.
+// onCreates is a policy with a charge of a hundred for every created fleet.
 func onCreates() *quotav1alpha1.ClaimCreationPolicy {
 	p := fleets()
 	p.Name = "q"
@@ -19,8 +19,8 @@ func onCreates() *quotav1alpha1.ClaimCreationPolicy {
 	return p
 }
 
-// When a claim of an object goes, the object gets what it lacks of the policy that the claim was of,
-// and of policies that follow updates. Of another it may have been free since it was created.
+// When a claim of an object goes, the object gets its missing claims of the same policy, and of policies that follow
+// updates. Of another policy it may have been free since its creation.
 func TestClaimThatGoes(t *testing.T) {
 	tests := map[string]struct {
 		reason string

@@ -19,7 +19,7 @@ func (e *Engine) settle(claim *quotav1alpha1.ResourceClaim, reservation ledgerst
 	}
 }
 
-// Seen settles the reservation of a claim that is in the cache, if the claim is granted.
+// Seen settles the reservation of a granted claim once the claim is in the cache.
 func (e *Engine) Seen(claim types.UID) {
 	reservation, ok := e.granted.take(claim)
 	if !ok {

@@ -68,7 +68,7 @@ var acme = quotav1alpha1.ConsumerRef{Kind: "Org", Name: "acme"}
 // theFleet is the object of [fleet].
 var theFleet = engine.Object{Kind: fleetKind.GroupKind(), UID: fleetUID}
 
-// fleet is an object that costs its payer one for each replica.
+// fleet is an object with a cost of one for each replica.
 func fleet(version, payer string, replicas int64) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": replicas, "payer": payer}}}
 	object.SetGroupVersionKind(fleetKind)
@@ -79,7 +79,7 @@ func fleet(version, payer string, replicas int64) *unstructured.Unstructured {
 	return object
 }
 
-// fleets is the policy that follows them.
+// fleets is the policy for fleets.
 func fleets() *quotav1alpha1.ClaimCreationPolicy {
 	return &quotav1alpha1.ClaimCreationPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "p", Generation: 1},
@@ -99,22 +99,22 @@ func fleets() *quotav1alpha1.ClaimCreationPolicy {
 	}
 }
 
-// stage is the state that a dead process left behind: stored objects, and the ledgers.
+// stage is the state left behind by a dead process: stored objects, and the ledgers.
 type stage struct {
 	*testing.T
 	server *claimstest.Server
-	// isUnlisted is set while claims cannot be listed.
+	// isUnlisted is set while lists of claims wait.
 	isUnlisted bool
 	memory     *storagetest.Memory
-	// store is that of the process that died.
+	// store is the dead process's store.
 	store *ledgerstore.Store
-	// alive ends with the process that runs, and died ends it.
+	// alive ends with the running process, and died ends it.
 	alive context.Context
 	died  context.CancelFunc
-	// live and metadata are what the process that runs reads objects by, and watches them by.
+	// live and metadata are the running process's clients to read and to watch objects.
 	live     *dynamicfake.FakeDynamicClient
 	metadata *metadatafake.FakeMetadataClient
-	// namespaces are what it finds namespaces by, where a policy looks at them.
+	// namespaces are its lookups of namespaces, for policies with a use for them.
 	namespaces evaluator.Namespaces
 }
 
@@ -149,7 +149,7 @@ func charges(amount int64) []ledger.Charge {
 	return []ledger.Charge{{ResourceType: "t", Amount: ledger.Amount(amount)}}
 }
 
-// intent returns the intent of the fleet's claim. base is the version of the fleet that a change is based on, if any.
+// intent returns the intent of the fleet's claim. base is the version of the fleet before a change, if any.
 func intent(base string) claims.Intent {
 	return claims.Intent{
 		Claim: types.NamespacedName{Namespace: "ns", Name: "claim-a"}, Kind: fleetKind,
@@ -186,7 +186,7 @@ func (s *stage) claim(reservation ledgerstore.InFlight, granted bool) *quotav1al
 	return claim
 }
 
-// paid stores a claim for the fleet that is granted and settled.
+// paid stores a granted and settled claim for the fleet.
 func (s *stage) paid(consumer quotav1alpha1.ConsumerRef, amount int64) *quotav1alpha1.ResourceClaim {
 	s.Helper()
 	reservation := s.reserve(consumer, amount, "")
@@ -197,7 +197,7 @@ func (s *stage) paid(consumer quotav1alpha1.ConsumerRef, amount int64) *quotav1a
 	return claim
 }
 
-// amend records in the ledger that the fleet's claim is to be amended to another amount.
+// amend records in the ledger an amendment of the fleet's claim to another amount.
 func (s *stage) amend(claim *quotav1alpha1.ResourceClaim, amount int64, base string) {
 	s.Helper()
 	amendment, err := claims.Amendment(claim, ledgerstore.AmendmentKey("p", string(fleetUID)), charges(amount), intent(""), base)
@@ -217,14 +217,14 @@ func (s *stage) request(claim *quotav1alpha1.ResourceClaim, amount int64, grante
 	s.server.Put(claim)
 }
 
-// unlist has the claims not be listed before the returned function is called.
+// unlist holds back the lists of claims until the call of the returned function.
 func (s *stage) unlist() (list func()) {
 	s.isUnlisted = true
 	return s.server.HoldLists()
 }
 
-// run starts another process, in which policy applies if there is one, and lets it run until there
-// is nothing left to wait for. object is the fleet as it is stored now, or nil.
+// run starts another process, with policy if there is one, and lets it run until nothing is left to wait for. object
+// is the fleet in its stored form, or nil.
 func (s *stage) run(policy *quotav1alpha1.ClaimCreationPolicy, object *unstructured.Unstructured) *lifecycle.Controller {
 	s.Helper()
 	s.died()

@@ -29,8 +29,8 @@ import (
 )
 
 // A process stands still before it makes the claim of its reservation. When it goes on, another process has taken the
-// reservation over and made the claim. In the one case the claim is still there, in the other it was released with its
-// object.
+// reservation over and made the claim. In the one case the claim is still there, in the other another replica
+// released it with its object.
 func TestProcessThatStoodStill(t *testing.T) {
 	for name, tt := range map[string]struct {
 		reason    string
@@ -51,7 +51,7 @@ func TestProcessThatStoodStill(t *testing.T) {
 		},
 		"released": {
 			"the second claim goes, and frees nothing that others use", func(s *stage, other *ledgerstore.Store, r ledgerstore.InFlight) {
-				s.must(other.Cancel(s.Context(), acme, r.Key, r.Sequence)) // which leaves the books as settling and releasing does
+				s.must(other.Cancel(s.Context(), acme, r.Key, r.Sequence)) // the ledger is then the same as after settling and releasing
 			},
 			true, []string{"acme uses 10, 0 in flight"},
 		},
@@ -93,7 +93,7 @@ func TestProcessThatStoodStill(t *testing.T) {
 	}
 }
 
-// standing returns a controller that follows claims, and runs on demand. Another replica releases claims.
+// standing returns a controller. It follows claims, and runs on demand. Another replica releases claims.
 func (s *stage) standing(store *ledgerstore.Store) *lifecycle.Controller {
 	s.Helper()
 	scheme := runtime.NewScheme()
@@ -121,8 +121,8 @@ func (s *stage) standing(store *ledgerstore.Store) *lifecycle.Controller {
 	return c
 }
 
-// The claim of a reservation is there already: a process of an earlier version has made it, or it was sent without an
-// answer. It is the claim of this reservation, granted or not, and not a second one of its object.
+// The claim of a reservation is there already: a process of an earlier version has made it, or one has sent it
+// without an answer. It is the claim of this reservation, granted or not, and not a second one of its object.
 func TestClaimIsThereAlready(t *testing.T) {
 	for name, isGranted := range map[string]bool{"granted": true, "not granted yet": false} {
 		t.Run(name, func(t *testing.T) {
@@ -153,8 +153,8 @@ func TestClaimIsThereAlready(t *testing.T) {
 	}
 }
 
-// A process is about to make a claim when another expires its reservation, because the object was deleted. Whichever
-// comes first, the charges of other objects stay in the ledger.
+// A process is about to make a claim when another expires its reservation, because somebody deleted the object. In
+// either order, the charges of other objects stay in the ledger.
 func TestExpiresWhileItIsMade(t *testing.T) {
 	for name, isMadeFirst := range map[string]bool{"made, then taken away": true, "taken away, then made": false} {
 		t.Run(name, func(t *testing.T) {
@@ -196,7 +196,7 @@ func TestExpiresWhileItIsMade(t *testing.T) {
 	}
 }
 
-// A process adopts an object whose claim another process has made, before its cache has the claim.
+// A process adopts an object before its cache has the object's claim. Another process has made the claim.
 func TestAdoptWhatIsCharged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -207,7 +207,7 @@ func TestAdoptWhatIsCharged(t *testing.T) {
 		_, err := storagetest.Reserve(t.Context(), other, acme, ledger.Reservation{Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: intent("").Encode()})
 		s.must(err)
 		reservation := other.ReservationsFor(string(fleetUID))[0]
-		s.claim(reservation, true) // of which nobody is told
+		s.claim(reservation, true) // and nobody gets an event of it
 		other.Settle(acme, reservation.Key, reservation.Sequence)
 		synctest.Wait()
 		time.Sleep(settling)
@@ -219,8 +219,8 @@ func TestAdoptWhatIsCharged(t *testing.T) {
 	})
 }
 
-// A process still has a reservation that another expired, and finds the claim of the next one, which is about to be
-// granted. It does not change that claim.
+// A process still has an expired reservation of another process. It finds the claim of the next one, before its
+// grant. It does not change that claim.
 func TestReservationThatIsOutOfDate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -237,7 +237,7 @@ func TestReservationThatIsOutOfDate(t *testing.T) {
 	})
 }
 
-// Of a reservation that no claim was made from, nothing has to be remembered.
+// Nobody needs a record of a reservation without a claim.
 func TestExpiresWithoutAClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// Another replica takes a reservation over for a create of the same name, after this one has checked that it exists and
-// before its claim is Granted. The object exists after all: its claim, which is not charged, is replaced by another
+// Another replica takes a reservation over for a create of the same name, after this one has checked the reservation
+// and before its claim is Granted. The object exists after all: the engine replaces its uncharged claim by another
 // one.
 func TestTakenOverWhileGranted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -45,8 +45,8 @@ func TestTakenOverWhileGranted(t *testing.T) {
 	})
 }
 
-// A process dies after it has sent the claim of a reservation that another process had withdrawn. The ledger has no
-// charge for that claim, so it goes, and the object gets another one.
+// A process dies after sending the claim of a reservation withdrawn by another process. The ledger has no charge for
+// that claim, so it goes, and the object gets another one.
 func TestClaimOfAWithdrawnReservation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)

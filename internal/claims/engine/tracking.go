@@ -12,8 +12,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// Expect records that an object is about to change with an effect on its cost. base is the version that the update is
-// based on. freed are the consumers that regain quota: denials of their requests wait a little for the release.
+// Expect records the coming change of an object with an effect on its cost. base is the version of the object before
+// the update. freed are the consumers that regain quota: denials of their requests wait a little for the release.
 func (e *Engine) Expect(o Object, base string, freed []quotav1alpha1.ConsumerRef) {
 	for _, consumer := range freed {
 		e.Store.ExpectRelease(consumer, releaseOf(o.UID))
@@ -24,21 +24,21 @@ func (e *Engine) Expect(o Object, base string, freed []quotav1alpha1.ConsumerRef
 	}
 }
 
-// IsFreeing reports whether a consumer regains quota once the claims of an object follow a change that was made.
-// version is the version of the object: it is past the version that the change was based on.
+// IsFreeing reports whether a consumer regains quota once the claims of an object follow a completed change. version
+// is the present version of the object. A change is complete once that is beyond the version before the change.
 func (e *Engine) IsFreeing(uid types.UID, version string, consumer quotav1alpha1.ConsumerRef) bool {
 	change := e.changes.of(uid)
 	return change != nil && slices.Contains(change.freed, consumer) && !claims.MayChange(version, change.base)
 }
 
-// Restore enqueues an object that may lack the claim of the policy with that label.
+// Restore enqueues an object that may lack the claim of the policy with the label value.
 func (e *Engine) Restore(o Object, policy string) {
 	e.changes.note(o.UID, &change{kind: o.Kind, restored: []string{policy}})
 	e.queue.Add(o)
 }
 
-// requeueLater enqueues an object for the time after a change in flight. It records the change, because by then nothing
-// else may indicate that the claims have to follow.
+// requeueLater enqueues an object for the time after a change in flight. It records the change, because by then
+// nothing else may indicate that the claims have to follow.
 func (e *Engine) requeueLater(o Object) {
 	if !e.IsChanging(o.UID) {
 		e.changes.note(o.UID, &change{kind: o.Kind})
@@ -49,7 +49,7 @@ func (e *Engine) requeueLater(o Object) {
 // Change is the outstanding work on the claims of an object.
 type Change struct {
 	Object Object
-	// Base is the version that the last update is based on, or empty if there is no update.
+	// Base is the version before the last update, or empty without an update.
 	Base string
 	// Restored are the label values of policies whose claims the object may lack.
 	Restored []string
@@ -67,14 +67,14 @@ func (e *Engine) ChangeOf(uid types.UID) (Change, bool) {
 // IsChanging reports whether the claims of an object have yet to follow a change of it.
 func (e *Engine) IsChanging(uid types.UID) bool { return e.changes.of(uid) != nil }
 
-// Modified enqueues an object that was modified, if its claims have to follow.
+// Modified enqueues an object after a change, if its claims have to follow.
 func (e *Engine) Modified(o Object) {
 	if e.IsChanging(o.UID) || e.hasChangeInFlight(o.UID) {
 		e.queue.Add(o)
 	}
 }
 
-// Vanished records that an object was deleted. It ends the wait for quota that a change would have freed.
+// Vanished records the deletion of an object. It ends the wait for quota to be freed by a change.
 func (e *Engine) Vanished(uid types.UID, isCharged bool) {
 	if isCharged {
 		e.gone.add(uid)
@@ -86,7 +86,7 @@ func (e *Engine) Vanished(uid types.UID, isCharged bool) {
 	}
 }
 
-// IsGone reports whether a charged object was seen to be deleted.
+// IsGone reports whether the engine saw the deletion of a charged object.
 func (e *Engine) IsGone(uid types.UID) bool { return e.gone.has(uid) }
 
 // releaseOf returns the ID of the release by a change of an object.
@@ -101,7 +101,7 @@ func (e *Engine) hasChangeInFlight(uid types.UID) bool {
 	return false
 }
 
-// isForChange reports whether a reservation was made because its object was about to change.
+// isForChange reports whether a reservation is for a change of its object.
 func isForChange(reservation ledgerstore.InFlight) bool {
 	if ledgerstore.IsAmendment(reservation.Key) {
 		return true
@@ -110,7 +110,8 @@ func isForChange(reservation ledgerstore.InFlight) bool {
 	return err == nil && intent.Base != ""
 }
 
-// Sweep enqueues the objects whose update has been made by now, or can no longer be made, and expires old records.
+// Sweep enqueues the objects with an outdated update: the API server has made it or can no longer do so. It also
+// expires old records.
 func (e *Engine) Sweep() {
 	now := time.Now()
 	for o, change := range e.changes.before(now.Add(-e.Store.ReservationLifetime)) {
@@ -120,7 +121,7 @@ func (e *Engine) Sweep() {
 			e.changes.end(o.UID, change)
 		}
 	}
-	// Reservations that ended in another way belong to claims that were removed before they were seen.
+	// Reservations with another end belong to claims removed before they appeared in the cache.
 	e.granted.retain(e.IsInFlight)
 	e.sent.retain(e.Store)
 	e.gone.expire(now.Add(-2 * e.Store.ReservationLifetime))

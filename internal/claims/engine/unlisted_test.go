@@ -11,7 +11,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// Until the claims are listed, no object is taken for one without a claim.
+// Until the claims are listed, the engine takes no object for one without a claim.
 func TestConformBeforeTheClaimsAreListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -49,7 +49,7 @@ func TestAbandonBeforeTheClaimsAreListed(t *testing.T) {
 	})
 }
 
-// Changes that have to wait for the list of claims do not delay the claims of new objects.
+// Changes wait for the list of claims without delaying the claims of new objects.
 func TestChangesWaitForTheListByThemselves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -66,8 +66,8 @@ func TestChangesWaitForTheListByThemselves(t *testing.T) {
 	})
 }
 
-// Of an object that went away before the claims were listed, the release is awaited from when its
-// claim is seen.
+// An object goes away before the claims are listed. Denials wait for its release once the cache has its claim.
+// Denials wait for its release from the appearance of its claim on.
 func TestObjectGoesBeforeTheClaimsAreListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -95,8 +95,8 @@ func TestObjectGoesBeforeTheClaimsAreListed(t *testing.T) {
 	})
 }
 
-// What a replica makes itself it settles, also before the claims are listed: otherwise the reservations of a busy
-// consumer add up for minutes after a start, until further creates are denied.
+// A replica settles its own claims even before the claims are listed. Otherwise the reservations of a busy consumer
+// add up for minutes after a start, until further creates fail.
 func TestSettleBeforeTheClaimsAreListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -113,7 +113,7 @@ func TestSettleBeforeTheClaimsAreListed(t *testing.T) {
 	})
 }
 
-// A replica also releases its own claims before the claims are listed: it records that the claim is deleted.
+// A replica also releases its own claims before the claims are listed: it records the deletion.
 func TestReleaseBeforeTheClaimsAreListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)

@@ -18,10 +18,10 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// claimDelayMax is the age at which an object without a claim no longer counts as one whose claim was not seen yet.
+// claimDelayMax is the age of an object at which a claim missing in the cache no longer counts as on its way.
 const claimDelayMax = 30 * time.Second
 
-// ErrUnsettled means that the claim of an object is being made, changed or removed right now.
+// ErrUnsettled means that somebody is making, changing or removing the claim of an object right now.
 var ErrUnsettled = errors.New("what the object uses is still being recorded")
 
 // Update is an update of an object that changes the demand of a policy.
@@ -29,13 +29,13 @@ type Update struct {
 	Object evaluator.Object
 	// Created is the creation time of the object.
 	Created time.Time
-	// Base is the version that the update is based on. Once the object has another version, the update has either been
-	// made or can no longer be made.
+	// Base is the version of the object before the update. Once the object has another version, the API server has
+	// either made the update or can no longer make it.
 	Base   string
 	Policy *catalog.Policy
 	// Before and After are the demands of the policy, or nil for none.
 	Before, After *evaluator.Claim
-	// Actor is the user who updates the object, if known.
+	// Actor is the user behind the update, if known.
 	Actor string
 }
 
@@ -55,10 +55,10 @@ type Reserved struct {
 }
 
 // PrepareUpdate reserves the demand of an update. If the object has a claim of the same consumer, it reserves the
-// increase, which is nothing if the claim is to shrink or to be removed. Otherwise it reserves the whole demand. It
-// records a decrease in the ledger too, so that every replica knows that the claim has to follow. With overdraft it
-// reserves regardless of the limits. In a dry run it only decides. The decision has no code if there is nothing to
-// reserve. It returns [ErrUnsettled] if the claim is changing. The caller holds the lock of the object.
+// increase, or nothing if the claim has to shrink or go. Otherwise it reserves the whole demand. It records a
+// decrease in the ledger too, so every replica knows that the claim has to follow. With overdraft it reserves
+// regardless of the limits. In a dry run it only decides. The decision has no code if there is nothing to reserve. It
+// returns [ErrUnsettled] if the claim is changing. The caller holds the lock of the object.
 func (e *Engine) PrepareUpdate(ctx context.Context, u Update, isDryRun, overdraft bool) (ledger.Decision, Reserved, error) {
 	held, err := e.Held(ctx, u)
 	if err != nil || held == nil && u.After == nil {
@@ -111,7 +111,7 @@ func reservationFor(u Update) ledger.Reservation {
 	return ledger.Reservation{Key: u.After.Key, ReservedAt: time.Now().Unix(), Charges: u.After.Charges, Claim: intent.Encode(), Subject: intent.Subject(), Actor: u.Actor}
 }
 
-// amendmentFor returns the amendment that makes the object's claim follow the update.
+// amendmentFor returns the amendment to make the object's claim follow the update.
 func (e *Engine) amendmentFor(ctx context.Context, u Update, key string, held *quotav1alpha1.ResourceClaim) (*ledger.Reservation, error) {
 	claim, err := e.rereadHeld(ctx, held)
 	if err != nil {
@@ -127,8 +127,8 @@ func (e *Engine) amendmentFor(ctx context.Context, u Update, key string, held *q
 	return amendment, err
 }
 
-// IsSettled reports whether the object's claim holds exactly the charges of the policy: no claim is being made or
-// removed, and the cache has the claim of a new object. The caller holds the lock of the object.
+// IsSettled reports whether the object's claim holds exactly the charges of the policy: nobody is making or removing
+// a claim, and the cache has the claim of a new object. The caller holds the lock of the object.
 func (e *Engine) IsSettled(ctx context.Context, u Update) (bool, error) {
 	policy, uid := claims.LabelValue(u.Policy.Name), string(u.Object.UID)
 	known, err := e.claimsOf(ctx, u)
@@ -155,7 +155,7 @@ func (e *Engine) IsSettled(ctx context.Context, u Update) (bool, error) {
 	return mayHoldCharge(held), nil
 }
 
-// latestOf returns the last of the claims that a policy made, or nil.
+// latestOf returns the last claim of a policy, or nil.
 func latestOf(known []*claimcache.Claim, policy string) *claimcache.Claim {
 	for _, claim := range slices.Backward(known) {
 		if claim.Policy() == policy {
@@ -171,8 +171,8 @@ func mayHoldCharge(held *claimcache.Claim) bool {
 	return held.State == claimcache.Granted && stays
 }
 
-// recordedFor returns the reservations for an object, and has those recorded that are not: a change need not wait for the
-// next commit.
+// recordedFor returns the reservations for an object, and has the store record the missing ones: a change need not
+// wait for the next commit.
 func (e *Engine) recordedFor(uid string) []ledgerstore.InFlight {
 	reservations := e.Store.ReservationsFor(uid)
 	for i := range reservations {
@@ -183,8 +183,8 @@ func (e *Engine) recordedFor(uid string) []ledgerstore.InFlight {
 	return reservations
 }
 
-// claimsOf returns the claims that policies made for the object. While the cache is still loading all claims, it reads
-// the claim of one policy by its name: without the list every object would seem to have none.
+// claimsOf returns the object's claims of all policies. While the cache is still loading all claims, it reads the
+// claim of one policy by its name: without the list every object would seem to have none.
 func (e *Engine) claimsOf(ctx context.Context, u Update) ([]*claimcache.Claim, error) {
 	if !e.Claims.HasSynced() && u.Before != nil {
 		held, err := e.Lookup(ctx, u.Before)

@@ -18,7 +18,7 @@ import (
 // errUnrecorded means that a reservation has no sequence yet. It gets one in a moment.
 var errUnrecorded = transient(errors.New("the reservation is being recorded"))
 
-// Expire ends a reservation whose object was deleted or never came, and removes its claim if one was made.
+// Expire ends the reservation of a deleted or missing object, and removes its claim if there is one.
 func (e *Engine) Expire(ctx context.Context, reservation ledgerstore.InFlight) error {
 	made, err := e.withdraw(ctx, reservation)
 	if err != nil {
@@ -31,7 +31,7 @@ func (e *Engine) Expire(ctx context.Context, reservation ledgerstore.InFlight) e
 	return e.deleteClaim(ctx, types.NamespacedName{Namespace: made.Namespace, Name: made.Name}, made.UID)
 }
 
-// cancelUnmade cancels a reservation, unless its claim was made: then it finishes the claim, and reports true. It reads
+// cancelUnmade cancels a reservation, unless its claim exists: then it finishes the claim, and reports true. It reads
 // the API server, because the cache may not have the claim yet.
 func (e *Engine) cancelUnmade(ctx context.Context, reservation ledgerstore.InFlight) (isMade bool, err error) {
 	if isMade, err = e.IsMade(ctx, reservation); err != nil {
@@ -48,8 +48,8 @@ func (e *Engine) cancelUnmade(ctx context.Context, reservation ledgerstore.InFli
 	return true, e.supersede(ctx, made)
 }
 
-// withdraw ends a reservation. If a claim was made from it all the same, maybe by another process at this moment,
-// withdraw returns the claim. The claim is no longer charged, and the caller has to remove it.
+// withdraw ends a reservation. If somebody made a claim from it all the same, maybe another process at this moment,
+// withdraw returns the claim. The ledger no longer has its charge, and the caller has to remove it.
 func (e *Engine) withdraw(ctx context.Context, reservation ledgerstore.InFlight) (made *quotav1alpha1.ResourceClaim, err error) {
 	if reservation.IsUnrecorded {
 		e.Store.Record(reservation.Consumer)
@@ -69,9 +69,9 @@ func (e *Engine) withdraw(ctx context.Context, reservation ledgerstore.InFlight)
 	return e.findClaim(ctx, claim, reservation)
 }
 
-// dedupe resolves a reservation of an object that already has the claim of another reservation. If that claim is
-// charged, the create was reviewed twice, and dedupe ends the reservation. If the claim is charged nowhere, dedupe
-// removes it.
+// dedupe resolves a reservation of an object with a claim of another reservation. If that claim has a charge, there
+// were two reviews of the create, and dedupe ends the reservation. If no ledger has a charge for it, dedupe removes
+// the claim.
 func (e *Engine) dedupe(ctx context.Context, stored *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) error {
 	var isReserved, isWithdrawn bool
 	err := e.Store.View(ctx, reservation.Consumer, func(current *ledger.Ledger) {
@@ -105,7 +105,7 @@ func (e *Engine) Reinspect(ctx context.Context, claim *claimcache.Claim) error {
 	return nil
 }
 
-// removeWithdrawn removes a claim whose sequence was withdrawn.
+// removeWithdrawn removes a claim with a withdrawn sequence.
 func (e *Engine) removeWithdrawn(ctx context.Context, known *claimcache.Claim) error {
 	claim, err := e.Client.Get(ctx, known.NamespacedName)
 	switch {
@@ -117,8 +117,8 @@ func (e *Engine) removeWithdrawn(ctx context.Context, known *claimcache.Claim) e
 	return e.supersede(ctx, claim)
 }
 
-// removeUncharged removes a claim that was not granted, if the ledger does not have its reservation: the process that
-// made the claim has died, or could not remove it.
+// removeUncharged removes an ungranted claim without a reservation in the ledger: the process behind the claim has
+// died, or could not remove it.
 func (e *Engine) removeUncharged(ctx context.Context, held *quotav1alpha1.ResourceClaim) error {
 	isReserved, err := e.isReserved(ctx, ledgerstore.InFlight{Consumer: held.Spec.ConsumerRef, Reservation: ledger.Reservation{
 		Key:      ledgerstore.ObjectKey(claims.PolicyOf(held), held.Annotations[quotav1alpha1.AnnotationResourceUID]),
@@ -130,8 +130,8 @@ func (e *Engine) removeUncharged(ctx context.Context, held *quotav1alpha1.Resour
 	return e.supersede(ctx, held)
 }
 
-// cancelReserved cancels the reservations for changes that were not made, except those that keep accepts. It reports
-// true if a claim was made of one, which stays.
+// cancelReserved cancels the reservations for changes that did not happen, except those that keep accepts. It reports
+// true if one of them has a claim. The claim stays.
 func (e *Engine) cancelReserved(ctx context.Context, reserved []ledgerstore.InFlight, keep func(ledgerstore.InFlight) bool) (isMade bool, err error) {
 	for _, r := range reserved {
 		if keep != nil && keep(r) {
@@ -159,7 +159,7 @@ func (e *Engine) supersede(ctx context.Context, held *quotav1alpha1.ResourceClai
 func (e *Engine) deleteClaim(ctx context.Context, name types.NamespacedName, uid types.UID) error {
 	err := e.Client.Delete(ctx, name, uid)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // it was deleted, and another claim may have its name now
+		return nil // somebody deleted it, and another claim may have its name now
 	}
 	if err != nil {
 		return fmt.Errorf("delete claim %s, whose object is gone: %w", name, err)

@@ -1,6 +1,6 @@
-// Package evaluator evaluates a policy for an object: it returns the claim that the policy demands, checked against the
-// registrations, with its charges. The webhook in package enforce evaluates before an object is stored, package preview
-// when a policy is written, and package engine evaluates existing objects.
+// Package evaluator evaluates a policy for an object: it returns the demanded claim, checked against the
+// registrations, with its charges. The webhook in package enforce evaluates objects before their creation. Package
+// preview evaluates existing objects for a new or changed policy, and package engine for its reconciling.
 package evaluator
 
 import (
@@ -40,7 +40,7 @@ type Evaluator struct {
 	SystemNamespace string
 }
 
-// Object identifies an object that policies are evaluated for.
+// Object identifies an object for the evaluation of policies.
 type Object struct {
 	Kind schema.GroupVersionKind
 	Name types.NamespacedName
@@ -70,14 +70,14 @@ type Claim struct {
 	Policy string
 	// Key is the key of the claim's reservation.
 	Key string
-	// Consumer is charged, with Charges.
+	// Consumer pays Charges.
 	Consumer quotav1alpha1.ConsumerRef
 	Charges  []ledger.Charge
 	// Intent is the stored part of the claim.
 	Intent claims.Intent
 }
 
-// TransientError means that a fact could not be looked up now. Neither the policy nor the object is invalid.
+// TransientError means that the lookup of a fact failed. Neither the policy nor the object is invalid.
 type TransientError struct{ Err error }
 
 // Error implements error.
@@ -86,7 +86,7 @@ func (e *TransientError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *TransientError) Unwrap() error { return e.Err }
 
-// notAllowedError means that the registrations do not allow the claim that a policy makes.
+// notAllowedError means that the registrations do not allow the claim of a policy.
 type notAllowedError struct{ error }
 
 // IsNotAllowed reports whether an error of [Evaluator.Evaluate] means that the registrations do not allow the claim. It
@@ -96,7 +96,7 @@ func IsNotAllowed(err error) bool {
 	return errors.As(err, &notAllowed)
 }
 
-// IsTransient reports whether neither a policy nor an object causes an error. That includes an expired or cancelled
+// IsTransient reports whether neither a policy nor an object causes an error. This includes an expired or cancelled
 // context.
 func IsTransient(err error) bool {
 	var transient *TransientError
@@ -129,8 +129,8 @@ func (e *Evaluator) Complete(ctx context.Context, in *policy.Input, namespace st
 }
 
 // Evaluate evaluates one policy. It returns nil if the policy demands nothing: its conditions exclude the object, or
-// all amounts are 0. A [TransientError] means that this is unknown now. Any other error means that the policy cannot be
-// applied to the object.
+// all amounts are 0. A [TransientError] means that this is unknown now. Any other error means that the policy is not
+// applicable to the object.
 func (e *Evaluator) Evaluate(ctx context.Context, each *catalog.Policy, object Object, in policy.Input) (*Claim, error) {
 	if matches, err := each.Matches(ctx, in); err != nil || !matches {
 		return nil, err
@@ -164,10 +164,10 @@ func (e *Evaluator) Evaluate(ctx context.Context, each *catalog.Policy, object O
 	}, nil
 }
 
-// checkNamespace checks that the claim can be created in its namespace. If its name is taken, it gets another.
+// checkNamespace checks whether the claim can exist in its namespace. If its name is taken, it gets another.
 //
-// The claim of a Namespace may not be in that Namespace: a claim is deleted after its object, and a Namespace after its
-// content, so neither would ever be deleted.
+// The claim of a Namespace may not be in this Namespace. The claim goes after its object, and a Namespace after its
+// content, so neither would ever go.
 func (e *Evaluator) checkNamespace(ctx context.Context, namespace string, object Object) error {
 	if namespace == object.Name.Namespace {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 )
 
-// everywhere is namespaces that all exist.
+// everywhere has all namespaces.
 type everywhere struct{}
 
 func (everywhere) Active(context.Context, string) (bool, error) { return true, nil }
@@ -22,7 +22,7 @@ func (everywhere) Object(_ context.Context, name string) (map[string]any, error)
 	return map[string]any{"metadata": map[string]any{"name": name}}, nil
 }
 
-// evaluated evaluates a policy with that namespace in its template for an object.
+// evaluated evaluates a policy with the namespace in its template for an object.
 func evaluated(t *testing.T, namespace string, object *unstructured.Unstructured) (*Claim, error) {
 	t.Helper()
 	kind := object.GroupVersionKind()

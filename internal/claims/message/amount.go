@@ -15,12 +15,12 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// fractionDigitsMax bounds the digits after the decimal point of a displayed amount. Further digits are cut and marked,
-// so that a displayed number is never silently wrong.
+// fractionDigitsMax bounds the digits after the decimal point of a displayed amount. The text marks a cut of further
+// digits, so a displayed number is never silently wrong.
 const fractionDigitsMax = 6
 
-// shortDigitsMax bounds the digits after the decimal point of an amount below one display unit. Beyond it, a smaller
-// unit is used.
+// shortDigitsMax bounds the digits after the decimal point of an amount below one display unit. Beyond it, the text
+// has a smaller unit.
 const shortDigitsMax = 3
 
 // number writes an amount in display units, exactly if it fits: 1500 millicores as "1.5".
@@ -55,7 +55,7 @@ func Amount(amount ledger.Amount, r *catalog.Registration) string {
 	return text + " " + unit(text, name)
 }
 
-// AmountUp is [Amount], but where digits are cut, the amount is rounded up: a limit of that much is enough.
+// AmountUp is [Amount], but rounds up where it cuts digits: a limit of the displayed amount is enough.
 func AmountUp(amount ledger.Amount, r *catalog.Registration) string {
 	name, factor := unitFor(amount, r)
 	text, _ := decimal(amount, factor)
@@ -69,7 +69,7 @@ func AmountUp(amount ledger.Amount, r *catalog.Registration) string {
 	return text + " " + unit(text, name)
 }
 
-// AmountOf is [Amount] for a resource type, which need not be registered.
+// AmountOf is [Amount] for a resource type, registered or not.
 func AmountOf(c *catalog.Catalog, resourceType string, amount ledger.Amount) string {
 	return Amount(amount, registrationOf(c, resourceType))
 }
@@ -98,7 +98,7 @@ func unitFor(amount ledger.Amount, r *catalog.Registration) (name string, factor
 	return base, 1
 }
 
-// largest returns the largest unit that is not larger than an amount, or nothing.
+// largest returns the largest unit up to an amount, or nothing.
 func largest(family map[string]int64, amount int64) (name string, size int64) {
 	for each, bytes := range family {
 		if bytes <= amount && bytes > size {
@@ -141,7 +141,7 @@ var sibilants = []string{"ss", "x", "z", "ch", "sh"}
 // plural returns the plural of an English word of at least two letters. A word with a single s at its end counts as a
 // plural already: gpus or seats are more likely to be counted than gases.
 //
-// The library github.com/gobuffalo/flect v1.0.3, which controller-gen uses, does not suit quota: it turns gpus into
+// The library github.com/gobuffalo/flect v1.0.3, used by controller-gen, does not suit quota: it turns gpus into
 // gpuses, leaves cpus as the singular of cpus, and derives drife from drives.
 func plural(word string) string {
 	isEnding := func(ending string) bool { return strings.HasSuffix(word, ending) }

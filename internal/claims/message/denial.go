@@ -24,7 +24,7 @@ type Denial struct {
 // Shortfall is a consumer's lack of one resource type.
 type Shortfall struct {
 	ledger.Shortage
-	// Total is the total that the object would use if that exceeds the request; otherwise 0.
+	// Total is the object's total use if it exceeds the request; otherwise 0.
 	Total ledger.Amount
 	// Holders are the largest holders of the resource type.
 	Holders []Holder
@@ -36,7 +36,7 @@ type Holder struct {
 	Amount ledger.Amount
 }
 
-// isOverWhole reports whether the request exceeds everything that the consumer could have under its grants.
+// isOverWhole reports whether the request exceeds everything within the consumer's grants.
 func (s *Shortfall) isOverWhole() bool {
 	return max(s.Requested, s.Total) > min(s.Limit, max(s.Matching, s.Available))
 }
@@ -58,7 +58,7 @@ func Exceeded(c *catalog.Catalog, consumer quotav1alpha1.ConsumerRef, shortages 
 	return Of(consumer, shortages).Sentences(c)
 }
 
-// Waits returns the reason why a claim waits, and the condition that ends the wait.
+// Waits returns the reason of a claim's wait, and the condition for its end.
 func Waits(c *catalog.Catalog, consumer quotav1alpha1.ConsumerRef, shortages []ledger.Shortage) string {
 	d := Of(consumer, shortages)
 	until := "there is room"
@@ -68,8 +68,8 @@ func Waits(c *catalog.Catalog, consumer quotav1alpha1.ConsumerRef, shortages []l
 	return d.Sentences(c, fmt.Sprintf("The claim waits, and is granted by itself once %s.", until))
 }
 
-// Sentences returns the message of a denial. It begins with every shortfall in the form that users of core
-// ResourceQuota know. The holders, the advice, more, and the place of the quota objects follow.
+// Sentences returns the message of a denial. It begins with every shortfall, in the familiar form of the core
+// ResourceQuota. The holders, the advice, more, and the place of the quota objects follow.
 func (d *Denial) Sentences(c *catalog.Catalog, more ...string) string {
 	parts := make([]string, 0, len(d.Shortfalls))
 	for i := range d.Shortfalls {
@@ -85,7 +85,7 @@ func (d *Denial) Sentences(c *catalog.Catalog, more ...string) string {
 	return strings.Join(append(sentences, d.where(c)...), " ")
 }
 
-// where names the namespace with the quota objects of the consumer, and the command that asks for more.
+// where names the namespace with the quota objects of the consumer, and the command to ask for more.
 func (d *Denial) where(c *catalog.Catalog) []string {
 	if c.ConsumerNamespaces == nil {
 		return nil
@@ -175,7 +175,7 @@ func (d *Denial) advice(c *catalog.Catalog) []string {
 	return all
 }
 
-// AdviceOn returns the advice for a consumer that falls short of one resource type.
+// AdviceOn returns the advice for a consumer with a shortage of one resource type.
 func AdviceOn(c *catalog.Catalog, consumer quotav1alpha1.ConsumerRef, s ledger.Shortage) string {
 	d := Of(consumer, []ledger.Shortage{s})
 	_, advice := d.adviceOn(c, &d.Shortfalls[0])
@@ -201,8 +201,8 @@ func (d *Denial) adviceOn(c *catalog.Catalog, s *Shortfall) (finding, advice str
 	}
 }
 
-// registrationOf returns the registration of a resource type. If it was removed since the decision, it returns one with
-// the bare type and base units.
+// registrationOf returns the registration of a resource type. If somebody removed it since the decision, it returns
+// one with the bare type and base units.
 func registrationOf(c *catalog.Catalog, resourceType string) *catalog.Registration {
 	if r := c.Registration(resourceType); r != nil {
 		return r

@@ -146,7 +146,7 @@ func TestDenialTexts(t *testing.T) {
 	}
 }
 
-// declared are registrations of vCPUs, with that advice, and memory.
+// declared are registrations of vCPUs, with the advice, and memory.
 func declared(platform, advice string) *catalog.Catalog {
 	c := catalog.New()
 	c.ExceededAdvice = platform

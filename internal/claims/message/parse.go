@@ -11,11 +11,11 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// amountText matches a number with a unit. Its length is bounded, because a big number takes long to multiply.
+// amountText matches a number with a unit. A bound limits its length, because a big number takes long to multiply.
 var amountText = regexp.MustCompile(`^([0-9]{1,19}(?:\.[0-9]{1,18})?) ?(\pL[\pL\pM0-9 ./_-]{0,59})?$`)
 
-// ParseAmount parses an amount as [Amount] writes it, such as "2 projects" or "1.5 GiB". A number without a unit is in display
-// units. The error says which amounts there are.
+// ParseAmount parses an amount as [Amount] writes it, such as "2 projects" or "1.5 GiB". A number without a unit is
+// in display units. The error names the possible amounts.
 func ParseAmount(text string, r *catalog.Registration) (ledger.Amount, error) {
 	match := amountText.FindStringSubmatch(text)
 	if match == nil {

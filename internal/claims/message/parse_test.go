@@ -56,7 +56,7 @@ func TestParseAmount(t *testing.T) {
 	}
 }
 
-// What is displayed can be entered, unless digits are cut.
+// Users can enter every displayed amount, unless the text cuts digits.
 func TestParseAmountOfAmount(t *testing.T) {
 	for _, r := range []*catalog.Registration{
 		{DisplayUnit: "map", BaseUnit: "map", Factor: 1}, {DisplayUnit: "GiB", BaseUnit: "byte", Factor: 1 << 30},

@@ -18,19 +18,19 @@ const requestedMax = 20
 // plain matches words that a shell leaves as they are.
 var plain = regexp.MustCompile(`^[A-Za-z0-9._/:@%+=-]+$`)
 
-// Request returns the command that asks for what a consumer lacks, or "" if no request would help.
+// Request returns the command to ask for the quota that a consumer lacks, or "" if no request would help.
 func Request(consumer quotav1alpha1.ConsumerRef, namespace string, shortages []ledger.Shortage) string {
 	return Of(consumer, shortages).request(namespace)
 }
 
-// registered returns the denial without the shortfalls of resource types that are no longer registered.
+// registered returns the denial without the shortfalls of removed resource types.
 func (d *Denial) registered(c *catalog.Catalog) *Denial {
 	isGone := func(s Shortfall) bool { return c.Registration(s.ResourceType) == nil }
 	return &Denial{Consumer: d.Consumer, Shortfalls: slices.DeleteFunc(slices.Clone(d.Shortfalls), isGone)}
 }
 
-// request returns the command that asks for what is lacking, or "" if no request would help. A request has dimensions only
-// if all shortfalls have the same. Otherwise it leaves out the shortfalls with dimensions.
+// request returns the command to ask for the missing quota, or "" if no request would help. A request has dimensions
+// only if all shortfalls have the same. Otherwise it leaves out the shortfalls with dimensions.
 func (d *Denial) request(namespace string) string {
 	var dimensions ledger.Dimensions
 	if len(d.Shortfalls) > 0 {
@@ -62,8 +62,8 @@ func (d *Denial) request(namespace string) string {
 	return "bursar request " + strings.Join(words, " ") + ` --reason "..."`
 }
 
-// lacking returns the increase with which the request fits. A consumer that uses more than its limit needs the excess, too.
-// It is not ok if that is too large to count.
+// lacking returns the increase with which the request fits. A consumer above its limit needs the excess, too. It is
+// not ok if the increase is too large to count.
 func (s *Shortfall) lacking() (increase ledger.Amount, ok bool) {
 	total, ok := s.Used.Add(s.Requested)
 	if !ok {

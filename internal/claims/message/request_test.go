@@ -9,7 +9,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// A denial names the command that asks for what is lacking.
+// A denial names the command to ask for the missing quota.
 func TestRequest(t *testing.T) {
 	web := quotav1alpha1.ConsumerRef{APIGroup: "example.com", Kind: "Project", Name: "web"}
 	inNamespace := web

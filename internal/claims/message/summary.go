@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// amountsMax bounds the amounts that a summary lists. It counts the others.
+	// amountsMax bounds the amounts in a summary. It counts the others.
 	amountsMax = 4
-	// summaryCharactersMax bounds a summary, which is a column of a table.
+	// summaryCharactersMax bounds a summary, a column of a table.
 	summaryCharactersMax = 200
 )
 
@@ -54,7 +54,8 @@ func Allowances(registrations Registrations, allowances []quotav1alpha1.Allowanc
 	return list(parts)
 }
 
-// Asks summarises what a QuotaRequest asks for, such as "cpu=+2 cores (location=DLS)": a limit, or an increase with its sign.
+// Asks summarises the amounts of a QuotaRequest, such as "cpu=+2 cores (location=DLS)": a limit, or an increase with
+// its sign.
 func Asks(registrations Registrations, requests []quotav1alpha1.RequestedQuota) string {
 	parts := make([]string, 0, len(requests))
 	for i := range requests {
@@ -112,8 +113,8 @@ func selected(selector *metav1.LabelSelector) string {
 	return metav1.FormatLabelSelector(short)
 }
 
-// Percent returns the used percentage of a limit: "80%". It is rounded so that only a full limit is "100%", and every
-// use is more than "0%".
+// Percent returns the used percentage of a limit: "80%". It rounds, but only a full limit is "100%", and every use is
+// more than "0%".
 func Percent(used, limit ledger.Amount) string {
 	switch {
 	case used == 0:

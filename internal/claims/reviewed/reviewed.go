@@ -1,6 +1,6 @@
-// Package reviewed remembers the objects that the webhook has decided at their creation, and exchanges them with other
-// replicas. Adoption skips these objects, because their charge is known. Package enforce adds objects, and the adoption
-// controller looks them up through an interface.
+// Package reviewed remembers the objects decided by the webhook at their creation, and exchanges them with other
+// replicas. Adoption skips these objects, because they have their charge. Package enforce adds objects, and the
+// adoption controller looks them up through an interface.
 package reviewed
 
 import (
@@ -17,25 +17,25 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 )
 
-// Objects are the objects that this replica has decided recently. Create it with [New].
+// Objects are the recently decided objects of this replica. Create it with [New].
 type Objects struct {
 	catalog *catalog.Catalog
 	log     logr.Logger
-	// retention is the minimum time that an object is remembered.
+	// retention is the minimum time in memory for an object.
 	retention time.Duration
 
 	mu    sync.Mutex
 	since time.Time // of current
-	// current and before map each object to the revision of the catalog that decided it.
+	// current and before map each object to the catalog's revision at its decision.
 	current, before map[types.UID]int64
 }
 
-// New returns an empty set that remembers each object for at least the retention.
+// New returns an empty set with a minimum retention for each object.
 func New(catalog *catalog.Catalog, least time.Duration, log logr.Logger) *Objects {
 	return &Objects{catalog: catalog, retention: least, log: log}
 }
 
-// Add records that all policies of a revision of the catalog have decided an object.
+// Add records the decision of all policies of a catalog's revision on an object.
 func (o *Objects) Add(uid types.UID, revision int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -72,7 +72,7 @@ func (o *Objects) rotateLocked() {
 // path is the prefix of the path for requests between replicas.
 const path = "/reviewed/"
 
-// message is a request to another replica, and its answer: the objects that the replica has decided.
+// message is a request to another replica, and its answer: the objects decided by the replica.
 type message struct {
 	UIDs []types.UID `json:"uids"`
 }
@@ -80,7 +80,7 @@ type message struct {
 // messageMax bounds a request, in bytes.
 const messageMax = 1 << 20
 
-// Handler answers other replicas. A replica that has the policy in another generation has decided none of the objects.
+// Handler answers other replicas. A replica with another generation of the policy has decided none of the objects.
 func (o *Objects) Handler() (pattern string, handler http.Handler) {
 	return "POST " + path + "{policy}/{generation}", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var question, answer message
@@ -101,11 +101,11 @@ func (o *Objects) Handler() (pattern string, handler http.Handler) {
 
 // Replicas are the other replicas.
 type Replicas interface {
-	// AskAll sends a request to each and returns the answers that arrive.
+	// AskAll sends a request to each and returns the arriving answers.
 	AskAll(ctx context.Context, path string, question []byte) [][]byte
 }
 
-// AskOthers returns the objects that other replicas have decided by a policy. A replica that does not answer counts as
+// AskOthers returns the objects that other replicas have decided by a policy. A replica without an answer counts as
 // having decided none.
 func (o *Objects) AskOthers(ctx context.Context, others Replicas, objects []types.UID, p *catalog.Policy) []types.UID {
 	question, err := json.Marshal(message{UIDs: objects})

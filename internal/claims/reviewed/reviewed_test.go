@@ -56,7 +56,7 @@ func newCatalog(t *testing.T) *catalog.Catalog {
 	return known
 }
 
-// TestReviewedIsSharedWithOthers asks, as another replica would, what a replica has decided.
+// TestReviewedIsSharedWithOthers asks a replica for its decided objects, as another replica would.
 func TestReviewedIsSharedWithOthers(t *testing.T) {
 	known := newCatalog(t)
 	objects := New(known, time.Minute, logr.Discard())
@@ -77,7 +77,7 @@ func TestReviewedIsSharedWithOthers(t *testing.T) {
 	}
 }
 
-// An object is remembered for as long as it may still appear, and not for ever.
+// The set remembers an object for as long as it may still appear, and not for ever.
 func TestObjectsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		known := newCatalog(t)

@@ -13,7 +13,7 @@ import (
 // benchmarkEntries is how many entries a benchmark reads.
 const benchmarkEntries = 1_000_000
 
-// BenchmarkRead reads a million entries of a thousand consumers: from one replica, from two that took turns, and one
+// BenchmarkRead reads a million entries of a thousand consumers: from one replica, from two in turns, and one
 // consumer of them.
 func BenchmarkRead(b *testing.B) {
 	for _, replicas := range []int{1, 2} {

@@ -12,16 +12,16 @@ import (
 	"path/filepath"
 )
 
-// tailBytes bounds how far back a torn line is looked for at a time.
+// tailBytes bounds each step of the search for a torn line.
 const tailBytes = 64 << 10
 
-// cut cuts off what follows the last whole line.
+// cut cuts off everything after the last whole line.
 func cut(path string) error {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }() // what counts is synced
+	defer func() { _ = file.Close() }() // everything that counts is synced
 	whole, size, err := wholeBytes(file)
 	if err != nil || whole == size {
 		return err
@@ -32,8 +32,8 @@ func cut(path string) error {
 	return file.Sync()
 }
 
-// wholeBytes returns the size of a file up to the end of the last line that is whole, and its size. A crash may leave a
-// part of a line, and blocks that were never written and read as zeros.
+// wholeBytes returns the size of a file up to the end of the last whole line, and its size. A crash may leave a part
+// of a line, and unwritten blocks of zeros.
 func wholeBytes(file *os.File) (whole, size int64, err error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -77,7 +77,8 @@ func lineEnd(file *os.File, before int64) (int64, error) {
 // temporarySuffix ends the names of temporary files of a replica, and of no other: no name of a replica has a tilde.
 func temporarySuffix(replica string) string { return "~" + replica + temporary }
 
-// compress replaces a finished file by a compressed one, and sets the file to that. A file without entries is deleted.
+// compress replaces a finished file by a compressed one, and sets file to the compressed one. It deletes a file
+// without entries.
 func compress(ctx context.Context, file *stored, replica string) error {
 	from, err := os.Open(file.path)
 	if errors.Is(err, fs.ErrNotExist) { // another replica was faster
@@ -99,7 +100,7 @@ func compress(ctx context.Context, file *stored, replica string) error {
 	path := filepath.Join(dir, "."+file.String()+temporarySuffix(replica))
 	size, err := writeCompressed(ctx, path, io.NewSectionReader(from, 0, whole))
 	if err == nil {
-		// The time of the last entry decides about the age, and which queries need the file.
+		// The time of the last entry decides about the age of the file, and about the queries that need it.
 		err = os.Chtimes(path, file.changed, file.changed)
 	}
 	if err == nil {

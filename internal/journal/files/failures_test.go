@@ -121,7 +121,7 @@ func TestCrashDuringCompression(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(original, text, fileMode); err != nil { // as if the crash came before it was deleted
+	if err := os.WriteFile(original, text, fileMode); err != nil { // as if the crash came before its deletion
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, read(t, Dir(dir), journal.Query{})); diff != "" {

@@ -19,7 +19,7 @@ import (
 	"github.com/bursar/bursar/internal/journal"
 )
 
-// clock is a clock that tests set.
+// clock is a clock under the control of tests.
 type clock = clocktesting.FakePassiveClock
 
 func startClock() *clock {
@@ -30,7 +30,7 @@ func consumer(name string) quotav1alpha1.ConsumerRef {
 	return quotav1alpha1.ConsumerRef{APIGroup: "resourcemanager.miloapis.com", Kind: "Project", Name: name}
 }
 
-// entry returns the entry of a consumer with that number.
+// entry returns the entry of a consumer with the number.
 func entry(of string, sequence int64, at time.Time) journal.Entry {
 	return journal.Entry{
 		Consumer: consumer(of), Sequence: sequence, Time: at, Kind: journal.Admitted, ResourceType: "pods", Change: 1, Used: sequence, Limit: 100,
@@ -305,7 +305,7 @@ func TestTwoReplicasInOneDirectory(t *testing.T) {
 	a := openSink(t, o, c)
 	o.Replica = "b"
 	b := openSink(t, o, c)
-	// The replicas take turns, and each begins with a repetition of the entries that the other one may not have reported.
+	// The replicas take turns. Each begins with a repetition of the entries possibly not reported by the other one.
 	for turn := int64(0); turn < 20; turn++ {
 		s := []*Sink{a, b}[turn%2]
 		appendAll(t, s, numbered("web", max(1, turn*5-2), turn*5+5, c.Now())...)
@@ -352,7 +352,7 @@ func TestTwoReplicasInOneDirectory(t *testing.T) {
 func TestSinceSkipsFiles(t *testing.T) {
 	dir, c := t.TempDir(), startClock()
 	s := openSink(t, testOptions(dir, "r"), c)
-	// The first file has an entry of long ago, which an outage held back.
+	// The first file has an entry of long ago, held back by an outage.
 	appendAll(t, s, entry("web", 1, c.Now().Add(-48*time.Hour)), entry("web", 2, c.Now()))
 	first := s.current.Name()
 	if err := s.Close(); err != nil {

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// RetentionMin is the shortest retention: files of other replicas that are younger may still be written.
+	// RetentionMin is the shortest retention: other replicas may still write to younger files.
 	RetentionMin = abandonedAfter
-	// abandonedAfter is the time since its last change after which nobody writes a file any more. It is far more than
+	// abandonedAfter is the time after its last change at which a file has no writer any more. It is far more than
 	// idleMax, because clocks differ.
 	abandonedAfter = 24 * time.Hour
-	// tendInterval is the time between two looks at the finished files, if no file is finished in between.
+	// tendInterval is the time between two looks at the finished files, if the sink finishes no file in between.
 	tendInterval = time.Hour
 )
 
@@ -70,8 +70,8 @@ type stored struct {
 	changed      time.Time
 }
 
-// list returns the files in a directory in the order of their names. A file that is there twice, before and after
-// compression, is there once, compressed.
+// list returns the files in a directory in the order of their names. It has a file once, compressed, even if the
+// directory has it twice, before and after compression.
 func list(dir string) ([]stored, error) {
 	items, err := os.ReadDir(dir)
 	if err != nil {
@@ -86,7 +86,7 @@ func HasFiles(dir string) (bool, error) {
 	return len(found) > 0, err
 }
 
-// look returns the files of a listing of a directory, which may have changed since.
+// look returns the files in a listing of a directory. The directory may have changed since.
 func look(dir string, items []fs.DirEntry) ([]stored, error) {
 	var found []stored
 	for _, item := range items {
@@ -116,10 +116,10 @@ func look(dir string, items []fs.DirEntry) ([]stored, error) {
 	return found, nil
 }
 
-// files returns the files, and which of them nobody writes any more.
+// files returns the files, and reports which of them have no writer any more.
 func (k *keeper) files() (all []stored, isFinished []bool, err error) {
 	k.sink.mu.Lock()
-	defer k.sink.mu.Unlock() // no file may be created between the two looks
+	defer k.sink.mu.Unlock() // the sink may create no file between the two looks
 	all, err = list(k.sink.o.Dir)
 	current, now := k.sink.open(), k.sink.now()
 	for i := range all {
@@ -171,7 +171,7 @@ func remove(file *stored) error {
 	return errors.Join(removeIfExists(base), removeIfExists(base+".gz"))
 }
 
-// removeOriginal deletes what a compressed file was made from.
+// removeOriginal deletes the original of a compressed file.
 func removeOriginal(file *stored) error {
 	original := strings.TrimSuffix(file.path, ".gz")
 	if _, err := os.Lstat(original); errors.Is(err, fs.ErrNotExist) {
@@ -190,7 +190,8 @@ func removeIfExists(path string) error {
 	return nil
 }
 
-// removeTemporary deletes what crashes left of compressed files. This replica compresses in one goroutine, this one.
+// removeTemporary deletes the remains of compressed files after crashes. This replica compresses in one goroutine,
+// this one.
 func (k *keeper) removeTemporary() error {
 	items, err := os.ReadDir(k.sink.o.Dir)
 	if err != nil {

@@ -13,11 +13,11 @@ const (
 	// plain and compressed end the names of files.
 	plain      = ".jsonl"
 	compressed = plain + ".gz"
-	// temporary ends the names of files that are being compressed. They begin with a dot.
+	// temporary ends the names of files during their compression. They begin with a dot.
 	temporary = ".tmp"
 )
 
-// replicaPattern is what the name of a replica may be.
+// replicaPattern matches the valid names of replicas.
 var replicaPattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?$`)
 
 // name identifies a file, compressed or not.
@@ -28,7 +28,7 @@ type name struct {
 
 func (n name) String() string { return n.began.UTC().Format(timeFormat) + "-" + n.replica }
 
-// parseName returns the name of a file of the journal, without what it ends with.
+// parseName returns the name of a file of the journal, without its ending.
 func parseName(file string) (n name, isCompressed, ok bool) {
 	base, isCompressed := strings.CutSuffix(file, compressed)
 	if !isCompressed {

@@ -24,22 +24,22 @@ const (
 	fileMode = 0o600
 )
 
-// idleMax is the time since its last write after which a file is not appended to any more.
+// idleMax is the time since its last write after which the sink no longer appends to a file.
 const idleMax = time.Hour
 
 // Options configure a [Sink].
 type Options struct {
-	// Dir is the directory. It is created if it is missing.
+	// Dir is the directory. The sink creates it if it is missing.
 	Dir string
-	// Replica is the name of this process among those that share the directory.
+	// Replica is the name of this process, unique in the directory.
 	Replica string
-	// FileBytesMax is the size at which a file is finished.
+	// FileBytesMax is the size at which the sink finishes a file.
 	FileBytesMax int64
-	// Retention is the age at which a file is deleted, by its last entry. It is at least RetentionMin.
+	// Retention is the age, by its last entry, at which the sink deletes a file. It is at least RetentionMin.
 	Retention time.Duration
-	// BytesMax bounds the size of all files together. Only files that may still be written stay in any case.
+	// BytesMax bounds the size of all files together. Only files with a possible writer stay in any case.
 	BytesMax int64
-	// Log receives what goes wrong with finished files, which no caller waits for.
+	// Log receives the failures with finished files, because no caller waits for these.
 	Log logr.Logger
 }
 
@@ -49,12 +49,12 @@ type Sink struct {
 	// now is the clock.
 	now func() time.Time
 
-	// mu guards current, which the keeper reads.
+	// mu guards current, because the keeper reads it.
 	mu      sync.Mutex
 	current *os.File
 
 	began time.Time
-	// size is how much of the current file is stored, and wrote is when that was.
+	// size is the stored size of the current file, and wrote is the time of its last write.
 	size   int64
 	wrote  time.Time
 	buffer []byte
@@ -64,7 +64,7 @@ type Sink struct {
 
 var _ journal.Sink = (*Sink)(nil)
 
-// NewSink opens the sink. It repairs the files that a crash of this replica left.
+// NewSink opens the sink. It repairs the files left by a crash of this replica.
 func NewSink(o Options) (*Sink, error) {
 	return newSink(o, time.Now)
 }
@@ -129,7 +129,7 @@ func write(file *os.File, text []byte) error {
 	return file.Sync()
 }
 
-// fits reports whether the current file takes that many bytes more, and still exists.
+// fits reports whether the current file still exists, and has room for so many bytes.
 func (s *Sink) fits(bytes int64) bool {
 	if s.size > 0 && s.size+bytes > s.o.FileBytesMax || s.now().Sub(s.wrote) > idleMax {
 		return false
@@ -168,8 +168,8 @@ func (s *Sink) create() error {
 	return nil
 }
 
-// abandon ends the current file after a failed write: what the system has of that write is unknown, so nothing may follow
-// it. What can be cut off is cut off now, and the rest when the file is compressed.
+// abandon ends the current file after a failed write: nobody knows how much of that write the system has, so nothing
+// may follow it. It cuts off as much as possible now, and the compression of the file cuts off the rest.
 func (s *Sink) abandon() {
 	_ = s.current.Truncate(s.size) // a torn line at the end does no harm
 	s.finish()
@@ -182,7 +182,7 @@ func (s *Sink) finish() {
 	s.current = nil
 	s.mu.Unlock()
 	if err := file.Close(); err != nil {
-		// Everything that was promised is synced.
+		// Every promised entry is synced.
 		s.o.Log.Error(err, "The journal cannot close a file", "file", file.Name())
 	}
 	s.tend()

@@ -20,7 +20,7 @@ import (
 // skewMax is how much the clocks of the replicas and of the volume may differ when a query skips files by time.
 const skewMax = 5 * time.Minute
 
-// Dir is a [journal.Source] that reads the directory of a [Sink], also while it is written.
+// Dir is a [journal.Source] that reads the directory of a [Sink], even during writes.
 type Dir string
 
 var _ journal.Source = Dir("")
@@ -37,8 +37,8 @@ func (d Dir) Entries(ctx context.Context, query journal.Query) iter.Seq2[journal
 	}
 }
 
-// streams returns the files with entries since a time, by replica. An entry may be much older than its file, if the sink
-// stood still, so the beginning of a file says nothing about it.
+// streams returns the files with entries since a time, by replica. An entry may be much older than its file, if the
+// sink stood still, so the beginning of a file says nothing about it.
 func streams(all []stored, since time.Time) []lines.Stream {
 	of := map[string]int{}
 	var found []lines.Stream
@@ -66,8 +66,8 @@ func (f dirFile) Name() string { return f.path }
 // Finished implements [lines.File].
 func (f dirFile) Finished() bool { return f.isCompressed }
 
-// Open implements [lines.File]. It finds a file that was compressed in the meantime: the original is deleted after the
-// compressed file has its name, so it is looked for first.
+// Open implements [lines.File]. It also finds a file compressed in the meantime: the keeper deletes the original only
+// after the compressed file has its name, so Open first looks for the original.
 func (f dirFile) Open(context.Context) (io.ReadCloser, error) {
 	file, err := os.Open(f.path)
 	if errors.Is(err, fs.ErrNotExist) && !f.isCompressed {
@@ -79,7 +79,7 @@ func (f dirFile) Open(context.Context) (io.ReadCloser, error) {
 	return unpack(file)
 }
 
-// unpacked reads a file that may be compressed.
+// unpacked reads a file, compressed or not.
 type unpacked struct {
 	io.Reader
 	file io.Closer
@@ -88,7 +88,7 @@ type unpacked struct {
 // Close implements [io.Closer].
 func (u unpacked) Close() error { return u.file.Close() }
 
-// unpack decompresses what is compressed.
+// unpack decompresses a compressed file.
 func unpack(file io.ReadCloser) (io.ReadCloser, error) {
 	const bufferBytes = 64 << 10
 	from := bufio.NewReaderSize(file, bufferBytes)
@@ -108,8 +108,8 @@ func unpack(file io.ReadCloser) (io.ReadCloser, error) {
 	return unpacked{unzipped, file}, nil
 }
 
-// File is a [journal.Source] that reads one file, compressed or not. It may have the entries of several replicas, such as
-// an archive of a directory, or a log.
+// File is a [journal.Source] of one file, compressed or not. It may have the entries of several replicas, such as an
+// archive of a directory, or a log.
 type File string
 
 var _ journal.Source = File("")
@@ -119,7 +119,7 @@ func (f File) Entries(ctx context.Context, query journal.Query) iter.Seq2[journa
 	return lines.Merge(ctx, []lines.Stream{{singleFile(f)}}, query, true)
 }
 
-// singleFile is a file that must exist.
+// singleFile is a required file.
 type singleFile string
 
 // Name implements [lines.File].
@@ -140,8 +140,8 @@ func (f singleFile) Open(context.Context) (io.ReadCloser, error) {
 	return unpack(file)
 }
 
-// Reader is a [journal.Source] that reads from a stream once, such as standard input. It keeps a copy in a temporary file
-// while it is read, because entries may be out of order.
+// Reader is a [journal.Source] that reads a stream once, such as standard input. It keeps a copy in a temporary file
+// during the read, because entries may be out of order.
 type Reader struct {
 	// Name names the stream in errors.
 	Name string

@@ -1,5 +1,5 @@
-// Package journalconfig opens the sinks and sources of the journal by configuration. The operator and the commands import
-// it.
+// Package journalconfig opens the sinks and sources of the journal by configuration. The operator and the commands
+// import it.
 package journalconfig
 
 import (
@@ -19,8 +19,8 @@ import (
 	"github.com/bursar/bursar/internal/journal/s3"
 )
 
-// NewSink opens the configured sink, or returns nil if there is none. The replica is the name of this process among those
-// that share the sink, such as its Pod's. The logger in ctx receives what goes wrong with finished files.
+// NewSink opens the configured sink, or returns nil if there is none. The replica is the name of this process among
+// the users of the sink, such as the name of its Pod. The logger in ctx receives the failures with finished files.
 func NewSink(ctx context.Context, c config.Journal, replica string) (journal.Sink, error) {
 	switch c.Sink {
 	case config.JournalFile:
@@ -44,7 +44,7 @@ func NewSink(ctx context.Context, c config.Journal, replica string) (journal.Sin
 	return nil, nil
 }
 
-// NewSource opens what the configured sink stores. It returns nil if nothing can be read from there.
+// NewSource opens the entries of the configured sink. It returns nil if they are not readable there.
 func NewSource(c config.Journal) (journal.Source, error) {
 	switch c.Sink {
 	case config.JournalFile:

@@ -12,14 +12,14 @@ import (
 	"github.com/bursar/bursar/internal/journal"
 )
 
-// Bounds of one batch, and how many batches are decoded or wait for it, for each processor.
+// Bounds of one batch, and of the batches being decoded or waiting for it, for each processor.
 const (
 	batchLinesMax  = 1024
 	batchBytesMax  = 1 << 20
 	batchesPerProc = 2
 )
 
-// batch is lines that one goroutine decodes.
+// batch is the lines for one goroutine to decode.
 type batch struct {
 	text  []byte
 	lines []line // without text
@@ -36,7 +36,7 @@ func (b *batch) add(l *line) {
 	b.ends = append(b.ends, len(b.text))
 }
 
-// decode decodes the lines that the query selects, up to the first that is invalid.
+// decode decodes the lines selected by the query, up to the first invalid one.
 func (b *batch) decode(query *journal.Query, decoder *journal.Decoder) {
 	defer close(b.done)
 	b.entries = make([]journal.Entry, 0, len(b.lines))
@@ -55,9 +55,9 @@ func (b *batch) decode(query *journal.Query, decoder *journal.Decoder) {
 	b.text, b.lines, b.ends = nil, nil, nil
 }
 
-// Merge yields the entries in the streams that the query selects. They share what [journal.Decoder] says. Those of a consumer come in the order of their
-// sequence, each once. A single stream must be in order, apart from repetitions, unless it is mixed: then, as for several
-// streams, files are opened twice.
+// Merge yields the entries in the streams selected by the query. They share strings and dimensions as
+// [journal.Decoder] says. Those of a consumer come in the order of their sequence, each once. A single stream must be
+// in order, apart from repetitions, unless it is mixed: then, as for several streams, Merge opens files twice.
 func Merge(ctx context.Context, streams []Stream, query journal.Query, mixed bool) iter.Seq2[journal.Entry, error] {
 	return func(yield func(journal.Entry, error) bool) {
 		lines, err := newOrder(ctx, streams, &query, mixed)
@@ -86,7 +86,7 @@ func Merge(ctx context.Context, streams []Stream, query journal.Query, mixed boo
 		}
 		stopped := yieldAll(batches, yield)
 		cancel()
-		for range batches { // the goroutine that fills them ends
+		for range batches { // the filling goroutine ends
 		}
 		if err := group.Wait(); err != nil && !stopped {
 			yield(journal.Entry{}, err)
@@ -111,7 +111,7 @@ func yieldAll(batches <-chan *batch, yield func(journal.Entry, error) bool) (sto
 	return false
 }
 
-// fill sends batches of lines to the goroutines that decode them, and in the same order to the one that yields them.
+// fill sends batches of lines to the decoding goroutines, and in the same order to the yielding one.
 func (o *order) fill(ctx context.Context, decoding, batches chan<- *batch) error {
 	for {
 		b := &batch{done: make(chan struct{})}
@@ -120,7 +120,7 @@ func (o *order) fill(ctx context.Context, decoding, batches chan<- *batch) error
 			err = o.next(ctx, b.add)
 		}
 		if len(b.lines) > 0 {
-			decoding <- b // never blocks for good: those who decode always go on
+			decoding <- b // never blocks for good: decoding always goes on
 			batches <- b
 		}
 		switch {

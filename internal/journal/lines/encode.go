@@ -24,19 +24,19 @@ func Append(buffer []byte, entries []journal.Entry) ([]byte, error) {
 	return buffer, nil
 }
 
-// Writer is a [journal.Sink] that writes lines to standard output, where a collector of logs takes them. An entry is as
-// safe as what that does with it: a write that returns is all that a sink can wait for here.
+// Writer is a [journal.Sink] that writes lines to standard output. A collector of logs takes them there. An entry is
+// as safe as the collector makes it: a sink can wait for nothing but the return of the write here.
 type Writer struct {
 	out    io.Writer
 	buffer []byte
-	// torn is set after a write that failed in the middle of a line.
+	// torn is set after a failed write in the middle of a line.
 	torn bool
 }
 
 var _ journal.Sink = (*Writer)(nil)
 
-// NewWriter returns a sink that writes to out, with one Write call for each line. So lines of other writers come between
-// lines only, if out writes each call as a whole, as a pipe does for lines of up to 4096 bytes.
+// NewWriter returns a sink for out, with one Write call for each line. So lines of other writers come between lines
+// only, if out writes each call as a whole, as a pipe does for lines of up to 4096 bytes.
 func NewWriter(out io.Writer) *Writer {
 	return &Writer{out: out}
 }

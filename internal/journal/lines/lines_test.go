@@ -58,10 +58,10 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// memory is a file in memory. It fails to open from the time that it is deleted.
+// memory is a file in memory. It fails to open after its deletion.
 type memory struct {
 	text string
-	// opens is how often it can be opened.
+	// opens is the number of possible opens.
 	opens int
 }
 

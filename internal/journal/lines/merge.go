@@ -16,16 +16,16 @@ import (
 
 // order puts the lines of streams in order: those of a ledger by number, each once.
 type order struct {
-	// heads are the streams that have a next line, the oldest first.
+	// heads are the streams with a next line, the oldest first.
 	heads heads
-	// exist are the numbers of each ledger, or nil for one stream that is in order.
+	// exist are the numbers of each ledger, or nil for one stream in order.
 	exist map[string]runs
 	// last is the number of the last line of each ledger, and seen are those before it, if exist is nil.
 	last map[string]int64
 	seen map[string]runs
-	// waiting are the lines whose predecessor is still to come, by ledger and number.
+	// waiting are the lines with a missing predecessor, by ledger and number.
 	waiting map[string]map[int64]*line
-	// ready are the lines that waited, and whose turn has come.
+	// ready are the lines that waited until their turn came.
 	ready []*line
 }
 
@@ -88,7 +88,7 @@ func (o *order) close() {
 	}
 }
 
-// next calls add with the next line, which is valid during the call. It returns [io.EOF] at the end.
+// next calls add with the next line. The line is valid during the call. It returns [io.EOF] at the end.
 func (o *order) next(ctx context.Context, add func(*line)) error {
 	for {
 		if len(o.ready) > 0 {
@@ -179,7 +179,7 @@ func (o *order) lastOf(ledger string) int64 {
 	return 0
 }
 
-// take adds a line, and readies the one that waits for it.
+// take adds a line, and readies its successor if that waits.
 func (o *order) take(l *line, add func(*line)) {
 	o.last[l.ledger] = l.sequence
 	waiting := o.waiting[l.ledger]
@@ -192,8 +192,7 @@ func (o *order) take(l *line, add func(*line)) {
 	add(l)
 }
 
-// flush readies the lines that wait for lines that were deleted since they were counted. It reports whether there are
-// any.
+// flush readies the lines waiting for others deleted since the count. It reports whether there are any.
 func (o *order) flush() bool {
 	for _, waiting := range o.waiting {
 		for _, number := range slices.Sorted(maps.Keys(waiting)) {
@@ -204,7 +203,7 @@ func (o *order) flush() bool {
 	return len(o.ready) > 0
 }
 
-// has reports whether a number is in the runs, which are sorted.
+// has reports whether a number is in the sorted runs.
 func (r runs) has(number int64) bool {
 	next, found := r.after(number - 1)
 	return found && next == number

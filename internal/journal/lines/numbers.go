@@ -17,7 +17,7 @@ type run struct{ first, last int64 }
 // runs are the numbers of the entries of one ledger, sorted and disjoint once merged.
 type runs []run
 
-// add adds a number. It is cheap for numbers that go up.
+// add adds a number. It is cheap for increasing numbers.
 func (r runs) add(number int64) runs {
 	if n := len(r) - 1; n >= 0 {
 		switch last := &r[n]; {
@@ -31,7 +31,7 @@ func (r runs) add(number int64) runs {
 	return append(r, run{number, number})
 }
 
-// merge sorts the runs and joins those that touch.
+// merge sorts the runs and joins adjacent ones.
 func (r runs) merge() runs {
 	slices.SortFunc(r, func(a, b run) int { return cmp.Compare(a.first, b.first) })
 	merged := r[:0]
@@ -54,7 +54,8 @@ func (r runs) after(number int64) (next int64, found bool) {
 	return max(number+1, r[i].first), true
 }
 
-// numbers returns the numbers of the entries in the streams, by ledger. It reads that many streams at the same time.
+// numbers returns the numbers of the entries in the streams, by ledger. workers bounds the streams read at the same
+// time.
 func numbers(ctx context.Context, streams []Stream, only string, workers int) (map[string]runs, error) {
 	var mu sync.Mutex
 	all := map[string]runs{}

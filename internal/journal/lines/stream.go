@@ -24,21 +24,21 @@ const bufferBytes = 64 << 10
 type File interface {
 	// Name names the file in errors.
 	Name() string
-	// Open opens the file at its beginning. [fs.ErrNotExist] means that it was deleted, and it has no lines.
+	// Open opens the file at its beginning. [fs.ErrNotExist] means a deleted file, without lines.
 	Open(ctx context.Context) (io.ReadCloser, error)
-	// Finished reports whether the file was written to its end. Otherwise its last line may be torn.
+	// Finished reports whether the writer has written the file to its end. Otherwise its last line may be torn.
 	Finished() bool
 }
 
-// Stream is the files of one writer, in the order in which it wrote them.
+// Stream is the files of one writer, in the order of their writing.
 type Stream []File
 
-// line is one entry before it is decoded.
+// line is one entry before its decoding.
 type line struct {
 	text   []byte
 	file   string
 	number int
-	// ledger and sequence identify the entry, and time is when it happened, as text that sorts by time.
+	// ledger and sequence identify the entry. time is the time of its change, as text that sorts by time.
 	ledger   string
 	sequence int64
 	time     []byte
@@ -47,9 +47,9 @@ type line struct {
 // reader reads the lines of a stream.
 type reader struct {
 	files Stream
-	// only, if set, is the ledger whose lines are read.
+	// only, if set, is the only ledger to read.
 	only string
-	// names has one string for each ledger, so that lines need none of their own.
+	// names has one string for each ledger, so lines need none of their own.
 	names map[string]string
 
 	open    io.ReadCloser
@@ -95,7 +95,7 @@ func (r *reader) next(ctx context.Context) (*line, error) {
 		}
 		r.current.text = text
 		if torn && !file.Finished() && !json.Valid(text) {
-			continue // nobody was promised this entry
+			continue // nobody got a promise of this entry
 		}
 		if err := r.identify(&r.current); err != nil {
 			return nil, fmt.Errorf("read the journal in %s: line %d: %w", file.Name(), r.current.number, err)
@@ -106,7 +106,7 @@ func (r *reader) next(ctx context.Context) (*line, error) {
 	}
 }
 
-// openNext opens the first of the files that are left.
+// openNext opens the first of the remaining files.
 func (r *reader) openNext(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -145,7 +145,7 @@ func (r *reader) readLine() ([]byte, error) {
 	return r.long, err
 }
 
-// The beginning of a line as [journal.Entry.MarshalJSON] writes it, and what precedes its time.
+// The beginning of a line from [journal.Entry.MarshalJSON], and the text before its time.
 var (
 	idBegins   = []byte(`{"specversion":"1.0","id":"`)
 	timeBegins = []byte(`","time":"`)
@@ -175,7 +175,7 @@ func (r *reader) identify(l *line) error {
 	return nil
 }
 
-// timeFormat is that of encoding/json.
+// timeFormat is the format of encoding/json.
 const timeFormat = "2006-01-02T15:04:05.999999999Z07:00"
 
 func (r *reader) name(ledger []byte) string {

@@ -1,5 +1,5 @@
-// Package overapi reads journals over the API server, by QuotaHistories, for commands of users who have no access to where
-// a journal is kept.
+// Package overapi reads journals over the API server, by QuotaHistories. It serves commands of users without access
+// to the place of a journal.
 package overapi
 
 import (
@@ -26,21 +26,22 @@ import (
 const (
 	// ledgersPage is how many ledgers one list reads. A ledger may have more than a megabyte.
 	ledgersPage = 50
-	// namePrefix begins the names of QuotaHistories, which nobody sees.
+	// namePrefix begins the names of QuotaHistories. Nobody sees these names.
 	namePrefix = "history-"
 )
 
-// Source reads journals with the rights of its client's user. Times are in microseconds. Users who see only figures get
-// entries without actors, and objects only where they may see them.
+// Source reads journals with the rights of its client's user. Times are in microseconds. Users with a right to
+// figures only get entries without actors, and objects only where they may see them.
 //
-// A query without a consumer reads the journals of all consumers that have a ledger, one after the other. If the user may
-// not list ledgers, it reads those of the consumers whose quota is shown in the namespace.
+// A query without a consumer reads the journals of all consumers with a ledger, one after the other. If the user may
+// not list ledgers, it reads the journals of the consumers whose quota the namespace shows.
 type Source struct {
 	// API has the types of quota.miloapis.com in its scheme.
 	API client.Client
-	// Namespace is the one in which the user may create QuotaHistories.
+	// Namespace is a namespace in which the user may create QuotaHistories.
 	Namespace string
-	// PageSize is how many entries one question asks for, for callers who read only the first ones. 0: as many as it may.
+	// PageSize is the number of entries to ask for at once. It is for callers who read only the first ones. 0: as many
+	// as possible.
 	PageSize int32
 }
 
@@ -73,8 +74,8 @@ func (s *Source) Entries(ctx context.Context, query journal.Query) iter.Seq2[jou
 // PageMax is how many entries one question to the API server answers at most.
 func (s *Source) PageMax() int { return quotav1alpha1.HistoryLimitMax }
 
-// Consumers returns the consumers that have a ledger, or if the user may not list ledgers, those whose quota is shown in the
-// namespace.
+// Consumers returns the consumers with a ledger or, if the user may not list ledgers, those whose quota the namespace
+// shows.
 func (s *Source) Consumers(ctx context.Context) ([]quotav1alpha1.ConsumerRef, error) {
 	var consumers []quotav1alpha1.ConsumerRef
 	for next := ""; ; {
@@ -97,8 +98,8 @@ func (s *Source) Consumers(ctx context.Context) ([]quotav1alpha1.ConsumerRef, er
 	}
 }
 
-// consumersShown returns the consumers whose quota is shown in the namespace. Without any it returns an error, which wraps
-// why ledgers could not be listed.
+// consumersShown returns the consumers whose quota the namespace shows. Without any it returns an error. The error
+// wraps forbidden, the reason why the user could not list ledgers.
 func (s *Source) consumersShown(ctx context.Context, forbidden error) ([]quotav1alpha1.ConsumerRef, error) {
 	var grants quotav1alpha1.EffectiveResourceGrantList
 	if err := s.API.List(ctx, &grants, client.InNamespace(s.Namespace)); err != nil && !apierrors.IsForbidden(err) {
@@ -155,7 +156,8 @@ func (s *Source) page(ctx context.Context, query journal.Query, next string) (*q
 			ConsumerRef: *query.Consumer, ResourceType: query.ResourceType, Limit: cmp.Or(s.PageSize, quotav1alpha1.HistoryLimitMax), Continue: next,
 		},
 	}
-	// The API has whole seconds: it answers with a little more, and read leaves that out.
+	// The API has whole seconds. So it answers with a little more, and read leaves out the excess. So its answer has a
+	// little more, and read leaves out the excess.
 	if !query.Since.IsZero() {
 		history.Spec.Since = new(metav1.NewTime(query.Since.Truncate(time.Second)))
 	}
@@ -165,7 +167,7 @@ func (s *Source) page(ctx context.Context, query journal.Query, next string) (*q
 	err := s.API.Create(ctx, history, client.DryRunAll)
 	switch {
 	case apierrors.HasStatusCause(err, quotav1alpha1.CauseNoEntries):
-		return &quotav1alpha1.QuotaHistoryStatus{}, nil // the caller knows what else it reads
+		return &quotav1alpha1.QuotaHistoryStatus{}, nil // the caller knows whether it reads others
 	case err != nil:
 		return nil, s.failure(*query.Consumer, err)
 	case history.Status == nil:
@@ -174,7 +176,7 @@ func (s *Source) page(ctx context.Context, query journal.Query, next string) (*q
 	return history.Status, nil
 }
 
-// failure returns why a page could not be read, as one sentence.
+// failure returns the reason of a failed page, as one sentence.
 func (s *Source) failure(consumer quotav1alpha1.ConsumerRef, err error) error {
 	status := apierrors.APIStatus(nil)
 	switch _, said, isByWebhook := strings.Cut(err.Error(), " denied the request: "); {
@@ -200,7 +202,7 @@ func unserved(err error) error {
 	return fmt.Errorf("the API server serves no journals: install this version of Bursar there, or choose another with --kubeconfig or --context: %w", err)
 }
 
-// answer is an answer of Bursar, without the name of the webhook that gave it.
+// answer is an answer of Bursar, without the name of the answering webhook.
 type answer struct {
 	text string
 	err  error

@@ -81,7 +81,7 @@ type consumers struct{}
 
 func (consumers) ConsumerNamespace(quotav1alpha1.ConsumerRef) string { return "home" }
 
-// api is an API server with the ledgers of two consumers, which answers QuotaHistories as Bursar does.
+// api is an API server with the ledgers of two consumers. It answers QuotaHistories as Bursar does.
 type api struct {
 	source      journal.Source
 	permissions permissions
@@ -171,7 +171,7 @@ func read(t *testing.T, source journal.Source, query journal.Query) (map[quotav1
 	return all, nil
 }
 
-// Whoever may see everything reads the same over the API server as from where the journal is kept.
+// A user with full sight reads the same over the API server as from the place of the journal.
 func TestSameAsItsSource(t *testing.T) {
 	tests := map[string]struct {
 		reason string
@@ -206,7 +206,7 @@ func TestSameAsItsSource(t *testing.T) {
 	}
 }
 
-// A reader who has seen enough causes no further requests.
+// A reader causes no further requests after it has seen enough.
 func TestEndsEarly(t *testing.T) {
 	server := &api{source: entries(), permissions: permissions{"consumerledgers": true}}
 	source := &overapi.Source{API: server.client(t), Namespace: "shop"}
@@ -252,7 +252,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A consumer without entries is no failure for who reads those of all.
+// A consumer without entries is no failure for a reader of all consumers' entries.
 func TestNoEntries(t *testing.T) {
 	server := api{source: entries(), permissions: permissions{"consumerledgers": true}}
 	got, err := read(t, &overapi.Source{API: server.client(t), Namespace: "shop"}, journal.Query{Consumer: new(consumer("initech"))})
@@ -278,7 +278,7 @@ func (p *pages) Create(_ context.Context, object client.Object, _ ...client.Crea
 	return nil
 }
 
-// An answer that makes no sense ends the iteration, and is not repeated for good.
+// An answer without sense ends the iteration, and causes no endless repetition.
 func TestOddAnswers(t *testing.T) {
 	entry := quotav1alpha1.JournalEntry{Sequence: 7, Kind: quotav1alpha1.JournalEntryAdmitted}
 	tests := map[string]struct {

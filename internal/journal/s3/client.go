@@ -19,18 +19,18 @@ const (
 	attemptsMax   = 3
 )
 
-// DefaultEndpoint is that of AWS.
+// DefaultEndpoint is the endpoint of AWS.
 const DefaultEndpoint = "s3.amazonaws.com"
 
 // Options say where the objects are. The credentials come from the environment (AWS_ACCESS_KEY_ID and
-// AWS_SECRET_ACCESS_KEY), the shared credentials file, a web identity (AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_ARN), or
-// the metadata service of the machine.
+// AWS_SECRET_ACCESS_KEY), the shared credentials file, a web identity (AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_ARN),
+// or the metadata service of the machine.
 type Options struct {
 	// Endpoint is the host, or host:port, of the store. Default: DefaultEndpoint.
 	Endpoint string
 	// Insecure uses HTTP instead of HTTPS.
 	Insecure bool
-	// Region is the bucket's. Default: the store is asked.
+	// Region is the bucket's. Default: the client asks the store.
 	Region string
 	Bucket string
 	// Prefix begins all keys, without a slash at its ends. It may be empty.
@@ -62,7 +62,7 @@ func (o Options) client() (*minio.Client, error) {
 }
 
 const (
-	// dayFormat is the part of a key that names the day.
+	// dayFormat is the day in a key.
 	dayFormat = "2006/01/02"
 	// timeFormat has a fixed width, so keys sort by time.
 	timeFormat = "20060102T150405.000000000Z"

@@ -16,7 +16,7 @@ import (
 	"github.com/bursar/bursar/internal/journal"
 )
 
-// store is an S3 store that tests stop and start.
+// store is an S3 store for tests to stop and start.
 type store struct {
 	address string
 	handler http.Handler

@@ -33,7 +33,7 @@ var _ journal.Sink = (*Sink)(nil)
 
 var replicaPattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?$`)
 
-// NewSink returns a sink. It does not call the store, which may come up later.
+// NewSink returns a sink. It does not call the store, because the store may come up later.
 func NewSink(o Options, replica string) (*Sink, error) {
 	if !replicaPattern.MatchString(replica) {
 		return nil, fmt.Errorf("%q cannot be the name of a replica in keys: use up to 128 letters, digits, '-', '_' and '.'", replica)
@@ -66,7 +66,7 @@ func (s *Sink) Append(ctx context.Context, entries []journal.Entry) error {
 		return fmt.Errorf("compress entries of the journal: %w", err)
 	}
 	now := time.Now().UTC()
-	if !now.After(s.last) { // the order of keys is that of the entries
+	if !now.After(s.last) { // keys are in the order of the entries
 		now = s.last.Add(1)
 	}
 	s.last = now

@@ -20,7 +20,7 @@ import (
 // skewMax is how much the clocks of the writers may differ when a query skips objects by time.
 const skewMax = 5 * time.Minute
 
-// aheadMax is how many objects of a writer are fetched before they are needed.
+// aheadMax is the number of a writer's objects to fetch before their use.
 const aheadMax = 8
 
 // Source is a [journal.Source] of objects.
@@ -52,8 +52,8 @@ func (s *Source) Entries(ctx context.Context, query journal.Query) iter.Seq2[jou
 	}
 }
 
-// streams returns the objects with entries since a time, by writer. An object written before that has none; one written
-// later may have much older ones, if the sink stood still.
+// streams returns the objects with entries since a time, by writer. An object from before the time has none. A later
+// object may have much older entries, if the sink stood still.
 func (s *Source) streams(ctx context.Context, since time.Time) ([]lines.Stream, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -13,14 +13,14 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// unbound are ledgers that nobody has.
+// unbound is a store without ledgers.
 type unbound struct{}
 
 func (unbound) RecordsStored(quotav1alpha1.ConsumerRef, int64) {}
 func (unbound) OfferRecords(quotav1alpha1.ConsumerRef)         {}
 
-// BenchmarkCreate measures what the journal adds to a create beside the write that it rides along with: its record in the
-// ledger, stored twice, and its entry in a file. CPU time counts, because the machine may be busy.
+// BenchmarkCreate measures the cost of the journal for a create beside the shared write: its record in the ledger,
+// stored twice, and its entry in a file. CPU time counts, because the machine may be busy.
 func BenchmarkCreate(b *testing.B) {
 	sink, err := files.NewSink(files.Options{Dir: b.TempDir(), Replica: "a", FileBytesMax: 64 << 20, Retention: 90 * 24 * time.Hour, BytesMax: 1 << 30, Log: logr.Discard()})
 	if err != nil {

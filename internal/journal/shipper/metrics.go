@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics measures appends, and what waits for them.
+// metrics measures appends, and their backlog.
 type metrics struct {
 	stored   prometheus.Counter
 	failures prometheus.Counter

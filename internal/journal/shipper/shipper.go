@@ -1,8 +1,8 @@
-// Package shipper moves what ledgers record to a sink.
+// Package shipper moves the records of ledgers to a sink.
 //
-// A ledger keeps its records until the sink has them, so nothing here has to survive a crash. If the sink stands still,
-// the shipper keeps a bounded number of entries, and then takes no more. The ledgers keep theirs, up to their own bound.
-// Then they drop them, and say so in the opening state of what follows. No request waits for a sink.
+// A ledger keeps its records until the sink has them, so nothing here has to survive a crash. If the sink stands
+// still, the shipper keeps a bounded number of entries, and then takes no more. The ledgers keep theirs, up to their
+// own bound. Then they drop them, and record the gap in the next opening state. No request waits for a sink.
 package shipper
 
 import (
@@ -20,28 +20,28 @@ import (
 )
 
 const (
-	// waitingMax bounds the entries that wait for the sink.
+	// waitingMax bounds the entries in wait for the sink.
 	waitingMax = 50_000
-	// batchMax bounds the entries of one append. So many are appended without a delay.
+	// batchMax bounds the entries of one append. The shipper appends so many without a delay.
 	batchMax = 256
 	// appendTimeout bounds one append.
 	appendTimeout = 30 * time.Second
-	// retryMin and retryMax bound the time between attempts of an append that fails.
+	// retryMin and retryMax bound the time between attempts of a failing append.
 	retryMin = 200 * time.Millisecond
 	retryMax = 15 * time.Second
 )
 
-// Store has the ledgers that the entries come from.
+// Store has the ledgers behind the entries.
 type Store interface {
-	// RecordsStored informs the store that the entries of a consumer up to a sequence are stored.
+	// RecordsStored informs the store that the sink has the entries of a consumer up to a sequence.
 	RecordsStored(consumer quotav1alpha1.ConsumerRef, through int64)
-	// OfferRecords makes the store call Take for the entries of a consumer that were not taken.
+	// OfferRecords makes the store call Take for the refused entries of a consumer.
 	OfferRecords(consumer quotav1alpha1.ConsumerRef)
 }
 
 // Shipper takes entries and appends them to a sink. It implements [ledgerstore.Journal].
 type Shipper struct {
-	// Delay is how long an entry may wait for others, so that they are appended together.
+	// Delay is how long an entry may wait for others, to share their append.
 	Delay time.Duration
 	Log   logr.Logger
 
@@ -53,12 +53,12 @@ type Shipper struct {
 
 	mu      sync.Mutex
 	waiting []taken
-	refused map[quotav1alpha1.ConsumerRef]bool // consumers whose entries had no room
+	refused map[quotav1alpha1.ConsumerRef]bool // consumers with refused entries, for lack of room
 	// latest are, for the consumers with waiting entries, the sequences of the latest of them.
 	latest map[quotav1alpha1.ConsumerRef]int64
 }
 
-// taken is an entry that waits for the sink.
+// taken is an entry on its way to the sink.
 type taken struct {
 	consumer quotav1alpha1.ConsumerRef
 	opening  *ledger.Opening // or
@@ -83,7 +83,7 @@ func New(store Store, sink journal.Sink, delay time.Duration, log logr.Logger) *
 	return s
 }
 
-// Take takes entries of a consumer, unless there is no room. It skips those that it has and that still wait.
+// Take takes entries of a consumer, unless there is no room. It skips the entries already waiting here.
 func (s *Shipper) Take(consumer quotav1alpha1.ConsumerRef, opening *ledger.Opening, entries []ledger.Entry) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +110,7 @@ func (s *Shipper) addLocked(t taken) {
 	}
 	if t.opening != nil && t.opening.Lost > 0 {
 		lost := *t.opening
-		if latest, isWaiting := s.latest[t.consumer]; isWaiting { // the ledger dropped what waits here, too
+		if latest, isWaiting := s.latest[t.consumer]; isWaiting { // the ledger dropped the entries waiting here, too
 			lost.Lost = min(lost.Lost, lost.Sequence-1-latest)
 		}
 		t.opening = &lost
@@ -161,7 +161,7 @@ func (s *Shipper) count() int {
 	return len(s.waiting)
 }
 
-// Flush appends all that waits, batch by batch, or as much as it can until ctx ends.
+// Flush appends all waiting entries, batch by batch, or as much as it can until ctx ends.
 func (s *Shipper) Flush(ctx context.Context) {
 	select {
 	case s.turn <- struct{}{}:
@@ -206,14 +206,14 @@ func (s *Shipper) append(ctx context.Context, batch []taken) bool {
 	return err == nil
 }
 
-// stored drops a batch that the sink has, and asks for the entries that had no room.
+// stored drops a batch after the sink has it, and asks for the refused entries.
 func (s *Shipper) stored(batch []taken) {
 	through := map[quotav1alpha1.ConsumerRef]int64{}
 	for i := range batch {
 		through[batch[i].consumer] = batch[i].sequence()
 	}
 	s.mu.Lock()
-	s.waiting = append([]taken(nil), s.waiting[len(batch):]...) // so that what is stored is not kept in memory
+	s.waiting = append([]taken(nil), s.waiting[len(batch):]...) // so the memory of stored entries becomes free
 	for consumer, sequence := range through {
 		if s.latest[consumer] == sequence {
 			delete(s.latest, consumer)

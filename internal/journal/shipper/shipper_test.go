@@ -15,7 +15,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// delay is that of the standalone server.
+// delay is the delay of the standalone server.
 const delay = 250 * time.Millisecond
 
 func works(int) fault { return none }
@@ -91,7 +91,7 @@ func slicesOf(entries int) []int {
 	return sizes
 }
 
-// TestRetry has appends fail in each way. The entries are stored, each once, and the store is informed only then.
+// TestRetry has appends fail in each way. The sink stores each entry once, and only then informs the ledgers.
 func TestRetry(t *testing.T) {
 	for name, f := range map[string]fault{"nothing is stored": lost, "half is stored": half, "the answer is lost": unanswered, "the sink is stuck": stuck} {
 		t.Run(name, func(t *testing.T) {
@@ -133,7 +133,8 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// TestFull has the sink stand still until no entry is taken. Once it works, the refused entries are asked for and stored.
+// TestFull has the sink stand still until the shipper takes no entry. Once it works, the shipper asks for the refused
+// entries and stores them.
 func TestFull(t *testing.T) {
 	dir := t.TempDir()
 	run(t, dir, failsUntil(1, stuck), func(t *testing.T, b *books, s *sink) {
@@ -171,7 +172,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestTakeAgain offers the same changes again, while they wait and after they were stored.
+// TestTakeAgain offers the same changes again, while they wait and after the sink has them.
 func TestTakeAgain(t *testing.T) {
 	dir := t.TempDir()
 	run(t, dir, failsUntil(1, stuck), func(t *testing.T, b *books, s *sink) {
@@ -201,7 +202,7 @@ func TestTakeAgain(t *testing.T) {
 	}
 }
 
-// TestFlush stores what waits at the end, or gives up in time if the sink does not work.
+// TestFlush stores the waiting entries at the end, or gives up in time if the sink does not work.
 func TestFlush(t *testing.T) {
 	const bound = 5 * time.Second
 	for name, test := range map[string]struct {
@@ -254,8 +255,8 @@ func TestFlush(t *testing.T) {
 	}
 }
 
-// TestRandomFaults has some consumers change beside each other, while the sink fails in every way and ledgers are read
-// again. Each entry is stored.
+// TestRandomFaults has some consumers change beside each other, while the sink fails in every way and ledgers reload.
+// The sink gets each entry.
 func TestRandomFaults(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {

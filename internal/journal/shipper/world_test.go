@@ -30,7 +30,7 @@ func numbered(first, last int64) []ledger.Entry {
 	return entries
 }
 
-// books stand for the ledgers: they keep changes until these are stored.
+// books stand for the ledgers: they keep changes until the sink has them.
 type books struct {
 	t       *testing.T
 	shipper *Shipper
@@ -42,7 +42,7 @@ type books struct {
 	asked   map[quotav1alpha1.ConsumerRef]int
 }
 
-// add adds changes of a consumer and offers them. It reports whether they were taken.
+// add adds changes of a consumer and offers them. It reports whether the shipper took them.
 func (b *books) add(of string, entries []ledger.Entry) bool {
 	c := consumer(of)
 	b.mu.Lock()
@@ -70,7 +70,7 @@ func (b *books) offer(c quotav1alpha1.ConsumerRef) bool {
 	return true
 }
 
-// readAgain offers all changes again, like a process that read the ledger again.
+// readAgain offers all changes again, like a process after a reload of the ledger.
 func (b *books) readAgain(of string) {
 	b.mu.Lock()
 	b.offered[consumer(of)] = 0
@@ -98,7 +98,7 @@ func (b *books) OfferRecords(c quotav1alpha1.ConsumerRef) {
 	b.offer(c)
 }
 
-// left returns how many changes are not stored.
+// left returns the number of unstored changes.
 func (b *books) left() (count int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -110,7 +110,7 @@ func (b *books) left() (count int) {
 
 var errDisk = errors.New("no space left on device")
 
-// fault is what happens to an append.
+// fault is the fate of an append.
 type fault int
 
 const (
@@ -131,7 +131,7 @@ type sink struct {
 	fault func(attempt int) fault
 
 	mu      sync.Mutex
-	batches []int // sizes of the appends that succeeded
+	batches []int // sizes of the successful appends
 	tried   int
 	last    map[quotav1alpha1.ConsumerRef]int64
 }
