@@ -21,7 +21,7 @@ const (
 )
 
 var (
-	// askedVerbs and askedResources make up all that is asked about each role.
+	// TestWhatRolesPermit asks about each of askedVerbs on each of askedResources, for each role.
 	askedVerbs     = strings.Fields(managing + " deletecollection impersonate bind escalate")
 	quotaResources = []string{
 		"resourceregistrations", "claimcreationpolicies", "grantcreationpolicies", "consumerledgers",
@@ -37,7 +37,7 @@ var (
 		"clusterroles.rbac.authorization.k8s.io", "clusterrolebindings.rbac.authorization.k8s.io",
 		"validatingwebhookconfigurations.admissionregistration.k8s.io", "mutatingwebhookconfigurations.admissionregistration.k8s.io",
 		"customresourcedefinitions.apiextensions.k8s.io")
-	// consumerReads is what belongs to consumers, tenantReads that and what belongs to a namespace.
+	// consumerReads permits reading the objects of consumers. tenantReads adds the objects of namespaces.
 	consumerReads = permits{
 		"resourcegrants.quota.miloapis.com": reading, "resourceclaims.quota.miloapis.com": reading,
 		"allowancebuckets.quota.miloapis.com": reading, "effectiveresourcegrants.quota.miloapis.com": reading,
@@ -48,8 +48,7 @@ var (
 	})
 )
 
-// permits says which verbs a role permits on which resources, written RESOURCE[/SUBRESOURCE][.GROUP].
-// It permits no others.
+// permits maps resources, written RESOURCE[/SUBRESOURCE][.GROUP], to the verbs of a role. It permits no others.
 type permits map[string]string
 
 func (p permits) with(others permits) permits {
@@ -70,7 +69,7 @@ func ofQuota(resources []string, subresource string) []string {
 	return names
 }
 
-// attributesOf reads a resource in the form that permits has.
+// attributesOf parses a resource in the form of permits.
 func attributesOf(resource, verb, namespace string) authorizationv1.ResourceAttributes {
 	groupResource := schema.ParseGroupResource(resource)
 	name, subresource, _ := strings.Cut(groupResource.Resource, "/")
@@ -108,7 +107,7 @@ func (w *world) bind(user, role, namespace string) {
 	w.mustCreate(&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: []rbacv1.Subject{subject}})
 }
 
-// waitMay waits until the API server has seen what permits a user something.
+// waitMay waits until the API server knows a permission of a user.
 func (w *world) waitMay(user string, attributes authorizationv1.ResourceAttributes) {
 	w.Helper()
 	eventually(w, func() error {
@@ -119,8 +118,7 @@ func (w *world) waitMay(user string, attributes authorizationv1.ResourceAttribut
 	})
 }
 
-// Every role is asked about every verb on every resource, and permits what is written here, no more
-// and no less.
+// Every role permits exactly the verbs and resources listed here. The test asks about every verb on every resource.
 func TestWhatRolesPermit(t *testing.T) {
 	t.Parallel()
 	everywhere, inNamespace := false, true
@@ -186,7 +184,7 @@ func TestWhatRolesPermit(t *testing.T) {
 	}
 }
 
-// wantPermits compares what a user may do in a namespace with what is permitted.
+// wantPermits compares a user's permissions in a namespace with permitted.
 func (w *world) wantPermits(user, namespace string, resources []string, permitted permits) {
 	w.Helper()
 	for _, resource := range resources {
@@ -199,7 +197,7 @@ func (w *world) wantPermits(user, namespace string, resources []string, permitte
 	}
 }
 
-// The usual roles permit to read what tenants may read, and nothing else of quota.
+// The usual roles permit reading the quota objects of tenants, and nothing else of quota.
 func TestUsualRolesReadQuota(t *testing.T) {
 	t.Parallel()
 	for _, role := range []string{"view", "edit", "admin"} {

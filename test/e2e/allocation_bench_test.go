@@ -19,10 +19,10 @@ import (
 	"github.com/bursar/bursar/test/await"
 )
 
-// BenchmarkAllocations measures, with 2,000 projects under 100 allocations, what raising a ResourceQuota takes beside
-// raising one that nothing caps, and one where there is no allocation, so that nobody is asked; and how long after a
-// namespace was labelled its allocation counts it. The percentiles are of single requests by one client, which
-// sends 20 a second, or as many as are answered.
+// BenchmarkAllocations measures raises of a ResourceQuota with 2,000 projects under 100 allocations and under one. It
+// compares capped ResourceQuotas, ones without a cap, and ones on a server without allocations, where the API server
+// calls no webhook. It also measures the time from labelling a namespace until its allocation counts it. The
+// percentiles are of single requests by one client. The client sends 20 a second, or as fast as the server answers.
 //
 //	go test ./test/e2e -run '^$' -bench Allocations -benchtime 400x
 func BenchmarkAllocations(b *testing.B) {
@@ -45,7 +45,7 @@ func BenchmarkAllocations(b *testing.B) {
 	}
 }
 
-// benchScene has projects of which half are capped, spread evenly over allocations.
+// benchScene has projects spread evenly over allocations. Half of the projects are capped.
 type benchScene struct {
 	name         string
 	capped, free []string
@@ -81,7 +81,7 @@ func newBenchScene(b *testing.B, projects, allocations int) *benchScene {
 	return s
 }
 
-// allocate caps the projects, and waits until they are counted.
+// allocate caps the projects, and waits until the allocations count them.
 func (s *benchScene) allocate(b *testing.B) {
 	b.Helper()
 	var group errgroup.Group
@@ -105,7 +105,7 @@ func (s *benchScene) allocate(b *testing.B) {
 	}
 }
 
-// waitSecrets waits until an allocation says that so many are taken.
+// waitSecrets waits until an allocation's status shows so many secrets in use.
 func (s *benchScene) waitSecrets(b *testing.B, allocation int, want int64) {
 	b.Helper()
 	await.NoError(b, 5*time.Minute, func() error {
@@ -138,7 +138,7 @@ func (s *benchScene) raise(b *testing.B, namespaces []string, rate int) {
 		quota.Spec.Hard[secrets] = more
 		began := time.Now()
 		if err := admin.Update(b.Context(), quota); apierrors.IsConflict(err) {
-			continue // with the controller that counts what is used
+			continue // in conflict with the controller of ResourceQuotas, which writes the usage
 		} else if err != nil {
 			b.Fatal(err)
 		}
@@ -149,7 +149,7 @@ func (s *benchScene) raise(b *testing.B, namespaces []string, rate int) {
 	b.ReportMetric(float64(residentMiB()), "MiB")
 }
 
-// label labels namespaces that nothing caps, one after the other.
+// label labels namespaces without a cap, one after the other.
 func (s *benchScene) label(b *testing.B) {
 	var took []time.Duration
 	for range min(b.N, 10) {
@@ -179,7 +179,7 @@ func report(b *testing.B, took []time.Duration) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// cpuTime and residentMiB are those of this process, in which the server, its etcd and the client run.
+// cpuTime and residentMiB are of this process, with the server, its etcd and the client in it.
 func cpuTime() time.Duration {
 	const ticksPerSecond = 100
 	content, _ := os.ReadFile("/proc/self/stat")

@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestManyOwnersAtOnce has 32 clients raise quotas in 50 projects by one, until nothing is left. Whatever the
-// order, exactly the cap is handed out, and never more. Beside other tests it would keep their requests waiting for longer
-// than webhooks may take.
+// TestManyOwnersAtOnce has 32 clients raise quotas in 50 projects by one, until nothing is left. In any order, the
+// allocation hands out exactly the cap, and never more. The test runs alone: it would keep the requests of other tests
+// waiting for longer than the timeout of webhooks.
 func TestManyOwnersAtOnce(t *testing.T) {
 	const clients, projects, limit = 32, 50, 500
 	w := &team{T: t, name: nameOf(t)}
@@ -58,7 +58,7 @@ func TestManyOwnersAtOnce(t *testing.T) {
 	w.waitUsed(w.name, fmt.Sprintf("count/secrets=%d", limit))
 }
 
-// isToBeTriedAgain tells whether nothing was decided: somebody else wrote first, or there is too much to do.
+// isToBeTriedAgain reports whether a request had no decision: somebody else wrote first, or the server is too busy.
 func isToBeTriedAgain(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err)
 }
@@ -75,7 +75,7 @@ func (w *team) raise(ctx context.Context, namespace string, by int64) error {
 	return admin.Update(ctx, quota)
 }
 
-// sum adds up what the quotas of the team give at one time.
+// sum adds up the amounts of the team's quotas at one time.
 func (w *team) sum(ctx context.Context) (int64, error) {
 	var quotas corev1.ResourceQuotaList
 	if err := admin.List(ctx, &quotas); err != nil {
@@ -105,8 +105,8 @@ func (w *team) neverMoreThan(ctx context.Context, limit int64) error {
 	return nil
 }
 
-// TestAllOrNoneAtOnce has clients raise two resources that are capped by two allocations, of which one has room for
-// a few only. Nothing stays booked by the other.
+// TestAllOrNoneAtOnce has clients raise two resources under the caps of two allocations. One allocation has room for a
+// few only. The other keeps nothing of the denied raises.
 func TestAllOrNoneAtOnce(t *testing.T) {
 	const clients, projects, few = 16, 16, 5
 	w := newTeam(t)

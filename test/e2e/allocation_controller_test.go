@@ -41,12 +41,12 @@ func TestRelabelAndCutAreTold(t *testing.T) {
 	w.waitEvent(a, allocationcontroller.EventReasonWithinCap, "within the cap")
 	w.waitUsed(w.name, "count/secrets=80")
 
-	// A cut is in force for the next change, whatever the watches know of it.
+	// A cut holds for the next change, even before the watches deliver it.
 	w.change(a, func() { a.Spec.Allocation.Hard = list("count/secrets=70", "count/configmaps=1") })
 	w.wantRefused(w.give("shop", "default", "count/secrets=1"), w.name, "limited: count/secrets=70")
 	w.waitCondition(a, quotav1alpha1.ConditionExceeded, metav1.ConditionTrue)
 
-	// What is gone is given back: a namespace with all that is in it, and a ResourceQuota.
+	// Deletions give back quota: of a ResourceQuota, and of a namespace with everything in it.
 	must(w, admin.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.in("web")}}))
 	w.waitUsed(w.name, "count/secrets=0")
 	w.mustGive("shop", "default", "count/secrets=70")
@@ -89,7 +89,7 @@ func TestProjection(t *testing.T) {
 	w.mustGive("web", "default", "count/secrets=1000")
 }
 
-// Nothing is written while nothing changes.
+// Without a change, Bursar writes nothing.
 func TestNoWriteWithoutChange(t *testing.T) {
 	w := newTeam(t, "web")
 	a := w.allocation("", "count/secrets=100")
@@ -104,7 +104,7 @@ func TestNoWriteWithoutChange(t *testing.T) {
 	w.label(namespace, labels)
 	w.mustGive("web", "other", "count/secrets=50")
 	must(w, admin.Delete(t.Context(), w.newQuota("web", "other")))
-	// The one that follows is settled after those.
+	// Bursar settles the next change after those.
 	w.mustGive("web", "default", "count/secrets=61")
 	w.waitUsed(w.name, "count/secrets=61")
 	b := &quotav1alpha1.ResourceQuotaAllocation{}
@@ -162,7 +162,7 @@ func (w *team) label(namespace *corev1.Namespace, labels map[string]string) {
 	must(w, admin.Patch(w.Context(), namespace, client.MergeFrom(before)))
 }
 
-// change updates an allocation, however often Bursar does meanwhile.
+// change updates an allocation, and retries while Bursar updates it as well.
 func (w *team) change(a *quotav1alpha1.ResourceQuotaAllocation, change func()) {
 	w.Helper()
 	eventually(w, func() error {
@@ -239,7 +239,7 @@ func (w *team) waitProjection(project, hard, used, usedHere, available string) {
 	})
 }
 
-// waitNoLedger waits until the ledger of an allocation is gone.
+// waitNoLedger waits until Bursar has removed the ledger of an allocation.
 func (w *team) waitNoLedger(a *quotav1alpha1.ResourceQuotaAllocation) {
 	w.Helper()
 	eventually(w, func() error {

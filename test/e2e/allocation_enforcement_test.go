@@ -21,14 +21,14 @@ func TestCapAcrossProjects(t *testing.T) {
 		"requested: count/secrets=41", "allocated: count/secrets=100", "limited: count/secrets=100",
 		"namespace "+w.in("shop")+" holds 40 and may have up to 40", "held by "+w.in("web")+" 60, "+w.in("shop")+" 40")
 
-	// What another ResourceQuota of the project gives already, this one may give too.
+	// A ResourceQuota may give the same as another ResourceQuota of the project without taking more of the cap.
 	w.mustGive("web", "terminating", "count/secrets=55", "count/configmaps=20")
 	w.wantRefused(w.give("shop", "default", "count/secrets=30", "count/configmaps=1"), w.name, "count/configmaps=1")
 	w.mustGive("shop", "default", "count/secrets=30")
 	w.mustGive("web", "default", "count/secrets=70")
 	w.waitUsed(w.name, "count/secrets=100", "count/configmaps=20")
 
-	// Once the largest is gone, the project takes what the next one gives.
+	// Without the largest, the project takes the amount of the next one.
 	must(w, admin.Delete(w.Context(), w.newQuota("web", "default")))
 	w.waitUsed(w.name, "count/secrets=85", "count/configmaps=20")
 	w.mustGive("shop", "default", "count/secrets=45")
@@ -50,7 +50,7 @@ func TestMostRestrictiveWins(t *testing.T) {
 	if strings.Contains(err.Error(), w.name+"-a") {
 		t.Errorf("%v names the allocation that has room", err)
 	}
-	w.waitUsed(w.name+"-a", "count/secrets=0") // nothing of it is kept by the one that had room
+	w.waitUsed(w.name+"-a", "count/secrets=0") // the allocation with room keeps nothing of it
 	w.mustGive("web", "default", "count/secrets=50")
 	w.waitUsed(w.name+"-a", "count/secrets=50")
 	w.waitUsed(w.name+"-b", "count/secrets=50")
@@ -103,7 +103,7 @@ func TestScopesOfAllocations(t *testing.T) {
 	w.waitUsed(w.name+"-all", "pods=20")
 }
 
-// Whoever may break the glass gets past a cap. What comes of it counts.
+// Members of the break-glass group get past a cap. The cap still counts the result.
 func TestBreakGlassPastACap(t *testing.T) {
 	w := newTeam(t, "web")
 	a := w.allocation("", "count/secrets=10")

@@ -22,14 +22,14 @@ import (
 	"github.com/bursar/bursar/test/await"
 )
 
-// TestAdmittedAndFailed has somebody else refuse what Bursar has admitted. What was booked is given back when the
-// request cannot be carried out any more, after 90 s at the latest.
+// TestAdmittedAndFailed has somebody else refuse changes after Bursar admitted them. Bursar gives back the reservation
+// once the request can no longer succeed, after 90 s at the latest.
 func TestAdmittedAndFailed(t *testing.T) {
 	w := newTeam(t, "web", "shop")
 	w.allocation("", "count/secrets=10")
 	w.mustGive("web", "default", "count/secrets=0")
 	quota := w.newQuota("web", "default")
-	eventually(w, func() error { // once its status is written nobody but the test changes it, which would undo the raise
+	eventually(w, func() error { // with the status written, only the test changes it; another change would undo the raise
 		err := admin.Get(t.Context(), client.ObjectKeyFromObject(quota), quota)
 		if err == nil && len(quota.Status.Used) == 0 {
 			err = fmt.Errorf("nothing is counted yet: %+v", quota.Status)
@@ -49,8 +49,8 @@ func TestAdmittedAndFailed(t *testing.T) {
 	t.Logf("given back after %s", time.Since(began))
 }
 
-// refuseChanges has a webhook refuse all changes of the project's ResourceQuotas, raises after they were admitted by
-// Bursar, until the returned function is called.
+// refuseChanges has a webhook refuse all changes of the project's ResourceQuotas until the caller calls lift. It
+// refuses raises only after Bursar admitted them.
 func (w *team) refuseChanges(project string) (lift func()) {
 	w.Helper()
 	webhook := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -62,7 +62,7 @@ func (w *team) refuseChanges(project string) (lift func()) {
 		var quota corev1.ResourceQuota
 		err := json.Unmarshal(review.Request.Object.Raw, &quota)
 		if amount := quota.Spec.Hard[secrets]; err == nil && !amount.IsZero() {
-			err = w.waitPending(r) // it is called at the same time as Bursar, and answers later
+			err = w.waitPending(r) // the API server calls both webhooks at once, and this one answers later
 		}
 		if err != nil {
 			http.Error(rw, err.Error(), http.StatusInternalServerError)

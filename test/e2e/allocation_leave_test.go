@@ -37,7 +37,7 @@ func (w *team) writer(user, project string) client.Client {
 	return api
 }
 
-// wantKept checks that a request was denied because it would leave the cap.
+// wantKept checks for a denial because the request would leave the cap.
 func (w *team) wantKept(what string, err error) {
 	w.Helper()
 	want := fmt.Sprintf("ResourceQuotaAllocation %s caps count/secrets, and without ResourceQuota default it may be unlimited in namespace %s", w.name, w.in("web"))
@@ -46,7 +46,7 @@ func (w *team) wantKept(what string, err error) {
 	}
 }
 
-// TestACapCaps has somebody try to leave the cap who may do everything to the ResourceQuotas of a project.
+// TestACapCaps has an owner with all rights on a project's ResourceQuotas try to leave the cap.
 func TestACapCaps(t *testing.T) {
 	w := newTeam(t, "web")
 	a := w.allocation("", "count/secrets=10")
@@ -59,14 +59,14 @@ func TestACapCaps(t *testing.T) {
 	w.wantKept("another limit in its place", patch(owner, `{"spec":{"hard":{"count/secrets":null,"pods":"9"}}}`))
 	w.wantKept("deletion", owner.Delete(t.Context(), w.newQuota("web", "default")))
 	w.wantKept("deletion of all", owner.DeleteAllOf(t.Context(), &corev1.ResourceQuota{}, client.InNamespace(w.in("web"))))
-	must(w, patch(owner, `{"spec":{"hard":{"count/configmaps":null}}}`)) // which nothing caps
+	must(w, patch(owner, `{"spec":{"hard":{"count/configmaps":null}}}`)) // no allocation caps this
 	must(w, patch(owner, `{"spec":{"hard":{"count/secrets":"0"}}}`))
 
 	if err := patch(owner, `{"metadata":{"labels":{"quota.openmcp.cloud/managed-by":"none","quota.openmcp.cloud/quota-definition":"default"}}}`); !apierrors.IsForbidden(err) {
 		t.Errorf("a ResourceQuota that says that a definition made it, which would be removed: %v", err)
 	}
 
-	// An owner that never was has the garbage collector delete it, which may not either.
+	// The garbage collector deletes objects whose owner never existed. It may not leave the cap either.
 	must(w, patch(owner, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"none","uid":"8c3c6d0e-0000-4000-8000-000000000000"}]}}`))
 	other := w.newQuota("web", "other", "pods=1")
 	other.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "none", UID: "8c3c6d0e-0000-4000-8000-000000000001"}}
@@ -79,7 +79,7 @@ func TestACapCaps(t *testing.T) {
 	})
 	must(w, admin.Get(t.Context(), client.ObjectKeyFromObject(w.newQuota("web", "default")), &corev1.ResourceQuota{}))
 
-	eventually(t, func() error { // its status is written meanwhile
+	eventually(t, func() error { // the controller writes its status meanwhile
 		must(w, admin.Get(t.Context(), client.ObjectKeyFromObject(a), a))
 		a.Spec.MayLeave = true
 		return admin.Update(t.Context(), a)
@@ -104,7 +104,7 @@ func TestNamespacesGoWithTheirQuotas(t *testing.T) {
 	})
 }
 
-// TestUnlimitedNamespaces shows which projects have no limit, and gives them the default.
+// TestUnlimitedNamespaces lists the projects without a limit, and gives them the default.
 func TestUnlimitedNamespaces(t *testing.T) {
 	w := newTeam(t, "all", "none", "some")
 	w.mustGive("all", "default", "count/secrets=1", "count/configmaps=0")

@@ -13,14 +13,14 @@ import (
 	"github.com/bursar/bursar/test/await"
 )
 
-// TestQuotaLimits proves that what an owner gives a project is what the project gets: the API server refuses what
-// exceeds it, and the controller counts what is deleted.
+// TestQuotaLimits proves that an owner's ResourceQuota is the project's limit. The API server refuses objects beyond
+// it, and the controller counts deletions.
 func TestQuotaLimits(t *testing.T) {
 	w := newTeam(t, "web")
 	w.allocation("", "count/configmaps=10", "count/resourcegrants.quota.miloapis.com=5")
 	w.mustGive("web", "default", "count/configmaps=2", "configmaps=3", "count/resourcegrants.quota.miloapis.com=1")
 	quota := w.newQuota("web", "default")
-	await.NoError(t, 3*soon, func() error { // kinds of CRDs are counted from the next resync on
+	await.NoError(t, 3*soon, func() error { // the controller counts kinds of CRDs from the next resync on
 		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(quota), quota); err != nil {
 			return err
 		}

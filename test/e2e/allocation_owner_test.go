@@ -30,7 +30,7 @@ func (w *team) bind(user, role, project string) client.Client {
 	}))
 	api, err := started.As(rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}})
 	must(w, err)
-	eventually(w, func() error { // the API server hears of the binding
+	eventually(w, func() error { // the API server learns of the binding
 		return api.List(w.Context(), &corev1.ResourceQuotaList{}, client.InNamespace(w.in(project)))
 	})
 	return api
@@ -56,7 +56,7 @@ func TestProjectOwner(t *testing.T) {
 	}
 	owner := w.bind("olga", "bursar-project-owner", "web")
 	plainAdmin := w.bind("adam", "admin", "web")
-	eventually(t, func() error { // the role is made up of others by a controller
+	eventually(t, func() error { // a controller aggregates the role from others
 		if !w.may(owner, "update", "", "resourcequotas", "default", "web") || !w.may(owner, "create", "", "secrets", "", "web") {
 			return fmt.Errorf("the role has not got its rules")
 		}
@@ -85,7 +85,7 @@ func TestProjectOwner(t *testing.T) {
 	if w.may(owner, "update", "", "resourcequotas", "default", "other") {
 		t.Error("the owner may change what is in the namespace of somebody else")
 	}
-	// Like admin, whatever that is.
+	// The owner may do everything an admin may.
 	admins, owners := &rbacv1.ClusterRole{}, &rbacv1.ClusterRole{}
 	must(w, admin.Get(t.Context(), client.ObjectKey{Name: "admin"}, admins))
 	must(w, admin.Get(t.Context(), client.ObjectKey{Name: "bursar-project-owner"}, owners))
@@ -102,7 +102,7 @@ func TestProjectOwner(t *testing.T) {
 		}
 	}
 
-	// The owner is kept within the cap, can tell so beforehand, and is not told of projects of others by name.
+	// The owner stays within the cap, can see it beforehand, and learns no names of other people's projects.
 	w.waitProjection("web", "10", "4", "0", "6")
 	local := &quotav1alpha1.LocalResourceQuotaAllocationList{}
 	must(w, owner.List(t.Context(), local, client.InNamespace(w.in("web"))))

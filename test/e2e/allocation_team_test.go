@@ -50,7 +50,7 @@ func (w *team) project(name string) *corev1.Namespace {
 	return namespace
 }
 
-// allocation caps what the team's projects may have, and waits until that is enforced.
+// allocation caps the team's projects, and waits until Bursar enforces the cap.
 func (w *team) allocation(suffix string, hard ...string) *quotav1alpha1.ResourceQuotaAllocation {
 	w.Helper()
 	a := w.newAllocation(suffix, hard...)
@@ -89,14 +89,14 @@ func (w *team) newQuota(project, name string, hard ...string) *corev1.ResourceQu
 	}
 }
 
-// give creates a ResourceQuota, or changes what there is.
+// give creates or changes a ResourceQuota.
 func (w *team) give(project, name string, hard ...string) error {
 	return w.giveAs(admin, project, name, hard...)
 }
 
 func (w *team) giveAs(who client.Client, project, name string, hard ...string) error {
 	quota := w.newQuota(project, name, hard...)
-	// The controller that counts what is used writes it as well.
+	// The controller of ResourceQuotas writes the usage into it as well.
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		err := admin.Get(w.Context(), client.ObjectKeyFromObject(quota), quota)
 		if apierrors.IsNotFound(err) {
@@ -115,7 +115,7 @@ func (w *team) mustGive(project, name string, hard ...string) {
 	must(w, w.give(project, name, hard...))
 }
 
-// wantRefused checks that an error is a refusal by the allocation for lack of a resource.
+// wantRefused checks for a denial by the allocation for lack of a resource.
 func (w *team) wantRefused(err error, allocation string, wants ...string) {
 	w.Helper()
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded ResourceQuotaAllocation: "+allocation+",") {
@@ -128,7 +128,7 @@ func (w *team) wantRefused(err error, allocation string, wants ...string) {
 	}
 }
 
-// waitUsed waits until an allocation says that so much is taken.
+// waitUsed waits until an allocation's status shows so much in use.
 func (w *team) waitUsed(allocation string, used ...string) {
 	w.Helper()
 	eventually(w, func() error { return w.checkUsed(w.Context(), allocation, used...) })

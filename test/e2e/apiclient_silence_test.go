@@ -29,11 +29,12 @@ type proxy struct {
 	target string
 
 	mu sync.Mutex
-	// silenced is closed when the connections of now fall silent.
+	// silence closes silenced: the connections at the time fall silent.
 	silenced chan struct{}
 }
 
-// newProxy returns a proxy to the API server of a configuration, and the configuration of clients that go by it.
+// newProxy returns a proxy to the API server of a configuration, and the configuration for clients to go through the
+// proxy.
 func newProxy(t *testing.T, config *rest.Config) (*proxy, *rest.Config) {
 	t.Helper()
 	target, err := url.Parse(config.Host)
@@ -72,8 +73,8 @@ func (p *proxy) accept(t *testing.T) {
 	}
 }
 
-// forward copies until silenced is closed. From then on it takes what comes and lets nothing through, and does not
-// say that one side has ended either.
+// forward copies until silence closes silenced. From then on it discards all input, and does not pass on the end of a
+// side either.
 func forward(to, from net.Conn, silenced <-chan struct{}) {
 	buffer := make([]byte, 32<<10)
 	for {
@@ -94,7 +95,7 @@ func forward(to, from net.Conn, silenced <-chan struct{}) {
 	}
 }
 
-// silence lets nothing through any more on the connections that there are.
+// silence stops passing data on the present connections.
 func (p *proxy) silence() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,7 +103,7 @@ func (p *proxy) silence() {
 	p.silenced = make(chan struct{})
 }
 
-// A connection may fall silent without an end, as where a node loses power or a NAT forgets it.
+// A connection may fall silent without an end, as when a node loses power or a NAT forgets it.
 func TestSilentConnectionsAreReplaced(t *testing.T) {
 	plane := startPlane(t)
 	direct, err := kubernetes.NewForConfig(plane.Config())
@@ -110,7 +111,7 @@ func TestSilentConnectionsAreReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	brief := apiclient.Timeouts{Read: 2 * time.Second, Write: time.Second, Unacknowledged: time.Second, PingAfter: time.Second, Ping: time.Second}
-	// So that a deadline is what ends a write, and not a sign of life that lacks.
+	// With these settings, a deadline ends a write, rather than a missing sign of life.
 	t.Setenv("HTTP2_READ_IDLE_TIMEOUT_SECONDS", "5")
 	t.Setenv("HTTP2_PING_TIMEOUT_SECONDS", "1")
 	clients := map[string]func(*rest.Config) (kubernetes.Interface, error){

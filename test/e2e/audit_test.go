@@ -17,7 +17,7 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// Books that somebody altered are put right, in both directions, and an event says so.
+// The auditor corrects altered ledgers in both directions, and reports it in an event.
 func TestAuditRepairsAlteredBooks(t *testing.T) {
 	t.Parallel()
 	for name, delta := range map[string]int64{"too much": 3, "too little": -1} {
@@ -38,7 +38,7 @@ func TestAuditRepairsAlteredBooks(t *testing.T) {
 	}
 }
 
-// wantQuietLedger checks that nothing is in flight and that much is used.
+// wantQuietLedger checks that the ledger has no reservation in flight, and so much in use.
 func (w *world) wantQuietLedger(used int64) error {
 	ledger := &quotav1alpha1.ConsumerLedger{}
 	if err := admin.Get(w.ctx, client.ObjectKey{Name: naming.Ledger(w.consumer())}, ledger); err != nil {
@@ -50,7 +50,7 @@ func (w *world) wantQuietLedger(used int64) error {
 	return nil
 }
 
-// alterLedger changes the world's ledger as only Bursar itself may.
+// alterLedger changes the world's ledger as Bursar. Nobody else may.
 func (w *world) alterLedger(change func(*quotav1alpha1.ConsumerLedger)) {
 	w.Helper()
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -66,10 +66,10 @@ func (w *world) alterLedger(change func(*quotav1alpha1.ConsumerLedger)) {
 	}
 }
 
-// altered holds the names of the ledgers that were altered on purpose.
+// altered holds the names of the ledgers altered on purpose.
 var altered sync.Map
 
-// alters says that the world's ledger comes to differ from its claims on purpose.
+// alters marks the world's ledger as different from its claims on purpose.
 func (w *world) alters() { altered.Store(naming.Ledger(w.consumer()), true) }
 
 func (w *world) wantDriftEvent() error {
@@ -80,8 +80,7 @@ func (w *world) wantDriftEvent() error {
 	return err
 }
 
-// checkDrift fails if the auditor, which looked on during all tests, found drift that no test
-// caused on purpose.
+// checkDrift fails if the auditor, running during all tests, found drift that no test caused on purpose.
 func checkDrift(ctx context.Context) error {
 	drifted, err := ledgersThatDrifted(ctx)
 	if err != nil {

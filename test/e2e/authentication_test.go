@@ -25,8 +25,8 @@ import (
 	"github.com/bursar/bursar/test/issuer"
 )
 
-// TestOIDC proves that the tokens of an issuer that the flags name are accepted, and that those who have none still see
-// no more than before.
+// TestOIDC proves that the server accepts tokens of the issuer in its flags. Clients without a token see no more than
+// before.
 func TestOIDC(t *testing.T) {
 	t.Parallel()
 	takeServers(t, 1)
@@ -81,7 +81,7 @@ func TestAuthenticationOptions(t *testing.T) {
 	}
 }
 
-// whoAmI asks the API server who has a token.
+// whoAmI asks the API server for the user of a token.
 func whoAmI(t *testing.T, p *runningPlane, token string) (authenticationv1.UserInfo, error) {
 	t.Helper()
 	config := rest.AnonymousClientConfig(p.Config())
@@ -97,8 +97,8 @@ func whoAmI(t *testing.T, p *runningPlane, token string) (authenticationv1.UserI
 	return review.Status.UserInfo, nil
 }
 
-// TestNobodyRequestsToBeMaster proves that no certificate is signed for the group of administrators: otherwise the
-// permission to approve requests would be that of an administrator.
+// TestNobodyRequestsToBeMaster proves that the server signs no certificate for the group of administrators. Otherwise
+// everybody permitted to approve requests would have the rights of an administrator.
 func TestNobodyRequestsToBeMaster(t *testing.T) {
 	t.Parallel()
 	takeServers(t, 1)

@@ -9,7 +9,7 @@ import (
 	"github.com/bursar/bursar/internal/cli/backtest"
 )
 
-// A backtest of a policy that only warns says what it would deny if it enforced, and at which limit it would not.
+// A backtest of a policy in warning mode gives the objects that enforcement would deny, and the limit without denials.
 func TestBacktest(t *testing.T) {
 	t.Parallel()
 	const limit, objects = 3, 5

@@ -120,7 +120,7 @@ func organization(name string) *unstructured.Unstructured {
 	}}
 }
 
-// TestExport applies the export of a server to another one, whose export is the same then.
+// TestExport applies the export of a server to another one, and then expects the same export there.
 func TestExport(t *testing.T) {
 	t.Parallel()
 	from, to := startTwo(t)
@@ -175,7 +175,7 @@ func shownUse(t testing.TB, api client.Reader) (map[string]string, error) {
 	return table, nil
 }
 
-// copyMaps creates the maps of a server on another one, where they have other UIDs.
+// copyMaps creates the maps of a server on another one, with other UIDs.
 func copyMaps(t *testing.T, from, to client.Client) {
 	t.Helper()
 	var all corev1.ConfigMapList
@@ -203,8 +203,8 @@ func (c cut) RoundTrip(request *http.Request) (*http.Response, error) {
 	return c.RoundTripper.RoundTrip(request)
 }
 
-// TestBackupIsRestored backs up a server under load, and restores it into another one by attempts that are cut off
-// after a few changes each.
+// TestBackupIsRestored backs up a server under load, and restores the backup into another one. Each attempt loses its
+// connection after a few changes.
 func TestBackupIsRestored(t *testing.T) {
 	t.Parallel()
 	from, to := startTwo(t)
@@ -325,14 +325,14 @@ func wantRestored(w *world, from, to *server.Server) {
 		w.Errorf("the requests differ (-first +other):\n%s", diff)
 	}
 	m := platform.Map(9_999_999)
-	must(w, to.Admin.Create(w.ctx, m)) // it is charged as before
+	must(w, to.Admin.Create(w.ctx, m)) // Bursar charges it as before
 	eventually(w, func() error {
 		agreement.Objects[m.UID] = kit.Charges{"acme": kit.Amounts{platform.MapsType: 1}}
 		return agreement.Check(w.ctx, to.Admin)
 	})
 }
 
-// requestsOf returns who asked for what, who decided, and what became of it, without UIDs.
+// requestsOf returns the requesters, requests, deciders and outcomes, without UIDs.
 func requestsOf(w *world, s *server.Server) []string {
 	w.Helper()
 	var asked quotav1alpha1.QuotaRequestList

@@ -26,7 +26,7 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// stoppable is a world on an API server of its own, for which the operator can be stopped.
+// stoppable is a world on an API server of its own, with an operator to stop and start.
 type stoppable struct {
 	*world
 	plane *apiserver.ControlPlane
@@ -37,7 +37,7 @@ func newStoppable(t *testing.T) *stoppable {
 	return &stoppable{&world{T: t, ctx: t.Context(), name: "shop"}, startPlane(t)}
 }
 
-// run runs the operator until the returned function is called, and returns once it enforces quota.
+// run runs the operator until the caller calls stop, and returns once the operator enforces quota.
 func (s *stoppable) run() (stop func()) {
 	s.Helper()
 	o, err := operator.New(operator.Options{
@@ -65,7 +65,7 @@ func (s *stoppable) client(change func(*rest.Config)) client.Client {
 	return api
 }
 
-// protect charges the ConfigMaps of the world, of which there may be one.
+// protect charges the ConfigMaps of the world, with a limit of one.
 func (s *stoppable) protect(api client.Client) {
 	s.Helper()
 	must(s.T, platform.Install(s.ctx, api))
@@ -91,8 +91,8 @@ func (s *stoppable) protect(api client.Client) {
 	}
 }
 
-// While Bursar is down, who breaks the glass gets past enforcement, and nobody else does. What was
-// created is charged once Bursar is back.
+// While Bursar is down, only members of the break-glass group get past enforcement. Bursar charges their objects once
+// it is back.
 func TestBreakGlassWhileBursarIsDown(t *testing.T) {
 	t.Parallel()
 	s := newStoppable(t)

@@ -42,7 +42,7 @@ func (w *world) anyGrant(name, consumer string, amount int64) *quotav1alpha1.Res
 	}
 }
 
-// wantTooMuch returns an error unless a grant of an amount is rejected because of a cap.
+// wantTooMuch returns an error unless the webhook rejects a grant of an amount because of a cap.
 func (w *world) wantTooMuch(amount int64, of string) error {
 	err := admin.Create(w.ctx, w.anyGrant("huge", w.name, amount), client.DryRunAll)
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), of) {
@@ -51,7 +51,7 @@ func (w *world) wantTooMuch(amount int64, of string) error {
 	return nil
 }
 
-// granted returns what all ledgers together give of the world's resource type, at one time.
+// granted returns the sum of the limits of the world's resource type in all ledgers, at one time.
 func (w *world) granted() ledger.Amount {
 	w.Helper()
 	var list quotav1alpha1.ConsumerLedgerList
@@ -71,7 +71,7 @@ func (w *world) granted() ledger.Amount {
 	return sum
 }
 
-// wantGranted waits until the ledgers give a sum, and sees that they never give more than a cap.
+// wantGranted waits until the ledgers give a sum, and checks that they never give more than a cap.
 func (w *world) wantGranted(want, most ledger.Amount) {
 	w.Helper()
 	eventually(w, func() error {
@@ -125,7 +125,7 @@ func TestCapsPerConsumer(t *testing.T) {
 	}
 
 	w.setCaps(12, 0)
-	eventually(w, func() error { // the webhook may not know yet that the grant fits alone
+	eventually(w, func() error { // the webhook may not know the new cap yet; the grant alone fits under it
 		must(w, admin.Get(w.ctx, client.ObjectKeyFromObject(third), third))
 		third.Spec.Allowances[0].Buckets[0].Amount = 8
 		return admin.Update(w.ctx, third)
@@ -141,7 +141,7 @@ func TestCapsPerConsumer(t *testing.T) {
 	w.wantBucket(8, 0, 8, 0)
 }
 
-// Consumers that are granted quota at once stay under the cap of all, and those that wait get what becomes free.
+// Concurrent grants to many consumers stay under the cap of all. Waiting grants get the freed capacity.
 func TestCapsTotal(t *testing.T) {
 	t.Parallel()
 	const consumers, each, most = 12, 3, 20

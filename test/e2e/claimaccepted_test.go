@@ -21,9 +21,9 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// checkAccepted asks the API server about each claim that it shows, whether it would have accepted that claim in a request.
-// The standalone server writes claims past the API server, so that nothing else notices an invalid one. It ends with the
-// last test.
+// checkAccepted asks the API server about each claim: would it have accepted the claim in a request? The standalone
+// server writes claims past the API server, so nothing else notices an invalid one. checkAccepted ends with the last
+// test.
 func checkAccepted(config *rest.Config) error {
 	as := rest.CopyConfig(config)
 	as.Impersonate = asOperator
@@ -43,7 +43,7 @@ func checkAccepted(config *rest.Config) error {
 		claim := stored.(*unstructured.Unstructured).DeepCopy()
 		name, uid := claim.GetNamespace()+"/"+claim.GetName(), claim.GetUID()
 		claim.SetAPIVersion(granted.GroupVersion().String())
-		claim.SetNamespace(metav1.NamespaceDefault) // its own may be gone
+		claim.SetNamespace(metav1.NamespaceDefault) // its own may no longer exist
 		claim.SetUID("")
 		claim.SetResourceVersion("")
 		claim.SetManagedFields(nil)

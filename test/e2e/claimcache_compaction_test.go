@@ -31,12 +31,12 @@ import (
 	"github.com/bursar/bursar/test/etcd"
 )
 
-// smallPages is a client's transport by which lists have few claims on a page.
+// smallPages is a client's transport with few claims on each page of a list.
 type smallPages struct {
 	http.RoundTripper
-	// whole counts the lists without pages, and pages those pages that are not the first.
+	// whole counts the lists without pages. pages counts all pages but the first.
 	whole, pages atomic.Int32
-	// between is called before each page but the first, with its number from 2 on.
+	// RoundTrip calls between before each page but the first, with its number from 2 on.
 	between func(page int32)
 }
 
@@ -57,9 +57,9 @@ func (s *smallPages) RoundTrip(request *http.Request) (*http.Response, error) {
 	return s.RoundTripper.RoundTrip(request)
 }
 
-// A list of very many claims takes longer than etcd keeps the version that it began with. Meanwhile claims change.
+// A list of very many claims takes longer than etcd keeps the version at its beginning. Meanwhile claims change.
 func TestListOutlivesCompaction(t *testing.T) {
-	// It would keep old versions as well, where there is memory for them.
+	// The feature would keep old versions as well, with enough memory for them.
 	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.ListFromCacheSnapshot, false)
 	storage := etcd.Start(t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -112,7 +112,7 @@ func TestListOutlivesCompaction(t *testing.T) {
 	last := int64(100)
 	await.NoError(t, time.Minute, func() error {
 		if last++; !claims.HasSynced() {
-			api.touch(t, "g", last) // so that nobody waits for a bookmark
+			api.touch(t, "g", last) // so nobody waits for a bookmark
 			return fmt.Errorf("after %d pages the list is not there", pages.pages.Load())
 		}
 		return nil
@@ -192,7 +192,7 @@ func (a claimsAPI) touch(t *testing.T, name string, version int64) {
 	}
 }
 
-// compare returns how a cache differs from the claims that there are.
+// compare returns the differences between a cache and the stored claims.
 func (a claimsAPI) compare(t *testing.T, claims *claimcache.Cache) error {
 	t.Helper()
 	var list quotav1alpha1.ResourceClaimList

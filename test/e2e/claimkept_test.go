@@ -15,7 +15,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// keptObject makes an object that a finalizer keeps, with a granted claim for it that was made directly.
+// keptObject makes an object with a finalizer, and a granted claim for it, made directly.
 func (w *world) keptObject(name string, block *bool) (*corev1.ConfigMap, *quotav1alpha1.ResourceClaim) {
 	w.Helper()
 	object, claim := w.configMap(name), w.claim(name, 1)
@@ -30,7 +30,7 @@ func (w *world) keptObject(name string, block *bool) (*corev1.ConfigMap, *quotav
 	return object, claim
 }
 
-// letGo takes the finalizer off an object that keptObject made, if the object is there.
+// letGo takes the finalizer off an object of keptObject, if the object exists.
 func (w *world) letGo(object *corev1.ConfigMap) {
 	w.Helper()
 	ctx := context.WithoutCancel(w.ctx) // the end of the test calls it as well
@@ -44,8 +44,8 @@ func (w *world) letGo(object *corev1.ConfigMap) {
 	}))
 }
 
-// A claim that was made directly keeps its charge until its object is gone, whoever deletes the claim: the garbage collector does
-// so first where the object is deleted in the foreground.
+// A claim made directly keeps its charge until its object is gone, no matter who deletes the claim. The garbage
+// collector deletes it first after a deletion of the object in the foreground.
 func TestDirectClaimIsKeptByItsObject(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -61,7 +61,7 @@ func TestDirectClaimIsKeptByItsObject(t *testing.T) {
 			w.grant("base", 1)
 			object, claim := w.keptObject("first", tt.block)
 			must(t, admin.Delete(w.ctx, object, client.PropagationPolicy(metav1.DeletePropagationForeground)))
-			// Whether the collector gets to the claim is a matter of who comes first, so the test does what it would do.
+			// The collector may come too late for the claim, so the test does its work.
 			must(t, admin.Delete(w.ctx, claim))
 			w.waitDeleting(claim)
 			second := w.claim("second", 1)
@@ -78,7 +78,7 @@ func TestDirectClaimIsKeptByItsObject(t *testing.T) {
 	}
 }
 
-// Who deletes a claim by hand is told that it stays, and who may update it has its charge back.
+// Deleting a claim by hand warns that the claim stays. An update of the claim can give back its charge.
 func TestDirectClaimIsGivenUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -105,7 +105,8 @@ func TestDirectClaimIsGivenUp(t *testing.T) {
 	must(t, admin.Get(w.ctx, client.ObjectKeyFromObject(object), object))
 }
 
-// Nobody gives a policy's claim another owner, for whose sake it would be deleted. The garbage collector may take the owner off.
+// Nobody gives a policy's claim another owner, whose deletion would delete the claim. The garbage collector may take
+// the owner off.
 func TestOwnerOfPolicyClaim(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 1)

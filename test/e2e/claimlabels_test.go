@@ -16,7 +16,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// documentedQuery is the selector of the query for the claims of a consumer, as the page on troubleshooting gives it.
+// documentedQuery is the selector for a consumer's claims from the page on troubleshooting.
 func (w *world) documentedQuery() client.MatchingLabelsSelector {
 	w.Helper()
 	page, err := os.ReadFile("../../docs/tasks/troubleshooting.md")
@@ -31,8 +31,8 @@ func (w *world) documentedQuery() client.MatchingLabelsSelector {
 	return client.MatchingLabelsSelector{Selector: selector}
 }
 
-// The claims of a consumer are found by the documented query: those of policies, those that are made directly, also with other
-// labels, and those from before there were labels.
+// The documented query finds all claims of a consumer: those of policies, direct ones, also with other labels, and
+// claims from before there were labels.
 func TestClaimsAreFoundByConsumer(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 9)
@@ -62,7 +62,7 @@ func TestClaimsAreFoundByConsumer(t *testing.T) {
 		})
 	}
 	finds()
-	eventually(w, func() error { // nobody completes what Bursar itself writes
+	eventually(w, func() error { // nobody completes Bursar's own writes
 		if err := bursar.Get(w.ctx, client.ObjectKeyFromObject(direct), direct); err != nil {
 			return err
 		}
@@ -72,7 +72,7 @@ func TestClaimsAreFoundByConsumer(t *testing.T) {
 	finds()
 }
 
-// A claim may be replaced by the manifest that it was created from, which has nothing that Bursar has added.
+// The manifest of a claim, without Bursar's additions, may replace the claim.
 func TestClaimIsReplacedByItsManifest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -99,7 +99,8 @@ func TestClaimIsReplacedByItsManifest(t *testing.T) {
 	w.wantBucket(1, 0, 1, 0)
 }
 
-// A claim without the finalizer, as an uninstallation leaves it, gets it again, so that its deletion gives back at once what it holds.
+// An uninstallation leaves a claim without the finalizer. The claim gets it again, so its deletion returns its charge
+// at once.
 func TestClaimGetsItsFinalizerBack(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 1)

@@ -18,8 +18,8 @@ import (
 	"github.com/bursar/bursar/test/server"
 )
 
-// On a cluster, where a ResourceQuota refuses the claims of a namespace, they are kept in the system namespace, and its
-// consumer goes on.
+// On a cluster, a ResourceQuota may refuse the claims of a namespace. Bursar then keeps them in the system namespace,
+// and their consumer goes on.
 func TestNamespaceRefusesClaims(t *testing.T) {
 	t.Parallel()
 	reached, err := server.Connect(startPlane(t).AdminKubeconfigPath())
@@ -43,7 +43,7 @@ func TestNamespaceRefusesClaims(t *testing.T) {
 		}
 		return nil
 	})
-	// wantGranted waits until a namespace has that many claims, all granted.
+	// wantGranted waits until a namespace has so many claims, all granted.
 	wantGranted := func(namespace string, want int) {
 		t.Helper()
 		eventually(t, func() error {

@@ -21,7 +21,7 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// claimingService has objects, which are ConfigMaps, in a namespace of its own, and an Organization that pays for them.
+// claimingService has objects, ConfigMaps in a namespace of its own, and an Organization that pays for them.
 type claimingService struct {
 	*testing.T
 	name   string
@@ -61,7 +61,7 @@ func (s *claimingService) request(object *corev1.ConfigMap, amount int64) claims
 	return claims.For(object, platform.Consumer(s.name), claims.Amount(unit, amount))
 }
 
-// waitState waits until a request came to something.
+// waitState waits until the decision on a request has a state.
 func (s *claimingService) waitState(request claims.Request, want claims.State) (decision claims.Decision) {
 	s.Helper()
 	eventually(s, func() (err error) {
@@ -80,7 +80,7 @@ func (s *claimingService) claimsOf() []quotav1alpha1.ResourceClaim {
 	return list.Items
 }
 
-// What does not fit waits, and is granted by itself once there is capacity: when another object goes, or more is granted.
+// A claim beyond the limit waits. It is granted by itself once another object goes, or the limit grows.
 func TestWaitsAndGoesOn(t *testing.T) {
 	t.Parallel()
 	s := newClaimingService(t, 10)
@@ -107,7 +107,7 @@ func TestWaitsAndGoesOn(t *testing.T) {
 	})
 }
 
-// However many ask for an object at once, there is one claim for it.
+// Many concurrent requests for an object result in one claim.
 func TestOneClaimForEach(t *testing.T) {
 	t.Parallel()
 	s := newClaimingService(t, 10)
@@ -130,7 +130,7 @@ func TestOneClaimForEach(t *testing.T) {
 	}
 }
 
-// Another object of the name has another claim, and waits for the former's to give back what it holds.
+// Another object of the same name has another claim, and waits until the former claim returns its charge.
 func TestObjectIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	s := newClaimingService(t, 10)
@@ -143,7 +143,7 @@ func TestObjectIsMadeAnew(t *testing.T) {
 	}
 }
 
-// Nothing is claimed for an object that is going, and nothing is provisioned any more.
+// An object in deletion gets no claim and no resources.
 func TestObjectIsBeingDeleted(t *testing.T) {
 	t.Parallel()
 	s := newClaimingService(t, 10)
@@ -173,7 +173,7 @@ func TestObjectIsBeingDeleted(t *testing.T) {
 	}
 }
 
-// An object that a finalizer keeps holds what it has to its end, also where the garbage collector deletes its claim first.
+// An object with a finalizer keeps its charge to its end, even if the garbage collector deletes its claim first.
 func TestObjectIsDeletedInTheForeground(t *testing.T) {
 	t.Parallel()
 	s := newClaimingService(t, 1)
@@ -182,7 +182,7 @@ func TestObjectIsDeletedInTheForeground(t *testing.T) {
 	must(s, admin.Update(t.Context(), first))
 	s.waitState(s.request(first, 1), claims.Granted)
 	must(s, admin.Delete(t.Context(), first, client.PropagationPolicy(metav1.DeletePropagationForeground)))
-	// Whether the collector gets to the claim is a matter of who comes first, so the test does what it would do.
+	// The collector may come too late for the claim, so the test does its work.
 	must(s, admin.DeleteAllOf(t.Context(), &quotav1alpha1.ResourceClaim{}, client.InNamespace(s.name)))
 	stale := first.DeepCopy() // as a cache may still have it
 	stale.DeletionTimestamp = nil
@@ -228,7 +228,7 @@ func TestRequestsThatCannotBe(t *testing.T) {
 	}
 }
 
-// What another object, or another consumer, has is not taken for an object's own.
+// An object does not take the claim of another object, or of another consumer, for its own.
 func TestAnotherClaimIsThere(t *testing.T) {
 	t.Parallel()
 	s := newClaimingService(t, 10)
@@ -252,8 +252,8 @@ func TestAnotherClaimIsThere(t *testing.T) {
 	}
 }
 
-// An object that is to have another amount keeps what it has until that is granted, and one that has none waits for the
-// other amount alone.
+// An object with a new amount keeps its charge until the new amount is granted. An object without a charge waits for
+// the new amount only.
 func TestResizeOfClaims(t *testing.T) {
 	t.Parallel()
 	s := newClaimingService(t, 10)
@@ -303,7 +303,7 @@ func TestResizeOfClaims(t *testing.T) {
 	}
 }
 
-// While Bursar does not answer nothing is granted, and the condition says why.
+// While Bursar does not answer, nothing gets quota, and the condition gives the reason.
 func TestNobodyAnswers(t *testing.T) {
 	t.Parallel()
 	s := newClaimingService(t, 10)
@@ -331,7 +331,7 @@ func TestAmountsInAnyOrder(t *testing.T) {
 	}
 }
 
-// A cache that does not know of the claim yet is nobody's trouble.
+// A cache without the claim does no harm.
 func TestCacheIsBehind(t *testing.T) {
 	t.Parallel()
 	s := newClaimingService(t, 10)
@@ -349,7 +349,7 @@ func TestCacheIsBehind(t *testing.T) {
 	}
 }
 
-// What a consumer uses is told before anything is created.
+// A service can read a consumer's usage before it creates anything.
 func TestUsageOfAConsumer(t *testing.T) {
 	t.Parallel()
 	s := newClaimingService(t, 3)
@@ -374,7 +374,7 @@ func TestUsageOfAConsumer(t *testing.T) {
 	}
 }
 
-// What became of a claim is read without making one.
+// Reading a decision makes no claim.
 func TestReadMakesNoClaim(t *testing.T) {
 	t.Parallel()
 	s := newClaimingService(t, 3)
@@ -391,7 +391,7 @@ func TestReadMakesNoClaim(t *testing.T) {
 		t.Errorf("there is a claim: %+v", decision.Claim)
 	}
 	s.waitState(request, claims.Granted)
-	request.Consumer = platform.Consumer("other") // who is charged is told
+	request.Consumer = platform.Consumer("other") // the answer names the charged consumer
 	if held := read(claims.Granted).Held(); len(held) != 1 || held[0].Amount != 2 {
 		t.Errorf("it holds %+v", held)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/bursar/bursar/test/await"
 )
 
-// A deployment that is far too large keeps a few waiting and no more, and these and those after them take what is granted.
+// A deployment far too large keeps only a few replicas waiting. These and the next ones take new quota.
 func TestBackOff(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, amounts{7, 1_000_000, 1 << 20})
@@ -30,7 +30,7 @@ func TestBackOff(t *testing.T) {
 	p.counts(deployment, 60, 60, 440, 0)
 	p.uses(60, 60_000)
 
-	// Those that wait go first when fewer are desired, and none that is ready.
+	// A smaller number of replicas removes waiting ones first, and no ready one.
 	change(p, deployment, func(d *computev1alpha1.WorkloadDeployment) { d.Spec.Replicas = new(int32(60)) })
 	if said := p.counts(deployment, 60, 60, 0, 0); !strings.HasPrefix(said, "True") {
 		t.Errorf("got %q", said)
@@ -40,8 +40,8 @@ func TestBackOff(t *testing.T) {
 	p.uses(0, 0)
 }
 
-// Those that have waited for as long as they may are deleted, and come back once there is quota, or once the deployment
-// is changed.
+// The service deletes replicas after their maximum wait. They come back once there is quota, or once the deployment
+// changes.
 func TestGiveUp(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, amounts{2, 1_000_000, 64 << 10})
@@ -67,7 +67,7 @@ func TestGiveUp(t *testing.T) {
 	}
 }
 
-// A new template comes to all Instances, one by one, each of which keeps what it has until there is quota for more.
+// A new template reaches all Instances, one by one. Each keeps its resources until there is quota for more.
 func TestRollOut(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, amounts{4, 6000, 64 << 10})
@@ -98,7 +98,7 @@ func TestRollOut(t *testing.T) {
 	}
 }
 
-// A deployment whose Instances cannot be created says why.
+// A deployment unable to create its Instances gives the reason.
 func TestCannotCreate(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, amounts{10, 10_000, 64 << 10})
@@ -117,7 +117,7 @@ func TestCannotCreate(t *testing.T) {
 	})
 }
 
-// What somebody else has made under the name of a replica is left alone.
+// The service leaves somebody else's object with the name of a replica alone.
 func TestNameTaken(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, amounts{10, 10_000, 64 << 10})
@@ -132,8 +132,8 @@ func TestNameTaken(t *testing.T) {
 	p.uses(1, 1000)
 }
 
-// The service is stopped and started again while Instances wait, and what happens meanwhile is made up for. No other test
-// needs the service meanwhile.
+// The service stops and starts again while Instances wait, and catches up with the changes meanwhile. No other test
+// needs the service at that time.
 func TestRestartOfTheService(t *testing.T) {
 	p := newProject(t, amounts{1, 10_000, 64 << 10})
 	first, second := p.create("first", resources("1", "1Gi")), p.create("second", resources("1", "1Gi"))

@@ -18,8 +18,8 @@ import (
 	"github.com/bursar/bursar/test/await"
 )
 
-// An Instance that is to have other resources keeps what it has until there is quota for what becomes more, and gives
-// back what becomes less once its machine does not use it.
+// A resized Instance keeps its resources until there is quota for the increase. It returns a decrease once its machine
+// no longer uses it.
 func TestResizeOfInstances(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, amounts{2, 6000, 8 << 10})
@@ -56,8 +56,8 @@ func TestResizeOfInstances(t *testing.T) {
 	p.uses(1, 500)
 }
 
-// An Instance whose claim is taken away, and for which there is no room any more, loses its machine. It gets another once
-// there is.
+// An Instance loses its machine once somebody deletes its claim and no room is left. It gets another one once there is
+// room.
 func TestQuotaLost(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, amounts{1, 4000, 8 << 10})
@@ -74,7 +74,7 @@ func TestQuotaLost(t *testing.T) {
 	p.isReady(instance)
 }
 
-// Nobody pays for what is in a namespace that belongs to no Project, until it does.
+// Nobody pays for Instances in a namespace without a Project, until it has one.
 func TestNoProject(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, amounts{1, 4000, 8 << 10})
@@ -93,7 +93,7 @@ func TestNoProject(t *testing.T) {
 	p.isReady(instance)
 	p.uses(1, 1000)
 
-	// Who paid for a machine goes on paying, whatever becomes of the label.
+	// A machine's payer keeps paying, even after the label changes.
 	second := &computev1alpha1.Instance{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "two"}, Spec: computev1alpha1.InstanceSpec{Image: "image:1", Resources: resources("1", "1Gi")},
 	}
@@ -105,7 +105,7 @@ func TestNoProject(t *testing.T) {
 	p.isReady(instance)
 	p.uses(1, 2000)
 
-	// Who waits is claimed anew, for whom the label names.
+	// A waiting Instance gets a new claim, for the Project in the label.
 	change(p, namespace, func(n *corev1.Namespace) { n.Labels[service.LabelProject] = p.name })
 	p.says(second, claims.ConditionQuotaGranted, metav1.ConditionFalse, "QuotaExceeded")
 	t.Run("Other", func(t *testing.T) {
@@ -118,8 +118,8 @@ func TestNoProject(t *testing.T) {
 	p.uses(1, 2000)
 }
 
-// That a Project does not exist is for the platform to put right: nobody is told to buy more, nothing is claimed, and it goes on
-// once there is one.
+// A missing Project is for the platform to correct: the service advises nobody to buy more, claims nothing, and goes on
+// once the Project exists.
 func TestProjectThatDoesNotExist(t *testing.T) {
 	t.Parallel()
 	const ghost = "testghost"
@@ -143,7 +143,7 @@ func TestProjectThatDoesNotExist(t *testing.T) {
 	p.says(instance, claims.ConditionQuotaGranted, metav1.ConditionFalse, "QuotaExceeded")
 }
 
-// What has the name that a machine would have is left alone, and the Instance says so.
+// The service leaves a foreign object with the name of a machine alone, and the Instance reports it.
 func TestMachineNameTaken(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, amounts{1, 4000, 8 << 10})
@@ -158,7 +158,7 @@ func TestMachineNameTaken(t *testing.T) {
 	must(p, admin.Delete(t.Context(), foreign))
 	p.isReady(instance)
 
-	// One whose machine somebody else has taken can be deleted.
+	// An Instance can be deleted after somebody else took over its machine.
 	machine := &corev1.ConfigMap{}
 	must(p, admin.Get(t.Context(), client.ObjectKeyFromObject(foreign), machine))
 	change(p, machine, func(m *corev1.ConfigMap) { m.OwnerReferences = nil })
@@ -166,7 +166,7 @@ func TestMachineNameTaken(t *testing.T) {
 	p.uses(0, 0)
 }
 
-// What cannot be is refused, and says why.
+// The API server rejects invalid Instances and gives the reason.
 func TestInvalidInstances(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, amounts{2, 4000, 8 << 10})

@@ -27,11 +27,11 @@ import (
 
 const (
 	computeExample = "../../examples/compute/"
-	// converges is longer than the service takes for hundreds of replicas on a busy machine.
+	// converges is longer than the service needs for hundreds of replicas on a busy machine.
 	converges = 2 * time.Minute
 )
 
-// installCompute applies what an administrator does before the service is started.
+// installCompute applies the objects that an administrator applies before the service starts.
 func installCompute(ctx context.Context) error {
 	files, err := filepath.Glob(computeExample + "config/crds/*.yaml")
 	if err != nil {
@@ -76,10 +76,10 @@ type project struct {
 	grant *quotav1alpha1.ResourceGrant
 }
 
-// amounts are what a Project is granted.
+// amounts are the limits of a Project.
 type amounts struct{ instances, vcpus, memory int64 }
 
-// newProject makes a Project that is granted so much, in base units, and nothing by its tier.
+// newProject makes a Project with these limits, in base units, and nothing from its tier.
 func newProject(t *testing.T, granted amounts) *project {
 	t.Helper()
 	p := &project{T: t, name: nameOf(t)}
@@ -98,7 +98,7 @@ func newProject(t *testing.T, granted amounts) *project {
 	return p
 }
 
-// projectObject is a Project that is granted nothing by its tier.
+// projectObject is a Project without grants from its tier.
 func projectObject(name string) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"tier": "custom"}}}
 	object.SetAPIVersion("resourcemanager.miloapis.com/v1alpha1")
@@ -168,7 +168,7 @@ func (p *project) deploy(replicas int32, r computev1alpha1.Resources, quota comp
 	return deployment
 }
 
-// says waits until a condition of an Instance is as told, with that reason.
+// says waits until a condition of an Instance has a status and a reason.
 func (p *project) says(instance *computev1alpha1.Instance, kind string, status metav1.ConditionStatus, reason string) *metav1.Condition {
 	p.Helper()
 	var condition *metav1.Condition
@@ -191,8 +191,8 @@ func (p *project) isReady(instance *computev1alpha1.Instance) {
 	p.says(instance, computev1alpha1.ConditionReady, metav1.ConditionTrue, "Simulated")
 }
 
-// counts waits until a WorkloadDeployment has so many replicas with quota, ready, blocked and given up, and returns what
-// ReplicasReady says.
+// counts waits until a WorkloadDeployment has so many replicas with quota, ready, blocked and expired. It returns the
+// message of ReplicasReady.
 func (p *project) counts(deployment *computev1alpha1.WorkloadDeployment, granted, ready, blocked, expired int32) (message string) {
 	p.Helper()
 	await.NoError(p, converges, func() error {
@@ -219,7 +219,7 @@ func (p *project) instances() []computev1alpha1.Instance {
 	return list.Items
 }
 
-// machines are the names of the machines that are simulated.
+// machines are the names of the simulated machines.
 func (p *project) machines() (names []string) {
 	p.Helper()
 	var list corev1.ConfigMapList
@@ -232,7 +232,7 @@ func (p *project) machines() (names []string) {
 	return names
 }
 
-// uses waits until the Project uses so many Instances and millicores, by the books.
+// uses waits until the Project uses so many Instances and millicores, by its buckets.
 func (p *project) uses(instances, vcpus int64) {
 	p.Helper()
 	await.NoError(p, converges, func() error {

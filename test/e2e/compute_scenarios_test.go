@@ -15,7 +15,8 @@ import (
 
 var none computev1alpha1.ReplicaQuota
 
-// An Instance beyond quota is created, and waits. It says of what there is too little, and what to do.
+// The API server creates an Instance beyond quota, and the Instance waits. Its condition names the missing resources
+// and the next step.
 func TestExceeded(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, amounts{10, 16000, 64 << 10})
@@ -38,12 +39,12 @@ func TestExceeded(t *testing.T) {
 	}
 }
 
-// A deployment of ten with room for seven has seven, and counts the shortfall. Once more is granted the others go on.
+// A deployment of ten with room for seven has seven ready, and counts the shortfall. The others go on with more quota.
 func TestShortfall(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, amounts{7, 100_000, 64 << 10})
 	deployment := p.deploy(10, resources("1", "1Gi"), none)
-	await.NoError(p, converges, func() error { // the figures come with the effective grant, which is written later
+	await.NoError(p, converges, func() error { // the figures come with the effective grant, a little later
 		said := p.counts(deployment, 7, 7, 3, 0)
 		if want := "False QuotaExceeded: 3 of 10 desired replicas are pending quota (compute.datumapis.com/instances: 7/7 instances used)"; said != want {
 			return fmt.Errorf("got %q, want %q", said, want)
@@ -63,8 +64,8 @@ func TestShortfall(t *testing.T) {
 	p.uses(10, 10_000)
 }
 
-// Deleting an Instance that waits releases nothing and provisions nothing, and one that runs gives back what it has once
-// its machine is gone.
+// Deleting a waiting Instance releases nothing and provisions nothing. A running one returns its quota once its machine
+// is gone.
 func TestDeletedInstances(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, amounts{1, 4000, 64 << 10})
@@ -87,7 +88,7 @@ func TestDeletedInstances(t *testing.T) {
 	}
 }
 
-// Instances are deleted at the very moment at which their quota is granted.
+// The test deletes Instances at the very moment of their grant.
 func TestDeletedAsGranted(t *testing.T) {
 	t.Parallel()
 	const rounds, each = 5, 8

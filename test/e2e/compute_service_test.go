@@ -11,7 +11,7 @@ import (
 	"github.com/bursar/bursar/examples/compute/service"
 )
 
-// compute is the service of the example, which runs beside all tests.
+// compute is the service of the example. It runs beside all tests.
 var compute *computeService
 
 // startCompute installs the example of a compute service, and starts the service.
@@ -29,11 +29,11 @@ func startCompute(ctx context.Context) error {
 	return nil
 }
 
-// computeService is the service, which can be stopped and started again.
+// computeService is the service. Tests can stop it and start it again.
 type computeService struct {
 	config *rest.Config
 	cancel context.CancelFunc
-	// ended has why it ended, and is closed then.
+	// ended receives the reason for its end, and closes then.
 	ended chan error
 }
 

@@ -18,10 +18,10 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// markup is what a hostile user puts wherever they may.
+// markup is the text of a hostile user, in every field open to users.
 const markup = `"><img src=x onerror=alert(1)><script>alert(2)</script>`
 
-// browseAs is a browser of a user who has a role of Bursar in the whole cluster, or in a namespace.
+// browseAs is the browser of a user with a role of Bursar in the whole cluster, or in a namespace.
 func (w *world) browseAs(role, namespace string) *browser {
 	w.Helper()
 	user := w.name + "-" + role
@@ -29,7 +29,7 @@ func (w *world) browseAs(role, namespace string) *browser {
 	return browse(w.T, rest.ImpersonationConfig{UserName: user}, namespace)
 }
 
-// wantHarmless wants a page that shows what a hostile user wrote as text.
+// wantHarmless wants a page to show a hostile user's input as text.
 func (b *browser) wantHarmless(path, page string) {
 	b.Helper()
 	for _, part := range []string{"<script>alert", "<img"} {
@@ -39,7 +39,7 @@ func (b *browser) wantHarmless(path, page string) {
 	}
 }
 
-// Who may not see all consumers gets a sentence and no data, and no entry in the menu.
+// A person without the right to see all consumers gets a sentence and no data, and no entry in the menu.
 func TestConsoleAdministratorIsClosed(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 7)
@@ -67,7 +67,8 @@ func TestConsoleAdministratorIsClosed(t *testing.T) {
 	}
 }
 
-// A quota manager finds consumers by text, type and state, in an order, and sees changes without asking for all of them again.
+// A quota manager finds consumers by text, type and state, in an order. The page shows changes without another read of
+// all consumers.
 func TestConsoleFleet(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 10)
@@ -126,7 +127,7 @@ func TestConsoleFleetPages(t *testing.T) {
 	}
 }
 
-// The page of a consumer says what makes up its limits: policies, requests with their ends, and other grants.
+// The page of a consumer lists the sources of its limits: policies, requests with their ends, and other grants.
 func TestConsoleConsumer(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 1)
@@ -157,7 +158,7 @@ func TestConsoleConsumer(t *testing.T) {
 	} else {
 		manager.wantHarmless(hostile, page)
 	}
-	hostile = "/fleet/consumer?name=" + url.QueryEscape(markup) // KIND/NAME of nobody
+	hostile = "/fleet/consumer?name=" + url.QueryEscape(markup) // KIND/NAME without a consumer
 	manager.wantHarmless(hostile, manager.wantPage(hostile, "This consumer has no quota."))
 }
 
@@ -172,8 +173,8 @@ func previewed(page string) url.Values {
 	return fields
 }
 
-// A platform administrator sees whom a policy would deny, and then changes its mode: only with its name, and only the policy
-// of the preview.
+// A platform administrator sees whom a policy would deny, and then changes its mode. The change needs the policy's
+// name, and applies only to the previewed version of the policy.
 func TestConsolePolicyMode(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -183,7 +184,7 @@ func TestConsolePolicyMode(t *testing.T) {
 		w.mustCreate(w.configMap(name))
 	}
 	w.wantBucket(2, 3, 0, 3)
-	// Whoever changes a policy needs the right to get what it reads: here ConfigMaps.
+	// Changing a policy needs the right to get the policy's objects: here ConfigMaps.
 	w.bind(w.name+"-bursar-platform-admin", "view", "")
 	browser := w.browseAs("bursar-platform-admin", "")
 	page := "/policies/" + w.name
@@ -224,7 +225,7 @@ func TestConsolePolicyMode(t *testing.T) {
 	})
 }
 
-// Who may read policies only gets a denial in words, even with a form of their own.
+// A person with read access to policies gets a denial in words, even for a handmade form.
 func TestConsolePolicyModeIsDenied(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -248,7 +249,7 @@ func TestConsolePolicyModeIsDenied(t *testing.T) {
 	}
 }
 
-// Caps show what is given of them, and a namespace what its ResourceQuota is made of.
+// Caps show their allocated part. A namespace shows the sources of its ResourceQuota.
 func TestConsoleCaps(t *testing.T) {
 	w := newTeam(t, "web", "shop")
 	w.allocation("", "count/secrets=100")
@@ -267,7 +268,7 @@ func TestConsoleCaps(t *testing.T) {
 	root.waitPage("/caps", "Namespaces without a ResourceQuota", `href="/console/caps/`+w.in("shop")+`"`)
 }
 
-// A namespace shows what its ResourceQuota is made of, and which increases count.
+// A namespace shows the sources of its ResourceQuota, and the increases in it.
 func TestConsoleIncreases(t *testing.T) {
 	w := newIncreased(t)
 	w.config(w.definition("added", cumulative, "count/secrets=10"))
@@ -289,7 +290,7 @@ func TestConsoleIncreases(t *testing.T) {
 	}
 }
 
-// Health shows what bursar status shows, and who bypassed enforcement, as far as the person may see it.
+// Health shows the contents of bursar status and the bypasses of enforcement, as far as the person may see them.
 func TestConsoleHealth(t *testing.T) {
 	w := newWorld(t)
 	w.grant("base", 1)

@@ -17,7 +17,7 @@ import (
 	"github.com/bursar/bursar/internal/config"
 )
 
-// withAccount makes a ServiceAccount, and returns a token of it that the API server accepts.
+// withAccount makes a ServiceAccount, and returns a token for it. The API server already accepts the token.
 func withAccount(t *testing.T, namespace string) (account *corev1.ServiceAccount, token string) {
 	t.Helper()
 	account = &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{GenerateName: "console-", Namespace: namespace}}
@@ -35,8 +35,8 @@ func withAccount(t *testing.T, namespace string) (account *corev1.ServiceAccount
 	return account, request.Status.Token
 }
 
-// Whoever begins many sessions ends their own, and those of nobody else. ServiceAccounts of one namespace count as one person, who
-// may have more.
+// Beginning many sessions ends one's own sessions, and nobody else's. ServiceAccounts of one namespace count as one
+// person with a larger maximum.
 func TestConsoleSessionsOfOne(t *testing.T) {
 	t.Parallel()
 	_, token := withAccount(t, "default")
@@ -70,7 +70,7 @@ func TestConsoleLoginIsSmall(t *testing.T) {
 	}
 }
 
-// A stream sends an event when a watched object changes, and none about objects that the person may not see.
+// A stream sends an event after a change of a watched object, and none about objects outside the person's permissions.
 func TestConsoleStream(t *testing.T) {
 	t.Parallel()
 	path := "/live?watch=" + config.DefaultSystemNamespace + "/effectiveresourcegrants"

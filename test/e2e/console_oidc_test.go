@@ -25,7 +25,7 @@ import (
 	"github.com/bursar/bursar/test/issuer"
 )
 
-// withOIDC returns a browser without a session on a console that the provider's users log in to.
+// withOIDC returns a browser without a session, on a console with logins by the provider.
 func withOIDC(t *testing.T, i *issuer.Issuer, api *rest.Config, impersonate *console.Impersonate) *browser {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
@@ -94,7 +94,7 @@ func TestConsoleOIDC(t *testing.T) {
 	}
 }
 
-// For an API server that does not trust the provider, the console impersonates, as far as it may.
+// If the API server does not trust the provider, the console impersonates the person, as far as it may.
 func TestConsoleOIDCImpersonates(t *testing.T) {
 	t.Parallel()
 	provider := issuer.New(t)
@@ -119,7 +119,7 @@ func TestConsoleOIDCImpersonates(t *testing.T) {
 	}
 }
 
-// A login is refused that the console did not begin, or that has a wrong token.
+// The console rejects a login that it did not begin, or that has a wrong token.
 func TestConsoleOIDCDenies(t *testing.T) {
 	t.Parallel()
 	provider := issuer.New(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/bursar/bursar/internal/config"
 )
 
-// requestHome is the namespace in which the quota of the tests' consumers is shown.
+// requestHome is the namespace with the quota of the tests' consumers.
 const requestHome = config.DefaultSystemNamespace
 
 // asking is a world with a tenant who may ask, and two approvers.
@@ -190,7 +190,7 @@ func TestConsoleRequestsDecidedTwice(t *testing.T) {
 	}
 	accepted := 0
 	for range 2 {
-		// Both count if both were there before Bursar looked: then each approves of the same.
+		// Both count if Bursar saw both at once: each approved the same.
 		got := <-answers
 		if got.status == http.StatusOK {
 			accepted++
@@ -235,7 +235,7 @@ func TestConsoleRequestWithdrawn(t *testing.T) {
 	a.wantAnswer("what there is not", status, page, http.StatusNotFound)
 }
 
-// What cannot be asked for is said, and what was entered stays.
+// The console names invalid input, and keeps all input.
 func TestConsoleRequestsInvalid(t *testing.T) {
 	t.Parallel()
 	a := newAsking(t, 1)
@@ -312,7 +312,7 @@ func TestConsoleRequestsInvalid(t *testing.T) {
 	}
 }
 
-// Markup in what people write is text, wherever it is shown.
+// Markup in people's input is text, on every page.
 func TestConsoleRequestsMarkup(t *testing.T) {
 	t.Parallel()
 	a := newAsking(t, 1)
@@ -349,7 +349,7 @@ func TestConsoleRequestsMarkup(t *testing.T) {
 	clean("the list", a.ann.wantPage("/requests?state=Denied", escaped))
 }
 
-// Tom's page is renewed when the request is decided.
+// Tom's page refreshes after the decision on the request.
 func TestConsoleRequestsLive(t *testing.T) {
 	t.Parallel()
 	a := newAsking(t, 1)

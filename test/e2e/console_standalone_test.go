@@ -36,7 +36,7 @@ func (b *browser) post(path string, fields url.Values) (status int, page string)
 	return b.read(response)
 }
 
-// The standalone server serves the console. A token logs in, and the console acts with it alone.
+// The standalone server serves the console. A token logs in, and the console acts with only this token.
 func TestConsoleOfServerTakesTokens(t *testing.T) {
 	t.Parallel()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{GenerateName: "console-", Namespace: "default"}}
@@ -69,7 +69,7 @@ func TestConsoleOfServerTakesTokens(t *testing.T) {
 	})
 }
 
-// The certificate that a person uses with kubectl logs in as well.
+// A person's client certificate for kubectl logs in as well.
 func TestConsoleOfServerTakesCertificates(t *testing.T) {
 	t.Parallel()
 	b := atServer(t, started.Config)
@@ -85,7 +85,7 @@ func TestConsoleOfServerTakesCertificates(t *testing.T) {
 	}
 }
 
-// A page after the login is one of the console, whatever a link asks for.
+// The login leads only to pages of the console, for any link.
 func TestConsoleLeadsNowhereElse(t *testing.T) {
 	t.Parallel()
 	for _, to := range []string{"https://evil.example.com", "//evil.example.com", `/\evil.example.com`, "javascript:alert(1)"} {

@@ -17,7 +17,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// projectWorld is a world whose consumer is a Project, whose quota is shown in the namespace of its name.
+// projectWorld is a world with a Project as its consumer. The namespace of the project's name shows its quota.
 type projectWorld struct {
 	*world
 	// viewer sees the namespace with the role bursar-tenant-viewer, and no other.
@@ -45,7 +45,7 @@ func (w *projectWorld) register(resourceType string, change func(*quotav1alpha1.
 	w.waitCondition(registration, quotav1alpha1.ConditionActive, metav1.ConditionTrue)
 }
 
-// newProjectWorld makes a project that may have as many ConfigMaps.
+// newProjectWorld makes a project with a limit on ConfigMaps.
 func newProjectWorld(t *testing.T, limit int64) *projectWorld {
 	t.Helper()
 	name := nameOf(t)
@@ -101,7 +101,7 @@ func (b *browser) wantLacks(page string, texts ...string) {
 	}
 }
 
-// A tenant sees the quota of its own namespace: what is used, what is left, and when a part of it ends.
+// A tenant sees the quota of its own namespace: the usage, the rest, and the end of each temporary part.
 func TestConsoleTenantQuota(t *testing.T) {
 	t.Parallel()
 	w := newProjectWorld(t, 4)
@@ -130,7 +130,7 @@ func TestConsoleTenantQuota(t *testing.T) {
 	b.waitPage("/quota", "1 map more than the limit", `class="used is-over"`)
 }
 
-// What a person may not see is a sentence, and no page of another namespace.
+// A person gets a sentence instead of a page beyond their permissions, and no page of another namespace.
 func TestConsoleTenantSeesOwnOnly(t *testing.T) {
 	t.Parallel()
 	w := newProjectWorld(t, 4)
@@ -155,7 +155,7 @@ func TestConsoleTenantSeesOwnOnly(t *testing.T) {
 	}
 }
 
-// A limit of 0 is not the same as what nobody counts. An administrator sees both, also where there is no quota yet.
+// A limit of 0 differs from an uncounted type. An administrator sees both, even without any quota yet.
 func TestConsoleTenantZeroAndUnmetered(t *testing.T) {
 	t.Parallel()
 	w := newProjectWorld(t, 4)
@@ -183,7 +183,7 @@ func TestConsoleTenantZeroAndUnmetered(t *testing.T) {
 	}
 }
 
-// What uses quota is shown in pages, which links lead to.
+// The objects that use quota come in pages, with links between them.
 func TestConsoleTenantUses(t *testing.T) {
 	t.Parallel()
 	w := newProjectWorld(t, 200)
@@ -214,7 +214,7 @@ func TestConsoleTenantUses(t *testing.T) {
 	b.wantPage("/uses?page=9", "Nothing uses quota here")
 }
 
-// Claims wait in the order of their creation, and the page says what they lack.
+// Claims wait in the order of their creation, and the page gives their shortfall.
 func TestConsoleTenantWaiting(t *testing.T) {
 	t.Parallel()
 	w := newProjectWorld(t, 3)
@@ -232,7 +232,7 @@ func TestConsoleTenantWaiting(t *testing.T) {
 	b.waitPage("/waiting", "Nothing waits")
 }
 
-// A manifest is tried as the person, and a document that is denied leads to a request.
+// The console tries a manifest as the person. A denied document leads to a request.
 func TestConsoleTenantTry(t *testing.T) {
 	t.Parallel()
 	w := newProjectWorld(t, 1)
@@ -254,7 +254,7 @@ func TestConsoleTenantTry(t *testing.T) {
 		}
 	}
 	var maps corev1.ConfigMapList
-	if must(t, admin.List(w.ctx, &maps, client.InNamespace(w.name))); len(maps.Items) > 1 { // that of the cluster's certificate may be there
+	if must(t, admin.List(w.ctx, &maps, client.InNamespace(w.name))); len(maps.Items) > 1 { // the one with the cluster's certificate may be there
 		t.Errorf("trying created %d ConfigMaps", len(maps.Items))
 	}
 	for reason, fields := range map[string]url.Values{
@@ -299,7 +299,7 @@ func (b *browser) upload(path string, fields map[string]string, content string) 
 	return b.read(response)
 }
 
-// The history has the changes of the limit and of the use. Tenants do not see by whom.
+// The history has the changes of the limit and of the usage. Tenants do not see their authors.
 func TestConsoleTenantHistory(t *testing.T) {
 	t.Parallel()
 	w := newProjectWorld(t, 2)
@@ -316,7 +316,7 @@ func TestConsoleTenantHistory(t *testing.T) {
 	auditor.waitPage("/history?consumer="+w.reference(), "<td data-label=\"By\">admin</td>")
 }
 
-// The name that a registration gives its resource type is shown to tenants, who may not read registrations.
+// Tenants see the display name in a registration, without the right to read registrations.
 func TestConsoleTenantDisplayName(t *testing.T) {
 	t.Parallel()
 	w := newProjectWorld(t, 2)
@@ -334,7 +334,7 @@ func TestConsoleTenantDisplayName(t *testing.T) {
 	}
 }
 
-// What a tenant or a link controls is text, never markup.
+// Input of a tenant or a link is text, never markup.
 func TestConsoleTenantMarkup(t *testing.T) {
 	t.Parallel()
 	w := newProjectWorld(t, 2)
@@ -350,14 +350,14 @@ func TestConsoleTenantMarkup(t *testing.T) {
 	claim.Spec.ConsumerRef, claim.Spec.Requests[0].ResourceType = w.project(), hostile
 	claim.Spec.ResourceRef.Kind, claim.Spec.ResourceRef.Name = "ConfigMap", script
 	if err := admin.Create(w.ctx, claim); err != nil {
-		claim.Spec.ResourceRef.Name = "hostile" // names of objects are checked
+		claim.Spec.ResourceRef.Name = "hostile" // the API server checks names of objects
 		w.mustCreate(claim)
 	} else {
 		w.cleanUp(claim)
 	}
 	big := w.ask("big", hostile, 9)
 	w.waitCondition(big, quotav1alpha1.ConditionGranted, metav1.ConditionFalse)
-	w.bind(w.viewer, "bursar-platform-admin", "") // who sees descriptions and names
+	w.bind(w.viewer, "bursar-platform-admin", "") // sees descriptions and names
 	w.waitMay(w.viewer, attributesOf("resourceregistrations.quota.miloapis.com", "list", ""))
 	b := w.browse(w.viewer, w.name)
 	escape := url.QueryEscape

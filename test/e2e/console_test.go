@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Who is not logged in is led to the login, and reads nothing.
+// Without a session, a person gets to the login, and reads nothing.
 func TestConsoleNeedsLogin(t *testing.T) {
 	b := browse(t, rest.ImpersonationConfig{UserName: "ann", Groups: []string{"system:masters"}}, "")
 	b.client.Jar = nil
@@ -37,7 +37,7 @@ func TestConsoleOneTimeToken(t *testing.T) {
 	}
 }
 
-// Every answer has the headers that protect it, whatever it is.
+// Every answer has the security headers, errors included.
 func TestConsoleHeaders(t *testing.T) {
 	b := browse(t, rest.ImpersonationConfig{UserName: "ann", Groups: []string{"system:masters"}}, "")
 	for _, path := range []string{"/login", "/nowhere", "/assets/console.css", "/live?watch=/nothing"} {

@@ -26,7 +26,7 @@ type browser struct {
 	base   string
 }
 
-// browse starts a console as the user whom the administrator impersonates, and logs in.
+// browse starts a console as the impersonated user, and logs in.
 func browse(t *testing.T, who rest.ImpersonationConfig, namespace string) *browser {
 	t.Helper()
 	config := rest.CopyConfig(started.Config)
@@ -71,7 +71,7 @@ func (b *browser) read(response *http.Response) (status int, page string) {
 	return response.StatusCode, string(body)
 }
 
-// wantPage wants a page that has some texts.
+// wantPage wants a page with some texts.
 func (b *browser) wantPage(path string, texts ...string) string {
 	b.Helper()
 	status, page := b.get(path)
@@ -86,8 +86,8 @@ func (b *browser) wantPage(path string, texts ...string) string {
 	return page
 }
 
-// waitPage waits until a page has some texts, as they stand in the page or as a person reads them: quota is shown, and
-// the journal written, a little later.
+// waitPage waits until a page has some texts, as source or as read by a person. Quota and the journal appear a little
+// later.
 func (b *browser) waitPage(path string, texts ...string) (page string) {
 	b.Helper()
 	eventually(b.T, func() error {
@@ -105,7 +105,7 @@ func (b *browser) waitPage(path string, texts ...string) (page string) {
 
 var csrfField = regexp.MustCompile(`name="csrf" value="([^"]+)"`)
 
-// send sends a form from a page, with the page's secret, and returns the page that follows.
+// send sends a form from a page, with the page's secret, and returns the next page.
 func (b *browser) send(from, to string, fields url.Values) (status int, page string) {
 	b.Helper()
 	match := csrfField.FindStringSubmatch(b.wantPage(from))

@@ -23,14 +23,14 @@ import (
 	"github.com/bursar/bursar/test/etcd"
 )
 
-// runningPlane is a control plane that runs for a test.
+// runningPlane is a control plane running for a test.
 type runningPlane struct {
 	*apiserver.ControlPlane
 	kubernetes.Interface
 	stop func()
 }
 
-// runPlane starts a control plane, which is stopped when the test ends or before.
+// runPlane starts a control plane. It stops with the test, or before.
 func runPlane(t *testing.T, o apiserver.Options) *runningPlane {
 	t.Helper()
 	o.Listen = "127.0.0.1:0"
@@ -48,7 +48,7 @@ func runPlane(t *testing.T, o apiserver.Options) *runningPlane {
 	return p
 }
 
-// configMap creates a ConfigMap that is owned by others.
+// configMap creates a ConfigMap with owners.
 func (p *runningPlane) configMap(t *testing.T, namespace, name string, owners ...metav1.OwnerReference) *corev1.ConfigMap {
 	t.Helper()
 	object, err := p.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{
@@ -69,8 +69,8 @@ func (p *runningPlane) gone(ctx context.Context, namespace, name string) error {
 	return fmt.Errorf("ConfigMap %s still exists: %+v, %v", name, object.ObjectMeta, err)
 }
 
-// TestControllers proves that the controllers of Kubernetes clean up, and that etcd does not log
-// each request that this takes. Beside other tests it would log those that take long.
+// TestControllers proves that the controllers of Kubernetes clean up, and that etcd does not log each of their
+// requests. Beside other tests, etcd would log the slow ones.
 func TestControllers(t *testing.T) {
 	dir := t.TempDir()
 	p := runPlane(t, apiserver.Options{DataDir: dir})
@@ -131,8 +131,8 @@ func TestRestartOfAControlPlane(t *testing.T) {
 	}
 }
 
-// TestWatchesEndWithTheServer stops a server that is watched, which is not to wait until its clients
-// lose interest: the API server by itself gives them a minute.
+// TestWatchesEndWithTheServer stops a server with a watch. The server does not wait until its clients lose interest.
+// The API server by itself gives them a minute.
 func TestWatchesEndWithTheServer(t *testing.T) {
 	t.Parallel()
 	takeServers(t, 1)
@@ -150,7 +150,7 @@ func TestWatchesEndWithTheServer(t *testing.T) {
 	}
 }
 
-// TestReadyzWaitsForChecks proves that /readyz waits for the checks that it is given.
+// TestReadyzWaitsForChecks proves that /readyz waits for the given checks.
 func TestReadyzWaitsForChecks(t *testing.T) {
 	t.Parallel()
 	takeServers(t, 1)
@@ -167,7 +167,7 @@ func TestReadyzWaitsForChecks(t *testing.T) {
 		body, _ := p.Discovery().RESTClient().Get().AbsPath("/readyz").Do(t.Context()).StatusCode(&status).Raw()
 		return status, string(body)
 	}
-	// The API server has checks of its own, which may take a while.
+	// The API server's own checks may take a while.
 	eventually(t, func() error {
 		if _, body := readyz(); strings.Count(body, "[-]") != 1 || !strings.Contains(body, "[-]later failed") {
 			return fmt.Errorf("/readyz answers %s, want one failed check", body)
@@ -183,7 +183,7 @@ func TestReadyzWaitsForChecks(t *testing.T) {
 	}
 }
 
-// TestExternalEtcd proves that servers can use an existing etcd, and that servers with other settings are kept out.
+// TestExternalEtcd proves that servers can use an existing etcd, and that etcd keeps out servers with other settings.
 func TestExternalEtcd(t *testing.T) {
 	t.Parallel()
 	takeServers(t, 1)

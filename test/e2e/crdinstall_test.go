@@ -12,7 +12,7 @@ import (
 	"github.com/bursar/bursar/internal/kube/crdinstall"
 )
 
-// An older Bursar that is started beside a newer one, or in place of it, takes no field from its kinds.
+// An older Bursar, starting beside a newer one or instead of it, takes no field from its kinds.
 func TestLaterCRDsStay(t *testing.T) {
 	t.Parallel()
 	client, err := apiextensionsclient.NewForConfig(barePlane(t).plane.Config())
@@ -59,7 +59,7 @@ func TestLaterCRDsStay(t *testing.T) {
 			if _, stays := specOf(stored)["later"]; stays != tt.stays {
 				t.Errorf("%s: the field stays: %t, want %t", tt.reason, stays, tt.stays)
 			}
-			// So that the next one begins with this program's.
+			// The next case begins with this program's definition.
 			stored.Annotations[crds.VersionAnnotation] = "0"
 			if _, err := api.Update(t.Context(), stored, metav1.UpdateOptions{}); err != nil {
 				t.Fatal(err)

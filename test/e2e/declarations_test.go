@@ -40,7 +40,7 @@ func TestOrderOfArrival(t *testing.T) {
 	claim := w.claim("early", 1)
 	claim.Spec.ConsumerRef = grant.Spec.ConsumerRef
 
-	// The registration comes last, but goes after all that depends on it.
+	// The registration comes last, but the cleanup deletes its dependents first.
 	w.cleanUp(registration)
 	w.mustCreate(policy)
 	w.mustCreate(grant)
@@ -58,7 +58,7 @@ func TestOrderOfArrival(t *testing.T) {
 	}
 	w.waitReason(claim, quotav1alpha1.ReasonValidationFailed)
 
-	// The kind arrives, and everything becomes right by itself.
+	// The kind arrives, and Bursar corrects everything by itself.
 	w.mustCreate(platform.Definition(group, kind, "tenants"))
 	w.waitCondition(registration, quotav1alpha1.ConditionActive, metav1.ConditionTrue)
 	w.waitCondition(grant, quotav1alpha1.ConditionActive, metav1.ConditionTrue)
@@ -191,16 +191,15 @@ func TestClaimOfLivingObjectMayNotBeDeleted(t *testing.T) {
 	w.wantBucket(1, 1, 0, 1)
 }
 
-// TestCreateRefusedLater lets the API server's own ResourceQuota refuse a create after Bursar
-// has admitted it. What was reserved comes back by itself, but not before the API server must
-// have given up on the request.
+// TestCreateRefusedLater has the API server's own ResourceQuota refuse a create after Bursar admitted it. The
+// reservation ends by itself, but not before the API server must have given up on the request.
 func TestCreateRefusedLater(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 1)
 	none := corev1.ResourceList{"count/configmaps": resource.MustParse("0")}
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "none", Namespace: w.name}, Spec: corev1.ResourceQuotaSpec{Hard: none}}
 	w.mustCreate(quota)
-	eventually(w, func() error { // until then creates are refused for another reason
+	eventually(w, func() error { // until then, creates fail for another reason
 		err := admin.Get(w.ctx, client.ObjectKeyFromObject(quota), quota)
 		if err == nil && len(quota.Status.Used) == 0 {
 			err = errors.New("what the ResourceQuota limits is not counted yet")

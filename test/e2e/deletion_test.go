@@ -30,7 +30,7 @@ func TestSystemNamespaceStays(t *testing.T) {
 	w.mustDelete(other)
 }
 
-// waitStatus waits until what is read of a registration is as it should be.
+// waitStatus waits until isIt accepts a condition of a registration.
 func (w *world) waitStatus(registration *quotav1alpha1.ResourceRegistration, conditionType string, isIt func(metav1.Condition) bool) {
 	w.Helper()
 	eventually(w, func() error {
@@ -44,7 +44,7 @@ func (w *world) waitStatus(registration *quotav1alpha1.ResourceRegistration, con
 	})
 }
 
-// TestRegistrationInUseStays deletes what enforcement counts by while it is used.
+// TestRegistrationInUseStays deletes a registration while enforcement counts by it.
 func TestRegistrationInUseStays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -88,8 +88,7 @@ func TestRegistrationInUseStays(t *testing.T) {
 	w.waitGone(registration)
 }
 
-// TestRegistrationIsSucceeded replaces a registration that was deleted by mistake, without a moment in which
-// nothing is enforced.
+// TestRegistrationIsSucceeded replaces a registration deleted by mistake, without a gap in enforcement.
 func TestRegistrationIsSucceeded(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 1)

@@ -31,7 +31,7 @@ func clientGo(t *testing.T) kubernetes.Interface {
 	return api
 }
 
-// Programs tell with client-go why something was denied, without reading what people are told.
+// Programs learn the cause of a denial with client-go, without reading the message for people.
 func TestDenialsAreForProgramsToo(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 1)
@@ -68,8 +68,8 @@ func TestDenialsAreForProgramsToo(t *testing.T) {
 	}
 }
 
-// A storm of denials leaves one event where the quota of the consumer is, with the figures of now. A tenant who may not
-// read the quota is told no figures.
+// A storm of denials leaves one event, in the namespace of the consumer's quota and with the present figures. A tenant
+// without the right to read the quota gets no figures.
 func TestDenialsLeaveOneEvent(t *testing.T) {
 	t.Parallel()
 	const storm = 40
@@ -113,7 +113,7 @@ func TestDenialsLeaveOneEvent(t *testing.T) {
 	})
 }
 
-// A create that somebody else refuses after Bursar has admitted it does not keep the next one of its name from the quota.
+// Somebody else refuses a create after Bursar admitted it. The next create of the same name still gets its quota.
 func TestRefusedCreatesOfOneNameHoldQuotaOnce(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 1)
@@ -147,7 +147,7 @@ func TestRefusedCreatesOfOneNameHoldQuotaOnce(t *testing.T) {
 	w.wantExceeded(w.configMap("b"))
 }
 
-// Whoever looks after a claim that waits is told by an event.
+// An event on a waiting claim informs its owner.
 func TestWaitingClaimHasAnEvent(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 1)

@@ -30,12 +30,12 @@ import (
 
 const machinesType = platform.Group + "/machines"
 
-// apart is a server apart, without any other consumers, that looks every 50 ms for consumers that do not exist. Tests share
-// it that would find or leave too much on the other one.
+// apart is a separate server without other consumers. It looks every 50 ms for consumers that do not exist. Tests share
+// it if they would find or leave too much on the other server.
 type apart struct {
 	*server.Server
 	metrics *prometheus.Registry
-	// bursar talks to it as Bursar itself.
+	// bursar talks to the server as Bursar.
 	bursar client.Client
 }
 
@@ -79,7 +79,7 @@ func (a *apart) checkDrift() error {
 	return nil
 }
 
-// departure is a test of what is left of consumers.
+// departure is a test of the traces of consumers.
 type departure struct {
 	*testing.T
 	*apart
@@ -93,7 +93,7 @@ func newDeparture(t *testing.T) *departure {
 	return &departure{t, a}
 }
 
-// give grants a consumer one machine, and waits until that counts.
+// give grants a consumer one machine, and waits until the grant counts.
 func (d *departure) give(consumer quotav1alpha1.ConsumerRef) *quotav1alpha1.ResourceGrant {
 	d.Helper()
 	return d.giveOf(consumer, machinesType)
@@ -115,7 +115,7 @@ func (d *departure) giveOf(consumer quotav1alpha1.ConsumerRef, resourceType stri
 	return grant
 }
 
-// claim asks for one machine, and waits until that is decided, which is whether it is granted.
+// claim asks for one machine, and waits until the condition Granted has a status.
 func (d *departure) claim(consumer quotav1alpha1.ConsumerRef, name string, want metav1.ConditionStatus) *quotav1alpha1.ResourceClaim {
 	d.Helper()
 	claim := &quotav1alpha1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Spec: quotav1alpha1.ResourceClaimSpec{
@@ -156,7 +156,7 @@ func (d *departure) remove(objects ...client.Object) {
 	}
 }
 
-// left returns what is left of a consumer.
+// left returns the traces of a consumer.
 func (d *departure) left(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (found []string, err error) {
 	err = d.Admin.Get(ctx, client.ObjectKey{Name: naming.Ledger(consumer)}, &quotav1alpha1.ConsumerLedger{})
 	if err == nil {
@@ -188,7 +188,7 @@ func (d *departure) left(ctx context.Context, consumer quotav1alpha1.ConsumerRef
 	return found, errors.Join(err, gatherErr)
 }
 
-// wantLeft waits until just this is left of a consumer.
+// wantLeft waits until a consumer has exactly these traces.
 func (d *departure) wantLeft(consumer quotav1alpha1.ConsumerRef, want ...string) {
 	d.Helper()
 	eventually(d, func() error {
@@ -200,7 +200,7 @@ func (d *departure) wantLeft(consumer quotav1alpha1.ConsumerRef, want ...string)
 	})
 }
 
-// wantShown waits until the quota of a consumer is shown: what comes and goes at once never is.
+// wantShown waits until a consumer's quota is visible. A short-lived quota never becomes visible.
 func (d *departure) wantShown(consumer quotav1alpha1.ConsumerRef) {
 	d.Helper()
 	eventually(d, func() error {
@@ -214,8 +214,8 @@ func (d *departure) wantShown(consumer quotav1alpha1.ConsumerRef) {
 
 var everything = []string{"the ledger", "an effective grant", "a bucket with limit 0", "a metric"}
 
-// comeAndGo gives something to a consumer that never existed, takes it back, and waits until no trace is left: after
-// that, whatever else could go has gone too.
+// comeAndGo grants something to a consumer that never existed, takes it back, and waits until no trace is left. After
+// that, the controller has also removed all other removable traces.
 func (d *departure) comeAndGo(name string) {
 	d.Helper()
 	consumer := platform.Consumer(name)
@@ -228,7 +228,7 @@ func TestConsumerThatNeverExisted(t *testing.T) {
 	consumer := platform.Consumer("ghost")
 	waiting := d.claim(consumer, "ghost", metav1.ConditionFalse)
 	d.comeAndGo("before-ghost")
-	d.wantLeft(consumer, everything[1:]...) // who waits sees why
+	d.wantLeft(consumer, everything[1:]...) // the reason is visible to waiting people
 	d.remove(waiting)
 	d.wantLeft(consumer)
 }
@@ -246,7 +246,7 @@ func TestConsumerThatIsDeleted(t *testing.T) {
 	d.wantLeft(consumer)
 }
 
-// TestConsumerOfAKindThatIsNotServed keeps what it has: nobody can tell whether it exists.
+// TestConsumerOfAKindThatIsNotServed keeps the traces: nobody can find out whether the consumer exists.
 func TestConsumerOfAKindThatIsNotServed(t *testing.T) {
 	d := newDeparture(t)
 	kind := platform.Definition("later.example.com", "Team", "teams")
@@ -272,7 +272,7 @@ func TestConsumerOfAKindThatIsNotServed(t *testing.T) {
 	grant := d.giveOf(consumer, "later.example.com/machines")
 	d.wantShown(consumer)
 	serve(false)
-	d.comeAndGo("before-served") // by now it is known that the kind is not served
+	d.comeAndGo("before-served") // by now the server knows that it does not serve the kind
 	d.remove(grant)
 	d.comeAndGo("before-later")
 	if found, err := d.left(d.Context(), consumer); err != nil || len(found) == 0 || found[0] != "the ledger" {
@@ -288,7 +288,7 @@ func TestConsumerOfAKindThatIsNotServed(t *testing.T) {
 	})
 }
 
-// TestDecisionsWhileTracesGo gives, claims, and takes back, again and again, while the controller removes what it finds.
+// TestDecisionsWhileTracesGo grants, claims, and takes back, again and again. Meanwhile the controller removes traces.
 func TestDecisionsWhileTracesGo(t *testing.T) {
 	d := newDeparture(t)
 	consumer := platform.Consumer("nomad")
@@ -318,7 +318,7 @@ func (o one) Consumers() []quotav1alpha1.ConsumerRef {
 }
 func (one) Forget(quotav1alpha1.ConsumerRef) {}
 
-// noClaims is a follower of claims that has seen none.
+// noClaims is a follower that has seen no claims.
 type noClaims struct{}
 
 func (noClaims) WaitForSync(context.Context) error { return nil }
@@ -326,7 +326,7 @@ func (noClaims) ForConsumer(quotav1alpha1.ConsumerRef, func(*claimcache.Claim) b
 	return nil
 }
 
-// TestDecisionAtTheLastMoment reserves after the ledger was found to be empty, and before it is deleted.
+// TestDecisionAtTheLastMoment reserves between the check for an empty ledger and its deletion.
 func TestDecisionAtTheLastMoment(t *testing.T) {
 	d := newDeparture(t)
 	consumer := platform.Consumer("late")
@@ -375,7 +375,7 @@ func TestDecisionAtTheLastMoment(t *testing.T) {
 	}
 }
 
-// TestLaterFormatStays finds a ledger without anything that this version knows of, which a later one has written.
+// TestLaterFormatStays finds a ledger of a later version, with nothing in it known to this version.
 func TestLaterFormatStays(t *testing.T) {
 	d := newDeparture(t)
 	consumer := platform.Consumer("later")

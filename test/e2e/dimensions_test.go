@@ -17,7 +17,7 @@ import (
 
 const location = "networking.example.com/location"
 
-// newLocatedWorld makes a world whose resource type has locations.
+// newLocatedWorld makes a world with locations as a dimension of its resource type.
 func newLocatedWorld(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -38,7 +38,7 @@ func (w *world) changeDimensions(keys ...string) {
 	})
 }
 
-// located is an allowance for those locations, or for all that have one.
+// located is an allowance for those locations, or for any location.
 func (w *world) located(amount int64, locations ...string) quotav1alpha1.Allowance {
 	requirement := metav1.LabelSelectorRequirement{Key: location, Operator: metav1.LabelSelectorOpExists}
 	if len(locations) > 0 {
@@ -58,7 +58,7 @@ func (w *world) newGrant(name string, allowances ...quotav1alpha1.Allowance) *qu
 	}
 }
 
-// give creates a grant and waits until it may be used.
+// give creates a grant and waits until it counts.
 func (w *world) give(name string, allowances ...quotav1alpha1.Allowance) *quotav1alpha1.ResourceGrant {
 	w.Helper()
 	grant := w.newGrant(name, allowances...)
@@ -67,7 +67,7 @@ func (w *world) give(name string, allowances ...quotav1alpha1.Allowance) *quotav
 	return grant
 }
 
-// locate protects the world's ConfigMaps, each of which costs one at the location that it is labelled with.
+// locate protects the world's ConfigMaps. Each costs one at the location in its label.
 func (w *world) locate() *quotav1alpha1.ClaimCreationPolicy {
 	w.Helper()
 	return w.policy(w.name, func(p *quotav1alpha1.ClaimCreationPolicy) {
@@ -82,14 +82,14 @@ func (w *world) configMapAt(location, name string) *corev1.ConfigMap {
 	return object
 }
 
-// claimAt is a claim for a location, which a service makes.
+// claimAt is a service's claim for a location.
 func (w *world) claimAt(name, at string, amount int64) *quotav1alpha1.ResourceClaim {
 	claim := w.claim(name, amount)
 	claim.Spec.Requests[0].Dimensions = map[string]string{location: at}
 	return claim
 }
 
-// bucketAt returns the bucket of the world for a location, or of the whole.
+// bucketAt returns the bucket of the world for a location, or the bucket of the whole.
 func (w *world) bucketAt(at string) (*quotav1alpha1.AllowanceBucket, error) {
 	var list quotav1alpha1.AllowanceBucketList
 	if err := admin.List(w.ctx, &list, client.MatchingFields{"spec.resourceType": w.resourceType()}); err != nil {
@@ -152,7 +152,7 @@ func TestDimensionsThroughAPolicy(t *testing.T) {
 		t.Errorf("the claim is allocated from bucket %s, want %s", got, dfw.Name)
 	}
 
-	// What comes back is there for others, and buckets stay.
+	// Returned quota is free for others, and buckets stay.
 	w.mustDelete(first)
 	eventually(w, func() error { return admin.Create(w.ctx, w.configMapAt("DLS", "b")) })
 	w.cleanUp(w.configMapAt("DLS", "b"))
@@ -162,8 +162,8 @@ func TestDimensionsThroughAPolicy(t *testing.T) {
 	w.wantBucketAt("DLS", 3, 2, 1, 2)
 }
 
-// TestAllowancesAreSharedExactly charges one location that two allowances can pay for, and then
-// one that only one of them can, whichever of the two the first was paid from.
+// TestAllowancesAreSharedExactly charges one location covered by two allowances, and then a location covered by only
+// one of them. This works with each of the two, regardless of the source of the first charge.
 func TestAllowancesAreSharedExactly(t *testing.T) {
 	t.Parallel()
 	for _, second := range []string{"DFW", "DLS"} {
@@ -184,7 +184,7 @@ func TestAllowancesAreSharedExactly(t *testing.T) {
 	}
 }
 
-// TestLocatedLimitsShrink takes an allowance away that is in use.
+// TestLocatedLimitsShrink reduces an allowance in use.
 func TestLocatedLimitsShrink(t *testing.T) {
 	t.Parallel()
 	w := newLocatedWorld(t)
@@ -204,7 +204,7 @@ func TestLocatedLimitsShrink(t *testing.T) {
 	w.wantBucketAt("", 4, 4, 0, 1)
 	w.waitCondition(inUse, quotav1alpha1.ConditionGranted, metav1.ConditionTrue)
 
-	// Of the base nothing is left for anybody; what DLS cannot use is still there.
+	// Nothing of the base is left for anybody. The allowance of LHR, useless to DLS, is still there.
 	other, waiting := w.claimAt("other", "LHR", 1), w.claimAt("waiting", "DFW", 1)
 	w.mustCreate(other)
 	w.waitCondition(other, quotav1alpha1.ConditionGranted, metav1.ConditionTrue)
@@ -245,7 +245,7 @@ func TestDimensionsAreRegistered(t *testing.T) {
 	wantFlaw(*apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionGranted))
 
 	unseen := w.configMapAt("DFW", "unseen")
-	w.mustCreate(unseen) // a policy that is not ready keeps nobody from anything
+	w.mustCreate(unseen) // a policy that is not ready denies nothing
 	w.mustDelete(unseen)
 
 	w.changeDimensions(location)
@@ -256,7 +256,7 @@ func TestDimensionsAreRegistered(t *testing.T) {
 	w.mustCreate(w.configMapAt("DFW", "a"))
 	w.wantBucketAt("DFW", 8, 2, 6, 2)
 
-	// What was granted by a dimension that is removed stays.
+	// Claims stay granted after their dimension's removal.
 	w.changeDimensions()
 	wantFlaw(w.waitCondition(early, quotav1alpha1.ConditionActive, metav1.ConditionFalse))
 	wantFlaw(w.waitCondition(policy, quotav1alpha1.ConditionReady, metav1.ConditionFalse))
@@ -267,7 +267,7 @@ func TestDimensionsAreRegistered(t *testing.T) {
 	}
 }
 
-// TestSelectorsOfBuckets finds the buckets of a consumer and of a type as the reference says.
+// TestSelectorsOfBuckets finds the buckets of a consumer and of a type, as in the reference.
 func TestSelectorsOfBuckets(t *testing.T) {
 	t.Parallel()
 	w := newLocatedWorld(t)
@@ -295,7 +295,7 @@ func TestSelectorsOfBuckets(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatChangedIsWritten uses one location and looks at the buckets of the others.
+// TestOnlyWhatChangedIsWritten uses one location and checks the buckets of the others for writes.
 func TestOnlyWhatChangedIsWritten(t *testing.T) {
 	t.Parallel()
 	w := newLocatedWorld(t)

@@ -31,7 +31,7 @@ import (
 	"github.com/bursar/bursar/test/server"
 )
 
-// directClaims creates claims in two ways on a control plane that has no operator.
+// directClaims creates claims in two ways on a control plane without an operator.
 type directClaims struct {
 	*testing.T
 	api client.WithWatch
@@ -97,7 +97,7 @@ func (d *directClaims) read(name string) *quotav1alpha1.ResourceClaim {
 	return claim
 }
 
-// A claim that is written into etcd is what the API server would have made of it.
+// A claim written into etcd equals the one made by the API server.
 func TestDirectClaimIsAsPosted(t *testing.T) {
 	t.Parallel()
 	d := newDirectClaims(t)
@@ -129,7 +129,8 @@ func TestDirectClaimIsAsPosted(t *testing.T) {
 	}
 }
 
-// withoutOrigin leaves out what differs from claim to claim, and who created it, which is recorded for posted ones alone.
+// withoutOrigin leaves out the differences between any two claims, and the creator. Only posted claims have a recorded
+// creator.
 func withoutOrigin(claim *quotav1alpha1.ResourceClaim) *quotav1alpha1.ResourceClaim {
 	claim.Name, claim.UID, claim.ResourceVersion, claim.CreationTimestamp, claim.ManagedFields = "", "", "", metav1.Time{}, nil
 	claim.Spec.ResourceRef.Name = ""
@@ -139,7 +140,7 @@ func withoutOrigin(claim *quotav1alpha1.ResourceClaim) *quotav1alpha1.ResourceCl
 	return claim
 }
 
-// The API server goes on with a claim that was written into etcd as with any other.
+// The API server treats a claim written into etcd like any other.
 func TestDirectClaimIsChangedAndDeleted(t *testing.T) {
 	t.Parallel()
 	d := newDirectClaims(t)
@@ -192,8 +193,8 @@ func TestDirectClaimsOfOneName(t *testing.T) {
 	}
 }
 
-// Claims are refused as the API server refuses them where their namespace is missing or being deleted, and are stored where
-// it was merely changed, or created again.
+// If a claim's namespace is missing or in deletion, the store returns the API server's error. It stores claims after
+// mere changes of the namespace, and after its recreation.
 func TestDirectClaimNeedsItsNamespace(t *testing.T) {
 	t.Parallel()
 	d := newDirectClaims(t)
@@ -232,7 +233,7 @@ func TestDirectClaimNeedsItsNamespace(t *testing.T) {
 	d.wantClaims("fifth")
 }
 
-// wantClaims checks which claims the namespace has.
+// wantClaims compares the names of the claims in the namespace.
 func (d *directClaims) wantClaims(want ...string) {
 	d.Helper()
 	var list quotav1alpha1.ResourceClaimList
@@ -246,7 +247,7 @@ func (d *directClaims) wantClaims(want ...string) {
 	}
 }
 
-// No claim stays behind in a namespace that is deleted while claims are written into it.
+// Writing claims during the deletion of their namespace leaves no claim behind.
 func TestDirectClaimsWhileTheirNamespaceIsDeleted(t *testing.T) {
 	t.Parallel()
 	d := newDirectClaims(t)
@@ -290,7 +291,7 @@ func TestDirectClaimsWhileTheirNamespaceIsDeleted(t *testing.T) {
 	}
 }
 
-// A ledger that is written into etcd keeps its identity, and gives way to what others have written.
+// A ledger written into etcd keeps its identity, and gives way to other writers.
 func TestDirectLedger(t *testing.T) {
 	t.Parallel()
 	d := newDirectClaims(t)

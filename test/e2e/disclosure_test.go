@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A policy would tell its author what objects hold, so the author has to be permitted to read them.
+// A policy would show its author the contents of objects, so the author needs the right to read them.
 func TestAuthorsReadTheirTriggers(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 2)

@@ -123,7 +123,7 @@ func TestEffectiveGrant(t *testing.T) {
 	w.wantOwned(2)
 }
 
-// TestDeletedEffectiveGrantComesBack deletes it, and what it owns, in each of the ways there are.
+// TestDeletedEffectiveGrantComesBack deletes the effective grant and its buckets, with each propagation policy.
 func TestDeletedEffectiveGrantComesBack(t *testing.T) {
 	t.Parallel()
 	for _, propagation := range []metav1.DeletionPropagation{
@@ -194,8 +194,7 @@ func TestDeletedBucketsComeBack(t *testing.T) {
 	w.wantBucketAt("DFW", 5, 1, 4, 1)
 }
 
-// TestBucketsWithoutOwnerGetOne takes the owner from buckets, as if they were from a version that
-// made no effective grants.
+// TestBucketsWithoutOwnerGetOne takes the owner from buckets, as left by a version without effective grants.
 func TestBucketsWithoutOwnerGetOne(t *testing.T) {
 	t.Parallel()
 	w := newLocatedWorld(t)
@@ -216,8 +215,8 @@ func TestBucketsWithoutOwnerGetOne(t *testing.T) {
 	w.wantOwned(2)
 }
 
-// TestDisplayFollowsTheRegistration lets the registration of a type go while its quota is shown,
-// and come again in another unit.
+// TestDisplayFollowsTheRegistration removes the registration of a type with visible quota, and brings it back in
+// another unit.
 func TestDisplayFollowsTheRegistration(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

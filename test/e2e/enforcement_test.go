@@ -198,8 +198,8 @@ func TestDenialWritesNothing(t *testing.T) {
 	}
 }
 
-// ledgerVersion is the version of the stored ledger of the world's consumer, once nothing in it waits for another write: a
-// reservation for its settlement, a change for the journal.
+// ledgerVersion is the version of the stored ledger of the world's consumer. First it waits until nothing in the ledger
+// needs another write: no reservation its settlement, no change the journal.
 func (w *world) ledgerVersion() string {
 	w.Helper()
 	var version string
@@ -238,10 +238,10 @@ func TestTwoPolicies(t *testing.T) {
 	w.mustCreate(w.configMap("a"))
 	w.mustCreate(w.configMap("b"))
 	w.wantExceeded(w.configMap("c"))
-	w.wantBucket(3, 2, 1, 2) // what the first policy took for c was given back
+	w.wantBucket(3, 2, 1, 2) // the first policy's charge for c came back
 
 	w.mustDelete(first)
-	w.wantExceeded(w.configMap("c")) // the second one is still enforced
+	w.wantExceeded(w.configMap("c")) // the second one still enforces
 }
 
 func TestMultiResourceClaimIsAllOrNothing(t *testing.T) {
@@ -384,7 +384,7 @@ func TestDirectClaims(t *testing.T) {
 	w.mustCreate(small)
 	w.waitReason(small, quotav1alpha1.ReasonQuotaExceeded)
 
-	// A raise that is enough for the smaller one only.
+	// This raise is enough only for the smaller claim.
 	grant.Spec.Allowances[0].Buckets[0].Amount = 4
 	if err := admin.Update(w.ctx, grant); err != nil {
 		t.Fatal(err)
@@ -392,13 +392,13 @@ func TestDirectClaims(t *testing.T) {
 	w.waitCondition(small, quotav1alpha1.ConditionGranted, metav1.ConditionTrue)
 	w.waitReason(second, quotav1alpha1.ReasonQuotaExceeded)
 
-	// Capacity that comes back.
+	// Capacity comes back.
 	w.mustDelete(first)
 	w.mustDelete(small)
 	w.waitCondition(second, quotav1alpha1.ConditionGranted, metav1.ConditionTrue)
 	w.wantBucket(4, 4, 0, 1)
 
-	// A limit below what is used evicts nothing and grants nothing.
+	// A limit below the usage evicts nothing and grants nothing.
 	if err := admin.Get(w.ctx, client.ObjectKeyFromObject(grant), grant); err != nil {
 		t.Fatal(err)
 	}
@@ -413,7 +413,7 @@ func TestDirectClaims(t *testing.T) {
 	w.waitCondition(second, quotav1alpha1.ConditionGranted, metav1.ConditionTrue)
 }
 
-// waitReason waits until a claim is not granted for that reason.
+// waitReason waits until a claim is not granted, with that reason.
 func (w *world) waitReason(claim *quotav1alpha1.ResourceClaim, reason string) {
 	w.Helper()
 	eventually(w, func() error {
@@ -428,8 +428,7 @@ func (w *world) waitReason(claim *quotav1alpha1.ResourceClaim, reason string) {
 	})
 }
 
-// TestAdviceOfARegistration has a registration say what to do, in what is said to whoever creates too much and in claims
-// that wait.
+// TestAdviceOfARegistration expects the advice of a registration in denials and in waiting claims.
 func TestAdviceOfARegistration(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 1)

@@ -14,8 +14,8 @@ import (
 	"github.com/bursar/bursar/internal/controller/claimpolicy/evaluation"
 )
 
-// A policy that denies everything because of a slip looks like one: by a condition, a count, an event and a metric. Corrected, it
-// looks well again.
+// A policy that denies everything by mistake shows it by a condition, a count, an event and a metric. After a
+// correction it looks well again.
 func TestPolicyThatCannotBeAppliedSaysSo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

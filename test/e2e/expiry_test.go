@@ -33,7 +33,7 @@ func (w *world) grantFor(name string, amount int64, period quotav1alpha1.Period)
 	return grant
 }
 
-// waitActive waits until the condition Active of a grant has a reason, and returns when it was set.
+// waitActive waits until the condition Active of a grant has a reason, and returns the time of its transition.
 func (w *world) waitActive(grant *quotav1alpha1.ResourceGrant, reason string) time.Time {
 	w.Helper()
 	var at time.Time
@@ -58,7 +58,7 @@ func (w *world) setPeriod(grant *quotav1alpha1.ResourceGrant, period quotav1alph
 	change(w, grant, func(g *quotav1alpha1.ResourceGrant) { g.Spec.Period = period })
 }
 
-// After the end of a grant nothing is taken back, and nothing more is admitted until the grant is extended.
+// The end of a grant takes nothing back. Bursar admits nothing more until somebody extends the grant.
 func TestGrantEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -127,7 +127,7 @@ func TestAllowanceEnds(t *testing.T) {
 	w.wantEventOn("ResourceGrant", "mixed", "GrantExpired", w.resourceType()+" ends at")
 }
 
-// A grant that has not begun keeps its registration: the amounts are in its unit.
+// A grant before its beginning keeps its registration: the amounts are in its unit.
 func TestScheduledGrantKeepsItsUnit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

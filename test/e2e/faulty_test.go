@@ -31,8 +31,8 @@ func (w *world) secretsToo(limit int64) *quotav1alpha1.ClaimCreationPolicy {
 	})
 }
 
-// A policy that cannot be applied to some objects refuses these and says that it is the one. What it
-// has no say in goes on: objects that it leaves out, other kinds, and the claims of other policies.
+// A policy fails for some objects: Bursar denies these and names the policy. Everything else goes on: objects outside
+// the policy, other kinds, and the claims of other policies.
 func TestPolicyThatFailsAtRunTime(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -71,7 +71,7 @@ func TestPolicyThatFailsAtRunTime(t *testing.T) {
 			}
 			wantNotApplicable()
 			w.mustCreate(w.configMap("b"))
-			w.wantBucket(2, 2, 0, 2) // nothing is held for the one that was refused
+			w.wantBucket(2, 2, 0, 2) // the denied object holds nothing
 			w.wantExceeded(w.configMap("c"))
 			w.mustCreate(w.secret("a"))
 			w.wantExceeded(w.secret("b"))
@@ -80,7 +80,7 @@ func TestPolicyThatFailsAtRunTime(t *testing.T) {
 			wantNotApplicable()
 			w.wantBucket(2, 2, 0, 2)
 
-			// Where it only warns, the others alone decide on the object that it cannot be applied to.
+			// In warning mode, the other policies decide on the object instead.
 			w.update(faulty, func() { faulty.Spec.EnforcementMode = quotav1alpha1.EnforcementModeWarn })
 			w.waitCondition(faulty, quotav1alpha1.ConditionReady, metav1.ConditionTrue)
 			w.wantExceeded(w.configMap("odd"))
@@ -92,7 +92,7 @@ func TestPolicyThatFailsAtRunTime(t *testing.T) {
 	}
 }
 
-// wantStillReady checks that a policy has been Ready all the time since it was seen to be.
+// wantStillReady checks that a policy has always been Ready since an earlier reading.
 func (w *world) wantStillReady(policy *quotav1alpha1.ClaimCreationPolicy) {
 	w.Helper()
 	since := apimeta.FindStatusCondition(policy.Status.Conditions, quotav1alpha1.ConditionReady).LastTransitionTime
@@ -101,8 +101,7 @@ func (w *world) wantStillReady(policy *quotav1alpha1.ClaimCreationPolicy) {
 	}
 }
 
-// A kind that vanishes takes nothing but its own policy out of force: others stay in force, and new
-// ones come into force.
+// A vanished kind makes only its own policy ineffective. Others stay effective, and new ones become effective.
 func TestKindThatVanishesLeavesOtherPoliciesAlone(t *testing.T) {
 	t.Parallel()
 	k := newKindWorld(t, "vanishes.example.com", 1)

@@ -20,7 +20,7 @@ func TestGuideOfFeatureFlags(t *testing.T) {
 	}
 }
 
-// A tenant evaluates flags by what it may read, and learns of changes.
+// A tenant evaluates flags with its own read permissions, and learns of changes.
 func TestFeatureFlags(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -30,7 +30,7 @@ func TestFeatureFlags(t *testing.T) {
 	w.mustCreate(feature)
 	w.waitCondition(feature, quotav1alpha1.ConditionActive, "True")
 	consumer := w.consumer()
-	consumer.Namespace = w.name // so that the quota is shown there
+	consumer.Namespace = w.name // Bursar shows the quota there
 	grant := func(name, resourceType string, amount int64) *quotav1alpha1.ResourceGrant {
 		g := &quotav1alpha1.ResourceGrant{Spec: quotav1alpha1.ResourceGrantSpec{ConsumerRef: consumer, Allowances: []quotav1alpha1.Allowance{
 			{ResourceType: resourceType, Buckets: []quotav1alpha1.Bucket{{Amount: amount}}},

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestForgedReview sends reviews to the webhook listener as a stranger would who reaches its port. Any review that it
-// took would reserve quota, or tell what a consumer uses.
+// TestForgedReview sends reviews to the webhook listener as a stranger with access to its port. An accepted review
+// would reserve quota, or disclose a consumer's usage.
 func TestForgedReview(t *testing.T) {
 	t.Parallel()
 	var configuration admissionregistrationv1.ValidatingWebhookConfiguration
@@ -38,7 +38,7 @@ func TestForgedReview(t *testing.T) {
 		_ = response.Body.Close()
 		return response.StatusCode
 	}
-	// What replicas ask each other for is not in the configuration.
+	// The configuration lacks the paths of requests between replicas.
 	paths := map[string]string{"/alive": http.MethodGet, "/reviewed/uid/policy/1": http.MethodGet, "/": http.MethodGet}
 	for _, webhook := range configuration.Webhooks {
 		at := parseURL(t, *webhook.ClientConfig.URL)

@@ -12,7 +12,7 @@ import (
 	"github.com/bursar/bursar/internal/config"
 )
 
-// Whoever may ask and decide, by any of the roles, decides on no request of their own, and passes for nobody else.
+// No role lets a user decide on a request of their own, or pass for somebody else.
 func TestFourEyes(t *testing.T) {
 	t.Parallel()
 	const home = config.DefaultSystemNamespace
@@ -23,7 +23,7 @@ func TestFourEyes(t *testing.T) {
 			name := w.name + "-user"
 			w.bind(name, role, "")
 			if role != "bursar-tenant-admin" {
-				w.bind(name, "bursar-tenant-admin", home) // so that they may ask
+				w.bind(name, "bursar-tenant-admin", home) // now they may ask
 			}
 			w.waitMay(name, authorizationv1.ResourceAttributes{Namespace: home, Verb: "create", Group: quotav1alpha1.GroupName, Version: "*", Resource: "quotarequests"})
 			user := w.clientOf(name)
@@ -59,7 +59,7 @@ func TestFourEyes(t *testing.T) {
 			marked.Namespace, marked.Annotations = home, map[string]string{quotav1alpha1.AnnotationRequest: request.Name, quotav1alpha1.AnnotationRequestUID: string(request.UID)}
 			err := user.Create(w.ctx, marked, client.DryRunAll)
 			if role == "cluster-admin" {
-				must(t, err) // who may do everything may also restore the grants of a backup
+				must(t, err) // an all-powerful user may also restore the grants of a backup
 			} else if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
 				t.Errorf("got %v for a grant that says it was made on the request", err)
 			}

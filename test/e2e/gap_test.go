@@ -21,8 +21,8 @@ func (w *world) registered() *quotav1alpha1.ResourceRegistration {
 	return r
 }
 
-// TestObjectsFromWhenAPolicyWasNotReady takes a registration away, which only Bursar may while a policy
-// needs it, and brings it back: what was created meanwhile is charged as soon as the policy is ready.
+// TestObjectsFromWhenAPolicyWasNotReady removes a registration and brings it back. Only Bursar may remove it while a
+// policy needs it. Bursar charges the objects created meanwhile as soon as the policy is ready.
 func TestObjectsFromWhenAPolicyWasNotReady(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -51,7 +51,7 @@ func TestObjectsFromWhenAPolicyWasNotReady(t *testing.T) {
 	})
 }
 
-// TestObjectsFromWhenTheirKindMightNotClaim does so with a policy that refuses nothing.
+// TestObjectsFromWhenTheirKindMightNotClaim does the same with a policy in warning mode.
 func TestObjectsFromWhenTheirKindMightNotClaim(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -75,7 +75,7 @@ func TestObjectsFromWhenTheirKindMightNotClaim(t *testing.T) {
 	w.wantBucket(5, 1, 4, 1)
 }
 
-// liftFinalizers ends what keeps a registration that is being deleted and in use, as Bursar does once nothing uses it.
+// liftFinalizers removes the finalizers of a registration in deletion, as Bursar does once nothing uses it.
 func (w *world) liftFinalizers(r *quotav1alpha1.ResourceRegistration) {
 	w.Helper()
 	eventually(w, func() error {

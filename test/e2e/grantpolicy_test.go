@@ -23,8 +23,7 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// grantPolicy gives 5 of the world's resource type to its consumer for each ConfigMap of the world
-// whose data says that it is gold.
+// grantPolicy gives 5 of the world's resource type to its consumer for each gold ConfigMap of the world.
 func (w *world) grantPolicy(change func(*quotav1alpha1.GrantCreationPolicy)) *quotav1alpha1.GrantCreationPolicy {
 	policy := &quotav1alpha1.GrantCreationPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: w.name},
@@ -81,7 +80,7 @@ func (w *world) wantGrant(name string, check func(*quotav1alpha1.ResourceGrant) 
 	return grant
 }
 
-// wantNoGrant waits until a grant of the world is gone.
+// wantNoGrant waits until a grant of the world no longer exists.
 func (w *world) wantNoGrant(name string) {
 	w.Helper()
 	eventually(w, func() error {
@@ -93,7 +92,7 @@ func (w *world) wantNoGrant(name string) {
 	})
 }
 
-// wantPolicyEvent waits for an event on the world's policy whose note contains that text.
+// wantPolicyEvent waits for an event with that text in its note on the world's policy.
 func (w *world) wantPolicyEvent(policy client.Object, reason, text string) {
 	w.Helper()
 	eventually(w, func() error {
@@ -246,8 +245,8 @@ func TestGrantPolicyFollowsItsObjects(t *testing.T) {
 	})
 }
 
-// TestGrantPolicyBeforeItsKind creates a policy for a kind, and resource type, that nobody has
-// defined yet. The objects are cluster-scoped, and the policy leaves the grant's name to Bursar.
+// TestGrantPolicyBeforeItsKind creates a policy for a kind, and a resource type, before their definition. The objects
+// are cluster-scoped, and the policy leaves the grant's name to Bursar.
 func TestGrantPolicyBeforeItsKind(t *testing.T) {
 	t.Parallel()
 	const group, kind = "lategrant.example.com", "Account"
@@ -311,8 +310,8 @@ func TestGrantPolicyBeforeItsKind(t *testing.T) {
 	w.wantNoGrant(names[0])
 }
 
-// TestGrantGoesWithItsObject deletes objects whose grants are beside them, which they own, and
-// elsewhere, where they cannot.
+// TestGrantGoesWithItsObject deletes objects with grants in the same namespace and elsewhere. Only the former have the
+// object as their owner.
 func TestGrantGoesWithItsObject(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -361,8 +360,8 @@ func TestGrantGoesWithItsObject(t *testing.T) {
 	})
 }
 
-// TestGrantGoesBeforeItsObject deletes an object after what it owns, of which something stays for
-// long: its grant goes, and does not come and go again and again.
+// TestGrantGoesBeforeItsObject deletes an object in the foreground, and a dependent stays for long. The object's grant
+// goes, and does not come and go again and again.
 func TestGrantGoesBeforeItsObject(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -417,7 +416,7 @@ func TestGrantNameTaken(t *testing.T) {
 	w.wantGrant("for-a", wantAmount(5))
 }
 
-// TestGrantPolicyFailsForOneObject lets an object lack the field that a condition reads.
+// TestGrantPolicyFailsForOneObject has an object without a field of a condition.
 func TestGrantPolicyFailsForOneObject(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -436,7 +435,7 @@ func TestGrantPolicyFailsForOneObject(t *testing.T) {
 	w.wantGrant("for-fine", nil)
 }
 
-// TestGrantNamespaceMissing makes the namespace after the grant was due.
+// TestGrantNamespaceMissing creates the grant's namespace only after the object.
 func TestGrantNamespaceMissing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -452,7 +451,7 @@ func TestGrantNamespaceMissing(t *testing.T) {
 	})
 }
 
-// TestGrantConsumerOfAnotherKind renders a consumer that the resource type is not registered for.
+// TestGrantConsumerOfAnotherKind renders a consumer outside the resource type's consumer type.
 func TestGrantConsumerOfAnotherKind(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -468,7 +467,7 @@ func TestGrantConsumerOfAnotherKind(t *testing.T) {
 	w.wantNoGrant("for-wrong")
 }
 
-// TestGrantMarksCannotBeForged lets somebody create grants who may do so, and dress them up as a policy's.
+// TestGrantMarksCannotBeForged has a user with the right to create grants dress them up as a policy's.
 func TestGrantMarksCannotBeForged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -500,7 +499,7 @@ func TestGrantMarksCannotBeForged(t *testing.T) {
 	}
 }
 
-// TestGrantPolicyThatCannotWork is refused when it is written.
+// TestGrantPolicyThatCannotWork expects the rejection of each policy at its write.
 func TestGrantPolicyThatCannotWork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -529,7 +528,7 @@ func TestGrantPolicyThatCannotWork(t *testing.T) {
 	}
 }
 
-// A policy whose grants cannot be made says so, and does not count them.
+// A policy reports the grants it fails to make, and does not count them.
 func TestGrantPolicyThatFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/bursar/bursar/test/guide"
 )
 
-// Guides say what to type, and what comes of it.
+// Guides have commands and their output.
 
 func TestGuideOfAllocations(t *testing.T) {
 	t.Parallel()
@@ -24,7 +24,7 @@ func TestGuideOfCompute(t *testing.T) {
 	}
 }
 
-// TestGuideOfIncreases lists the QuotaIncreases of all namespaces, so that it has a server for itself.
+// TestGuideOfIncreases lists the QuotaIncreases of all namespaces, so it has a server for itself.
 func TestGuideOfIncreases(t *testing.T) {
 	t.Parallel()
 	if texts := guide.Follow(t, "examples/quota-increases/README.md", start(t, standalone.Options{}).Kubeconfig); texts != 3 {
@@ -32,7 +32,7 @@ func TestGuideOfIncreases(t *testing.T) {
 	}
 }
 
-// TestGuideOfPlans needs the kinds of the quickstart, so that it has a server for itself.
+// TestGuideOfPlans needs the kinds of the quickstart, so it has a server for itself.
 func TestGuideOfPlans(t *testing.T) {
 	t.Parallel()
 	if texts := guide.Follow(t, "docs/tasks/plan.md", start(t, standalone.Options{}).Kubeconfig); texts != 4 {
@@ -40,7 +40,7 @@ func TestGuideOfPlans(t *testing.T) {
 	}
 }
 
-// TestGuideOfGrants needs the kinds of the quickstart, so that it has a server for itself.
+// TestGuideOfRequests needs the kinds of the quickstart, so it has a server for itself.
 func TestGuideOfRequests(t *testing.T) {
 	t.Parallel()
 	if texts := guide.Follow(t, "docs/tasks/requests.md", start(t, standalone.Options{}).Kubeconfig); texts != 3 {
@@ -48,7 +48,7 @@ func TestGuideOfRequests(t *testing.T) {
 	}
 }
 
-// TestGuideOfConsole shows the quota of each Organization in a namespace of its own, so that it has a server for itself.
+// TestGuideOfConsole shows the quota of each Organization in a namespace of its own, so it has a server for itself.
 func TestGuideOfConsole(t *testing.T) {
 	t.Parallel()
 	perOrganization := config.ConsumerNamespace{APIGroup: "cloud.example.com", Kind: "Organization", Namespace: "org-{{name}}"}
@@ -58,7 +58,7 @@ func TestGuideOfConsole(t *testing.T) {
 	}
 }
 
-// TestGuideOfJournal needs the kinds of the quickstart and a journal of its own, so that it has a server for itself.
+// TestGuideOfJournal needs the kinds of the quickstart and a journal of its own, so it has a server for itself.
 func TestGuideOfJournal(t *testing.T) {
 	t.Parallel()
 	if texts := guide.Follow(t, "docs/tasks/journal.md", start(t, standalone.Options{}).Kubeconfig); texts != 3 {
@@ -73,7 +73,7 @@ func TestGuideOfGrants(t *testing.T) {
 	}
 }
 
-// TestGuideToCommands needs the kinds of the quickstart, so that it has a server for itself.
+// TestGuideToCommands needs the kinds of the quickstart, so it has a server for itself.
 func TestGuideToCommands(t *testing.T) {
 	t.Parallel()
 	if texts := guide.Follow(t, "docs/reference/commands.md", start(t, standalone.Options{}).Kubeconfig); texts != 3 {

@@ -8,8 +8,8 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// A change of who pays that is admitted and refused elsewhere leaves no charge behind once the object
-// has changed in another way.
+// Bursar admits a change of the payer, and somebody else refuses it. No charge stays behind once the object has changed
+// in another way.
 func TestHandOverThatIsNotMade(t *testing.T) {
 	t.Parallel()
 	f := newFollowedWorld(t, 5, nil)
@@ -28,8 +28,8 @@ func TestHandOverThatIsNotMade(t *testing.T) {
 	f.wantBucket(5, 2, 3, 1)
 }
 
-// A change of who pays that somebody else refuses may be tried again at once, and does not keep the
-// object from other changes.
+// A change of the payer, refused by somebody else, can succeed on the next attempt. It does not block other changes of
+// the object.
 func TestHandOverThatIsRefusedElsewhere(t *testing.T) {
 	t.Parallel()
 	f := newFollowedWorld(t, 5, nil)

@@ -25,8 +25,7 @@ import (
 	"github.com/bursar/bursar/test/server"
 )
 
-// TestGuideToMigrate takes the limits of a ResourceQuota over, enforces them and goes back, as the guide tells its
-// readers.
+// TestGuideToMigrate imports the limits of a ResourceQuota, enforces them and goes back, by the guide.
 func TestGuideToMigrate(t *testing.T) {
 	t.Parallel()
 	if texts := guide.Follow(t, "docs/tasks/migrate.md", start(t, standalone.Options{}).Kubeconfig); texts != 4 {
@@ -34,8 +33,7 @@ func TestGuideToMigrate(t *testing.T) {
 	}
 }
 
-// TestImport takes over each of the other systems, which are fixtures: their kinds, objects and labels without a
-// controller.
+// TestImport imports each of the other systems. They are fixtures: kinds, objects and labels without a controller.
 func TestImport(t *testing.T) {
 	t.Parallel()
 	s := start(t, standalone.Options{})
@@ -76,7 +74,7 @@ func testImport(t *testing.T, s *server.Server, from string, namespaces []string
 		must(t, err)
 	}
 	eventually(t, func() error { return charges(t, s, from, 2) })
-	if from != "openmcp" { // its ResourceQuota goes on
+	if from != "openmcp" { // its ResourceQuota stays in effect
 		must(t, secret(namespaces[1], "audited"))
 		must(t, s.Admin.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespaces[1], Name: "audited"}}))
 		eventually(t, func() error { return charges(t, s, from, 2) })
@@ -111,8 +109,8 @@ func testImport(t *testing.T, s *server.Server, from string, namespaces []string
 	}
 }
 
-// charges returns an error unless the policies of an import are ready, have adopted what exists and charge that many
-// Secrets.
+// charges returns an error unless the policies of an import are ready, have adopted existing objects and charge for so
+// many Secrets.
 func charges(t testing.TB, s *server.Server, from string, want int64) error {
 	for _, p := range imported(t, s, from) {
 		if !apimeta.IsStatusConditionTrue(p.Status.Conditions, quotav1alpha1.ConditionReady) || p.Status.Adoption == nil || p.Status.Adoption.State != quotav1alpha1.AdoptionComplete {
@@ -146,7 +144,8 @@ func imported(t testing.TB, s *server.Server, from string) []quotav1alpha1.Claim
 	return list.Items
 }
 
-// fixture creates the objects of a file, the instances of kinds in it once they are served.
+// fixture creates the objects of a file. It creates instances of kinds in the file once the API server serves the
+// kinds.
 func fixture(t *testing.T, s *server.Server, path string) {
 	t.Helper()
 	file, err := os.Open(path)
@@ -178,7 +177,7 @@ func fixture(t *testing.T, s *server.Server, path string) {
 	}
 }
 
-// TestImportFromMilo copies what was declared for Milo on another server, whose kinds are the same.
+// TestImportFromMilo copies declarations for Milo from another server, with the same kinds.
 func TestImportFromMilo(t *testing.T) {
 	t.Parallel()
 	from, to := startTwo(t)
@@ -197,7 +196,7 @@ func TestImportFromMilo(t *testing.T) {
 	}
 }
 
-// TestImportFromMiloInPlace proves that a removal keeps objects that existed before the import.
+// TestImportFromMiloInPlace proves that a removal keeps objects from before the import.
 func TestImportFromMiloInPlace(t *testing.T) {
 	t.Parallel()
 	server, _ := startTwo(t)

@@ -16,7 +16,7 @@ import (
 
 const capReached = openmcpv1alpha1.ReasonCapReached
 
-// cap caps the ResourceQuotas of the world's namespaces, and waits until that is enforced.
+// cap caps the ResourceQuotas of the world's namespaces, and waits until Bursar enforces the cap.
 func (w *increased) cap(hard ...string) *quotav1alpha1.ResourceQuotaAllocation {
 	w.Helper()
 	allocation := &quotav1alpha1.ResourceQuotaAllocation{ObjectMeta: metav1.ObjectMeta{Name: w.name}, Spec: quotav1alpha1.ResourceQuotaAllocationSpec{
@@ -46,8 +46,8 @@ func (w *increased) setCap(allocation *quotav1alpha1.ResourceQuotaAllocation, ha
 	change(w, allocation, func(a *quotav1alpha1.ResourceQuotaAllocation) { a.Spec.Allocation.Hard = list(hard...) })
 }
 
-// In cumulative mode the newest increase that does not fit is held back, the rest of it is in force, and it is
-// as soon as there is room.
+// In cumulative mode, a cap holds back the part of the newest increase beyond it. The rest of the increase counts, and
+// all of it once there is room.
 func TestCapInCumulativeMode(t *testing.T) {
 	w := newIncreased(t)
 	allocation := w.cap("count/secrets=100")
@@ -74,7 +74,7 @@ func TestCapInCumulativeMode(t *testing.T) {
 	w.wantEffect("c", cumulative, "count/secrets: 70", yes, inEffect)
 }
 
-// What becomes less does so whatever the cap, also while something else is held back.
+// Decreases apply under any cap, even while the cap holds back something else.
 func TestWhatFallsFalls(t *testing.T) {
 	w := newIncreased(t)
 	config := w.config(w.definition(base, cumulative, "count/secrets=10", "count/configmaps=10"))
@@ -94,7 +94,7 @@ func TestWhatFallsFalls(t *testing.T) {
 	w.wantQuota(base, "count/secrets=51", "count/configmaps=21")
 }
 
-// In maximum mode the highest amount is held back, the next highest counts, and neither is deleted.
+// In maximum mode, a cap holds back the highest amount, and the next highest counts. Bursar deletes neither.
 func TestCapInMaximumMode(t *testing.T) {
 	w := newIncreased(t)
 	w.cap("count/secrets=60")
@@ -113,7 +113,7 @@ func TestCapInMaximumMode(t *testing.T) {
 	w.wantNoIncrease("medium")
 }
 
-// In singular mode the increase that the namespace names is held back.
+// In singular mode, a cap holds back the namespace's chosen increase.
 func TestCapInSingularMode(t *testing.T) {
 	w := newIncreased(t)
 	w.cap("count/secrets=60")
@@ -124,7 +124,7 @@ func TestCapInSingularMode(t *testing.T) {
 	w.wantEffect("big", singular, "[active] count/configmaps: 3", yes, capReached, "the rest is held back by a cap: exceeded ResourceQuotaAllocation: testcapinsingularmode")
 }
 
-// The namespaces of a cap share it, and none is told what another has. Where one gives back, another has more.
+// The namespaces of a cap share it, and none learns the share of another. A decrease in one makes room in another.
 func TestCapIsShared(t *testing.T) {
 	w := newIncreased(t)
 	w.cap("count/secrets=100")
@@ -146,7 +146,7 @@ func TestCapIsShared(t *testing.T) {
 	w.wantEffect("mine", cumulative, "count/secrets: 50", yes, inEffect)
 }
 
-// Nothing is deleted for being less than a base that a cap does not allow.
+// If a cap does not allow the base, Bursar deletes no increase for being smaller than the base.
 func TestCapOnBaseDeletesNothing(t *testing.T) {
 	w := newIncreased(t)
 	w.cap("count/secrets=7")
@@ -157,7 +157,7 @@ func TestCapOnBaseDeletesNothing(t *testing.T) {
 	w.wantQuota(base, "count/secrets=0")
 }
 
-// A cap that does not even allow the base leaves nothing, rather than no limit, and the configuration says so.
+// A cap below the base leaves an amount of zero, rather than no limit, and the configuration reports it.
 func TestCapOnBase(t *testing.T) {
 	w := newIncreased(t)
 	allocation := w.cap("count/secrets=5")

@@ -13,7 +13,7 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 )
 
-// tiered is a definition for those of the world's namespaces that have the label tier.
+// tiered is a definition for the world's namespaces with the label tier.
 func (w *increased) tiered(tier string, mode openmcpv1alpha1.QuotaMode, hard ...string) openmcpv1alpha1.QuotaDefinition {
 	definition := w.definition(tier, mode, hard...)
 	definition.Selector.MatchLabels["tier"] = tier
@@ -25,7 +25,7 @@ func (w *increased) setTier(tier string) {
 	change(w, w.namespace(), func(n *corev1.Namespace) { n.Labels["tier"] = tier })
 }
 
-// Where another definition comes to be for a namespace, the former one leaves nothing behind.
+// After a switch to another definition, nothing of the former one stays in the namespace.
 func TestSwitch(t *testing.T) {
 	w := newIncreased(t)
 	config := w.config(w.tiered("gold", cumulative, "count/secrets=100"), w.tiered("silver", maximum, "count/configmaps=7"))
@@ -55,7 +55,7 @@ func TestSwitch(t *testing.T) {
 	w.wantEffect("more", "", "", no, openmcpv1alpha1.ReasonNoDefinition)
 }
 
-// The first definition that selects a namespace counts, and there may be one that selects all.
+// The first matching definition of a namespace counts. The last one may match all namespaces.
 func TestFirstDefinitionCounts(t *testing.T) {
 	w := newIncreased(t)
 	w.setTier("gold")
@@ -67,7 +67,7 @@ func TestFirstDefinitionCounts(t *testing.T) {
 	w.wantNoQuota("gold")
 }
 
-// A template need not limit anything: the quota is then what increases give.
+// A template need not limit anything: the increases alone then make up the quota.
 func TestTemplateWithoutAmounts(t *testing.T) {
 	w := newIncreased(t)
 	w.config(w.definition(base, maximum))
@@ -80,7 +80,7 @@ func TestTemplateWithoutAmounts(t *testing.T) {
 	w.wantEffect("some", maximum, "count/secrets: 3", yes, inEffect)
 }
 
-// Scopes cannot be changed, so that the ResourceQuota is made anew. What the scopes do not go with is left out.
+// Scopes are immutable, so Bursar replaces the ResourceQuota. It leaves out amounts that do not fit the scopes.
 func TestScopesOfDefinitions(t *testing.T) {
 	w := newIncreased(t)
 	definition := w.definition(base, cumulative, "pods=10")
@@ -101,8 +101,8 @@ func TestScopesOfDefinitions(t *testing.T) {
 	w.wantLabels(w.name, base, cumulative)
 }
 
-// A definition without selector is for every namespace but those that the cluster and Bursar need. The server apart has
-// no other ones.
+// A definition without selector is for every namespace except those of the cluster and of Bursar. The separate server
+// has no other namespaces.
 func TestDefinitionForEveryNamespace(t *testing.T) {
 	t.Parallel()
 	apart, err := startApart()
@@ -137,8 +137,8 @@ func TestDefinitionForEveryNamespace(t *testing.T) {
 	})
 }
 
-// A namespace that comes later gets its quota, and one with the operation annotation is left alone until
-// it has none.
+// A later namespace gets its quota. Bursar leaves a namespace with the operation annotation alone until the annotation
+// goes.
 func TestIgnore(t *testing.T) {
 	t.Parallel()
 	for name, key := range map[string]string{"Quota": "quota.openmcp.cloud/operation", "General": "openmcp.cloud/operation"} {
@@ -177,7 +177,8 @@ func TestIgnore(t *testing.T) {
 	}
 }
 
-// Two configurations for the same namespace do not fight: it stays with the one that has it, and the other says so.
+// Two configurations for the same namespace do not fight. The namespace stays with its present one, and the other
+// reports it.
 func TestTwoConfigurations(t *testing.T) {
 	w := newIncreased(t)
 	second := w.newConfig("-b", w.definition("second", maximum, "count/secrets=2"))
@@ -199,7 +200,7 @@ func TestTwoConfigurations(t *testing.T) {
 	w.wantLabels(first.Name, "first", maximum)
 	w.wantCondition(first, openmcpv1alpha1.ConditionConflict, no, openmcpv1alpha1.ReasonNoConflict)
 
-	// Of two that come to a new namespace the first by name has it, whichever is older.
+	// Of two configurations for a new namespace the first by name gets it, regardless of age.
 	third := w.newConfig("-0", w.definition("third", maximum, "count/secrets=3"))
 	w.create(third)
 	other := *w
@@ -210,7 +211,8 @@ func TestTwoConfigurations(t *testing.T) {
 	w.wantLabels(first.Name, "first", maximum)
 }
 
-// A namespace that says that somebody else manages it is left alone until it does not, or until that is somebody here.
+// Bursar leaves a namespace with the label of another operator alone until somebody removes the label, or sets it to a
+// configuration here.
 func TestManagedByAnotherOperator(t *testing.T) {
 	w := newIncreased(t)
 	change(w, w.namespace(), func(n *corev1.Namespace) {

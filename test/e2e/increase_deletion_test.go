@@ -10,14 +10,14 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 )
 
-// deleting is a definition that has ineffective increases deleted.
+// deleting is a definition with deletion of ineffective increases.
 func (w *increased) deleting(mode openmcpv1alpha1.QuotaMode, hard ...string) openmcpv1alpha1.QuotaDefinition {
 	definition := w.definition(base, mode, hard...)
 	definition.DeleteIneffectiveQuotas = true
 	return definition
 }
 
-// In maximum mode what is overshadowed is deleted, and nothing else.
+// In maximum mode, Bursar deletes overshadowed increases, and nothing else.
 func TestDeletionInMaximumMode(t *testing.T) {
 	w := newIncreased(t)
 	w.config(w.deleting(maximum, "count/secrets=10"))
@@ -36,7 +36,7 @@ func TestDeletionInMaximumMode(t *testing.T) {
 	w.wantQuota(base, "count/secrets=100", "count/configmaps=10")
 }
 
-// In cumulative mode every increase has an effect but one of nothing.
+// In cumulative mode every increase except one of zero has an effect.
 func TestNoDeletionInCumulativeMode(t *testing.T) {
 	w := newIncreased(t)
 	w.config(w.deleting(cumulative, "count/secrets=10"))
@@ -63,7 +63,8 @@ func sumOf(object *openmcpv1alpha1.QuotaIncrease) string {
 	return "count/secrets: " + amount.String()
 }
 
-// In singular mode nothing is deleted because the label is missing, or names nothing; and never what it names.
+// In singular mode, Bursar deletes nothing if the label is missing, or names no increase. It never deletes the increase
+// in the label.
 func TestDeletionInSingularMode(t *testing.T) {
 	w := newIncreased(t)
 	w.config(w.deleting(singular, "count/secrets=10"))
@@ -96,7 +97,7 @@ func TestDeletionInSingularMode(t *testing.T) {
 		"QuotaIncrease big was deleted, as definition base has increases without effect deleted: namespace testdeletioninsingularmode has the label quota.openmcp.cloud/use=small")
 }
 
-// With previewDeletion increases are only marked. The mark goes with the reason for it.
+// With previewDeletion, Bursar only marks increases. The mark goes with its reason.
 func TestPreview(t *testing.T) {
 	w := newIncreased(t)
 	definition := w.deleting(maximum, "count/secrets=10")
@@ -133,12 +134,12 @@ func TestPreview(t *testing.T) {
 	wantMark("small", "")
 }
 
-// What the openMCP quota operator has left is taken over as it is: nothing is made anew.
+// Bursar takes over the objects of the openMCP quota operator as they are, without replacing any.
 func TestTakeover(t *testing.T) {
 	w := newIncreased(t)
 	config := w.newConfig("", w.definition(base, singular, "count/secrets=10"))
 	change(w, w.namespace(), func(n *corev1.Namespace) {
-		n.Annotations = map[string]string{openmcpv1alpha1.AnnotationOperation: openmcpv1alpha1.OperationIgnore} // Bursar is not there yet
+		n.Annotations = map[string]string{openmcpv1alpha1.AnnotationOperation: openmcpv1alpha1.OperationIgnore} // as if Bursar were not there yet
 		n.Labels["quota.openmcp.cloud/base"] = base
 		n.Labels["quota.openmcp.cloud/mode"] = "singular"
 		n.Labels["quota.openmcp.cloud/managed-by"] = config.Name

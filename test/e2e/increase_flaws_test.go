@@ -17,7 +17,7 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 )
 
-// What cannot be used is refused, with what is wrong and where.
+// The webhook rejects invalid objects with the error and its place.
 func TestInvalidDefinitionsAndIncreases(t *testing.T) {
 	w := newIncreased(t)
 	config := func(change func(*openmcpv1alpha1.QuotaDefinition)) client.Object {
@@ -63,7 +63,7 @@ func TestInvalidDefinitionsAndIncreases(t *testing.T) {
 	}
 }
 
-// Nobody but Bursar writes what Bursar says.
+// Only Bursar writes these statuses.
 func TestStatusOfIncreasesIsBursars(t *testing.T) {
 	w := newIncreased(t)
 	config := w.config(w.definition(base, maximum))
@@ -79,7 +79,7 @@ func TestStatusOfIncreasesIsBursars(t *testing.T) {
 	}
 }
 
-// changeUnchecked changes a configuration as if there were no webhook.
+// changeUnchecked changes a configuration without the webhook's validation.
 func (w *increased) changeUnchecked(config *openmcpv1alpha1.QuotaServiceConfig, how func(*openmcpv1alpha1.QuotaServiceConfig)) {
 	w.Helper()
 	must(w, retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -91,8 +91,8 @@ func (w *increased) changeUnchecked(config *openmcpv1alpha1.QuotaServiceConfig, 
 	}))
 }
 
-// A definition that cannot be used disables itself alone: others work on, those who have their quota by it keep
-// that, and it says what is wrong.
+// An invalid definition disables only itself, and reports the error. Other definitions work on, and namespaces keep
+// their quota under the invalid one.
 func TestFlawedDefinition(t *testing.T) {
 	t.Parallel()
 	flaws := map[string]struct {
@@ -141,7 +141,7 @@ func TestFlawedDefinition(t *testing.T) {
 			}
 			w.wantLabels(w.name, "gold", cumulative)
 
-			// A good definition can be changed beside it, and it can be corrected.
+			// People can change a valid definition beside it, and can correct it.
 			change(w, config, func(c *openmcpv1alpha1.QuotaServiceConfig) {
 				c.Spec.Quotas[1].Template.Spec.Hard = list("count/secrets=7")
 			})
@@ -157,8 +157,8 @@ func TestFlawedDefinition(t *testing.T) {
 	}
 }
 
-// Who removes the labels of a namespace does not lift its quota while the definition is flawed, and the increases there
-// say that it is.
+// Removing the labels of a namespace does not lift its quota while the definition is invalid. The increases there
+// report the invalid definition.
 func TestFlawedDefinitionWithoutLabels(t *testing.T) {
 	w := newIncreased(t)
 	config := w.config(w.definition(base, cumulative, "count/secrets=10"))
@@ -189,7 +189,7 @@ func TestFlawedDefinitionWithoutLabels(t *testing.T) {
 	w.wantLabels(w.name, base, cumulative)
 }
 
-// A definition that a policy of the cluster stands against disables itself alone too.
+// A definition rejected by a policy of the cluster disables only itself, too.
 func TestPolicyAgainstADefinition(t *testing.T) {
 	w := newIncreased(t)
 	fail := admissionregistrationv1.Fail
@@ -232,7 +232,7 @@ func TestPolicyAgainstADefinition(t *testing.T) {
 	w.wantQuota("gold", "count/secrets=10")
 }
 
-// An increase that was stored before there was a webhook may be negative. It does not count, and others do.
+// An increase from before the webhook may be negative. It does not count, and others do.
 func TestNegativeIncrease(t *testing.T) {
 	w := newIncreased(t)
 	w.config(w.definition(base, cumulative, "count/secrets=10"))
@@ -245,7 +245,7 @@ func TestNegativeIncrease(t *testing.T) {
 	w.wantEffect("more", cumulative, "count/secrets: 5", yes, inEffect)
 }
 
-// A ResourceQuota that somebody else has made is left alone.
+// Bursar leaves somebody else's ResourceQuota alone.
 func TestQuotaOfSomebodyElse(t *testing.T) {
 	w := newIncreased(t)
 	theirs := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: base, Namespace: w.name}, Spec: corev1.ResourceQuotaSpec{Hard: list("count/secrets=1")}}
@@ -273,7 +273,7 @@ func TestQuotaOfSomebodyElse(t *testing.T) {
 	w.wantCondition(config, openmcpv1alpha1.ConditionReady, yes, openmcpv1alpha1.ReasonInForce)
 }
 
-// isSameButForStatus tells whether nobody has changed a ResourceQuota, but for the controller that counts what is used.
+// isSameButForStatus reports whether nobody has changed a ResourceQuota, except for its status.
 func isSameButForStatus(a, b *corev1.ResourceQuota) bool {
 	same := equality.Semantic.DeepEqual
 	return a.UID == b.UID && same(a.Spec, b.Spec) && same(a.Labels, b.Labels) && same(a.Annotations, b.Annotations) && same(a.OwnerReferences, b.OwnerReferences)

@@ -6,7 +6,7 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 )
 
-// A cap keeps a quota from rising, and lowers none: to ask for too much costs nobody what they have.
+// A cap stops a quota from rising, and lowers none: nobody loses quota by asking for too much.
 func TestRefusedRaiseLowersNothing(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []openmcpv1alpha1.QuotaMode{cumulative, maximum, singular} {
@@ -22,7 +22,7 @@ func TestRefusedRaiseLowersNothing(t *testing.T) {
 				q.Spec.Hard = list("count/secrets=120", "count/configmaps=999")
 			})
 			w.wantEffect("big", mode, map[openmcpv1alpha1.QuotaMode]string{singular: "[active]"}[mode], no, capReached, "requested: count/configmaps=999")
-			w.wantQuota(base, all, "count/configmaps=10") // and not: no limit at all
+			w.wantQuota(base, all, "count/configmaps=10") // instead of no limit at all
 			change(w, big, func(q *openmcpv1alpha1.QuotaIncrease) {
 				q.Spec.Hard = list("count/secrets=20", "count/configmaps=999")
 			})
@@ -31,7 +31,7 @@ func TestRefusedRaiseLowersNothing(t *testing.T) {
 	}
 }
 
-// What was never had of a resource that a cap does not allow is 0, and not without limit.
+// A resource new to the quota, and not allowed by the cap, gets the amount 0 instead of no limit.
 func TestRefusedIncreaseIsALimit(t *testing.T) {
 	w := newIncreased(t)
 	w.cap("count/configmaps=5")
@@ -41,7 +41,7 @@ func TestRefusedIncreaseIsALimit(t *testing.T) {
 	w.wantEffect("more", cumulative, "", no, capReached)
 }
 
-// A namespace that goes to a larger definition, for which its cap has no room, has what it had.
+// A namespace keeps its quota on a switch to a larger definition without room under its cap.
 func TestSwitchUnderACap(t *testing.T) {
 	w := newIncreased(t)
 	w.cap("count/secrets=70")

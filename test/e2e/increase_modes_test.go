@@ -42,7 +42,7 @@ func TestCumulative(t *testing.T) {
 	w.wantEvent("ResourceQuota", base, "QuotaChanged", "count/configmaps: 10 = medium 10")
 }
 
-// The example of the document in maximum mode, and what it says would come of further increases.
+// The example of the document in maximum mode, and the document's results for further increases.
 func TestMaximum(t *testing.T) {
 	w := newIncreased(t)
 	w.config(w.definition(base, maximum, "count/secrets=10"))
@@ -67,7 +67,7 @@ func TestMaximum(t *testing.T) {
 	w.wantQuota(base, "count/secrets=100", "count/configmaps=11")
 }
 
-// The example of the document in singular mode: the label on the namespace says which increase counts.
+// The example of the document in singular mode: the label on the namespace selects the increase.
 func TestSingular(t *testing.T) {
 	w := newIncreased(t)
 	w.config(w.definition(base, singular, "count/secrets=10"))

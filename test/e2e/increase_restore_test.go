@@ -18,7 +18,7 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 )
 
-// Whatever is done to a generated ResourceQuota is undone.
+// Bursar undoes every edit of a generated ResourceQuota.
 func TestRestore(t *testing.T) {
 	w := newIncreased(t)
 	definition := w.definition(base, cumulative, "count/secrets=10")
@@ -63,7 +63,7 @@ func TestRestore(t *testing.T) {
 	w.wantEvent("ResourceQuota", base, "QuotaChanged", "count/secrets: 15 = base 10 + more 5")
 }
 
-// wantAsBefore waits until a ResourceQuota is as it was.
+// wantAsBefore waits until a ResourceQuota has its former state.
 func (w *increased) wantAsBefore(reason string, before *corev1.ResourceQuota) {
 	w.Helper()
 	eventually(w, func() error {
@@ -86,7 +86,7 @@ func (w *increased) wantAsBefore(reason string, before *corev1.ResourceQuota) {
 	})
 }
 
-// What others have added to a ResourceQuota stays, and what the template drops goes.
+// Other people's additions to a ResourceQuota stay. Removals from the template apply to it.
 func TestOthersLabelsStay(t *testing.T) {
 	w := newIncreased(t)
 	definition := w.definition(base, cumulative, "count/secrets=10")
@@ -111,7 +111,7 @@ func TestOthersLabelsStay(t *testing.T) {
 	})
 }
 
-// The labels and annotations by which people read the state are put right as well.
+// Bursar also restores the labels and annotations that show people the state.
 func TestLabelsAreRestored(t *testing.T) {
 	w := newIncreased(t)
 	w.config(w.definition(base, cumulative, "count/secrets=10"))
@@ -127,7 +127,7 @@ func TestLabelsAreRestored(t *testing.T) {
 	w.wantLabels(w.name, base, cumulative)
 }
 
-// Where nothing changes nothing is written.
+// Without a change, Bursar writes nothing.
 func TestNothingIsWrittenInVain(t *testing.T) {
 	w := newIncreased(t)
 	config := w.config(w.definition(base, singular, "count/secrets=10"))
@@ -142,14 +142,14 @@ func TestNothingIsWrittenInVain(t *testing.T) {
 		must(w, admin.Get(t.Context(), client.ObjectKeyFromObject(config), config))
 		return map[string]string{"quota": quota.ResourceVersion, "increase": used.ResourceVersion, "config": config.ResourceVersion}
 	}
-	eventually(w, func() error { // what is used is counted by another controller, once
+	eventually(w, func() error { // another controller writes the usage, once
 		if quota := w.wantQuota(base, "count/secrets=20"); !equality.Semantic.DeepEqual(quota.Spec.Hard, quota.Status.Hard) {
 			return fmt.Errorf("the status of the ResourceQuota is %v", quota.Status)
 		}
 		return nil
 	})
 	before := versions()
-	for i := range 5 { // each has the namespace looked at
+	for i := range 5 { // each triggers a reconcile of the namespace
 		name := fmt.Sprint("other-", i)
 		w.increase(name, "count/secrets=1")
 		w.wantEffect(name, singular, "", no, notSelected)
@@ -159,7 +159,7 @@ func TestNothingIsWrittenInVain(t *testing.T) {
 	}
 }
 
-// TestOwnersAreTold has somebody edit a generated ResourceQuota who may write it and not its definition.
+// TestOwnersAreTold edits a generated ResourceQuota as a user with the right to write it, but not its definition.
 func TestOwnersAreTold(t *testing.T) {
 	w := newIncreased(t)
 	w.config(w.definition(base, cumulative, "count/secrets=10"))

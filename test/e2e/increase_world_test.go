@@ -25,8 +25,7 @@ const (
 	base = "base"
 )
 
-// increased is a namespace of its own whose ResourceQuotas are made by definitions and increases, and a name for what is
-// made for it.
+// increased is a namespace of its own with ResourceQuotas from definitions and increases. Its objects have its name.
 type increased struct {
 	*testing.T
 	// api talks to the server as its administrator.
@@ -34,7 +33,7 @@ type increased struct {
 	name string
 }
 
-// newIncreased makes a namespace with a label that nobody else has.
+// newIncreased makes a namespace with a unique label.
 func newIncreased(t *testing.T) *increased {
 	t.Helper()
 	t.Parallel()
@@ -66,7 +65,7 @@ func (w *increased) cleanUp(object client.Object) {
 	})
 }
 
-// said is a resource list as it is written.
+// said is a resource list in its written form.
 func said(l corev1.ResourceList) map[string]string {
 	amounts := map[string]string{}
 	for name, amount := range l {
@@ -122,7 +121,7 @@ func (w *increased) namespace() *corev1.Namespace {
 	return namespace
 }
 
-// use has the namespace name an increase, or none.
+// use sets the namespace's label to the name of an increase, or removes it.
 func (w *increased) use(name string) {
 	w.Helper()
 	change(w, w.namespace(), func(n *corev1.Namespace) {
@@ -140,7 +139,7 @@ func (w *increased) quota(name string) (*corev1.ResourceQuota, error) {
 	return quota, w.api.Get(w.Context(), client.ObjectKey{Namespace: w.name, Name: name}, quota)
 }
 
-// wantQuota waits until there is a ResourceQuota with these amounts and no others.
+// wantQuota waits until there is a ResourceQuota with exactly these amounts.
 func (w *increased) wantQuota(name string, hard ...string) *corev1.ResourceQuota {
 	w.Helper()
 	var quota *corev1.ResourceQuota
@@ -166,7 +165,7 @@ func (w *increased) wantNoQuota(name string) {
 	})
 }
 
-// wantLabels waits until the namespace is labelled as one that has its quota by a definition, or by none.
+// wantLabels waits until the namespace has the labels of a definition, or none.
 func (w *increased) wantLabels(config, definition string, mode openmcpv1alpha1.QuotaMode) {
 	w.Helper()
 	want := map[string]string{}
@@ -187,8 +186,8 @@ func (w *increased) wantLabels(config, definition string, mode openmcpv1alpha1.Q
 	})
 }
 
-// wantEffect waits until an increase has that effect, mode and reason, and a message that says all that, which
-// it returns.
+// wantEffect waits until an increase has that effect, mode and reason, and a message with all of says. It returns the
+// message.
 func (w *increased) wantEffect(name string, mode openmcpv1alpha1.QuotaMode, effect string, status metav1.ConditionStatus, reason string, says ...string) string {
 	w.Helper()
 	message := ""
@@ -226,7 +225,7 @@ func (w *increased) wantNoIncrease(name string) {
 	})
 }
 
-// wantCondition waits until a configuration has a condition with a message that says all that, which it returns.
+// wantCondition waits until a configuration has a condition, with all of says in its message. It returns the message.
 func (w *increased) wantCondition(config *openmcpv1alpha1.QuotaServiceConfig, of string, status metav1.ConditionStatus, reason string, says ...string) string {
 	w.Helper()
 	message := ""
@@ -244,8 +243,7 @@ func (w *increased) wantCondition(config *openmcpv1alpha1.QuotaServiceConfig, of
 	return message
 }
 
-// wantDefinitions waits until the status tells of each definition how many namespaces it has, and whether it is
-// ready.
+// wantDefinitions waits until the status shows each definition's number of namespaces, and its readiness.
 func (w *increased) wantDefinitions(config *openmcpv1alpha1.QuotaServiceConfig, want ...string) {
 	w.Helper()
 	eventually(w, func() error {
@@ -286,7 +284,7 @@ func (w *increased) wantEvent(kind, name, reason, note string) {
 	})
 }
 
-// lacks returns an error if a message does not say everything.
+// lacks returns an error if a message lacks one of says.
 func lacks(message string, says []string) error {
 	for _, want := range says {
 		if !strings.Contains(message, want) {

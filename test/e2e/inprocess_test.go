@@ -25,7 +25,7 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// TestWebhookInProcess has an API server call a webhook where nothing listens, at a URL and as a Service, about objects
+// TestWebhookInProcess has an API server call a webhook without a listener, at a URL and as a Service. The reviews are
 // of a core kind and of a custom one. Only the handler in its process can answer.
 func TestWebhookInProcess(t *testing.T) {
 	const refusal = "denied in process"

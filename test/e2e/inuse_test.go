@@ -26,7 +26,7 @@ func (w *world) claimOf(object string) *quotav1alpha1.ResourceClaim {
 	return claim
 }
 
-// waitDeleting waits until a claim is being deleted.
+// waitDeleting waits until a claim has a deletion timestamp.
 func (w *world) waitDeleting(claim *quotav1alpha1.ResourceClaim) {
 	w.Helper()
 	eventually(w, func() error {
@@ -40,9 +40,9 @@ func (w *world) waitDeleting(claim *quotav1alpha1.ResourceClaim) {
 	})
 }
 
-// The garbage collector may delete the claim of an object that is deleted in the foreground, but
-// the object stays for as long as a finalizer keeps it, and so does its charge. Whether the
-// collector gets to the claim is a matter of who comes first, so the test does what it would do.
+// After a deletion in the foreground, the garbage collector may delete the object's claim. The object stays as long as
+// a finalizer keeps it, and so does its charge. The collector may come too late for the claim, so the test does its
+// work.
 func TestForegroundDeletionKeepsTheCharge(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 1)
@@ -71,8 +71,7 @@ func TestForegroundDeletionKeepsTheCharge(t *testing.T) {
 	w.mustCreate(w.configMap("b"))
 }
 
-// A claim in another namespace stays charged when that namespace is deleted, until the object
-// is gone.
+// The deletion of a claim's namespace keeps the charge for an object in another namespace, until the object is gone.
 func TestDeletedClaimNamespaceKeepsTheCharge(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -99,8 +98,8 @@ func TestDeletedClaimNamespaceKeepsTheCharge(t *testing.T) {
 	})
 }
 
-// A claim that is deleted while its object exists still follows the object: in a namespace that goes away, the claims of
-// objects elsewhere stay.
+// A claim in deletion still follows its existing object. In a namespace in deletion, the claims of objects elsewhere
+// stay.
 func TestDeletedClaimFollowsItsObject(t *testing.T) {
 	t.Parallel()
 	f := newFollowedWorld(t, 5, nil)
@@ -122,7 +121,7 @@ func TestDeletedClaimFollowsItsObject(t *testing.T) {
 	f.wantBucket(5, 0, 5, 0)
 }
 
-// Objects of a kind that is not served for a while are still there, and still charged.
+// While the API server does not serve a kind, its objects still exist and keep their charge.
 func TestKindNotServedForAWhile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -162,8 +161,8 @@ func TestKindNotServedForAWhile(t *testing.T) {
 	serve(false)
 	policy := &quotav1alpha1.ClaimCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: w.name}}
 	w.waitCondition(policy, quotav1alpha1.ConditionReady, metav1.ConditionFalse)
-	// Whoever deletes the claim now does not make the widget free: nobody can tell that it is gone. People
-	// are told so. The garbage collector, which takes for gone what is not served, may have been first.
+	// Deleting the claim now does not make the widget free: nobody can know that the widget is gone. The webhook says
+	// so. The garbage collector may have been first, because it takes the objects of an unserved kind for gone.
 	eventually(w, func() error { return admin.Get(w.ctx, client.ObjectKeyFromObject(claim), claim) })
 	if err := admin.Delete(w.ctx, claim); err == nil && claim.DeletionTimestamp == nil {
 		t.Error("the claim was deleted although its object may be there")
@@ -177,7 +176,7 @@ func TestKindNotServedForAWhile(t *testing.T) {
 	w.wantExceeded(widget("b"))
 }
 
-// Two policies may give the claims of one object the same name: one of them gets another.
+// Two policies may give the claims of one object the same name. One claim gets another name.
 func TestTwoPoliciesOneClaimName(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -196,7 +195,7 @@ func TestTwoPoliciesOneClaimName(t *testing.T) {
 	w.wantBucket(10, 0, 10, 0)
 }
 
-// What two policies lack is told at once, and what an object asks of one quota twice is added up.
+// A denial names the shortfalls of both policies, and adds up an object's requests for one quota.
 func TestTwoPoliciesBothShort(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -220,7 +219,7 @@ func TestTwoPoliciesBothShort(t *testing.T) {
 	w.wantBucket(1, 0, 1, 0)
 }
 
-// A bucket that somebody deletes is made again.
+// Bursar replaces a deleted bucket.
 func TestDeletedBucketComesBack(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 3)
@@ -234,7 +233,7 @@ func TestDeletedBucketComesBack(t *testing.T) {
 	w.wantBucket(3, 1, 2, 1)
 }
 
-// Whoever waits for quota finds a bucket, also where nothing was ever granted.
+// A waiting claim has a bucket, even before any grant.
 func TestBucketOfAWaitingClaim(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -248,12 +247,12 @@ func TestBucketOfAWaitingClaim(t *testing.T) {
 	w.wantBucket(0, 0, 0, 0)
 }
 
-// A claim that was made without the finalizer gets it before it is granted anything.
+// A claim without the finalizer gets it before its grant.
 func TestClaimWithoutFinalizer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	claim := w.claim("bare", 1)
-	w.mustCreate(claim) // waits: nothing is granted
+	w.mustCreate(claim) // waits: there is no limit yet
 	w.waitReason(claim, quotav1alpha1.ReasonQuotaExceeded)
 	eventually(w, func() error {
 		if err := bursar.Get(w.ctx, client.ObjectKeyFromObject(claim), claim); err != nil {

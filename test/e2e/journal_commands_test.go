@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The commands that read the journal end with 0 unless something is wrong, or a limit would have denied a create.
+// The commands on the journal exit with 0 unless something is wrong, or a limit would have denied a create.
 func TestJournalCommands(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 2)

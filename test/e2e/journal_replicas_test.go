@@ -19,7 +19,8 @@ import (
 	testserver "github.com/bursar/bursar/test/server"
 )
 
-// Replicas share a directory. Each writes files of its own, and together these are one journal, also after one of them ended.
+// Replicas share a directory. Each writes files of its own, and together these are one journal, even after the end of
+// one replica.
 func TestJournalOfReplicas(t *testing.T) {
 	t.Parallel()
 	plane := startPlane(t)
@@ -51,7 +52,7 @@ func TestJournalOfReplicas(t *testing.T) {
 	}
 }
 
-// startReplica runs an operator of several behind a balancer until the returned function is called.
+// startReplica runs one of several operators behind a balancer until the caller calls stop.
 func (r *recorded) startReplica(name string, balancer *replica.Balancer, api *rest.Config) (stop func()) {
 	r.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -29,14 +29,14 @@ func (w *world) journalOf(user client.Client) ([]journal.Entry, error) {
 	return all, nil
 }
 
-// limitChange is who changed a limit from what to what.
+// limitChange is a change of a limit, with its author.
 type limitChange struct {
 	Actor    string
 	From, To int64
 }
 
-// journalStories are those of people who ask what happened: an auditor with the rights of bursar-journal-reader alone, the
-// tenant, and the approver.
+// journalStories are those of people asking about the past: the tenant, the approver, and an auditor with only the
+// rights of bursar-journal-reader.
 func (w *world) journalStories(tenantName, approverName string) {
 	w.Helper()
 	readerName := w.name + "-journal"
@@ -44,7 +44,7 @@ func (w *world) journalStories(tenantName, approverName string) {
 	w.waitMay(readerName, authorizationv1.ResourceAttributes{Verb: "get", Group: quotav1alpha1.GroupName, Version: "*", Resource: "consumerledgers"})
 	reader, tenant := w.clientOf(readerName), w.clientOf(tenantName)
 
-	// An auditor reads who changed which limit from what to what, and who used it.
+	// An auditor reads each change of a limit with its author, and each charge with its user.
 	eventually(w, func() error {
 		entries, err := w.journalOf(reader)
 		if err != nil {
@@ -60,7 +60,7 @@ func (w *world) journalStories(tenantName, approverName string) {
 				created[e.Object.Name] = e.Actor
 			}
 		}
-		// Bursar makes the grant of a request, for the one who decided.
+		// Bursar makes the grant of a request, on behalf of the decider.
 		want := []limitChange{{"admin", 0, 2}, {approverName, 2, 3}}
 		wantCreated := map[string]string{"a": tenantName, "b": tenantName, "c": tenantName, "d": tenantName}
 		if diff := cmp.Diff(want, limits) + cmp.Diff(wantCreated, created); diff != "" {
@@ -68,13 +68,13 @@ func (w *world) journalStories(tenantName, approverName string) {
 		}
 		return nil
 	})
-	// That is all that an auditor may do.
+	// An auditor may do nothing else.
 	for _, list := range []client.ObjectList{&corev1.ConfigMapList{}, &quotav1alpha1.ResourceGrantList{}, &quotav1alpha1.ResourceClaimList{}} {
 		if err := reader.List(w.ctx, list); !apierrors.IsForbidden(err) {
 			w.Errorf("somebody who may only read journals lists %T: %v", list, err)
 		}
 	}
-	// A tenant, and an approver, see what became of the quota, and not who did it.
+	// A tenant, and an approver, see the changes of the quota, but not their authors.
 	for name, user := range map[string]client.Client{tenantName: tenant, approverName: w.clientOf(approverName)} {
 		entries, err := w.journalOf(user)
 		must(w, err)
@@ -95,7 +95,7 @@ func (w *world) journalStories(tenantName, approverName string) {
 	w.attackJournals(tenant)
 }
 
-// attackJournals has a tenant try to read the journal of a consumer whose quota is shown in another namespace.
+// attackJournals has a tenant try to read the journal of a consumer with its quota in another namespace.
 func (w *world) attackJournals(tenant client.Client) {
 	w.Helper()
 	other := quotav1alpha1.ConsumerRef{APIGroup: "resourcemanager.miloapis.com", Kind: "Project", Name: w.name + "-other"}
@@ -120,7 +120,7 @@ func (w *world) attackJournals(tenant client.Client) {
 			w.Errorf("a tenant asks for the journal of another consumer %s: got %v, want it to be forbidden", name, err)
 		}
 	}
-	// A token of one consumer does not lead to another, whoever asks.
+	// Anybody's token for one consumer does not lead to another consumer.
 	for name, user := range map[string]client.Client{"a tenant": tenant, "an administrator": admin} {
 		history := &quotav1alpha1.QuotaHistory{ObjectMeta: metav1.ObjectMeta{GenerateName: "attack-", Namespace: config.DefaultSystemNamespace}, Spec: quotav1alpha1.QuotaHistorySpec{ConsumerRef: other, Continue: own.Continue}}
 		if err := user.Create(w.ctx, history, client.DryRunAll); !apierrors.IsBadRequest(err) || history.Status != nil {

@@ -30,7 +30,7 @@ import (
 	"github.com/bursar/bursar/test/server"
 )
 
-// recorded is a server that keeps a journal in a directory.
+// recorded is a server with a journal in a directory.
 type recorded struct {
 	*testing.T
 	server  *server.Server
@@ -66,7 +66,7 @@ func (r *recorded) entries() ([]journal.Entry, error) {
 	return all, nil
 }
 
-// addsUp returns an error unless the entries add up to the ledgers, and all of the ledgers are there.
+// addsUp returns an error unless the entries add up to the ledgers, and include all ledgers.
 func (r *recorded) addsUp() error {
 	entries, err := r.entries()
 	if err != nil {
@@ -99,7 +99,7 @@ func addUp(ctx context.Context, api client.Reader, entries []journal.Entry) erro
 	return nil
 }
 
-// stateOf returns the limits and what is in use in a ledger.
+// stateOf returns the limits and the balances of a ledger.
 func stateOf(ledger *quotav1alpha1.ConsumerLedgerSpec) journal.Opening {
 	type grantKey struct{ resourceType, grant string }
 	limits, balances := map[grantKey]int64{}, map[string]journal.Balance{}
@@ -144,7 +144,8 @@ func byConsumer(entries []journal.Entry) map[string][]journal.Entry {
 	return of
 }
 
-// The journal adds up to the ledgers, names who did what, and continues after a restart without another entry changing.
+// The journal adds up to the ledgers and names the authors. It continues after a restart without changing another
+// entry.
 func TestJournalAddsUp(t *testing.T) {
 	t.Parallel()
 	dir, who := t.TempDir(), &actors{of: map[string]string{}}
@@ -183,7 +184,7 @@ func TestJournalAddsUp(t *testing.T) {
 	})
 }
 
-// A correction is an entry, too: here of a claim that changed while nobody was asked.
+// A correction is an entry, too: here of a claim changed behind the webhooks.
 func TestJournalOfCorrections(t *testing.T) {
 	t.Parallel()
 	r := startRecorded(t, t.TempDir())
@@ -219,7 +220,7 @@ func TestJournalOfCorrections(t *testing.T) {
 	})
 }
 
-// While the sink stands still, nothing else does, and metrics report it. Afterwards everything is there.
+// While the sink stands still, nothing else does, and metrics report it. Afterwards no entry is missing.
 func TestJournalStandsStill(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -276,7 +277,7 @@ func valueOf(metrics prometheus.Gatherer, name string) (float64, error) {
 	return 0, fmt.Errorf("there is no single series of %s", name)
 }
 
-// Where nothing can be read, the answer says where the journal is.
+// If Bursar cannot read the journal, the answer gives its place.
 func TestJournalThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for name, sink := range map[string]config.JournalSink{"Stdout": config.JournalStdout, "None": config.JournalNone} {

@@ -18,10 +18,10 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// tills is a resource type with dimensions that any service may claim.
+// tills is a resource type with dimensions. Any service may claim it.
 const tills = platform.Group + "/tills"
 
-// declare makes a platform on which Organization acme pays for maps, and acme and globex for tills.
+// declare makes a platform. Organization acme pays there for maps, and acme and globex for tills.
 func (r *recorded) declare() {
 	r.Helper()
 	api := r.as("root")
@@ -40,7 +40,7 @@ func (r *recorded) grantOf(name, consumer string, amount int64, as client.Client
 	}})
 }
 
-// actors are the users who wrote objects, by kind and name.
+// actors are the authors of objects, by kind and name.
 type actors struct {
 	sync.Mutex
 	of map[string]string
@@ -60,7 +60,7 @@ type worker struct {
 	random *rand.Rand
 	actors *actors
 	number int
-	own    map[string][]string // the names of what exists, by kind
+	own    map[string][]string // names of existing objects, by kind
 }
 
 // step changes something.
@@ -168,7 +168,7 @@ func (r *recorded) period(name string, who *actors) {
 	})
 }
 
-// checkActors holds the actors of entries to who made the requests.
+// checkActors compares the actors of entries with the users of the requests.
 func (r *recorded) checkActors(entries []journal.Entry, who *actors) {
 	r.Helper()
 	seen := map[journal.Kind]int{}

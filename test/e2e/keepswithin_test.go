@@ -12,8 +12,8 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// An object whose policy came to fail keeps to what its claim holds: nobody gets more because of a slip in a policy, and nobody
-// is kept from what costs nothing.
+// An object with a failing policy stays within its claim. Nobody gets more because of a mistake in a policy, and
+// changes without a cost stay possible.
 func TestUpdatesKeepWithinTheClaimWhileThePolicyFails(t *testing.T) {
 	t.Parallel()
 	type policy = quotav1alpha1.ClaimCreationPolicy
@@ -25,7 +25,7 @@ func TestUpdatesKeepWithinTheClaimWhileThePolicyFails(t *testing.T) {
 		reason  string
 		slip    func(*policy)
 		because string
-		// mayShrink is set if what the object asks can still be told.
+		// mayShrink is set if the policy still yields the object's amount.
 		mayShrink bool
 	}{
 		"consumer": {"whom to charge is not known, how much is", func(p *policy) { consumerName(p, "{{.trigger.data.payer}}") }, ".trigger.data.payer is not set", true},

@@ -15,8 +15,8 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// allocate has the ResourceQuota of a project raised within a cap, and refused beyond it. What the project sees of
-// the cap follows, and goes once the project is not selected any more.
+// allocate raises the ResourceQuota of a project within a cap, and expects a denial beyond it. The project's view of
+// the cap follows, and goes once the allocation no longer selects the project.
 func (s *scene) allocate() {
 	const name corev1.ResourceName = "count/secrets"
 	amount := func(n int64) corev1.ResourceList {

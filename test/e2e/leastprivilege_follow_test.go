@@ -25,9 +25,8 @@ var (
 	globex    = platform.Consumer("globex")
 )
 
-// follow has policies follow what changes: Fleets, which can be scaled, cost one for each replica. They
-// are adopted, resized, handed over to another consumer, let pass in other modes, and created past
-// enforcement.
+// follow has policies follow changes of Fleets. Fleets scale, and cost one for each replica. Bursar adopts them,
+// resizes them, moves them to another consumer, admits them in other modes, and charges those created past enforcement.
 func (s *scene) follow() {
 	s.installFleets()
 	s.create(s.fleet("old", 1)) // before its policy
@@ -72,7 +71,7 @@ func (s *scene) follow() {
 	s.wantAllocatedOf(replicasType, 0, 0)
 }
 
-// followingPolicy charges a Fleet's replicas, however many there are, to whom it names.
+// followingPolicy charges a Fleet's replicas, of any number, to the payer that the Fleet names.
 func followingPolicy() *quotav1alpha1.ClaimCreationPolicy {
 	p := policy("fleets", "")
 	p.Spec.Trigger.Resource = quotav1alpha1.ClaimTriggerResource{APIVersion: fleetKind.GroupVersion().String(), Kind: fleetKind.Kind}
@@ -101,7 +100,7 @@ func (s *scene) fleet(name string, replicas int64) *unstructured.Unstructured {
 	return object
 }
 
-// set changes a field of a Fleet as it is stored now.
+// set changes a field of the stored Fleet.
 func (s *scene) set(name string, value any, path ...string) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		object := s.fleet(name, 0)
@@ -135,7 +134,7 @@ func (s *scene) inMode(mode quotav1alpha1.EnforcementMode) {
 	s.waitReady(policy.Name)
 }
 
-// breakingGlass is an administrator who gets past enforcement.
+// breakingGlass is an administrator past enforcement.
 func (s *scene) breakingGlass() client.Client {
 	api, err := s.as(rest.ImpersonationConfig{UserName: "jane", Groups: []string{"system:masters", quotav1alpha1.BreakGlassGroup}})
 	must(s, err)
@@ -149,7 +148,7 @@ func (s *scene) wantExceeded(err error) {
 	}
 }
 
-// wantEvent waits for an event that says a text.
+// wantEvent waits for an event with a text.
 func (s *scene) wantEvent(reason, text string) {
 	s.Helper()
 	eventually(s, func() error {

@@ -14,7 +14,7 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 )
 
-// increase has a ResourceQuota made, raised by an increase, and removed, and an increase without effect deleted.
+// increase has Bursar make a ResourceQuota, raise it by an increase, remove it, and delete an increase without effect.
 func (s *scene) increase() {
 	amount := func(n int64) corev1.ResourceList {
 		return corev1.ResourceList{"count/secrets": *resource.NewQuantity(n, resource.DecimalSI)}

@@ -41,8 +41,8 @@ var (
 	organizations = schema.GroupVersionResource{Group: platform.Group, Version: "v1", Resource: "organizations"}
 )
 
-// notAsked is what the roles permit and this test does not make the operator ask for, with the
-// reason why it is needed all the same. Everything else that they permit has to be asked for.
+// notAsked are permissions of the roles that the operator does not use in this test, with the reasons to grant them.
+// The operator must use all others.
 var notAsked = map[string]string{
 	"get grantcreationpolicies": parents,
 	"update allowancebuckets":   oldBuckets,
@@ -55,9 +55,9 @@ const (
 	oldBuckets = "buckets without an owner get one; here is none"
 )
 
-// TestOperatorWithItsRoleAlone runs the operator as a cluster would, with the roles that are made for
-// it and a role for the kinds that policies name here. It does all that it has to do, nothing is
-// ever forbidden to it, and nothing is permitted to it that it does not ask for.
+// TestOperatorWithItsRoleAlone runs the operator with its own roles, as on a cluster, and a role for the kinds of the
+// policies here. The operator does all its work, the API server never forbids it anything, and it uses every
+// permission.
 func TestOperatorWithItsRoleAlone(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -80,7 +80,7 @@ func TestOperatorWithItsRoleAlone(t *testing.T) {
 	s.run(&asked, operator.Options{InstallCRDs: true})()
 	revoke()
 
-	// From here on it is as where somebody else installs the CRDs.
+	// From here on somebody else installs the CRDs.
 	stop := s.run(&asked, operator.Options{})
 	s.exercise()
 	stop()
@@ -93,7 +93,7 @@ func TestOperatorWithItsRoleAlone(t *testing.T) {
 	}
 }
 
-// permitKinds lets Bursar follow ConfigMaps and Fleets, in the way that it says itself while it may not.
+// permitKinds lets Bursar follow ConfigMaps, Fleets and Organizations, by the advice in Bursar's own message.
 func (s *scene) permitKinds() {
 	s.Helper()
 	reviews, err := kubernetes.NewForConfig(s.operatorConfig())
@@ -137,7 +137,7 @@ func (s *scene) outdateDefinition() {
 	}
 }
 
-// exercise makes the operator do everything that it does.
+// exercise makes the operator do all its work.
 func (s *scene) exercise() {
 	if err := platform.Install(s.Context(), s); err != nil {
 		s.Fatal(err)
@@ -178,7 +178,7 @@ func (s *scene) exercise() {
 	s.depart()
 }
 
-// depart gives a consumer something that does not exist, and takes it back.
+// depart grants something to a consumer that does not exist, and takes it back.
 func (s *scene) depart() {
 	mistyped := grant(1)
 	mistyped.Name, mistyped.Spec.ConsumerRef = "mistyped", platform.Consumer("acmee")
@@ -196,8 +196,8 @@ func (s *scene) depart() {
 	})
 }
 
-// permitLater makes a policy for a kind that the operator may not follow. It says so without trying,
-// and is in force once it is permitted.
+// permitLater makes a policy for a kind that the operator may not follow. The operator reports it without trying, and
+// the policy becomes effective with the permission.
 func (s *scene) permitLater() {
 	policy := &quotav1alpha1.GrantCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "later"}, Spec: quotav1alpha1.GrantCreationPolicySpec{
 		Trigger: quotav1alpha1.GrantTrigger{
@@ -236,8 +236,8 @@ func (s *scene) permitLater() {
 	}
 }
 
-// grantByPolicy has grants made, changed and deleted for a ConfigMap that exists, and lets somebody
-// create one that looks as if a policy had made it.
+// grantByPolicy has Bursar make, change and delete grants for an existing ConfigMap. It also has somebody forge a
+// policy's grant.
 func (s *scene) grantByPolicy() {
 	policy := &quotav1alpha1.GrantCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "more"}, Spec: quotav1alpha1.GrantCreationPolicySpec{
 		Trigger: quotav1alpha1.GrantTrigger{
@@ -327,7 +327,7 @@ func (s *scene) repair() {
 	}
 }
 
-// restore deletes what Bursar makes anew.
+// restore deletes objects, and Bursar replaces them.
 func (s *scene) restore() {
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "bursar"}}
 	bucket := &quotav1alpha1.AllowanceBucket{ObjectMeta: metav1.ObjectMeta{Name: naming.Bucket(acme, mapsType, nil), Namespace: systemNamespace}}
@@ -340,7 +340,7 @@ func (s *scene) restore() {
 	s.wantAllocated(2)
 }
 
-// wantMoved waits until the quota is shown in the tenant's namespace, and nowhere else.
+// wantMoved waits until only the tenant's namespace shows the quota.
 func (s *scene) wantMoved() {
 	s.Helper()
 	eventually(s, func() error {
@@ -364,7 +364,7 @@ func (s *scene) wantMoved() {
 	})
 }
 
-// asBursar talks to the server as the operator's own user, to whom everything is permitted.
+// asBursar talks to the server as the operator's own user, with all permissions.
 func (s *scene) asBursar() client.Client {
 	bursar, err := s.as(rest.ImpersonationConfig{UserName: operatorUser, Groups: []string{"system:masters"}})
 	must(s, err)
@@ -423,7 +423,7 @@ func (s *scene) wantAllocatedOf(mapsType string, want, claims int64) {
 	})
 }
 
-// wantAsked checks that everything that rules permit was asked for.
+// wantAsked checks that the operator used every permission in rules.
 func wantAsked(t *testing.T, asked *requests, rules []rbacv1.PolicyRule) {
 	t.Helper()
 	for _, rule := range rules {
@@ -443,8 +443,8 @@ func wantAsked(t *testing.T, asked *requests, rules []rbacv1.PolicyRule) {
 	}
 }
 
-// askedFor tells whether a request was made for one of the names. Whoever watches also lists where
-// the API server cannot send what there is as part of the watch.
+// askedFor reports whether the operator made a request for one of the names. A watch also needs the permission to list,
+// if the API server cannot send the present objects as part of the watch.
 func askedFor(asked *requests, group, resource, verb string, names []string) bool {
 	for _, name := range names {
 		if asked.have(group, resource, verb, name) || verb == "list" && asked.have(group, resource, "watch", name) {
@@ -497,7 +497,7 @@ func configMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: tenantNamespace}}
 }
 
-// ask makes the operator grant a request that is approved.
+// ask makes the operator grant an approved request.
 func (s *scene) ask() {
 	s.Helper()
 	request := &quotav1alpha1.QuotaRequest{ObjectMeta: metav1.ObjectMeta{Name: "more", Namespace: systemNamespace}}

@@ -13,19 +13,19 @@ import (
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// request is one that RBAC judges.
+// request is a request in the terms of RBAC.
 type request struct {
 	group, resource, verb, name string
 }
 
-// requests remembers what somebody asked of an API server, and what was forbidden to them.
+// requests remembers a user's requests to an API server, and the forbidden ones.
 type requests struct {
 	mu        sync.Mutex
 	made      map[request]bool
 	forbidden []string
 }
 
-// recorder is a transport that notes in its requests what goes through it.
+// recorder is a transport. It notes each request.
 type recorder struct {
 	*requests
 	next http.RoundTripper
@@ -50,11 +50,11 @@ func (r recorder) RoundTrip(httpRequest *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = response.Body.Close() // it has been read
+	_ = response.Body.Close() // ReadAll has reached its end
 	response.Body = io.NopCloser(bytes.NewReader(body))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// Refusals by a webhook are no lack of permission: a probe is meant to be refused.
+	// A denial by a webhook is no missing permission: a probe should get a denial.
 	if !strings.Contains(string(body), "denied the request") {
 		r.forbidden = append(r.forbidden, fmt.Sprintf("%s %s: %q", httpRequest.Method, httpRequest.URL, body))
 	}
@@ -74,14 +74,14 @@ func (r *requests) remember(info *apirequest.RequestInfo) {
 	r.made[request{info.APIGroup, resource, info.Verb, info.Name}] = true
 }
 
-// refusals returns what was forbidden.
+// refusals returns the forbidden requests.
 func (r *requests) refusals() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.forbidden)
 }
 
-// have tells whether a request was made. An empty name stands for any.
+// have reports whether the user made a request. An empty name stands for any.
 func (r *requests) have(group, resource, verb, name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -39,12 +39,12 @@ type scene struct {
 	*testing.T
 	client.Client
 	config *rest.Config
-	// as returns a client for somebody whom the administrator impersonates.
+	// as returns a client for a user impersonated by the administrator.
 	as    func(rest.ImpersonationConfig) (client.Client, error)
 	token string
 }
 
-// newScene starts a control plane with a ServiceAccount for the operator, that may do nothing yet.
+// newScene starts a control plane with a ServiceAccount for the operator, still without permissions.
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	plane := startPlane(t)
@@ -80,7 +80,7 @@ func (s *scene) permit(roles rbac.Operator) {
 	s.waitMay(authorizationv1.ResourceAttributes{Verb: "create", Resource: "configmaps", Namespace: systemNamespace})
 }
 
-// permitInstall lets the operator install its CRDs, until the returned function is called.
+// permitInstall lets the operator install its CRDs, until the caller calls revoke.
 func (s *scene) permitInstall(roles rbac.Operator) (revoke func()) {
 	s.Helper()
 	binding := &rbacv1.ClusterRoleBinding{
@@ -97,7 +97,7 @@ func (s *scene) permitInstall(roles rbac.Operator) (revoke func()) {
 	}
 }
 
-// waitMay waits until the API server has seen what permits the operator something.
+// waitMay waits until the API server knows a permission of the operator.
 func (s *scene) waitMay(attributes authorizationv1.ResourceAttributes) {
 	s.Helper()
 	eventually(s, func() error {
@@ -120,8 +120,8 @@ func (s *scene) operatorConfig() *rest.Config {
 	return config
 }
 
-// run runs the operator until the returned function is called, and returns once it enforces quota.
-// How it reaches the API server is added to the options.
+// run runs the operator until the caller calls stop, and returns once it enforces quota. It adds the connection to the
+// API server to the options.
 func (s *scene) run(asked *requests, options operator.Options) (stop func()) {
 	s.Helper()
 	config := s.operatorConfig()
@@ -167,8 +167,8 @@ func (s *scene) run(asked *requests, options operator.Options) (stop func()) {
 	}
 }
 
-// isAsked returns an error unless the API server is told to ask at an address. On a cluster that is a Service's, which
-// stays the same; here it is another one for each operator.
+// isAsked returns an error unless the API server calls the webhooks at an address. On a cluster it is the constant
+// address of a Service. Here each operator has another one.
 func (s *scene) isAsked(url string) error {
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	if err := s.Get(s.Context(), client.ObjectKey{Name: "bursar"}, configuration); err != nil {

@@ -10,8 +10,8 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// A claim that a person keeps holds what it was granted, whatever becomes of the object that it
-// names, or of the policies for such objects: nothing ties it to them.
+// A person's own claim keeps its quota, regardless of its object and of the policies for such objects: nothing ties the
+// claim to them.
 func TestClaimKeptByAPersonStays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -20,7 +20,7 @@ func TestClaimKeptByAPersonStays(t *testing.T) {
 	w.mustCreate(w.configMap("deleted"))
 	w.mustCreate(w.configMap("recreated"))
 	kept := []*quotav1alpha1.ResourceClaim{w.claim("never", 1), w.claim("deleted", 1), w.claim("recreated", 1)}
-	// One that is named like the claim of an object that the policy is still to see.
+	// This claim has the name of a claim that the policy will make for a later object.
 	taken := w.claim(w.name+"-later", 1)
 	kept = append(kept, taken)
 	for _, claim := range kept {
@@ -31,7 +31,7 @@ func TestClaimKeptByAPersonStays(t *testing.T) {
 
 	must(t, admin.Delete(w.ctx, w.configMap("deleted")))
 	must(t, admin.Delete(w.ctx, w.configMap("recreated")))
-	w.wantBucket(10, 4, 6, 4) // the policy's own claims are cleaned up
+	w.wantBucket(10, 4, 6, 4) // Bursar removes the policy's own claims
 	w.mustCreate(w.configMap("recreated"))
 	w.mustCreate(w.configMap("later"))
 	w.wantBucket(10, 6, 4, 6)
@@ -39,7 +39,7 @@ func TestClaimKeptByAPersonStays(t *testing.T) {
 	w.wantBucket(10, 5, 5, 5)
 	w.wantKept(kept)
 
-	// Adoption looks at every object once more, and may not take these claims for its own.
+	// Adoption visits every object once more, and may not take these claims for its own.
 	w.update(policy, func() { policy.Spec.Trigger.Conditions[0].Message = "again" })
 	w.waitCondition(policy, quotav1alpha1.ConditionReady, metav1.ConditionTrue)
 	eventually(w, func() error {
@@ -58,7 +58,7 @@ func TestClaimKeptByAPersonStays(t *testing.T) {
 	w.wantBucket(10, 4, 6, 4)
 	w.wantKept(kept)
 
-	// Its preferred replica may release it at any time.
+	// A person may release a claim of their own at any time.
 	for _, claim := range kept {
 		must(t, admin.Delete(w.ctx, claim))
 	}
@@ -66,7 +66,7 @@ func TestClaimKeptByAPersonStays(t *testing.T) {
 	w.waitClaims()
 }
 
-// wantKept checks that claims are what they were when they were granted.
+// wantKept checks that claims are the same as at their grant.
 func (w *world) wantKept(claims []*quotav1alpha1.ResourceClaim) {
 	w.Helper()
 	for _, before := range claims {
@@ -79,8 +79,8 @@ func (w *world) wantKept(claims []*quotav1alpha1.ResourceClaim) {
 	}
 }
 
-// A claim that a person gave an owner goes when the garbage collector finds the owner gone, and what
-// it held comes back. One whose owner was orphaned of it stays.
+// A person gave a claim an owner. The claim goes when the garbage collector finds the owner gone, and its quota
+// returns. If the owner's deletion orphans the claim, it stays.
 func TestClaimOwnedByAnObject(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -16,7 +16,7 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// kindWorld is a world in which each object of a cluster-scoped kind of its own uses up one.
+// kindWorld is a world with a cluster-scoped kind of its own. Each object of the kind costs one.
 type kindWorld struct {
 	*world
 	kind       schema.GroupVersionKind
@@ -45,8 +45,8 @@ func (k *kindWorld) gadget(name string) *unstructured.Unstructured {
 	return object
 }
 
-// The claims of objects that have no namespace are kept where Bursar keeps its own, owned by their
-// objects, and follow them like any others.
+// The claims of cluster-scoped objects are in Bursar's own namespace. Their objects own them, and they follow the
+// objects like any others.
 func TestClaimsOfClusterScopedObjects(t *testing.T) {
 	t.Parallel()
 	k := newKindWorld(t, "cluster-scoped.example.com", 1)
@@ -78,8 +78,8 @@ func TestClaimsOfClusterScopedObjects(t *testing.T) {
 	k.wantBucket(1, 0, 1, 0)
 }
 
-// A kind whose definition is deleted takes its objects along, and those their claims. When the
-// definition comes back the policy counts again by itself, and so does what is created then.
+// Deleting a kind's definition deletes its objects, and these their claims. When the definition comes back, the policy
+// counts again by itself, and so do new objects.
 func TestKindIsDeletedAndComesBack(t *testing.T) {
 	t.Parallel()
 	const limit = 3
@@ -106,8 +106,7 @@ func TestKindIsDeletedAndComesBack(t *testing.T) {
 	}
 }
 
-// What is true of a kind that goes for good is true of its policy's other objects: none of their
-// claims is left, also where a finalizer kept an object when the definition was deleted.
+// Deleting a kind's definition leaves no claims. An object with a finalizer keeps its claim until it goes itself.
 func TestKindIsDeletedWithAnObjectThatStays(t *testing.T) {
 	t.Parallel()
 	k := newKindWorld(t, "stays.example.com", 2)

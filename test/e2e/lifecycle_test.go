@@ -20,7 +20,7 @@ import (
 	"github.com/bursar/bursar/test/await"
 )
 
-// waitGone waits until an object does not exist any more.
+// waitGone waits until an object no longer exists.
 func (w *world) waitGone(object client.Object) {
 	w.Helper()
 	eventually(w, func() error {
@@ -67,7 +67,7 @@ func isGranted(claim *quotav1alpha1.ResourceClaim) bool {
 	return false
 }
 
-// claimsIn has the policy of a world put its claims into a namespace of their own, which it makes.
+// claimsIn makes a namespace, and has the policy of a world put its claims into it.
 func (w *world) claimsIn(namespace string) func(*quotav1alpha1.ClaimCreationPolicy) {
 	w.Helper()
 	w.mustCreate(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
@@ -76,8 +76,7 @@ func (w *world) claimsIn(namespace string) func(*quotav1alpha1.ClaimCreationPoli
 	}
 }
 
-// However an object is deleted, and wherever its claim is, the claim goes with it and its quota can
-// be had again.
+// A claim goes with its object, and its quota is free again, for each way of deletion and each place of the claim.
 func TestClaimGoesWithItsObject(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -102,7 +101,7 @@ func TestClaimGoesWithItsObject(t *testing.T) {
 			}
 			w.policy(w.name, change)
 			for range 2 {
-				// Between a deletion and the moment at which it is seen, a create may still be refused.
+				// Until Bursar sees the deletion, it may still deny a create.
 				object := w.configMap("a")
 				eventually(w, func() error { return admin.Create(w.ctx, object) })
 				w.waitClaims(object.UID)
@@ -125,8 +124,8 @@ func TestClaimGoesWithItsObject(t *testing.T) {
 	}
 }
 
-// waitCollected waits until the garbage collector knows claims. It looks for new kinds every 30 s, and orphans nothing of
-// those that it does not know.
+// waitCollected waits until the garbage collector knows claims. The collector looks for new kinds every 30 s, and
+// orphans nothing of unknown kinds.
 func (w *world) waitCollected() {
 	w.Helper()
 	unowned := w.claim("unowned", 1)
@@ -140,9 +139,8 @@ func (w *world) waitCollected() {
 	})
 }
 
-// The garbage collector takes the owner off the claim of an object that is deleted as an orphan's
-// owner. The claim pays for the object all the same, for as long as a finalizer keeps that, and
-// goes with it.
+// After a deletion with orphaning, the garbage collector takes the owner off the object's claim. The claim still pays
+// for the object as long as a finalizer keeps the object, and goes with it.
 func TestOrphanedClaimGoesWithItsObject(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 1)
@@ -172,15 +170,15 @@ func TestOrphanedClaimGoesWithItsObject(t *testing.T) {
 
 	w.update(kept, func() { kept.Finalizers = nil })
 	w.waitGone(kept)
-	// Between a deletion and the moment at which it is seen, a create may still be refused.
+	// Until Bursar sees the deletion, it may still deny a create.
 	other := w.configMap("b")
 	eventually(w, func() error { return admin.Create(w.ctx, other) })
 	w.waitGone(claim)
 	w.wantBucket(1, 1, 0, 1)
 }
 
-// A namespace takes its objects along, and those their claims, wherever they are. The namespace may
-// come back under its name.
+// A namespace takes its objects along, and these their claims in any namespace. The namespace may come back under its
+// name.
 func TestNamespaceOfObjectsWithClaimsElsewhere(t *testing.T) {
 	t.Parallel()
 	const objects = 3
@@ -210,9 +208,8 @@ func TestNamespaceOfObjectsWithClaimsElsewhere(t *testing.T) {
 	}
 }
 
-// Whoever deletes objects and creates them again under the same names never meets the limit that
-// they were at, and what exists in the end is charged, once each. It runs beside no other test, because a create waits
-// three seconds at most for a release.
+// Deleting objects at the limit and creating them again under the same names never meets the limit. In the end Bursar
+// charges each existing object once. The test runs alone, because a create waits at most three seconds for a release.
 func TestManyRecreatedAtOnce(t *testing.T) {
 	const names, rounds = 2, 6
 	for name, change := range map[string]func(*world) func(*quotav1alpha1.ClaimCreationPolicy){
@@ -259,8 +256,7 @@ func TestManyRecreatedAtOnce(t *testing.T) {
 	}
 }
 
-// deleteNow deletes an object. Where that is not done at once, because the garbage collector has a
-// part in it, it waits for the end.
+// deleteNow deletes an object. If the garbage collector has a part in the deletion, deleteNow waits for the end.
 func (w *world) deleteNow(object client.Object, propagation metav1.DeletionPropagation) error {
 	if err := admin.Delete(w.ctx, object, client.PropagationPolicy(propagation)); err != nil {
 		return err
@@ -271,7 +267,7 @@ func (w *world) deleteNow(object client.Object, propagation metav1.DeletionPropa
 	})
 }
 
-// Nobody deletes a claim by hand while its object lives, and what is refused leaves no trace.
+// Nobody deletes a claim by hand while its object lives, and a denied deletion leaves no trace.
 func TestClaimIsNotDeletedByHand(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 1)
@@ -299,8 +295,8 @@ func TestClaimIsNotDeletedByHand(t *testing.T) {
 	w.wantBucket(1, 1, 0, 1)
 }
 
-// A claim that vanished by force, past all webhooks, is made again for its object, and the charge
-// that went with the old one is put right.
+// A claim deleted by force, past all webhooks, comes back for its object. Bursar corrects the charge lost with the old
+// one.
 func TestClaimTakenByForceComesBack(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 2)

@@ -20,11 +20,11 @@ import (
 )
 
 const (
-	// dataBytesMax is what the API server allows in a ConfigMap.
+	// dataBytesMax is the API server's maximum size of a ConfigMap.
 	dataBytesMax = 1 << 20
-	// requestBytesMax is what it reads of a request.
+	// requestBytesMax is the API server's maximum size of a request.
 	requestBytesMax = 3 << 20
-	// messageBytesMax is what a person may be expected to look at.
+	// messageBytesMax is the maximum size of a message for a person.
 	messageBytesMax = 8 << 10
 )
 
@@ -42,7 +42,7 @@ func TestLargeObjectsAreChargedAsOthers(t *testing.T) {
 	}
 }
 
-// TestTooLargeObjectsAreNotCharged creates what the API server itself refuses.
+// TestTooLargeObjectsAreNotCharged creates objects too large for the API server itself.
 func TestTooLargeObjectsAreNotCharged(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 2)
@@ -64,8 +64,7 @@ func TestTooLargeObjectsAreNotCharged(t *testing.T) {
 	w.wantBucket(2, 1, 1, 1)
 }
 
-// TestHugeDeclarationsAreRefused sends Bursar's own kinds in almost the size that the API server
-// reads at all.
+// TestHugeDeclarationsAreRefused sends Bursar's own kinds with almost the maximum size of a request.
 func TestHugeDeclarationsAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -151,8 +150,7 @@ func codeOf(err error) int32 {
 	return status.Status().Code
 }
 
-// TestOtherVersionsAreEnforced creates objects in another version of their kind than the one that
-// the policy is written for.
+// TestOtherVersionsAreEnforced creates objects in another version than the policy's.
 func TestOtherVersionsAreEnforced(t *testing.T) {
 	t.Parallel()
 	const group, kind = "versions.example.com", "Widget"
@@ -190,8 +188,8 @@ func TestOtherVersionsAreEnforced(t *testing.T) {
 	w.wantExceeded(widget("v2", "c"))
 }
 
-// TestOldestWaitingClaimIsFirst gives the waiting claims of a consumer in turn what one of them
-// needs. Their names are in the opposite order.
+// TestOldestWaitingClaimIsFirst raises the limit by enough for one waiting claim at a time. The claims' names are in
+// the opposite order.
 func TestOldestWaitingClaimIsFirst(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -253,8 +251,8 @@ func TestDryRunUnderTwoPolicies(t *testing.T) {
 	w.wantBucket(3, 1, 2, 1)
 }
 
-// TestDenialNamesNobodyElse lets two consumers use up one resource type. Who is refused is told of
-// its own quota, and neither who else has some nor how much.
+// TestDenialNamesNobodyElse lets two consumers use up one resource type. A denied consumer learns of its own quota, but
+// neither the names nor the amounts of others.
 func TestDenialNamesNobodyElse(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -1,6 +1,6 @@
-// Package e2e drives standalone servers, which run in this process, as their users and administrators would, and asserts
-// what these would notice. Most tests share one server. All are in one package, because linking the API server of
-// Kubernetes into a test binary takes a minute of CPU time.
+// Package e2e drives standalone servers as their users and administrators would, and asserts the effects visible to
+// these. The servers run in this process. Most tests share one server. All are in one package, because linking the API
+// server of Kubernetes into a test binary takes a minute of CPU time.
 package e2e
 
 import (
@@ -26,22 +26,23 @@ import (
 )
 
 var (
-	// started is the server that tests share.
+	// started is the shared server of the tests.
 	started *server.Server
 	// admin talks to it as its administrator, without a cache.
 	admin client.WithWatch
-	// bursar talks to it as Bursar itself, whom the webhooks do not ask about: it may store what they would reject.
+	// bursar talks to it as Bursar. The API server does not call the webhooks about this user, so it may store invalid
+	// objects.
 	bursar client.Client
 	// metrics are those of the server.
 	metrics = prometheus.NewRegistry()
 )
 
 const (
-	// atOnce is how many tests run beside each other without -parallel. They mostly wait, so that it may be more than there
-	// are cores; with many more, the server answers too late for tests of what is there at once.
+	// atOnce is the number of concurrent tests without -parallel. They mostly wait, so it may be more than the number
+	// of cores. With many more, the server answers too late for tests of present state.
 	atOnce = "4"
-	// requestTimeout is that of the server. A reservation without an object lasts 10 s longer: longer than [soon], so that
-	// what a test waits for did not come about because a reservation has expired.
+	// requestTimeout is the server's. A reservation without an object lasts 10 s longer: longer than [soon], so a test
+	// never passes because of an expired reservation.
 	requestTimeout = 40 * time.Second
 )
 
@@ -57,7 +58,7 @@ func TestMain(m *testing.M) {
 	}}, use, after)
 }
 
-// use declares what tests share.
+// use declares the shared objects of the tests.
 func use(ctx context.Context, s *server.Server) (err error) {
 	started, admin = s, s.Admin
 	if bursar, err = s.As(asOperator); err != nil {
@@ -69,7 +70,7 @@ func use(ctx context.Context, s *server.Server) (err error) {
 // asOperator is Bursar's own user.
 var asOperator = rest.ImpersonationConfig{UserName: apiserver.OperatorUser, Groups: []string{"system:masters"}}
 
-// after ends what tests have started for all, and holds the ledgers of the server to their claims.
+// after ends everything started for all tests, and compares the ledgers of the server with their claims.
 func after(ctx context.Context) error {
 	ends.Lock()
 	defer ends.Unlock()
@@ -80,26 +81,26 @@ func after(ctx context.Context) error {
 	return errors.Join(append(errs, compute.stop(), checkDrift(ctx))...)
 }
 
-// ends are called after the last test.
+// ends run after the last test.
 var ends struct {
 	sync.Mutex
 	all []func() error
 }
 
-// atEnd has a function called after the last test.
+// atEnd has a function run after the last test.
 func atEnd(end func() error) {
 	ends.Lock()
 	defer ends.Unlock()
 	ends.all = append(ends.all, end)
 }
 
-// ownServers bounds how many servers run beside those that tests share: each takes CPU time as it starts, and two thousand
-// goroutines, which take much memory with the race detector.
+// ownServers bounds the number of servers beside the shared ones. Each takes CPU time for its start, and two thousand
+// goroutines. These take much memory with the race detector.
 const ownServers = 2
 
 var servers = semaphore.NewWeighted(ownServers)
 
-// takeServers lets a test have that many servers of its own until it ends.
+// takeServers lets a test have so many servers of its own until it ends.
 func takeServers(t testing.TB, n int64) {
 	t.Helper()
 	must(t, servers.Acquire(t.Context(), n))
@@ -122,7 +123,7 @@ func start(t *testing.T, options standalone.Options) *server.Server {
 	return s
 }
 
-// unit is a resource type of the platform that any service may claim.
+// unit is a resource type of the platform. Any service may claim it.
 const unit = platform.Group + "/units"
 
 func unitRegistration() *quotav1alpha1.ResourceRegistration {

@@ -14,7 +14,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// counted returns what a counter or gauge of the server says, which is 0 until it has counted something.
+// counted returns the value of a counter or gauge of the server, or 0 before its first count.
 func counted(t *testing.T, name string, labels map[string]string) float64 {
 	t.Helper()
 	families, err := metrics.Gather()
@@ -39,7 +39,7 @@ func counted(t *testing.T, name string, labels map[string]string) float64 {
 	return sum
 }
 
-// gauged returns what a gauge says of the world's consumer, which is nothing while there is none.
+// gauged returns the value of a gauge for the world's consumer, or an error without one.
 func (w *world) gauged(name string) (float64, error) {
 	families, err := metrics.Gather()
 	if err != nil {
@@ -60,7 +60,7 @@ func (w *world) gauged(name string) (float64, error) {
 	return 0, fmt.Errorf("there is no %s of %s", name, w.name)
 }
 
-// TestQuotaMetrics reads what Prometheus is told of a consumer's quota, and checks the names of all metrics.
+// TestQuotaMetrics reads the metrics of a consumer's quota, and checks the names of all metrics.
 func TestQuotaMetrics(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -91,7 +91,7 @@ func TestQuotaMetrics(t *testing.T) {
 	}
 }
 
-// TestPolicyMetrics reads what Prometheus is told of what a policy decided, and of what was there before it.
+// TestPolicyMetrics reads the metrics of a policy's decisions, and of the objects from before the policy.
 func TestPolicyMetrics(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -140,7 +140,7 @@ func (w *world) wantThreshold(want float64) {
 	})
 }
 
-// TestThreshold has a grant say from when on its consumer is near its limit, which is told of in a metric and in events.
+// TestThreshold has a grant set the threshold of its consumer. A metric and events report it.
 func TestThreshold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

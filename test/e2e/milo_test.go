@@ -30,7 +30,7 @@ const (
 	miloBeta     = "features.milo.example.com/beta"
 )
 
-// milo is what the manifests of testdata/milo declare: they have the names and the forms of the newest revision of Milo.
+// milo has the declarations of testdata/milo, with the names and forms of the newest revision of Milo.
 type milo struct{ *world }
 
 func newMilo(t *testing.T) *milo {
@@ -58,7 +58,7 @@ func (m *milo) manifests(name string) []*unstructured.Unstructured {
 	}
 }
 
-// apply creates the objects of a file. A field that the API does not know is an error.
+// apply creates the objects of a file. A field unknown to the API is an error.
 func (m *milo) apply(name string) {
 	m.Helper()
 	strict := client.WithFieldValidation(admin, metav1.FieldValidationStrict)
@@ -94,7 +94,7 @@ func (m *milo) wantQuota(resourceType string, want quotav1alpha1.AllowanceBucket
 	})
 }
 
-// Manifests in the form of Milo are accepted, and mean the same.
+// Bursar accepts manifests in the form of Milo, with the same meaning.
 func TestMiloManifests(t *testing.T) {
 	t.Parallel()
 	m := newMilo(t)
@@ -198,7 +198,7 @@ func (m *milo) testClaimPolicies() {
 	m.mustDelete(m.namedGrant("milo-beta"))
 	m.wantQuota(miloBeta, quotav1alpha1.AllowanceBucketStatus{Allocated: 8, ClaimCount: 2, Feature: quotav1alpha1.FeatureOff})
 	m.mustDelete(object)
-	eventually(m, func() error { return admin.Create(m.ctx, another) }) // the feature is off, and counted all the same
+	eventually(m, func() error { return admin.Create(m.ctx, another) }) // the feature is off, and Bursar counts it all the same
 	m.cleanUp(another)
 	m.wantQuota(miloBeta, quotav1alpha1.AllowanceBucketStatus{Allocated: 8, ClaimCount: 2, Feature: quotav1alpha1.FeatureOff})
 }
@@ -220,7 +220,7 @@ func (m *milo) testDisplay() {
 	}
 }
 
-// Errors have the texts that tests of platforms look for.
+// Errors contain the texts that tests of platforms look for.
 func TestMiloRejections(t *testing.T) {
 	t.Parallel()
 	m := &milo{newWorld(t)}
@@ -262,7 +262,7 @@ func TestMiloRejections(t *testing.T) {
 			m.Errorf("patch %s: got %v, want an error with %q", patch, err, want)
 		}
 	}
-	// The earlier name may stand beside the newer one, or in its place.
+	// The earlier name may stand beside the newer one, or instead of it.
 	must(t, admin.Patch(m.ctx, stored, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil,
 		`{"spec":{"consumerTypeRef":{"apiGroup":%q,"kind":%q},"consumerType":null}}`, platform.Group, platform.Kind))))
 	m.waitCondition(stored, quotav1alpha1.ConditionActive, metav1.ConditionTrue)

@@ -14,8 +14,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// newNamespacesWorld makes a world in which namespaces cost quota, with that limit. No policy is in
-// force yet.
+// newNamespacesWorld makes a world with a quota for namespaces, and that limit. No policy is effective yet.
 func newNamespacesWorld(t *testing.T, limit int64) *world {
 	t.Helper()
 	w := newWorldFor(t, quotav1alpha1.ClaimingResource{Kind: "Namespace"})
@@ -23,8 +22,8 @@ func newNamespacesWorld(t *testing.T, limit int64) *world {
 	return w
 }
 
-// protectNamespaces puts the namespaces whose names begin with the world's and a dash under quota.
-// change may alter the policy first.
+// protectNamespaces protects the namespaces whose names begin with the world's and a dash. change may alter the policy
+// first.
 func (w *world) protectNamespaces(change func(*quotav1alpha1.ClaimCreationPolicy)) *quotav1alpha1.ClaimCreationPolicy {
 	w.Helper()
 	return w.policy(w.name, func(p *quotav1alpha1.ClaimCreationPolicy) {
@@ -40,8 +39,7 @@ func (w *world) namespace(name string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name + "-" + name}}
 }
 
-// A namespace is charged from its creation to its end, as any object, and nothing that is charged for
-// it keeps it.
+// A namespace costs quota from its creation to its end, as any object. Its claim does not block its deletion.
 func TestNamespacesUnderQuota(t *testing.T) {
 	t.Parallel()
 	w := newNamespacesWorld(t, 2)
@@ -62,7 +60,7 @@ func TestNamespacesUnderQuota(t *testing.T) {
 		t.Errorf("the claim of a namespace that exists was deleted: %v", err)
 	}
 
-	// A name that is taken costs nothing, also if it was not seen that it is.
+	// A taken name costs nothing, even if Bursar has not seen the namespace.
 	for range 3 {
 		if err := admin.Create(w.ctx, w.namespace("a")); !apierrors.IsAlreadyExists(err) {
 			t.Fatalf("got %v, want the namespace to exist already", err)
@@ -80,8 +78,7 @@ func TestNamespacesUnderQuota(t *testing.T) {
 	w.wantExceeded(w.namespace("c"))
 }
 
-// Namespaces that are there before the policy are charged as the others are, but for those that no
-// policy is asked about.
+// Bursar charges namespaces from before the policy like others, except those exempt from all policies.
 func TestExistingNamespacesAreAdopted(t *testing.T) {
 	t.Parallel()
 	w := newNamespacesWorld(t, 3)
@@ -102,7 +99,7 @@ func TestExistingNamespacesAreAdopted(t *testing.T) {
 	w.wantBucket(3, 1, 2, 1)
 }
 
-// A namespace is in no namespace, so that namespaceObject has no fields: neither in a create nor later.
+// A namespace is in no namespace, so namespaceObject has no fields: neither in a create nor later.
 func TestNamespaceHasNoNamespaceObject(t *testing.T) {
 	t.Parallel()
 	w := newNamespacesWorld(t, 5)
@@ -117,7 +114,7 @@ func TestNamespaceHasNoNamespaceObject(t *testing.T) {
 	w.wantBucket(5, 2, 3, 2)
 }
 
-// What a namespace costs may change with it.
+// The cost of a namespace may change with the namespace.
 func TestNamespaceThatChanges(t *testing.T) {
 	t.Parallel()
 	w := newNamespacesWorld(t, 3)
@@ -144,8 +141,8 @@ func TestNamespaceThatChanges(t *testing.T) {
 	w.wantBucket(3, 0, 3, 0)
 }
 
-// A claim is kept until its object is gone, and a namespace until all is gone that is in it. So no
-// claim is put into the namespace that it pays for.
+// A claim stays until its object is gone, and a namespace until all its objects are gone. So Bursar puts no claim into
+// the namespace that it pays for.
 func TestClaimIsNotPutIntoItsObject(t *testing.T) {
 	t.Parallel()
 	w := newNamespacesWorld(t, 3)
@@ -164,7 +161,7 @@ func TestClaimIsNotPutIntoItsObject(t *testing.T) {
 	w.waitGone(w.namespace("a"))
 }
 
-// A namespace that is created past enforcement is recorded under its name, and charged.
+// Bursar records a namespace created past enforcement under its name, and charges it.
 func TestBreakGlassForNamespaces(t *testing.T) {
 	t.Parallel()
 	w := newNamespacesWorld(t, 1)

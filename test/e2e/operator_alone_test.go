@@ -31,7 +31,7 @@ func (w ledgerWatches) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.RoundTripper.RoundTrip(r)
 }
 
-// One operator of several watches what the others write to ledgers. A single one does not, because nobody else writes.
+// One of several operators watches the others' writes to ledgers. A single one does not, because nobody else writes.
 func TestWatchesLedgersOfOthersOnly(t *testing.T) {
 	t.Parallel()
 	reached, err := server.Connect(startPlane(t).AdminKubeconfigPath())

@@ -41,12 +41,12 @@ func (s slowList) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.RoundTripper.RoundTrip(r)
 }
 
-// A replica that has not listed the claims yet decides for consumers without a ledger, by what they hold.
+// A replica decides before it has listed the claims. For consumers without a ledger, it decides by their claims.
 func TestDecidesWithoutALedgerBeforeTheClaimsAreListed(t *testing.T) {
 	t.Parallel()
 	reached, err := server.Connect(startPlane(t).AdminKubeconfigPath())
 	must(t, err)
-	config, bursar := reached.Config, reached.Admin // of Bursar's own user nothing is asked
+	config, bursar := reached.Config, reached.Admin // the API server calls no webhook about Bursar's own user
 	api, err := reached.As(somebody)
 	must(t, err)
 	stop := runOperator(t, config)
@@ -102,7 +102,7 @@ func TestDecidesWithoutALedgerBeforeTheClaimsAreListed(t *testing.T) {
 	}
 }
 
-// runOperator runs an operator until the returned function is called, and returns once it enforces quota.
+// runOperator runs an operator until the caller calls stop, and returns once it enforces quota.
 func runOperator(t *testing.T, config *rest.Config) (stop func()) {
 	t.Helper()
 	return runOptions(t, operator.Options{Config: config, InstallCRDs: true})

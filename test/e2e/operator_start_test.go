@@ -22,7 +22,7 @@ import (
 	"github.com/bursar/bursar/test/server"
 )
 
-// about remembers the requests whose address names one of some consumers.
+// about remembers requests with the name of one of the consumers in their address.
 type about struct {
 	http.RoundTripper
 	consumers []string
@@ -39,17 +39,17 @@ func (a about) RoundTrip(r *http.Request) (*http.Response, error) {
 	return a.RoundTripper.RoundTrip(r)
 }
 
-// standing is an API server with consumers that have a grant and a claim.
+// standing is an API server with consumers. Each has a grant and a claim.
 type standing struct {
 	*testing.T
-	// Client is that of Bursar's own user, of whom nothing is asked, and somebody that of another.
+	// Client is that of Bursar's own user, without calls of webhooks. somebody is another user's.
 	client.Client
 	somebody client.Client
 	config   *rest.Config
 }
 
-// TestStartAsksAboutNobody starts the operator where consumers have grants, ledgers, claims and buckets that agree: it
-// asks the API server about none of them, and notices each that differs.
+// TestStartAsksAboutNobody starts the operator with consumers whose grants, ledgers, claims and buckets agree. The
+// operator makes no request about any of them, and notices each difference of other consumers.
 func TestStartAsksAboutNobody(t *testing.T) {
 	t.Parallel()
 	s := newStanding(t)
@@ -88,7 +88,7 @@ func TestStartAsksAboutNobody(t *testing.T) {
 	for name, limit := range map[string]int64{"raised": 7, "lost-grant": 0, "lost-bucket": 5, "lost-ledger": 5, "new": 3} {
 		s.wantLimit(name, limit)
 	}
-	// What comes first is done first.
+	// The operator works in order: after this grant, it has visited all others.
 	must(s, s.Create(t.Context(), s.grant("last", 3)))
 	s.wantLimit("last", 3)
 	eventually(t, func() error {
@@ -123,7 +123,7 @@ func (s *standing) grant(name string, amount int64) *quotav1alpha1.ResourceGrant
 	}
 }
 
-// claim is one that a service makes.
+// claim is a claim of a service.
 func (s *standing) claim(name string) *quotav1alpha1.ResourceClaim {
 	return &quotav1alpha1.ResourceClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceDefault},
@@ -160,7 +160,7 @@ func (s *standing) wantLimit(name string, limit int64) {
 	})
 }
 
-// wantSettled waits until the one claim of a consumer is settled and shown.
+// wantSettled waits until the ledger has settled the one claim of a consumer, and the bucket shows it.
 func (s *standing) wantSettled(name string) {
 	s.Helper()
 	eventually(s.T, func() error {
@@ -175,7 +175,7 @@ func (s *standing) wantSettled(name string) {
 	})
 }
 
-// auditsIn is how many ledgers were audited, whatever the result.
+// auditsIn is the number of audited ledgers, with any result.
 func auditsIn(t *testing.T, registry *prometheus.Registry) int {
 	t.Helper()
 	families, err := registry.Gather()

@@ -16,8 +16,8 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// TestOnlyTheLeaderWatchesViews runs two replicas. The one that does not lead neither lists nor watches buckets and
-// effective grants, until the leader ends and it publishes them itself.
+// TestOnlyTheLeaderWatchesViews runs two replicas. The other replica neither lists nor watches buckets and effective
+// grants, until the leader ends and it publishes them itself.
 func TestOnlyTheLeaderWatchesViews(t *testing.T) {
 	t.Parallel()
 	s := newStanding(t)
@@ -52,7 +52,7 @@ func TestOnlyTheLeaderWatchesViews(t *testing.T) {
 	stopOther()
 }
 
-// viewsRead returns the kinds of requests that read buckets or effective grants.
+// viewsRead returns the kinds of requests for buckets or effective grants.
 func viewsRead(asked *requests) (kinds []string) {
 	for _, resource := range []string{"allowancebuckets", "effectiveresourcegrants"} {
 		for _, verb := range []string{"get", "list", "watch"} {
@@ -64,7 +64,7 @@ func viewsRead(asked *requests) (kinds []string) {
 	return kinds
 }
 
-// runReplica runs one of several replicas until the returned function is called, and returns once it is ready.
+// runReplica runs one of several replicas until the caller calls stop, and returns once it is ready.
 func (s *standing) runReplica(asked *requests) (stop func()) {
 	s.Helper()
 	config := rest.CopyConfig(s.config)

@@ -26,8 +26,8 @@ import (
 
 var updateOutput = flag.Bool("update-output", false, "write what commands print to testdata/output instead of comparing it")
 
-// screens are what commands print to, by the names of their golden files: the columns of a terminal, or 0 for none, and
-// variables of the environment.
+// screens are the outputs of commands, by the names of their golden files: the columns of a terminal, or 0 for none,
+// and variables of the environment.
 var screens = map[string]struct {
 	columns     uint16
 	environment map[string]string
@@ -40,7 +40,7 @@ var screens = map[string]struct {
 	"ascii":   {100, map[string]string{"LC_ALL": "C"}},
 }
 
-// TestCommandOutput compares what the plugin prints, on terminals and elsewhere, with golden files. It runs by itself,
+// TestCommandOutput compares the plugin's output, on terminals and elsewhere, with golden files. It runs by itself,
 // because it sets the environment.
 func TestCommandOutput(t *testing.T) {
 	w := newProtectedWorld(t, 4)
@@ -64,7 +64,7 @@ func TestCommandOutput(t *testing.T) {
 	w.wantDecisions()
 }
 
-// waitShown waits until the quota of the world is shown as it is.
+// waitShown waits until the quota of the world appears as it is.
 func (w *world) waitShown(limit, used int64) {
 	w.Helper()
 	eventually(w, func() error {
@@ -81,7 +81,8 @@ func (w *world) waitShown(limit, used int64) {
 	})
 }
 
-// output runs the plugin against the shared server, and returns what it prints on a terminal with so many columns, or on none.
+// output runs the plugin against the shared server, and returns its output on a terminal with so many columns, or on
+// none.
 func (w *world) output(t *testing.T, columns uint16, input string, arguments ...string) string {
 	t.Helper()
 	if arguments[0] != "__complete" {
@@ -108,7 +109,7 @@ func (w *world) output(t *testing.T, columns uint16, input string, arguments ...
 	return normalOutput(text)
 }
 
-// What differs from run to run, with what stands for it in the golden files.
+// These texts differ from run to run. by replaces them in the golden files.
 var changing = []struct {
 	found *regexp.Regexp
 	by    string
@@ -127,7 +128,7 @@ func normalOutput(text string) string {
 	return strings.ReplaceAll(text, "\x1b", "ESC")
 }
 
-// writeJournal writes the journal of a week, and returns where.
+// writeJournal writes the journal of a week, and returns its path.
 func (w *world) writeJournal() string {
 	w.Helper()
 	path := filepath.Join(w.TempDir(), "journal.jsonl")
@@ -157,7 +158,7 @@ func (w *world) writeJournal() string {
 	return path
 }
 
-// wantOutput compares what commands that change nothing print on a screen.
+// wantOutput compares the output of commands without effect on a screen.
 func (w *world) wantOutput(t *testing.T, screen, journalFile string) {
 	t.Setenv("LC_ALL", "C.UTF-8")
 	t.Setenv("TERM", "xterm")
@@ -210,7 +211,7 @@ func (w *world) wantOutput(t *testing.T, screen, journalFile string) {
 	golden(t, screen, strings.NewReplacer(journalFile, "journal.jsonl", objectFile, "object.yaml").Replace(all.String()))
 }
 
-// wantDecisions compares what commands that change something print, where there is no terminal.
+// wantDecisions compares the output of commands with an effect, without a terminal.
 func (w *world) wantDecisions() {
 	who, ns := "organization/"+w.name, config.DefaultSystemNamespace
 	tom, ann := []string{"--as", "tom", "--as-group", "system:masters"}, []string{"--as", "ann", "--as-group", "system:masters"}
@@ -243,7 +244,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// TestCompletion makes sure that the values of flags and arguments are completed from the server.
+// TestCompletion makes sure completions of flags and arguments come from the server.
 func TestCompletion(t *testing.T) {
 	t.Setenv("KUBECONFIG", started.Kubeconfig)
 	w := newProtectedWorld(t, 2)

@@ -14,12 +14,12 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// mute is a control plane that takes requests and does not answer them.
+// mute is a control plane without answers to requests.
 type mute struct {
 	*httptest.Server
-	// lists is set if lists are answered all the same: there is nothing yet.
+	// lists is set if lists get an answer all the same, an empty one.
 	lists bool
-	// most is how many requests are made of it at a time.
+	// most is the maximum number of concurrent requests to it.
 	most   int
 	closed chan struct{}
 
@@ -39,14 +39,14 @@ func startMute(t *testing.T, lists bool, most int) *mute {
 	return m
 }
 
-// ServeHTTP holds a request until whoever made it has given up.
+// ServeHTTP holds a request until its client gives up.
 func (m *mute) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if m.lists && r.Method == http.MethodGet {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{"apiVersion": "quota.miloapis.com/v1alpha1", "kind": "ResourceGrantList", "items": []}`))
 		return
 	}
-	// Only once the body was read is the server told that the connection was closed.
+	// The server learns of a closed connection only after reading the body.
 	_, _ = io.Copy(io.Discard, r.Body)
 	m.mu.Lock()
 	m.taken++
@@ -62,21 +62,21 @@ func (m *mute) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	delete(m.waiting, number)
 }
 
-// held returns the numbers of the requests that wait for an answer now.
+// held returns the numbers of the requests waiting for an answer now.
 func (m *mute) held() []int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Sorted(maps.Keys(m.waiting))
 }
 
-// holds tells whether all of these requests still wait.
+// holds reports whether all of these requests still wait.
 func (m *mute) holds(numbers []int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return !slices.ContainsFunc(numbers, func(n int) bool { return !m.waiting[n] })
 }
 
-// kubeconfig says how to reach it.
+// kubeconfig is for clients of the mute control plane.
 func (m *mute) kubeconfig(t *testing.T) []byte {
 	t.Helper()
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: m.Certificate().Raw})

@@ -21,7 +21,7 @@ import (
 	"github.com/bursar/bursar/test/server"
 )
 
-// controlPlane is a standalone Bursar that runs for a test.
+// controlPlane is a standalone Bursar running for a test.
 type controlPlane struct {
 	*testing.T
 	client.Client
@@ -30,7 +30,7 @@ type controlPlane struct {
 	stop       func()
 }
 
-// startServer starts a server that looks at others once a second.
+// startServer starts a server with a check of other control planes once a second.
 func startServer(t *testing.T, dir, listen string) *controlPlane {
 	t.Helper()
 	metrics := prometheus.NewRegistry()
@@ -49,7 +49,7 @@ func startServer(t *testing.T, dir, listen string) *controlPlane {
 	return s
 }
 
-// wantMetric waits until a metric with one label, which has that value, is at least want.
+// wantMetric waits until a metric with one label of that value is at least want.
 func (s *controlPlane) wantMetric(name, label string, want float64) {
 	s.Helper()
 	eventually(s, func() error {
@@ -116,7 +116,7 @@ func (s *controlPlane) grants(policy string) (map[string]quotav1alpha1.ResourceG
 	return grants, nil
 }
 
-// wantGrants waits until a policy has the grants of those names, each of that amount, and no others.
+// wantGrants waits until a policy has exactly the grants of those names, each of that amount.
 func (s *controlPlane) wantGrants(policy string, amount int64, names ...string) map[string]quotav1alpha1.ResourceGrant {
 	s.Helper()
 	var grants map[string]quotav1alpha1.ResourceGrant

@@ -19,8 +19,7 @@ import (
 
 const projectsType = "platform.example.com/projects"
 
-// teamMap is an object that a grant is made for, in the control plane of the Organization that it
-// names.
+// teamMap is an object for which a policy makes a grant, in the control plane of the Organization that it names.
 func teamMap(name, organization string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", Labels: map[string]string{"team": "yes"}},
@@ -58,15 +57,15 @@ func (s *controlPlane) patch(object client.Object, patch string) {
 	}
 }
 
-// madeFor has a policy make grants in the control plane of one Organization alone.
+// madeFor has a policy make grants only in the control plane of one Organization.
 func madeFor(policy *quotav1alpha1.GrantCreationPolicy, organization string) *quotav1alpha1.GrantCreationPolicy {
 	policy.Spec.Trigger.Conditions = append(policy.Spec.Trigger.Conditions,
 		quotav1alpha1.ConditionExpression{Expression: fmt.Sprintf("object.data.organization == %q", organization)})
 	return policy
 }
 
-// TestTwoControlPlanes makes grants in a parent, beside a control plane that takes requests and never
-// answers, and one that answers lists alone.
+// TestTwoControlPlanes makes grants in a parent, beside a control plane without answers, and one with answers only to
+// lists.
 func TestTwoControlPlanes(t *testing.T) {
 	t.Parallel()
 	takeServers(t, 2)
@@ -88,7 +87,7 @@ func TestTwoControlPlanes(t *testing.T) {
 	silent, policy := madeFor(teamGrantPolicy("silent"), "silent"), madeFor(teamGrantPolicy("teams"), "acme")
 	child.mustCreate(controlPlaneSecret("silent", silence.kubeconfig(t)), controlPlaneSecret("stalled", stall.kubeconfig(t)))
 	child.mustCreate(silent, madeFor(teamGrantPolicy("stalled"), "stalled"), teamMap("lost", "silent"))
-	for n := range 10 { // more than are worked on at a time
+	for n := range 10 { // more than the controller handles at a time
 		child.mustCreate(teamMap(fmt.Sprint("stalled-", n), "stalled"))
 	}
 
@@ -181,7 +180,7 @@ func TestTwoControlPlanes(t *testing.T) {
 	t.Log("both names reach the same server, and neither takes away what was made by way of the other")
 	child.mustCreate(controlPlaneSecret("again", parent.kubeconfig), controlPlaneSecret("itself", child.kubeconfig))
 	child.wantMetric("bursar_control_planes", "answers", 5)
-	for range 3 { // it takes a list to notice, and all are listed equally often
+	for range 3 { // noticing takes a list, and the controller lists all equally often
 		grant = moved["b"]
 		parent.patch(&grant, `{"spec":{"allowances":[{"resourceType":"`+projectsType+`","buckets":[{"amount":99}]}]}}`)
 		parent.wantGrants("teams", 5, "b", "c")
@@ -213,10 +212,10 @@ func TestTwoControlPlanes(t *testing.T) {
 	child.wantGone(policy)
 }
 
-// wantNotHeldUp checks that a grant appears in the parent before any of the requests has ended that
-// others left unanswered when its object was created, each as many as are made at a time. Requests that were about to end just then tell
-// nothing, so there are a few rounds; where grants wait for requests, none succeeds. The last grant is
-// called b, all before it are gone again.
+// wantNotHeldUp checks for a new grant in the parent while requests to the others hang. It waits until each of the
+// others holds its maximum of concurrent requests, and creates the object. The grant must appear before any of these
+// requests ends. Requests near their end prove nothing, so there are a few rounds. If grants wait for requests, no
+// round succeeds. The last grant is called b, and all before it are gone again.
 func wantNotHeldUp(t *testing.T, child, parent *controlPlane, others ...*mute) {
 	t.Helper()
 	const rounds = 5
@@ -296,7 +295,7 @@ func TestControlPlaneGoesAway(t *testing.T) {
 	}
 }
 
-// wantGone waits until a policy is gone.
+// wantGone waits until a policy no longer exists.
 func (s *controlPlane) wantGone(policy *quotav1alpha1.GrantCreationPolicy) {
 	s.Helper()
 	eventually(s, func() error {

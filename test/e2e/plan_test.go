@@ -69,7 +69,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// What the API server would not store is said, in its place, and the rest is planned.
+// The plan reports a rejected object in its place, and covers the rest.
 func TestPlanOfWhatIsRejected(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 5)
@@ -87,7 +87,7 @@ metadata: {name: Not_A_Name}
 	}
 }
 
-// Policies count the defaults of the API server, which files need not have.
+// Policies count the defaults of the API server. Files need not have them.
 func TestPlanHasDefaults(t *testing.T) {
 	t.Parallel()
 	w := newWorldFor(t, quotav1alpha1.ClaimingResource{Kind: "Secret"})

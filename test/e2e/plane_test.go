@@ -22,7 +22,7 @@ func startPlane(t *testing.T) *apiserver.ControlPlane {
 	return controlplane.Start(t)
 }
 
-// bare is a control plane without an operator. Tests share it that do single things that the operator does.
+// bare is a control plane without an operator. Tests of single duties of the operator share it.
 type bare struct {
 	plane *apiserver.ControlPlane
 	api   kubernetes.Interface
@@ -42,7 +42,7 @@ var startBare = sync.OnceValues(func() (*bare, error) {
 	}
 	atEnd(func() error {
 		cancel()
-		_ = plane.Wait() // how it ends is not what is tested
+		_ = plane.Wait() // the test is not about its end
 		return os.RemoveAll(dir)
 	})
 	config := rest.CopyConfig(plane.Config())

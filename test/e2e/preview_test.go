@@ -15,8 +15,8 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// TestWhoWritesAPolicyIsWarned writes policies of a kind of which there are two objects, and listens to what the API server
-// says at once.
+// TestWhoWritesAPolicyIsWarned writes policies for a kind with two objects, and reads the API server's immediate
+// warnings.
 func TestWhoWritesAPolicyIsWarned(t *testing.T) {
 	t.Parallel()
 	const group = "previewed.example.com"
@@ -83,7 +83,7 @@ func TestWhoWritesAPolicyIsWarned(t *testing.T) {
 					return err
 				}
 				if got = slices.DeleteFunc(strings.Split(heard.String(), "\n"), func(s string) bool {
-					return s == "" || strings.Contains(s, "chooses who pays") // which is about something else
+					return s == "" || strings.Contains(s, "chooses who pays") // a warning about something else
 				}); len(got) == 0 {
 					got = nil
 				}
@@ -96,7 +96,7 @@ func TestWhoWritesAPolicyIsWarned(t *testing.T) {
 	}
 }
 
-// unexpected is a difference between what was expected and what was found.
+// unexpected is a difference between the expected and the found values.
 type unexpected struct{ diff string }
 
 func (u *unexpected) Error() string { return "(-want +got):\n" + u.diff }

@@ -31,7 +31,7 @@ func (w *world) register(resourceType string, change func(*quotav1alpha1.Resourc
 	return registration
 }
 
-// nextSecond waits until times, which the API server writes in whole seconds, are other ones.
+// nextSecond waits for the next second, because the API server writes times in whole seconds.
 func (w *world) nextSecond() {
 	w.Helper()
 	began := time.Now().Truncate(time.Second)
@@ -43,7 +43,7 @@ func (w *world) nextSecond() {
 	})
 }
 
-// wantAllocations waits until a claim tells this of its requests.
+// wantAllocations waits until a claim's status has these allocations.
 func (w *world) wantAllocations(claim *quotav1alpha1.ResourceClaim, want []quotav1alpha1.RequestAllocation, messages ...string) {
 	w.Helper()
 	ignored := cmpopts.IgnoreFields(quotav1alpha1.RequestAllocation{}, "LastTransitionTime", "Message")
@@ -66,7 +66,7 @@ func (w *world) wantAllocations(claim *quotav1alpha1.ResourceClaim, want []quota
 	}
 }
 
-// A claim tells of each request what became of it, and says nothing new while nothing is.
+// A claim's status shows the result of each request, and stays unwritten without a change.
 func TestClaimTellsOfEachRequest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -104,7 +104,7 @@ func TestClaimTellsOfEachRequest(t *testing.T) {
 		}
 	}
 
-	// It holds what it was granted whatever becomes of the limit.
+	// It keeps its quota under any later limit.
 	before := claim.ResourceVersion
 	resize(1)
 	eventually(w, func() error {
@@ -120,7 +120,7 @@ func TestClaimTellsOfEachRequest(t *testing.T) {
 	}
 }
 
-// What the registrations do not allow is denied for that reason, and granted once they do.
+// Bursar denies a claim that the registrations do not allow, with this reason, and grants it once they do.
 func TestClaimsThatRegistrationsDoNotAllow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -155,7 +155,7 @@ func TestClaimsThatRegistrationsDoNotAllow(t *testing.T) {
 	w.wantBucket(5, 1, 4, 1)
 }
 
-// A resource type without claiming kinds is left to those who make claims: policies may not use it.
+// A resource type without claiming kinds is only for direct claims: policies may not use it.
 func TestTypeWithoutClaimingKinds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -181,7 +181,7 @@ func TestTypeWithoutClaimingKinds(t *testing.T) {
 	}
 }
 
-// A grant counts with all of its allowances or with none, and says why.
+// A grant counts with all of its allowances or with none, and gives the reason.
 func TestGrantsThatRegistrationsDoNotAllow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -208,7 +208,7 @@ func TestGrantsThatRegistrationsDoNotAllow(t *testing.T) {
 	w.waitCondition(half, quotav1alpha1.ConditionActive, metav1.ConditionTrue)
 	w.wantBucket(3, 0, 3, 0)
 
-	// The condition tells since when the grant counts, which another amount does not change.
+	// The condition's transition is the beginning of the grant. Another amount does not change it.
 	since := w.waitCondition(base, quotav1alpha1.ConditionActive, metav1.ConditionTrue)
 	if since.Reason != quotav1alpha1.ReasonGrantActive {
 		t.Errorf("the reason is %s, want %s", since.Reason, quotav1alpha1.ReasonGrantActive)
@@ -222,7 +222,7 @@ func TestGrantsThatRegistrationsDoNotAllow(t *testing.T) {
 	w.wantBucket(6, 0, 6, 0)
 }
 
-// A bucket tells what it is made of, and stays when nothing of that is left.
+// A bucket lists its contributing grants, and stays without any.
 func TestWhatABucketIsMadeOf(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -17,15 +17,15 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// actingAs is an administrator who acts as somebody else.
+// actingAs is an administrator impersonating somebody else.
 func actingAs(t *testing.T, who rest.ImpersonationConfig) client.Client {
 	t.Helper()
 	api, _ := adminWithWarnings(t, func(c *rest.Config) { c.Impersonate = who })
 	return api
 }
 
-// A policy that uses everything that templates have: each function, each variable, and each field of
-// the metadata that may be a template.
+// The policy uses everything in templates: each function, each variable, and each field of the metadata open to
+// templates.
 func TestTemplatesOfAPolicy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -87,7 +87,7 @@ func TestTemplatesOfAPolicy(t *testing.T) {
 	}
 }
 
-// What is set on a policy's claim besides what its template says, with the values that it has.
+// A policy's claim has these marks and values besides those of its template.
 func TestMarksOfAPolicysClaim(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 1)
@@ -107,7 +107,7 @@ func TestMarksOfAPolicysClaim(t *testing.T) {
 	}
 }
 
-// Conditions may tell by who asks, and by the labels of the object, and have to hold all.
+// Conditions may use the requester, and the labels of the object. All must hold.
 func TestConditionsOfAPolicy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -145,8 +145,8 @@ func TestConditionsOfAPolicy(t *testing.T) {
 	}
 }
 
-// A template may take the kind of the consumer from the object. One that the resource type is not
-// registered for is not charged.
+// A template may take the kind of the consumer from the object. Bursar denies the object if the resource type is not
+// registered for this kind.
 func TestConsumerThatATemplateNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -165,8 +165,8 @@ func TestConsumerThatATemplateNames(t *testing.T) {
 	w.wantBucket(5, 1, 4, 1)
 }
 
-// A policy for a type that is not registered refuses nothing and makes no claims until it is ready,
-// while another one for the same kind is enforced.
+// A policy for an unregistered type denies nothing and makes no claims until it is ready. Meanwhile another policy for
+// the same kind still enforces.
 func TestPolicyThatIsNotReadyIsNotUsed(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 1)
@@ -189,7 +189,7 @@ func TestPolicyThatIsNotReadyIsNotUsed(t *testing.T) {
 	w.wantExceeded(w.configMap("a"))
 }
 
-// The most that the reference allows of everything is accepted by the server, and one more is not.
+// The server accepts the maximum of everything in the reference, and rejects one more.
 func TestMaximaOfTheReference(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -215,7 +215,7 @@ func TestMaximaOfTheReference(t *testing.T) {
 	condition := func(n int) []quotav1alpha1.ConditionExpression {
 		return []quotav1alpha1.ConditionExpression{{Expression: expression(n)}}
 	}
-	// Every one makes an object that has n of something.
+	// Each makes an object with n of something.
 	tests := map[string]struct {
 		max    int
 		object func(n int) client.Object
@@ -291,7 +291,7 @@ func TestMaximaOfTheReference(t *testing.T) {
 	}
 }
 
-// allowancesOf are as many allowances of a type each.
+// allowancesOf are allowances of n types.
 func allowancesOf(n int) []quotav1alpha1.Allowance {
 	var allowances []quotav1alpha1.Allowance
 	for i := range n {
@@ -300,7 +300,7 @@ func allowancesOf(n int) []quotav1alpha1.Allowance {
 	return allowances
 }
 
-// Of a registration, everything that says what stored amounts mean is there for good.
+// The fields of a registration that define the meaning of stored amounts are immutable.
 func TestRegistrationsStayWhatTheyAre(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

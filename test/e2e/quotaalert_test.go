@@ -23,8 +23,8 @@ func (w *world) newAlert(namespace string, percent int32) *quotav1alpha1.QuotaAl
 	}
 }
 
-// TestQuotaAlert has a tenant set the threshold of their consumer, within the bounds of the platform. The metric and the
-// events follow.
+// TestQuotaAlert has a tenant set the threshold of their consumer, within the bounds of the platform. The metric and
+// the events follow.
 func TestQuotaAlert(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

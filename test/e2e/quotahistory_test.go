@@ -40,10 +40,10 @@ func (k kept) Entries(_ context.Context, query journal.Query) iter.Seq2[journal.
 	}
 }
 
-// shop is the consumer whose journal is kept. Its quota objects are in the namespace shop.
+// shop is the consumer of the journal. Its quota objects are in the namespace shop.
 var shop = platform.Consumer("shop")
 
-// journalOfShop is a journal that begins with a large ledger, and has entries of objects in two namespaces.
+// journalOfShop is a journal with a large ledger at its beginning, and with entries of objects in two namespaces.
 func journalOfShop() kept {
 	begin := time.Date(2026, 11, 26, 10, 0, 0, 123_456_000, time.UTC)
 	opened := journal.Entry{Consumer: shop, Sequence: 1, Time: begin, Kind: journal.Opened, Opening: &journal.Opening{Lost: 3}}
@@ -71,8 +71,8 @@ type historian struct {
 	server *server.Server
 }
 
-// as returns the client of a user of the test's own who has a role: in a namespace, or in the whole cluster if that is
-// empty. Without a role the user may do nothing.
+// as returns the client of a user of the test's own with a role. The role holds in a namespace, or in the whole cluster
+// if that is empty. Without a role the user may do nothing.
 func (h *historian) as(role, namespace string) client.Client {
 	h.Helper()
 	user := nameOf(h) + "-" + strings.Trim(role+"-"+namespace, "-")
@@ -112,7 +112,7 @@ func TestQuotaHistory(t *testing.T) {
 	t.Run("Auditor", func(t *testing.T) { (&historian{t, h.server}).testAuditor() })
 }
 
-// All pages together are the journal, however large an entry is.
+// All pages together are the journal, with entries of any size.
 func (h *historian) testPages() {
 	source := &overapi.Source{API: h.server.Admin, Namespace: "default"}
 	var got kept
@@ -150,12 +150,12 @@ func (h *historian) testBounds() {
 	}
 }
 
-// sees is what somebody learns of an entry of the namespace shop, and of one elsewhere.
+// sees are the fields visible to somebody in an entry of the namespace shop, and in one elsewhere.
 type sees struct {
 	Actor, Object, Elsewhere bool
 }
 
-// testRoles asks as somebody of each role.
+// testRoles asks as a user with each role.
 func (h *historian) testRoles() {
 	tests := map[string]struct {
 		reason, role, namespace string
@@ -185,7 +185,7 @@ func (h *historian) testRoles() {
 				return err
 			}
 			if tt.want == nil {
-				if tt.namespace != "" { // the role is bound once Bursar itself is asked
+				if tt.namespace != "" { // Bursar's own denial proves the binding of the role
 					eventually(t, func() error {
 						if err := ask(); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "you may not read the journal of Organization shop") {
 							return fmt.Errorf("%s: got %w, want it to be forbidden", tt.reason, err)
@@ -209,7 +209,7 @@ func (h *historian) testRoles() {
 	}
 }
 
-// testAuditor reads everything without naming a consumer, which takes that they have ledgers.
+// testAuditor reads everything without naming a consumer. This needs the consumers' ledgers.
 func (h *historian) testAuditor() {
 	must(h, h.server.Admin.Create(h.Context(), unitRegistration()))
 	must(h, h.server.Admin.Create(h.Context(), &quotav1alpha1.ResourceGrant{ObjectMeta: metav1.ObjectMeta{Name: "base", Namespace: "shop"}, Spec: quotav1alpha1.ResourceGrantSpec{
@@ -232,7 +232,8 @@ func (h *historian) testAuditor() {
 		}
 		return nil
 	})
-	// A tenant who names no consumer reads what is shown in the namespace, and nothing where nothing is.
+	// A tenant without a named consumer reads the namespace's quota. In a namespace without quota the tenant reads
+	// nothing.
 	tenant := &overapi.Source{API: h.as("bursar-tenant-admin", "shop"), Namespace: "shop"}
 	eventually(h, func() error {
 		count := 0

@@ -24,7 +24,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// crash ends a reconciler at a write: before the API server has seen it, or after.
+// crash ends a reconciler at a write: before it reaches the API server, or after.
 type crash struct {
 	atWrite int
 	after   bool
@@ -41,11 +41,11 @@ func (c *crash) write(do func() error) error {
 	case !c.after:
 		return errCrashed
 	}
-	_ = do() // nobody is told
+	_ = do() // nobody learns the result
 	return errCrashed
 }
 
-// through returns a client whose writes crash.
+// through returns a client with crashing writes.
 func (c *crash) through(api client.WithWatch) client.Client {
 	return interceptor.NewClient(api, interceptor.Funcs{
 		Create: func(ctx context.Context, api client.WithWatch, object client.Object, options ...client.CreateOption) error {
@@ -71,7 +71,7 @@ func (books) Now() time.Time { return time.Now() }
 
 func (books) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
 
-// A replica may crash at every write that an approval takes, before or after the API server sees it. The next one goes on,
+// A replica may crash at every write of an approval, before or after it reaches the API server. The next one goes on,
 // and there is one grant.
 func TestQuotaRequestSurvivesCrashes(t *testing.T) {
 	t.Parallel()
@@ -87,7 +87,7 @@ func TestQuotaRequestSurvivesCrashes(t *testing.T) {
 			Metrics: quotarequest.NewMetrics(),
 		}
 	}
-	// The approval, the grant, and once the grant counts the end.
+	// The writes are the approval, the grant, and the end, once the grant counts.
 	const writes, beforeItCounts = 3, 2
 	for atWrite := 1; atWrite <= writes; atWrite++ {
 		for _, after := range []bool{false, true} {
@@ -146,7 +146,7 @@ func TestQuotaRequestSurvivesCrashes(t *testing.T) {
 	}
 }
 
-// countGrant does what the controller of grants does: it says that the grant of a request counts, if there is one.
+// countGrant does the work of the controller of grants: it marks the grant of a request as counting, if there is one.
 func (w *world) countGrant(api client.Client, request *quotav1alpha1.QuotaRequest) {
 	w.Helper()
 	grant := &quotav1alpha1.ResourceGrant{}

@@ -55,7 +55,7 @@ func (w *world) waitState(request *quotav1alpha1.QuotaRequest, reason string) {
 	})
 }
 
-// A tenant asks for more than they have, and somebody else approves it.
+// A tenant asks for more quota, and somebody else approves it.
 func TestQuotaRequest(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 1)
@@ -128,7 +128,7 @@ func TestQuotaRequestEnds(t *testing.T) {
 	w.wantBucket(4, 0, 4, 0)
 }
 
-// Requests for what cannot be granted, or for others, are rejected.
+// The webhook rejects requests for impossible amounts, and for others.
 func TestQuotaRequestIsValid(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 1)

@@ -94,7 +94,7 @@ func TestQuotaRequestPolicy(t *testing.T) {
 	w.waitState(large, quotav1alpha1.ReasonApproved)
 	w.wantBucket(20, 0, 20, 0)
 
-	// Nobody is asked for what the consumer has.
+	// Nobody needs to decide on quota the consumer already has.
 	had := w.ask("had", 20)
 	w.waitState(had, quotav1alpha1.ReasonApproved)
 	w.wantMessage(had, "there is nothing to grant")
@@ -157,7 +157,7 @@ func TestQuotaRequestCeilingAtApproval(t *testing.T) {
 	w.wantBucket(7, 0, 7, 0)
 }
 
-// A request that a policy cannot be applied to waits until that is mended, and nobody decides on it.
+// A request that the policy fails for waits until somebody corrects this. Nobody may decide on it until then.
 func TestQuotaRequestPolicyThatFails(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 1)
@@ -185,8 +185,8 @@ func TestQuotaRequestPolicyThatFails(t *testing.T) {
 	w.wantBucket(3, 0, 3, 0)
 }
 
-// A rule that approves sees all that a request asks for of a resource type, and more than an amount can be is more than the
-// rule allows.
+// Rules approve a request only if they cover all its resource types. An increase beyond the largest possible amount
+// still exceeds a rule's bound.
 func TestQuotaRequestPolicySeesTheWhole(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 2)
@@ -211,7 +211,7 @@ func TestQuotaRequestPolicySeesTheWhole(t *testing.T) {
 	w.wantBucket(2, 0, 2, 0)
 }
 
-// A request whose grant waits under a cap counts for those that follow, and can be withdrawn.
+// A request with its grant waiting under a cap counts for later ones, and its requester can withdraw it.
 func TestQuotaRequestUnderACap(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 2)
@@ -241,12 +241,12 @@ func TestQuotaRequestUnderACap(t *testing.T) {
 	if err := admin.Get(w.ctx, client.ObjectKey{Namespace: first.Namespace, Name: first.Status.Approved.Grant}, grant); err == nil && grant.DeletionTimestamp == nil {
 		t.Error("the grant of a request that was withdrawn stays")
 	}
-	// Within the cap it is granted at once.
+	// Within the cap Bursar grants the request at once.
 	w.waitState(w.ask("third", 4), quotav1alpha1.ReasonApproved)
 	w.wantBucket(4, 0, 4, 0)
 }
 
-// Who has approved may still deny, until others have approved, too.
+// An approver may still deny, until others have approved, too.
 func TestQuotaRequestApprovedAndDenied(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 1)

@@ -31,7 +31,7 @@ const (
 func reviewed(object *unstructured.Unstructured, operation quotav1alpha1.ReviewedOperation) quotav1alpha1.ReviewedObject {
 	content, err := json.Marshal(object)
 	if err != nil {
-		panic(err) // it was made from maps
+		panic(err) // it is made from maps
 	}
 	return quotav1alpha1.ReviewedObject{Operation: operation, Object: runtime.RawExtension{Raw: content}}
 }
@@ -105,8 +105,8 @@ func TestQuotaReview(t *testing.T) {
 	}
 }
 
-// A policy that only warns takes nothing from one that enforces, as in a create. Whoever breaks the glass is denied
-// nothing.
+// A policy in warning mode takes nothing from an enforcing one, as in a create. A review denies nothing to a member of
+// the break-glass group.
 func TestQuotaReviewOfTwoPolicies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -135,7 +135,7 @@ func TestQuotaReviewIsBounded(t *testing.T) {
 	}
 }
 
-// breakingGlass is the client of an administrator who is left out of enforcement.
+// breakingGlass is the client of an administrator outside enforcement.
 func breakingGlass(t *testing.T) client.Client {
 	t.Helper()
 	config := rest.CopyConfig(started.Config)
@@ -180,7 +180,7 @@ func TestQuotaReviewIsNotStored(t *testing.T) {
 	}
 }
 
-// Users learn nothing of a quota that they may not see, nor of objects that they may not read.
+// Users learn nothing of a quota outside their permissions, nor of objects they may not read.
 func TestQuotaReviewTellsOnlyWhatTheUserMaySee(t *testing.T) {
 	t.Parallel()
 	f := newFollowedWorld(t, 5, nil)
@@ -199,7 +199,7 @@ func TestQuotaReviewTellsOnlyWhatTheUserMaySee(t *testing.T) {
 	}
 }
 
-// What a review says is what happens: what shrinks or goes first, then the rest in its order.
+// A review foretells the result: decreases and deletions first, then the rest in its order.
 func TestQuotaReviewForetells(t *testing.T) {
 	t.Parallel()
 	const limit = 12
@@ -238,7 +238,7 @@ func TestQuotaReviewForetells(t *testing.T) {
 	}
 }
 
-// setsFromEnvironment is how many sets are generated: 60, or as many as SETS says.
+// setsFromEnvironment is the number of generated sets: 60, or the value of SETS.
 func setsFromEnvironment(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("SETS")
@@ -258,7 +258,7 @@ type step struct {
 	exists, deletes, shrinks bool
 }
 
-// wantForetold takes a step, and checks that it goes as a review has foretold.
+// wantForetold takes a step, and compares its result with the review's.
 func (f *followed) wantForetold(s step, foretold *quotav1alpha1.ReviewedObjectResult) {
 	f.Helper()
 	var err error
@@ -281,7 +281,7 @@ func (f *followed) wantForetold(s step, foretold *quotav1alpha1.ReviewedObjectRe
 	}
 }
 
-// waitSettled waits until reviews and creates see what was done.
+// waitSettled waits until reviews and creates see the steps.
 func (f *followed) waitSettled() {
 	f.Helper()
 	total := replicasOf(f.fleets())
@@ -300,7 +300,7 @@ func (f *followed) waitSettled() {
 	})
 }
 
-// userWith returns the client of a user who may do only what rules allow.
+// userWith returns the client of a user with exactly the permissions in rules.
 func (w *world) userWith(rules ...rbacv1.PolicyRule) client.Client {
 	w.Helper()
 	name := fmt.Sprintf("%s-%d", w.name, len(rules))

@@ -12,9 +12,8 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// TestReadyHoldsWhileAnotherPolicyGoes deletes the only policy for a kind and makes another one at
-// once, while the API server is still being told not to ask about the kind any more. Whoever sees
-// the new one Ready can rely on it.
+// TestReadyHoldsWhileAnotherPolicyGoes deletes the only policy for a kind and makes another one at once. Meanwhile
+// Bursar may still be removing the kind from the API server's webhooks. A new policy enforces as soon as it is Ready.
 func TestReadyHoldsWhileAnotherPolicyGoes(t *testing.T) {
 	t.Parallel()
 	const group, kind = "turns.example.com", "Widget"

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// An update that Bursar admits and somebody else refuses may be tried again at once. Once the object
-// has changed in another way, nothing of it is left.
+// An update admitted by Bursar and refused by somebody else can succeed on the next attempt. After another change of
+// the object, nothing of it is left.
 func TestUpdateThatIsRefusedElsewhere(t *testing.T) {
 	t.Parallel()
 	f := newFollowedWorld(t, 5, nil)
@@ -26,7 +26,7 @@ func TestUpdateThatIsRefusedElsewhere(t *testing.T) {
 	f.wantBucket(5, 5, 0, 2)
 }
 
-// Nor is anything left of one by which an object would have come to cost something.
+// The same holds for an update from no charge to some.
 func TestUpdateFromNothingThatIsRefusedElsewhere(t *testing.T) {
 	t.Parallel()
 	f := newFollowedWorld(t, 5, nil)
@@ -38,8 +38,8 @@ func TestUpdateFromNothingThatIsRefusedElsewhere(t *testing.T) {
 	wantTooMuch(t, f.resize("a", 1))
 }
 
-// refused has a change admitted by Bursar and refused by somebody else, who then is gone. That one is
-// in place once it refuses a change by which nothing comes to cost more or less.
+// refused has a change admitted by Bursar and refused by somebody else, and then removes the refuser. The refuser is in
+// place once it refuses a change that leaves the charge the same.
 func (f *followed) refused(change func() error) {
 	f.Helper()
 	refuser := f.refuser()
@@ -56,8 +56,7 @@ func (f *followed) refused(change func() error) {
 	f.mustDelete(refuser)
 }
 
-// refuser makes every change of the world's fleets fail after all other webhooks were asked: it is one
-// that cannot be reached.
+// refuser makes every change of the world's fleets fail after all other webhooks: nobody can reach it.
 func (f *followed) refuser() *admissionregistrationv1.ValidatingWebhookConfiguration {
 	f.Helper()
 	nowhere, none := "https://127.0.0.1:1/", admissionregistrationv1.SideEffectClassNone

@@ -40,7 +40,7 @@ func newPerson(t *testing.T, name string) *person {
 	return &person{T: t, binary: binary, kubeconfig: path}
 }
 
-// run runs a command line, and returns what it prints and whether it succeeds.
+// run runs a command line, and returns its output and whether it succeeds.
 func (p *person) run(input string, arguments ...string) (string, bool) {
 	p.Helper()
 	command := exec.CommandContext(p.Context(), p.binary, arguments...)
@@ -50,7 +50,7 @@ func (p *person) run(input string, arguments ...string) (string, bool) {
 	return string(output), err == nil
 }
 
-// want runs a command line that is to succeed, or to fail, and to print some texts.
+// want runs a command line, expects success or failure, and expects some texts in the output.
 func (p *person) want(succeeds bool, texts []string, arguments ...string) string {
 	p.Helper()
 	output, hasSucceeded := p.run("", arguments...)
@@ -77,7 +77,7 @@ func nameIn(t *testing.T, output string) string {
 	return match[1]
 }
 
-// Tom asks for what he was denied, and Ann decides, all by bursar.
+// Tom requests quota after a denial, and Ann decides, all by bursar.
 func TestRequestCommands(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 1)
@@ -110,13 +110,13 @@ func TestRequestCommands(t *testing.T) {
 		t.Errorf("the approved requests lack %s", name)
 	}
 
-	// A limit, of which a part is approved.
+	// Tom requests a limit, and Ann approves a part.
 	kind := "organization/" + w.name
 	output = tom.want(true, []string{"It is Pending"}, "request", "configmaps=9", "--for", kind, "-n", ns, "--reason", "more", "--by", "30d")
 	ann.want(true, []string{"configmaps=4 maps (asked: ", "It is PartiallyApproved"}, "approve", nameIn(t, output), "-n", ns, "configmaps=4")
 	w.wantBucket(4, 2, 2, 2)
 
-	// One is denied while its requester waits.
+	// Ann denies a request while its requester waits.
 	created := strings.TrimSpace(tom.want(true, nil, "request", "configmaps=+9", "--for", kind, "-n", ns, "--reason", "more", "-o", "name"))
 	name = strings.TrimPrefix(created, "quotarequest.quota.miloapis.com/")
 	tom.want(true, []string{"You withdrew QuotaRequest " + ns + "/" + name}, "request", "--withdraw", name, "-n", ns)
@@ -155,7 +155,7 @@ func (w *world) waitRequest(increase int64) (name string) {
 	return name
 }
 
-// What is asked for in vain is said in a sentence.
+// Failures have an explanation in one sentence.
 func TestRequestCommandsFail(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 1)
@@ -170,7 +170,7 @@ func TestRequestCommandsFail(t *testing.T) {
 	tom.want(true, []string{"No quota request in namespace default waits for a decision."}, "requests", "-n", "default")
 }
 
-// A consumer that has nothing yet is named in full.
+// The denial names a consumer without any quota in full.
 func TestRequestOfTheUngranted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

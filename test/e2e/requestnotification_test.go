@@ -27,15 +27,15 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// tickets is a ticket system that receives notifications. At first it is broken.
+// tickets is a ticket system as a receiver of notifications. At first it is broken.
 type tickets struct {
 	*httptest.Server
 	key *standardwebhooks.Webhook
 
 	mu sync.Mutex
-	// failures is how many more posts fail.
+	// failures is the number of further posts to fail.
 	failures int
-	// accepted counts the accepted events by the request and the type, and invalid has what is wrong with any.
+	// accepted counts the accepted events by the request and the type. invalid has the errors of all events.
 	accepted map[string]int
 	invalid  []error
 }
@@ -71,7 +71,7 @@ func (s *tickets) ServeHTTP(w http.ResponseWriter, post *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// wantEach compares the accepted events with those that are wanted, each once.
+// wantEach compares the accepted events with the wanted ones, each once.
 func (s *tickets) wantEach(t *testing.T, want ...string) {
 	t.Helper()
 	s.mu.Lock()
@@ -108,7 +108,7 @@ func requestForUnits(name string) *quotav1alpha1.QuotaRequest {
 	return request
 }
 
-// A receiver that is broken at first is notified of each state, also across a restart.
+// A receiver broken at first gets each state, even across a restart.
 func TestRequestNotifications(t *testing.T) {
 	t.Parallel()
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "secret")

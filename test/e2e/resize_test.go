@@ -17,7 +17,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// resizeClaim asks for what a claim is to hold from now on. nil asks for nothing.
+// resizeClaim requests a new amount of a claim. nil withdraws the request.
 func (w *world) resizeClaim(claim *quotav1alpha1.ResourceClaim, value any) error {
 	annotations := map[string]any{quotav1alpha1.AnnotationResize: value}
 	if amount, ok := value.(int); ok {
@@ -30,8 +30,8 @@ func (w *world) resizeClaim(claim *quotav1alpha1.ResourceClaim, value any) error
 	return admin.Patch(w.ctx, claim.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
 }
 
-// waitHolds waits until a granted claim holds an amount, and says with that reason that it is to hold another, or
-// nothing if the reason is empty. It returns what it says.
+// waitHolds waits until a granted claim holds an amount. It must also have the condition ResizePending with that
+// reason, or none if the reason is empty. waitHolds returns the condition's message.
 func (w *world) waitHolds(claim *quotav1alpha1.ResourceClaim, amount int64, reason string) (message string) {
 	w.Helper()
 	eventually(w, func() error {
@@ -51,7 +51,7 @@ func (w *world) waitHolds(claim *quotav1alpha1.ResourceClaim, amount int64, reas
 	return message
 }
 
-// TestResize changes what claims hold, at the limit and below it.
+// TestResize changes the amounts of claims, at the limit and below it.
 func TestResize(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -67,7 +67,7 @@ func TestResize(t *testing.T) {
 	if want := "requested: 3 maps, used: 10, limited: 10"; !strings.Contains(message, want) || !strings.Contains(message, "in addition to what the claim holds") {
 		t.Errorf("it says %q, want %q and that nothing is lost", message, want)
 	}
-	must(t, w.resizeClaim(claim, 3)) // what becomes less needs none
+	must(t, w.resizeClaim(claim, 3)) // a decrease needs none
 	w.waitHolds(claim, 3, "")
 	w.wantBucket(10, 9, 1, 2)
 	must(t, w.resizeClaim(claim, 5))
@@ -79,7 +79,7 @@ func TestResize(t *testing.T) {
 
 	must(t, w.resizeClaim(claim, 8))
 	w.waitHolds(claim, 5, quotav1alpha1.ReasonQuotaExceeded)
-	must(t, w.resizeClaim(claim, nil)) // nobody wants it any more
+	must(t, w.resizeClaim(claim, nil)) // nobody wants it any longer
 	w.waitHolds(claim, 5, "")
 	must(t, w.resizeClaim(claim, 8))
 	w.waitHolds(claim, 5, quotav1alpha1.ReasonQuotaExceeded)
@@ -98,7 +98,7 @@ func TestResize(t *testing.T) {
 	eventually(w, func() error { return w.wantQuietLedger(5) })
 }
 
-// TestResizeThatCannotBe asks for what no claim can hold.
+// TestResizeThatCannotBe asks for amounts that no claim can hold.
 func TestResizeThatCannotBe(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 5)
@@ -137,8 +137,8 @@ func TestResizeThatCannotBe(t *testing.T) {
 	w.waitHolds(claim, 4, "")
 }
 
-// TestManyResizesAtOnce has claims become more and less all the time. At no time do they hold more than there is, and in
-// the end the books say what they hold.
+// TestManyResizesAtOnce resizes claims up and down all the time. They never hold more than the limit, and in the end
+// the ledger agrees with them.
 func TestManyResizesAtOnce(t *testing.T) {
 	t.Parallel()
 	const limit, claims, times = 20, 8, 40
@@ -153,7 +153,7 @@ func TestManyResizesAtOnce(t *testing.T) {
 		for {
 			held := int64(0)
 			for _, claim := range w.claims() {
-				// A claim that is deleted may have given back what it holds, and still be there.
+				// A claim in deletion may have returned its amount, and still exist.
 				if claim.DeletionTimestamp == nil && apimeta.IsStatusConditionTrue(claim.Status.Conditions, quotav1alpha1.ConditionGranted) {
 					held += claim.Spec.Requests[0].Amount
 				}

@@ -16,7 +16,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// adminWithWarnings is an administrator who is told of warnings.
+// adminWithWarnings returns the client of an administrator, and the API server's warnings to it.
 func adminWithWarnings(t *testing.T, change func(*rest.Config)) (client.Client, *warnings) {
 	t.Helper()
 	told := &warnings{}
@@ -30,7 +30,7 @@ func adminWithWarnings(t *testing.T, change func(*rest.Config)) (client.Client, 
 	return api, told
 }
 
-// as makes requests those of somebody who may do everything, and is in these groups as well.
+// as makes the requests those of a user with all permissions, and with these groups as well.
 func as(user string, groups ...string) func(*rest.Config) {
 	return func(c *rest.Config) {
 		c.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append([]string{"system:masters"}, groups...)}
@@ -41,7 +41,7 @@ func inMode(mode quotav1alpha1.EnforcementMode) func(*quotav1alpha1.ClaimCreatio
 	return func(p *quotav1alpha1.ClaimCreationPolicy) { p.Spec.EnforcementMode = mode }
 }
 
-// wantEvent waits for an event on a policy about an object of the world that says all of the parts.
+// wantEvent waits for an event on a policy about an object of the world, with all of the parts in its text.
 func (w *world) wantEvent(policy *quotav1alpha1.ClaimCreationPolicy, kind, name, reason string, parts ...string) {
 	w.Helper()
 	about := kind + " " + w.name + "/" + name
@@ -116,7 +116,7 @@ func TestAuditRecordsAndSaysNothing(t *testing.T) {
 	if text := warnings.String(); text != "" {
 		t.Errorf("the user is told: %s", text)
 	}
-	// The namespace is not the one that shows the quota, so that its readers may not know the figures.
+	// The namespace does not show the quota, so its readers may not know the figures.
 	for _, name := range []string{"b", "c"} {
 		w.wantEvent(policy, "ConfigMap", name, "NotEnforced", "CREATE", "by jane", "exceeded quota: the quota of Organization "+w.name+" does not allow it")
 	}
@@ -126,7 +126,7 @@ func TestAuditRecordsAndSaysNothing(t *testing.T) {
 	}
 }
 
-// Going from a mode that only warns to one that enforces needs nothing to be adopted.
+// A switch from a warning mode to an enforcing one needs no adoption.
 func TestFromWarnToEnforce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -139,7 +139,7 @@ func TestFromWarnToEnforce(t *testing.T) {
 	w.wantBucket(1, 1, 0, 1)
 }
 
-// A policy that cannot be applied to an object is no reason to refuse it unless it enforces.
+// A policy failing for an object denies it only if it enforces.
 func TestFaultyConditionInModeWarn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -155,7 +155,7 @@ func TestFaultyConditionInModeWarn(t *testing.T) {
 	}
 }
 
-// update changes an object as it is stored now.
+// update changes an object in its stored form.
 func (w *world) update(object client.Object, change func()) {
 	w.Helper()
 	must(w.T, w.tryUpdate(object, change))
@@ -171,7 +171,7 @@ func (w *world) tryUpdate(object client.Object, change func()) error {
 	})
 }
 
-// wantAdopted waits until a policy has adopted that many objects.
+// wantAdopted waits until a policy has adopted so many objects.
 func (w *world) wantAdopted(policy *quotav1alpha1.ClaimCreationPolicy, adopted, failed int64) *quotav1alpha1.AdoptionStatus {
 	w.Helper()
 	eventually(w, func() error {
@@ -201,7 +201,7 @@ func TestExistingObjectsAreAdopted(t *testing.T) {
 	}
 	w.wantBucket(3, 5, 0, 5)
 	w.wantExceeded(w.configMap("new"))
-	// What was adopted goes with its object, like any claim.
+	// An adopted claim goes with its object, like any claim.
 	for i := range 3 {
 		must(t, admin.Delete(w.ctx, w.configMap(fmt.Sprint("old-", i))))
 	}
@@ -210,7 +210,7 @@ func TestExistingObjectsAreAdopted(t *testing.T) {
 	w.wantBucket(3, 3, 0, 3)
 }
 
-// What a policy cannot be applied to is counted, with a reason.
+// The policy's status counts its failures in adoption, with a reason.
 func TestAdoptionThatFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -229,7 +229,7 @@ func TestAdoptionThatFails(t *testing.T) {
 	w.wantBucket(3, 1, 2, 1)
 }
 
-// Who creates an object can only be told when it is created.
+// Only the create request names the creator.
 func TestPolicyThatAsksWhoCreatesAdoptsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -245,7 +245,7 @@ func TestPolicyThatAsksWhoCreatesAdoptsNothing(t *testing.T) {
 	w.wantBucket(3, 1, 2, 1)
 }
 
-// What the claim is to say of who creates an object is left out where nobody can tell.
+// For an object without a known creator, the claim leaves out the texts about the creator.
 func TestPolicyThatNotesWhoCreatesAdopts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -264,8 +264,7 @@ func TestPolicyThatNotesWhoCreatesAdopts(t *testing.T) {
 	}
 }
 
-// A policy that is off enforces nothing, and what it has charged stays charged. The benchmark tells how
-// soon it does not.
+// A disabled policy enforces nothing, and its charges stay. A benchmark measures how soon enforcement stops.
 func TestDisabledPolicy(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 1)
@@ -289,8 +288,7 @@ func TestDisabledPolicy(t *testing.T) {
 	w.wantBucket(1, 1, 0, 1)
 }
 
-// A policy that is deleted enforces nothing, its claims stay with their objects, and may now be
-// deleted by hand.
+// A deleted policy enforces nothing. Its claims stay with their objects, and people may now delete them by hand.
 func TestDeletedPolicy(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 2)
@@ -312,8 +310,8 @@ func TestDeletedPolicy(t *testing.T) {
 	must(t, admin.Get(context.Background(), client.ObjectKeyFromObject(w.configMap("b")), &left))
 }
 
-// Administrators who may impersonate the group get past enforcement, and what they create is
-// charged and reported. The counter is that of the whole server, so that no other test breaks the glass meanwhile.
+// Administrators with the right to impersonate the group get past enforcement. Bursar charges and reports their
+// objects. The counter is of the whole server, so the test runs alone: no other test breaks the glass meanwhile.
 func TestBreakGlass(t *testing.T) {
 	w := newWorld(t)
 	w.grant("base", 1)

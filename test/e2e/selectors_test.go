@@ -25,15 +25,15 @@ import (
 // crew is a kind of consumers and of protected objects beside those of the platform.
 var crew = schema.GroupVersionKind{Group: "queries.example.com", Version: "v1", Kind: "Crew"}
 
-// queriedWorld is a world with several objects of every kind, which queries tell apart.
+// queriedWorld is a world with several objects of every kind, for queries to distinguish.
 type queriedWorld struct {
 	*world
 	other, team        quotav1alpha1.ConsumerRef
 	otherType, perCrew string
-	made               map[string]string // the short names of the objects that queries may find
+	made               map[string]string // short names of the objects, for queries to find
 }
 
-// label marks an object with what the reference recommends to mark it with.
+// label gives an object the label recommended in the reference.
 func label(object client.Object, key, value string) {
 	object.SetLabels(map[string]string{quotav1alpha1.GroupName + "/" + key: value})
 }
@@ -146,7 +146,7 @@ func (w *queriedWorld) claimAll() {
 	}
 }
 
-// found returns, sorted, the short names of those objects of the world that a query finds.
+// found returns, sorted, the short names of the world's objects in the result of a query.
 func (w *queriedWorld) found(list client.ObjectList, query client.ListOption) ([]string, error) {
 	if err := admin.List(w.ctx, list, query); err != nil {
 		return nil, err
@@ -163,7 +163,7 @@ func (w *queriedWorld) found(list client.ObjectList, query client.ListOption) ([
 	return found, err
 }
 
-// Every selectable field and every label of the reference finds what it should, and nothing else.
+// Every selectable field and every label of the reference finds exactly the right objects.
 func TestQueriesOfTheReference(t *testing.T) {
 	t.Parallel()
 	w := newQueriedWorld(t)
@@ -253,7 +253,7 @@ func pairsOf(pairs []string) map[string]string {
 	return made
 }
 
-// The reference speaks of one more query, which the API server does not have for custom resources.
+// The reference mentions one more query, but the API server does not have it for custom resources.
 func TestQueriesThatAreNotServed(t *testing.T) {
 	t.Parallel()
 	for field, list := range map[string]client.ObjectList{

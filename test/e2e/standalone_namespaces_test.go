@@ -25,8 +25,7 @@ const (
 	booksNamespace = "books"
 )
 
-// TestNamespaces proves that claims of cluster-scoped objects and buckets are where the options
-// want them.
+// TestNamespaces proves that claims of cluster-scoped objects and buckets are in the namespaces of the options.
 func TestNamespaces(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -36,7 +35,7 @@ func TestNamespaces(t *testing.T) {
 	server, err := standalone.Start(ctx, standalone.Options{DataDir: dir, Listen: "127.0.0.1:0", Log: logr.Discard(), Quota: config.Quota{SystemNamespace: "other"}})
 	if err == nil {
 		cancel()
-		_ = server.Wait() // what is wrong is that it started
+		_ = server.Wait() // its start is already the failure
 	}
 	if want := "the ledgers that are stored here belong to the system namespace " + booksNamespace + "; start with --system-namespace " + booksNamespace; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("with another system namespace: got %v, want %q", err, want)
@@ -108,7 +107,7 @@ func teamGrant() *quotav1alpha1.ResourceGrant {
 	}
 }
 
-// teamPolicy charges acme for each Team. It does not say where the claims shall be.
+// teamPolicy charges acme for each Team. It does not set the namespace of the claims.
 func teamPolicy() *quotav1alpha1.ClaimCreationPolicy {
 	return &quotav1alpha1.ClaimCreationPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "teams"},

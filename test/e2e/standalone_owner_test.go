@@ -15,8 +15,8 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// TestBucketsGetAnOwnerAtStart leaves a bucket of a resource type that nobody has any more without
-// an owner, as a version did that made no effective grants, and starts the server again.
+// TestBucketsGetAnOwnerAtStart leaves a bucket of an abandoned resource type without an owner, and starts the server
+// again. A version without effective grants left such buckets.
 func TestBucketsGetAnOwnerAtStart(t *testing.T) {
 	t.Parallel()
 	options := standalone.Options{Quota: config.Quota{SystemNamespace: booksNamespace}, DataDir: t.TempDir()}
@@ -55,7 +55,7 @@ func TestBucketsGetAnOwnerAtStart(t *testing.T) {
 			}
 			return err
 		})
-		// Not by orphan deletion, in which the garbage collector may not know of the bucket yet.
+		// Orphan deletion would not do: the garbage collector may not know of the bucket yet.
 		disowned := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`))
 		if err := errors.Join(api.Patch(t.Context(), &bucket, disowned), api.Delete(t.Context(), &view)); err != nil {
 			t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	"github.com/bursar/bursar/internal/standalone"
 )
 
-// TestRolesAreBroughtInLine changes roles between two starts: they say again what the release says,
-// what is not about permissions stays, and so does a role that is to be left alone.
+// TestRolesAreBroughtInLine changes roles between two starts. The second start restores the permissions of the release.
+// It keeps other changes, and roles with the annotation to leave them alone.
 func TestRolesAreBroughtInLine(t *testing.T) {
 	t.Parallel()
 	const altered, kept, deleted = "bursar-tenant-viewer", "bursar-quota-manager", "bursar-tenant-admin"
@@ -49,8 +49,7 @@ func TestRolesAreBroughtInLine(t *testing.T) {
 	})
 }
 
-// wantReleasedRoles checks that every role of people and services, but for those named, says what
-// the release says.
+// wantReleasedRoles compares every role of people and services with the release, except for some.
 func wantReleasedRoles(t *testing.T, api client.Client, except ...string) {
 	t.Helper()
 	roles, err := rbac.ForUsers()

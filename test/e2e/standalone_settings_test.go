@@ -13,8 +13,8 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// TestQuotaSettings proves that a standalone server heeds the settings that an operator on a cluster has: its etcd stores
-// objects that are larger than the default, and its metrics have the threshold that it was given.
+// TestQuotaSettings proves that a standalone server heeds the settings of an operator on a cluster. Its etcd stores
+// objects larger than the default, and its metrics have the configured threshold.
 func TestQuotaSettings(t *testing.T) {
 	t.Parallel()
 	metrics := prometheus.NewRegistry()

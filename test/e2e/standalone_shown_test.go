@@ -20,8 +20,7 @@ import (
 // inOrganizations shows the quota of organizations in namespaces of their own.
 var inOrganizations = []config.ConsumerNamespace{{APIGroup: platform.Group, Kind: platform.Kind, Namespace: "organization-{{name}}"}}
 
-// wantShown waits until there is one effective grant and one bucket, in that namespace and with that
-// limit.
+// wantShown waits until there is one effective grant and one bucket, in that namespace and with that limit.
 func wantShown(t *testing.T, api client.Client, namespace string, limit int64) {
 	t.Helper()
 	eventually(t, func() error {
@@ -40,8 +39,8 @@ func wantShown(t *testing.T, api client.Client, namespace string, limit int64) {
 	})
 }
 
-// TestViewMovesWithTheConfiguration starts a server again with another namespace for its consumers:
-// nothing stays where nobody would keep it up to date.
+// TestViewMovesWithTheConfiguration starts a server again with another namespace for its consumers. Nothing stays in
+// the former one, because nobody would keep it up to date.
 func TestViewMovesWithTheConfiguration(t *testing.T) {
 	t.Parallel()
 	options := standalone.Options{Quota: config.Quota{SystemNamespace: booksNamespace}, DataDir: t.TempDir()}
@@ -73,7 +72,7 @@ func TestViewMovesWithTheConfiguration(t *testing.T) {
 	})
 }
 
-// TestConsumerWithoutNamespace grants something to a consumer whose quota has nowhere to be shown.
+// TestConsumerWithoutNamespace grants something to a consumer without an existing namespace for its quota.
 func TestConsumerWithoutNamespace(t *testing.T) {
 	t.Parallel()
 	api := start(t, standalone.Options{Quota: config.Quota{SystemNamespace: booksNamespace, ConsumerNamespaces: inOrganizations}}).Admin
@@ -84,7 +83,7 @@ func TestConsumerWithoutNamespace(t *testing.T) {
 	more.Name = "more"
 	create(t, api, teamRegistration(), base)
 	wantTold(t, api, base)
-	create(t, api, more) // the quota is looked at again
+	create(t, api, more) // Bursar looks at the quota again
 	wantTold(t, api, more)
 	wantTold(t, api, base)
 
@@ -105,8 +104,7 @@ func TestConsumerWithoutNamespace(t *testing.T) {
 	wantShown(t, api, namespace.Name, 2)
 }
 
-// wantTold waits until an event on a grant says that the namespace is missing, and checks that there
-// is one.
+// wantTold waits for an event on a grant about the missing namespace, and checks for exactly one.
 func wantTold(t *testing.T, api client.Client, grant *quotav1alpha1.ResourceGrant) {
 	t.Helper()
 	eventually(t, func() error {

@@ -17,8 +17,8 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// TestStatusIsBursars lets an administrator, to whom RBAC allows everything, write what only
-// Bursar may say, while Bursar goes on saying it.
+// TestStatusIsBursars has an administrator with all of RBAC's permissions write statuses. Only Bursar may write them,
+// and it still does.
 func TestStatusIsBursars(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 1)
@@ -59,7 +59,7 @@ func TestStatusIsBursars(t *testing.T) {
 		})
 	}
 
-	// An update of the object itself that carries a status goes through without the status.
+	// An update of the object itself with a status succeeds without the status.
 	updated := &quotav1alpha1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "waiting", Namespace: w.name}}
 	if err := admin.Get(w.ctx, client.ObjectKeyFromObject(updated), updated); err != nil {
 		t.Fatal(err)
@@ -82,8 +82,8 @@ func TestStatusIsBursars(t *testing.T) {
 	w.wantBucket(2, 2, 0, 1)
 }
 
-// TestGrantedClaimsAreBursars: in the version that keeps the status of a create, nobody else writes a claim. A policy's
-// claim is granted from its first version on, and read like any other.
+// TestGrantedClaimsAreBursars: one version of claims keeps the status of a create. In it nobody except Bursar writes a
+// claim. A policy's claim is granted from its first version on, and readable like any other.
 func TestGrantedClaimsAreBursars(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 2)

@@ -17,8 +17,8 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// BenchmarkStoreOnAPIServer has 64 callers reserve and settle on one consumer, with the ledger
-// stored by a real API server and etcd.
+// BenchmarkStoreOnAPIServer has 64 callers reserve and settle on one consumer, with the ledger in a real API server and
+// etcd.
 func BenchmarkStoreOnAPIServer(b *testing.B) {
 	const callers = 64
 	config := rest.CopyConfig(started.Config)

@@ -18,7 +18,7 @@ import (
 	"github.com/bursar/bursar/internal/config"
 )
 
-// clientOf returns the client of a user with no rights but those of their roles.
+// clientOf returns the client of a user with only the rights of their roles.
 func (w *world) clientOf(user string) client.Client {
 	w.Helper()
 	impersonating := rest.CopyConfig(started.Config)
@@ -45,8 +45,8 @@ func (w *world) limitSeenBy(user client.Client, limit int64) {
 	})
 }
 
-// The stories of those who use quota: a tenant with the rights of bursar-tenant-admin, an approver with those of
-// bursar-quota-approver, and an auditor who reads. Nobody of them is an administrator.
+// These are the stories of the users of quota: a tenant with the rights of bursar-tenant-admin, an approver with those
+// of bursar-quota-approver, and a reading auditor. None of them is an administrator.
 func TestStoriesOfQuota(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 2)
@@ -63,9 +63,9 @@ func TestStoriesOfQuota(t *testing.T) {
 	w.waitMay(tenantName, authorizationv1.ResourceAttributes{Namespace: w.name, Verb: "create", Version: "*", Resource: "configmaps"})
 	w.waitMay(auditorName, authorizationv1.ResourceAttributes{Verb: "list", Group: quotav1alpha1.GroupName, Version: "*", Resource: "quotadecisions"})
 
-	// A tenant sees what they may use.
+	// A tenant sees their limit.
 	w.limitSeenBy(tenant, 2)
-	// Within the limit they create what they like, at once.
+	// Within the limit they create objects freely, at once.
 	must(t, tenant.Create(w.ctx, w.configMap("a")))
 	must(t, tenant.Create(w.ctx, w.configMap("b")))
 	// They learn before an order whether it fits.
@@ -77,7 +77,7 @@ func TestStoriesOfQuota(t *testing.T) {
 	if answer.Result != doesNotFit {
 		t.Errorf("the review says %s of the third of two", answer.Result)
 	}
-	// Beyond the limit they are told why, and what to do.
+	// Beyond the limit they learn the reason, and the next step.
 	err = tenant.Create(w.ctx, w.configMap("c"))
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "limited: 2") || !strings.Contains(err.Error(), "to ask for more: bursar request "+w.resourceType()+"=+1") {
 		t.Fatalf("got %v for the third of two", err)
@@ -88,7 +88,7 @@ func TestStoriesOfQuota(t *testing.T) {
 	if err := tenant.Create(w.ctx, grant); !apierrors.IsForbidden(err) {
 		t.Errorf("got %v for a tenant's own grant", err)
 	}
-	// They ask for more, and follow what becomes of it.
+	// They ask for more, and follow the request.
 	asked := w.newRequest("story", 5)
 	must(t, tenant.Create(w.ctx, asked))
 	w.waitState(asked, quotav1alpha1.ReasonPending)
@@ -104,7 +104,7 @@ func TestStoriesOfQuota(t *testing.T) {
 	must(t, approver.Create(w.ctx, decision))
 	w.waitState(asked, quotav1alpha1.ReasonPartiallyApproved)
 	must(t, tenant.Create(w.ctx, w.configMap("c")))
-	// Another one is denied with a reason, which the tenant reads.
+	// The approver denies another one with a reason, and the tenant reads it.
 	hopeless := w.newRequest("hopeless", 500)
 	must(t, tenant.Create(w.ctx, hopeless))
 	w.waitState(hopeless, quotav1alpha1.ReasonPending)
@@ -118,7 +118,7 @@ func TestStoriesOfQuota(t *testing.T) {
 	if err := approver.Create(w.ctx, grant); !apierrors.IsForbidden(err) {
 		t.Errorf("got %v for the grant of somebody who may only decide", err)
 	}
-	// An auditor reads who asked for what and why, who decided, and what was granted, and changes nothing.
+	// An auditor reads the requester, the request and its reason, the decider, and the grant, and changes nothing.
 	must(t, auditor.Get(w.ctx, client.ObjectKeyFromObject(asked), asked))
 	decided := asked.Status.Decisions
 	if asked.Spec.Requester.Username != tenantName || len(decided) != 1 || decided[0].DecidedBy.Username != approverName || decided[0].DecidedAt.IsZero() {
@@ -132,7 +132,7 @@ func TestStoriesOfQuota(t *testing.T) {
 	if err := auditor.Create(w.ctx, w.newDecision(hopeless, quotav1alpha1.DecisionApprove)); !apierrors.IsForbidden(err) {
 		t.Errorf("got %v for the decision of an auditor", err)
 	}
-	// What is deleted can be used again.
+	// Deletion frees quota for new objects.
 	must(t, tenant.Delete(w.ctx, w.configMap("a")))
 	eventually(t, func() error { return tenant.Create(w.ctx, w.configMap("d")) })
 	w.limitSeenBy(tenant, 3)

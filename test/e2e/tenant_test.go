@@ -21,14 +21,14 @@ import (
 	"github.com/bursar/bursar/internal/standalone/apiserver"
 )
 
-// account is a ServiceAccount of the world: somebody with credentials of their own, so that what it
-// may impersonate is put to the test as well.
+// account is a ServiceAccount of the world. It has credentials of its own, so tests also cover its rights to
+// impersonate.
 type account struct {
 	user   string
 	config *rest.Config
 }
 
-// newAccount makes a ServiceAccount that may do nothing yet.
+// newAccount makes a ServiceAccount, still without permissions.
 func (w *world) newAccount(name string) account {
 	w.Helper()
 	object := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.name}}
@@ -42,7 +42,7 @@ func (w *world) newAccount(name string) account {
 	return account{user: "system:serviceaccount:" + w.name + ":" + name, config: config}
 }
 
-// as returns a client for the account, or for whom it impersonates.
+// as returns a client for the account, or for the user it impersonates.
 func (w *world) as(a account, impersonate rest.ImpersonationConfig) client.Client {
 	w.Helper()
 	config := rest.CopyConfig(a.config)
@@ -54,12 +54,12 @@ func (w *world) as(a account, impersonate rest.ImpersonationConfig) client.Clien
 	return api
 }
 
-// tenantWorld is a world in which a tenant uses one of two, and a service holds the other for it.
+// tenantWorld is a world with a limit of two: a tenant uses one, and a service holds the other for it.
 type tenantWorld struct {
 	*world
 	tenant account
 	api    client.Client
-	// paid pays for the tenant's ConfigMap, held was claimed by a service.
+	// paid pays for the tenant's ConfigMap. A service claimed held.
 	paid, held *quotav1alpha1.ResourceClaim
 }
 
@@ -87,7 +87,7 @@ func newTenantWorld(t *testing.T, roles ...string) *tenantWorld {
 
 func canEdit(role string) bool { return role == "edit" || role == "admin" }
 
-// attacks are what a tenant might try to have more than it was granted.
+// attacks are a tenant's possible attempts to get more than its quota.
 func (w *tenantWorld) attacks() map[string]func(context.Context) error {
 	patch := func(object client.Object, patch string) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -160,8 +160,8 @@ func (w *tenantWorld) attacks() map[string]func(context.Context) error {
 	}
 }
 
-// Whatever a tenant tries in its own namespace, it is refused for lack of permission, whichever of
-// the roles for tenants it has, and nothing has changed afterwards.
+// The API server forbids a tenant all attempts in its own namespace, with each of the roles for tenants, and nothing
+// has changed afterwards.
 func TestTenantCannotHelpItself(t *testing.T) {
 	t.Parallel()
 	for name, roles := range map[string][]string{
@@ -193,7 +193,7 @@ func TestTenantCannotHelpItself(t *testing.T) {
 			if !slices.ContainsFunc(roles, canEdit) {
 				return
 			}
-			// What tenants may do is delete what uses quota, and use it again.
+			// Tenants may delete objects to free quota, and use it again.
 			if err := w.api.Create(w.ctx, w.configMap("b")); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded quota") {
 				t.Errorf("the tenant is at its limit: got %v, want it to be refused for lack of quota", err)
 			}
@@ -208,8 +208,8 @@ func TestTenantCannotHelpItself(t *testing.T) {
 	}
 }
 
-// Whoever has break-glass, and may impersonate themselves, is seen in the group, and in no other that
-// they ask for. Without the one or the other nobody is.
+// With break-glass and the right to impersonate oneself, a user can act in that group, and in no other. Both are
+// necessary.
 func TestBreakGlassByCredentials(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

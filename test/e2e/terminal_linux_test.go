@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openTerminal opens a terminal with so many columns, and returns its end for a program, and a function that closes it and
-// returns what the program has printed.
+// openTerminal opens a terminal with so many columns. It returns its end for a program, and a function to close it and
+// get the program's output.
 func openTerminal(t *testing.T, columns uint16) (program *os.File, printed func() string) {
 	t.Helper()
 	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)

@@ -14,7 +14,7 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// wantFlaw waits until a policy says that it is not in force, and why.
+// wantFlaw waits until a policy is not Ready, with the flaw in its message.
 func (w *world) wantFlaw(policy client.Object, flaw string) {
 	w.Helper()
 	eventually(w, func() error {
@@ -26,7 +26,7 @@ func (w *world) wantFlaw(policy client.Object, flaw string) {
 	})
 }
 
-// A policy for a kind that may not claim denies its objects until the registration lists the kind.
+// A policy for a kind outside the registration denies the kind's objects until the registration lists the kind.
 func TestPolicyTurnsApplicableWhenItsKindMayClaim(t *testing.T) {
 	t.Parallel()
 	w := newWorldFor(t, quotav1alpha1.ClaimingResource{Kind: "Secret"})
@@ -47,15 +47,15 @@ func TestPolicyTurnsApplicableWhenItsKindMayClaim(t *testing.T) {
 	w.wantExceeded(w.configMap("b"))
 }
 
-// Policies whose consumers are not of the registered kind are in force once a registration for their
-// kind takes the place of the other.
+// Policies with consumers of another kind than the registered one become effective once a registration for their kind
+// replaces the other.
 func TestPoliciesTurnReadyWithTheRightConsumerType(t *testing.T) {
 	t.Parallel()
 	const group, kind = "other-consumers.example.com", "Team"
 	w := &world{T: t, ctx: t.Context(), name: "right-consumer-type"}
 	w.mustCreate(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name}})
 	right := w.registration(w.resourceType())
-	w.cleanUp(right) // after what depends on it
+	w.cleanUp(right) // after its dependents
 	w.mustCreate(platform.Definition(group, kind, "teams"))
 	wrong := w.registration(w.resourceType())
 	wrong.Name += "-wrong"

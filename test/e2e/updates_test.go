@@ -20,11 +20,11 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// fleet is the kind of the tests whose amounts follow their objects: it has replicas of some
-// memory, can be scaled, and names who pays.
+// fleet is the kind of the tests with amounts following their objects. It has replicas of some memory, scales, and
+// names its payer.
 var fleet = schema.GroupVersionKind{Group: "fleet.example.com", Version: "v1", Kind: "Fleet"}
 
-// followed is a world in which Fleets cost one for each replica, and follow their updates.
+// followed is a world with Fleets. They cost one for each replica, and the charge follows their updates.
 type followed struct {
 	*world
 	policy *quotav1alpha1.ClaimCreationPolicy
@@ -72,7 +72,7 @@ func (w *world) fleet(name string, replicas int64) *unstructured.Unstructured {
 	return object
 }
 
-// set changes a field of a fleet as it is stored now.
+// set changes a field of the stored fleet.
 func (w *world) set(name string, value any, path ...string) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		object := w.fleet(name, 0)
@@ -109,8 +109,8 @@ func wantTooMuch(t *testing.T, err error, parts ...string) {
 	}
 }
 
-// What the claim says of who made the object does not keep updates from being enforced, which say
-// nothing of that, nor an object that nobody was asked about from being charged.
+// The claim may name the object's creator, though updates do not have it. Bursar enforces these updates all the same,
+// and charges objects created past enforcement.
 func TestClaimThatSaysWhoAskedForIt(t *testing.T) {
 	t.Parallel()
 	const by, of = "example.com/by", "example.com/of"
@@ -149,7 +149,7 @@ func TestChargeFollowsUpdates(t *testing.T) {
 	wantTooMuch(t, f.resize("a", 6), "requested: 2 map", "used: 4", "limited: 5")
 	f.wantBucket(5, 4, 1, 1)
 	must(t, f.resize("a", 1))
-	// What an update frees can be had at once.
+	// Quota freed by an update is available at once.
 	f.mustCreate(f.fleet("b", 4))
 	f.wantBucket(5, 5, 0, 2)
 	eventually(f, func() error {
@@ -186,7 +186,7 @@ func TestChargeFollowsScale(t *testing.T) {
 	f.wantBucket(5, 3, 2, 1)
 }
 
-// However many clients scale at once, the limit holds, and in the end books and objects agree.
+// Many clients scale at once. The limit holds, and in the end the ledger and the objects agree.
 func TestUpdatesAtOnce(t *testing.T) {
 	t.Parallel()
 	const fleets, limit = 4, 20
@@ -230,7 +230,7 @@ func replicasOf(items []unstructured.Unstructured) (total int64) {
 	return total
 }
 
-// A change of who pays moves the charge, if the other can pay.
+// A change of the payer moves the charge, if the new one can pay.
 func TestChargeMovesToAnotherConsumer(t *testing.T) {
 	t.Parallel()
 	f := newFollowedWorld(t, 5, nil)
@@ -249,7 +249,7 @@ func TestChargeMovesToAnotherConsumer(t *testing.T) {
 	f.wantBucketOf(platform.Consumer(other), 3, 0, 3, 0)
 }
 
-// An object that comes to meet the conditions is charged, and one that ceases to is not any more.
+// An update can make an object meet the conditions. From then on Bursar charges it, until it no longer meets them.
 func TestConditionsFollowUpdates(t *testing.T) {
 	t.Parallel()
 	f := newFollowedWorld(t, 5, func(p *quotav1alpha1.ClaimCreationPolicy) {
@@ -271,7 +271,7 @@ func TestConditionsFollowUpdates(t *testing.T) {
 	f.wantBucket(5, 3, 2, 1)
 }
 
-// A policy that looks at creates alone does not come to apply because another follows updates.
+// A policy on creates does not start to apply because another policy follows updates.
 func TestPoliciesOnCreatesIgnoreUpdates(t *testing.T) {
 	t.Parallel()
 	f := newFollowedWorld(t, 5, nil)
@@ -289,7 +289,7 @@ func TestPoliciesOnCreatesIgnoreUpdates(t *testing.T) {
 	f.wantBucket(5, 2, 3, 1)
 	must(t, f.resize("a", 3))
 	f.wantBucket(5, 3, 2, 1)
-	// Nor because the claim of that one goes.
+	// Nor does it because the other policy's claim goes.
 	other := f.name + "-other"
 	f.grantTo(other, "other", 5)
 	for _, payer := range []string{other, f.name, other} {
@@ -299,8 +299,8 @@ func TestPoliciesOnCreatesIgnoreUpdates(t *testing.T) {
 	f.wantBucket(5, 0, 5, 0)
 }
 
-// What an object frees by one policy can be had by the next update of it for another, and not by the
-// same update.
+// An object frees quota by one policy. Its next update can use the quota for another policy, but the same update
+// cannot.
 func TestUpdateTakesWhatItsObjectFreed(t *testing.T) {
 	t.Parallel()
 	f := newFollowedWorld(t, 5, nil)
@@ -323,7 +323,7 @@ func TestUpdateTakesWhatItsObjectFreed(t *testing.T) {
 	f.wantBucket(5, 5, 0, 2)
 }
 
-// An object to which a policy cannot be applied any more can be changed and deleted.
+// People can change and delete an object even if its policy now fails for it.
 func TestUpdateOfWhatThePolicyCannotBeAppliedTo(t *testing.T) {
 	t.Parallel()
 	f := newFollowedWorld(t, 5, nil)
@@ -344,7 +344,7 @@ func TestUpdateOfWhatThePolicyCannotBeAppliedTo(t *testing.T) {
 	}
 }
 
-// An update right after the create waits for nothing but the claim.
+// An update right after the create waits only for the claim.
 func TestUpdatesRightAfterCreates(t *testing.T) {
 	t.Parallel()
 	const fleets = 24
@@ -366,7 +366,7 @@ func TestUpdatesRightAfterCreates(t *testing.T) {
 	f.wantBucket(1000, 2*fleets, 1000-2*fleets, fleets)
 }
 
-// What is changed past enforcement is charged as it is, beyond the limit too.
+// Bursar charges a change past enforcement in full, even beyond the limit.
 func TestBreakGlassOnUpdate(t *testing.T) {
 	t.Parallel()
 	f := newFollowedWorld(t, 5, nil)
@@ -387,7 +387,7 @@ func TestBreakGlassOnUpdate(t *testing.T) {
 	f.wantEventOn(fleet.Kind, "a", "BrokenGlass", "UPDATE by joe")
 }
 
-// What is scaled past a policy that does not enforce is recorded as what it is.
+// The event on a scale past a policy in audit mode names the fleet, rather than its Scale.
 func TestAuditOfScale(t *testing.T) {
 	t.Parallel()
 	f := newFollowedWorld(t, 5, inMode(quotav1alpha1.EnforcementModeAudit))
@@ -415,7 +415,7 @@ func TestDeletionRightAfterUpdate(t *testing.T) {
 	f.wantBucket(5, 5, 0, 1)
 }
 
-// Amounts may be quantities, in which the object writes them.
+// Amounts may be quantities, as in the object.
 func TestQuantities(t *testing.T) {
 	t.Parallel()
 	f := newFollowedWorld(t, 1000, func(p *quotav1alpha1.ClaimCreationPolicy) {

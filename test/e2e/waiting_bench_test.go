@@ -15,9 +15,9 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// BenchmarkReleaseWhileClaimsWait deletes the one granted claim of a consumer, for which 120 others wait, and creates a
-// claim of another consumer at that moment. It reports how long it takes until the first of those that wait is granted,
-// so that the charge is back, and until the other consumer's claim is granted.
+// BenchmarkReleaseWhileClaimsWait deletes the one granted claim of a consumer with 120 waiting claims. At that moment
+// it creates a claim of another consumer. It reports the time until the first waiting claim is granted, after the
+// charge came back, and the time until the other consumer's claim is granted.
 func BenchmarkReleaseWhileClaimsWait(b *testing.B) {
 	const waiting = 120
 	m := newMeasured(b)
@@ -44,7 +44,7 @@ func BenchmarkReleaseWhileClaimsWait(b *testing.B) {
 	}
 	b.ReportMetric(float64(charge.Milliseconds())/float64(b.N), "release-ms")
 	b.ReportMetric(float64(other.Milliseconds())/float64(b.N), "other-consumer-ms")
-	b.ReportMetric(0, "ns/op") // it would count the claims that are made between two rounds
+	b.ReportMetric(0, "ns/op") // it would count the creation of claims between two rounds
 }
 
 // measured is a resource type with two consumers: busy has a limit of 1, quiet one of a million.
@@ -100,7 +100,7 @@ func (m *measured) create(object client.Object) {
 	}
 }
 
-// await waits until a claim is decided in that way.
+// await waits until a claim has this decision.
 func (m *measured) await(claim *quotav1alpha1.ResourceClaim, status metav1.ConditionStatus) {
 	m.Helper()
 	m.until(claim, func() bool {

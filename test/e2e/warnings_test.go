@@ -12,7 +12,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// warnings remembers what the API server warns of.
+// warnings remembers the warnings of the API server.
 type warnings struct {
 	mu    sync.Mutex
 	texts []string
@@ -30,7 +30,7 @@ func (w *warnings) String() string {
 	return strings.Join(w.texts, "\n")
 }
 
-// listening returns a client, and what the API server warns it of.
+// listening returns a client, and the API server's warnings to it.
 func listening(t *testing.T) (client.Client, *warnings) {
 	t.Helper()
 	heard := &warnings{}
@@ -43,7 +43,7 @@ func listening(t *testing.T) (client.Client, *warnings) {
 	return api, heard
 }
 
-// deleteListening deletes an object and returns what the API server warns of.
+// deleteListening deletes an object and returns the API server's warnings.
 func (w *world) deleteListening(object client.Object, options ...client.DeleteOption) string {
 	w.Helper()
 	api, heard := listening(w.T)
@@ -53,7 +53,7 @@ func (w *world) deleteListening(object client.Object, options ...client.DeleteOp
 	return heard.String()
 }
 
-// A policy that is deleted leaves its claims, which whoever deletes it may not expect.
+// A deleted policy leaves its claims, perhaps unexpectedly.
 func TestDeletedPolicyWarnsOfItsClaims(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 2)
@@ -69,7 +69,7 @@ func TestDeletedPolicyWarnsOfItsClaims(t *testing.T) {
 	}
 }
 
-// Who deletes a grant whose quota is in use hears that the consumer keeps what it has.
+// Deleting a grant in use warns that the consumer keeps its objects.
 func TestDeletedGrantWarnsOfUse(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -85,8 +85,8 @@ func TestDeletedGrantWarnsOfUse(t *testing.T) {
 	}
 }
 
-// TestPolicyThatIsNotReadyYetWarns creates policies that the registrations do not allow as they
-// are: whoever creates one sees it at once, not in a status that nobody looks at.
+// TestPolicyThatIsNotReadyYetWarns creates policies in conflict with the registrations. Their authors see it at once,
+// rather than in an unread status.
 func TestPolicyThatIsNotReadyYetWarns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -119,7 +119,7 @@ func TestPolicyThatIsNotReadyYetWarns(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			eventually(t, func() error { // a busy server says that it had no time to try the policy
+			eventually(t, func() error { // a busy server reports a lack of time to try the policy
 				api, heard := listening(t)
 				policy := w.newPolicy("warned-of")
 				tt.change(policy)

@@ -27,11 +27,11 @@ import (
 	"github.com/bursar/bursar/internal/controller/webhookconfig"
 )
 
-// promptly bounds waits for what should happen at once. It is shorter than the interval of the
-// controller's checks, so that these cannot stand in for what is tested.
+// promptly bounds waits for immediate effects. It is shorter than the interval of the controller's checks, so these
+// cannot stand in for the tested code.
 const promptly = 10 * time.Second
 
-// configMapTrigger is the one kind that can be protected here.
+// configMapTrigger is the one protected kind here.
 var configMapTrigger = catalog.Trigger{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ConfigMap"), Enforced: true}
 
 // declared is the policies and kinds of a controller. Tests change it.
@@ -54,7 +54,7 @@ func (d *declared) Protected() catalog.Protected {
 	return catalog.Protected{Triggers: slices.Clone(d.triggers), Version: catalog.Version{Policies: 7}, Revision: d.revision}
 }
 
-// isInEffect tells whether what is declared is.
+// isInEffect reports whether the declared policies are effective.
 func (d *declared) isInEffect(c *webhookconfig.Controller) bool {
 	return c.IsEffective(configMapTrigger.GroupVersionKind, d.Protected().Revision)
 }
@@ -63,7 +63,7 @@ func (d *declared) DefinedResourceFor(_ context.Context, kind schema.GroupVersio
 	return kind.GroupVersion().WithResource("configmaps"), true, nil
 }
 
-// reach is how the API server gets to a test server.
+// reach is the API server's way to a test server.
 type reach struct {
 	url string
 	ca  []byte
@@ -74,12 +74,12 @@ func (r reach) ClientConfig(path string) admissionregistrationv1.WebhookClientCo
 	return admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: r.ca}
 }
 
-// gate waits as the function does.
+// gate waits as its function does.
 type gate func(ctx context.Context, version catalog.Version) error
 
 func (g gate) Wait(ctx context.Context, version catalog.Version) error { return g(ctx, version) }
 
-// newController makes a controller whose enforcing webhook refuses everything.
+// newController makes a controller with an enforcing webhook that refuses everything.
 func newController(t *testing.T) (*webhookconfig.Controller, *declared) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -118,8 +118,7 @@ func deleteConfigurations(t *testing.T) {
 	}
 }
 
-// updates counts the updates of webhook configurations that were asked for, also of those that
-// changed nothing.
+// updates counts the requests to update webhook configurations, including those without a change.
 var updates atomic.Int64
 
 type countingTransport struct{ http.RoundTripper }
@@ -131,7 +130,7 @@ func (c countingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.RoundTripper.RoundTrip(r)
 }
 
-// isAsked tells whether a create of a ConfigMap is met by the enforcing webhook.
+// isAsked reports whether the API server calls the enforcing webhook for a create of a ConfigMap.
 func isAsked(t *testing.T) bool {
 	t.Helper()
 	_, err := barePlane(t).api.CoreV1().ConfigMaps(metav1.NamespaceDefault).Create(t.Context(),
@@ -146,8 +145,8 @@ func mustSync(t *testing.T, c *webhookconfig.Controller) {
 	}
 }
 
-// TestSyncedMeansAsked changes what is protected again and again: the very first create after
-// Sync returned must be treated accordingly.
+// TestSyncedMeansAsked changes the protected kinds again and again. The very first create after the return of Sync must
+// follow the change.
 func TestSyncedMeansAsked(t *testing.T) {
 	c, d := newController(t)
 	for n := range 20 {
@@ -168,8 +167,8 @@ func TestSyncedMeansAsked(t *testing.T) {
 	}
 }
 
-// TestNothingIsTakenBack has a leader that knows of less than the one before it: it waits until it knows of
-// as much.
+// TestNothingIsTakenBack has a leader know an older version than the one before it. The leader waits until it knows the
+// same version.
 func TestNothingIsTakenBack(t *testing.T) {
 	before, d := newController(t)
 	d.set(configMapTrigger)
@@ -193,8 +192,8 @@ func TestNothingIsTakenBack(t *testing.T) {
 	}
 }
 
-// TestNothingNewerIsReplaced has a leader stand still after it began, while another one publishes an authority. What
-// it wants is stored at the next attempt alone.
+// TestNothingNewerIsReplaced has a leader stand still after its beginning, while another one publishes an authority.
+// Only the next attempt stores the first leader's configuration.
 func TestNothingNewerIsReplaced(t *testing.T) {
 	registrations := barePlane(t).api.AdmissionregistrationV1()
 	published := webhookconfig.Published{Client: barePlane(t).api}
@@ -262,7 +261,7 @@ func TestSyncWritesOnlyDifferences(t *testing.T) {
 	}
 }
 
-// TestSyncUndoesEdits makes the edit that would be missed if only what is wanted were looked for.
+// TestSyncUndoesEdits adds a selector. A comparison of only the wanted fields would miss this edit.
 func TestSyncUndoesEdits(t *testing.T) {
 	c, d := newController(t)
 	d.set(configMapTrigger)

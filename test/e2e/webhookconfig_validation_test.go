@@ -12,8 +12,7 @@ import (
 	"github.com/bursar/bursar/internal/admission/validate"
 )
 
-// TestConfigurationIsValid holds the configurations against the API server's own validation,
-// match conditions included.
+// TestConfigurationIsValid runs the API server's own validation on the configurations, including match conditions.
 func TestConfigurationIsValid(t *testing.T) {
 	t.Parallel()
 	client := func(path string) admissionregistrationv1.WebhookClientConfig {

@@ -21,8 +21,8 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// soon bounds waits for what should happen at once. It is generous, because tests run beside each other with the race
-// detector, and shorter than a reservation lasts: see [requestTimeout].
+// soon bounds waits for immediate effects. It is generous, because tests run beside each other with the race detector.
+// It is shorter than the life of a reservation: see [requestTimeout].
 const soon = 45 * time.Second
 
 // eventually waits until check returns nil.
@@ -38,7 +38,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// change changes an object as it is stored now, whoever else writes it.
+// change changes an object in its stored form, and retries after conflicts with other writers.
 func change[T client.Object](t testing.TB, object T, how func(T)) {
 	t.Helper()
 	must(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -62,7 +62,7 @@ func list(amounts ...string) corev1.ResourceList {
 
 var notNameCharacters = regexp.MustCompile(`[^a-z0-9]+`)
 
-// nameOf is a name for what a test has of its own: a namespace, a consumer, or cluster-scoped objects.
+// nameOf is a name for a test's own objects: a namespace, a consumer, or cluster-scoped objects.
 func nameOf(t testing.TB) string {
 	return strings.Trim(notNameCharacters.ReplaceAllString(strings.ToLower(t.Name()), "-"), "-")
 }
@@ -78,7 +78,7 @@ type world struct {
 // resourceType is the world's own resource type.
 func (w *world) resourceType() string { return w.name + "/configmaps" }
 
-// consumer is the Organization that the world's objects are charged to.
+// consumer is the Organization that pays for the world's objects.
 func (w *world) consumer() quotav1alpha1.ConsumerRef {
 	return platform.Consumer(w.name)
 }
@@ -89,7 +89,7 @@ func newWorld(t *testing.T) *world {
 	return newWorldFor(t, quotav1alpha1.ClaimingResource{Kind: "ConfigMap"})
 }
 
-// newWorldFor makes a world whose resource type may be claimed by objects of a kind.
+// newWorldFor makes a world whose resource type the objects of a kind may claim.
 func newWorldFor(t *testing.T, claiming quotav1alpha1.ClaimingResource) *world {
 	t.Helper()
 	name := nameOf(t)
@@ -103,7 +103,7 @@ func newWorldFor(t *testing.T, claiming quotav1alpha1.ClaimingResource) *world {
 	return w
 }
 
-// newProtectedWorld makes a world in which ConfigMaps are protected, with that limit.
+// newProtectedWorld makes a world with protected ConfigMaps, and that limit.
 func newProtectedWorld(t *testing.T, limit int64) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -131,7 +131,7 @@ func (w *world) registration(resourceType string) *quotav1alpha1.ResourceRegistr
 	}
 }
 
-// grant gives the world's consumer that much of its resource type and waits until it may be used.
+// grant gives the world's consumer an amount of its resource type and waits until the grant counts.
 func (w *world) grant(name string, amount int64) *quotav1alpha1.ResourceGrant {
 	w.Helper()
 	return w.grantTypes(name, map[string]int64{w.resourceType(): amount})
@@ -153,8 +153,7 @@ func (w *world) grantTypes(name string, amounts map[string]int64) *quotav1alpha1
 	return grant
 }
 
-// policy protects the ConfigMaps of the world and waits until it is in effect. change may alter
-// it first.
+// policy protects the ConfigMaps of the world and waits until it is effective. change may alter it first.
 func (w *world) policy(name string, change func(*quotav1alpha1.ClaimCreationPolicy)) *quotav1alpha1.ClaimCreationPolicy {
 	w.Helper()
 	policy := w.newPolicy(name)
@@ -189,7 +188,7 @@ func (w *world) configMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.name}}
 }
 
-// claim is one that a service makes directly.
+// claim is a direct claim of a service.
 func (w *world) claim(name string, amount int64) *quotav1alpha1.ResourceClaim {
 	return &quotav1alpha1.ResourceClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.name},
@@ -226,7 +225,7 @@ func (w *world) mustDelete(object client.Object) {
 	}
 }
 
-// wantExceeded creates an object that must be refused for lack of quota, and returns the message.
+// wantExceeded creates an object, expects a denial for lack of quota, and returns the message.
 func (w *world) wantExceeded(object client.Object, options ...client.CreateOption) string {
 	w.Helper()
 	err := admin.Create(w.ctx, object, options...)
@@ -236,7 +235,7 @@ func (w *world) wantExceeded(object client.Object, options ...client.CreateOptio
 	return err.Error()
 }
 
-// waitCondition waits until an object's condition has that status, and leaves the object as read.
+// waitCondition waits until an object's condition has that status, and leaves the object in the form read last.
 func (w *world) waitCondition(object client.Object, conditionType string, status metav1.ConditionStatus) metav1.Condition {
 	w.Helper()
 	var found metav1.Condition
@@ -270,7 +269,7 @@ func conditionsOf(object client.Object) []metav1.Condition {
 	panic(fmt.Sprintf("%T has no conditions", object))
 }
 
-// bucket returns the bucket of the world's consumer and resource type, whatever the dimensions.
+// bucket returns the bucket of the world's consumer and resource type over all dimensions.
 func (w *world) bucket() (*quotav1alpha1.AllowanceBucket, error) {
 	return bucketOf(w.ctx, w.consumer(), w.resourceType())
 }
