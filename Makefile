@@ -122,7 +122,7 @@ lint: ## Check formatting, vet and lint; .golangci.yml has the rules of imports,
 	GOLANGCI_LINT_CACHE=$(CURDIR)/bin/golangci-lint $(GO) run $(GOLANGCI_LINT) run ./cmd/... ./internal/... ./sdk/... ./api/... ./hack/...
 
 # What is generated, as git pathspecs. New files count as well as changed ones.
-GENERATED = ':(glob)**/zz_generated.*.go' 'deploy/crds/*.yaml' 'examples/compute/config/crds/*.yaml' docs/reference
+GENERATED = ':(glob)**/zz_generated.*.go' 'deploy/crds/*.yaml' 'examples/*/crds/*.yaml' 'examples/compute/config/crds/*.yaml' docs/reference
 
 .PHONY: verify-generated
 verify-generated: generate ## Check that generated files are up to date.

@@ -36,6 +36,9 @@ func TestBacktest(t *testing.T) {
 	if want := fmt.Sprintf("would have denied %d of the %d objects", objects-limit, objects); !strings.Contains(printed.String(), want) {
 		t.Errorf("the result does not say %q:\n%s", want, &printed)
 	}
+	if want := fmt.Sprintf("%d maps", objects); !strings.Contains(printed.String(), want) {
+		t.Errorf("the result does not name the needed limit in display units, %q:\n%s", want, &printed)
+	}
 
 	w.grant("more", objects-limit)
 	w.wantBucket(objects, objects, 0, objects)

@@ -7,7 +7,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -28,7 +30,8 @@ var (
 
 // Follow types the commands in the blocks for sh of a guide, which is named from the root of the repository, and checks
 // that the last one before a block of text comes to print that text. It returns how many texts there were. The
-// commands are those of "bin/bursar", to a server that a kubeconfig reaches.
+// commands are those of "bin/bursar", to a server that a kubeconfig reaches. Files below /tmp are those of the test, and
+// programs that a guide leaves in the background end with it.
 func Follow(t *testing.T, guide, kubeconfig string) (texts int) {
 	t.Helper()
 	root, err := process.Root()
@@ -39,13 +42,14 @@ func Follow(t *testing.T, guide, kubeconfig string) (texts int) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := shell{root: root, kubeconfig: kubeconfig, temporary: t.TempDir()}
 	blocks := block.FindAllStringSubmatch(string(content), -1)
 	var last string
 	for i, part := range blocks {
 		if part[1] == "text" {
 			texts++
 			await.NoError(t, within, func() error {
-				output, _ := run(t, root, kubeconfig, last) // a refusal is a text as well
+				output, _ := s.run(t, last) // a refusal is a text as well
 				if diff := cmp.Diff(normal(part[2]), normal(output)); diff != "" {
 					return fmt.Errorf("%s prints (-guide +here):\n%s", last, diff)
 				}
@@ -60,7 +64,7 @@ func Follow(t *testing.T, guide, kubeconfig string) (texts int) {
 				continue // it is typed for what it prints
 			}
 			await.NoError(t, within, func() error {
-				output, err := run(t, root, kubeconfig, last)
+				output, err := s.run(t, last)
 				if err != nil {
 					return fmt.Errorf("%s: %w\n%s", last, err, output)
 				}
@@ -81,16 +85,35 @@ func normal(output string) []string {
 	return lines
 }
 
-// run has a shell run a line in the root of the repository.
-func run(t *testing.T, root, kubeconfig, line string) (string, error) {
+// shell runs the lines of one guide.
+type shell struct {
+	root, kubeconfig string
+	// temporary stands for /tmp, because guides are followed at the same time.
+	temporary string
+	// exports are the lines that export variables to later ones.
+	exports []string
+}
+
+// run runs a line in the root of the repository.
+func (s *shell) run(t *testing.T, line string) (string, error) {
 	t.Helper()
 	binary, err := process.Build()
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(line, "bin/bursar ", binary+" "))
-	command.Dir = root
-	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	if strings.HasPrefix(line, "export ") {
+		s.exports = append(s.exports, line)
+	}
+	typed := strings.Join(append(slices.Clone(s.exports), line), "\n")
+	typed = strings.NewReplacer("bin/bursar ", binary+" ", "/tmp/", s.temporary+"/").Replace(typed)
+	command := exec.CommandContext(t.Context(), "sh", "-c", typed)
+	command.Dir = s.root
+	command.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig)
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	output, err := command.CombinedOutput()
-	return string(output), err
+	if strings.Contains(line, "& ") { // it has started a program, in the process group of the shell
+		group := command.Process.Pid
+		t.Cleanup(func() { _ = syscall.Kill(-group, syscall.SIGKILL) })
+	}
+	return strings.ReplaceAll(string(output), s.temporary+"/", "/tmp/"), err
 }

@@ -24,19 +24,20 @@ func Run(t testing.TB, b *Balancer, kubeconfig, systemNamespace string) *Replica
 	if err != nil {
 		t.Fatal(err)
 	}
-	return RunBinary(t, binary, b, kubeconfig, systemNamespace)
+	return RunBinary(t, binary, b, kubeconfig, config.Quota{SystemNamespace: systemNamespace})
 }
 
 // RunBinary starts a replica for the time of a test, with times for the election of a leader that are short, and
 // still longer than a busy machine keeps the API server from answering. An empty
 // system namespace is the default one. The API server gives a request [process.RequestTimeout]. It need not be ready yet.
-func RunBinary(t testing.TB, binary string, b *Balancer, kubeconfig, systemNamespace string) *Replica {
+func RunBinary(t testing.TB, binary string, b *Balancer, kubeconfig string, quota config.Quota) *Replica {
 	t.Helper()
+	quota.RequestTimeout = config.Duration{Duration: process.RequestTimeout}
 	second := config.Duration{Duration: time.Second}
 	r, err := Start(b, Options{
 		Binary: binary, Dir: t.TempDir(), Kubeconfig: kubeconfig,
 		Configuration: config.Operator{
-			Quota: config.Quota{SystemNamespace: systemNamespace, RequestTimeout: config.Duration{Duration: process.RequestTimeout}},
+			Quota: quota,
 			LeaderElection: config.LeaderElection{
 				LeaseDuration: config.Duration{Duration: 8 * time.Second}, RenewDeadline: config.Duration{Duration: 6 * time.Second},
 				RetryPeriod: config.Duration{Duration: 300 * time.Millisecond},

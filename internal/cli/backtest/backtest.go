@@ -23,6 +23,7 @@ import (
 	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+	"github.com/bursar/bursar/internal/usage"
 )
 
 // pageSize is how many objects are read at a time.
@@ -39,6 +40,9 @@ type Result struct {
 	Denied []Denied `json:"denied,omitempty"`
 	// Lacking are the quotas that are too small for what exists, sorted by consumer and resource type.
 	Lacking []Lacking `json:"lacking,omitempty"`
+
+	// types has the units in which Print shows amounts.
+	types types
 }
 
 // Denied is an object that would have been denied.
@@ -86,12 +90,11 @@ func Run(ctx context.Context, api client.Reader, policy string, claimsMax int) (
 	if err := addGrants(ctx, api, all); err != nil {
 		return nil, err
 	}
-	known, err := featuresOf(ctx, api)
-	if err != nil {
+	if result.types, err = typesOf(ctx, api); err != nil {
 		return nil, err
 	}
 	for _, c := range sorted(all) {
-		c.types = known
+		c.types = result.types
 		if err := c.replay(result, claims.LabelValue(policy)); err != nil {
 			return nil, err
 		}
@@ -108,20 +111,24 @@ type consumer struct {
 	types  ledger.Types
 }
 
-// features are the resource types that are only counted.
-type features map[string]bool
+// types are the registrations by resource type.
+type types map[string]quotav1alpha1.ResourceRegistrationSpec
 
 // IsCountedOnly implements [ledger.Types].
-func (f features) IsCountedOnly(resourceType string) bool { return f[resourceType] }
+func (t types) IsCountedOnly(resourceType string) bool { return t[resourceType].Type.IsCountedOnly() }
 
-// featuresOf reads which resource types are only counted.
-func featuresOf(ctx context.Context, api client.Reader) (features, error) {
-	found := features{}
+// unit returns the display unit of a resource type.
+func (t types) unit(resourceType string) usage.Unit {
+	spec := t[resourceType]
+	return usage.Unit{Name: spec.DisplayUnit, Factor: spec.UnitConversionFactor, Base: spec.BaseUnit}
+}
+
+// typesOf reads the registrations.
+func typesOf(ctx context.Context, api client.Reader) (types, error) {
+	found := types{}
 	err := each(ctx, api, "registrations", func(list *quotav1alpha1.ResourceRegistrationList) error {
 		for i := range list.Items {
-			if spec := &list.Items[i].Spec; spec.Type.IsCountedOnly() {
-				found[spec.ResourceType] = true
-			}
+			found[list.Items[i].Spec.ResourceType] = list.Items[i].Spec
 		}
 		return nil
 	})

@@ -3,7 +3,6 @@ package backtest
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"time"
 
 	"github.com/bursar/bursar/internal/claims/message"
@@ -22,9 +21,10 @@ func (r *Result) Print(w io.Writer, format usage.Format) error {
 	rows := [][]string{{"OBJECT", "CLAIMED", "CONSUMER", "RESOURCE TYPE", "REQUESTED", "USED", "LIMIT"}}
 	for i := range r.Denied {
 		d := &r.Denied[i]
+		unit := r.types.unit(d.ResourceType)
 		rows = append(rows, []string{
 			d.name(), d.ClaimedAt.UTC().Format(time.RFC3339), message.Consumer(d.ConsumerRef), d.ResourceType,
-			strconv.FormatInt(d.Requested, 10), strconv.FormatInt(d.Used, 10), strconv.FormatInt(d.Limit, 10),
+			unit.Amount(d.Requested), unit.Amount(d.Used), unit.Amount(d.Limit),
 		})
 	}
 	if err := usage.PrintTable(w, rows); err != nil {
@@ -33,7 +33,8 @@ func (r *Result) Print(w io.Writer, format usage.Format) error {
 	rows = [][]string{{"CONSUMER", "RESOURCE TYPE", "LIMIT", "NEEDED"}}
 	for i := range r.Lacking {
 		l := &r.Lacking[i]
-		rows = append(rows, []string{message.Consumer(l.ConsumerRef), l.ResourceType, strconv.FormatInt(l.Limit, 10), strconv.FormatInt(l.Needed, 10)})
+		unit := r.types.unit(l.ResourceType)
+		rows = append(rows, []string{message.Consumer(l.ConsumerRef), l.ResourceType, unit.Amount(l.Limit), unit.AmountUp(l.Needed)})
 	}
 	if _, err := fmt.Fprintln(w); err != nil {
 		return err

@@ -256,7 +256,11 @@ func (r *Reader) holders(consumer quotav1alpha1.ConsumerRef, resourceType string
 	if more := len(all) - len(named); more > 0 {
 		named = append(named, fmt.Sprintf("%d more hold the rest", more))
 	}
-	if waiting > 0 {
+	switch waiting {
+	case 0:
+	case 1:
+		named = append(named, "1 claim waits")
+	default:
 		named = append(named, fmt.Sprintf("%d claims wait", waiting))
 	}
 	return named

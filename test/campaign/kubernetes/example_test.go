@@ -8,3 +8,10 @@ func testExample(n *team) {
 		n.Errorf("%d texts were compared, want 5", texts)
 	}
 }
+
+// testFirstHour does what the tutorial says, in a cluster whose Projects read their quota in namespaces of their own.
+func testFirstHour(n *team) {
+	if texts := guide.Follow(n.T, "docs/tutorials/first-hour-on-a-cluster.md", n.Servers[0].Kubeconfig("admin", "system:masters")); texts != 6 {
+		n.Errorf("%d texts were compared, want 6", texts)
+	}
+}

@@ -25,6 +25,7 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	computev1alpha1 "github.com/bursar/bursar/examples/compute/api/v1alpha1"
+	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/campaign/kubernetes/cluster"
 	"github.com/bursar/bursar/test/helm"
@@ -80,6 +81,7 @@ var tests = map[string]struct {
 	"Chart":             {"the chart is installed in a restricted namespace", testChart},
 	"Compute":           {"a service claims quota itself", testCompute},
 	"Example":           {"the example for the kinds of Kubernetes does what its README says", testExample},
+	"FirstHour":         {"the tutorial for a cluster does what it says", testFirstHour},
 	"Aggregated":        {"the kinds of an aggregated API server are protected", testAggregated},
 }
 
@@ -157,7 +159,10 @@ func newClient(t *testing.T, server *cluster.APIServer) client.Client {
 // startReplica starts a replica and waits until it is ready.
 func (w *world) startReplica(t *testing.T) *operator.Replica {
 	t.Helper()
-	r := operator.RunBinary(t, w.binary, w.webhooks, w.kubeconfig, system)
+	r := operator.RunBinary(t, w.binary, w.webhooks, w.kubeconfig, config.Quota{
+		SystemNamespace:    system,
+		ConsumerNamespaces: []config.ConsumerNamespace{{APIGroup: "hosting.example.com", Kind: "Project", Namespace: "{{name}}"}},
+	})
 	w.replicas = append(w.replicas, r)
 	r.WaitReady(t)
 	return r
