@@ -18,9 +18,6 @@ const (
 	// denialsMax is how often in a row a namespace may deny claims before they are made in the system namespace. Each
 	// claim is still tried in its own namespace first, so that the namespace is used again once it accepts claims.
 	denialsMax = 3
-	// EventReasonClaimsRefused is the reason of an event on an object. It marks the first claim that is made in the
-	// system namespace because its own namespace denies claims.
-	EventReasonClaimsRefused = "ClaimsRefused"
 )
 
 // claimDenials counts how often in a row each namespace has denied claims. The zero value is empty.
@@ -75,6 +72,6 @@ func (e *Engine) reportDenials(claim *quotav1alpha1.ResourceClaim, reservation l
 		return
 	}
 	object := evaluator.Object{Kind: intent.Kind, Name: intent.Object, UID: types.UID(ledgerstore.ObjectUID(reservation.Key))}
-	e.Events.Eventf(object.Reference(), nil, corev1.EventTypeWarning, EventReasonClaimsRefused, "Claim",
+	e.Events.Eventf(object.Reference(), nil, corev1.EventTypeWarning, quotav1alpha1.EventClaimsRefused, "Claim",
 		"namespace %s denies ResourceClaims, so the claims of its objects are in namespace %s, and charged all the same: %v", claim.Namespace, e.SystemNamespace, why)
 }
