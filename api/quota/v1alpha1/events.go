@@ -65,8 +65,8 @@ const (
 	// EventNotEnforced is a Warning: in the mode Audit, the policy admitted an object beyond a limit.
 	EventNotEnforced = "NotEnforced"
 
-	// EventAdopted is a Normal event if Bursar has charged an object that was created without a review, and a Warning if
-	// it could not. The message names the object.
+	// EventAdopted is a Normal event: Bursar has charged an object that was created without a review. It is a Warning if
+	// Bursar could not. The message names the object.
 	EventAdopted = "Adopted"
 )
 
@@ -96,7 +96,7 @@ const (
 	// EventCapExceeded is a Warning: the ResourceQuotas of the member namespaces together exceed the cap.
 	EventCapExceeded = "CapExceeded"
 
-	// EventWithinCap is a Normal event: they are within the cap again.
+	// EventWithinCap is a Normal event: the ResourceQuotas are within the cap again.
 	EventWithinCap = "WithinCap"
 
 	// EventDefaultRefused is a Warning: a namespace could not get the default ResourceQuota. The message has the reason.
@@ -113,6 +113,6 @@ const (
 	EventClaimsRefused = "ClaimsRefused"
 )
 
-// EventLedgerDrift is a Warning on a ConsumerLedger: it differed from the granted claims. The message has the number of
+// EventLedgerDrift is a Warning on a ConsumerLedger: the ledger differed from the granted claims. The message has the number of
 // corrections.
 const EventLedgerDrift = "LedgerDrift"
