@@ -20,6 +20,7 @@ import (
 
 // pages are the generated pages by the names of their files. A page is made from the repository in a folder.
 var pages = map[string]func(root string) (string, error){
+	"commands.md":      commandsPage,
 	"conditions.md":    conditionsPage,
 	"configuration.md": configurationPage,
 	"errors.md":        errorsPage,

@@ -57,7 +57,7 @@ func sentence(text string) string {
 	if text == "" || !unicode.IsLetter(first) {
 		return text
 	}
-	if word, _, _ := strings.Cut(text, " "); !strings.ContainsAny(word, "._/=") && strings.ToLower(word) == word {
+	if word, _, _ := strings.Cut(text, " "); !strings.ContainsAny(word, "._/=,") && strings.ToLower(word) == word {
 		text = string(unicode.ToUpper(first)) + text[size:]
 	}
 	if !strings.HasSuffix(text, ".") {
