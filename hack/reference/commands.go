@@ -18,7 +18,8 @@ import (
 
 const commandsHead = `# Commands
 
-` + generated + `Every command of Bursar with its flags, as ` + "`--help`" + ` prints them. [Use the commands](../tasks/use-the-commands.md) shows them at work:
+` + generated + `Every command of Bursar with its flags, as ` + "`--help`" + ` prints them.
+[Use the commands](../tasks/use-the-commands.md) shows them at work:
 which server they talk to, what they print for scripts, and how a shell completes them.
 
 The last two columns say what the exit codes mean, for scripts, and which binaries have the command besides ` + "`bursar`" + `:

@@ -10,8 +10,8 @@ import (
 
 const conditionsHead = `# Conditions, reasons and events
 
-` + generated + `Scripts and alerts wait for these: conditions and their reasons, by kind, and the reasons of events. Their names are stable. Messages
-are for people, and may change. ` + "`kubectl wait --for=condition=Ready claimcreationpolicy/NAME`" + ` waits for a condition.
+` + generated + `Scripts and alerts wait for these: conditions and their reasons, by kind, and the reasons of events. Their names are
+stable. Messages are for people, and may change. ` + "`kubectl wait --for=condition=Ready claimcreationpolicy/NAME`" + ` waits for a condition.
 
 `
 
@@ -31,7 +31,7 @@ func conditionsPage(root string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	page.WriteString("## Events\n\nAn event is in the namespace of its object. One on a cluster-scoped object is in the namespace of the object that it is about, " +
+	page.WriteString("## Events\n\nAn event is in the namespace of its object.\nOne on a cluster-scoped object is in the namespace of the object that it is about, " +
 		"or in Bursar's system namespace.\n\n" + events.String())
 	return strings.TrimRight(page.String(), "\n") + "\n", nil
 }

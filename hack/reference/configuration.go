@@ -11,8 +11,8 @@ import (
 
 const configurationHead = `# Configuration
 
-` + generated + `All settings of Bursar, with their defaults: the operator's file, the values of the chart, and the variables of the environment. A
-standalone server has [flags](commands.md#bursar-standalone) instead of the file.
+` + generated + `All settings of Bursar, with their defaults: the operator's file, the values of the chart, and the variables of the
+environment. A standalone server has [flags](commands.md#bursar-standalone) instead of the file.
 [The operator](../tasks/operator.md) shows a file and explains the settings in their context.
 
 `
@@ -20,8 +20,8 @@ standalone server has [flags](commands.md#bursar-standalone) instead of the file
 const fileHead = `## The operator's configuration file
 
 ` + "`bursar operator --config FILE`" + ` reads a file that begins with ` + "`apiVersion: config.quota.miloapis.com/v1alpha1`" + ` and
-` + "`kind: OperatorConfiguration`" + `. The chart writes it from its value ` + "`configuration`" + `. An unknown field is an error. ` + "`[]`" + ` stands for
-an element of a list. A setting without a default is unset.
+` + "`kind: OperatorConfiguration`" + `. The chart writes it from its value ` + "`configuration`" + `. An unknown field is
+an error. ` + "`[]`" + ` stands for an element of a list. A setting without a default is unset.
 
 `
 
