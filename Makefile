@@ -111,7 +111,7 @@ bench: build ## Measure a standalone server as a client would.
 	$(GO) run ./test/bench -bursar bin/bursar
 
 .PHONY: generate
-generate: ## Generate deep copies, CRDs and the API reference.
+generate: ## Generate deep copies, CRDs and the reference in docs/reference.
 	$(GO) generate ./...
 
 .PHONY: lint

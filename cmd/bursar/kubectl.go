@@ -1,16 +1,11 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
-	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	kubernetescli "k8s.io/component-base/cli"
@@ -84,43 +79,4 @@ func needsServer(arguments []string) bool {
 		return false
 	}
 	return !slices.Contains([]string{"help", "completion", "kustomize", "options", "plugin"}, arguments[1])
-}
-
-// completionTimeout bounds the wait after the tab key.
-const completionTimeout = 3 * time.Second
-
-// newKubectlCommand returns the command that stands for kubectl in the help, and completes it.
-func newKubectlCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:                "kubectl",
-		Short:              "kubectl itself, pointed at the running server",
-		Example:            `  bursar kubectl get resourcegrants -A`,
-		DisableFlagParsing: true,
-		ValidArgsFunction:  completeKubectl,
-	}
-}
-
-// completeKubectl makes kubectl complete its own arguments.
-func completeKubectl(command *cobra.Command, arguments []string, begun string) ([]string, cobra.ShellCompDirective) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	ctx := command.Context()
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
-	defer cancel()
-	words := append(append([]string{"kubectl", "__complete"}, arguments...), begun)
-	output, err := exec.CommandContext(ctx, self, words...).Output()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
-	directive, err := strconv.Atoi(strings.TrimPrefix(lines[len(lines)-1], ":"))
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return lines[:len(lines)-1], cobra.ShellCompDirective(directive)
 }

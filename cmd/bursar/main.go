@@ -8,6 +8,7 @@ import (
 	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/cli/commands"
 	"github.com/bursar/bursar/internal/cli/operate"
+	"github.com/bursar/bursar/internal/cli/serve"
 )
 
 // version is set when the binary is built.
@@ -20,7 +21,7 @@ func main() {
 		if len(os.Args) > 1 && os.Args[1] == "kubectl" {
 			os.Exit(runKubectl(p, os.Args[1:]))
 		}
-		all = append(all, newStandaloneCommand(), operate.Command(version), commands.User(p), newKubectlCommand())
+		all = append(all, serve.Standalone(startStandalone), operate.Command(version), commands.User(p), serve.Kubectl())
 	}
 	os.Exit(cli.Run(cli.New(p, all...)))
 }

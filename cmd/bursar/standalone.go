@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -22,82 +20,31 @@ import (
 	"github.com/bursar/bursar/internal/standalone"
 	"github.com/bursar/bursar/internal/standalone/apiserver"
 	"github.com/bursar/bursar/internal/standalone/datadir"
+	"github.com/bursar/bursar/internal/standalone/flags"
 )
 
 // stopTimeout is how long a server may take to stop. It takes some seconds; systemd kills after 90.
 const stopTimeout = 75 * time.Second
 
-func newStandaloneCommand() *cobra.Command {
-	var o standalone.Options
-	var consumerNamespaces []string
-	var requiredClaims []string
-	var verbosity int
-	var save bool
-	command := &cobra.Command{
-		Use:   "standalone",
-		Short: "Run etcd, a Kubernetes API server and quota enforcement in one process",
-		Example: `  bursar standalone
-  # In a folder, reachable by others
-  bursar standalone --data-dir data --listen 0.0.0.0:7443`,
-		Args: cli.NoArguments(""),
-		RunE: func(command *cobra.Command, _ []string) error {
-			if o.DataDir == "" {
-				var err error
-				if o.DataDir, err = datadir.Default(); err != nil {
-					return err
-				}
-			}
-			toWrite, err := loadSettings(o.DataDir, command.Flags(), save, command.OutOrStdout())
-			if err != nil {
-				return err
-			}
-			if command.Flags().Changed("etcd-servers") && len(o.Etcd.Servers) == 0 {
-				return errors.New("--etcd-servers is empty: name the URLs of an etcd cluster, or leave it out to use the embedded etcd")
-			}
-			if o.Authentication.OIDC.RequiredClaims, err = parseClaims(requiredClaims); err != nil {
-				return err
-			}
-			if o.ConsumerNamespaces, err = standalone.ParseConsumerNamespaces(consumerNamespaces); err != nil {
-				return err
-			}
-			return runStandalone(command, o, toWrite, verbosity)
-		},
-	}
-	flags := command.Flags()
-	flags.StringVar(&o.DataDir, "data-dir", "", "directory that holds everything that is kept (default: bursar in the user's data directory)")
-	flags.StringVar(&o.Listen, "listen", "127.0.0.1:7443", "host:port that the API server listens on")
-	flags.StringSliceVar(&o.Etcd.Servers, "etcd-servers", nil, "URLs of an etcd cluster to use in place of the embedded etcd")
-	flags.StringVar(&o.Etcd.CAFile, "etcd-cafile", "", "certificate authority of the etcd servers")
-	flags.StringVar(&o.Etcd.CertFile, "etcd-certfile", "", "client certificate for the etcd servers")
-	flags.StringVar(&o.Etcd.KeyFile, "etcd-keyfile", "", "key of the client certificate for the etcd servers")
-	standalone.AddQuotaFlags(flags, &o.Quota)
-	flags.StringArrayVar(&consumerNamespaces, "consumer-namespace", nil, "KIND.GROUP=TEMPLATE: namespace of the buckets of consumers of a kind, with {{name}} for the consumer's name; may be repeated")
-	flags.StringVar(&o.Authentication.ConfigFile, "authentication-config", "", "file with a Kubernetes AuthenticationConfiguration, which says who issues the tokens of users")
-	oidc := &o.Authentication.OIDC
-	flags.StringVar(&oidc.IssuerURL, "oidc-issuer-url", "", "URL of an OpenID Connect provider whose tokens the API server accepts")
-	flags.StringVar(&oidc.ClientID, "oidc-client-id", "", "audience of these tokens")
-	flags.StringVar(&oidc.CAFile, "oidc-ca-file", "", "certificate authority of the provider (default: those of this machine)")
-	flags.StringVar(&oidc.UsernameClaim, "oidc-username-claim", apiserver.DefaultUsernameClaim, "claim that holds the user's name")
-	flags.StringVar(&oidc.UsernamePrefix, "oidc-username-prefix", "", "prefix of users' names, - for none (default: the URL and #, and none for the claim email)")
-	flags.StringVar(&oidc.GroupsClaim, "oidc-groups-claim", "", "claim that holds the user's groups")
-	flags.StringVar(&oidc.GroupsPrefix, "oidc-groups-prefix", "", "prefix of groups' names")
-	flags.StringArrayVar(&requiredClaims, "oidc-required-claim", nil, "CLAIM=VALUE that tokens must have; may be repeated")
-	flags.BoolVar(&save, "save", false, "save the given flags to config.yaml in the data directory")
-	flags.IntVarP(&verbosity, "verbosity", "v", 0, "how much is written to the log file, from 0 to 10; from 1 on also the notices of the Kubernetes libraries")
-	return command
-}
-
-// parseClaims parses values of the form CLAIM=VALUE.
-func parseClaims(values []string) (map[string]string, error) {
-	claims := map[string]string{}
-	for _, value := range values {
-		claim, desired, found := strings.Cut(value, "=")
-		if !found || claim == "" {
-			return nil, fmt.Errorf("--oidc-required-claim: %q is not of the form CLAIM=VALUE", value)
+// startStandalone runs the command with its flags: those of the command line, before those of the data directory.
+func startStandalone(command *cobra.Command, f *flags.Standalone) error {
+	if f.DataDir == "" {
+		var err error
+		if f.DataDir, err = datadir.Default(); err != nil {
+			return err
 		}
-		claims[claim] = desired
 	}
-	return claims, nil
+	toWrite, err := loadSettings(f.DataDir, command.Flags(), f.Save, command.OutOrStdout())
+	if err != nil {
+		return err
+	}
+	if err := f.Complete(command.Flags()); err != nil {
+		return err
+	}
+	return runStandalone(command, standalone.Options{
+		Quota: f.Quota, DataDir: f.DataDir, Listen: f.Listen, Etcd: apiserver.ExternalEtcd(f.Etcd),
+		Authentication: apiserver.Authentication{ConfigFile: f.AuthenticationConfig, OIDC: apiserver.OIDC(f.OIDC)},
+	}, toWrite, f.Verbosity)
 }
 
 // runStandalone runs a server until a signal. Once it serves, it writes the settings, if any, to its data directory.

@@ -36,7 +36,7 @@ type Operator struct {
 	LeaderElection LeaderElection `json:"leaderElection,omitempty"`
 	// Webhooks configures how the API server reaches the webhooks.
 	Webhooks Webhooks `json:"webhooks,omitempty"`
-	// Endpoints are for operations.
+	// Endpoints are the addresses for operations.
 	Endpoints Endpoints `json:"endpoints,omitempty"`
 	// Logging configures the log on standard error.
 	Logging Logging `json:"logging,omitempty"`
@@ -74,8 +74,9 @@ type Webhooks struct {
 
 // Service names a Service.
 type Service struct {
+	// Name is the name of the Service. Required.
 	Name string `json:"name"`
-	// Port is the Service's. Default: 443.
+	// Port is the port of the Service. Default: 443.
 	Port int32 `json:"port,omitempty"`
 }
 
@@ -94,15 +95,15 @@ type Certificate struct {
 	// SecretName is the Secret in the system namespace, with the keys ca.crt, tls.crt and tls.key.
 	// Default: bursar-webhooks-tls.
 	SecretName string `json:"secretName,omitempty"`
-	// Source is Bursar, or Secret. Default: Bursar.
+	// Source is who maintains that Secret: Bursar, or Secret for somebody else. Default: Bursar.
 	Source CertificateSource `json:"source,omitempty"`
 }
 
 // ClientCertificates are the accepted client certificates of webhook calls.
 type ClientCertificates struct {
-	// CAFile is a file with the certificate authorities that sign them, in PEM. It is read at the start.
+	// CAFile is a file with the certificate authorities of these certificates, in PEM. It is read at the start. Required.
 	CAFile string `json:"caFile"`
-	// Names are the accepted common names. Required: the authorities may sign for others as well.
+	// Names are the accepted common names, because the authorities may sign for others as well. Required.
 	Names []string `json:"names"`
 }
 
@@ -125,9 +126,9 @@ const (
 
 // Logging configures the log.
 type Logging struct {
-	// Format is json or text. Default: json.
+	// Format is the format of lines: json or text. Default: json.
 	Format LogFormat `json:"format,omitempty"`
-	// Verbosity is from 0 to 10. Default: 0.
+	// Verbosity is how much is logged, from 0 to 10. Default: 0.
 	Verbosity int `json:"verbosity,omitempty"`
 }
 

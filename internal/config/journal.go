@@ -77,7 +77,7 @@ type FileJournal struct {
 type S3Journal struct {
 	// Endpoint is the host, or host:port, of the store. Default: s3.amazonaws.com.
 	Endpoint string `json:"endpoint,omitempty"`
-	// Region is the bucket's. Default: the store is asked.
+	// Region is the region of the bucket. Default: the store is asked.
 	Region string `json:"region,omitempty"`
 	// Bucket is the name of the bucket, which must exist. Required.
 	Bucket string `json:"bucket,omitempty"`

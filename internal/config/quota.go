@@ -79,10 +79,11 @@ const (
 
 // ConsumerNamespace is the namespace for the buckets of consumers of one kind.
 type ConsumerNamespace struct {
-	// APIGroup and Kind are those of the consumers.
+	// APIGroup is the API group of the consumers. Default: the core group.
 	APIGroup string `json:"apiGroup,omitempty"`
-	Kind     string `json:"kind"`
-	// Namespace is the namespace, with {{name}} standing for the consumer's name.
+	// Kind is the kind of the consumers. Required.
+	Kind string `json:"kind"`
+	// Namespace is the namespace, with {{name}} standing for the consumer's name. Required.
 	Namespace string `json:"namespace"`
 }
 

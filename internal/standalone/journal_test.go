@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bursar/bursar/internal/config"
+	"github.com/bursar/bursar/internal/standalone/flags"
 )
 
 func TestJournalFlags(t *testing.T) {
@@ -41,13 +42,13 @@ func TestJournalFlags(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := Options{DataDir: "/data"}
-			flags := pflag.NewFlagSet("standalone", pflag.ContinueOnError)
-			AddQuotaFlags(flags, &o.Quota)
-			err := flags.Parse(tc.args)
+			given := pflag.NewFlagSet("standalone", pflag.ContinueOnError)
+			flags.AddQuota(given, &o.Quota)
+			err := given.Parse(tc.args)
 			if err == nil {
 				completeJournal(&o)
 				o.Default()
-				err = validate(&o.Quota)
+				err = flags.Validate(&o.Quota)
 			}
 			if tc.wantErr != "" || err != nil {
 				if err == nil || tc.wantErr == "" || !strings.Contains(err.Error(), tc.wantErr) {

@@ -25,6 +25,7 @@ import (
 	"github.com/bursar/bursar/internal/kube/inprocess"
 	"github.com/bursar/bursar/internal/operator"
 	"github.com/bursar/bursar/internal/standalone/apiserver"
+	"github.com/bursar/bursar/internal/standalone/flags"
 )
 
 // Options configure a standalone Bursar.
@@ -61,7 +62,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	progress := apiserver.Progress{Out: o.Out}
 	completeJournal(&o)
 	o.Quota.Default()
-	if err := validate(&o.Quota); err != nil {
+	if err := flags.Validate(&o.Quota); err != nil {
 		return nil, err
 	}
 	if err := disableFeatures(); err != nil {

@@ -20,14 +20,6 @@ import (
 // notifyInterval is the time between two reads of all buckets. A level that ends in between is not reported.
 const notifyInterval = 10 * time.Second
 
-// Reasons of the events on EffectiveResourceGrants.
-const (
-	reasonNear     = "QuotaNearLimit"
-	reasonReached  = "QuotaReached"
-	reasonExceeded = "QuotaExceeded"
-	reasonBelow    = "QuotaBelowThreshold"
-)
-
 // Notifier reports to consumers, by events on their EffectiveResourceGrants, when they come close to a limit, reach it
 // or exceed it, and when they leave that level.
 type Notifier struct {
@@ -97,16 +89,16 @@ func (n *Notifier) recordLevel(bucket *quotav1alpha1.AllowanceBucket, u Usage, l
 	}
 	switch level {
 	case Exceeded:
-		emit(corev1.EventTypeWarning, reasonExceeded, "more %s than it is granted: %s. Nothing is taken away, and nothing more is granted until it uses less.", u.ResourceType, amounts)
+		emit(corev1.EventTypeWarning, quotav1alpha1.EventQuotaExceeded, "more %s than it is granted: %s. Nothing is taken away, and nothing more is granted until it uses less.", u.ResourceType, amounts)
 	case Reached:
-		emit(corev1.EventTypeWarning, reasonReached, "all %s that it is granted: %s. Nothing more is granted until it uses less, or has a higher limit.", u.ResourceType, amounts)
+		emit(corev1.EventTypeWarning, quotav1alpha1.EventQuotaReached, "all %s that it is granted: %s. Nothing more is granted until it uses less, or has a higher limit.", u.ResourceType, amounts)
 	case Near:
-		emit(corev1.EventTypeWarning, reasonNear, "%s of %s, which is %d%% or more of its limit.", amounts, u.ResourceType, percent)
+		emit(corev1.EventTypeWarning, quotav1alpha1.EventQuotaNearLimit, "%s of %s, which is %d%% or more of its limit.", amounts, u.ResourceType, percent)
 	case Below:
 		if u.Limit == 0 {
-			emit(corev1.EventTypeNormal, reasonBelow, "no %s any more, and is granted none.", u.ResourceType)
+			emit(corev1.EventTypeNormal, quotav1alpha1.EventQuotaBelowThreshold, "no %s any more, and is granted none.", u.ResourceType)
 			return
 		}
-		emit(corev1.EventTypeNormal, reasonBelow, "%s of %s, which is less than %d%% of its limit.", amounts, u.ResourceType, percent)
+		emit(corev1.EventTypeNormal, quotav1alpha1.EventQuotaBelowThreshold, "%s of %s, which is less than %d%% of its limit.", amounts, u.ResourceType, percent)
 	}
 }

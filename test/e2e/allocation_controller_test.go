@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	allocationcontroller "github.com/bursar/bursar/internal/controller/allocation"
 )
 
 func TestRelabelAndCutAreTold(t *testing.T) {
@@ -30,7 +29,7 @@ func TestRelabelAndCutAreTold(t *testing.T) {
 	w.label(stray, w.labels())
 	w.waitCondition(a, quotav1alpha1.ConditionExceeded, metav1.ConditionTrue)
 	w.waitUsed(w.name, "count/secrets=130")
-	w.waitEvent(a, allocationcontroller.EventReasonCapExceeded, "130 of 100 count/secrets")
+	w.waitEvent(a, quotav1alpha1.EventCapExceeded, "130 of 100 count/secrets")
 	w.wantMetric("bursar_allocation_used", w.name, secrets, 130)
 	w.wantMetric("bursar_allocation_hard", w.name, secrets, 100)
 	w.wantRefused(w.give("shop", "default", "count/secrets=1"), w.name, "holds 0 and may have up to 0")
@@ -38,7 +37,7 @@ func TestRelabelAndCutAreTold(t *testing.T) {
 
 	w.label(stray, nil)
 	w.waitCondition(a, quotav1alpha1.ConditionExceeded, metav1.ConditionFalse)
-	w.waitEvent(a, allocationcontroller.EventReasonWithinCap, "within the cap")
+	w.waitEvent(a, quotav1alpha1.EventWithinCap, "within the cap")
 	w.waitUsed(w.name, "count/secrets=80")
 
 	// A cut holds for the next change, even before the watches deliver it.

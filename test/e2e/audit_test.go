@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/controller/audit"
 	"github.com/bursar/bursar/internal/naming"
 )
 
@@ -96,7 +95,7 @@ func checkDrift(ctx context.Context) error {
 
 func ledgersThatDrifted(ctx context.Context) ([]string, error) {
 	var events eventsv1.EventList
-	if err := admin.List(ctx, &events, client.MatchingFields{"reason": audit.EventReasonDrift}); err != nil {
+	if err := admin.List(ctx, &events, client.MatchingFields{"reason": quotav1alpha1.EventLedgerDrift}); err != nil {
 		return nil, err
 	}
 	var names []string

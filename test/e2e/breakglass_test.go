@@ -20,7 +20,6 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/config"
-	"github.com/bursar/bursar/internal/controller/adoption"
 	"github.com/bursar/bursar/internal/operator"
 	"github.com/bursar/bursar/internal/standalone/apiserver"
 	"github.com/bursar/bursar/test/platform"
@@ -135,7 +134,7 @@ func TestBreakGlassWhileBursarIsDown(t *testing.T) {
 			return err
 		}
 		for _, event := range list.Items {
-			if event.Reason == adoption.EventReasonAdopted && event.Related != nil && event.Related.Name == "b" {
+			if event.Reason == quotav1alpha1.EventAdopted && event.Related != nil && event.Related.Name == "b" {
 				return nil
 			}
 		}

@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/controller/claimpolicy/evaluation"
 )
 
 // A policy that denies everything by mistake shows it by a condition, a count, an event and a metric. After a
@@ -49,11 +48,11 @@ func TestPolicyThatCannotBeAppliedSaysSo(t *testing.T) {
 			return err
 		}
 		for i := range events.Items {
-			if e := &events.Items[i]; e.Reason == evaluation.EventReasonFailed && strings.Contains(e.Message, ".trigger.data.payer is not set") {
+			if e := &events.Items[i]; e.Reason == quotav1alpha1.EventEvaluationFailed && strings.Contains(e.Message, ".trigger.data.payer is not set") {
 				return nil
 			}
 		}
-		return fmt.Errorf("there is no event %s on the policy", evaluation.EventReasonFailed)
+		return fmt.Errorf("there is no event %s on the policy", quotav1alpha1.EventEvaluationFailed)
 	})
 	if got := counted(t, "bursar_admission_decisions_total", map[string]string{"policy": w.name, "outcome": "failed"}); got != denied {
 		t.Errorf("%v decisions failed, want %d", got, denied)

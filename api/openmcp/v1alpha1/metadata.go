@@ -5,44 +5,45 @@ const keyPrefix = "quota." + GroupName
 
 // Labels of namespaces, ResourceQuotas and QuotaIncreases.
 const (
-	// LabelBase is, on a namespace, the name of the definition of its ResourceQuota.
+	// LabelBase is, on a namespace, the name of the definition of its ResourceQuota. Bursar sets it.
 	LabelBase = keyPrefix + "/base"
 
-	// LabelMode is, on a namespace and on the QuotaIncreases in it, the mode of that definition.
+	// LabelMode is, on a namespace and on the QuotaIncreases in it, the mode of that definition. Bursar sets it.
 	LabelMode = keyPrefix + "/mode"
 
 	// LabelManagedBy is, on a namespace and on the ResourceQuota generated in it, the name of the QuotaServiceConfig
 	// with the definition. While that has a definition for the namespace, no other QuotaServiceConfig changes it.
+	// Bursar sets it.
 	LabelManagedBy = keyPrefix + "/managed-by"
 
-	// LabelDefinition is, on a generated ResourceQuota, the name of the definition.
+	// LabelDefinition is, on a generated ResourceQuota, the name of the definition. Bursar sets it.
 	LabelDefinition = keyPrefix + "/quota-definition"
 
-	// LabelUse is set on a namespace by users. In singular mode it names the QuotaIncrease that counts.
+	// LabelUse is set on a namespace by users. In singular mode it names the QuotaIncrease that counts. People set it.
 	LabelUse = keyPrefix + "/use"
 )
 
 // Annotations.
 const (
 	// AnnotationEffect is, on a QuotaIncrease, its contribution to the ResourceQuota, such as "count/configmaps: 10,
-	// count/secrets: 50", ordered by resource. In singular mode it begins with [EffectActive] on the QuotaIncrease that
-	// the namespace names. It is empty if there is no effect.
+	// count/secrets: 50", ordered by resource. In singular mode it begins with [EffectActive] on the QuotaIncrease
+	// that the namespace names. It is empty if there is no effect. Bursar sets it.
 	AnnotationEffect = keyPrefix + "/effect"
 
 	// AnnotationToBeDeleted is, on a QuotaIncrease, the reason why it would be deleted without previewDeletion in its
-	// definition. It is removed once there is no such reason.
+	// definition. It is removed once there is no such reason. Bursar sets it.
 	AnnotationToBeDeleted = keyPrefix + "/to-be-deleted"
 
 	// AnnotationComposition is, on a generated ResourceQuota, the composition of each amount, such as "count/secrets:
-	// 165 = base 10 + big 100 + medium 50 + small 5".
+	// 165 = base 10 + big 100 + medium 50 + small 5". Bursar sets it.
 	AnnotationComposition = keyPrefix + "/composition"
 
 	// AnnotationTemplateKeys lists, on a generated ResourceQuota and as JSON, the keys of its labels and annotations
-	// from the template. If the template drops a key, it is removed. Keys that others have added stay.
+	// from the template. If the template drops a key, it is removed. Keys that others have added stay. Bursar sets it.
 	AnnotationTemplateKeys = keyPrefix + "/template-keys"
 
-	// AnnotationOperation and AnnotationQuotaOperation have the value [OperationIgnore] on a namespace that Bursar must
-	// not change.
+	// AnnotationOperation and AnnotationQuotaOperation are [OperationIgnore] on a namespace that Bursar
+	// must not change. People set it.
 	AnnotationOperation      = GroupName + "/operation"
 	AnnotationQuotaOperation = keyPrefix + "/operation"
 )

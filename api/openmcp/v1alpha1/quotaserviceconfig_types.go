@@ -32,7 +32,7 @@ const (
 
 // Reasons of the conditions of QuotaServiceConfigs and of definitions.
 const (
-	// ReasonInForce goes with Ready=True.
+	// ReasonInForce goes with Ready=True: the definitions are effective in all their namespaces.
 	ReasonInForce = "InForce"
 
 	// ReasonValidationFailed goes with Ready=False: the definition is invalid. Other definitions are not affected.
@@ -51,10 +51,10 @@ const (
 	// ReasonBaseCapped goes with Ready=False: in some namespaces a ResourceQuotaAllocation has no room for the base.
 	ReasonBaseCapped = "BaseCapped"
 
-	// ReasonNamespacesHeld goes with Conflict=True.
+	// ReasonNamespacesHeld goes with Conflict=True: another QuotaServiceConfig holds namespaces of a definition.
 	ReasonNamespacesHeld = "NamespacesHeld"
 
-	// ReasonNoConflict goes with Conflict=False.
+	// ReasonNoConflict goes with Conflict=False: no other QuotaServiceConfig holds its namespaces.
 	ReasonNoConflict = "NoConflict"
 )
 
@@ -136,9 +136,10 @@ type QuotaTemplate struct {
 
 // QuotaServiceConfigStatus is the state of the definitions.
 type QuotaServiceConfigStatus struct {
-	// conditions are Ready, which is True while every definition is effective in all of its namespaces, and Conflict,
-	// which is True while another QuotaServiceConfig holds namespaces of a definition. The messages name the obstacles
-	// and their namespaces.
+	// conditions are Ready and Conflict. Ready is True with reason InForce while every definition is effective in all of
+	// its namespaces; otherwise it has the reason of a definition: ValidationFailed, NotChecked, QuotaExists, WriteFailed
+	// or BaseCapped. Conflict is True with reason NamespacesHeld while another QuotaServiceConfig holds namespaces of a
+	// definition, and False with reason NoConflict. The messages name the obstacles and their namespaces.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

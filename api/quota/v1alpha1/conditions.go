@@ -19,7 +19,7 @@ const (
 	// message names them. Otherwise the condition is absent.
 	ConditionInUse = "InUse"
 
-	// ConditionReady indicates whether a policy has been validated and is applied.
+	// ConditionReady indicates whether Bursar has validated a policy, or an allocation, and applies it.
 	ConditionReady = "Ready"
 
 	// ConditionApplicable indicates whether a policy that is Ready can be applied to the objects of requests.
@@ -30,6 +30,5 @@ const (
 	ConditionParentContextReady = "ParentContextReady"
 )
 
-// ReasonValidationFailed is the reason of a condition that is False because the spec is invalid. The condition's
-// message has the errors. Every kind with conditions uses it.
+// ReasonValidationFailed goes with Active, Granted or Ready=False: the spec is invalid. The message has the errors.
 const ReasonValidationFailed = "ValidationFailed"

@@ -8,17 +8,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Types of the causes in the status details of a create or update that Bursar denies. They are stable: programs
+// Types of the causes of a create or update that Bursar denies, in its status details. They are stable: programs
 // distinguish denials by them, and [DenialsOf] reads them. The text of a denial is for people, and may change.
 const (
-	// CauseQuotaExceeded: a consumer has less left of a resource type than the requested amount.
+	// CauseQuotaExceeded: a consumer has less left of a resource type than the requested amount. The field of the cause is
+	// the resource type. Try again when something was freed or granted. Status 403.
 	CauseQuotaExceeded metav1.CauseType = "QuotaExceeded"
-	// CauseNothingGranted: no grant gives the consumer any of a resource type.
+	// CauseNothingGranted: no grant gives the consumer any of a resource type, the field of the cause. Users who may not
+	// see the figures get QuotaExceeded instead. Try again when something was granted. Status 403.
 	CauseNothingGranted metav1.CauseType = "NothingGranted"
-	// CausePolicyNotApplicable: a policy cannot be applied to the object.
+	// CausePolicyNotApplicable: a policy cannot be applied to the object. The message of the cause names the policy. Try
+	// again when the object or the policy was corrected. Status 403.
 	CausePolicyNotApplicable metav1.CauseType = "PolicyNotApplicable"
 	// CauseUndecided: no decision was possible. The same request may succeed after the retryAfterSeconds of the
-	// details.
+	// details. Status 429 or 503.
 	CauseUndecided metav1.CauseType = "Undecided"
 )
 

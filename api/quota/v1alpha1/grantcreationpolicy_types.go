@@ -171,9 +171,11 @@ type ResourceGrantTemplate struct {
 type GrantCreationPolicyStatus struct {
 	// conditions has Ready and, if a parent context is set, ParentContextReady. Ready is True with reason PolicyReady
 	// while the policy is effective, and False with reason ValidationFailed (the message has the errors) or
-	// PolicyDisabled while it is not. ParentContextReady is True while every control plane that matching objects need
-	// is registered and answers; otherwise its reason and message name the control plane and the next step. An object
-	// that the policy cannot be applied to does not affect Ready: an event on the policy reports it.
+	// PolicyDisabled while it is not. ParentContextReady is True with reason ParentContextReady while every control
+	// plane that matching objects need is registered and answers. Otherwise its reason is NameUnresolved,
+	// ControlPlaneNotRegistered, ControlPlaneInvalid, ControlPlaneUnreachable or ControlPlanePending, and its message
+	// names the control plane and the next step. An object that the policy cannot be applied to does not affect Ready: an
+	// event on the policy reports it.
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 

@@ -13,11 +13,14 @@ const (
 	HistoryContinueMax = 1024
 )
 
-// CauseNoJournal is the cause of a denied [QuotaHistory] where Bursar has no journal to read.
-const CauseNoJournal metav1.CauseType = "NoJournal"
+// Types of the causes of a denied [QuotaHistory]. They are stable.
+const (
+	// CauseNoJournal: Bursar has no journal to read here, because none is kept or it goes to standard output. Status 404.
+	CauseNoJournal metav1.CauseType = "NoJournal"
 
-// CauseNoEntries is the cause of a denied [QuotaHistory] of a consumer of whom the journal has no entry at all.
-const CauseNoEntries metav1.CauseType = "NoEntries"
+	// CauseNoEntries: the journal has no entry of the consumer. Check its name and its API group. Status 404.
+	CauseNoEntries metav1.CauseType = "NoEntries"
+)
 
 // QuotaHistory asks for the journal of a consumer: who had what, when, and by whom. Bursar answers in the status of the
 // created object. It is never stored: create it with dryRun=All, such as by kubectl create --dry-run=server -o yaml.

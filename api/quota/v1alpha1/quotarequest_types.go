@@ -7,19 +7,20 @@ const ConditionApproved = "Approved"
 
 // Reasons for the condition [ConditionApproved].
 const (
-	// ReasonPending goes with Unknown: the request waits for a decision.
+	// ReasonPending goes with Approved=Unknown: the request waits for a decision.
 	ReasonPending = "Pending"
 
-	// ReasonApproved goes with True: everything was approved and is granted.
+	// ReasonApproved goes with Approved=True: everything was approved and is granted.
 	ReasonApproved = "Approved"
 
-	// ReasonPartiallyApproved goes with True: less than was asked for, or for a shorter time, was approved and is granted.
+	// ReasonPartiallyApproved goes with Approved=True: less than was asked for, or for a shorter time, was approved and
+	// is granted.
 	ReasonPartiallyApproved = "PartiallyApproved"
 
-	// ReasonDenied goes with False: somebody who may decide, or a policy, denied it.
+	// ReasonDenied goes with Approved=False: somebody who may decide, or a policy, denied it.
 	ReasonDenied = "Denied"
 
-	// ReasonWithdrawn goes with False: it was withdrawn before a decision.
+	// ReasonWithdrawn goes with Approved=False: it was withdrawn before a decision.
 	ReasonWithdrawn = "Withdrawn"
 
 	// The reason Expired goes with False, too: the request was not decided in time, see [ReasonExpired].

@@ -119,7 +119,8 @@ type ResourceClaimStatus struct {
 
 	// conditions has the condition Granted. It is True with reason QuotaAvailable if everything is charged. It is False
 	// with reason QuotaExceeded (something does not fit), ValidationFailed (the claim is invalid) or PendingEvaluation
-	// (not decided yet, the default) if nothing is.
+	// (not decided yet, the default) if nothing is. A granted claim with a pending resize also has the condition
+	// ResizePending, with one of these reasons.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.all(c, c.type == 'Granted' ? c.reason in ['QuotaAvailable', 'QuotaExceeded', 'ValidationFailed', 'PendingEvaluation'] : true)",message="Granted condition reason must be valid"
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

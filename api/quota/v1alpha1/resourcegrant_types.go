@@ -17,7 +17,8 @@ const (
 	// ReasonNotYetValid goes with Active=False: the period of the grant, or those of all its allowances, have not begun.
 	ReasonNotYetValid = "NotYetValid"
 
-	// ReasonExpired goes with Active=False: the period of the grant, or those of all its allowances, are over.
+	// ReasonExpired goes with Active=False on a grant: its period, or those of all its allowances, are over. On a
+	// QuotaRequest it goes with Approved=False: nobody decided in time.
 	ReasonExpired = "Expired"
 
 	// ReasonCapReached goes with Active=False: the amounts would exceed maxPerConsumer or maxTotal of a registration. Of a
@@ -29,7 +30,7 @@ const (
 	// ConditionExpiring is True while the end of an active grant, or of one of its allowances, is near.
 	ConditionExpiring = "Expiring"
 
-	// ReasonGrantExpiring goes with Expiring=True.
+	// ReasonGrantExpiring goes with Expiring=True: the end is near.
 	ReasonGrantExpiring = "GrantExpiring"
 )
 

@@ -113,9 +113,10 @@ type ResourceQuotaAllocationStatus struct {
 	// +kubebuilder:validation:MaxLength=200
 	Summary string `json:"summary,omitempty"`
 
-	// conditions are Ready, which indicates whether ResourceQuotas are kept within the cap, Exceeded, which indicates
-	// whether more is allocated than the cap, and Limited, which indicates whether every member namespace has a limit
-	// for each capped resource.
+	// conditions are Ready, Exceeded and Limited. Ready is True with reason Enforced while Bursar keeps ResourceQuotas
+	// within the cap, and False with reason WebhooksPending or ValidationFailed. Exceeded is True with reason CapExceeded
+	// while more is allocated than the cap, and False with reason WithinCap. Limited is True with reason AllLimited while
+	// every member namespace has a limit for each capped resource, and False with reason NamespacesUnlimited.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -163,28 +164,31 @@ const (
 
 // Reasons of the conditions of a ResourceQuotaAllocation.
 const (
-	// ReasonEnforced: ResourceQuotas are kept within the cap. Requests that the API server admitted before may still be
+	// ReasonEnforced goes with Ready=True: Bursar keeps ResourceQuotas within the cap. Requests that the API server admitted before may still be
 	// carried out within its request timeout, a minute.
 	ReasonEnforced = "Enforced"
-	// ReasonWebhooksPending: the API server does not call Bursar for all ResourceQuotas yet.
+	// ReasonWebhooksPending goes with Ready=False: the API server does not call Bursar for all ResourceQuotas yet.
 	ReasonWebhooksPending = "WebhooksPending"
-	// ReasonCapExceeded: more is allocated than the cap.
+	// ReasonCapExceeded goes with Exceeded=True: more is allocated than the cap.
 	ReasonCapExceeded = "CapExceeded"
-	// ReasonWithinCap: no more is allocated than the cap.
+	// ReasonWithinCap goes with Exceeded=False: no more is allocated than the cap.
 	ReasonWithinCap = "WithinCap"
-	// ReasonAllLimited: every member namespace has a limit for each capped resource.
+	// ReasonAllLimited goes with Limited=True: every member namespace has a limit for each capped resource.
 	ReasonAllLimited = "AllLimited"
-	// ReasonNamespacesUnlimited: some member namespaces have no limit.
+	// ReasonNamespacesUnlimited goes with Limited=False: some member namespaces have no limit.
 	ReasonNamespacesUnlimited = "NamespacesUnlimited"
 )
 
-// CauseAllocationExceeded is the type of the causes in the status of a denied ResourceQuota that name a resource
-// without enough room in a ResourceQuotaAllocation. Their field is the resource's, such as spec.hard[count/secrets].
-const CauseAllocationExceeded metav1.CauseType = "ResourceQuotaAllocationExceeded"
+// Types of the causes of a denied change of a ResourceQuota. They are stable.
+const (
+	// CauseAllocationExceeded: a ResourceQuotaAllocation has too little room for a resource. The field of the cause is
+	// the resource's, such as spec.hard[count/secrets]. Status 403.
+	CauseAllocationExceeded metav1.CauseType = "ResourceQuotaAllocationExceeded"
 
-// CauseAllocationLeft is the type of the causes in the status of a denied request that name a capped resource without a
-// limit after the change. Their field is the resource's, such as spec.hard[count/secrets].
-const CauseAllocationLeft metav1.CauseType = "ResourceQuotaAllocationLeft"
+	// CauseAllocationLeft: a capped resource would have no limit after the change. The field of the cause is the
+	// resource's, such as spec.hard[count/secrets]. Status 403.
+	CauseAllocationLeft metav1.CauseType = "ResourceQuotaAllocationLeft"
+)
 
 // ResourceQuotaAllocationList is a list of allocations.
 //

@@ -188,7 +188,7 @@ type ResourceRegistrationStatus struct {
 	// conditions has the condition Active. It is True with reason RegistrationActive if grants and claims can use the
 	// type, and False with reason ValidationFailed (the message has the errors) or RegistrationPending (not processed
 	// yet) if they cannot. A registration that is being deleted while grants or enabled ClaimCreationPolicies use its
-	// type also has the condition InUse, which names them. It stays until it is no longer in use, and accepts no new
+	// type also has the condition InUse with reason RegistrationInUse. Its message names them. It stays until it is no longer in use, and accepts no new
 	// uses.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.all(c, c.type == 'Active' ? c.reason in ['RegistrationActive', 'ValidationFailed', 'RegistrationPending'] : true)",message="Active condition reason must be valid"

@@ -27,7 +27,7 @@ func (e *EffectiveGrantEvents) RecordDenial(consumer quotav1alpha1.ConsumerRef, 
 	name := types.NamespacedName{Namespace: e.Catalog.ConsumerNamespace(consumer), Name: naming.EffectiveGrant(consumer, resourceType)}
 	e.Events.Record(&corev1.ObjectReference{
 		APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "EffectiveResourceGrant", Namespace: name.Namespace, Name: name.Name,
-	}, EventReasonDenied, note)
+	}, quotav1alpha1.EventQuotaDenied, note)
 }
 
 // ConsumerObjects looks up consumers.

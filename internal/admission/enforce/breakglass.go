@@ -7,11 +7,9 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/review"
 )
-
-// EventReasonBrokenGlass is the reason of events on objects whose request bypassed enforcement.
-const EventReasonBrokenGlass = "BrokenGlass"
 
 // breakGlassWarning is the warning to the user of such a request.
 const breakGlassWarning = "quota is not enforced for this request, which is recorded; what it creates is charged all the same"
@@ -44,6 +42,6 @@ func (h *Handler) recordBreakGlass(request *admissionv1.AdmissionRequest) {
 	}
 	about := object.Reference()
 	about.ResourceVersion = version
-	h.Events.Eventf(about, nil, corev1.EventTypeWarning, EventReasonBrokenGlass, "BreakGlass",
+	h.Events.Eventf(about, nil, corev1.EventTypeWarning, quotav1alpha1.EventBrokenGlass, "BreakGlass",
 		"%s by %s was let past quota enforcement; the groups are %s", request.Operation, request.UserInfo.Username, strings.Join(request.UserInfo.Groups, ", "))
 }

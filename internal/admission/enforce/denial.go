@@ -86,9 +86,6 @@ func (h *Handler) denialOf(ctx context.Context, request *admissionv1.AdmissionRe
 	return d
 }
 
-// EventReasonDenied is the reason of the events on denials, in the namespaces of consumers.
-const EventReasonDenied = "QuotaDenied"
-
 // recordDenial records a denial for readers of the consumer's quota. A missing consumer has no readers.
 func (h *Handler) recordDenial(request *admissionv1.AdmissionRequest, d *message.Denial) {
 	if h.Denials == nil || review.IsDryRun(request) || d.IsMissing {

@@ -15,9 +15,6 @@ import (
 	"github.com/bursar/bursar/internal/claims/message"
 )
 
-// EventReasonNotEnforced is the reason of the events on policies in the mode Audit.
-const EventReasonNotEnforced = "NotEnforced"
-
 // notice is a denial without enforcement: either the policy's mode does not enforce, or the request did not cause the
 // problem.
 type notice struct {
@@ -70,7 +67,7 @@ func (h *Handler) allowWithNotices(ctx context.Context, request *admissionv1.Adm
 		}
 		h.metrics.notEnforced.WithLabelValues(n.policy.Name, string(n.policy.Mode)).Inc()
 		if n.policy.Mode == quotav1alpha1.EnforcementModeAudit && h.Events != nil {
-			h.Events.Eventf(n.policy.Reference(), object.Reference(), corev1.EventTypeWarning, EventReasonNotEnforced, "Audit",
+			h.Events.Eventf(n.policy.Reference(), object.Reference(), corev1.EventTypeWarning, quotav1alpha1.EventNotEnforced, "Audit",
 				"%s of %s by %s is allowed: %s", request.Operation, object, request.UserInfo.Username, h.textForNamespace(object.Name.Namespace, n))
 		}
 	}

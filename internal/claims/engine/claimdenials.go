@@ -19,9 +19,6 @@ const (
 	// The engine still tries its own namespace first for each claim, and so uses the namespace again once it accepts
 	// claims.
 	denialsMax = 3
-	// EventReasonClaimsRefused is the reason of an event on an object. It marks the first claim in the system namespace
-	// after denials by its own namespace.
-	EventReasonClaimsRefused = "ClaimsRefused"
 )
 
 // claimDenials counts how often in a row each namespace has denied claims. The zero value is empty.
@@ -76,6 +73,6 @@ func (e *Engine) reportDenials(claim *quotav1alpha1.ResourceClaim, reservation l
 		return
 	}
 	object := evaluator.Object{Kind: intent.Kind, Name: intent.Object, UID: types.UID(ledgerstore.ObjectUID(reservation.Key))}
-	e.Events.Eventf(object.Reference(), nil, corev1.EventTypeWarning, EventReasonClaimsRefused, "Claim",
+	e.Events.Eventf(object.Reference(), nil, corev1.EventTypeWarning, quotav1alpha1.EventClaimsRefused, "Claim",
 		"namespace %s denies ResourceClaims, so the claims of its objects are in namespace %s, and charged all the same: %v", claim.Namespace, e.SystemNamespace, why)
 }

@@ -142,7 +142,7 @@ func (e *Engine) reportWaiting(claim *quotav1alpha1.ResourceClaim) {
 	regarding := &corev1.ObjectReference{
 		APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID,
 	}
-	e.Events.Eventf(regarding, nil, corev1.EventTypeWarning, quotav1alpha1.ReasonQuotaExceeded, "Decide", "%s", granted.Message)
+	e.Events.Eventf(regarding, nil, corev1.EventTypeWarning, quotav1alpha1.EventQuotaExceeded, "Decide", "%s", granted.Message)
 }
 
 func (e *Engine) updateStatus(ctx context.Context, claim *quotav1alpha1.ResourceClaim) error {

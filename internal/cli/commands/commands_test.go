@@ -171,42 +171,6 @@ func TestServerFlags(t *testing.T) {
 	})
 }
 
-// row matches a row of docs/reference/commands.md.
-var row = regexp.MustCompile("(?m)^\\| `bursar ([a-z ]+)` \\| .*$")
-
-// TestDocumented compares the table of docs/reference/commands.md with the commands.
-func TestDocumented(t *testing.T) {
-	content, err := os.ReadFile("../../../docs/reference/commands.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	documented := map[string]string{}
-	for _, match := range row.FindAllStringSubmatch(string(content), -1) {
-		documented[match[1]] = match[0]
-	}
-	for _, ofServer := range []string{"standalone", "operator", "kubectl"} { // they are in cmd/bursar
-		if documented[ofServer] == "" {
-			t.Errorf("docs/reference/commands.md lacks bursar %s", ofServer)
-		}
-		delete(documented, ofServer)
-	}
-	walk(programs["bursar"](), func(command *cobra.Command) {
-		_, path, isChild := strings.Cut(command.CommandPath(), " ")
-		isGroup := command.HasSubCommands() && command.Flags().Lookup("kubeconfig") == nil // it only shows its help
-		if !isChild || isGroup {
-			return
-		}
-		codes, _ := cli.ExitCodes(command)
-		if want := fmt.Sprintf("| `bursar %s` | %s | %s |", path, command.Short, codes); documented[path] != want {
-			t.Errorf("docs/reference/commands.md has\n%s\nwant\n%s", documented[path], want)
-		}
-		delete(documented, path)
-	})
-	for path := range documented {
-		t.Errorf("docs/reference/commands.md has bursar %s, which there is not", path)
-	}
-}
-
 // TestFormats makes sure that all commands say the same about a format that they lack.
 func TestFormats(t *testing.T) {
 	arguments := map[string][]string{

@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/admission/enforce"
 	"github.com/bursar/bursar/internal/cli/status"
 	"github.com/bursar/bursar/internal/console/web"
 	"github.com/bursar/bursar/internal/naming"
@@ -61,14 +60,14 @@ func (a Area) health(r *web.Request) (web.Answer, error) {
 	}
 	return web.Page{
 		Template: "administrator-health", Title: "Health", Data: view,
-		Command: "bursar status\nkubectl events -A --types=Warning | grep " + enforce.EventReasonBrokenGlass,
+		Command: "bursar status\nkubectl events -A --types=Warning | grep " + quotav1alpha1.EventBrokenGlass,
 	}, nil
 }
 
 // readBrokenGlass adds the events about requests that bypassed enforcement.
 func (v *healthView) readBrokenGlass(r *web.Request) error {
 	var events corev1.EventList
-	err := r.API().List(r.Context(), &events, client.MatchingFields{"reason": enforce.EventReasonBrokenGlass}, client.Limit(listMax))
+	err := r.API().List(r.Context(), &events, client.MatchingFields{"reason": quotav1alpha1.EventBrokenGlass}, client.Limit(listMax))
 	if usage.IsOutOfReach(err) {
 		v.Missing = "You may not list the events of all namespaces, in which Bursar records each use. " +
 			"A role such as view or bursar-quota-approver, bound in the cluster, permits it."

@@ -65,9 +65,6 @@ const (
 // notAdoptable is the reason for not applying a policy to existing objects.
 const notAdoptable = "what the policy asks depends on user or requestInfo, which cannot be told of objects that exist"
 
-// EventReasonAdopted is the reason of events on policies about unreviewed objects.
-const EventReasonAdopted = "Adopted"
-
 // Controller adopts objects. Set its fields once; call Start, then SetupWithManager, then Run.
 type Controller struct {
 	Client  client.Client
@@ -392,5 +389,5 @@ func (c *Controller) report(p *catalog.Policy, object evaluator.Object, eventTyp
 	if c.Events == nil {
 		return
 	}
-	c.Events.Eventf(p.Reference(), object.Reference(), eventType, EventReasonAdopted, "Adopt", "%s was created without a review, and %s", object, becomes)
+	c.Events.Eventf(p.Reference(), object.Reference(), eventType, quotav1alpha1.EventAdopted, "Adopt", "%s was created without a review, and %s", object, becomes)
 }

@@ -15,9 +15,6 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 )
 
-// EventReasonDefaultRejected is the reason of events on an allocation with a rejected default ResourceQuota.
-const EventReasonDefaultRejected = "DefaultRefused"
-
 // attempt is an attempt to create the default in a namespace.
 type attempt struct {
 	at time.Time
@@ -47,7 +44,7 @@ func (c *Controller) createDefaults(ctx context.Context, declared *catalog.Alloc
 			return err
 		}
 		if rejection != "" && rejection != last.rejection && c.Events != nil {
-			c.Events.Eventf(reference(object), nil, corev1.EventTypeWarning, EventReasonDefaultRejected, "Settle",
+			c.Events.Eventf(reference(object), nil, corev1.EventTypeWarning, quotav1alpha1.EventDefaultRefused, "Settle",
 				"namespace %s cannot get the default: %s", u.Namespace, rejection)
 		}
 		k.tried[u.Namespace] = attempt{time.Now(), rejection}

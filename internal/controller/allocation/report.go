@@ -15,14 +15,6 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Reasons of the events on allocations.
-const (
-	// EventReasonCapExceeded is the reason when an allocation begins to exceed its cap.
-	EventReasonCapExceeded = "CapExceeded"
-	// EventReasonWithinCap is the reason when an allocation is within its cap again.
-	EventReasonWithinCap = "WithinCap"
-)
-
 // reportUsage emits an event when an allocation exceeds its cap or is within it again, and updates the usage metrics.
 func (c *Controller) reportUsage(object *quotav1alpha1.ResourceQuotaAllocation) {
 	k := c.stateOf(object.Name)
@@ -38,9 +30,9 @@ func (c *Controller) reportUsage(object *quotav1alpha1.ResourceQuotaAllocation) 
 		return
 	}
 	if isExceeded {
-		c.Events.Eventf(reference(object), nil, corev1.EventTypeWarning, EventReasonCapExceeded, "Settle", "%s", exceeded.Message)
+		c.Events.Eventf(reference(object), nil, corev1.EventTypeWarning, quotav1alpha1.EventCapExceeded, "Settle", "%s", exceeded.Message)
 	} else {
-		c.Events.Eventf(reference(object), nil, corev1.EventTypeNormal, EventReasonWithinCap, "Settle", "%s", exceeded.Message)
+		c.Events.Eventf(reference(object), nil, corev1.EventTypeNormal, quotav1alpha1.EventWithinCap, "Settle", "%s", exceeded.Message)
 	}
 }
 

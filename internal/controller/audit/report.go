@@ -11,9 +11,6 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// EventReasonDrift is the reason of events on a ledger that drifted.
-const EventReasonDrift = "LedgerDrift"
-
 // result is the result of one ledger's audit.
 type result string
 
@@ -83,7 +80,7 @@ func (a *Auditor) report(l Ledger, outcomes []outcome) {
 	if a.Events == nil {
 		return
 	}
-	a.Events.Eventf(object(l), nil, corev1.EventTypeWarning, EventReasonDrift, "Audit",
+	a.Events.Eventf(object(l), nil, corev1.EventTypeWarning, quotav1alpha1.EventLedgerDrift, "Audit",
 		"The ledger differs from the granted claims in %d balances, of which %d were corrected; the first is %s",
 		len(outcomes), repaired, outcomes[0])
 }

@@ -17,9 +17,6 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// EventReasonNamespaceMissing is the reason of events on the grants of a consumer without a namespace for its quota.
-const EventReasonNamespaceMissing = "NamespaceMissing"
-
 // namespaceWaiters remembers the consumers whose quota waits for a namespace, by that namespace, each with the UIDs of
 // the grants that were reported. The zero value is ready to use, by several goroutines at once.
 type namespaceWaiters struct {
@@ -111,7 +108,7 @@ func (c *Controller) reportNoNamespace(namespace string, consumer quotav1alpha1.
 		c.Events.Eventf(&corev1.ObjectReference{
 			APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceGrant",
 			Namespace: grant.Namespace, Name: grant.Name, UID: types.UID(grant.UID),
-		}, nil, corev1.EventTypeWarning, EventReasonNamespaceMissing, "Show",
+		}, nil, corev1.EventTypeWarning, quotav1alpha1.EventNamespaceMissing, "Show",
 			"Namespace %s, in which the quota of %s %s is shown, does not exist; create it", namespace, consumer.Kind, consumer.Name)
 	}
 }

@@ -13,12 +13,6 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Reasons of the events on grants with an end.
-const (
-	reasonExpiring = "GrantExpiring"
-	reasonExpired  = "GrantExpired"
-)
-
 // end is when allowances of a resource type end.
 type end struct {
 	at           time.Time
@@ -74,7 +68,7 @@ func (r *Reconciler) recordEnds(v result, after *quotav1alpha1.ResourceGrant) {
 	consumer := after.Spec.ConsumerRef
 	isKnown := func(e string) bool { return slices.Contains(before, e) }
 	if slices.ContainsFunc(now, func(e string) bool { return !isKnown(e) }) {
-		r.Events.Eventf(after, nil, corev1.EventTypeWarning, reasonExpiring, "Watch", "%s %s loses quota soon: %s. %s",
+		r.Events.Eventf(after, nil, corev1.EventTypeWarning, quotav1alpha1.EventGrantExpiring, "Watch", "%s %s loses quota soon: %s. %s",
 			consumer.Kind, consumer.Name, strings.Join(now, ", "), adviceOn(after))
 	}
 	becameExpired := isExpired(after) && apimeta.IsStatusConditionTrue(v.grant.Status.Conditions, quotav1alpha1.ConditionActive)
@@ -89,7 +83,7 @@ func (r *Reconciler) recordEnds(v result, after *quotav1alpha1.ResourceGrant) {
 		}
 	}
 	if len(over) > 0 {
-		r.Events.Eventf(after, nil, corev1.EventTypeWarning, reasonExpired, "Watch",
+		r.Events.Eventf(after, nil, corev1.EventTypeWarning, quotav1alpha1.EventGrantExpired, "Watch",
 			"%s %s no longer has quota of this grant: %s. What it uses stays, and counts against what is left.", consumer.Kind, consumer.Name, strings.Join(over, ", "))
 	}
 }

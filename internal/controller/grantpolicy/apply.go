@@ -163,7 +163,7 @@ func (p *controlPlane) delete(ctx context.Context, k key, grant *quotav1alpha1.R
 		return p.problemWith(grant, "delete", err)
 	}
 	p.owner.metrics.wrote(wroteDelete)
-	p.owner.recordGrantEvent(k, grant, normal, reasonGrantDeleted, "Delete", "deleted %s%s, which %s %s had", describe(grant), p.location(),
+	p.owner.recordGrantEvent(k, grant, normal, quotav1alpha1.EventGrantDeleted, "Delete", "deleted %s%s, which %s %s had", describe(grant), p.location(),
 		grant.Spec.ConsumerRef.Kind, grant.Spec.ConsumerRef.Name)
 	if len(grant.Finalizers) == 0 {
 		p.forgetGrant(grant)
@@ -183,7 +183,7 @@ func (p *controlPlane) ensure(ctx context.Context, k key, desired *quotav1alpha1
 		if err == nil {
 			p.recordGrant(grant)
 			p.owner.metrics.wrote(wroteNew)
-			p.owner.recordGrantEvent(k, grant, normal, reasonGrantCreated, "Create", "created %s%s for %s %s", describe(grant), p.location(),
+			p.owner.recordGrantEvent(k, grant, normal, quotav1alpha1.EventGrantCreated, "Create", "created %s%s for %s %s", describe(grant), p.location(),
 				grant.Spec.ConsumerRef.Kind, grant.Spec.ConsumerRef.Name)
 			return nil
 		}
@@ -215,7 +215,7 @@ func (p *controlPlane) correct(ctx context.Context, k key, stored, desired *quot
 			if _, still := corrected(grant, desired); still {
 				return &grantError{grant: desired, doing: "correct", ours: true, where: p.location(), err: errors.New("something that admits it changes it to something else")}
 			}
-			p.owner.recordGrantEvent(k, grant, normal, reasonGrantUpdated, "Update", "changed %s%s of %s %s to what the policy says", describe(grant), p.location(),
+			p.owner.recordGrantEvent(k, grant, normal, quotav1alpha1.EventGrantUpdated, "Update", "changed %s%s of %s %s to what the policy says", describe(grant), p.location(),
 				grant.Spec.ConsumerRef.Kind, grant.Spec.ConsumerRef.Name)
 			return nil
 		case apierrors.IsNotFound(err):

@@ -341,7 +341,7 @@ func (p *controlPlane) failed(k key, err error) {
 	p.mu.Unlock()
 	if news {
 		p.owner.recount(k.policy)
-		p.owner.recordGrantEvent(k, problem.grant, warning, reasonGrantFailed, "Apply", "%s", strings.TrimSpace(err.Error()))
+		p.owner.recordGrantEvent(k, problem.grant, warning, quotav1alpha1.EventGrantFailed, "Apply", "%s", strings.TrimSpace(err.Error()))
 	}
 }
 

@@ -12,17 +12,6 @@ const (
 	warning = corev1.EventTypeWarning
 )
 
-// The reasons of the events on policies.
-const (
-	reasonGrantCreated     = "GrantCreated"
-	reasonGrantUpdated     = "GrantUpdated"
-	reasonGrantDeleted     = "GrantDeleted"
-	reasonGrantFailed      = "GrantFailed"
-	reasonEvaluationFailed = "EvaluationFailed"
-	reasonCleanupHeldUp    = "GrantsNotCleanedUp"
-	reasonLeftBehind       = "GrantsLeftBehind"
-)
-
 // recordObjectEvent records an event on a policy about an object.
 func (c *Controller) recordObjectEvent(policy *quotav1alpha1.GrantCreationPolicy, object *unstructured.Unstructured, eventtype, reason, action, note string, args ...any) {
 	c.recordEvent(policy, &corev1.ObjectReference{
@@ -42,7 +31,7 @@ func (c *Controller) recordGrantEvent(k key, grant *quotav1alpha1.ResourceGrant,
 		APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceGrant",
 		Namespace: grant.Namespace, Name: grant.Name,
 	}
-	if reason == reasonGrantFailed {
+	if reason == quotav1alpha1.EventGrantFailed {
 		related.Namespace = "" // it may not exist, and an event needs an existing namespace: the system namespace takes it
 	}
 	c.recordEvent(policy, related, eventtype, reason, action, note, args...)

@@ -257,7 +257,7 @@ func (c *Controller) removeParentFinalizer(object, updated *quotav1alpha1.GrantC
 	removeFinalizer(updated, quotav1alpha1.FinalizerParentGrants)
 	delete(updated.Annotations, quotav1alpha1.AnnotationControlPlanes)
 	if len(unregistered) > 0 {
-		c.recordEvent(object, nil, warning, reasonLeftBehind, "Delete", "grants of the policy may stay in %s: no Secret registers it any more", firstFew(unregistered))
+		c.recordEvent(object, nil, warning, quotav1alpha1.EventGrantsLeftBehind, "Delete", "grants of the policy may stay in %s: no Secret registers it any more", firstFew(unregistered))
 	}
 	return nil, false
 }
@@ -295,7 +295,7 @@ func (c *Controller) reportHeldUp(object *quotav1alpha1.GrantCreationPolicy, hol
 		if problem == nil {
 			continue
 		}
-		c.recordEvent(object, c.secretOf(p), warning, reasonCleanupHeldUp, "Delete",
+		c.recordEvent(object, c.secretOf(p), warning, quotav1alpha1.EventGrantsNotCleanedUp, "Delete",
 			"the policy stays until its grants in %s are deleted: %v; make it answer, or delete Secret %s/%s to leave the grants behind",
 			p.ref, problem, c.SystemNamespace, p.secretName())
 	}

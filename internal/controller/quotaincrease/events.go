@@ -11,16 +11,8 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 )
 
-// The reasons of events.
+// The actions of events.
 const (
-	reasonQuotaChanged    = "QuotaChanged"
-	reasonQuotaHeldBack   = "QuotaHeldBack"
-	reasonQuotaContested  = "QuotaContested"
-	reasonQuotaRemoved    = "QuotaRemoved"
-	reasonQuotaExists     = "QuotaExists"
-	reasonIncreaseDeleted = "QuotaIncreaseDeleted"
-	reasonWouldBeDeleted  = "QuotaIncreaseWouldBeDeleted"
-
 	actionWrite  = "Write"
 	actionDelete = "Delete"
 )
@@ -47,9 +39,9 @@ func (r *Reconciler) recordComposition(before, after *corev1.ResourceQuota, comp
 		regarding := referenceToQuota(after)
 		regarding.FieldPath = "spec.hard[" + string(name) + "]"
 		if isHeldBack {
-			r.Events.Eventf(regarding, nil, corev1.EventTypeWarning, reasonQuotaHeldBack, actionWrite, "%s", sentence)
+			r.Events.Eventf(regarding, nil, corev1.EventTypeWarning, openmcpv1alpha1.EventQuotaHeldBack, actionWrite, "%s", sentence)
 		} else {
-			r.Events.Eventf(regarding, nil, corev1.EventTypeNormal, reasonQuotaChanged, actionWrite, "%s", sentence)
+			r.Events.Eventf(regarding, nil, corev1.EventTypeNormal, openmcpv1alpha1.EventQuotaChanged, actionWrite, "%s", sentence)
 		}
 	}
 }

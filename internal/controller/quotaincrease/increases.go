@@ -67,7 +67,7 @@ func (r *Reconciler) reconcileIncreases(ctx context.Context, f *fit, objects []o
 		if apierrors.IsNotFound(err) {
 			continue // another client was first
 		} else if err == nil {
-			r.Events.Eventf(referenceToNamespace(f.namespace), referenceToIncrease(object), corev1.EventTypeNormal, reasonIncreaseDeleted, actionDelete,
+			r.Events.Eventf(referenceToNamespace(f.namespace), referenceToIncrease(object), corev1.EventTypeNormal, openmcpv1alpha1.EventQuotaIncreaseDeleted, actionDelete,
 				"QuotaIncrease %s was deleted, as definition %s has increases without effect deleted: %s", object.Name, definition.Name, reasons[object.Name])
 		} else if apierrors.IsConflict(err) {
 			isCurrent = false
@@ -247,7 +247,7 @@ func (r *Reconciler) publish(ctx context.Context, object *openmcpv1alpha1.QuotaI
 		}
 	}
 	if isNews {
-		r.Events.Eventf(referenceToIncrease(object), nil, corev1.EventTypeNormal, reasonWouldBeDeleted, actionDelete,
+		r.Events.Eventf(referenceToIncrease(object), nil, corev1.EventTypeNormal, openmcpv1alpha1.EventQuotaIncreaseWouldBeDeleted, actionDelete,
 			"it would be deleted if the definition did not say previewDeletion: %s", s.toBeDeleted)
 	}
 	return r.report(ctx, marked, s.condition)

@@ -147,7 +147,7 @@ func (r *Reconciler) apply(ctx context.Context, namespace *metav1.PartialObjectM
 			return reconcile.Result{}, nil
 		}
 		if often := (*contestedError)(nil); errors.As(err, &often) {
-			r.Events.Eventf(referenceToNamespace(namespace), nil, corev1.EventTypeWarning, reasonQuotaContested, actionWrite,
+			r.Events.Eventf(referenceToNamespace(namespace), nil, corev1.EventTypeWarning, openmcpv1alpha1.EventQuotaContested, actionWrite,
 				"somebody else keeps changing ResourceQuota %s, so that it is restored only once a second", m.definition.Name)
 			return reconcile.Result{RequeueAfter: often.wait}, nil
 		}
@@ -196,7 +196,7 @@ func (r *Reconciler) leaveForeign(ctx context.Context, stored *corev1.ResourceQu
 	now.message = fmt.Sprintf("ResourceQuota %s/%s was made by somebody else and is left as it is; delete or rename it for definition %s of QuotaServiceConfig %s to take effect there",
 		stored.Namespace, stored.Name, m.definition.Name, m.config.Name)
 	if before := r.outcomes.set(stored.Namespace, now); !before.equal(now) {
-		r.Events.Eventf(referenceToQuota(stored), nil, corev1.EventTypeWarning, reasonQuotaExists, actionWrite, "%s", now.message)
+		r.Events.Eventf(referenceToQuota(stored), nil, corev1.EventTypeWarning, openmcpv1alpha1.EventQuotaExists, actionWrite, "%s", now.message)
 	}
 	return r.reportAll(ctx, objects, metav1.ConditionUnknown, openmcpv1alpha1.ReasonQuotaNotWritten, now.message)
 }
@@ -300,7 +300,7 @@ func (r *Reconciler) removeOthers(ctx context.Context, namespace *metav1.Partial
 		if name != "" {
 			why = "ResourceQuota " + name + " takes its place"
 		}
-		r.Events.Eventf(referenceToNamespace(namespace), referenceToQuota(quota), corev1.EventTypeNormal, reasonQuotaRemoved, actionDelete,
+		r.Events.Eventf(referenceToNamespace(namespace), referenceToQuota(quota), corev1.EventTypeNormal, openmcpv1alpha1.EventQuotaRemoved, actionDelete,
 			"ResourceQuota %s was removed: %s", quota.Name, why)
 	}
 	return nil

@@ -284,7 +284,7 @@ func (r *Reconciler) update(ctx context.Context, request *quotav1alpha1.QuotaReq
 		if c.Status != metav1.ConditionUnknown {
 			r.Metrics.ended(request, r.Clock.Now())
 		}
-		r.Events.Eventf(request, nil, kind, "QuotaRequest"+c.Reason, "Decide", "%s", c.Message)
+		r.Events.Eventf(request, nil, kind, quotav1alpha1.EventQuotaRequest+c.Reason, "Decide", "%s", c.Message)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/bursar/bursar/internal/standalone/datadir"
+	"github.com/bursar/bursar/internal/standalone/flags"
 )
 
 // Authentication configures the users of the API server besides those with its own client certificates and its
@@ -32,9 +33,6 @@ type OIDC struct {
 	RequiredClaims                map[string]string
 }
 
-// DefaultUsernameClaim is the default claim for the username.
-const DefaultUsernameClaim = "sub"
-
 func (a *Authentication) validate() error {
 	o := a.OIDC
 	isSet := o.IssuerURL != "" || o.ClientID != ""
@@ -53,7 +51,7 @@ func (a *Authentication) validate() error {
 // hasDetails reports whether anything but the issuer and the audience is set.
 func (o OIDC) hasDetails() bool {
 	texts := []string{o.CAFile, o.GroupsClaim, o.GroupsPrefix, o.UsernamePrefix}
-	return strings.Join(texts, "") != "" || len(o.RequiredClaims) > 0 || cmp.Or(o.UsernameClaim, DefaultUsernameClaim) != DefaultUsernameClaim
+	return strings.Join(texts, "") != "" || len(o.RequiredClaims) > 0 || cmp.Or(o.UsernameClaim, flags.DefaultUsernameClaim) != flags.DefaultUsernameClaim
 }
 
 // configuration returns the AuthenticationConfiguration of the API server. Anonymous access is Bursar's default unless
@@ -95,7 +93,7 @@ func (a *Authentication) configuration() ([]byte, error) {
 func (o OIDC) authenticator() (*apiserverv1.JWTAuthenticator, error) {
 	claim, prefix := o.UsernameClaim, o.UsernamePrefix
 	if claim == "" {
-		claim = DefaultUsernameClaim
+		claim = flags.DefaultUsernameClaim
 	}
 	switch {
 	case prefix == "-":

@@ -34,9 +34,6 @@ const (
 	failureBytesMax = 1024
 )
 
-// EventReasonFailed is the reason of events on policies that cannot be applied.
-const EventReasonFailed = "EvaluationFailed"
-
 // Catalog knows the registrations.
 type Catalog interface {
 	// Allows reports whether the registrations allow the requests of a policy for every object.
@@ -171,7 +168,7 @@ func (r *Reporter) write(ctx context.Context, t tally) error {
 		return err
 	}
 	if isCurrent {
-		r.Events.Eventf(t.policy.Reference(), nil, corev1.EventTypeWarning, EventReasonFailed, "Evaluate", "%s", t.failure)
+		r.Events.Eventf(t.policy.Reference(), nil, corev1.EventTypeWarning, quotav1alpha1.EventEvaluationFailed, "Evaluate", "%s", t.failure)
 	}
 	r.subtract(t, isCurrent)
 	return nil

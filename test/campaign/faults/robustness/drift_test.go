@@ -8,7 +8,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/bursar/bursar/internal/controller/audit"
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/test/process"
 )
 
@@ -44,7 +44,7 @@ func checkDrift(t *testing.T, server *process.Server, ledgers int) {
 		t.Fatal(err)
 	}
 	for _, event := range events.Items {
-		if event.Reason == audit.EventReasonDrift {
+		if event.Reason == quotav1alpha1.EventLedgerDrift {
 			t.Errorf("drift was found: %s", event.Note)
 		}
 	}

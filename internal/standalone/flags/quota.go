@@ -1,4 +1,4 @@
-package standalone
+package flags
 
 import (
 	"errors"
@@ -36,9 +36,9 @@ var flagOf = map[string]string{
 	"journal.file.maxFileBytes":             "journal-max-file-bytes",
 }
 
-// AddQuotaFlags adds a flag for each of the settings, except for the namespaces of consumers: see
+// AddQuota adds a flag for each of the settings, except for the namespaces of consumers: see
 // [ParseConsumerNamespaces].
-func AddQuotaFlags(flags *pflag.FlagSet, q *config.Quota) {
+func AddQuota(flags *pflag.FlagSet, q *config.Quota) {
 	q.UsageMetrics.ConsumersMax = new(int)
 	flags.StringVar(&q.SystemNamespace, "system-namespace", config.DefaultSystemNamespace, "namespace of buckets, and of the claims of cluster-scoped objects, that have no other")
 	flags.StringVar(&q.ExceededAdvice, "exceeded-advice", "", "what people are told to do where quota is exceeded, with {{name}} for the consumer's name (default: to delete something, or to ask an administrator)")
@@ -54,7 +54,7 @@ func AddQuotaFlags(flags *pflag.FlagSet, q *config.Quota) {
 	flags.DurationVar(&q.GrantExpiryNotice.Duration, "grant-expiry-notice", config.DefaultGrantExpiryNotice, "how long before its end a grant is expiring, as its conditions, events and metrics say")
 	flags.StringVar(&q.RequestNotifications.URL, "request-notifications-url", "", "where each state of a QuotaRequest is posted as a CloudEvent (default: nowhere)")
 	flags.StringVar(&q.RequestNotifications.SecretFile, "request-notifications-secret-file", "", "file with the secret that signs these events by the Standard Webhooks specification")
-	addJournalFlags(flags, &q.Journal)
+	addJournal(flags, &q.Journal)
 }
 
 // ParseConsumerNamespaces parses the values of --consumer-namespace: KIND.GROUP=TEMPLATE each.
@@ -74,8 +74,8 @@ func ParseConsumerNamespaces(values []string) ([]config.ConsumerNamespace, error
 // objectBytesMax bounds the size of one request from the API server to etcd.
 const objectBytesMax = 2 << 20
 
-// validate returns the invalid settings, by the names of the flags.
-func validate(q *config.Quota) error {
+// Validate returns the invalid settings, by the names of the flags.
+func Validate(q *config.Quota) error {
 	invalid := q.Validate()
 	if q.MaxObjectBytes > objectBytesMax {
 		invalid = append(invalid, field.Invalid(field.NewPath("maxObjectBytes"), q.MaxObjectBytes, fmt.Sprintf("must be at most %d, which the API server sends to etcd", objectBytesMax)))

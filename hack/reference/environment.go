@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const environmentHead = `## Variables of the environment
+
+`
+
+// variable is a variable of the environment, or several with one meaning.
+type variable struct{ readers, meaning string }
+
+// variables are those that the code of Bursar reads. A test finds those that are missing here, or that nothing reads.
+var variables = map[string]variable{
+	"BURSAR_DATA_DIR": {"commands", "The data directory of the standalone server to talk to, before all others that run."},
+	"GOGC":            {"server", "Go's own setting of garbage collection. If it is set, Bursar does not tune it."},
+	"KUBECONFIG":      {"commands", "The kubeconfig of the server to talk to, as for kubectl."},
+	"LANG":            {"commands", "The locale if neither LC_ALL nor LC_CTYPE has it."},
+	"LC_ALL":          {"commands", "The locale. Only one with UTF-8 gets lines and bars that are not ASCII."},
+	"LC_CTYPE":        {"commands", "The locale if LC_ALL is unset."},
+	"NO_COLOR":        {"commands", "Any text leaves out colours."},
+	"POD_IP":          {"operator", "The address at which other replicas reach this one. The chart sets it. Without it, replicas do not forward reviews to this one."},
+	"TERM":            {"commands", "`dumb` leaves out colours and bars."},
+	"XDG_DATA_HOME":   {"server", "The folder of the data directory of a standalone server without --data-dir."},
+	"XDG_RUNTIME_DIR": {"commands, server", "The folder in which a running standalone server leaves the path of its kubeconfig, for commands."},
+}
+
+// ofLibraries are the variables whose names constants of libraries have.
+var ofLibraries = map[string]string{"clientcmd.RecommendedConfigPathEnvVar": "KUBECONFIG"}
+
+func environment(root string) (*table, error) {
+	read, err := readVariables(filepath.Join(root, "internal"), filepath.Join(root, "cmd"))
+	if err != nil {
+		return nil, err
+	}
+	rows := &table{header: []string{"variable", "read by", "meaning"}}
+	for _, name := range read {
+		v, ok := variables[name]
+		if !ok {
+			return nil, fmt.Errorf("the code reads the variable %s, which hack/reference does not explain", name)
+		}
+		rows.add(code(name), v.readers, prose(v.meaning))
+	}
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		if !slices.Contains(read, name) {
+			return nil, fmt.Errorf("hack/reference explains the variable %s, which no code reads", name)
+		}
+	}
+	return rows, nil
+}
+
+// readVariables returns the variables that the code below folders reads, in order.
+func readVariables(dirs ...string) ([]string, error) {
+	sources, err := parseBelow(dirs...)
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	var failed error
+	for _, s := range sources {
+		for _, file := range s.files {
+			ast.Inspect(file, func(node ast.Node) bool {
+				call, ok := node.(*ast.CallExpr)
+				if !ok || !slices.Contains([]string{"os.Getenv", "os.LookupEnv"}, nameOf(call.Fun)) {
+					return true
+				}
+				name, isKnown := ofLibraries[nameOf(call.Args[0])]
+				if !isKnown {
+					if name, err = s.text(call.Args[0]); err != nil {
+						failed = fmt.Errorf("package %s: %s: %w", file.Name.Name, strings.TrimSpace(nameOf(call.Args[0])), err)
+					}
+				}
+				names[name] = true
+				return true
+			})
+		}
+	}
+	return slices.Sorted(maps.Keys(names)), failed
+}
