@@ -82,10 +82,12 @@
       try {
         const drawn = document.createElement("div");
         drawn.className = "diagram";
-        drawn.innerHTML = (await mermaid.render("diagram-" + number, diagram.source)).svg;
-        diagram.place.replaceWith(drawn);
+        diagram.place.before(drawn); // so that text is measured where it will be
+        drawn.innerHTML = (await mermaid.render("diagram-" + number, diagram.source, drawn)).svg;
+        diagram.place.remove();
         diagram.place = drawn;
       } catch (problem) {
+        diagram.place.previousElementSibling?.remove();
         console.error("diagram " + number + ": " + problem.message);
       }
     }
