@@ -37,7 +37,7 @@ func navigation(pages map[string]*page) []*section {
 	}
 	slices.SortFunc(rest, func(a, b *page) int {
 		return cmp.Or(cmp.Compare(rank(a.source), rank(b.source)), strings.Compare(path.Dir(a.source), path.Dir(b.source)),
-			strings.Compare(strings.ToLower(a.title), strings.ToLower(b.title)))
+			strings.Compare(strings.ToLower(a.title), strings.ToLower(b.title)), strings.Compare(a.source, b.source))
 	})
 	folders := map[string]*section{}
 	for _, s := range sections {

@@ -53,7 +53,7 @@ func parse(source string, content []byte) (*page, error) {
 		case *ast.FencedCodeBlock:
 			p.diagrams = p.diagrams || string(node.Language(content)) == "mermaid"
 		case *ast.Heading:
-			found := heading{Level: node.Level, Text: strings.TrimSpace(p.text(node))}
+			found := heading{Level: node.Level, Text: p.text(node)}
 			found.Anchor = anchor(found.Text, used)
 			node.SetAttributeString("id", []byte(found.Anchor))
 			if p.title == "" {
@@ -115,7 +115,7 @@ func (p *page) text(node ast.Node) string {
 		}
 		return ast.WalkContinue, nil
 	})
-	return words.String()
+	return strings.TrimSpace(words.String())
 }
 
 // target returns the file of the repository that a link of the page leads to, and the anchor in it. It is false for

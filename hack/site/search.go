@@ -40,7 +40,7 @@ func (p *page) records() []record {
 		default:
 			flush()
 			id, _ := title.AttributeString("id")
-			current = record{URL: p.path + "#" + string(id.([]byte)), Page: p.title, Heading: strings.TrimSpace(p.text(title))}
+			current = record{URL: p.path + "#" + string(id.([]byte)), Page: p.title, Heading: p.text(title)}
 		}
 	}
 	flush()
