@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
@@ -33,7 +34,7 @@ type person struct {
 	base string
 
 	mu sync.Mutex
-	// problems are what the browser complains about: blocked content and errors of scripts.
+	// problems are what the browser complains about: blocked content, errors of scripts, and requests of a page from a folder.
 	problems []string
 }
 
@@ -61,6 +62,11 @@ func (p *person) listen(event any) {
 	case *log.EventEntryAdded:
 		if event.Entry.Level == log.EntryLevelError && !strings.Contains(event.Entry.Text, "the server responded with a status of") {
 			problem = event.Entry.Text
+		}
+	case *network.EventRequestWillBeSent:
+		// What lies in a folder needs no network.
+		if url := event.Request.URL; strings.HasPrefix(p.base, "file:") && !strings.HasPrefix(url, "file:") && !strings.HasPrefix(url, "data:") {
+			problem = "the page asks for " + url
 		}
 	}
 	if problem != "" {
