@@ -41,7 +41,8 @@ func build(source fs.FS, libraries map[string][]byte) (map[string][]byte, error)
 		if _, ok := files[p.path]; ok {
 			return nil, fmt.Errorf("%s and another file both become %s of the site", p.source, p.path)
 		}
-		html := template.HTML(content.String())
+		// Markdown has no table without a header, and a header without a word is none.
+		html := template.HTML(strings.ReplaceAll(content.String(), "<th></th>", "<td></td>"))
 		if files[p.path], err = p.layOut(html, sections, pages, repository, libraries); err != nil {
 			return nil, fmt.Errorf("lay out %s: %w", p.source, err)
 		}

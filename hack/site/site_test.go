@@ -24,7 +24,7 @@ func small(changes map[string]string) fstest.MapFS {
 		"cmd/till/main.go":         "package main",
 		"docs/images/till.png":     "png",
 		"docs/README.md":           "# Documentation\n\n## How do I\n\n- [Pay](tasks/pay.md): pay\n- [Count](tasks/count.md)\n\n## Why\n\n- [Design](design.md)\n",
-		"docs/design.md":           "# Design\n\n```mermaid\nflowchart LR\n  a --> b\n```\n",
+		"docs/design.md":           "# Design\n\n| | b |\n| --- | --- |\n\n```mermaid\nflowchart LR\n  a --> b\n```\n",
 		"docs/tasks/count.md":      "# Count\n\n## Coins\n\nThe `drawer` counts *coins*.\n\n## Coins\n\n| coin | worth |\n| --- | --- |\n| dime | ten |\n",
 		"docs/tasks/pay.md":        "# Pay\n\nSee [coins](count.md#coins-1), [main](../../cmd/till/main.go#L1), [site](https://example.com).\n",
 		"docs/tasks/abort.md":      "# Abort\n",
@@ -67,7 +67,7 @@ func TestPagesOfASmallTree(t *testing.T) {
 			`<a href="https://github.com/example/till/blob/HEAD/docs/tasks/pay.md">Source of this page</a>`,
 		},
 		"docs/tasks/count.html":     {`<h2 id="coins">`, `<h2 id="coins-1">`, `<a href="#coins-1">Coins</a>`, `<a rel="prev" href="pay.html">`},
-		"docs/design.html":          {`<code class="language-mermaid">`},
+		"docs/design.html":          {`<code class="language-mermaid">`, "<td></td>\n<th>b</th>"},
 		"docs/reference/index.html": {`<h1 id="reference">`},
 		"docs/images/till.png":      {"png"},
 	} {
@@ -187,7 +187,7 @@ func TestSearchHasEachPage(t *testing.T) {
 func TestSearchHasTheTextOfEachHeading(t *testing.T) {
 	got := slices.DeleteFunc(indexOf(t, built(t, small(nil), nil)), func(r record) bool { return r.Page != "Count" && r.Page != "Design" })
 	want := []record{
-		{URL: "docs/design.html", Page: "Design", Text: "flowchart LR a --> b"},
+		{URL: "docs/design.html", Page: "Design", Text: "b flowchart LR a --> b"},
 		{URL: "docs/tasks/count.html", Page: "Count"},
 		{URL: "docs/tasks/count.html#coins", Page: "Count", Heading: "Coins", Text: "The drawer counts coins."},
 		{URL: "docs/tasks/count.html#coins-1", Page: "Count", Heading: "Coins", Text: "coin worth dime ten"},
