@@ -97,6 +97,17 @@ kubernetes-versions: ## Test with every minor version of Kubernetes, or MINORS="
 screenshots: ## Make the screenshots of the documentation again, in Chromium.
 	$(GO) test -timeout 20m -count 1 ./test/campaign/browser -run TestFromDeniedToRunning -images docs/images
 
+.PHONY: site
+site: ## Build the documentation as a site in bin/site, and check its links.
+	@hack/site/install || echo "SKIPPED: the site has no search and no diagrams, because their scripts cannot be fetched"
+	$(GO) run ./hack/site -out bin/site
+
+.PHONY: site-serve
+ADDRESS ?= localhost:8000
+site-serve: ## Serve the site while you write pages, at ADDRESS=localhost:8000.
+	@hack/site/install || echo "SKIPPED: the site has no search and no diagrams, because their scripts cannot be fetched"
+	$(GO) run ./hack/site -serve $(ADDRESS)
+
 .PHONY: simulate
 SEEDS ?= 2000
 simulate: ## Run SEEDS=2000 simulated worlds, or replay one with its trace: SEED=17.

@@ -22,7 +22,11 @@ const root = "test/campaign"
 var always = []string{"go.mod", "go.sum", "Makefile", ".ci", "deploy", "examples"}
 
 // reads lists further inputs of a campaign, beyond its Go packages.
-var reads = map[string][]string{"faults": {"docs"}, "external": {"hack/release", ".ko.yaml", "LICENSE", "NOTICE"}}
+var reads = map[string][]string{
+	"browser":  {"hack/browser", "hack/site", "hack/fetch-npm"},
+	"faults":   {"docs"},
+	"external": {"hack/release", ".ko.yaml", "LICENSE", "NOTICE"},
+}
 
 func main() {
 	base := ""
