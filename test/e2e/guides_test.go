@@ -80,3 +80,19 @@ func TestGuideToCommands(t *testing.T) {
 		t.Errorf("the guide shows %d outputs, want 3", texts)
 	}
 }
+
+// TestGuideOfLimits needs the kinds of the quickstart, so that it has a server for itself.
+func TestGuideOfLimits(t *testing.T) {
+	t.Parallel()
+	if texts := guide.Follow(t, "docs/tasks/raise-a-limit.md", start(t, standalone.Options{}).Kubeconfig); texts != 5 {
+		t.Errorf("the guide shows %d outputs, want 5", texts)
+	}
+}
+
+// TestGuideOfRollout needs the kinds of the quickstart, so that it has a server for itself.
+func TestGuideOfRollout(t *testing.T) {
+	t.Parallel()
+	if texts := guide.Follow(t, "docs/tasks/roll-out-with-audit.md", start(t, standalone.Options{}).Kubeconfig); texts != 5 {
+		t.Errorf("the guide shows %d outputs, want 5", texts)
+	}
+}
