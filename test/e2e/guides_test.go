@@ -80,3 +80,35 @@ func TestGuideToCommands(t *testing.T) {
 		t.Errorf("the guide shows %d outputs, want 3", texts)
 	}
 }
+
+// TestGuideOfLimits needs the kinds of the quickstart, so that it has a server for itself.
+func TestGuideOfLimits(t *testing.T) {
+	t.Parallel()
+	if texts := guide.Follow(t, "docs/tasks/raise-a-limit.md", start(t, standalone.Options{}).Kubeconfig); texts != 5 {
+		t.Errorf("the guide shows %d outputs, want 5", texts)
+	}
+}
+
+// TestGuideOfRollout needs the kinds of the quickstart, so that it has a server for itself.
+func TestGuideOfRollout(t *testing.T) {
+	t.Parallel()
+	if texts := guide.Follow(t, "docs/tasks/roll-out-with-audit.md", start(t, standalone.Options{}).Kubeconfig); texts != 5 {
+		t.Errorf("the guide shows %d outputs, want 5", texts)
+	}
+}
+
+// TestGuideOfBackups backs up all that a server has, so that it has one for itself.
+func TestGuideOfBackups(t *testing.T) {
+	t.Parallel()
+	if texts := guide.Follow(t, "docs/tasks/back-up.md", start(t, standalone.Options{}).Kubeconfig); texts != 3 {
+		t.Errorf("the guide shows %d outputs, want 3", texts)
+	}
+}
+
+// TestGuideToDenials needs the kinds of the quickstart, so that it has a server for itself.
+func TestGuideToDenials(t *testing.T) {
+	t.Parallel()
+	if texts := guide.Follow(t, "docs/tasks/debug-a-denial.md", start(t, standalone.Options{}).Kubeconfig); texts != 4 {
+		t.Errorf("the guide shows %d outputs, want 4", texts)
+	}
+}

@@ -23,6 +23,7 @@ const within = time.Minute
 
 var (
 	block   = regexp.MustCompile("(?s)```(sh|text)\n(.*?)```")
+	byOther = regexp.MustCompile("(?s)<!-- run by [^\n]* -->\n```sh\n.*?```")
 	age     = regexp.MustCompile(`\b([0-9]+m[0-9]*s?|[0-9]+s)\b`)
 	moment  = regexp.MustCompile(`\b[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z`)
 	spacing = regexp.MustCompile(` +`)
@@ -30,8 +31,8 @@ var (
 
 // Follow types the commands in the blocks for sh of a guide, which is named from the root of the repository, and checks
 // that the last one before a block of text comes to print that text. It returns how many texts there were. The
-// commands are those of "bin/bursar", to a server that a kubeconfig reaches. Files below /tmp are those of the test, and
-// programs that a guide leaves in the background end with it.
+// commands are those of "bin/bursar", to a server that a kubeconfig reaches. A block below a comment "run by" belongs to
+// another test. Files below /tmp are those of the test, and programs that a guide leaves in the background end with it.
 func Follow(t *testing.T, guide, kubeconfig string) (texts int) {
 	t.Helper()
 	root, err := process.Root()
@@ -43,7 +44,7 @@ func Follow(t *testing.T, guide, kubeconfig string) (texts int) {
 		t.Fatal(err)
 	}
 	s := shell{root: root, kubeconfig: kubeconfig, temporary: t.TempDir()}
-	blocks := block.FindAllStringSubmatch(string(content), -1)
+	blocks := block.FindAllStringSubmatch(byOther.ReplaceAllString(string(content), ""), -1)
 	var last string
 	for i, part := range blocks {
 		if part[1] == "text" {

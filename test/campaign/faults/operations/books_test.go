@@ -60,14 +60,14 @@ func TestExport(t *testing.T) {
 	c := newCluster(t)
 	c.must(platform)
 	dir := "BACKUP=" + t.TempDir()
-	c.must(documented(t, "tasks/operator.md", "export"), dir)
+	c.must(documented(t, "tasks/back-up.md", "export"), dir)
 	other := newCluster(t)
 	other.must(`cd examples/quickstart
 kubectl apply -f 1-kinds.yaml
 kubectl wait --for=condition=Established --timeout=60s -f 1-kinds.yaml
 kubectl create namespace acme-web
 kubectl create -f project-web.yaml -f project-mobile.yaml -f project-data.yaml`)
-	other.must(documented(t, "tasks/operator.md", "import"), dir)
+	other.must(documented(t, "tasks/back-up.md", "import"), dir)
 	other.finally(uses(3))
 	other.must("kubectl create -f - <<<'{apiVersion: resourcemanager.example.com/v1alpha1, kind: Organization, metadata: {name: acme}}'")
 	other.finally("kubectl get resourcegrants more-acme -n bursar-system")

@@ -27,7 +27,7 @@ func TestBreakGlass(t *testing.T) {
 	c.must("kubectl apply -f deploy/rbac/break-glass.yaml")
 	c.must(platform)
 	c.must(users)
-	c.must(documented(t, "reference/access.md", "permit break-glass"))
+	c.must(documented(t, "tasks/break-the-glass.md", "permit break-glass"))
 	for _, who := range []string{"resource: users, name: alice", "resource: groups, name: 'quota.miloapis.com:break-glass'"} {
 		allowed := c.must(fmt.Sprintf(`
 kubectl create -o jsonpath='{.status.allowed}' -f - <<END
@@ -41,5 +41,5 @@ END`, who))
 	}
 	c.must(create + "mobile.yaml")
 	c.refused(create+"data.yaml", "used: 2, limited: 2")
-	c.must(fmt.Sprintf("cp examples/quickstart/project-data.yaml %[1]s/project.yaml; cd %[1]s; %[2]s", t.TempDir(), documented(t, "reference/access.md", "break the glass")))
+	c.must(fmt.Sprintf("cp examples/quickstart/project-data.yaml %[1]s/project.yaml; cd %[1]s; %[2]s", t.TempDir(), documented(t, "tasks/break-the-glass.md", "break the glass")))
 }
