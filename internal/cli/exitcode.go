@@ -13,7 +13,7 @@ const (
 	exitDone   = 0
 	exitNo     = 1
 	exitFailed = 1
-	// exitNoAnswer is that of a command with AnswersByExitCode that fails.
+	// exitNoAnswer is the code of a failed command with AnswersByExitCode.
 	exitNoAnswer = 2
 )
 
@@ -23,8 +23,8 @@ const (
 	fails   = "bursar.fails"
 )
 
-// AnswersByExitCode makes a command end with exit code 0 or 1 only if it has answered its question: 1 if it returns [No],
-// and 2 if it fails. The texts say what yes and no mean, for the help.
+// AnswersByExitCode makes a command end with exit code 0 or 1 only after answering its question: 1 if it returns [No],
+// and 2 if it fails. The texts yes and no explain the answers in the help.
 func AnswersByExitCode(command *cobra.Command, yes, no string) {
 	annotate(command, answers, fmt.Sprintf("0 if %s, 1 if %s, and 2 for an error", yes, no))
 }
@@ -41,7 +41,7 @@ func annotate(command *cobra.Command, name, text string) {
 	command.Annotations[name] = text
 }
 
-// ExitCodes says what the exit codes of a command mean. isSpecial is false for those of most commands.
+// ExitCodes explains the exit codes of a command. isSpecial is false for those of most commands.
 func ExitCodes(command *cobra.Command) (text string, isSpecial bool) {
 	for _, name := range []string{answers, fails} {
 		if text := command.Annotations[name]; text != "" {
@@ -64,7 +64,7 @@ func explainExitCodes(command *cobra.Command) {
 // no is the answer of a command.
 type no struct{ error }
 
-// No returns the error with which a command ends whose answer is no. The text says what that means.
+// No returns the error at the end of a command with the answer no. The text explains the answer.
 func No(text string) error { return no{errors.New(text)} }
 
 // exitCode returns the exit code of a command that ends with an error or nil.

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// changesDefault is how many changes of use are printed.
+	// changesDefault is the number of changes of use to print.
 	changesDefault = 20
 	// widthDefault is the width of charts where there is no terminal, and widthMax bounds it on a terminal.
 	widthDefault = 80
 	widthMax     = 160
 )
 
-// newHistoryCommand returns the command that prints limits and use over time.
+// newHistoryCommand returns the command for limits and use over time.
 func newHistoryCommand(p cli.Program) *cobra.Command {
 	var o history.Options
 	var consumer string
@@ -80,7 +80,7 @@ Amounts are in base units if --journal names the journal, because only an API se
 	return command
 }
 
-// listedBy names what a history lists.
+// listedBy names the content of a history.
 func listedBy(o *history.Options) string {
 	if o.OnlyLimits {
 		return "changes of limits"
@@ -88,7 +88,7 @@ func listedBy(o *history.Options) string {
 	return "changes"
 }
 
-// oneConsumer returns the consumer that an argument or the flag --consumer names, or "" for all.
+// oneConsumer returns the consumer in an argument or in the flag --consumer, or "" for all.
 func oneConsumer(arguments []string, flag string) (string, error) {
 	switch {
 	case len(arguments) == 0:
@@ -100,7 +100,7 @@ func oneConsumer(arguments []string, flag string) (string, error) {
 	}
 }
 
-// newTopCommand returns the command that lists movers.
+// newTopCommand returns the command for movers.
 func newTopCommand(p cli.Program) *cobra.Command {
 	var o history.TopOptions
 	var consumer, by string

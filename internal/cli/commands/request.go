@@ -28,7 +28,7 @@ type requestFlags struct {
 	dimensions                 []string
 }
 
-// newRequestCommand returns the command that asks for quota.
+// newRequestCommand returns the command to ask for quota.
 func newRequestCommand(p cli.Program) *cobra.Command {
 	var o requestFlags
 	var s *server
@@ -78,7 +78,7 @@ printed from the standard input, and makes the request that it names. If several
 	return command
 }
 
-// complete reads the arguments, and the standard input if they ask for that.
+// complete reads the arguments and, for a dash, the standard input.
 func (o *requestFlags) complete(command *cobra.Command, s *server, arguments []string) error {
 	if err := o.output.check(); err != nil {
 		return err

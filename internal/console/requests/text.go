@@ -39,7 +39,8 @@ func consumerText(ref quotav1alpha1.ConsumerRef) string {
 	return text
 }
 
-// Asks returns what a request asks for, in display units. They are known once the request is evaluated.
+// Asks returns the requested amounts of a request, in display units. They are known once Bursar has evaluated the
+// request.
 func Asks(q *quotav1alpha1.QuotaRequest) string {
 	return cmp.Or(q.Status.Asks, "being evaluated")
 }

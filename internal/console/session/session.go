@@ -1,5 +1,6 @@
-// Package session has the sessions of the console: who is logged in, with which rights, and until when. A session holds
-// the person's own credentials, so that the API server decides about each read and write. Only the console imports it.
+// Package session has the sessions of the console: the people logged in, with their rights, and with the ends of their
+// sessions. A session holds the person's own credentials, so the API server decides about each read and write. Only the
+// console imports it.
 package session
 
 import (
@@ -26,28 +27,28 @@ import (
 )
 
 const (
-	// requestsPerSecond and requestsBurst bound what one session asks of the API server.
+	// requestsPerSecond and requestsBurst bound the requests of one session to the API server.
 	requestsPerSecond, requestsBurst = 50, 100
-	// mayFor is how long an answer about a person's rights is used again.
+	// mayFor is the lifetime of an answer about a person's rights.
 	mayFor = 30 * time.Second
 	// requestsMax and streamsMax bound the open requests and streams of one session.
 	requestsMax, streamsMax = 16, 8
 )
 
-// ErrTooMany means that a session has as many open requests or streams as it may have.
+// ErrTooMany means that a session has the maximum number of open requests or streams.
 var ErrTooMany = errors.New("too many open requests of this session")
 
-// Session is a person who is logged in. Its methods may be called concurrently.
+// Session is the login of a person. Its methods are safe for concurrent calls.
 type Session struct {
 	// Config reaches the API server with the person's credentials.
 	Config *rest.Config
 	// API reads and writes as the person.
 	API client.WithWatch
-	// User is who the API server says the person is.
+	// User is the person, by the API server's answer.
 	User authenticationv1.UserInfo
 	// Namespace is the namespace of the person's kubeconfig or, for a ServiceAccount, its own. It may be empty.
 	Namespace string
-	// CSRF is a secret that each form of the session sends back.
+	// CSRF is a secret in each form of the session.
 	CSRF string
 
 	// ctx ends with the session.
@@ -74,17 +75,17 @@ type Credentials struct {
 	Config *rest.Config
 	// Namespace is the namespace of the person's kubeconfig, or empty.
 	Namespace string
-	// Expires is when the credentials end, or zero if that is unknown.
+	// Expires is the end of the credentials, or zero if it is unknown.
 	Expires time.Time
 }
 
-// newSession authenticates a person and returns the session, which ends with all. The error of the API server is
-// Unauthorized if it does not know the credentials.
+// newSession authenticates a person and returns the session. The session ends with all. The error of the API server for
+// unknown credentials is Unauthorized.
 func newSession(ctx, all context.Context, c Credentials) (*Session, error) {
 	config := rest.CopyConfig(c.Config)
 	config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(requestsPerSecond, requestsBurst) // one for all clients of the session
 	config.WarningHandler = rest.NoWarnings{}
-	config.ContentType, config.AcceptContentTypes = "", "" // custom resources have no protobuf, which loopback configurations prefer
+	config.ContentType, config.AcceptContentTypes = "", "" // loopback configurations prefer protobuf, and custom resources have none
 	types, err := knownTypes()
 	if err != nil {
 		return nil, fmt.Errorf("register the API types: %w", err)
@@ -114,7 +115,7 @@ var knownTypes = sync.OnceValues(func() (*runtime.Scheme, error) {
 	return types, errors.Join(scheme.AddToScheme(types), quotav1alpha1.AddToScheme(types), openmcpv1alpha1.AddToScheme(types))
 })
 
-// Check asks the API server who the person is. An Unauthorized error means that the credentials have ended.
+// Check asks the API server for the person's identity. An Unauthorized error means the end of the credentials.
 func (s *Session) Check(ctx context.Context) error {
 	review := &authenticationv1.SelfSubjectReview{}
 	if err := s.API.Create(ctx, review); err != nil {
@@ -134,11 +135,11 @@ func (s *Session) Check(ctx context.Context) error {
 	return nil
 }
 
-// Context returns a context that ends with the session, for what the session keeps.
+// Context returns a context that ends with the session, for objects of the session.
 func (s *Session) Context() context.Context { return s.ctx }
 
-// May reports whether the person has a right, as the API server said at most half a minute ago. While the API server does
-// not answer, it reports what was last known, or false.
+// May reports whether the person has a right. The API server's answer is at most half a minute old. Without an answer,
+// May returns the last known one, or false.
 func (s *Session) May(ctx context.Context, wanted authorizationv1.ResourceAttributes) bool {
 	s.mu.Lock()
 	known, isKnown := s.rights[wanted]
@@ -147,7 +148,7 @@ func (s *Session) May(ctx context.Context, wanted authorizationv1.ResourceAttrib
 		return known.isGranted
 	}
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &wanted}}
-	if err := s.API.Create(ctx, review); err != nil && !apierrors.IsForbidden(err) { // who may not ask may not do it
+	if err := s.API.Create(ctx, review); err != nil && !apierrors.IsForbidden(err) { // without the right to ask, there is no right to do it
 		if IsEnded(err) {
 			s.end() // the next request leads to the login
 		}
@@ -162,7 +163,7 @@ func (s *Session) May(ctx context.Context, wanted authorizationv1.ResourceAttrib
 	return review.Status.Allowed
 }
 
-// rightsMax bounds the answers about rights that a session keeps.
+// rightsMax bounds the answers about rights in a session.
 const rightsMax = 500
 
 // SetNotice leaves a sentence for the next page.
@@ -172,7 +173,7 @@ func (s *Session) SetNotice(text string) {
 	s.notice = text
 }
 
-// TakeNotice returns what SetNotice left, once.
+// TakeNotice returns the sentence of SetNotice, once.
 func (s *Session) TakeNotice() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,8 +182,8 @@ func (s *Session) TakeNotice() string {
 	return text
 }
 
-// Kept returns what the session keeps under a key, and makes it first if there is none. What make starts must end with
-// the session's context.
+// Kept returns the session's value under a key, and makes it first if there is none. Goroutines started by make must
+// end with the session's context.
 func Kept[T any](s *Session, key any, make func() T) T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,10 +195,10 @@ func Kept[T any](s *Session, key any, make func() T) T {
 	return made
 }
 
-// Enter takes one of the session's places for requests. It returns [ErrTooMany] if all are taken.
+// Enter takes one of the session's places for requests. It returns [ErrTooMany] if no place is free.
 func (s *Session) Enter() (leave func(), err error) { return take(s.requests) }
 
-// EnterStream takes one of the session's places for streams. It returns [ErrTooMany] if all are taken.
+// EnterStream takes one of the session's places for streams. It returns [ErrTooMany] if no place is free.
 func (s *Session) EnterStream() (leave func(), err error) { return take(s.stream) }
 
 func take(places chan struct{}) (leave func(), err error) {
@@ -209,7 +210,7 @@ func take(places chan struct{}) (leave func(), err error) {
 	}
 }
 
-// IsEnded reports whether an error of the API server means that the credentials no longer hold.
+// IsEnded reports whether an error of the API server means invalid credentials.
 func IsEnded(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Code == http.StatusUnauthorized
