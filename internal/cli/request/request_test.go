@@ -153,7 +153,7 @@ func TestGeneratedName(t *testing.T) {
 	}
 }
 
-// A denial has the command that asks for what is short.
+// A denial has the command to ask for the missing amounts.
 func TestParseDenial(t *testing.T) {
 	const text = `Error from server (Forbidden): admission webhook "x" denied the request: exceeded quota: ... To see its quota: kubectl get ergrant -n ns; ` +
 		`to ask for more: bursar request a.com/maps=+2 a.com/pods=+1073741824 --for Organization/acme

@@ -30,7 +30,7 @@ func conditionOf(request *quotav1alpha1.QuotaRequest) *metav1.Condition {
 	return apimeta.FindStatusCondition(request.Status.Conditions, quotav1alpha1.ConditionApproved)
 }
 
-// isInTransit reports whether a request is approved, and neither granted yet nor waiting for room.
+// isInTransit reports whether a request has its approval, but neither its grant nor a wait for room.
 func isInTransit(request *quotav1alpha1.QuotaRequest) bool {
 	approved := request.Status.Approved
 	return approved != nil && !approved.GrantWaits && !isFinal(request)
@@ -51,7 +51,7 @@ func messageOf(request *quotav1alpha1.QuotaRequest) string {
 	return ""
 }
 
-// printable returns a text without what moves the cursor of a terminal: users write some of it.
+// printable returns a text without the characters that move the cursor of a terminal: users write some of it.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -70,7 +70,7 @@ func IsDenied(request *quotav1alpha1.QuotaRequest) bool {
 	return c != nil && c.Status == metav1.ConditionFalse
 }
 
-// await reads a request, and watches it until it is as wanted. When the timeout is over it returns the request as it is; a
+// await reads a request, and watches it until it is as wanted. After the timeout, it returns the request as it is; a
 // timeout of 0 has no end.
 func await(
 	ctx context.Context, api client.WithWatch, key client.ObjectKey, timeout time.Duration, isWanted func(*quotav1alpha1.QuotaRequest) bool,

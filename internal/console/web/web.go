@@ -1,5 +1,6 @@
-// Package web has what all pages of the console share: routes, templates, the protection of forms, and live parts. An
-// area brings pages; each runs with the session of the person who asks for it. Only the console imports this package.
+// Package web has the parts shared by all pages of the console: routes, templates, the protection of forms, and live
+// parts. An area brings pages; each runs with the session of the person who asks for it. Only the console imports this
+// package.
 package web
 
 import (
@@ -22,8 +23,8 @@ const Base = "/console"
 
 // Area is a part of the console.
 type Area interface {
-	// Templates has the pages of the area, as files templates/NAME.html that define "content". Names are unique in the
-	// console.
+	// Templates has the pages of the area, as files templates/NAME.html with a definition of "content". Names are unique
+	// in the console.
 	Templates() fs.FS
 	// Menu returns the entries of the area in the menu.
 	Menu() []MenuItem
@@ -41,8 +42,8 @@ type MenuItem struct {
 	Title string
 	// Path is the path of a page, without [Base].
 	Path string
-	// Needs is a right without which the entry is not shown. Zero: everybody sees it. The page itself needs no check:
-	// the API server decides what it shows.
+	// Needs is the right to see the entry. Zero: everybody sees it. The page itself needs no check: the API server decides
+	// about its content.
 	Needs authorizationv1.ResourceAttributes
 	// AtHome means that the right in the person's own namespace suffices.
 	AtHome bool
@@ -70,8 +71,8 @@ func (r *Request) May(wanted authorizationv1.ResourceAttributes) bool {
 	return r.Session.May(r.Context(), wanted)
 }
 
-// Handler answers a request. An error becomes a page that explains it, with the status of the API server's error or of a
-// [StatusError]; others are 500.
+// Handler answers a request. An error becomes a page with its explanation, and with the status of the API server's
+// error or of a [StatusError]; others are 500.
 type Handler func(r *Request) (Answer, error)
 
 // Answer is a [Page] or a [Redirect].
@@ -86,9 +87,9 @@ type Page struct {
 	Title    string
 	// Data is the template's .Data.
 	Data any
-	// Command is the command line that does or shows the same.
+	// Command is the command line with the same effect or output.
 	Command string
-	// Live are the objects whose changes renew the element with the ID "live".
+	// Live are objects. Their changes renew the element with the ID "live".
 	Live []Watch
 	// Status is the HTTP status. Zero: 200.
 	Status int
@@ -98,11 +99,11 @@ type Page struct {
 type Redirect struct {
 	// To is the path of the page, without [Base], with its query.
 	To string
-	// Notice is shown there once.
+	// Notice appears there once.
 	Notice string
 }
 
-// Path returns a path below [Base] with parameters, which come in pairs of name and value. It leaves out empty values.
+// Path returns a path below [Base] with parameters in pairs of name and value. It leaves out empty values.
 func Path(path string, parameters ...string) string {
 	query := url.Values{}
 	for i := 0; i+1 < len(parameters); i += 2 {
@@ -125,7 +126,7 @@ type StatusError struct {
 // Error implements error.
 func (e *StatusError) Error() string { return e.Message }
 
-// Invalid returns an error about what a person entered.
+// Invalid returns an error about a person's input.
 func Invalid(message string) error {
 	return &StatusError{Status: http.StatusUnprocessableEntity, Message: message}
 }
