@@ -145,7 +145,7 @@ func (t *tally) add(ctx context.Context, kind schema.GroupVersionKind, object *u
 	}
 	in := t.evaluator.Input(object.Object)
 	if err := t.evaluator.Complete(ctx, &in, object.GetNamespace(), policies); err != nil {
-		return nil //nolint:nilerr // its namespace does not exist, or is new
+		return nil //nolint:nilerr // its namespace is gone, or new
 	}
 	for _, p := range policies {
 		claim, err := t.evaluator.Evaluate(ctx, p, evaluator.ObjectOf(kind, object), in)
