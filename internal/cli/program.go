@@ -47,8 +47,8 @@ func (p Program) file() string { return strings.ReplaceAll(p.Name, " ", "-") }
 // commandLine finds commands of Bursar in a text.
 var commandLine = regexp.MustCompile(`(\bkubectl )?\bbursar ([a-z]+)\b`)
 
-// Words returns a text for people with the program's name in its own commands. Commands that the program lacks keep
-// their names: they are those of the server.
+// Words returns a text for people, with the name of the running program in its own commands. Commands that the program
+// lacks keep their names: they are those of the server.
 func Words(command *cobra.Command, text string) string {
 	root := command.Root()
 	if root.DisplayName() == program {

@@ -1,6 +1,6 @@
-// Package console is the web console: pages to see and change quota with one's own rights. It has no rights of its own.
-// Each read and write carries the credentials of the person of the session, and the API server decides about it.
-// Commands and the standalone server import it.
+// Package console is the web console: pages on which people see and change quota with their own rights. It has no
+// rights of its own. Each read and write carries the credentials of the person who is logged in, and the API server
+// decides about it. Commands and the standalone server import it.
 package console
 
 import (

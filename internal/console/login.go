@@ -36,7 +36,7 @@ type loginForm struct {
 	Problem string
 }
 
-// loginTimeout bounds the API server's answer about the identity of a person.
+// loginTimeout bounds the wait for the API server's answer about the identity of a person.
 const loginTimeout = 20 * time.Second
 
 // pathBytesMax bounds the page to go to after a login.
@@ -59,8 +59,8 @@ func (e *entrance) show(w http.ResponseWriter, r *http.Request, form loginForm, 
 	}
 }
 
-// pageAfter returns the page after the login. For anything but a path of the console, it is the first page. A longer
-// path would not fit into a cookie.
+// pageAfter returns the page after the login. It is the first page unless to is a path of the console. A path longer
+// than pathBytesMax would not fit into a cookie.
 func pageAfter(to string) string {
 	if len(to) > pathBytesMax || !strings.HasPrefix(to, "/") || strings.ContainsAny(to, "\\\r\n") || strings.HasPrefix(to, "//") {
 		return "/"
@@ -77,8 +77,8 @@ func (e *entrance) begin(w http.ResponseWriter, r *http.Request, login Login, c 
 	return isBegun
 }
 
-// tryBegin starts a session, and reports whether it did. If the API server does not accept the credentials, it shows
-// the login page with the problem.
+// tryBegin starts a session, and reports whether it did. After a failure, it shows the login page with the problem: the
+// API server does not accept the credentials, or does not answer.
 func (e *entrance) tryBegin(w http.ResponseWriter, r *http.Request, login Login, c session.Credentials) bool {
 	ctx, cancel := context.WithTimeout(r.Context(), loginTimeout)
 	defer cancel()

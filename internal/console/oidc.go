@@ -35,7 +35,7 @@ const (
 // OIDC logs people in with a provider of OpenID Connect, by the authorization code flow with PKCE. Unless Impersonate
 // is set, the API server gets the ID token as bearer token, and has to trust the provider.
 type OIDC struct {
-	// Name is the common name of the provider.
+	// Name is the provider's name for people.
 	Name string
 	// IssuerURL is the URL of the provider. ClientID and ClientSecret are those of the console there; the secret may be
 	// empty for a public client.
@@ -47,8 +47,8 @@ type OIDC struct {
 	Scopes []string
 	// HTTP reaches the provider. Default: [http.DefaultClient].
 	HTTP *http.Client
-	// Impersonate makes the console act with its own credentials as the user in the ID token. It is for API servers
-	// without trust in the provider.
+	// Impersonate makes the console act with its own credentials as the user in the ID token. It is for API servers that
+	// do not trust the provider.
 	Impersonate *Impersonate
 
 	discovery singleflight.Group
@@ -63,11 +63,11 @@ type Impersonate struct {
 	// users have no groups.
 	UsernameClaim, UsernamePrefix string
 	GroupsClaim, GroupsPrefix     string
-	// Groups are the groups open to impersonation by the console, with their prefix. It omits others. Empty: all.
+	// Groups are the groups that the console may impersonate, with their prefix; it omits others. Empty: all.
 	Groups []string
 }
 
-// pending is an unfinished login at the provider. The browser keeps it in a cookie.
+// pending is a login that waits for the provider. The browser keeps it in a cookie.
 type pending struct {
 	State, Nonce, Verifier, To string
 	Expires                    time.Time
@@ -103,7 +103,7 @@ func (o *OIDC) routes(e *entrance, login Server) {
 }
 
 // leadTo leads the browser to a URL by a page. A redirect would not do: browsers send no strict cookie with a redirect
-// from another site, and follow no redirect of a form to another site.
+// that began at another site, and follow no redirect of a form to another site.
 func leadTo(e *entrance, w http.ResponseWriter, title, text, url string) error {
 	w.Header().Set("Refresh", "0; url="+url)
 	return e.console.WritePublic(w, web.Page{Template: "continue", Title: title, Data: map[string]string{"Text": text, "URL": url}})

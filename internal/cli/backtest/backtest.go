@@ -28,20 +28,20 @@ import (
 // pageSize is the number of objects in one read.
 const pageSize = 500
 
-// Result is the outcome of a backtest. Amounts are in base units.
+// Result is the outcome for a policy that had enforced from the start. Amounts are in base units.
 type Result struct {
 	// Policy is the name of the policy, and Mode its present mode.
 	Policy string                        `json:"policy"`
 	Mode   quotav1alpha1.EnforcementMode `json:"enforcementMode"`
 	// Objects is how many objects the policy charges now.
 	Objects int `json:"objects"`
-	// Denied are the objects beyond their limits, in the order of their claims.
+	// Denied are the objects that the policy would have denied, in the order of their claims.
 	Denied []Denied `json:"denied,omitempty"`
 	// Lacking are the quotas too small for the existing objects, sorted by consumer and resource type.
 	Lacking []Lacking `json:"lacking,omitempty"`
 }
 
-// Denied is an object beyond its limit.
+// Denied is an object that the policy would have denied.
 type Denied struct {
 	Object      quotav1alpha1.UnversionedObjectReference `json:"object"`
 	ConsumerRef quotav1alpha1.ConsumerRef                `json:"consumerRef"`
@@ -64,11 +64,11 @@ type Lacking struct {
 	Needed int64 `json:"needed"`
 }
 
-// ErrTooMany means more claims than a backtest may read.
+// ErrTooMany reports more claims than a backtest may read.
 var ErrTooMany = errors.New("there are too many claims")
 
 // Run replays the claims of all consumers charged by a policy, oldest first, under the present grants. It decides the
-// claims of the policy as if it enforced, and keeps all others as they are. Beyond claimsMax claims it returns
+// claims of the policy as if the policy enforced, and admits all others. Beyond claimsMax claims it returns
 // [ErrTooMany]. 0 is no bound.
 func Run(ctx context.Context, api client.Reader, policy string, claimsMax int) (*Result, error) {
 	declared := &quotav1alpha1.ClaimCreationPolicy{}
@@ -108,13 +108,13 @@ type consumer struct {
 	types  ledger.Types
 }
 
-// features are the counted resource types, without a limit to enforce.
+// features are the resource types that Bursar counts without enforcing a limit.
 type features map[string]bool
 
 // IsCountedOnly implements [ledger.Types].
 func (f features) IsCountedOnly(resourceType string) bool { return f[resourceType] }
 
-// featuresOf reads the counted resource types.
+// featuresOf reads the resource types that Bursar only counts.
 func featuresOf(ctx context.Context, api client.Reader) (features, error) {
 	found := features{}
 	err := each(ctx, api, "registrations", func(list *quotav1alpha1.ResourceRegistrationList) error {

@@ -107,7 +107,7 @@ func completeUsage(command *cobra.Command, s *server) {
 	complete(command, "consumer", grantsSeen(s, consumerOf))
 }
 
-// completeJournal completes the namespace of the commands about the journal, and files for its location.
+// completeJournal completes the namespace of commands that read the journal, and files for its location.
 func completeJournal(command *cobra.Command, s *server) {
 	complete(command, "namespace", grantsSeen(s, namespaceShown))
 	if err := command.MarkFlagFilename("journal"); err != nil {

@@ -23,7 +23,7 @@ const (
 	widthMax     = 160
 )
 
-// newHistoryCommand returns the command for limits and use over time.
+// newHistoryCommand returns the command that prints limits and use over time.
 func newHistoryCommand(p cli.Program) *cobra.Command {
 	var o history.Options
 	var consumer string
@@ -80,7 +80,7 @@ Amounts are in base units if --journal names the journal, because only an API se
 	return command
 }
 
-// listedBy names the content of a history.
+// listedBy names the changes in a history.
 func listedBy(o *history.Options) string {
 	if o.OnlyLimits {
 		return "changes of limits"
@@ -100,7 +100,7 @@ func oneConsumer(arguments []string, flag string) (string, error) {
 	}
 }
 
-// newTopCommand returns the command for movers.
+// newTopCommand returns the command that lists movers.
 func newTopCommand(p cli.Program) *cobra.Command {
 	var o history.TopOptions
 	var consumer, by string

@@ -21,7 +21,7 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// journalFlags are the flags of all commands about the journal.
+// journalFlags are the flags of all commands that read the journal.
 type journalFlags struct {
 	server       *server
 	location     string
@@ -30,8 +30,8 @@ type journalFlags struct {
 	output       *output
 }
 
-// addJournalFlags adds the flags of a command about the journal. since is the default of --since; if it is empty, the
-// command reads everything.
+// addJournalFlags adds the flags of a command that reads the journal. since is the default of --since; if it is empty,
+// the command reads everything.
 func addJournalFlags(command *cobra.Command, p cli.Program, since string) *journalFlags {
 	j := &journalFlags{server: addServer(command, p)}
 	f := command.Flags()
@@ -107,8 +107,8 @@ type journalAnswer interface {
 	Print(w io.Writer, format usage.Format) error
 }
 
-// printFromJournal calls read on the journal of the flags, prints the answer and returns it. For an empty answer, it
-// prints a sentence with the missing content to the error output.
+// printFromJournal calls read on the journal of the flags, prints the answer and returns it. For an empty answer, a
+// sentence on the error output names the missing content.
 func printFromJournal[A journalAnswer](
 	command *cobra.Command, j *journalFlags, lacks string, read func(context.Context, journal.Source, history.Units) (A, error),
 ) (answer A, err error) {

@@ -102,8 +102,8 @@ func (o *output) write(print func(io.Writer, usage.Format) error) error {
 	return err
 }
 
-// text returns the output of print. A printer of kubectl gets its JSON. Text for people fits the width of the terminal,
-// and names the running program.
+// text returns the output of print: as it is, or from its JSON by a printer of kubectl. Text for people fits the width
+// of the terminal, and names the running program.
 func (o *output) text(print func(io.Writer, usage.Format) error) (string, error) {
 	if o.isForPeople() {
 		page := terminal.NewPage(o.command.OutOrStdout())
@@ -141,7 +141,7 @@ func objectOf(content []byte) (runtime.Object, error) {
 	return &unstructured.Unstructured{Object: fields}, nil
 }
 
-// during runs f. If it takes longer than a second, a line on the terminal reports the work in progress.
+// during runs f. On a terminal, a line reports work that takes longer than a second.
 func during[T any](command *cobra.Command, what string, f func(context.Context) (T, error)) (T, error) {
 	stop := terminal.StartProgress(command.ErrOrStderr(), what)
 	defer stop()

@@ -13,7 +13,7 @@ import (
 	"github.com/bursar/bursar/internal/journal"
 )
 
-// newShowbackCommand returns the command for amount-hours.
+// newShowbackCommand returns the command that writes amount-hours.
 func newShowbackCommand(p cli.Program) *cobra.Command {
 	var consumer, step string
 	command := &cobra.Command{
@@ -100,5 +100,5 @@ To test a policy instead of a limit: bursar policy backtest.`,
 	return command
 }
 
-// errWouldDenyCreates ends the command after the result.
+// errWouldDenyCreates ends the command after it has printed the result.
 var errWouldDenyCreates = cli.No("some creates would have been denied")

@@ -32,7 +32,7 @@ type usageOptions struct {
 	isWatch  bool
 }
 
-// newUsageCommand returns the command for the utilization of consumers.
+// newUsageCommand returns the command that reports the utilization of consumers.
 func newUsageCommand(p cli.Program) *cobra.Command {
 	var o usageOptions
 	var s *server

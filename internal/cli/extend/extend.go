@@ -26,7 +26,7 @@ type Options struct {
 	// ResourceType limits the change to allowances of the type with an end of their own. If it is empty, the end of the
 	// whole grant moves, or if it has none, those of its allowances.
 	ResourceType string
-	// Until is the new end. If it is zero, Run adds By to the present end, or to now if the grant has ended.
+	// Until is the new end. If it is zero, Run adds By to the present end, or to now if that end has passed.
 	Until time.Time
 	By    time.Duration
 }
@@ -51,7 +51,7 @@ func (e *Extended) Print(w io.Writer, format usage.Format) error {
 	return usage.Encode(w, grant, format)
 }
 
-// Run moves the ends before the new one, and returns the grant. It fails if none is earlier.
+// Run moves all ends earlier than the new one, and returns the grant. It fails if none is earlier.
 func Run(ctx context.Context, api client.Client, o Options) (*Extended, error) {
 	var e Extended
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {

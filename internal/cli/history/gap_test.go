@@ -40,7 +40,7 @@ The journal has a gap: 7 changes of Project/web from 2026-11-01T01:00:00Z to 202
 `)
 }
 
-// Reports have the gap, whatever their other content about the use.
+// A report names the gap, whatever else it prints about the use.
 func TestGapsAreReported(t *testing.T) {
 	lost := write(web).maps(1, journal.Admitted, "a", 2).open(5, 7, 2, 9).maps(6, journal.Admitted, "b", 1)
 	missing := write(web).maps(1, journal.Admitted, "a", 2)

@@ -97,7 +97,7 @@ type names struct {
 	consumer  consumername.Name
 	consumers map[quotav1alpha1.ConsumerRef]bool
 	types     map[string]bool
-	// inWindow reports that no entry from before the window was necessary.
+	// inWindow reports whether the read began with the window.
 	inWindow bool
 	// gaps are those of the selected consumers.
 	gaps []Gap
@@ -238,7 +238,7 @@ func has(known []string, window string) string {
 	}
 }
 
-// errNoSource means a command without a journal to read.
+// errNoSource reports that a command has no journal to read.
 var errNoSource = errors.New("there is no journal to read: name it with --journal")
 
 // eachEntry calls f with the entries of a query.

@@ -28,7 +28,7 @@ type step struct {
 // state has the known facts about a consumer.
 type state struct {
 	isSelected bool
-	// clock is the time of the latest entry. An earlier time counts as the clock's.
+	// clock is the time of the latest entry. Later entries with an earlier time count at this time.
 	clock  time.Time
 	levels map[string]level
 	// sequence and latest are those of the latest entry.

@@ -50,7 +50,7 @@ type Replayed struct {
 	units Units
 }
 
-// Outcome is the effect of the limit of one resource type on one consumer.
+// Outcome is the effect that the limit of one resource type would have had on one consumer.
 type Outcome struct {
 	ConsumerRef  quotav1alpha1.ConsumerRef `json:"consumerRef"`
 	ResourceType string                    `json:"resourceType"`
@@ -167,7 +167,7 @@ func (r *replay) limitOf(resourceType string) *int64 {
 	return limit
 }
 
-// check returns an error for names without a resource type, and for ambiguous names.
+// check returns an error for unknown and for ambiguous names.
 func (r *replay) check(n *names) error {
 	if err := n.check(); err != nil {
 		return err

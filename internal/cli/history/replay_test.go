@@ -109,7 +109,7 @@ Project/web   shop/maps       9223372036854775806   2         1        ConfigMap
 	}
 }
 
-// The need is enough as a limit, and users without the right to see objects learn of it.
+// The printed need suffices as a limit, and a note informs users who may not see objects.
 func TestReplayIsPrintedForUse(t *testing.T) {
 	third := write(web).maps(1, journal.Admitted, "a", 1).maps(2, journal.Admitted, "b", 3)
 	unnamed := third.written[1]

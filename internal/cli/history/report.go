@@ -73,7 +73,7 @@ type LimitChange struct {
 	Time time.Time `json:"time"`
 	From int64     `json:"from"`
 	To   int64     `json:"to"`
-	// Grant is the ResourceGrant, and Actor the user with the request to change it.
+	// Grant is the ResourceGrant, and Actor the user whose request changed it.
 	Grant string `json:"grant,omitempty"`
 	Actor string `json:"actor,omitempty"`
 	// Since is the time of the entry before a gap in the journal. The change happened between both, by an unknown actor.
@@ -141,7 +141,7 @@ func Read(ctx context.Context, source journal.Source, o Options) (*Report, error
 	return report, nil
 }
 
-// accountFrom returns the account of a step, its first one.
+// accountFrom returns the account of its first step.
 func accountFrom(s *step, o *Options) *Account {
 	from := o.starts(s.time)
 	a := &Account{
@@ -198,7 +198,7 @@ func (a *Account) add(s *step, o *Options, latest time.Time) {
 		return
 	}
 	a.Changes = append(a.Changes, changeOf(s))
-	if o.ChangesMax > 0 && len(a.Changes) >= 2*o.ChangesMax { // so each moves once
+	if o.ChangesMax > 0 && len(a.Changes) >= 2*o.ChangesMax { // so that each moves once
 		a.cut(o.ChangesMax)
 	}
 }

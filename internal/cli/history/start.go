@@ -12,7 +12,7 @@ import (
 type Start struct {
 	// Used is in base units.
 	Used int64
-	// Time is the start of the window, or the later begin of known use.
+	// Time is the start of the window, or the time of an Opened entry after it: the use before that is unknown.
 	Time time.Time
 }
 

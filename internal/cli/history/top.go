@@ -17,7 +17,7 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// Measure is the measure of movers.
+// Measure is the value that ranks movers: their use or their limit.
 type Measure string
 
 // The measures.
@@ -29,7 +29,7 @@ const (
 // TopOptions are those of [ReadTop].
 type TopOptions struct {
 	Selection
-	// By is the measure.
+	// By is the value to compare.
 	By Measure
 	// Max bounds the movers.
 	Max   int

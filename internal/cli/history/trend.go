@@ -32,11 +32,10 @@ func (a *Account) FullIn() (after time.Duration, isKnown bool) {
 	return time.Duration(min(float64(length)*left/float64(growth), float64(longest))), true
 }
 
-// ErrTooLong means a window with more entries than [Bounded] yields.
+// ErrTooLong reports a window with more entries than [Bounded] yields.
 var ErrTooLong = errors.New("the journal has more entries in this time than can be shown: choose a shorter time")
 
-// Bounded is a source with a maximum number of entries. Beyond it, it fails with [ErrTooLong]. So one page does not
-// read a long journal.
+// Bounded is a source that fails with [ErrTooLong] after Max entries, so that one page does not read a long journal.
 type Bounded struct {
 	*overapi.Source
 	Max int

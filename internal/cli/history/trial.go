@@ -7,7 +7,7 @@ type replayed struct {
 	isSelected bool
 	sequence   int64 // of the latest entry
 	accounts   map[string]*trial
-	// denied are the payers with less than in the journal.
+	// denied are the payers with less quota in the replay than in the journal.
 	denied map[payer]*excess
 	// names are the payers of denied creates by the names of their objects, see [replayed.renamed].
 	names map[payer]payer
@@ -19,17 +19,17 @@ type replayed struct {
 // trial is an account in a replay.
 type trial struct {
 	Outcome
-	// actual is the use in the journal, and used the use under the limit under test.
+	// actual is the use in the journal, and used is the use in the replay.
 	actual, used int64
-	// isUnknown holds after a gap, until the next entry has the use.
+	// isUnknown holds after a gap, until the next entry reports the use.
 	isUnknown bool
-	// wanted and change are the sums of an admission: wanted of the changes under the limit under test, and change of
-	// those in the journal.
+	// wanted and change are sums over an admission: wanted of the changes in the replay, and change of those in the
+	// journal.
 	wanted, change int64
 }
 
-// excess is the use of a payer in the journal, but not in the replay, by resource type. After a denied change that
-// would have given quota back, it is negative.
+// excess is the quota that a payer has in the journal, but not in the replay, by resource type. It is negative for
+// quota that the payer gave back in a denied change.
 type excess struct {
 	// isCreate marks a denied create. It never uses anything.
 	isCreate bool
@@ -115,7 +115,7 @@ func (t *trial) follow(asks bool) {
 	}
 }
 
-// admit gives a payer all it asks for.
+// admit gives a payer the wanted amounts.
 func (c *replayed) admit(trials []*trial, before *excess) {
 	for _, t := range trials {
 		t.used = less(sum(t.used, t.wanted), 0)
@@ -175,7 +175,7 @@ func (c *replayed) denies(trials []*trial) bool {
 	return isDenied
 }
 
-// deny leaves a payer with its use in the replay.
+// deny keeps the payer's use in the replay, and notes the wanted amounts as its excess.
 func (c *replayed) deny(trials []*trial, before *excess, isCreate bool) {
 	if before == nil {
 		before = &excess{amounts: map[string]int64{}}

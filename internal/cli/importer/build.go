@@ -20,7 +20,7 @@ import (
 const (
 	// LabelImportedFrom is, on every object of an import, the former system.
 	LabelImportedFrom = quotav1alpha1.GroupName + "/imported-from"
-	// LabelImportedLimits is, on a namespace with limits of its own, their resources.
+	// LabelImportedLimits is, on a namespace with limits of its own, the resources of these limits.
 	LabelImportedLimits = quotav1alpha1.GroupName + "/imported-limits"
 	// AnnotationImportedInPlace is "true" on an object older than its import. A removal keeps the object.
 	AnnotationImportedInPlace = quotav1alpha1.GroupName + "/imported-in-place"
@@ -84,7 +84,7 @@ type TakenOver struct {
 	Resource     string                    `json:"resource"`
 	ConsumerRef  quotav1alpha1.ConsumerRef `json:"consumerRef"`
 	ResourceType string                    `json:"resourceType"`
-	// Hard is the amount in the former system, and Limit is it in base units.
+	// Hard is the amount in the former system, and Limit the same in base units.
 	Hard  string `json:"hard,omitempty"`
 	Limit int64  `json:"limit"`
 }
@@ -164,7 +164,7 @@ func (b *builder) add(l *Limit) {
 
 func quantityText(q resource.Quantity) string { return q.String() }
 
-// noteFinished notes the difference for finished Pods.
+// noteFinished notes how Bursar counts finished Pods.
 func (b *builder) noteFinished() {
 	for _, m := range b.measures {
 		if m.kind == pods && m.amount != "" {
@@ -190,7 +190,7 @@ func (b *builder) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Labels: map[string]string{LabelImportedFrom: b.source}}
 }
 
-// nameOf returns a distinct name with readable parts at its begin.
+// nameOf returns a distinct name with readable parts at its start.
 func (b *builder) nameOf(parts ...string) string {
 	parts = slices.DeleteFunc(parts, func(part string) bool { return part == "" })
 	readable := strings.Map(func(r rune) rune {
@@ -305,7 +305,7 @@ func (b *builder) policy(c charged, types []string, part int) *quotav1alpha1.Cla
 	}
 	name := b.nameOf(c.name, kind.Kind, kind.Group, scopeName(scopes), number)
 	p := &quotav1alpha1.ClaimCreationPolicy{ObjectMeta: b.meta(name)}
-	root := "trigger" // the labels of a Namespace itself select it
+	root := "trigger" // a Namespace's own labels select it
 	if kind != namespaceKind {
 		root, b.plan.selections[name] = "namespaceObject", c.selects
 	}

@@ -18,7 +18,7 @@ type hierarchicalResourceQuota struct {
 
 var hierarchicalResourceQuotas = schema.GroupVersionResource{Group: "hnc.x-k8s.io", Version: "v1alpha2", Resource: "hierarchicalresourcequotas"}
 
-// treeSuffix ends certain labels of a namespace. With these it names each namespace above it, and itself.
+// treeSuffix ends the labels in which a namespace names each namespace above it, and itself.
 const treeSuffix = ".tree.hnc.x-k8s.io/depth"
 
 func readHierarchicalResourceQuotas(ctx context.Context, c *cluster) (*reading, error) {

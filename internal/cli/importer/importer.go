@@ -104,7 +104,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return report, i.write(ctx, plan)
 }
 
-// noteMissingNamespaces notes namespaces of the former system's cluster, because they may be missing on the server.
+// noteMissingNamespaces notes that limits of single namespaces need the same namespaces on the server.
 func (i *importer) noteMissingNamespaces(plan *Plan) {
 	if i.SourceConfig != nil && len(plan.Profiles) > 0 {
 		plan.Notes = append(plan.Notes, Note{"namespaces", "limits of single namespaces need the same namespaces here"})

@@ -23,7 +23,7 @@ var (
 
 func counted(what string) unit { return unit{what, what, 1} }
 
-// measure is the way of counting a resource of ResourceQuotas.
+// measure describes how to count a resource of ResourceQuotas.
 type measure struct {
 	kind schema.GroupVersionKind
 	unit unit
@@ -89,7 +89,7 @@ const nodePorts = `trigger.spec.type == "NodePort" || trigger.spec.type == "Load
 	`size(trigger.spec.?ports.orValue([])) : trigger.spec.type == "LoadBalancer" ? ` +
 	`size(trigger.spec.?ports.orValue([]).filter(p, p.?nodePort.orValue(0) != 0)) : 0`
 
-// uncountable are groups with resources out of the reach of policies, or within it only without a webhook.
+// uncountable are groups with resources that policies cannot protect, or protect without a webhook.
 var uncountable = []string{"coordination.k8s.io", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "admissionregistration.k8s.io", "quota.miloapis.com"}
 
 func objectCount(mapper apimeta.RESTMapper, name string) (measure, error) {

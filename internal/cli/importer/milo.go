@@ -9,7 +9,7 @@ import (
 	"github.com/bursar/bursar/internal/cli/quotakinds"
 )
 
-// miloResources are the kinds of people's declarations for Milo. Bursar has the same ones, in the same group.
+// miloResources are the kinds that people declare for Milo. Bursar has the same ones, in the same group.
 var miloResources = []string{"resourceregistrations", "resourcegrants", "grantcreationpolicies", "claimcreationpolicies"}
 
 // readMilo reads people's declarations for Milo.

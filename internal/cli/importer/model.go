@@ -14,7 +14,7 @@ import (
 type Limit struct {
 	// From names the object of the former system, such as "ResourceQuota web/compute".
 	From string
-	// Consumer is the name of the consumer made of it, and Namespace is the namespace with its quota.
+	// Consumer is the name of the consumer made of it, and Namespace is the namespace that shows its quota.
 	Consumer, Namespace string
 	// Scopes restrict it to some Pods.
 	Scopes []corev1.ScopedResourceSelectorRequirement
@@ -24,14 +24,14 @@ type Limit struct {
 	Select Selection
 }
 
-// Selection selects namespaces by labels and annotations. If both are nil, it selects the namespace with the consumer's
-// quota.
+// Selection selects namespaces by labels and annotations. If both are nil, it selects the namespace that shows the
+// consumer's quota.
 type Selection struct {
 	Labels      *metav1.LabelSelector
 	Annotations map[string]string
 }
 
-// isOwn reports whether the selection is only the namespace with the consumer's quota.
+// isOwn reports whether the selection is only the namespace that shows the consumer's quota.
 func (s Selection) isOwn() bool { return s.Labels == nil && s.Annotations == nil }
 
 // matches reports whether the selection selects a namespace.

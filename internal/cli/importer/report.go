@@ -18,7 +18,7 @@ import (
 type Report struct {
 	From     string
 	IsDryRun bool
-	// Objects counts the objects of the former system, and Live the objects charged by the policies.
+	// Objects counts the objects of the former system, and Live the existing objects of the kinds of the policies.
 	Objects, Live int
 	Plan          *Plan
 	// Short are the limits that would deny something, the exceeded ones first.

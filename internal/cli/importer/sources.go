@@ -72,7 +72,7 @@ func readAll[T any](ctx context.Context, c *cluster, resource schema.GroupVersio
 	return all, err
 }
 
-// absentError means a server without a resource.
+// absentError reports a resource that the server lacks.
 type absentError struct{ resource schema.GroupVersionResource }
 
 // Error implements error.

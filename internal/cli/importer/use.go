@@ -42,7 +42,7 @@ type tally struct {
 	catalog    *catalog.Catalog
 	evaluator  *evaluator.Evaluator
 	namespaces map[string]map[string]any
-	// byNamespace has the possible policies of a kind in a namespace.
+	// byNamespace has the policies that may apply, by kind and namespace.
 	byNamespace map[policyKey][]*catalog.Policy
 	sums        map[used]ledger.Amount
 	failed      map[string]int
@@ -171,8 +171,8 @@ func (t *tally) add(ctx context.Context, kind schema.GroupVersionKind, object *u
 	return nil
 }
 
-// policiesFor returns the possible policies for objects of a kind in a namespace. A kind may have hundreds of policies,
-// and few of them select the namespace.
+// policiesFor returns the policies that may apply to objects of a kind in a namespace. A kind may have hundreds of
+// policies, and few of them select the namespace.
 func (t *tally) policiesFor(kind schema.GroupVersionKind, namespace string) ([]*catalog.Policy, error) {
 	key := policyKey{kind, namespace}
 	if found, isKnown := t.byNamespace[key]; isKnown {

@@ -37,7 +37,7 @@ type Options struct {
 	Objects []*unstructured.Unstructured
 	// Surge means that larger and new objects come before others free their quota.
 	Surge bool
-	// AsIs takes the objects as they are, without a question to the API server about its changes.
+	// AsIs takes the objects as they are, without asking the API server for its defaults and changes.
 	AsIs bool
 }
 

@@ -1,5 +1,5 @@
 // Package quotakinds finds Bursar's kinds on an API server, and reads their objects in pages. It divides them by role:
-// people's declarations, records of events, and objects derived by Bursar. Only commands import it.
+// people's declarations, records of what happened, and objects derived by Bursar. Only commands import it.
 package quotakinds
 
 import (
@@ -24,9 +24,9 @@ import (
 type Role int
 
 const (
-	// Declared are objects written by people or their tools: the configuration of quota.
+	// Declared are objects that people or their tools write: the configuration of quota.
 	Declared Role = iota
-	// Recorded are records of events: claims, and requests with the decisions on them.
+	// Recorded are objects that record what happened: claims, and requests with the decisions on them.
 	Recorded
 	// Derived are objects that Bursar makes from the others.
 	Derived

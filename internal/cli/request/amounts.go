@@ -123,7 +123,7 @@ func ParseDimensions(arguments []string) (map[string]string, error) {
 	return dimensions, nil
 }
 
-// asked returns the amounts of a request, with the resource types of their names.
+// asked returns the amounts of a request, with resource types instead of names.
 func asked(amounts []Amount, dimensions map[string]string, known []string, units map[string]usage.Unit) ([]quotav1alpha1.RequestedQuota, error) {
 	requests := make([]quotav1alpha1.RequestedQuota, 0, len(amounts))
 	for _, a := range amounts {
@@ -149,8 +149,8 @@ func asked(amounts []Amount, dimensions map[string]string, known []string, units
 	return requests, nil
 }
 
-// TypeNamed returns the resource type of a name: itself, or the known one with this end after a slash. An unknown name
-// stands for itself.
+// TypeNamed returns the resource type that a name stands for: itself, or the known one that ends with it after a slash.
+// An unknown name stands for itself.
 func TypeNamed(name string, known []string) (string, error) {
 	if slices.Contains(known, name) {
 		return name, nil

@@ -30,8 +30,8 @@ func invalid(flag, format string, arguments ...any) *InputError {
 	return &InputError{Flag: flag, Text: fmt.Sprintf(format, arguments...)}
 }
 
-// ParseEnd parses an end of quota: a date, meaning midnight UTC at its begin, or a time. An empty text is the zero
-// time.
+// ParseEnd parses an end of quota: a date, which stands for midnight UTC at its start, or a time. An empty text is the
+// zero time.
 func ParseEnd(text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

@@ -30,7 +30,7 @@ func conditionOf(request *quotav1alpha1.QuotaRequest) *metav1.Condition {
 	return apimeta.FindStatusCondition(request.Status.Conditions, quotav1alpha1.ConditionApproved)
 }
 
-// isInTransit reports whether a request has its approval, but neither its grant nor a wait for room.
+// isInTransit reports whether a request is approved, and neither granted yet nor waiting for room.
 func isInTransit(request *quotav1alpha1.QuotaRequest) bool {
 	approved := request.Status.Approved
 	return approved != nil && !approved.GrantWaits && !isFinal(request)

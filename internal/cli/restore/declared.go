@@ -33,7 +33,7 @@ const (
 
 var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 
-// declared returns the kinds of people's declarations in the backup.
+// declared returns the declared kinds of the backup.
 func (r *restorer) declared() []quotakinds.Kind {
 	return quotakinds.WithRoles(r.order, quotakinds.Declared)
 }

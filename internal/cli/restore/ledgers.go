@@ -31,8 +31,8 @@ type sum struct {
 	claims int64
 }
 
-// use is the charge of all claims, by balance. sequences has, for each consumer, the last reservation behind its
-// claims.
+// use is the charge of all claims, by balance. sequences has, for each consumer, the sequence number of the last
+// reservation behind its claims.
 type use struct {
 	sums      map[balance]sum
 	sequences map[quotav1alpha1.ConsumerRef]int64

@@ -67,8 +67,8 @@ type restorer struct {
 	report         *Report
 }
 
-// Run restores a backup, and waits until ledgers and claims agree. After a failure in its middle, it returns the report
-// together with the error.
+// Run restores a backup, and waits until ledgers and claims agree. If a step or the wait fails, it returns both the
+// report and the error. If a check fails before the first step, it returns no report.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	archive, err := backup.Open(o.Path)
 	if err != nil {

@@ -33,7 +33,7 @@ const answerTimeout = 10 * time.Second
 type Intent bool
 
 const (
-	// Reads is the intent of a command without changes.
+	// Reads is the intent of a command that changes nothing.
 	Reads Intent = false
 	// Writes is the intent of all others.
 	Writes Intent = true
@@ -49,7 +49,7 @@ func AddFlags(command *cobra.Command) *genericclioptions.ConfigFlags {
 	return flags
 }
 
-// Config returns a configuration for the API server of the flags. Without such flags, it is the one found by use.
+// Config returns a configuration for the API server of the flags or, without such flags, for the one that use finds.
 func Config(p cli.Program, flags *genericclioptions.ConfigFlags, does Intent) (*rest.Config, error) {
 	if err := use(p, flags, does); err != nil {
 		return nil, err

@@ -43,8 +43,8 @@ func startStandalone(t *testing.T) (host, dir string) {
 	return answering.URL, held.Path()
 }
 
-// isolate keeps the developer's own servers out of the test. It returns the path of a kubeconfig in the home directory,
-// without a file there.
+// isolate keeps the developer's own servers out of the test. It returns the path of the kubeconfig in the home
+// directory. No file exists there.
 func isolate(t *testing.T) string {
 	t.Helper()
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())

@@ -33,7 +33,7 @@ import (
 const (
 	// requestTimeout bounds each request.
 	requestTimeout = 10 * time.Second
-	// renewWithin is the remaining lifetime of a certificate with an overdue renewal.
+	// renewWithin is the remaining lifetime below which the renewal of a certificate is overdue.
 	renewWithin = 7 * 24 * time.Hour
 )
 

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// gapWide is the space between columns, as in kubectl, and gapNarrow that of tables otherwise too wide.
+	// gapWide is the space between columns, as in kubectl, and gapNarrow that of tables that would not fit otherwise.
 	gapWide, gapNarrow = 3, 2
 	// cellMin is the smallest width of a shortened cell.
 	cellMin = 10
@@ -89,8 +89,8 @@ func total(widths []int, gap int) int {
 // uncut are columns with cells that mean nothing without their ends.
 var uncut = []string{"TIME", "UNTIL", "CLAIMED"}
 
-// fit makes the widest columns narrower until all fit, with narrow gaps. It returns nil if this is impossible. The
-// terminal then breaks the lines anyway, so there is no reason to shorten cells.
+// fit makes the widest columns narrower until all fit, with narrow gaps. It returns nil if this is impossible: the
+// lines of the terminal break anyway, so there is no reason to shorten cells.
 func fit(columns []string, widths []int, width int) []int {
 	cut := slices.Clone(widths)
 	for total(cut, gapNarrow) > width {
@@ -155,7 +155,7 @@ func (s Style) Bar(percent float64) string {
 	return strings.Repeat(full, filled) + strings.Repeat(empty, barWidth-filled)
 }
 
-// These percentages mark the begin of near a limit, and of used up.
+// From these percentages on, a limit is near, or reached.
 const (
 	near = 80
 	full = 100

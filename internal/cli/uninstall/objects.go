@@ -185,8 +185,8 @@ func (u *uninstaller) removeObjects(ctx context.Context) error {
 	return u.unlessDry(ctx, u.checkSilent)
 }
 
-// removeAll deletes the objects of a kind, a page by a request. The API server deletes the objects of a request one
-// after the other. One request for all would exceed its timeout.
+// removeAll deletes the objects of a kind, a page by a request. One request for all would exceed the API server's
+// timeout, because the API server deletes the objects of a request one after the other.
 func (u *uninstaller) removeAll(ctx context.Context, k kind) error {
 	err := persist(ctx, func() (int, error) {
 		byNamespace, _, err := u.count(ctx, k)

@@ -1,7 +1,7 @@
 // Package uninstall removes Bursar from a cluster with a stopped operator. First it removes the webhooks and
-// finalizers, so nothing denies a request and no deletion waits, and on request everything stored. It names resources
-// by their API group throughout, because Kubernetes has ResourceClaims of its own. Each step may run again after an
-// interruption. Only commands import it.
+// finalizers: from then on nothing denies a request, and no deletion waits. On request, it also removes everything
+// stored. It names resources by their API group throughout, because Kubernetes has ResourceClaims of its own. Each step
+// may run again after an interruption. Only commands import it.
 package uninstall
 
 import (

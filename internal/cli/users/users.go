@@ -35,7 +35,7 @@ const (
 	lifetimeMin = 10 * time.Minute
 	// signTimeout bounds the wait for a certificate.
 	signTimeout, signPoll = 30 * time.Second, 50 * time.Millisecond
-	// rolePrefix begins the names of Bursar's own roles. Users may omit it.
+	// rolePrefix begins the names of Bursar's own roles. Commands accept these names without it.
 	rolePrefix = "bursar-"
 )
 

@@ -1,5 +1,5 @@
-// Package administrator is the area of the console for the administrators of a platform: all consumers, policies, caps
-// and health. It shows everything readable by the person, and names the rest. Only the console imports it.
+// Package administrator is the area of the console for people who run a platform: all consumers, policies, caps and
+// health. It shows what the API server lets the person see, and names the rest. Only the console imports it.
 package administrator
 
 import (
@@ -58,7 +58,7 @@ func (a Area) Routes(r *web.Router) {
 	r.Get("/health", a.health)
 }
 
-// The rights for the pages, in all namespaces.
+// These are the rights that pages need, in all namespaces.
 var (
 	listConsumers   = web.Right("list", "effectiveresourcegrants", "")
 	listPolicies    = web.Right("list", "claimcreationpolicies", "")
@@ -66,7 +66,7 @@ var (
 	listAllocations = web.Right("list", "resourcequotaallocations", "")
 )
 
-// closed is the page for people without a right. Its sentence explains the missing right.
+// closed is the page for people who lack a right. Its sentence names the forbidden action.
 func closed(title, sentence string) web.Page {
 	return web.Page{Template: "administrator-closed", Title: title, Data: sentence, Status: http.StatusForbidden}
 }

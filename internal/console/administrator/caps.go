@@ -37,7 +37,7 @@ type capsView struct {
 	Allocations []allocationView
 	IsCut       bool
 	Definitions []definitionView
-	// Unquoted are namespaces without any ResourceQuota, of Unlimited in all. Missing explains omissions.
+	// Unquoted are namespaces without any ResourceQuota, of Unlimited in all. Missing explains what the page leaves out.
 	Unquoted  []namespaceLink
 	Unlimited int
 	Missing   []string
@@ -52,7 +52,7 @@ type allocationView struct {
 	Members int
 	Listed  []namespaceLink
 	Amounts []amountView
-	// Problems are the messages of bad conditions.
+	// Problems are the messages of conditions that need attention.
 	Problems  []string
 	Unlimited []namespaceLink
 }

@@ -22,7 +22,7 @@ import (
 type healthView struct {
 	Checks []checkView
 	Failed int
-	// BrokenGlass are the requests with enforcement bypassed, the latest first.
+	// BrokenGlass are the requests that bypassed enforcement, the latest first.
 	BrokenGlass []glassView
 	// Missing says why the log is not whole.
 	Missing string
@@ -34,7 +34,7 @@ type checkView struct {
 	IsBad, IsUnknown bool
 }
 
-// glassView is a request with enforcement bypassed.
+// glassView is a request that bypassed enforcement.
 type glassView struct {
 	At      time.Time
 	Object  string
@@ -65,7 +65,7 @@ func (a Area) health(r *web.Request) (web.Answer, error) {
 	}, nil
 }
 
-// readBrokenGlass adds the events about requests with enforcement bypassed.
+// readBrokenGlass adds the events about requests that bypassed enforcement.
 func (v *healthView) readBrokenGlass(r *web.Request) error {
 	var events corev1.EventList
 	err := r.API().List(r.Context(), &events, client.MatchingFields{"reason": enforce.EventReasonBrokenGlass}, client.Limit(listMax))
@@ -96,7 +96,7 @@ func (v *healthView) readBrokenGlass(r *web.Request) error {
 	return nil
 }
 
-// timeOf returns the latest time of an event. Its field depends on the API of the event's writer.
+// timeOf returns the time of an event's latest occurrence. The API of the event's writer decides which field has it.
 func timeOf(event *corev1.Event) time.Time {
 	switch {
 	case event.Series != nil && !event.Series.LastObservedTime.IsZero():

@@ -51,12 +51,12 @@ type modeChange struct {
 	Command string
 }
 
-// replay is the outcome of the policy, had it enforced from the start.
+// replay is the outcome for a policy that had enforced from the start.
 type replay struct {
 	// Missing says why it is unknown.
 	Missing string
 	Objects int
-	// Total is the number of objects beyond their limits. Denied are the first of them.
+	// Total is the number of objects that the policy would have denied. Denied are the first of them.
 	Total  int
 	Denied []deniedView
 	// Lacking are the quotas too small for the existing objects.
@@ -70,7 +70,7 @@ type deniedView struct {
 
 type lackingView struct{ Consumer, ConsumerURL, ResourceType, Limit, Needed string }
 
-// fullType is a resource type of the policy, with the consumers at or beyond their limit of it.
+// fullType is a resource type of the policy, with the consumers who have nothing left of it.
 type fullType struct {
 	ResourceType string
 	Total        int
@@ -193,7 +193,7 @@ func (a Area) changeMode(r *web.Request) (web.Answer, error) {
 	return policyPage(policy, change), nil
 }
 
-// errStale means another policy than the one of the preview.
+// errStale reports that the policy has changed since the preview.
 var errStale = errors.New("the policy has changed since the preview")
 
 // setMode sets the mode of the policy with a UID and a generation. The status of a policy changes by itself, so the

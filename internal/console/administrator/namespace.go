@@ -14,7 +14,7 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// namespaceView is the page of a namespace, with the parts of its ResourceQuotas.
+// namespaceView is the page of a namespace, with the composition of its ResourceQuotas.
 type namespaceView struct {
 	Name string
 	// Base, Mode and Config are the labels of the namespace about its definition, and Use names the increase that counts
@@ -73,7 +73,7 @@ func (a Area) namespace(r *web.Request) (web.Answer, error) {
 	}, nil
 }
 
-// missing notes a lack of rights. It returns any other error.
+// missing notes what the person may not see. It returns any other error.
 func (v *namespaceView) missing(err error, what string) (isReadable bool, _ error) {
 	if usage.IsOutOfReach(err) {
 		v.Missing = append(v.Missing, "You may not see "+what+" here, or there is none.")

@@ -29,13 +29,13 @@ type policyRow struct {
 	// State is disabled, ready, or not ready, and Problem explains the last of these.
 	State, Problem string
 	IsBad          bool
-	// Failures counts the failures to apply the policy to a request, and Failing explains a present failure.
+	// Failures counts the failures to apply the policy to a request, and Failing explains the failure while it lasts.
 	Failures int64
 	Failing  string
 	// Coverage says how many existing objects have a claim.
 	Coverage string
-	// Unadopted is the number of objects without adoption after a failure. Unchecked is the time from which objects may
-	// lack a claim.
+	// Unadopted is the number of objects that Bursar could not adopt, and Unchecked the time since which objects may lack
+	// a claim.
 	Unadopted int64
 	Unchecked *time.Time
 }

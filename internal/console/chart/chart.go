@@ -40,8 +40,8 @@ func draw(drawing *template.Template, data any) template.HTML {
 	return template.HTML(text.String()) //nolint:gosec // the template has escaped it
 }
 
-// Bar draws the used part of a limit. Use beyond the limit fills the bar, and a mark shows the place of the limit. The
-// label has the same content as text.
+// Bar draws the used part of a limit. Use beyond the limit fills the bar, and a mark shows where the limit is. The
+// label tells the same to people who do not see the drawing.
 func Bar(used, limit int64, label string) template.HTML {
 	bar := struct{ Label, Class, Used, Mark string }{Label: label}
 	u := usage.Usage{Used: max(used, 0), Limit: limit}
@@ -79,7 +79,7 @@ type Span struct{ From, To float64 }
 // Trend is the use and the limit over time. Both have a value for each of the same number of columns.
 type Trend struct {
 	Used, Limit []float64
-	// Gaps are times with unknown values.
+	// Gaps are times with unknown use and limit.
 	Gaps []Span
 	// Label describes the chart to people who do not see it.
 	Label string
@@ -105,8 +105,7 @@ func (t Trend) SVG() template.HTML {
 	return draw(trendDrawing, drawing)
 }
 
-// steps returns the points of a line with a level for each value, one column wide: two points for each run of equal
-// values.
+// steps returns the points of a line that holds each value for a column: two for each run of equal values.
 func steps(values []float64, largest float64) string {
 	var points []string
 	for i, value := range values {

@@ -29,9 +29,9 @@ const (
 	copiesMax, allRowsMax = 32, 640_000
 	// rowsMax bounds the rows of a copy. The copy omits further ones, and pages report it.
 	rowsMax = 200_000
-	// idleMax is the lifetime of a copy without use by a page.
+	// idleMax is the lifetime of a copy that no page uses.
 	idleMax = 15 * time.Minute
-	// readMax bounds the wait of a page for a copy. After it, the page reports a read in progress.
+	// readMax bounds the wait of a page for a copy. After it, the page reports that the read continues.
 	readMax = 4 * time.Second
 )
 
@@ -128,7 +128,7 @@ func (c *Copies) begin(s *session.Session, withRequests bool, kept *place) *Copy
 		case <-begun.quota.isRead:
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			c.makeRoom(copiesMax, allRowsMax) // now the number of rows is final
+			c.makeRoom(copiesMax, allRowsMax) // now its rows are known
 		case <-ctx.Done():
 		}
 	}()
@@ -208,7 +208,7 @@ func (c *Copy) noted(what string, err error) error {
 	return err
 }
 
-// trimQuota drops fields without a place in rows, before the read of the next page of a list.
+// trimQuota drops the fields that rows do not need, before the client reads further pages of a list.
 func trimQuota(list *quotav1alpha1.EffectiveResourceGrantList) {
 	for i := range list.Items {
 		each := &list.Items[i]

@@ -62,7 +62,7 @@ func TestCopiesAreBounded(t *testing.T) {
 	}
 }
 
-// All limits of a resource type together tell the room under a cap.
+// The sum of all limits of a resource type gives the room under a cap.
 func TestGranted(t *testing.T) {
 	c := newCopy(t, time.Now(), 3)
 	for _, limit := range []int64{5, 7} {

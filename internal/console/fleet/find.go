@@ -12,9 +12,9 @@ import (
 const (
 	// PageSize is how many rows a page has.
 	PageSize = 50
-	// IdlePercent bounds idle grants: they use a smaller part of their limit, in percent.
+	// IdlePercent is the part of a limit, in percent, below which a grant counts as idle.
 	IdlePercent = 5
-	// NearPercent is the smallest part of the limit, in percent, for a consumer near its limit.
+	// NearPercent is the part of a limit, in percent, from which on a consumer counts as near it.
 	NearPercent = quotav1alpha1.AlertThresholdDefault
 )
 
@@ -27,7 +27,7 @@ const (
 	Over State = "over"
 	// Near: the use is near the limit, or has reached it.
 	Near State = "near"
-	// Idle: there is a limit, and hardly any use.
+	// Idle: the consumer has a limit, and hardly uses it.
 	Idle State = "idle"
 	// Waiting: the consumer has open requests for more.
 	Waiting State = "waiting"
@@ -75,7 +75,7 @@ type Found struct {
 // Level is how close to its limit the consumer is.
 func (r *Row) Level() usage.Level { return r.Usage.Level(usage.Below, NearPercent) }
 
-// IsIdle reports whether there is a limit, and hardly any use.
+// IsIdle reports whether the consumer has a limit, and hardly uses it.
 func (r *Row) IsIdle() bool { return r.Limit > 0 && !r.IsFeature && r.Ratio()*100 < IdlePercent }
 
 // Result is a page of rows.

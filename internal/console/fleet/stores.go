@@ -172,7 +172,7 @@ type requestStore struct {
 	close  func()
 }
 
-// openRequest is the part of a request in the store.
+// openRequest has the fields of a request that the store needs.
 type openRequest struct {
 	name     types.NamespacedName
 	consumer quotav1alpha1.ConsumerRef

@@ -22,9 +22,9 @@ type Description struct {
 	Title string
 	// Service is the begin of the resource type: resourcemanager.example.com. It may be empty.
 	Service string
-	// About describes the counted thing, or is empty.
+	// About is the description in the registration, or empty.
 	About string
-	// Owner is the owning service in the registration, or empty.
+	// Owner is the service that owns the resource type by its registration, or empty.
 	Owner string
 }
 

@@ -1,6 +1,6 @@
 // Package overview reads quota for pages: the use and limits of consumers in display units, with the names and
-// descriptions of resource types. It reads with the rights of its client's user. Apart from the quota itself, it omits
-// parts the user may not read. Only areas of the console import it.
+// descriptions of resource types. It reads with the rights of its client's user, and omits what they may not read
+// besides the quota itself. Only areas of the console import it.
 package overview
 
 import (
@@ -22,7 +22,7 @@ import (
 // itemsMax is the default of [Query.Max].
 const itemsMax = 1000
 
-// Query selects quota. An empty field selects everything visible to the user.
+// Query selects quota. An empty field selects everything that the user may see.
 type Query struct {
 	// Namespace is the namespace of the effective grants.
 	Namespace string

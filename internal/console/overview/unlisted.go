@@ -12,7 +12,7 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// Unlisted is a registered resource type without quota of a consumer.
+// Unlisted is a registered resource type of which a consumer has no quota.
 type Unlisted struct {
 	Description
 	ResourceType string
@@ -22,9 +22,9 @@ type Unlisted struct {
 	IsMetered bool
 }
 
-// Unlisted returns the registered resource types for the kinds of the overview's consumers, without those of existing
-// quota. It returns nothing to users without the right to read registrations and ClaimCreationPolicies. Only these
-// distinguish a limit of 0 from a lack of metering.
+// Unlisted returns the resource types registered for the kinds of the overview's consumers, unless the consumers have
+// quota of them. It returns nothing if the user may not read registrations and ClaimCreationPolicies. Only these
+// distinguish a limit of 0 from a resource type that nothing counts.
 func (o *Overview) Unlisted(ctx context.Context, api client.Reader) ([]Unlisted, error) {
 	if !o.Names.AreKnown || o.IsCut {
 		return nil, nil

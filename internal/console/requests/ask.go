@@ -154,7 +154,7 @@ func (f *askForm) amounts(q *quotas) ([]request.Amount, error) {
 	return amounts, nil
 }
 
-// typeNamed returns the resource type of a name: one of the consumer, or else another known one.
+// typeNamed returns the resource type that a name stands for: one of the consumer, or else another known one.
 func typeNamed(q *quotas, name string) (string, error) {
 	var own []string
 	for i := range q.Items {
@@ -218,7 +218,8 @@ func parseUntil(text string) (*metav1.Time, error) {
 	return new(metav1.NewTime(until)), nil
 }
 
-// command is the command for the request, with placeholders for empty fields. Without quotas the units are unknown.
+// command is the command that makes the request, with placeholders for empty fields. Without quotas the units are
+// unknown.
 func (f *askForm) command(q *quotas) string {
 	words := []string{"bursar", "request"}
 	amounts, err := []request.Amount(nil), error(nil)

@@ -24,7 +24,7 @@ type decideData struct {
 	WhyNot, WhyNotDeny string
 	// Form has the entered values.
 	Form decideForm
-	// DenyCommand is the command to deny the request.
+	// DenyCommand is the command that denies the request.
 	DenyCommand string
 	// ShowURL is the page of the request for tenants, and DecideURL the target of the forms.
 	ShowURL, DecideURL string
@@ -126,7 +126,7 @@ func (s *shown) hasDimensionsOfOneType() bool {
 	return false
 }
 
-// decided returns the amounts to approve, without those equal to the request.
+// decided returns the amounts to approve. It leaves out amounts as requested.
 func (s *shown) decided(f *decideForm) ([]request.Amount, error) {
 	var amounts []request.Amount
 	for i := range f.Amounts {

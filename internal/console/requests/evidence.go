@@ -23,11 +23,11 @@ import (
 )
 
 const (
-	// growthWindow is the time for the growth of use.
+	// growthWindow is the time over which pages show the growth of use.
 	growthWindow = 30 * 24 * time.Hour
-	// growthTypesMax bounds the resource types with growth on a page.
+	// growthTypesMax bounds the resource types whose growth a page asks for.
 	growthTypesMax = 3
-	// growthPage is the number of entries in one read of the journal for the first one.
+	// growthPage is the number of journal entries in the request for the first one.
 	growthPage = 10
 	// similarMax bounds the similar decisions, and similarReadMax the requests to search for them.
 	similarMax, similarReadMax = 10, 1000
@@ -36,19 +36,19 @@ const (
 // evidence helps to decide on a request.
 type evidence struct {
 	Types []typeEvidence
-	// Rule is the message of the rule for the request.
+	// Rule is the message of the rule that applies.
 	Rule    string
 	Similar []row
 	// QuotaIsCut reports whether the consumer has more quota than the page reads.
 	QuotaIsCut bool
-	// SimilarNote notes an incomplete search of the requests.
+	// SimilarNote notes that the page did not search all requests.
 	SimilarNote string
 }
 
 // typeEvidence has the known facts about a requested resource type.
 type typeEvidence struct {
 	Type string
-	// UsesURL leads to its users.
+	// UsesURL leads to the claims that use it.
 	UsesURL string
 	// Used, Limit and Percent are the consumer's, in display units, or empty without an effective grant.
 	Used, Limit, Percent string

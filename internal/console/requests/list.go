@@ -96,11 +96,11 @@ type listData struct {
 	AskNamespace bool
 	States       []choice
 	Rows         []row
-	// Others are waiting requests beyond the person's right to decide, with the reason as Message.
+	// Others are waiting requests on which the person may not decide, with the reason as Message.
 	Others []row
 	// Notes describe the omissions of the page.
 	Notes []string
-	// Problem explains an empty page after an error.
+	// Problem explains why there is no list.
 	Problem string
 	// EmptyNext is the suggested next step for an empty list.
 	EmptyNext string
@@ -156,10 +156,10 @@ func cut[T any](d *listData, items []T, note string) []T {
 	return items[:shownMax]
 }
 
-// latestNote notes a list with only the latest requests.
+// latestNote notes that a list has only the latest requests.
 const latestNote = "These are the latest %d of %d requests. Choose a state or a namespace to see others."
 
-// showList shows the requests visible to a person.
+// showList shows the requests that a person may see.
 func showList(r *web.Request) (web.Answer, error) {
 	state, err := stateIn(r)
 	if err != nil {
@@ -219,8 +219,8 @@ func listCommand(namespace, state string, isAll bool) string {
 	return web.CommandLine(words...)
 }
 
-// showInbox shows the waiting requests, the longest wait first. Those for the person to decide come before the others.
-// With a state it shows the requests in it, the latest first.
+// showInbox shows the waiting requests, the longest wait first. Those on which the person may decide come before the
+// others. With a state it shows the requests in it, the latest first.
 func showInbox(r *web.Request) (web.Answer, error) {
 	state, err := stateIn(r)
 	if err != nil {
@@ -258,7 +258,7 @@ func showInbox(r *web.Request) (web.Answer, error) {
 	return page, nil
 }
 
-// addWaiting adds waiting requests: those for the person to decide, and the others.
+// addWaiting adds waiting requests: those on which the person may decide, and the others.
 func (d *listData) addWaiting(r *web.Request, items []quotav1alpha1.QuotaRequest) {
 	rights := rights{}
 	for i := range items {
@@ -286,7 +286,7 @@ func inboxRow(q *quotav1alpha1.QuotaRequest) row {
 // rights are answers about the right to decide, by namespace.
 type rights map[string]bool
 
-// rightsMax bounds the namespaces in a page's questions to the API server about rights.
+// rightsMax bounds the namespaces for which a page asks the API server about rights.
 const rightsMax = 20
 
 // whyNot returns why a person may not decide on a request, or "".

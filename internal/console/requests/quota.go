@@ -22,19 +22,19 @@ type quotas struct {
 	isForbidden bool
 }
 
-// readQuotas reads the quota shown in a namespace, of a consumer or, if it is empty, of all. It omits quota beyond the
-// person's rights.
+// readQuotas reads the quota shown in a namespace, of a consumer or, if it is empty, of all. It omits what the person
+// may not read.
 func readQuotas(ctx context.Context, api client.Reader, namespace, consumer string) (*quotas, error) {
 	read, err := overview.Read(ctx, api, overview.Query{Namespace: namespace, Consumer: consumer, Max: quotasMax})
 	if !apierrors.IsForbidden(err) {
 		return &quotas{Overview: read}, err
 	}
-	// Without the quota, readers of registrations still know the units.
+	// People who may read registrations know the units without the quota.
 	names, err := overview.ReadNames(ctx, api)
 	return &quotas{Overview: &overview.Overview{Names: names}, isForbidden: true}, err
 }
 
-// of returns the quota of a consumer, or nil if there is none for the person.
+// of returns the quota of a consumer, or nil if no namespace shows it to the person.
 func (q *quotas) of(consumer quotav1alpha1.ConsumerRef, resourceType string) *overview.Item {
 	for i := range q.Items {
 		if item := &q.Items[i]; item.Usage.Consumer == consumer && item.ResourceType == resourceType {

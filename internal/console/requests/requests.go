@@ -25,7 +25,7 @@ var templates embed.FS
 
 // Area is the area of requests and decisions.
 type Area struct {
-	// Copies are the copies of all quota. With a right to them, approvers learn the amount left under a cap.
+	// Copies are the copies of all quota. From these, people who may see them learn how much a cap leaves.
 	Copies *fleet.Copies
 }
 
@@ -70,7 +70,7 @@ func requestPath(key client.ObjectKey) string {
 	return "/requests/" + url.PathEscape(key.Namespace) + "/" + url.PathEscape(key.Name)
 }
 
-// inboxPath returns the path of the page to decide a request, without [web.Base].
+// inboxPath returns the path of the page on which people decide a request, without [web.Base].
 func inboxPath(key client.ObjectKey) string {
 	return "/inbox/" + url.PathEscape(key.Namespace) + "/" + url.PathEscape(key.Name)
 }
@@ -88,8 +88,8 @@ func namespaceOf(r *web.Request) (namespace string, isKnown bool, err error) {
 	}
 }
 
-// problemOf returns the text and the status for another display of a form. It does so for an invalid input, and for an
-// error of the API server about the input. It returns other errors, which the person cannot mend.
+// problemOf returns the text and the status to show a form again, after an invalid input or an error of the API server
+// about it. Other errors are not the person's, and it returns them.
 func problemOf(err error) (text string, status int, other error) {
 	var input *request.InputError
 	var decided *request.DecidedError

@@ -26,7 +26,7 @@ type shown struct {
 	UID string
 	// Amounts are the requested amounts.
 	Amounts []shownAmount
-	// Policy names the rule for the request, and Approvers the deciders.
+	// Policy names the rule that applies, and Approvers the deciders.
 	Policy, Approvers string
 	Expires           time.Time
 	Decisions         []shownDecision
@@ -54,8 +54,8 @@ type shownDecision struct {
 	Until, At                     time.Time
 }
 
-// readShown reads a request with the quota of its consumer, its decisions and its grant. It omits parts beyond the
-// person's rights.
+// readShown reads a request with the quota of its consumer, its decisions and its grant. It omits what the person may
+// not read.
 func readShown(r *web.Request, key client.ObjectKey) (*shown, error) {
 	if err := web.CheckNamespace(key.Namespace); err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func approversText(q *quotav1alpha1.QuotaRequest) string {
 	return text
 }
 
-// readDecisions fills the counting decisions. Their amounts are in the QuotaDecisions.
+// readDecisions fills the decisions that count. Their amounts are in the QuotaDecisions.
 func (s *shown) readDecisions(r *web.Request) error {
 	if len(s.request.Status.Decisions) == 0 {
 		return nil
@@ -273,7 +273,7 @@ func requestPage(r *web.Request, problem string, status int) (web.Answer, error)
 	}, nil
 }
 
-// withdraw withdraws a request, after a confirmation by its name in the form.
+// withdraw withdraws a request. The form has to repeat its name.
 func withdraw(r *web.Request) (web.Answer, error) {
 	key := keyOf(r)
 	err := web.Confirmed(r, key.Name)

@@ -1,5 +1,5 @@
-// Package session has the sessions of the console: the people logged in, with their rights, and with the ends of their
-// sessions. A session holds the person's own credentials, so the API server decides about each read and write. Only the
+// Package session has the sessions of the console: their people, the rights of these, and the end of each session. A
+// session holds the person's own credentials, so that the API server decides about each read and write. Only the
 // console imports it.
 package session
 
@@ -38,17 +38,17 @@ const (
 // ErrTooMany means that a session has the maximum number of open requests or streams.
 var ErrTooMany = errors.New("too many open requests of this session")
 
-// Session is the login of a person. Its methods are safe for concurrent calls.
+// Session is the session of a logged-in person. Its methods are safe for concurrent use.
 type Session struct {
 	// Config reaches the API server with the person's credentials.
 	Config *rest.Config
 	// API reads and writes as the person.
 	API client.WithWatch
-	// User is the person, by the API server's answer.
+	// User is the person's identity, by the API server's answer.
 	User authenticationv1.UserInfo
 	// Namespace is the namespace of the person's kubeconfig or, for a ServiceAccount, its own. It may be empty.
 	Namespace string
-	// CSRF is a secret in each form of the session.
+	// CSRF is a secret that each form of the session sends back.
 	CSRF string
 
 	// ctx ends with the session.
@@ -85,7 +85,7 @@ func newSession(ctx, all context.Context, c Credentials) (*Session, error) {
 	config := rest.CopyConfig(c.Config)
 	config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(requestsPerSecond, requestsBurst) // one for all clients of the session
 	config.WarningHandler = rest.NoWarnings{}
-	config.ContentType, config.AcceptContentTypes = "", "" // loopback configurations prefer protobuf, and custom resources have none
+	config.ContentType, config.AcceptContentTypes = "", "" // custom resources have no protobuf, which loopback configurations prefer
 	types, err := knownTypes()
 	if err != nil {
 		return nil, fmt.Errorf("register the API types: %w", err)
@@ -115,7 +115,7 @@ var knownTypes = sync.OnceValues(func() (*runtime.Scheme, error) {
 	return types, errors.Join(scheme.AddToScheme(types), quotav1alpha1.AddToScheme(types), openmcpv1alpha1.AddToScheme(types))
 })
 
-// Check asks the API server for the person's identity. An Unauthorized error means the end of the credentials.
+// Check asks the API server who the person is. An Unauthorized error means that the credentials have ended.
 func (s *Session) Check(ctx context.Context) error {
 	review := &authenticationv1.SelfSubjectReview{}
 	if err := s.API.Create(ctx, review); err != nil {
@@ -135,7 +135,7 @@ func (s *Session) Check(ctx context.Context) error {
 	return nil
 }
 
-// Context returns a context that ends with the session, for objects of the session.
+// Context returns a context that ends with the session, for values that the session keeps.
 func (s *Session) Context() context.Context { return s.ctx }
 
 // May reports whether the person has a right. The API server's answer is at most half a minute old. Without an answer,
@@ -148,7 +148,7 @@ func (s *Session) May(ctx context.Context, wanted authorizationv1.ResourceAttrib
 		return known.isGranted
 	}
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &wanted}}
-	if err := s.API.Create(ctx, review); err != nil && !apierrors.IsForbidden(err) { // without the right to ask, there is no right to do it
+	if err := s.API.Create(ctx, review); err != nil && !apierrors.IsForbidden(err) { // who may not ask may not do it
 		if IsEnded(err) {
 			s.end() // the next request leads to the login
 		}
@@ -182,7 +182,7 @@ func (s *Session) TakeNotice() string {
 	return text
 }
 
-// Kept returns the session's value under a key, and makes it first if there is none. Goroutines started by make must
+// Kept returns the session's value under a key, and makes it first if there is none. Everything that make starts must
 // end with the session's context.
 func Kept[T any](s *Session, key any, make func() T) T {
 	s.mu.Lock()
@@ -210,7 +210,7 @@ func take(places chan struct{}) (leave func(), err error) {
 	}
 }
 
-// IsEnded reports whether an error of the API server means invalid credentials.
+// IsEnded reports whether an error of the API server means that the credentials no longer hold.
 func IsEnded(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Code == http.StatusUnauthorized

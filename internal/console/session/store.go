@@ -76,7 +76,7 @@ func (s *Store) Begin(ctx context.Context, w http.ResponseWriter, c Credentials)
 }
 
 // makeRoom ends idle sessions. If the person, the namespace of a ServiceAccount, or everybody has too many, it ends the
-// one with the longest idle time. The caller holds the lock; an ended session leaves the map after its release.
+// one with the longest idle time. The caller holds the lock; an ended session leaves the map once the lock is free.
 func (s *Store) makeRoom(username string) {
 	var ids []string // the longest idle first
 	for id := range s.sessions {
@@ -152,7 +152,7 @@ func newSecret() string { return rand.Text() }
 
 var errOneTime = errors.New("this one-time token is unknown or was used: run the command again for another")
 
-// OneTime is a secret for the begin of one session.
+// OneTime is a secret that begins one session.
 type OneTime struct {
 	secret string
 	isUsed atomic.Bool
@@ -172,7 +172,7 @@ func (o *OneTime) Use(text string) error {
 	return nil
 }
 
-// Restore makes the secret usable again, after a use without a session.
+// Restore makes the secret usable again, after a use that began no session.
 func (o *OneTime) Restore() { o.isUsed.Store(false) }
 
 // isEqual compares secrets in a time independent of their content.

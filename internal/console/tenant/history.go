@@ -21,7 +21,7 @@ const (
 	// accountsMax bounds the resource types of a page, limitChangesMax the changes of each limit, and changesMax those of
 	// use. A page about one resource type shows changesOfOneMax.
 	accountsMax, limitChangesMax, changesMax, changesOfOneMax = 30, 50, 10, 200
-	// namespaceOfNone is the namespace for the journal of a consumer without quota.
+	// namespaceOfNone is the namespace in which a page asks for the journal of a consumer without quota.
 	namespaceOfNone = "default"
 )
 
@@ -61,7 +61,7 @@ type pastAccount struct {
 type limitChange struct {
 	Time                      time.Time
 	Verb, From, To, Grant, By string
-	// Since is the begin of a gap around the change of the limit.
+	// Since is the start of the gap in which the limit changed.
 	Since *time.Time
 }
 
@@ -96,7 +96,7 @@ func showHistory(r *web.Request) (web.Answer, error) {
 	if s.MustChoose {
 		return answer, nil
 	}
-	found, err := s.quotas(r) // readers of journals need not see the quota
+	found, err := s.quotas(r) // a reader of journals need not see the quota
 	if err != nil {
 		return nil, err
 	}

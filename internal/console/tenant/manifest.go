@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// objectsMax bounds the objects of a manifest: each is a question to the API server.
+// objectsMax bounds the objects of a manifest: the page asks the API server about each.
 const objectsMax = 100
 
 // document is a part of a manifest between two separators.
@@ -113,7 +113,7 @@ func (d *document) objects() ([]*unstructured.Unstructured, *problem) {
 		f := &problem{Line: d.line, Text: strings.TrimPrefix(err.Error(), "yaml: ")}
 		if match := yamlLine.FindStringSubmatch(f.Text); match != nil {
 			if inDocument, err := strconv.Atoi(match[1]); err == nil && inDocument > 0 {
-				// YAML reports a missing end after the last line.
+				// For an unexpected end, YAML reports a line after the last.
 				lines := strings.Count(strings.TrimRight(d.text, "\n"), "\n") + 1
 				f.Line = d.line + min(inDocument, lines) - 1
 				f.Text = strings.Replace(f.Text, match[0], "", 1)

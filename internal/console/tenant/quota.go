@@ -29,7 +29,7 @@ const (
 // quotaPage shows the use of each resource type.
 type quotaPage struct {
 	scope
-	// Forbidden explains a lack of rights.
+	// Forbidden names what the person may not see.
 	Forbidden string
 	Services  []service
 	Unlisted  []overview.Unlisted
@@ -42,7 +42,7 @@ type quotaPage struct {
 	TrendURL, TrendIDs string
 }
 
-// service has the resource types with the same begin of their names.
+// service has the resource types whose names begin with the same service.
 type service struct {
 	Name  string
 	Tiles []tile

@@ -15,7 +15,7 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// markup stands for every text from somebody else.
+// markup stands for every text that somebody else controls.
 const markup = `"><script>alert(1)</script><img src=x onerror=alert(1)>`
 
 // item has markup in every field.

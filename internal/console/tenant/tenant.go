@@ -1,5 +1,5 @@
-// Package tenant has the pages of the console for tenants and their quota: the amounts left, the objects that use it,
-// the claims waiting for it, a trial of a manifest, and past changes. Only the console imports it.
+// Package tenant has the pages of the console on which tenants see their quota: the amounts left, the objects that use
+// it, the claims that wait for it, whether a manifest would fit, and past changes. Only the console imports it.
 package tenant
 
 import (
@@ -53,7 +53,7 @@ func command(begin string, flags ...string) string {
 	return web.CommandLine(words...)
 }
 
-// forbidden returns a sentence about a lack of rights, or the error if it is another.
+// forbidden returns a sentence about what a person may not see, or the error if it is another.
 func forbidden(err error, what string) (sentence string, other error) {
 	if !apierrors.IsForbidden(err) {
 		return "", err

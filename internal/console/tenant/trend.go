@@ -81,7 +81,7 @@ type window struct {
 // windows are those of trends: a shorter one is for consumers with too many changes.
 var windows = []window{{7 * day, "the last 7 days"}, {day, "the last day"}, {time.Hour, "the last hour"}}
 
-// past is the past of a consumer in the journal.
+// past is the history of a consumer, from the journal.
 type past struct {
 	report *history.Report
 	window window
@@ -143,7 +143,7 @@ func trendOf(item overview.Item, p past) trend {
 	return t
 }
 
-// outlook estimates the time until a quota is full.
+// outlook describes the growth of use, and when the quota is full at this rate.
 func outlook(item *overview.Item, account *history.Account, w window) string {
 	if account.Growth() <= 0 {
 		return "Use did not grow in " + w.name + "."

@@ -25,7 +25,7 @@ type tryPage struct {
 	Namespace  string
 	Namespaces []string
 	Manifest   string
-	// IsAsIs means not to ask the API server for defaults. It is for persons without the right to create the objects.
+	// IsAsIs leaves out the API server's defaults. It is for people who may not create the objects.
 	IsAsIs bool
 	// Problem explains a failed try.
 	Problem string
@@ -47,7 +47,7 @@ type result struct {
 type triedObject struct {
 	Line                      int
 	Name, Operation, Policies string
-	// Result is in words. Class is its class in the style sheet.
+	// Result is in words. Class is a class of the style sheet.
 	Result, Class, Message string
 	// AskURL leads to a request for the missing quota, or is empty.
 	AskURL string
@@ -75,7 +75,7 @@ func (p *tryPage) answer(status int) web.Page {
 	return web.Page{Template: "try", Title: "Try a manifest", Data: p, Status: status, Command: line}
 }
 
-// invalid answers that no try was possible.
+// invalid answers with a problem instead of a result.
 func (p *tryPage) invalid(problem string) (web.Answer, error) {
 	p.Problem = problem
 	return p.answer(http.StatusUnprocessableEntity), nil

@@ -30,7 +30,7 @@ type waitingPage struct {
 // queue has the waiting claims of a consumer, in the order of decision.
 type queue struct {
 	Consumer, ConsumerURL string
-	// MayHaveOthers reports whether the consumer may have claims in namespaces invisible to the person.
+	// MayHaveOthers reports whether the consumer may have claims in namespaces that the person may not see.
 	MayHaveOthers bool
 	Rows          []waitingRow
 }
@@ -101,7 +101,7 @@ func (p *waitingPage) add(found *claims, quotas *overview.Overview) {
 	}
 }
 
-// needOf returns the amounts to wait for: those of the claim, or the increase of a resize.
+// needOf returns the amounts that a claim waits for: its own, or the increase of a resize.
 func needOf(claim *quotav1alpha1.ResourceClaim) []quotav1alpha1.ResourceRequest {
 	state, _ := stateOf(claim)
 	var resized []quotav1alpha1.ResourceRequest

@@ -35,7 +35,7 @@ const (
 	streamsMax, watchesMax = 1000, 8
 )
 
-// Watch names objects. Their changes renew a page.
+// Watch names objects whose changes renew a page.
 type Watch struct {
 	// Resource is a resource of the quota API, such as effectiveresourcegrants.
 	Resource string
@@ -49,7 +49,7 @@ type begun struct {
 	version string
 }
 
-// watchable are the possible resources of a stream.
+// watchable are the resources that a stream can watch.
 var watchable = map[string]schema.GroupVersion{
 	"effectiveresourcegrants":  quotav1alpha1.GroupVersion,
 	"quotarequests":            quotav1alpha1.GroupVersion,
@@ -88,8 +88,8 @@ func watchesOf(r *http.Request) ([]begun, error) {
 	return watches, nil
 }
 
-// serveLive sends an event after changes of watched objects, at most one in an interval. The watch has the person's
-// rights: objects invisible to them do not reach them.
+// serveLive sends an event whenever a watched object changes, at most one in an interval. The watch has the person's
+// rights, so objects they may not see do not reach them.
 func (c *Console) serveLive(w http.ResponseWriter, r *Request) {
 	watches, err := watchesOf(r.Request)
 	if err != nil {
@@ -151,7 +151,7 @@ func (s *stream) run(ctx context.Context, r *Request, changed <-chan struct{}) {
 	if !s.send("retry: 5000\n: open\n\n") {
 		return
 	}
-	var next <-chan time.Time // fires at the time for another event
+	var next <-chan time.Time // fires when another event may follow
 	ready := changed
 	for {
 		isOpen := true
@@ -174,8 +174,8 @@ func (s *stream) run(ctx context.Context, r *Request, changed <-chan struct{}) {
 	}
 }
 
-// follow signals the changes of the watched objects until ctx ends. A watch may begin later than the page or the watch
-// before it ended. It then signals at its begin, because it may have missed some changes.
+// follow signals the changes of the watched objects until ctx ends. A watch signals at its start unless it continues
+// where the page or the watch before it ended: it may have missed changes.
 func follow(ctx context.Context, api metadata.Interface, w begun, changed chan<- struct{}) {
 	signal := func() {
 		select {

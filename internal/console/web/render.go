@@ -89,8 +89,8 @@ func (p *pages) add(layout *template.Template, files fs.FS) error {
 	return nil
 }
 
-// undefined returns the name of a template missing from a page, or "". Execution would find it only on the way through
-// it.
+// undefined returns the name of a template that a page uses and lacks, or "". Execution would find it only when it
+// reaches the use.
 func undefined(page *template.Template) string {
 	for _, each := range page.Templates() {
 		if each.Tree == nil {
@@ -227,7 +227,7 @@ func (c *Console) render(w http.ResponseWriter, v *view) error {
 	return nil
 }
 
-// menu returns the entries for a person, by their rights.
+// menu returns the entries that a person may use.
 func (c *Console) menu(r *Request) []entry {
 	var menu []entry
 	for _, area := range c.areas {

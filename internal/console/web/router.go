@@ -16,8 +16,8 @@ const (
 	pageTimeout = 30 * time.Second
 	// FormBytesMax bounds a form, and with it a manifest. loginBytesMax bounds a form without a session.
 	FormBytesMax, loginBytesMax = 2 << 20, 64 << 10
-	// formsMax bounds the forms a console handles at a time, with and without a session. formTimeout bounds the arrival of
-	// each.
+	// formsMax bounds the forms that a console handles at a time, with and without a session. formTimeout bounds the time
+	// in which each has to arrive.
 	formsMax, formTimeout = 64, 30 * time.Second
 )
 
@@ -56,7 +56,7 @@ func New(sessions *session.Store, log *slog.Logger, areas ...Area) (*Console, er
 	return c, nil
 }
 
-// Handle adds a handler without a session, such as the login.
+// Handle adds a handler that needs no session, such as the login.
 func (c *Console) Handle(pattern string, handler http.Handler) {
 	c.mux.Handle(pattern, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost { // it has a place
@@ -106,10 +106,10 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// tooManyRequests is the text for a person without a free place in their session.
+// tooManyRequests is the text for a person whose session has no free place.
 const tooManyRequests = "This session has too many open requests. Wait for them, and try again."
 
-// crossOrigin denies requests made by browsers for other sites.
+// crossOrigin denies requests that browsers send for other sites.
 var crossOrigin http.CrossOriginProtection
 
 // Router adds pages to the console.
@@ -128,7 +128,7 @@ func (r *Router) Get(path string, h Handler) {
 	}))
 }
 
-// Post adds an action at a path without [Base]. It runs only for forms of the same session. Forms have a place.
+// Post adds an action at a path without [Base]. It runs only for forms of the same session. These have a place already.
 func (r *Router) Post(path string, h Handler) {
 	r.console.mux.Handle("POST "+Base+path, r.console.withSession(func(w http.ResponseWriter, request *Request) {
 		if err := parseForm(request); err != nil {

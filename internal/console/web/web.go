@@ -23,8 +23,8 @@ const Base = "/console"
 
 // Area is a part of the console.
 type Area interface {
-	// Templates has the pages of the area, as files templates/NAME.html with a definition of "content". Names are unique
-	// in the console.
+	// Templates has the pages of the area, as files templates/NAME.html that define "content". Names are unique in the
+	// console.
 	Templates() fs.FS
 	// Menu returns the entries of the area in the menu.
 	Menu() []MenuItem
@@ -42,8 +42,8 @@ type MenuItem struct {
 	Title string
 	// Path is the path of a page, without [Base].
 	Path string
-	// Needs is the right to see the entry. Zero: everybody sees it. The page itself needs no check: the API server decides
-	// about its content.
+	// Needs is a right without which the menu omits the entry. Zero: everybody sees it. The page itself needs no check:
+	// the API server decides what it shows.
 	Needs authorizationv1.ResourceAttributes
 	// AtHome means that the right in the person's own namespace suffices.
 	AtHome bool
@@ -71,8 +71,8 @@ func (r *Request) May(wanted authorizationv1.ResourceAttributes) bool {
 	return r.Session.May(r.Context(), wanted)
 }
 
-// Handler answers a request. An error becomes a page with its explanation, and with the status of the API server's
-// error or of a [StatusError]; others are 500.
+// Handler answers a request. An error becomes a page that explains it, with the status of the API server's error or of
+// a [StatusError]; others are 500.
 type Handler func(r *Request) (Answer, error)
 
 // Answer is a [Page] or a [Redirect].
@@ -87,9 +87,9 @@ type Page struct {
 	Title    string
 	// Data is the template's .Data.
 	Data any
-	// Command is the command line with the same effect or output.
+	// Command is the command line that does or shows the same.
 	Command string
-	// Live are objects. Their changes renew the element with the ID "live".
+	// Live are the objects whose changes renew the element with the ID "live".
 	Live []Watch
 	// Status is the HTTP status. Zero: 200.
 	Status int
