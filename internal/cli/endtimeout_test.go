@@ -25,7 +25,7 @@ func TestEndAfterTimeout(t *testing.T) {
 	}
 }
 
-// A server that stops by itself runs into no timeout.
+// A server that stops by itself meets no timeout.
 func TestEndsByItself(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "stuck.txt")
 	ctx, cancel := context.WithCancel(t.Context())

@@ -13,7 +13,7 @@ import (
 
 // Login is a way to log in: [Loopback] or [Server].
 type Login interface {
-	// name tells the cookies of consoles on one host apart.
+	// name distinguishes the cookies of consoles on one host.
 	name() string
 	// isSecure reports whether browsers reach the console by TLS only.
 	isSecure() bool

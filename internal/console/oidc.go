@@ -55,7 +55,7 @@ type OIDC struct {
 	provider  atomic.Pointer[oidc.Provider]
 }
 
-// Impersonate says how the claims of an ID token name a user of the API server.
+// Impersonate describes how the claims of an ID token name a user of the API server.
 type Impersonate struct {
 	// Config has the credentials of the console. It needs the right to impersonate, and nothing else.
 	Config *rest.Config

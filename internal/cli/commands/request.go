@@ -28,7 +28,7 @@ type requestFlags struct {
 	dimensions                 []string
 }
 
-// newRequestCommand returns the command to ask for quota.
+// newRequestCommand returns the command that asks for quota.
 func newRequestCommand(p cli.Program) *cobra.Command {
 	var o requestFlags
 	var s *server

@@ -188,7 +188,7 @@ func readUsage(command *cobra.Command, s *server, filter *usage.Filter) (*usage.
 	return report, nil
 }
 
-// noUsageMessage explains an empty answer, and names the namespace.
+// noUsageMessage explains an empty answer, and names the namespace it is about.
 func noUsageMessage(filter usage.Filter) string {
 	what := "No quota is granted or used"
 	switch {

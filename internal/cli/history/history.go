@@ -123,7 +123,7 @@ type knowing interface {
 	Consumers(ctx context.Context) ([]quotav1alpha1.ConsumerRef, error)
 }
 
-// paged is a source that finds the begin of each page by reading up to it. For a long journal this takes too long.
+// paged is a source that finds the start of each page by reading up to it. For a long journal this takes too long.
 type paged interface {
 	// PageMax is how many entries a page has at most.
 	PageMax() int

@@ -198,7 +198,7 @@ func (a *Account) add(s *step, o *Options, latest time.Time) {
 		return
 	}
 	a.Changes = append(a.Changes, changeOf(s))
-	if o.ChangesMax > 0 && len(a.Changes) >= 2*o.ChangesMax { // so that each moves once
+	if o.ChangesMax > 0 && len(a.Changes) >= 2*o.ChangesMax { // so that each change moves once
 		a.cut(o.ChangesMax)
 	}
 }

@@ -278,7 +278,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// The names of webhooks say nothing to users.
+// The names of webhooks do not help users.
 func TestFailure(t *testing.T) {
 	for _, text := range []string{
 		`admission webhook "validate.quota.miloapis.com" denied the request: it is one's own`, `quotadecisions.quota.miloapis.com "x-abcde" is forbidden: it is one's own`,

@@ -40,7 +40,7 @@ const (
 // State is the result of a check.
 type State string
 
-// The states. Unknown means that the check could not run.
+// The states of a check. Unknown means that the check could not run.
 const (
 	OK      State = "ok"
 	Failed  State = "FAILED"

@@ -20,7 +20,7 @@ const (
 // branches are the characters of trees at the beginning of cells.
 const branches = "├└│─|`- "
 
-// These columns mean the same in all tables: a part in percent, and a state.
+// These columns mean the same in all tables: a part in percent, a state, and a result.
 const (
 	utilization = "UTILIZATION"
 	state       = "STATE"
@@ -108,7 +108,8 @@ func fit(columns []string, widths []int, width int) []int {
 	return cut
 }
 
-// cut shortens a cell. Of a path the end says most, and of other texts the beginning.
+// cut shortens a cell. It keeps the end of a path, and the beginning of any other text, because these distinguish it
+// most.
 func (s Style) cut(cell string, width int) string {
 	runes, dots := []rune(cell), []rune("…")
 	if s.IsASCII {

@@ -63,7 +63,7 @@ type amountView struct {
 	Bar                           template.HTML
 	// Word is the meaning of the bar's colour.
 	Word string
-	// Composition says how the amount comes about.
+	// Composition explains the parts of the amount.
 	Composition string
 }
 

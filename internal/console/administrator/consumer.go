@@ -35,7 +35,7 @@ type consumerView struct {
 type quotaView struct {
 	overview.Item
 	Bar template.HTML
-	// Composition says how the limit comes about.
+	// Composition explains the parts of the limit.
 	Composition string
 	// Claims is the number of claims that hold it, or empty if it is unknown.
 	Claims           string

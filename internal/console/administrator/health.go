@@ -24,7 +24,7 @@ type healthView struct {
 	Failed int
 	// BrokenGlass are the requests that bypassed enforcement, the latest first.
 	BrokenGlass []glassView
-	// Missing says why the log is not whole.
+	// Missing explains why the log is not whole.
 	Missing string
 	Group   string
 }

@@ -53,7 +53,7 @@ type modeChange struct {
 
 // replay is the outcome for a policy that had enforced from the start.
 type replay struct {
-	// Missing says why it is unknown.
+	// Missing explains why it is unknown.
 	Missing string
 	Objects int
 	// Total is the number of objects that the policy would have denied. Denied are the first of them.

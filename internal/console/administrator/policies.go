@@ -32,7 +32,7 @@ type policyRow struct {
 	// Failures counts the failures to apply the policy to a request, and Failing explains the failure while it lasts.
 	Failures int64
 	Failing  string
-	// Coverage says how many existing objects have a claim.
+	// Coverage describes how many existing objects have a claim.
 	Coverage string
 	// Unadopted is the number of objects that Bursar could not adopt, and Unchecked the time since which objects may lack
 	// a claim.

@@ -41,7 +41,7 @@ func draw(drawing *template.Template, data any) template.HTML {
 }
 
 // Bar draws the used part of a limit. Use beyond the limit fills the bar, and a mark shows where the limit is. The
-// label tells the same to people who do not see the drawing.
+// label describes the same to people who do not see the drawing.
 func Bar(used, limit int64, label string) template.HTML {
 	bar := struct{ Label, Class, Used, Mark string }{Label: label}
 	u := usage.Usage{Used: max(used, 0), Limit: limit}

@@ -20,7 +20,7 @@ import (
 type Description struct {
 	// Title is the display name, or the end of the resource type: projects.
 	Title string
-	// Service is the begin of the resource type: resourcemanager.example.com. It may be empty.
+	// Service is the beginning of the resource type: resourcemanager.example.com. It may be empty.
 	Service string
 	// About is the description in the registration, or empty.
 	About string

@@ -116,7 +116,7 @@ func (s *shown) figures(resourceType string) typeEvidence {
 	return t
 }
 
-// growth says how the use changed. It reads one entry of the journal: the first in the window.
+// growth describes how the use changed. It reads one entry of the journal: the first in the window.
 func (s *shown) growth(r *web.Request, resourceType string) string {
 	now := s.quotas.of(s.request.Spec.ConsumerRef, resourceType)
 	if now == nil {

@@ -73,7 +73,7 @@ var stateWords = map[string]string{
 	quotav1alpha1.ReasonExpired:           "Expired",
 }
 
-// stateClasses are the classes of console.css for states. Words tell them as well.
+// stateClasses are the classes of console.css for states. Words name the states as well.
 var stateClasses = map[string]string{
 	"": "soft", quotav1alpha1.ReasonPending: "near", quotav1alpha1.ReasonApproved: "good", quotav1alpha1.ReasonPartiallyApproved: "good",
 	quotav1alpha1.ReasonDenied: "over", quotav1alpha1.ReasonWithdrawn: "soft", quotav1alpha1.ReasonExpired: "soft",

@@ -69,7 +69,7 @@ type right struct {
 	at        time.Time
 }
 
-// Credentials say how to reach the API server as a person.
+// Credentials reach the API server as a person.
 type Credentials struct {
 	// Config has the person's credentials.
 	Config *rest.Config

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// sinceDefault is the begin of a history.
+	// sinceDefault is the start of a history.
 	sinceDefault = "7d"
 	// historyEntriesMax bounds the entries for a page.
 	historyEntriesMax = 10_000
@@ -33,7 +33,7 @@ type historyPage struct {
 	Times []string
 	// Choices are the consumers to choose from, if the page is about none.
 	Choices []choice
-	// Problem says why there is no history.
+	// Problem explains why there is no history.
 	Problem  string
 	Accounts []pastAccount
 	Gaps     []string

@@ -1,5 +1,6 @@
-// Package tenant has the pages of the console on which tenants see their quota: the amounts left, the objects that use
-// it, the claims that wait for it, whether a manifest would fit, and past changes. Only the console imports it.
+// Package tenant has the pages of the console on which tenants see their quota. They show the amounts left, the objects
+// that use it, the claims that wait for it, whether a manifest would fit, and past changes. Only the console imports
+// it.
 package tenant
 
 import (

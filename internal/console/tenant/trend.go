@@ -155,7 +155,7 @@ func outlook(item *overview.Item, account *history.Account, w window) string {
 	return text
 }
 
-// inDays says after how many days something will be.
+// inDays names the number of days from now.
 func inDays(after time.Duration) string {
 	switch days := int(after / day); {
 	case days < 1:
