@@ -68,8 +68,8 @@ type Lacking struct {
 var ErrTooMany = errors.New("there are too many claims")
 
 // Run replays the claims of all consumers charged by a policy, oldest first, under the present grants. It decides the
-// claims of the policy as if the policy enforced, and admits all others. Beyond claimsMax claims it returns
-// [ErrTooMany]. 0 is no bound.
+// claims of the policy as if the policy enforced, and charges all others without a decision. Beyond claimsMax claims it
+// returns [ErrTooMany]. 0 is no bound.
 func Run(ctx context.Context, api client.Reader, policy string, claimsMax int) (*Result, error) {
 	declared := &quotav1alpha1.ClaimCreationPolicy{}
 	if err := api.Get(ctx, client.ObjectKey{Name: policy}, declared); err != nil {

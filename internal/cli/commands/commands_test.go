@@ -208,7 +208,7 @@ func TestDocumented(t *testing.T) {
 	}
 }
 
-// TestFormats makes sure that all commands reject a missing format in the same words.
+// TestFormats makes sure that all commands say the same about a format that they lack.
 func TestFormats(t *testing.T) {
 	arguments := map[string][]string{
 		"usage": nil, "tree": nil, "who": {"vcpus"}, "requests": nil, "request": {"a=1"}, "approve": {"a"}, "deny": {"a"}, "extend": {"a", "--by", "1d"},
