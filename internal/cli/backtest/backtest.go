@@ -108,13 +108,13 @@ type consumer struct {
 	types  ledger.Types
 }
 
-// features are the resource types that Bursar counts without enforcing a limit.
+// features are the resource types that are only counted.
 type features map[string]bool
 
 // IsCountedOnly implements [ledger.Types].
 func (f features) IsCountedOnly(resourceType string) bool { return f[resourceType] }
 
-// featuresOf reads the resource types that Bursar only counts.
+// featuresOf reads which resource types are only counted.
 func featuresOf(ctx context.Context, api client.Reader) (features, error) {
 	found := features{}
 	err := each(ctx, api, "registrations", func(list *quotav1alpha1.ResourceRegistrationList) error {
