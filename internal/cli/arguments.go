@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// NoArguments rejects all arguments. If a hint is given, the error for a single argument ends with it, with the
-// argument instead of %s.
+// NoArguments rejects all arguments. With a hint, the error for a single argument ends with the hint, and %s in it
+// stands for the argument.
 func NoArguments(hint string) cobra.PositionalArgs {
 	return func(command *cobra.Command, arguments []string) error {
 		switch {

@@ -1,5 +1,5 @@
-// Package cli has the common parts of Bursar's command lines. Only the binaries in cmd and packages of commands import it;
-// it links no server and no operator, so that the plugin of kubectl stays small.
+// Package cli has the common parts of Bursar's command lines. Only the binaries in cmd and packages of commands import
+// it. It links no server and no operator, so the plugin of kubectl stays small.
 package cli
 
 import (

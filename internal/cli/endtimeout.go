@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// EndAfterTimeout calls end if the timeout has passed since the end of ctx without a call of the returned function: an
-// etcd or an API server that hangs must not keep a process from ending. The sentence reports it. The file receives the
-// stacks of all goroutines.
+// EndAfterTimeout calls end if the timeout passes after the end of ctx without a call of the returned function. A
+// hanging etcd or API server must not keep a process from ending. The sentence reports it. The file receives the stacks
+// of all goroutines.
 func EndAfterTimeout(ctx context.Context, timeout time.Duration, file string, end func(sentence string)) (ended func()) {
 	done := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A server that hangs is ended, and the file shows its goroutines.
+// The process of a hanging server ends, and the file shows its goroutines.
 func TestEndAfterTimeout(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "stuck.txt")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -25,7 +25,7 @@ func TestEndAfterTimeout(t *testing.T) {
 	}
 }
 
-// A server that has stopped by itself is not ended.
+// A server that stops by itself meets no timeout.
 func TestEndsByItself(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "stuck.txt")
 	ctx, cancel := context.WithCancel(t.Context())

@@ -8,12 +8,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The exit codes of commands. Scripts tell the answer no from a failure only by those of [AnswersByExitCode].
+// The exit codes of commands. Scripts distinguish the answer no from a failure only by those of [AnswersByExitCode].
 const (
 	exitDone   = 0
 	exitNo     = 1
 	exitFailed = 1
-	// exitNoAnswer is that of a command with AnswersByExitCode that fails.
+	// exitNoAnswer is the code of a failed command with AnswersByExitCode.
 	exitNoAnswer = 2
 )
 
@@ -23,13 +23,13 @@ const (
 	fails   = "bursar.fails"
 )
 
-// AnswersByExitCode makes a command end with exit code 0 or 1 only if it has answered its question: 1 if it returns [No],
-// and 2 if it fails. The texts say what yes and no mean, for the help.
+// AnswersByExitCode makes a command end with exit code 0 or 1 only after answering its question: 1 if it returns [No].
+// It ends with 2 if it fails. The texts yes and no explain the answers in the help.
 func AnswersByExitCode(command *cobra.Command, yes, no string) {
 	annotate(command, answers, fmt.Sprintf("0 if %s, 1 if %s, and 2 for an error", yes, no))
 }
 
-// FailsAlso says when a command fails besides an error, for the help.
+// FailsAlso explains, for the help, when a command fails besides an error.
 func FailsAlso(command *cobra.Command, when string) {
 	annotate(command, fails, fmt.Sprintf("0 if it is done, and 1 for an error or if %s", when))
 }
@@ -41,7 +41,7 @@ func annotate(command *cobra.Command, name, text string) {
 	command.Annotations[name] = text
 }
 
-// ExitCodes says what the exit codes of a command mean. isSpecial is false for those of most commands.
+// ExitCodes explains the exit codes of a command. isSpecial is false for those of most commands.
 func ExitCodes(command *cobra.Command) (text string, isSpecial bool) {
 	for _, name := range []string{answers, fails} {
 		if text := command.Annotations[name]; text != "" {
@@ -64,7 +64,7 @@ func explainExitCodes(command *cobra.Command) {
 // no is the answer of a command.
 type no struct{ error }
 
-// No returns the error with which a command ends whose answer is no. The text says what that means.
+// No returns the error that ends a command with the answer no. The text explains the answer.
 func No(text string) error { return no{errors.New(text)} }
 
 // exitCode returns the exit code of a command that ends with an error or nil.

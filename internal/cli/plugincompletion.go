@@ -9,8 +9,8 @@ import (
 // pluginCompletion is the file that kubectl runs to complete the plugin's arguments.
 const pluginCompletion = "kubectl_complete-bursar"
 
-// newPluginCompletionCommand returns the command that prints what kubectl needs to complete the plugin. cobra's own scripts
-// complete a command of one word.
+// newPluginCompletionCommand returns the command to print the completion file for kubectl. cobra's own scripts complete
+// a command of one word.
 func newPluginCompletionCommand(p Program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion",

@@ -13,20 +13,21 @@ import (
 const (
 	// program is the name of the binary with all commands.
 	program = "bursar"
-	// pluginFile is the name by which kubectl finds the plugin, and plugin is what people type.
+	// pluginFile is the file name by which kubectl finds the plugin, and plugin is the command people type.
 	pluginFile = "kubectl-bursar"
 	plugin     = "kubectl bursar"
 )
 
-// Program is what a binary calls itself: bursar, or kubectl bursar where it is a plugin of kubectl.
+// Program is the name of a binary to its users: bursar, or kubectl bursar for the plugin of kubectl.
 type Program struct {
-	// Name is what people type.
+	// Name is the command people type.
 	Name string
-	// Version is set when the binary is built.
+	// Version comes from the build of the binary.
 	Version string
 }
 
-// ProgramOf returns the program of the first argument of a process. kubectl runs its plugins by the names of their files.
+// ProgramOf returns the program of the first argument of a process. kubectl runs its plugins by the names of their
+// files.
 func ProgramOf(argument, version string) Program {
 	if strings.TrimSuffix(filepath.Base(argument), ".exe") == pluginFile {
 		return Plugin(version)
@@ -34,7 +35,7 @@ func ProgramOf(argument, version string) Program {
 	return Program{Name: program, Version: version}
 }
 
-// Plugin returns the program that is the plugin of kubectl, whatever the name of its file.
+// Plugin returns the plugin of kubectl, regardless of the name of its file.
 func Plugin(version string) Program { return Program{Name: plugin, Version: version} }
 
 // IsPlugin reports whether the program is the plugin of kubectl.
@@ -46,8 +47,8 @@ func (p Program) file() string { return strings.ReplaceAll(p.Name, " ", "-") }
 // commandLine finds commands of Bursar in a text.
 var commandLine = regexp.MustCompile(`(\bkubectl )?\bbursar ([a-z]+)\b`)
 
-// Words returns a text for people in which the commands of the running program have the program's name. Commands that the
-// program lacks keep theirs: they are those of the server.
+// Words returns a text for people, with the name of the running program in its own commands. Commands that the program
+// lacks keep their names: they are those of the server.
 func Words(command *cobra.Command, text string) string {
 	root := command.Root()
 	if root.DisplayName() == program {

@@ -16,7 +16,7 @@ type versions struct {
 	Version string `json:"version"`
 	// Kubernetes is the version of the Kubernetes libraries, and of a standalone server's API server.
 	Kubernetes string `json:"kubernetes,omitempty"`
-	// Commit and CommitTime are those of the source, if it was built from a repository.
+	// Commit and CommitTime are those of the source, for a build from a repository.
 	Commit     string `json:"commit,omitempty"`
 	CommitTime string `json:"commitTime,omitempty"`
 	Go         string `json:"go"`

@@ -1,5 +1,5 @@
 // Package console is the web console: pages on which people see and change quota with their own rights. It has no
-// rights of its own: each read and write carries the credentials of the person who is logged in, and the API server
+// rights of its own. Each read and write carries the credentials of the person who is logged in, and the API server
 // decides about it. Commands and the standalone server import it.
 package console
 
@@ -22,7 +22,7 @@ import (
 type Options struct {
 	// Login is how people log in.
 	Login Login
-	// SystemNamespace is that of Bursar itself. Empty: bursar-system.
+	// SystemNamespace is the namespace of Bursar itself. Empty: bursar-system.
 	SystemNamespace string
 	// Log gets errors, and no secrets.
 	Log *slog.Logger

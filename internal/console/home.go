@@ -8,7 +8,7 @@ import (
 	"github.com/bursar/bursar/internal/console/web"
 )
 
-// home leads from the first page to the one that a person needs.
+// home leads from the first page to the page of quota.
 type home struct{ copies *fleet.Copies }
 
 func (home) Templates() fs.FS     { return embed.FS{} }

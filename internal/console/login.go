@@ -13,9 +13,9 @@ import (
 
 // Login is a way to log in: [Loopback] or [Server].
 type Login interface {
-	// name tells the cookies of consoles on one host apart.
+	// name distinguishes the cookies of consoles on one host.
 	name() string
-	// isSecure reports whether the console is only reached by TLS.
+	// isSecure reports whether browsers reach the console by TLS only.
 	isSecure() bool
 	// form returns the forms of the login page.
 	form(r *http.Request) loginForm
@@ -36,7 +36,7 @@ type loginForm struct {
 	Problem string
 }
 
-// loginTimeout is how long the API server may take to say who a person is.
+// loginTimeout bounds the wait for the API server's answer about the identity of a person.
 const loginTimeout = 20 * time.Second
 
 // pathBytesMax bounds the page to go to after a login.
@@ -59,8 +59,8 @@ func (e *entrance) show(w http.ResponseWriter, r *http.Request, form loginForm, 
 	}
 }
 
-// pageAfter returns the page to go to after the login: a path of the console, whatever was asked for. A longer one would not
-// fit into a cookie.
+// pageAfter returns the page after the login. It is the first page unless to is a path of the console. A path longer
+// than pathBytesMax would not fit into a cookie.
 func pageAfter(to string) string {
 	if len(to) > pathBytesMax || !strings.HasPrefix(to, "/") || strings.ContainsAny(to, "\\\r\n") || strings.HasPrefix(to, "//") {
 		return "/"
@@ -68,7 +68,7 @@ func pageAfter(to string) string {
 	return to
 }
 
-// begin begins a session and leads to the page that was asked for. It reports whether it did.
+// begin starts a session, leads to the requested page, and reports whether it did.
 func (e *entrance) begin(w http.ResponseWriter, r *http.Request, login Login, c session.Credentials) bool {
 	isBegun := e.tryBegin(w, r, login, c)
 	if isBegun {
@@ -77,8 +77,8 @@ func (e *entrance) begin(w http.ResponseWriter, r *http.Request, login Login, c 
 	return isBegun
 }
 
-// tryBegin begins a session, and reports whether it did. It shows the login page with the problem, if the API server does not
-// accept the credentials.
+// tryBegin starts a session, and reports whether it did. After a failure, it shows the login page with the problem: the
+// API server does not accept the credentials, or does not answer.
 func (e *entrance) tryBegin(w http.ResponseWriter, r *http.Request, login Login, c session.Credentials) bool {
 	ctx, cancel := context.WithTimeout(r.Context(), loginTimeout)
 	defer cancel()

@@ -7,7 +7,7 @@ import (
 	"github.com/bursar/bursar/internal/console/web"
 )
 
-// Loopback logs in the user of a kubeconfig, with a one-time token. It is for a console that listens on loopback only.
+// Loopback logs in the user of a kubeconfig, with a one-time token. It suits only a console that listens on loopback.
 type Loopback struct {
 	// Token begins the session.
 	Token *session.OneTime
@@ -32,7 +32,7 @@ func (l Loopback) routes(e *entrance) {
 			return
 		}
 		if !e.begin(w, r, l, l.Credentials) {
-			l.Token.Restore() // nobody was logged in
+			l.Token.Restore() // no session began
 		}
 	}))
 }

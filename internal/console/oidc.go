@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// loginCookie has what a login at the provider needs when the browser returns.
+	// loginCookie keeps the data of a login at the provider until the browser returns.
 	loginCookie = "__Host-bursar-console-login"
 	// loginTime is how long a login at the provider may take.
 	loginTime = 10 * time.Minute
@@ -32,10 +32,10 @@ const (
 	callbackPath    = "/login/oidc/callback"
 )
 
-// OIDC logs people in with a provider of OpenID Connect, by the authorization code flow with PKCE. The API server gets
-// the ID token as bearer token and has to trust the provider, unless Impersonate is set.
+// OIDC logs people in with a provider of OpenID Connect, by the authorization code flow with PKCE. Unless Impersonate
+// is set, the API server gets the ID token as bearer token, and has to trust the provider.
 type OIDC struct {
-	// Name is what people call the provider.
+	// Name is the provider's name for people.
 	Name string
 	// IssuerURL is the URL of the provider. ClientID and ClientSecret are those of the console there; the secret may be
 	// empty for a public client.
@@ -43,19 +43,19 @@ type OIDC struct {
 	// URL is the URL of the console without its path, such as https://bursar.example.com. The provider must know URL +
 	// "/console/login/oidc/callback".
 	URL string
-	// Scopes are asked for besides openid.
+	// Scopes are scopes to request besides openid.
 	Scopes []string
 	// HTTP reaches the provider. Default: [http.DefaultClient].
 	HTTP *http.Client
-	// Impersonate makes the console act with its own credentials as the user in the ID token, for API servers that do
-	// not trust the provider.
+	// Impersonate makes the console act with its own credentials as the user in the ID token. It is for API servers that
+	// do not trust the provider.
 	Impersonate *Impersonate
 
 	discovery singleflight.Group
 	provider  atomic.Pointer[oidc.Provider]
 }
 
-// Impersonate says how the claims of an ID token name a user of the API server.
+// Impersonate describes how the claims of an ID token name a user of the API server.
 type Impersonate struct {
 	// Config has the credentials of the console. It needs the right to impersonate, and nothing else.
 	Config *rest.Config
@@ -63,7 +63,7 @@ type Impersonate struct {
 	// users have no groups.
 	UsernameClaim, UsernamePrefix string
 	GroupsClaim, GroupsPrefix     string
-	// Groups are those that the console may impersonate, with their prefix; others are left out. Empty: all.
+	// Groups are the groups that the console may impersonate, with their prefix; it omits others. Empty: all.
 	Groups []string
 }
 
@@ -102,14 +102,14 @@ func (o *OIDC) routes(e *entrance, login Server) {
 	}))
 }
 
-// leadTo leads the browser to a URL by a page, where a redirect would not do: browsers send no strict cookie with one that
-// began at another site, and do not follow one from a form to another site.
+// leadTo leads the browser to a URL by a page. A redirect would not do: browsers send no strict cookie with a redirect
+// that began at another site, and follow no redirect of a form to another site.
 func leadTo(e *entrance, w http.ResponseWriter, title, text, url string) error {
 	w.Header().Set("Refresh", "0; url="+url)
 	return e.console.WritePublic(w, web.Page{Template: "continue", Title: title, Data: map[string]string{"Text": text, "URL": url}})
 }
 
-// start returns the URL of the provider at which a login begins.
+// start returns the URL of the login at the provider.
 func (o *OIDC) start(w http.ResponseWriter, r *http.Request) (string, error) {
 	provider, err := o.discover(r.Context())
 	if err != nil {
@@ -132,7 +132,7 @@ func (o *OIDC) cookie(value string, maxAge int) *http.Cookie {
 	return &http.Cookie{Name: loginCookie, Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode}
 }
 
-// finish returns the credentials of the person whom the provider sent back, and the page to go to.
+// finish returns the credentials of the person coming back from the provider, and the page to go to.
 func (o *OIDC) finish(r *http.Request, api *rest.Config) (c session.Credentials, to string, err error) {
 	p, err := pendingOf(r)
 	if err != nil {
@@ -195,7 +195,7 @@ func (o *OIDC) credentials(api *rest.Config, token *oidc.IDToken, raw string) (s
 	return session.Credentials{Config: config, Expires: token.Expiry}, nil
 }
 
-// userOf returns the user whom the claims of an ID token name.
+// userOf returns the user in the claims of an ID token.
 func (i *Impersonate) userOf(token *oidc.IDToken) (rest.ImpersonationConfig, error) {
 	var who rest.ImpersonationConfig
 	claims := map[string]any{}
@@ -222,7 +222,7 @@ func (i *Impersonate) userOf(token *oidc.IDToken) (rest.ImpersonationConfig, err
 	return who, nil
 }
 
-// texts returns the texts in a claim, which may be one or a list.
+// texts returns the texts in a claim: a single one, or a list.
 func texts(claim any) []string {
 	if text, isText := claim.(string); isText {
 		return []string{text}
@@ -245,7 +245,7 @@ func (o *OIDC) client(provider *oidc.Provider) *oauth2.Config {
 	}
 }
 
-// discover returns the provider. It asks again after a failure, so that the console starts without the provider.
+// discover returns the provider. It asks again after a failure, so the console starts without the provider.
 func (o *OIDC) discover(ctx context.Context) (*oidc.Provider, error) {
 	if known := o.provider.Load(); known != nil {
 		return known, nil

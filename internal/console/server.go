@@ -11,7 +11,7 @@ import (
 )
 
 // Server logs in the users of an API server: with a bearer token, with the browser's certificate, or with a provider of
-// identities. It is for a console that browsers reach by TLS.
+// identities. It suits only a console that browsers reach by TLS.
 type Server struct {
 	// API is the API server, without credentials.
 	API *rest.Config
@@ -23,8 +23,7 @@ type Server struct {
 
 // Certificates authenticates a request by its client certificate.
 type Certificates interface {
-	// Authenticate returns the credentials that act as the user of the certificate, or false without a certificate that
-	// is valid.
+	// Authenticate returns credentials that act as the user of the certificate, or false without a valid certificate.
 	Authenticate(r *http.Request) (session.Credentials, bool)
 }
 

@@ -1,5 +1,5 @@
-// Package backtest says which existing objects a policy would have denied, had it enforced from the start. It reads with
-// the permissions of its user. Commands and the console import it.
+// Package backtest finds the existing objects that a policy would have denied, had it enforced from the start. It reads
+// with the permissions of its user. Commands and the console import it.
 package backtest
 
 import (
@@ -26,54 +26,54 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// pageSize is how many objects are read at a time.
+// pageSize is the number of objects in one read.
 const pageSize = 500
 
-// Result is what a policy would have done. Amounts are in base units.
+// Result is the outcome for a policy that had enforced from the start. Amounts are in base units.
 type Result struct {
 	// Policy is the name of the policy, and Mode its present mode.
 	Policy string                        `json:"policy"`
 	Mode   quotav1alpha1.EnforcementMode `json:"enforcementMode"`
 	// Objects is how many objects the policy charges now.
 	Objects int `json:"objects"`
-	// Denied are those that would have been denied, in the order of their claims.
+	// Denied are the objects that the policy would have denied, in the order of their claims.
 	Denied []Denied `json:"denied,omitempty"`
-	// Lacking are the quotas that are too small for what exists, sorted by consumer and resource type.
+	// Lacking are the quotas too small for the existing objects, sorted by consumer and resource type.
 	Lacking []Lacking `json:"lacking,omitempty"`
 
 	// types has the units in which Print shows amounts.
 	types types
 }
 
-// Denied is an object that would have been denied.
+// Denied is an object that the policy would have denied.
 type Denied struct {
 	Object      quotav1alpha1.UnversionedObjectReference `json:"object"`
 	ConsumerRef quotav1alpha1.ConsumerRef                `json:"consumerRef"`
-	// ClaimedAt is when its claim was created.
+	// ClaimedAt is the creation time of its claim.
 	ClaimedAt    metav1.Time       `json:"claimedAt"`
 	ResourceType string            `json:"resourceType"`
 	Dimensions   map[string]string `json:"dimensions,omitempty"`
 	Requested    int64             `json:"requested"`
-	// Used is what was used before it, of Limit.
+	// Used is the use before this object, of Limit.
 	Used  int64 `json:"used"`
 	Limit int64 `json:"limit"`
 }
 
-// Lacking is a quota that is too small for what exists.
+// Lacking is a quota too small for the existing objects.
 type Lacking struct {
 	ConsumerRef  quotav1alpha1.ConsumerRef `json:"consumerRef"`
 	ResourceType string                    `json:"resourceType"`
 	Limit        int64                     `json:"limit"`
-	// Needed is the limit at which no object would have been denied, unless a selector of an allowance excludes it.
+	// Needed is the smallest limit without a denial, unless a selector of an allowance excludes an object.
 	Needed int64 `json:"needed"`
 }
 
-// ErrTooMany means that there are more claims than a backtest may read.
+// ErrTooMany reports more claims than a backtest may read.
 var ErrTooMany = errors.New("there are too many claims")
 
-// Run replays the claims of all consumers whom a policy charges, oldest first, under the present grants: those of the
-// policy as if it enforced, and all others as they are. If there are more than claimsMax claims, it returns [ErrTooMany]. 0
-// is no bound.
+// Run replays the claims of all consumers charged by a policy, oldest first, under the present grants. It decides the
+// claims of the policy as if the policy enforced, and charges all others without a decision. Beyond claimsMax claims it
+// returns [ErrTooMany]. 0 is no bound.
 func Run(ctx context.Context, api client.Reader, policy string, claimsMax int) (*Result, error) {
 	declared := &quotav1alpha1.ClaimCreationPolicy{}
 	if err := api.Get(ctx, client.ObjectKey{Name: policy}, declared); err != nil {
@@ -103,7 +103,7 @@ func Run(ctx context.Context, api client.Reader, policy string, claimsMax int) (
 	return result, nil
 }
 
-// consumer is a consumer whom the policy charges.
+// consumer is a consumer charged by the policy.
 type consumer struct {
 	ref    quotav1alpha1.ConsumerRef
 	claims []quotav1alpha1.ResourceClaim
@@ -135,7 +135,7 @@ func typesOf(ctx context.Context, api client.Reader) (types, error) {
 	return found, err
 }
 
-// consumersOf returns the consumers whom a policy charges, with all their granted claims.
+// consumersOf returns the consumers charged by a policy, with all their granted claims.
 func consumersOf(ctx context.Context, api client.Reader, policy string, claimsMax int) (map[quotav1alpha1.ConsumerRef]*consumer, error) {
 	all := map[quotav1alpha1.ConsumerRef]*consumer{}
 	charged := map[quotav1alpha1.ConsumerRef]bool{}
@@ -219,7 +219,7 @@ func sorted(all map[quotav1alpha1.ConsumerRef]*consumer) []*consumer {
 
 // replay decides the claims of a consumer again.
 func (c *consumer) replay(result *Result, policy string) error {
-	now, whole := ledger.New(), ledger.New() // whole has everything that exists
+	now, whole := ledger.New(), ledger.New() // whole has all existing objects
 	for _, l := range []*ledger.Ledger{now, whole} {
 		l.SetTypes(c.types)
 		if _, err := l.ReplaceGrants(c.grants); err != nil {

@@ -57,7 +57,7 @@ func fileNames(manifest *Manifest) []string {
 	return names
 }
 
-// pack writes the files of a backup into one compressed file, under its name only when that is complete.
+// pack writes the files of a backup into one compressed file. The file gets its name only once it is complete.
 func pack(dir, path string, manifest *Manifest) (err error) {
 	part := filepath.Join(dir, "packed")
 	file, err := os.OpenFile(part, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
@@ -90,7 +90,7 @@ func addFile(archive *tar.Writer, dir, name string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // opened for reading only
 	info, err := file.Stat()
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func addFile(archive *tar.Writer, dir, name string) error {
 	return err
 }
 
-// Archive is a backup that is read.
+// Archive is an open backup.
 type Archive struct {
 	Manifest *Manifest
 	dir      string
@@ -142,7 +142,7 @@ func Open(path string) (_ *Archive, err error) {
 	return a, nil
 }
 
-// Close removes what was unpacked.
+// Close removes the unpacked files.
 func (a *Archive) Close() {
 	if a.isOwn {
 		_ = os.RemoveAll(a.dir) // in the directory for temporary files
@@ -155,7 +155,7 @@ func unpack(path, dir string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // opened for reading only
 	compressed, err := gzip.NewReader(bufio.NewReader(file))
 	if err != nil {
 		return fmt.Errorf("it is not compressed as a backup is: %w", err)
@@ -217,7 +217,7 @@ func (a *Archive) eachLine(name string, do func([]byte) error) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // opened for reading only
 	lines := bufio.NewReader(file)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -235,7 +235,7 @@ func (a *Archive) eachLine(name string, do func([]byte) error) error {
 	}
 }
 
-// Each calls do with every object of a resource. There are none of a resource that the backup does not have.
+// Each calls do with every object of a resource. For a resource without a file in the backup, it does nothing.
 func (a *Archive) Each(resource string, do func(*unstructured.Unstructured) error) error {
 	for _, described := range a.Manifest.Files {
 		if described.Resource != resource {

@@ -1,10 +1,10 @@
-// Package backup writes all that is needed to have the same quota again into a file or directory, and reads it. Only
+// Package backup writes the objects needed to have the same quota again into a file or directory, and reads them. Only
 // commands import it.
 //
-// A backup has a file for each kind, with an object in a line, and a manifest with their checksums. It has what people
-// declare, the claims, and the requests with the decisions on them, as they are stored. It lacks what Bursar derives
-// from these: ledgers, buckets and effective grants. All files show one state of the API server, because its versions
-// count the changes of all kinds.
+// A backup has a file for each kind, with an object in a line, and a manifest with their checksums. It has people's
+// declarations, the claims, and the requests with the decisions on them, all in their stored form. It lacks ledgers,
+// buckets and effective grants, because Bursar derives them from these. All files show one state of the API server,
+// because its versions count the changes of all kinds.
 package backup
 
 import (
@@ -28,18 +28,19 @@ import (
 	"github.com/bursar/bursar/internal/cli/quotakinds"
 )
 
-// Options say what to back up, and where.
+// Options choose the server to back up, and the place of the backup.
 type Options struct {
 	// Discovery and Dynamic reach the API server with the rights of the caller.
 	Discovery discovery.DiscoveryInterface
 	Dynamic   dynamic.Interface
-	// Path is the file to write, or the directory if there is one of that name or the name ends with a slash.
+	// Path is the file to write. It is a directory if one of that name exists, or if it ends with a slash.
 	Path string
-	// Version is that of the program.
+	// Version is the version of the program.
 	Version string
 }
 
-// Write writes a backup, and returns its manifest. An interrupted one leaves an earlier backup of that name as it was.
+// Write writes a backup, and returns its manifest. If it is interrupted, an earlier backup of the same name stays
+// intact.
 func Write(ctx context.Context, o Options) (*Manifest, error) {
 	kinds, err := quotakinds.Find(o.Discovery)
 	if err != nil {
@@ -49,7 +50,7 @@ func Write(ctx context.Context, o Options) (*Manifest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a directory beside %s: %w", o.Path, err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // what remains does no harm
+	defer func() { _ = os.RemoveAll(dir) }() // a leftover does no harm
 	w := &writer{Options: o, dir: dir}
 	manifest := &Manifest{FormatVersion: formatVersion, Bursar: o.Version, CreatedAt: metav1.NewTime(time.Now().UTC().Truncate(time.Second))}
 	isOneState := true
@@ -81,7 +82,7 @@ func Write(ctx context.Context, o Options) (*Manifest, error) {
 type writer struct {
 	Options
 	dir string
-	// version is the state of the API server that the files show. It is empty before the first.
+	// version is the state of the API server in the files. It is empty before the first file.
 	version string
 }
 

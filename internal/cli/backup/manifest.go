@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// manifestName is the name of the file that describes the others.
+	// manifestName is the name of the file about the others.
 	manifestName = "manifest.json"
 	// formatVersion is the version of the form of backups. It increases with every change that an earlier version of
 	// Bursar would misread.
@@ -19,12 +19,12 @@ const (
 type Manifest struct {
 	// FormatVersion is the version of the form of the backup.
 	FormatVersion int `json:"formatVersion"`
-	// Bursar is the version of the program that wrote it.
+	// Bursar is the version of the program that wrote the backup.
 	Bursar string `json:"bursar"`
-	// CreatedAt is when it was begun.
+	// CreatedAt is the time at the start of the backup.
 	CreatedAt metav1.Time `json:"createdAt"`
-	// ResourceVersion is the state of the API server that all files show. It is empty if there was no such state,
-	// because the API server compacted it before the end; each file then shows one of its own.
+	// ResourceVersion is the state of the API server in all files. It is empty if they show several states: the API server
+	// compacted the first one before the end, and each file then shows one of its own.
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 	// Files are the files, in the order of their kinds.
 	Files []File `json:"files"`
@@ -40,7 +40,7 @@ type File struct {
 	Objects int `json:"objects"`
 	// SHA256 is the checksum of the file, in hexadecimal.
 	SHA256 string `json:"sha256"`
-	// ResourceVersion is the state of the API server that the file shows.
+	// ResourceVersion is the state of the API server in this file.
 	ResourceVersion string `json:"resourceVersion"`
 }
 

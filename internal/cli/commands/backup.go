@@ -148,7 +148,7 @@ func printManifest(w io.Writer, manifest *backup.Manifest, path string) error {
 	return err
 }
 
-// restoreTimeout is longer than the audit takes by default, which puts ledgers right.
+// restoreTimeout is longer than the audit, which corrects ledgers, takes by default.
 const restoreTimeout = 6 * time.Minute
 
 func newRestoreCommand(p cli.Program) *cobra.Command {

@@ -1,5 +1,5 @@
-// Package commands has the commands of Bursar for clients: those that bursar and the plugin of kubectl share. They read
-// flags, reach a server and print; what they do is in packages of their own.
+// Package commands has the commands of Bursar for clients, shared by bursar and the plugin of kubectl. They read flags,
+// reach a server and print. The work itself is in packages of its own.
 package commands
 
 import (

@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update-help", false, "write the help texts to testdata instead of comparing them")
 
-// programs are the command lines with the commands for clients. bursar has more, which are those of the server.
+// programs are the command lines with the commands for clients. bursar itself also has commands of the server.
 var programs = map[string]func() *cobra.Command{
 	"bursar": func() *cobra.Command {
 		p := cli.Program{Name: "bursar", Version: "test"}
@@ -34,7 +34,7 @@ var programs = map[string]func() *cobra.Command{
 	},
 }
 
-// walk calls f for a command and all below it, except for those that are cobra's.
+// walk calls f for a command and all commands below it, except for cobra's own.
 func walk(command *cobra.Command, f func(*cobra.Command)) {
 	f(command)
 	for _, child := range command.Commands() {
@@ -82,7 +82,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestExamples makes sure that every command has an example, which runs a command that exists, with flags that it has.
+// TestExamples makes sure that every command has an example, and that examples use existing commands and flags.
 func TestExamples(t *testing.T) {
 	for name, program := range programs {
 		root := program()
@@ -114,10 +114,11 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// bare finds commands that lack the name of the plugin.
+// bare finds commands without the name of the plugin.
 var bare = regexp.MustCompile(`(?:^|[^l]) ?\bbursar ([a-z]+)\b`)
 
-// TestPluginNamesItself makes sure that no help text of the plugin names a command of a binary that its users may not have.
+// TestPluginNamesItself makes sure that no help text of the plugin names a command of another binary: its users may not
+// have that binary.
 func TestPluginNamesItself(t *testing.T) {
 	root := programs["kubectl-bursar"]()
 	var names []string
@@ -136,7 +137,7 @@ func TestPluginNamesItself(t *testing.T) {
 	})
 }
 
-// TestPluginWithoutServers makes sure that the plugin stays small.
+// TestPluginWithoutServers makes sure the plugin stays small.
 func TestPluginWithoutServers(t *testing.T) {
 	packages, err := exec.Command("go", "list", "-deps", "../../../cmd/kubectl-bursar").Output()
 	if err != nil {
@@ -149,8 +150,8 @@ func TestPluginWithoutServers(t *testing.T) {
 	}
 }
 
-// TestServerFlags makes sure that commands with a server have the flags of kubectl, and that those which list objects take
-// a selector.
+// TestServerFlags makes sure that commands with a server have the flags of kubectl, and that listing commands take a
+// selector.
 func TestServerFlags(t *testing.T) {
 	withoutServer := []string{"policy", "policy test", "version", "completion", "user"}
 	walk(programs["bursar"](), func(command *cobra.Command) {

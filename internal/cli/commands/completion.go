@@ -25,7 +25,7 @@ import (
 // completionTimeout bounds the wait after the tab key.
 const completionTimeout = 3 * time.Second
 
-// candidates returns all values of a flag. Its errors are hidden, because the line is half typed.
+// candidates returns all values of a flag. Nobody sees its errors, because the line is half typed.
 type candidates func(ctx context.Context) ([]string, error)
 
 // complete completes the values of a flag.
@@ -38,7 +38,7 @@ func complete(command *cobra.Command, flag string, values candidates) {
 	}
 }
 
-// completions returns the values that begin with what is typed.
+// completions returns the values with the typed beginning.
 func completions(command *cobra.Command, values candidates, begun string) ([]string, cobra.ShellCompDirective) {
 	ctx := command.Context()
 	if ctx == nil {
@@ -58,7 +58,8 @@ func completions(command *cobra.Command, values candidates, begun string) ([]str
 	return all, directive
 }
 
-// grantsSeen completes with a property of the EffectiveResourceGrants that the user may list: all, or those of the namespace.
+// grantsSeen completes with a property of the EffectiveResourceGrants visible to the user: all, or those of the
+// namespace.
 func grantsSeen(s *server, of func(*quotav1alpha1.EffectiveResourceGrant) string) candidates {
 	return func(ctx context.Context) ([]string, error) {
 		api, err := s.connect()
@@ -162,7 +163,8 @@ func namesOf(s *server, empty client.ObjectList) candidates {
 	}
 }
 
-// namespacesSeen completes with all namespaces or, for users who may not list them, those of EffectiveResourceGrants.
+// namespacesSeen completes with all namespaces. For users without the right to list them, it takes those of
+// EffectiveResourceGrants.
 func namespacesSeen(s *server) candidates {
 	return func(ctx context.Context) ([]string, error) {
 		config, err := s.config(servers.Reads)

@@ -14,7 +14,7 @@ import (
 	"github.com/bursar/bursar/internal/console/session"
 )
 
-// Console returns the command that runs the web console.
+// Console returns the command to run the web console.
 func Console(p cli.Program) *cobra.Command {
 	var o serveconsole.LoopbackOptions
 	var s *server

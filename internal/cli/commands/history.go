@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// changesDefault is how many changes of use are printed.
+	// changesDefault is the number of changes of use to print.
 	changesDefault = 20
 	// widthDefault is the width of charts where there is no terminal, and widthMax bounds it on a terminal.
 	widthDefault = 80
@@ -80,7 +80,7 @@ Amounts are in base units if --journal names the journal, because only an API se
 	return command
 }
 
-// listedBy names what a history lists.
+// listedBy names the changes in a history.
 func listedBy(o *history.Options) string {
 	if o.OnlyLimits {
 		return "changes of limits"
@@ -88,7 +88,7 @@ func listedBy(o *history.Options) string {
 	return "changes"
 }
 
-// oneConsumer returns the consumer that an argument or the flag --consumer names, or "" for all.
+// oneConsumer returns the consumer in an argument or in the flag --consumer, or "" for all.
 func oneConsumer(arguments []string, flag string) (string, error) {
 	switch {
 	case len(arguments) == 0:

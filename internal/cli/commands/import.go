@@ -121,7 +121,7 @@ func runImport(command *cobra.Command, s *server, f *importFlags, out *output) e
 	return out.write(report.Print)
 }
 
-// source returns how to reach the cluster of the other system, or nil if that is the same server.
+// source returns the configuration for the cluster of the other system, or nil if it is the same server.
 func (f *importFlags) source() (*rest.Config, error) {
 	if f.sourceKubeconfig == "" && f.sourceContext == "" {
 		return nil, nil

@@ -21,7 +21,7 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// journalFlags are those of all commands that read the journal.
+// journalFlags are the flags of all commands that read the journal.
 type journalFlags struct {
 	server       *server
 	location     string
@@ -30,7 +30,8 @@ type journalFlags struct {
 	output       *output
 }
 
-// addJournalFlags adds the flags of a command that reads the journal. The default of --since may be empty for all.
+// addJournalFlags adds the flags of a command that reads the journal. since is the default of --since; if it is empty,
+// the command reads everything.
 func addJournalFlags(command *cobra.Command, p cli.Program, since string) *journalFlags {
 	j := &journalFlags{server: addServer(command, p)}
 	f := command.Flags()
@@ -43,24 +44,24 @@ func addJournalFlags(command *cobra.Command, p cli.Program, since string) *journ
 	return j
 }
 
-// addResourceType adds the flag that selects a resource type.
+// addResourceType adds the flag for one resource type.
 func (j *journalFlags) addResourceType(command *cobra.Command) {
 	command.Flags().StringVar(&j.resourceType, "resource-type", "", "only that resource type; what follows its last slash is enough")
 	complete(command, "resource-type", grantsSeen(j.server, typeOf))
 }
 
-// addConsumer adds the flag that selects a consumer.
+// addConsumer adds the flag for one consumer.
 func (j *journalFlags) addConsumer(command *cobra.Command, consumer *string) {
 	command.Flags().StringVar(consumer, "consumer", "", "only that consumer: KIND/NAME, KIND.GROUP/NAME or KIND.GROUP/NAMESPACE/NAME")
 	complete(command, "consumer", grantsSeen(j.server, fullConsumerOf))
 }
 
-// addOutput adds the flag that chooses a format.
+// addOutput adds the flag for the format.
 func (j *journalFlags) addOutput(command *cobra.Command) {
 	j.output = addOutput(command, "tables")
 }
 
-// selection returns what the flags select, at a time.
+// selection returns the selection of the flags, at a time.
 func (j *journalFlags) selection(consumer string, now time.Time) (history.Selection, error) {
 	s := history.Selection{Consumer: consumer, ResourceType: j.resourceType, Now: now}
 	var errSince, errUntil error
@@ -77,8 +78,8 @@ func (j *journalFlags) selection(consumer string, now time.Time) (history.Select
 	return s, s.Check()
 }
 
-// open returns the journal that the flags name, and the display units of resource types. Without an API server, amounts
-// are in base units.
+// open returns the journal of the flags, and the display units of resource types. Without an API server, amounts are in
+// base units.
 func (j *journalFlags) open(command *cobra.Command) (journal.Source, history.Units, error) {
 	if j.location != "" {
 		source, err := journalconfig.Open(j.location)
@@ -100,14 +101,14 @@ func (j *journalFlags) open(command *cobra.Command) (journal.Source, history.Uni
 	return &overapi.Source{API: api, Namespace: namespace}, unitsOf(command.Context(), api), nil
 }
 
-// journalAnswer is what a command has found in the journal.
+// journalAnswer is the answer of a command from the journal.
 type journalAnswer interface {
 	IsEmpty() bool
 	Print(w io.Writer, format usage.Format) error
 }
 
-// printFromJournal prints what read finds in the journal that the flags name, and returns it. If it is empty, a sentence
-// says what the journal lacks.
+// printFromJournal calls read on the journal of the flags, prints the answer and returns it. For an empty answer, a
+// sentence on the error output names the missing content.
 func printFromJournal[A journalAnswer](
 	command *cobra.Command, j *journalFlags, lacks string, read func(context.Context, journal.Source, history.Units) (A, error),
 ) (answer A, err error) {
@@ -130,8 +131,8 @@ func printFromJournal[A journalAnswer](
 	return answer, j.output.write(answer.Print)
 }
 
-// firstWarning prints the first warning of the API server: it says that the journal is behind, and comes with the pages of
-// each consumer.
+// firstWarning prints the first warning of the API server. The warning reports a journal that is behind, and comes with
+// the pages of each consumer.
 type firstWarning struct {
 	out  io.Writer
 	once sync.Once
@@ -156,7 +157,7 @@ func unitsOf(ctx context.Context, api client.Client) history.Units {
 	return units
 }
 
-// emptyText explains that the journal has nothing to print.
+// emptyText explains an empty answer of the journal.
 func (j *journalFlags) emptyText(what string) string {
 	text := "The journal has no " + what
 	switch {

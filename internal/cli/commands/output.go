@@ -24,7 +24,7 @@ import (
 // formatName prints objects as TYPE/NAME.
 const formatName usage.Format = "name"
 
-// templates are the formats that take a template, as in -o jsonpath=TEMPLATE. The printers are those of kubectl.
+// templates are the formats with a template, as in -o jsonpath=TEMPLATE. The printers are those of kubectl.
 var templates = []string{
 	"jsonpath", "jsonpath-as-json", "jsonpath-file", "custom-columns", "custom-columns-file", "go-template", "go-template-file", "template", "templatefile",
 }
@@ -39,8 +39,8 @@ type output struct {
 	printer printers.ResourcePrinter
 }
 
-// addOutput adds the flag -o. Every command has JSON, YAML and templates, and may have more formats. The default is what
-// the command prints without the flag.
+// addOutput adds the flag -o. Every command has JSON, YAML and templates, and may have more formats. otherwise names
+// the default, without the flag.
 func addOutput(command *cobra.Command, otherwise string, more ...usage.Format) *output {
 	o := &output{command: command, formats: append([]usage.Format{usage.FormatJSON, usage.FormatYAML}, more...)}
 	command.Flags().StringVarP(&o.value, "output", "o", "",
@@ -92,7 +92,7 @@ func (o *output) check() error {
 	return nil
 }
 
-// write writes what print prints, see text.
+// write writes the output of print, see text.
 func (o *output) write(print func(io.Writer, usage.Format) error) error {
 	text, err := o.text(print)
 	if err != nil {
@@ -102,8 +102,8 @@ func (o *output) write(print func(io.Writer, usage.Format) error) error {
 	return err
 }
 
-// text returns what print prints: as it is, or from its JSON by a printer of kubectl. What people read fits the width of
-// the terminal, and names the running program.
+// text returns the output of print: as it is, or from its JSON by a printer of kubectl. Text for people fits the width
+// of the terminal, and names the running program.
 func (o *output) text(print func(io.Writer, usage.Format) error) (string, error) {
 	if o.isForPeople() {
 		page := terminal.NewPage(o.command.OutOrStdout())
@@ -127,7 +127,7 @@ func (o *output) text(print func(io.Writer, usage.Format) error) (string, error)
 	return content.String(), err
 }
 
-// objectOf returns JSON as an object for the printers of kubectl. What has items is a list.
+// objectOf returns JSON as an object for the printers of kubectl. JSON with items is a list.
 func objectOf(content []byte) (runtime.Object, error) {
 	var fields map[string]any
 	if err := json.Unmarshal(content, &fields); err != nil {
@@ -141,7 +141,7 @@ func objectOf(content []byte) (runtime.Object, error) {
 	return &unstructured.Unstructured{Object: fields}, nil
 }
 
-// during runs f. On a terminal a line says that it still works, if that takes longer than a second.
+// during runs f. On a terminal, a line reports work that takes longer than a second.
 func during[T any](command *cobra.Command, what string, f func(context.Context) (T, error)) (T, error) {
 	stop := terminal.StartProgress(command.ErrOrStderr(), what)
 	defer stop()

@@ -53,7 +53,7 @@ other webhooks. What an object that exists has beyond its file counts, too, as a
 	return command
 }
 
-// These end the command once the answer is printed.
+// These errors end the command after it has printed the answer.
 var (
 	errDoesNotFit = cli.No("not everything fits")
 	errUnknown    = cli.No("it is unknown whether everything fits")

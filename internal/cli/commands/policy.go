@@ -51,7 +51,7 @@ what the policies ask. A consumer without grants in the files has enough.`,
 	return command
 }
 
-// errTestFails ends the command once the result is printed.
+// errTestFails ends the command after it has printed the result.
 var errTestFails = cli.No("a policy would be rejected, or not everything fits")
 
 func runPolicyTest(command *cobra.Command, options policytest.Options, out *output) error {
@@ -96,7 +96,7 @@ from Audit or Warn to Enforce. Objects that no longer exist do not count.`,
 	return command
 }
 
-// errWouldDeny ends the command once the result is printed.
+// errWouldDeny ends the command after it has printed the result.
 var errWouldDeny = cli.No("some objects would have been denied")
 
 func runPolicyBacktest(command *cobra.Command, s *server, policy string, out *output) error {

@@ -78,7 +78,7 @@ printed from the standard input, and makes the request that it names. If several
 	return command
 }
 
-// complete reads the arguments, and the standard input if they ask for that.
+// complete reads the arguments and, for a dash, the standard input.
 func (o *requestFlags) complete(command *cobra.Command, s *server, arguments []string) error {
 	if err := o.output.check(); err != nil {
 		return err

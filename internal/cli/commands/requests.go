@@ -17,7 +17,7 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// newRequestsCommand returns the command that lists requests for quota.
+// newRequestsCommand returns the command to list requests for quota.
 func newRequestsCommand(p cli.Program) *cobra.Command {
 	var filter request.Filter
 	var out *output
@@ -93,7 +93,7 @@ func runRequests(command *cobra.Command, s *server, filter request.Filter, out *
 	})
 }
 
-// newApproveCommand returns the command that approves a request.
+// newApproveCommand returns the command to approve a request.
 func newApproveCommand(p cli.Program) *cobra.Command {
 	return newDecideCommand(p, quotav1alpha1.DecisionApprove, &cobra.Command{
 		Use:   "approve NAME [TYPE=AMOUNT...]",
@@ -107,7 +107,7 @@ their own.`,
 	})
 }
 
-// newDenyCommand returns the command that denies a request.
+// newDenyCommand returns the command to deny a request.
 func newDenyCommand(p cli.Program) *cobra.Command {
 	return newDecideCommand(p, quotav1alpha1.DecisionDeny, &cobra.Command{
 		Use:     "deny NAME --reason TEXT",

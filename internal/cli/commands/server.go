@@ -17,33 +17,33 @@ import (
 	"github.com/bursar/bursar/internal/cli/servers"
 )
 
-// server is the API server that a command talks to, and the namespace in it, as kubectl's flags choose them.
+// server is the API server of a command, and the namespace in it, as kubectl's flags choose them.
 type server struct {
 	program      cli.Program
 	flags        *genericclioptions.ConfigFlags
 	isEverywhere bool
 }
 
-// addServer adds the flags of every command that talks to an API server.
+// addServer adds the flags of every command with an API server.
 func addServer(command *cobra.Command, p cli.Program) *server {
 	return &server{program: p, flags: servers.AddFlags(command)}
 }
 
-// addNamespace adds the flag that names a namespace. The usage says of what.
+// addNamespace adds the flag for a namespace. The usage explains its purpose.
 func (s *server) addNamespace(command *cobra.Command, usage string) {
 	s.flags.Namespace = new(string)
 	command.Flags().StringVarP(s.flags.Namespace, "namespace", "n", "", usage)
 }
 
-// addAllNamespaces adds the flag that asks for all namespaces.
+// addAllNamespaces adds the flag for all namespaces.
 func (s *server) addAllNamespaces(command *cobra.Command, usage string) {
 	command.Flags().BoolVarP(&s.isEverywhere, "all-namespaces", "A", false, usage)
 }
 
-// named returns the namespace that the flag names, or "".
+// named returns the namespace in the flag, or "".
 func (s *server) named() string { return *s.flags.Namespace }
 
-// namespace returns the namespace that the flag names or, without the flag, that of the kubeconfig.
+// namespace returns the namespace in the flag or, without the flag, that of the kubeconfig.
 func (s *server) namespace() (string, error) {
 	namespace, _, err := s.flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *server) checkNamespaces() error {
 	return nil
 }
 
-// config returns a configuration for the API server of a command that reads or writes.
+// config returns a configuration for the API server, for a command with an intent: to read or to write.
 func (s *server) config(does servers.Intent) (*rest.Config, error) {
 	return servers.Config(s.program, s.flags, does)
 }
@@ -74,7 +74,7 @@ func (s *server) connect() (client.WithWatch, error) {
 	return clientOf(config)
 }
 
-// addSelector adds the flag that selects objects by their labels. The usage says which.
+// addSelector adds the flag that selects objects by their labels. The usage names the objects.
 func addSelector(command *cobra.Command, selector *string, usage string) {
 	command.Flags().StringVarP(selector, "selector", "l", "", usage+", such as team=web,tier!=test")
 }

@@ -52,7 +52,7 @@ millionth.`,
 	return command
 }
 
-// newBacktestCommand returns the command that tests limits.
+// newBacktestCommand returns the command to test limits.
 func newBacktestCommand(p cli.Program) *cobra.Command {
 	var consumer string
 	var limits []string
@@ -100,5 +100,5 @@ To test a policy instead of a limit: bursar policy backtest.`,
 	return command
 }
 
-// errWouldDenyCreates ends the command once the result is printed.
+// errWouldDenyCreates ends the command after it has printed the result.
 var errWouldDenyCreates = cli.No("some creates would have been denied")

@@ -12,7 +12,7 @@ import (
 	"github.com/bursar/bursar/internal/cli/request"
 )
 
-// parseDays parses the duration of a flag, which may have days and weeks. An empty text is 0.
+// parseDays parses the duration of a flag. It accepts days and weeks. An empty text is 0.
 func parseDays(flag, text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
@@ -24,7 +24,7 @@ func parseDays(flag, text string) (time.Duration, error) {
 	return time.Duration(parsed), nil
 }
 
-// parsePeriod returns the end that --until or --by names, from now. Without either it is nil: there is no end.
+// parsePeriod returns the end in --until or --by, counted from now. Without either it is nil: there is no end.
 func parsePeriod(until, by string) (*metav1.Time, error) {
 	end, err := request.ParseEnd(until)
 	if err != nil {
@@ -44,7 +44,7 @@ func parsePeriod(until, by string) (*metav1.Time, error) {
 	return new(metav1.NewTime(end)), nil
 }
 
-// parseMoment parses a flag that is a date, a time, or a duration before now. An empty text is the zero time.
+// parseMoment parses a flag with a date, a time, or a duration before now. An empty text is the zero time.
 func parseMoment(flag, text string, now time.Time) (time.Time, error) {
 	moment, err := history.ParseMoment(text, now)
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// objectsDefault is how many objects are listed, of each resource type in a tree and of all for who.
+// These defaults bound the listed objects: of each resource type in a tree, and of all for bursar who.
 const (
 	treeObjectsDefault = 10
 	whoObjectsDefault  = 20
 )
 
-// newTreeCommand returns the command that shows the quota of consumers as a tree.
+// newTreeCommand returns the command to show the quota of consumers as a tree.
 func newTreeCommand(p cli.Program) *cobra.Command {
 	var resourceType, selector string
 	var objectsMax int
@@ -84,7 +84,7 @@ Without a name it is all consumers that you may see.`,
 	return command
 }
 
-// checkListing checks the flags of a command that lists objects, and completes the filter with them.
+// checkListing checks the flags of a command for listing objects, and completes the filter with them.
 func checkListing(out *output, s *server, filter *usage.Filter, selector string, objectsMax int) error {
 	var err error
 	if filter.Selector, err = parseSelector(selector); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// newUninstallCommand returns the command that removes Bursar from a cluster.
+// newUninstallCommand returns the command to remove Bursar from a cluster.
 func newUninstallCommand(p cli.Program) *cobra.Command {
 	var o uninstall.Options
 	var s *server
@@ -30,7 +30,7 @@ func newUninstallCommand(p cli.Program) *cobra.Command {
   bursar uninstall --purge`,
 		Args: cli.NoArguments(""),
 		RunE: func(command *cobra.Command, _ []string) error {
-			config, err := servers.Cluster(s.flags) // never a standalone server that happens to run here
+			config, err := servers.Cluster(s.flags) // never a standalone server on this machine
 			if err != nil {
 				return err
 			}

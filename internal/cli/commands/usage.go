@@ -136,7 +136,7 @@ func runUsage(command *cobra.Command, s *server, o usageOptions) error {
 	}
 }
 
-// usageText reads the usage once and returns its text. If there is no usage, the text explains that, for the error
+// usageText reads the usage once and returns its text. Without any usage, the text is an explanation for the error
 // output.
 func usageText(command *cobra.Command, s *server, o *usageOptions) (text string, isEmpty bool, err error) {
 	report, err := readUsage(command, s, &o.filter)
@@ -150,8 +150,8 @@ func usageText(command *cobra.Command, s *server, o *usageOptions) (text string,
 	return text, false, err
 }
 
-// readUsage reads the usage of a filter. A user who may not see all namespaces gets that of the kubeconfig's namespace,
-// which the filter has from then on.
+// readUsage reads the usage of a filter. If the user may not see all namespaces, it narrows the filter to the namespace
+// of the kubeconfig, and reads again.
 func readUsage(command *cobra.Command, s *server, filter *usage.Filter) (*usage.Report, error) {
 	config, err := s.config(servers.Reads)
 	if err != nil {
@@ -166,7 +166,7 @@ func readUsage(command *cobra.Command, s *server, filter *usage.Filter) (*usage.
 		if !apierrors.IsForbidden(err) || filter.Namespace != "" || s.isEverywhere {
 			return report, err
 		}
-		// Tenants read their namespace, which their kubeconfig names.
+		// Tenants read the namespace in their kubeconfig.
 		if filter.Namespace, err = s.namespace(); err != nil {
 			return nil, err
 		}
@@ -188,7 +188,7 @@ func readUsage(command *cobra.Command, s *server, filter *usage.Filter) (*usage.
 	return report, nil
 }
 
-// noUsageMessage explains that there is nothing to report, and where.
+// noUsageMessage explains an empty answer, and names the namespace it is about.
 func noUsageMessage(filter usage.Filter) string {
 	what := "No quota is granted or used"
 	switch {

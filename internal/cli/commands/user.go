@@ -11,7 +11,7 @@ import (
 	"github.com/bursar/bursar/internal/cli/users"
 )
 
-// User returns the command about users, which only the binary with the server has.
+// User returns the command about users. Only the binary with the server has it.
 func User(p cli.Program) *cobra.Command {
 	command := &cobra.Command{
 		Use: "user", Short: "Give people access to the server", Args: cli.NoArguments("did you mean bursar user create?"),

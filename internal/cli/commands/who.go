@@ -11,7 +11,7 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// newWhoCommand returns the command that says who uses a resource type.
+// newWhoCommand returns the command to list the users of a resource type.
 func newWhoCommand(p cli.Program) *cobra.Command {
 	var consumer, selector string
 	var objectsMax int

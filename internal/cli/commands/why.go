@@ -24,7 +24,7 @@ import (
 // inputBytesMax bounds the read of a file or of the standard input.
 const inputBytesMax = 4 << 20
 
-// newWhyCommand returns the command that explains how quota applies to an object.
+// newWhyCommand returns the command to explain how quota applies to an object.
 func newWhyCommand(p cli.Program) *cobra.Command {
 	var file string
 	var out *output
@@ -111,8 +111,8 @@ func runWhy(command *cobra.Command, s *server, out *output, named string, from i
 	return explainInput(ctx, api, s, reader, content, out)
 }
 
-// explainInput explains the objects of the input or, without one, the denial in it. Without a flag, quota is looked for where they
-// are.
+// explainInput explains the objects of the input or, without one, the denial in it. Without a flag, it looks for quota
+// in the namespaces of the objects.
 func explainInput(ctx context.Context, api client.Client, s *server, reader *why.Reader, content []byte, out *output) error {
 	namespace := reader.Namespace
 	objects := why.ObjectsIn(content)
@@ -132,7 +132,7 @@ func explainInput(ctx context.Context, api client.Client, s *server, reader *why
 		if s.named() == "" {
 			reader.Namespace = cmp.Or(object.GetNamespace(), namespace)
 		}
-		explanation, err := reader.Object(ctx, object, false) // an existing object is explained as in the file
+		explanation, err := reader.Object(ctx, object, false) // explains an existing object as in the file
 		if err != nil {
 			return err
 		}
@@ -141,7 +141,7 @@ func explainInput(ctx context.Context, api client.Client, s *server, reader *why
 	return out.write(explanations.Print)
 }
 
-// setNamespace sets the namespace of an object of a namespaced kind that names none.
+// setNamespace sets the namespace of an object of a namespaced kind, if the object names none.
 func setNamespace(api client.Client, object *unstructured.Unstructured, namespace string) {
 	if isNamespaced, err := api.IsObjectNamespaced(object); err == nil && isNamespaced && object.GetNamespace() == "" {
 		object.SetNamespace(namespace)

@@ -16,7 +16,7 @@ import (
 // Name is a consumer as a user names it. It may stand for several consumers.
 type Name struct {
 	given quotav1alpha1.ConsumerRef
-	// isFull is set if the name has an API group. That of the core group is empty, as in Namespace./web.
+	// isFull reports whether the name has an API group. The core group is empty, as in Namespace./web.
 	isFull bool
 }
 
@@ -42,8 +42,8 @@ func Parse(text string) (Name, error) {
 // Full returns the consumer of a name with an API group. The name of a namespaced consumer has its namespace, too.
 func (n Name) Full() (ref quotav1alpha1.ConsumerRef, isFull bool) { return n.given, n.isFull }
 
-// Exact returns the consumer of a full name if its kind and group look as an API writes them. Users may write organization
-// for Organization, and only who knows the consumers can tell what that stands for.
+// Exact returns the consumer of a full name if its kind and group look as an API writes them. Users may write
+// organization for Organization. Resolving such a name takes the list of consumers.
 func (n Name) Exact() (ref quotav1alpha1.ConsumerRef, isExact bool) {
 	kind := n.given.Kind
 	isKind := unicode.IsUpper(rune(kind[0])) && (len(kind) == 1 || kind != strings.ToUpper(kind))
@@ -53,13 +53,13 @@ func (n Name) Exact() (ref quotav1alpha1.ConsumerRef, isExact bool) {
 // Short returns the name as KIND/NAME.
 func (n Name) Short() string { return n.given.Kind + "/" + n.given.Name }
 
-// Matches reports whether the name may be that of a consumer. The kind may be in any case.
+// Matches reports whether the name may stand for a consumer. The kind may be in any case.
 func (n Name) Matches(ref quotav1alpha1.ConsumerRef) bool {
 	return strings.EqualFold(n.given.Kind, ref.Kind) && n.given.Name == ref.Name &&
 		(!n.isFull || strings.EqualFold(n.given.APIGroup, ref.APIGroup)) && (n.given.Namespace == "" || n.given.Namespace == ref.Namespace)
 }
 
-// List returns consumers as users name them, sorted. Names that would be the same have their API groups.
+// List returns consumers as users name them, sorted. Ambiguous names have their API groups.
 func List(all []quotav1alpha1.ConsumerRef) []string {
 	short := func(ref quotav1alpha1.ConsumerRef) string { return ref.Kind + "/" + ref.Name }
 	count := map[string]int{}

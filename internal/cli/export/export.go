@@ -23,7 +23,7 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// Options say what to read.
+// Options choose the objects to read.
 type Options struct {
 	// Discovery and Dynamic reach the API server with the rights of the caller.
 	Discovery discovery.DiscoveryInterface
@@ -32,7 +32,8 @@ type Options struct {
 	WithNamespaces bool
 }
 
-// Set are the objects, each as a person would declare it, by resource: first those that others refer to.
+// Set are the objects in the form of a person's declarations, by resource. Objects come before those that refer to
+// them.
 type Set struct {
 	kinds     []quotakinds.Kind
 	resources []string
@@ -41,7 +42,7 @@ type Set struct {
 
 var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 
-// Read reads everything that people have declared. It leaves out what policies made and what Bursar derives.
+// Read reads all declarations by people. It leaves out objects made by policies or derived by Bursar.
 func Read(ctx context.Context, o Options) (*Set, error) {
 	kinds, err := quotakinds.Find(o.Discovery)
 	if err != nil {
@@ -114,7 +115,7 @@ func (s *Set) all(yield func(*unstructured.Unstructured) bool) {
 	}
 }
 
-// Print writes the objects: as YAML documents or, with that format, as a List in JSON.
+// Print writes the objects as YAML documents, or as a List in JSON for [usage.FormatJSON].
 func (s *Set) Print(w io.Writer, format usage.Format) error {
 	if format == usage.FormatJSON {
 		items := []any{}

@@ -19,14 +19,14 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// Options say which end moves, and to when.
+// Options choose the end to move, and its new time.
 type Options struct {
 	// Grant is the ResourceGrant.
 	Grant client.ObjectKey
 	// ResourceType limits the change to allowances of the type with an end of their own. If it is empty, the end of the
 	// whole grant moves, or if it has none, those of its allowances.
 	ResourceType string
-	// Until is the new end. If it is zero, By is added to the present end, or to now if that is over.
+	// Until is the new end. If it is zero, Run adds By to the present end, or to now if that end has passed.
 	Until time.Time
 	By    time.Duration
 }
@@ -35,7 +35,7 @@ type Options struct {
 type Extended struct {
 	// Grant is the ResourceGrant after the change.
 	Grant *quotav1alpha1.ResourceGrant
-	// Text says what ends when, a sentence for each end.
+	// Text explains the new ends, a sentence for each.
 	Text string
 }
 
@@ -51,7 +51,7 @@ func (e *Extended) Print(w io.Writer, format usage.Format) error {
 	return usage.Encode(w, grant, format)
 }
 
-// Run moves the ends that are earlier, and returns the grant. It fails if none is earlier.
+// Run moves all ends earlier than the new one, and returns the grant. It fails if none is earlier.
 func Run(ctx context.Context, api client.Client, o Options) (*Extended, error) {
 	var e Extended
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -104,7 +104,7 @@ func (o *Options) move(grant *quotav1alpha1.ResourceGrant) (string, error) {
 	return text.String(), nil
 }
 
-// end is an end that a grant has.
+// end is one of the ends of a grant.
 type end struct {
 	what string
 	at   *metav1.Time

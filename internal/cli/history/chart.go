@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// chartRows is about how many rows a chart has above that of 0.
+	// chartRows is the approximate number of rows of a chart above the row of 0.
 	chartRows = 8
 	// columnsMin is how many columns a chart has at least, without its labels.
 	columnsMin = 20
@@ -22,15 +22,15 @@ const (
 	digitsMax = 3
 )
 
-// Style is how charts are drawn.
+// Style is the style of charts.
 type Style struct {
-	// Width is that of the terminal, in columns.
+	// Width is the width of the terminal, in columns.
 	Width int
 	// IsASCII avoids all other characters.
 	IsASCII bool
 }
 
-// The limit is a double line, and the use a single one, so that no chart needs color.
+// The limit is a double line, and the use a single one, so no chart needs color.
 var (
 	limitLine = asciigraph.CharSet{
 		Horizontal: "═", VerticalLine: "║", ArcDownRight: "╔", ArcDownLeft: "╗", ArcUpRight: "╚", ArcUpLeft: "╝",
@@ -79,8 +79,8 @@ func (a *Account) chart(unit usage.Unit, style Style) string {
 	return text
 }
 
-// rowsOf returns how many rows a chart up to a number has: few for a small one, and else so that labels are whole numbers
-// if possible.
+// rowsOf returns the number of rows of a chart up to a number. A small number has few rows. Otherwise labels are whole
+// numbers if possible.
 func rowsOf(largest float64) int {
 	if whole := math.Trunc(largest); whole == largest && whole < chartRows {
 		return int(whole)
@@ -93,7 +93,7 @@ func rowsOf(largest float64) int {
 	return chartRows
 }
 
-// Samples returns the most that was used, and the largest limit, in each column. One more column ends the line.
+// Samples returns the largest use and the largest limit in each column. One more column ends the line.
 func (a *Account) Samples(columns int) (used, limit []float64) {
 	used, limit = make([]float64, columns+1), make([]float64, columns+1)
 	length := a.Until.Sub(a.From)
@@ -125,7 +125,7 @@ func span(from, until time.Time, columns int) string {
 	return left + strings.Repeat(" ", max(1, columns-len(left)-len(right))) + right
 }
 
-// digitsOf returns how many digits after the point tell rows apart that differ by a step.
+// digitsOf returns the number of digits after the point needed to distinguish rows one step apart.
 func digitsOf(step float64) int {
 	if step >= 1 {
 		return 0

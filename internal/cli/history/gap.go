@@ -9,18 +9,18 @@ import (
 	"github.com/bursar/bursar/internal/journal"
 )
 
-// Gap is a time in which a consumer's use and limits are unknown, because entries of its journal are missing.
+// Gap is a time with unknown use and limits of a consumer, because entries of its journal are missing.
 type Gap struct {
 	ConsumerRef quotav1alpha1.ConsumerRef `json:"consumerRef"`
-	// Since is the time of the entry before the gap, if there is one, and Until that of the entry after it.
+	// Since is the time of the entry before the gap, if any, and Until the time of the entry after it.
 	Since *time.Time `json:"since,omitempty"`
 	Until time.Time  `json:"until"`
 	// Lost is how many entries are missing, or 0 if nobody knows.
 	Lost int64 `json:"lost,omitempty"`
 }
 
-// gapBefore returns the gap before an entry, or nil: changes are lost, an Opened entry has other levels than those before
-// it, or numbers are missing.
+// gapBefore returns the gap before an entry, or nil. A gap follows from lost changes, from an Opened entry with other
+// levels than the entries before it, or from missing numbers.
 func (s *state) gapBefore(e *journal.Entry) *Gap {
 	gap := &Gap{ConsumerRef: e.Consumer, Until: e.Time}
 	if s.sequence != 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// After a gap, the level is that of the Opened entry. Without one, it is that of the next entry.
+// After a gap, the Opened entry has the level. Without one, the next entry has it.
 func TestHistoryGaps(t *testing.T) {
 	w := write(web).maps(1, journal.Admitted, "a", 2).open(5, 7, 3, 9)
 	w.levels["shop/maps"] = level{used: 6, limit: 4}
@@ -40,7 +40,7 @@ The journal has a gap: 7 changes of Project/web from 2026-11-01T01:00:00Z to 202
 `)
 }
 
-// A gap is reported whatever else is printed of the use.
+// A report names the gap, whatever else it prints about the use.
 func TestGapsAreReported(t *testing.T) {
 	lost := write(web).maps(1, journal.Admitted, "a", 2).open(5, 7, 2, 9).maps(6, journal.Admitted, "b", 1)
 	missing := write(web).maps(1, journal.Admitted, "a", 2)

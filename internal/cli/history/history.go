@@ -1,9 +1,10 @@
-// Package history answers questions from the journal: limits and use over time, movers, amount-hours, and what other
-// limits would have denied. It reads all entries, because the level at the start of a window comes from the last change
+// Package history answers questions from the journal: limits and use over time, movers, amount-hours, and the denials
+// under other limits. It reads all entries, because the level at the start of a window comes from the last change
 // before it. Commands and the console import it.
 //
-// A journal is read once and in one direction. What is kept of it grows with the accounts, which are resource types of
-// consumers, and not with the entries. Two keep more: [Read] the levels that it charts, and [Replay] what it denies.
+// A command reads the journal once and in one direction. The memory for it grows with the accounts, that is, the
+// resource types of consumers, and not with the entries. Two functions keep more: [Read] the levels in its charts, and
+// [Replay] the denied objects.
 package history
 
 import (
@@ -31,13 +32,14 @@ const namedMax = 10
 type Selection struct {
 	// Consumer is KIND/NAME, KIND.GROUP/NAME or KIND.GROUP/NAMESPACE/NAME.
 	Consumer string
-	// ResourceType is a resource type, or what follows its last slash.
+	// ResourceType is a resource type, or its end after the last slash.
 	ResourceType string
 	// Since and Until are the window: from Since on and before Until.
 	Since, Until time.Time
 	// Now is the end of a window without Until.
 	Now time.Time
-	// IsLenient means that a name without an entry in the window is no error, so that no more than the window is read.
+	// IsLenient means that a name without an entry in the window is no error. The query then reads no more than the
+	// window.
 	IsLenient bool
 }
 
@@ -59,13 +61,13 @@ func (s *Selection) Check() error {
 
 // end is the end of the window.
 func (s *Selection) end() time.Time {
-	if s.Until.IsZero() || s.Until.After(s.Now) { // nobody knows what will be in use
+	if s.Until.IsZero() || s.Until.After(s.Now) { // the use after now is unknown
 		return s.Now
 	}
 	return s.Until
 }
 
-// starts returns the start of the window, for an account whose first entry is at a time.
+// starts returns the start of the window, for an account with its first entry at a time.
 func (s *Selection) starts(first time.Time) time.Time {
 	if s.Since.IsZero() {
 		return first
@@ -73,7 +75,7 @@ func (s *Selection) starts(first time.Time) time.Time {
 	return s.Since
 }
 
-// Units are the display units of resource types, as far as they are known.
+// Units are the known display units of resource types.
 type Units map[string]usage.Unit
 
 // account is one resource type of one consumer.
@@ -89,17 +91,17 @@ func compareAccounts(a, b account) int {
 		cmp.Compare(a.resourceType, b.resourceType))
 }
 
-// names decides which consumers and resource types a selection selects, and remembers all that it was asked about.
+// names selects consumers and resource types by a selection, and remembers all names it has met.
 type names struct {
 	selection *Selection
 	consumer  consumername.Name
 	consumers map[quotav1alpha1.ConsumerRef]bool
 	types     map[string]bool
-	// inWindow is set if no entry from before the window was read.
+	// inWindow reports whether the read began with the window.
 	inWindow bool
 	// gaps are those of the selected consumers.
 	gaps []Gap
-	// window says in errors which entries are read, if not all.
+	// window names the entries read, for errors, if they are not all.
 	window string
 }
 
@@ -116,19 +118,19 @@ func newNames(s *Selection) (*names, error) {
 	return n, err
 }
 
-// knowing is a source that knows whose entries it has without reading them.
+// knowing is a source with a list of its consumers, available without reading entries.
 type knowing interface {
 	Consumers(ctx context.Context) ([]quotav1alpha1.ConsumerRef, error)
 }
 
-// paged is a source that finds the begin of each page by reading up to it. A long journal takes too long that way.
+// paged is a source that finds the start of each page by reading up to it. For a long journal this takes too long.
 type paged interface {
 	// PageMax is how many entries a page has at most.
 	PageMax() int
 }
 
-// query selects the entries that are needed: those of a consumer that is named exactly, or as a source knows it, and else
-// of all consumers.
+// query selects the necessary entries. These are the entries of one consumer if the name is exact, or if the source
+// knows the consumer. Otherwise they are those of all consumers.
 func (n *names) query(ctx context.Context, source journal.Source) (journal.Query, error) {
 	q := journal.Query{Until: n.selection.Until}
 	if n.selection.Consumer == "" {
@@ -179,8 +181,8 @@ func isNamed(name, resourceType string) bool {
 	return name == resourceType || name == path.Base(resourceType)
 }
 
-// check returns an error if the journal has no entry of a consumer or of a resource type that the selection names, or if
-// one of these names stands for several.
+// check returns an error for a name of the selection without entries in the journal, and for an ambiguous name: of a
+// consumer or of a resource type.
 func (n *names) check() error {
 	if err := n.checkConsumer(); err != nil {
 		return err
@@ -222,7 +224,7 @@ func checkType(name string, types map[string]bool, window string) error {
 	}
 }
 
-// has ends the error for an unknown name with what is known.
+// has ends the error for an unknown name with the known ones.
 func has(known []string, window string) string {
 	switch {
 	case len(known) == 0 && window != "":
@@ -236,7 +238,7 @@ func has(known []string, window string) string {
 	}
 }
 
-// errNoSource means that a command has no journal to read.
+// errNoSource reports that a command has no journal to read.
 var errNoSource = errors.New("there is no journal to read: name it with --journal")
 
 // eachEntry calls f with the entries of a query.
@@ -253,7 +255,7 @@ func eachEntry(ctx context.Context, source journal.Source, query journal.Query, 
 	return ctx.Err()
 }
 
-// sum returns a + b, or the nearest number that fits.
+// sum returns a + b, or the nearest representable number.
 func sum(a, b int64) int64 {
 	switch total := a + b; {
 	case a > 0 && b > 0 && total < 0:

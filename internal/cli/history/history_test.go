@@ -64,7 +64,7 @@ func (w *writer) put(e journal.Entry) *writer {
 	return w
 }
 
-// limit changes the limit of maps by a grant of that name.
+// limit changes the limit of maps by a grant of the given name.
 func (w *writer) limit(hours float64, change int64, grant, actor string) *writer {
 	l := w.levels["shop/maps"]
 	l.limit += change
@@ -89,7 +89,7 @@ func (w *writer) maps(hours float64, kind journal.Kind, uid string, change int64
 	return w.use(hours, kind, uid, "shop/maps", change)
 }
 
-// open opens the journal with a level of maps after some entries were lost.
+// open opens the journal with a level of maps after the loss of some entries.
 func (w *writer) open(hours float64, lost, used, limit int64) *writer {
 	w.sequence += lost
 	w.levels = map[string]level{"shop/maps": {used, limit}}
@@ -105,7 +105,7 @@ func (w *writer) open(hours float64, lost, used, limit int64) *writer {
 	return w.put(journal.Entry{Time: at(hours), Kind: journal.Opened, Opening: o})
 }
 
-// shop has two projects, one of which was given more and filled it.
+// shop has two projects. One of them got more and filled it.
 func shop() entries {
 	w := write(web).open(0, 0, 0, 0).limit(0, 4, "org/base", "ann").
 		maps(2, journal.Admitted, "a", 1).maps(4, journal.Admitted, "b", 3).
@@ -198,7 +198,7 @@ TIME                   CONSUMER      RESOURCE TYPE   FROM   TO    GRANT      CHA
 	}
 }
 
-// The figures do not depend on what is printed of them.
+// The figures do not depend on the printed parts.
 func TestFiguresOfLimits(t *testing.T) {
 	for name, selection := range map[string]Selection{"all": {Now: at(24)}, "a window": window(5, 20), "its end": window(15, 20)} {
 		selection.Consumer = "project/web"
@@ -242,7 +242,7 @@ func TestSelectionErrors(t *testing.T) {
 	}
 }
 
-// An empty journal has no history, no movers, no use and no creates, and that is no error.
+// An empty journal has no history, no movers, no use and no creates. Reading it is no error.
 func TestEmptyJournal(t *testing.T) {
 	ctx, all := t.Context(), Selection{Now: at(24)}
 	if report, err := Read(ctx, entries{}, Options{Selection: all}); err != nil || !report.IsEmpty() {
@@ -326,14 +326,14 @@ func TestSumsStayInRange(t *testing.T) {
 	}
 }
 
-// known is a source that knows its consumers.
+// known is a source with a list of its consumers.
 type known struct{ entries }
 
 func (known) Consumers(context.Context) ([]quotav1alpha1.ConsumerRef, error) {
 	return []quotav1alpha1.ConsumerRef{data, web}, nil
 }
 
-// remote is a source with pages, which counts the entries that are read.
+// remote is a source with pages. It counts the entries it yields.
 type remote struct {
 	entries
 	read *int
@@ -352,8 +352,8 @@ func (r remote) Entries(ctx context.Context, query journal.Query) iter.Seq2[jour
 	}
 }
 
-// Over the API, no more than the window is read, with the same levels at its start. If a name stands for nothing there, all
-// is read.
+// Over the API, a query reads no more than the window, and has the same levels at its start. For a name without entries
+// there, it reads everything.
 func TestOnlyTheWindowIsRead(t *testing.T) {
 	all := slices.Concat(shop(), write(web).use(1, journal.Admitted, "s", "shop/fleets", 3).written)
 	for name, tt := range map[string]struct {

@@ -10,25 +10,25 @@ import (
 	"github.com/bursar/bursar/internal/journal"
 )
 
-// level is what an account uses, and its limit.
+// level is the use of an account, and its limit.
 type level struct{ used, limit int64 }
 
-// step is a change of the level of an account: it is before until a time, and after from then on. An entry that changes
-// nothing makes a step, too.
+// step is a change of the level of an account: it is before until a time, and after from then on. An entry without a
+// change makes a step, too.
 type step struct {
 	account
 	time          time.Time
 	before, after level
-	// entry is what the journal has. An Opened entry makes a step for each resource type.
+	// entry is the entry in the journal. An Opened entry makes a step for each resource type.
 	entry *journal.Entry
-	// isFirst is set for the first entry of the account.
+	// isFirst marks the first entry of the account.
 	isFirst bool
 }
 
-// state is what is known of a consumer.
+// state has the known facts about a consumer.
 type state struct {
 	isSelected bool
-	// clock is the time of the latest entry. Times that step back count as it.
+	// clock is the time of the latest entry. Later entries with an earlier time count at this time.
 	clock  time.Time
 	levels map[string]level
 	// sequence and latest are those of the latest entry.
@@ -36,10 +36,10 @@ type state struct {
 	latest   journal.Kind
 }
 
-// eachStep calls f with the steps of the selected accounts, from the beginning of the journal to the end of the window. With
-// inWindow it begins with the window: the first entry of an account says what was before it, and accounts without an
-// entry in the window have no step. If a name of the selection stands for nothing in the window, all is read to find out why, unless
-// the selection is lenient.
+// eachStep calls f with the steps of the selected accounts, from the beginning of the journal to the end of the window.
+// With inWindow it begins with the window: the first entry of an account has the level before it, and accounts without
+// an entry in the window have no step. For a name without an entry in the window, it reads everything to find out why,
+// unless the selection is lenient.
 func eachStep(ctx context.Context, source journal.Source, selection *Selection, inWindow bool, f func(*step)) (*names, error) {
 	if inWindow && !selection.Since.IsZero() {
 		n, err := eachStepSince(ctx, source, selection, selection.Since, f)
@@ -98,7 +98,7 @@ func eachStepSince(ctx context.Context, source journal.Source, selection *Select
 	return n, err
 }
 
-// change follows an entry that changes an account.
+// change follows an entry with a change of an account.
 func (s *state) change(e *journal.Entry) *step {
 	after := level{used: e.Used, limit: e.Limit}
 	before, isKnown := s.levels[e.ResourceType]
@@ -114,7 +114,7 @@ func (s *state) change(e *journal.Entry) *step {
 	return &step{account: account{e.Consumer, e.ResourceType}, time: s.clock, before: before, after: after, entry: e, isFirst: !isKnown}
 }
 
-// opened returns the resource types that an Opened entry has a level for, sorted: those in it, and those from before it.
+// opened returns the resource types with a level after an Opened entry, sorted: those in it, and those from before it.
 func (s *state) opened(opening *journal.Opening) []string {
 	types := map[string]bool{}
 	for resourceType := range s.levels {
@@ -131,7 +131,7 @@ func (s *state) opened(opening *journal.Opening) []string {
 	return slices.Sorted(maps.Keys(types))
 }
 
-// open follows an Opened entry for a resource type. Before the first entry, nothing is recorded.
+// open follows an Opened entry for a resource type. There is no record from before the first entry.
 func (s *state) open(e *journal.Entry, resourceType string) *step {
 	before, isKnown := s.levels[resourceType]
 	after := openedLevel(e.Opening, resourceType)

@@ -14,7 +14,7 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// unknown stands for what the journal does not have.
+// unknown stands for a text missing from the journal.
 const unknown = "-"
 
 // Print writes the report in a format.
@@ -162,7 +162,7 @@ func (a *Account) rows(unit usage.Unit) [][]string {
 	return rows
 }
 
-// ObjectText names what pays, with the dimensions of the change.
+// ObjectText names the charged object or claim, with the dimensions of the change.
 func (c *Change) ObjectText() string {
 	text := c.Claim
 	if c.Object != nil {

@@ -40,7 +40,7 @@ func (o *ReplayOptions) Check() error {
 	return o.Selection.Check()
 }
 
-// Replayed is what limits would have denied, in base units.
+// Replayed is the outcome of a replay, in base units.
 type Replayed struct {
 	// Since is the start of the window.
 	Since *time.Time `json:"since,omitempty"`
@@ -50,37 +50,37 @@ type Replayed struct {
 	units Units
 }
 
-// Outcome is what the limit of one resource type would have done to one consumer.
+// Outcome is the effect that the limit of one resource type would have had on one consumer.
 type Outcome struct {
 	ConsumerRef  quotav1alpha1.ConsumerRef `json:"consumerRef"`
 	ResourceType string                    `json:"resourceType"`
 	// Limit is the limit under test.
 	Limit int64 `json:"limit"`
-	// Creates counts the admissions that ask for the resource type, and Denied those that exceed the limit.
+	// Creates counts the admissions with a request for the resource type, and Denied those beyond the limit.
 	Creates int `json:"creates"`
 	Denied  int `json:"denied"`
-	// Unnamed counts the admissions whose object and claim are unknown. The user may not see them.
+	// Unnamed counts the admissions without a known object and claim. The user may not see them.
 	Unnamed int `json:"unnamed,omitempty"`
 	// First is the first denial.
 	First *Denial `json:"first,omitempty"`
-	// PeakUsed is the most that was in use.
+	// PeakUsed is the largest use.
 	PeakUsed int64 `json:"peakUsed"`
-	// Needed is the smallest limit that denies nothing. It is less than PeakUsed if the peak needed no admission.
+	// Needed is the smallest limit without a denial. It is less than PeakUsed if the peak needed no admission.
 	Needed int64 `json:"needed"`
-	// Gaps counts the gaps in the journal. After each, all that is in use counts, also what would have been denied.
+	// Gaps counts the gaps in the journal. After each, the whole use counts, including the objects denied before.
 	Gaps int `json:"gaps,omitempty"`
 
 	account account
 }
 
-// Denial is an admission that exceeds a limit under test.
+// Denial is an admission beyond a limit under test.
 type Denial struct {
 	Time      time.Time       `json:"time"`
 	Object    *journal.Object `json:"object,omitempty"`
 	Claim     string          `json:"claim,omitempty"`
 	Actor     string          `json:"actor,omitempty"`
 	Requested int64           `json:"requested"`
-	// Used is what would have been in use before it.
+	// Used is the use before it, under the limits under test.
 	Used int64 `json:"used"`
 }
 
@@ -96,9 +96,9 @@ func (r *Replayed) Denied() int {
 // IsEmpty reports whether there is nothing to print.
 func (r *Replayed) IsEmpty() bool { return len(r.Items) == 0 }
 
-// Replay decides the admissions in the window again, under other limits. What is in use at its start counts. Entries of
-// one object, kind and time are one admission: all of it is denied if one resource type lacks quota. A denied object
-// uses nothing from then on; an existing one keeps what it had. Totals by resource type decide, without dimensions.
+// Replay decides the admissions in the window again, under other limits. The use at its start counts. Entries of one
+// object, kind and time are one admission: if one resource type lacks quota, the replay denies all of it. A denied
+// object uses nothing from then on; an existing one keeps its use. Totals by resource type decide, without dimensions.
 func Replay(ctx context.Context, source journal.Source, o ReplayOptions) (*Replayed, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -167,7 +167,7 @@ func (r *replay) limitOf(resourceType string) *int64 {
 	return limit
 }
 
-// check returns an error for names that stand for nothing, or for several things.
+// check returns an error for unknown and for ambiguous names.
 func (r *replay) check(n *names) error {
 	if err := n.check(); err != nil {
 		return err
@@ -177,7 +177,7 @@ func (r *replay) check(n *names) error {
 		known[resourceType] = false
 	}
 	if len(known) == 0 {
-		return nil // nothing was created
+		return nil // no creates
 	}
 	for _, limit := range r.limits {
 		known[limit.Type] = known[limit.Type] || r.types[limit.Type] != nil
@@ -221,7 +221,7 @@ func (r *replay) add(c *replayed, e *journal.Entry) {
 	c.pending = append(c.pending, *e)
 }
 
-// lose follows a gap in the sequence: nobody knows which denied objects are still in use, nor how much is.
+// lose follows a gap in the sequence. It leaves unknown which denied objects are still in use, and the amount in use.
 func (c *replayed) lose() {
 	c.decide()
 	clear(c.denied)
@@ -231,7 +231,7 @@ func (c *replayed) lose() {
 	}
 }
 
-// resume continues after a gap with what was in use before the next entry.
+// resume continues after a gap with the use before the next entry.
 func (t *trial) resume(used int64) {
 	if !t.isUnknown {
 		return
@@ -243,7 +243,7 @@ func (t *trial) resume(used int64) {
 	}
 }
 
-// open continues after an Opened entry. If entries are lost, nobody knows which denied objects are still in use.
+// open continues after an Opened entry. After a loss of entries, it is unknown which denied objects are still in use.
 func (r *replay) open(c *replayed, e *journal.Entry) {
 	types := map[string]bool{}
 	for resourceType := range c.accounts {
@@ -280,7 +280,7 @@ func (r *replay) open(c *replayed, e *journal.Entry) {
 	}
 }
 
-// payer identifies who pays. Only one of uid, claim and name is set.
+// payer identifies the charged object or claim. It has only one of uid, claim and name.
 type payer struct{ uid, claim, name, policy string }
 
 func payerOf(e *journal.Entry) payer {

@@ -109,7 +109,7 @@ Project/web   shop/maps       9223372036854775806   2         1        ConfigMap
 	}
 }
 
-// Whoever takes the need as a limit has enough, and whoever may not see objects learns that.
+// The printed need suffices as a limit, and a note informs users who may not see objects.
 func TestReplayIsPrintedForUse(t *testing.T) {
 	third := write(web).maps(1, journal.Admitted, "a", 1).maps(2, journal.Admitted, "b", 3)
 	unnamed := third.written[1]
@@ -179,7 +179,7 @@ func TestReplayOfTheNeedDeniesNothing(t *testing.T) {
 	})
 }
 
-// naive replays the journal of one consumer from lists: what each object has, and would have.
+// naive replays the journal of one consumer from lists: the use of each object in the journal, and under the limit.
 func naive(all entries, limit int64) (creates, denied int) {
 	type object struct {
 		has, would int64

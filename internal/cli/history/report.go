@@ -20,7 +20,7 @@ type Options struct {
 	// OnlyLimits leaves out use and its changes. It allows for several consumers.
 	OnlyLimits bool
 	Units      Units
-	// Style is how charts are drawn.
+	// Style is the style of the charts.
 	Style Style
 }
 
@@ -41,7 +41,7 @@ type Report struct {
 	onlyLimits bool
 	units      Units
 	style      Style
-	// since is set if accounts without a change since then are left out.
+	// since is set if the report omits accounts without a change since then.
 	since time.Time
 }
 
@@ -52,7 +52,7 @@ type Account struct {
 	// From and Until are the window.
 	From  time.Time `json:"from"`
 	Until time.Time `json:"until"`
-	// Used and Limit are those at the end of the window, and PeakUsed the most that was used in it.
+	// Used and Limit are those at the end of the window, and PeakUsed is the largest use in it.
 	Used     int64 `json:"used"`
 	Limit    int64 `json:"limit"`
 	PeakUsed int64 `json:"peakUsed"`
@@ -64,7 +64,7 @@ type Account struct {
 
 	account account
 	levels  []levelAt
-	// begin is the first level of the window that the journal knows.
+	// begin is the first known level of the window.
 	begin levelAt
 }
 
@@ -76,7 +76,7 @@ type LimitChange struct {
 	// Grant is the ResourceGrant, and Actor the user whose request changed it.
 	Grant string `json:"grant,omitempty"`
 	Actor string `json:"actor,omitempty"`
-	// Since is the time of the entry before a gap in the journal. The change was between both, and nobody knows by whom.
+	// Since is the time of the entry before a gap in the journal. The change happened between both, by an unknown actor.
 	Since *time.Time `json:"since,omitempty"`
 }
 
@@ -102,7 +102,7 @@ type levelAt struct {
 	level
 }
 
-// Read reads the history of one consumer or, if only limits matter, of all that the selection selects.
+// Read reads the history of one consumer. With OnlyLimits, it reads that of all selected consumers.
 func Read(ctx context.Context, source journal.Source, o Options) (*Report, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ func Read(ctx context.Context, source journal.Source, o Options) (*Report, error
 	return report, nil
 }
 
-// accountFrom returns the account of a step, which is its first.
+// accountFrom returns the account of its first step.
 func accountFrom(s *step, o *Options) *Account {
 	from := o.starts(s.time)
 	a := &Account{
@@ -190,7 +190,7 @@ func (a *Account) add(s *step, o *Options, latest time.Time) {
 		change := LimitChange{Time: s.entry.Time, From: s.before.limit, To: s.after.limit, Grant: s.entry.Grant, Actor: s.entry.Actor}
 		if s.entry.Kind != journal.LimitChanged {
 			change.Since = &latest
-			change.Actor = "" // that of the entry changed the use
+			change.Actor = "" // the entry's actor changed the use
 		}
 		a.LimitChanges = append(a.LimitChanges, change)
 	}
@@ -198,7 +198,7 @@ func (a *Account) add(s *step, o *Options, latest time.Time) {
 		return
 	}
 	a.Changes = append(a.Changes, changeOf(s))
-	if o.ChangesMax > 0 && len(a.Changes) >= 2*o.ChangesMax { // so that each is moved once
+	if o.ChangesMax > 0 && len(a.Changes) >= 2*o.ChangesMax { // so that each change moves once
 		a.cut(o.ChangesMax)
 	}
 }

@@ -35,7 +35,7 @@ func (p Period) Check() error {
 	return nil
 }
 
-// bounds returns the period that holds a time: the start is in it, the end is not.
+// bounds returns the period of a time: the start is in it, the end is not.
 func (p Period) bounds(t time.Time) (start, end time.Time) {
 	year, month, day := t.UTC().Date()
 	if p == PeriodMonth {
@@ -68,7 +68,7 @@ type line struct {
 // tally is an account under count.
 type tally struct {
 	account
-	// start is where its window begins, and at until when it is counted.
+	// start is the start of its window, and at the time up to which its use is in the lines.
 	start, at time.Time
 	level     level
 	line      *line // the latest line, if there is one
@@ -83,7 +83,7 @@ type counting struct {
 
 // ReadShowback counts the use of the selected accounts in the window, in lines of a period. Before its first entry, an
 // account has no lines, unless the window begins earlier. If the first entry changes a level, the level from before
-// counts from the start of the window; if it is Opened, nothing is known from before.
+// counts from the start of the window. If it is Opened, the time before is unknown.
 func ReadShowback(ctx context.Context, source journal.Source, selection Selection, period Period, units Units) (*Showback, error) {
 	if err := cmp.Or(selection.Check(), period.Check()); err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func ReadShowback(ctx context.Context, source journal.Source, selection Selectio
 	return &Showback{lines: c.lines, units: units}, nil
 }
 
-// advance counts the level of an account until a time, as far as that is in the window.
+// advance counts the level of an account until a time or the end of the window.
 func (c *counting) advance(t *tally, until time.Time) {
 	until = earlier(until.Truncate(time.Millisecond), c.end)
 	for t.at.Before(until) {
@@ -132,7 +132,7 @@ func (c *counting) advance(t *tally, until time.Time) {
 	}
 }
 
-// lineOf returns the line that an account counts to, or nil at the end of the window.
+// lineOf returns the present line of an account, or nil at the end of the window.
 func (c *counting) lineOf(t *tally) *line {
 	switch {
 	case !t.at.Before(c.end):
@@ -170,7 +170,7 @@ func (s *Showback) IsEmpty() bool { return len(s.lines) == 0 }
 // isUsed reports whether a line has any use or limit.
 func (l *line) isUsed() bool { return l.usedMs.Sign() != 0 || l.limitMs.Sign() != 0 || l.peak != 0 }
 
-// Print writes the lines as CSV, which is the only format. Without lines it writes the heads.
+// Print writes the lines as CSV, the only format. Without lines it writes the heads.
 func (s *Showback) Print(w io.Writer, _ usage.Format) error {
 	out := csv.NewWriter(w)
 	rows := [][]string{{

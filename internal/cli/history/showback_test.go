@@ -69,7 +69,8 @@ Project,web,,example.com,shop/maps,map,2026-11-01T00:00:00Z,2026-11-01T00:20:00Z
 	}
 }
 
-// drawJournal draws a journal of a few consumers with times of whole seconds that may step back, gaps and openings.
+// drawJournal draws a journal of a few consumers, with gaps and openings. Its times are whole seconds, and may step
+// back.
 func drawJournal(t *rapid.T) entries {
 	var all []entries
 	for i := range rapid.IntRange(1, 3).Draw(t, "consumers") {
@@ -194,7 +195,7 @@ func TestShowbackEqualsASumOverSeconds(t *testing.T) {
 	})
 }
 
-// The lines of days add up to that of the whole window.
+// The lines of days add up to the line of the whole window.
 func TestShowbackStepsAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := drawJournal(t)

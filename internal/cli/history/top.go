@@ -17,7 +17,7 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// Measure is what a mover is measured by.
+// Measure is the value that ranks movers: their use or their limit.
 type Measure string
 
 // The measures.
@@ -29,7 +29,7 @@ const (
 // TopOptions are those of [ReadTop].
 type TopOptions struct {
 	Selection
-	// By is what has changed.
+	// By is the value to compare.
 	By Measure
 	// Max bounds the movers.
 	Max   int
@@ -48,14 +48,14 @@ func (o *TopOptions) Check() error {
 	}
 }
 
-// Top are the accounts whose use or limit changed most, the most changed first.
+// Top are the accounts with the largest changes of use or limit, the largest first.
 type Top struct {
 	By    Measure `json:"by"`
 	Items []Mover `json:"items"`
 	units Units
 }
 
-// Mover is an account that changed in the window. Amounts are in base units.
+// Mover is an account with a change in the window. Amounts are in base units.
 type Mover struct {
 	ConsumerRef  quotav1alpha1.ConsumerRef `json:"consumerRef"`
 	ResourceType string                    `json:"resourceType"`
@@ -74,8 +74,8 @@ type Mover struct {
 // moving is an account at the start of the window and at its latest step.
 type moving struct{ start, now level }
 
-// ReadTop compares the accounts at the start and at the end of the window. It sorts them by the part of the limit that
-// changed, because amounts of different resource types do not compare.
+// ReadTop compares the accounts at the start and at the end of the window. It sorts them by the changed part of the
+// limit, because amounts of different resource types do not compare.
 func ReadTop(ctx context.Context, source journal.Source, o TopOptions) (*Top, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func ReadTop(ctx context.Context, source journal.Source, o TopOptions) (*Top, er
 		if m == nil {
 			m = &moving{start: s.before}
 			if s.entry.Kind == journal.Opened {
-				m.start = s.after // what came before it is no change
+				m.start = s.after // the level before it is no change
 			}
 			all[s.account] = m
 		}

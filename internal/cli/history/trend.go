@@ -11,15 +11,15 @@ import (
 	"github.com/bursar/bursar/internal/journal/overapi"
 )
 
-// trendMin is how old the first change of use is at least for a forecast: the first hours of a consumer tell nothing of next
-// week.
+// trendMin is the minimum age of the first change of use for a forecast. The first hours of a consumer tell nothing of
+// next week.
 const trendMin = 24 * time.Hour
 
-// Growth is how much the use has grown in the window, in base units: from the first level that the journal knows.
+// Growth is the growth of the use in the window, in base units, from the first known level.
 func (a *Account) Growth() int64 { return less(a.Used, a.begin.used) - less(a.begin.used, a.Used) }
 
-// FullIn returns after which time the limit is used up if the use grows as it did in the window. That is not known if the
-// use has not grown, or has begun to change less than a day ago.
+// FullIn returns the time until the limit is reached, if the use grows as it did in the window. It is unknown without
+// growth, and if the first change of use is less than a day old.
 func (a *Account) FullIn() (after time.Duration, isKnown bool) {
 	growth := a.Growth()
 	first := slices.IndexFunc(a.levels, func(l levelAt) bool { return !l.time.Before(a.begin.time) && l.used != a.begin.used })
@@ -32,10 +32,10 @@ func (a *Account) FullIn() (after time.Duration, isKnown bool) {
 	return time.Duration(min(float64(length)*left/float64(growth), float64(longest))), true
 }
 
-// ErrTooLong means that a window has more entries than [Bounded] yields.
+// ErrTooLong reports a window with more entries than [Bounded] yields.
 var ErrTooLong = errors.New("the journal has more entries in this time than can be shown: choose a shorter time")
 
-// Bounded is a source that fails with [ErrTooLong] after a number of entries, so that one page does not read a long journal.
+// Bounded is a source that fails with [ErrTooLong] after Max entries, so that one page does not read a long journal.
 type Bounded struct {
 	*overapi.Source
 	Max int

@@ -7,7 +7,7 @@ import (
 	"github.com/bursar/bursar/internal/journal"
 )
 
-// The growth of the window goes on until the limit, and what was in use before the journal began is no growth.
+// The growth of the window goes on until the limit. Use from before the journal is no growth.
 func TestFullIn(t *testing.T) {
 	day := 24.0
 	for name, tt := range map[string]struct {

@@ -7,11 +7,11 @@ type replayed struct {
 	isSelected bool
 	sequence   int64 // of the latest entry
 	accounts   map[string]*trial
-	// denied are the payers that would have less than they had.
+	// denied are the payers with less quota in the replay than in the journal.
 	denied map[payer]*excess
 	// names are the payers of denied creates by the names of their objects, see [replayed.renamed].
 	names map[payer]payer
-	// pending are the entries of one payer, kind and time, which are one admission.
+	// pending are the entries of one payer, kind and time: one admission.
 	payer   payer
 	pending []journal.Entry
 }
@@ -19,23 +19,24 @@ type replayed struct {
 // trial is an account in a replay.
 type trial struct {
 	Outcome
-	// actual is what was in use, and used what would have been.
+	// actual is the use in the journal, and used is the use in the replay.
 	actual, used int64
-	// isUnknown is set after a gap, until the next entry says what is in use.
+	// isUnknown holds after a gap, until the next entry reports the use.
 	isUnknown bool
-	// wanted and change are the sums of an admission: of what would change, and of what did.
+	// wanted and change are sums over an admission: wanted of the changes in the replay, and change of those in the
+	// journal.
 	wanted, change int64
 }
 
-// excess is what a payer had, and would not have had, by resource type. It is negative for what it gave back in a denied
-// change.
+// excess is the quota that a payer has in the journal, but not in the replay, by resource type. It is negative for
+// quota that the payer gave back in a denied change.
 type excess struct {
-	// isCreate is set if its create was denied. It never uses anything.
+	// isCreate marks a denied create. It never uses anything.
 	isCreate bool
 	amounts  map[string]int64
 }
 
-// begin begins an account with what is in use.
+// begin begins an account with its present use.
 func (c *replayed) begin(a account, limit, used int64) {
 	c.accounts[a.resourceType] = &trial{
 		Outcome: Outcome{ConsumerRef: a.consumer, ResourceType: a.resourceType, Limit: limit, PeakUsed: used, account: a},
@@ -52,7 +53,7 @@ func (c *replayed) decide() {
 	kind := c.pending[0].Kind
 	before := c.denied[c.payer]
 	if before != nil && kind == journal.Admitted && c.payer.uid == "" {
-		delete(c.denied, c.payer) // another object of that name
+		delete(c.denied, c.payer) // another object of the same name
 		before = nil
 	}
 	if before == nil {
@@ -73,7 +74,7 @@ func (c *replayed) decide() {
 	c.admit(trials, before)
 }
 
-// renamed returns the denied create of an object whose entries have another UID than its admission. A create that is
+// renamed returns the denied create of an object with another UID in later entries than in its admission. A create
 // repeated after a failure takes over the reservation of the first attempt, and only that has an entry. A further
 // admission under the name is one of another object.
 func (c *replayed) renamed(kind journal.Kind) *excess {
@@ -105,7 +106,7 @@ func nameOfPayer(e *journal.Entry) (name payer, isNamed bool) {
 	return payerOf(&journal.Entry{Object: &object, Policy: e.Policy}), true
 }
 
-// follow follows what really changed. An admission needs a limit of what is in use after it.
+// follow applies the change in the journal. An admission needs a limit as large as the use after it.
 func (t *trial) follow(asks bool) {
 	t.actual = less(sum(t.actual, t.change), 0)
 	t.PeakUsed = max(t.PeakUsed, t.actual)
@@ -114,7 +115,7 @@ func (t *trial) follow(asks bool) {
 	}
 }
 
-// admit gives a payer what it would have.
+// admit gives a payer the wanted amounts.
 func (c *replayed) admit(trials []*trial, before *excess) {
 	for _, t := range trials {
 		t.used = less(sum(t.used, t.wanted), 0)
@@ -127,8 +128,8 @@ func (c *replayed) admit(trials []*trial, before *excess) {
 	}
 }
 
-// sums adds up the pending entries by resource type. What would change leads to what the payer has after the entries,
-// from what it would have had before them.
+// sums adds up the pending entries by resource type. The wanted change leads from the payer's use in the replay to its
+// use in the journal after the entries.
 func (c *replayed) sums(before *excess) []*trial {
 	var trials []*trial
 	for i := range c.pending {
@@ -174,7 +175,7 @@ func (c *replayed) denies(trials []*trial) bool {
 	return isDenied
 }
 
-// deny leaves a payer with what it would have had.
+// deny keeps the payer's use in the replay, and notes the wanted amounts as its excess.
 func (c *replayed) deny(trials []*trial, before *excess, isCreate bool) {
 	if before == nil {
 		before = &excess{amounts: map[string]int64{}}

@@ -18,17 +18,17 @@ import (
 )
 
 const (
-	// LabelImportedFrom is, on everything that an import writes, the former system.
+	// LabelImportedFrom is, on every object of an import, the former system.
 	LabelImportedFrom = quotav1alpha1.GroupName + "/imported-from"
-	// LabelImportedLimits is, on a namespace with limits of its own, which resources they are of.
+	// LabelImportedLimits is, on a namespace with limits of its own, the resources of these limits.
 	LabelImportedLimits = quotav1alpha1.GroupName + "/imported-limits"
-	// AnnotationImportedInPlace is, on an object that existed before its import, "true". A removal keeps the object.
+	// AnnotationImportedInPlace is "true" on an object older than its import. A removal keeps the object.
 	AnnotationImportedInPlace = quotav1alpha1.GroupName + "/imported-in-place"
 	// AnnotationImportedOf is, on an imported grant, the objects of the former system with its amounts.
 	AnnotationImportedOf = quotav1alpha1.GroupName + "/imported-of"
 
 	// consumerGroup and consumerKind are the kind of imported consumers. ResourceRegistrations cannot name Namespaces,
-	// which have no API group.
+	// because these have no API group.
 	consumerGroup = "import.quota.miloapis.com"
 	consumerKind  = "QuotaConsumer"
 
@@ -58,7 +58,7 @@ type consumer struct {
 	from    map[string]bool
 }
 
-// Plan is what an import writes.
+// Plan has the objects of an import.
 type Plan struct {
 	Registrations []*quotav1alpha1.ResourceRegistration
 	Grants        []*quotav1alpha1.ResourceGrant
@@ -78,13 +78,13 @@ type Plan struct {
 	followed []schema.GroupVersionResource
 }
 
-// TakenOver is a limit that an import takes over.
+// TakenOver is a limit taken over by an import.
 type TakenOver struct {
 	From         string                    `json:"from"`
 	Resource     string                    `json:"resource"`
 	ConsumerRef  quotav1alpha1.ConsumerRef `json:"consumerRef"`
 	ResourceType string                    `json:"resourceType"`
-	// Hard is the amount as the former system has it, and Limit that in base units.
+	// Hard is the amount in the former system, and Limit the same in base units.
 	Hard  string `json:"hard,omitempty"`
 	Limit int64  `json:"limit"`
 }
@@ -99,7 +99,7 @@ type builder struct {
 	measures  map[string]measure
 }
 
-// Build plans what takes the place of limits. It is pure but for the kinds that the mapper knows.
+// Build plans the replacement of limits. It is pure but for the kinds known to the mapper.
 func Build(source string, mapper apimeta.RESTMapper, limits []Limit) *Plan {
 	b := &builder{
 		source: source, mapper: mapper, plan: &Plan{Profiles: map[string]string{}, selections: map[string]Selection{}},
@@ -124,7 +124,7 @@ func (b *builder) note(what, why string) {
 	b.plan.Notes = append(b.plan.Notes, Note{what, why})
 }
 
-// add adds what a limit has of each resource. Of several limits of one account, the lowest counts.
+// add adds the amount of each resource in a limit. Of several limits of one account, the lowest counts.
 func (b *builder) add(l *Limit) {
 	if slices.Contains([]string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}, l.Namespace) && l.Select.isOwn() {
 		b.note(l.From, "Bursar leaves "+l.Namespace+" alone: keep it")
@@ -164,7 +164,7 @@ func (b *builder) add(l *Limit) {
 
 func quantityText(q resource.Quantity) string { return q.String() }
 
-// noteFinished notes how finished Pods are counted.
+// noteFinished notes how Bursar counts finished Pods.
 func (b *builder) noteFinished() {
 	for _, m := range b.measures {
 		if m.kind == pods && m.amount != "" {
@@ -190,7 +190,7 @@ func (b *builder) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Labels: map[string]string{LabelImportedFrom: b.source}}
 }
 
-// nameOf returns a name that begins with readable parts, and is distinct.
+// nameOf returns a distinct name with readable parts at its start.
 func (b *builder) nameOf(parts ...string) string {
 	parts = slices.DeleteFunc(parts, func(part string) bool { return part == "" })
 	readable := strings.Map(func(r rune) rune {
@@ -305,7 +305,7 @@ func (b *builder) policy(c charged, types []string, part int) *quotav1alpha1.Cla
 	}
 	name := b.nameOf(c.name, kind.Kind, kind.Group, scopeName(scopes), number)
 	p := &quotav1alpha1.ClaimCreationPolicy{ObjectMeta: b.meta(name)}
-	root := "trigger" // a Namespace is selected by its own labels
+	root := "trigger" // a Namespace's own labels select it
 	if kind != namespaceKind {
 		root, b.plan.selections[name] = "namespaceObject", c.selects
 	}

@@ -35,8 +35,7 @@ var (
 const (
 	// tenantLabel is, on a namespace, the name of its tenant.
 	tenantLabel = "capsule.clastix.io/tenant"
-	// perNamespace is the scope of ResourceQuotas that limit each namespace of a tenant. Otherwise they limit all
-	// together.
+	// perNamespace is the scope of ResourceQuotas for each namespace of a tenant. Otherwise they limit all together.
 	perNamespace = "Namespace"
 )
 
@@ -56,7 +55,7 @@ func readCapsule(ctx context.Context, c *cluster) (*reading, error) {
 	return r, nil
 }
 
-// fromTenants takes over what Tenants limit. The consumer is the tenant, or each of its namespaces.
+// fromTenants takes over the limits of Tenants. The consumer is the tenant, or each of its namespaces.
 func fromTenants(tenants []tenant, all []corev1.Namespace, systemNamespace string) *reading {
 	r := &reading{objectCount: len(tenants)}
 	needsRequests := false

@@ -30,8 +30,7 @@ func readClusterResourceQuotas(ctx context.Context, c *cluster) (*reading, error
 	return fromClusterResourceQuotas(quotas, c.systemNamespace), nil
 }
 
-// fromClusterResourceQuotas takes over ClusterResourceQuotas. Each is a consumer, of all the namespaces that it
-// selects.
+// fromClusterResourceQuotas takes over ClusterResourceQuotas. Each is a consumer of all its selected namespaces.
 func fromClusterResourceQuotas(quotas []clusterResourceQuota, systemNamespace string) *reading {
 	r := &reading{objectCount: len(quotas)}
 	needsRequests := false

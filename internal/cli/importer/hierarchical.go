@@ -18,7 +18,7 @@ type hierarchicalResourceQuota struct {
 
 var hierarchicalResourceQuotas = schema.GroupVersionResource{Group: "hnc.x-k8s.io", Version: "v1alpha2", Resource: "hierarchicalresourcequotas"}
 
-// treeSuffix ends the labels by which a namespace names each namespace above it, and itself.
+// treeSuffix ends the labels in which a namespace names each namespace above it, and itself.
 const treeSuffix = ".tree.hnc.x-k8s.io/depth"
 
 func readHierarchicalResourceQuotas(ctx context.Context, c *cluster) (*reading, error) {
@@ -29,8 +29,8 @@ func readHierarchicalResourceQuotas(ctx context.Context, c *cluster) (*reading, 
 	return fromHierarchicalResourceQuotas(quotas), nil
 }
 
-// fromHierarchicalResourceQuotas takes over HierarchicalResourceQuotas. The consumer is the tree below a namespace,
-// which shows its quota.
+// fromHierarchicalResourceQuotas takes over HierarchicalResourceQuotas. The consumer is the tree below a namespace.
+// This namespace shows its quota.
 func fromHierarchicalResourceQuotas(quotas []hierarchicalResourceQuota) *reading {
 	r := &reading{objectCount: len(quotas)}
 	needsRequests := false

@@ -1,6 +1,6 @@
-// Package importer takes over the limits of another quota system: it reads what is on a cluster, and plans
-// registrations, grants, and policies in the mode Audit that count the same. It reports what was taken over, what has
-// no equal, and what would be denied if the policies enforced. The other system stays as it is. Only commands import
+// Package importer takes over the limits of another quota system. It reads the limits on a cluster, and plans
+// registrations, grants, and policies in the mode Audit to count the same. It reports the limits taken over, those
+// without an equal, and the denials to expect from enforcement. The other system stays as it is. Only commands import
 // it.
 //
 // Each former system has a file with a pure function from its objects to limits and notes. [Build] makes a plan of the
@@ -22,11 +22,11 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Options say what to import, and where.
+// Options choose the limits to import, and the target.
 type Options struct {
 	// Config reaches the server with Bursar.
 	Config *rest.Config
-	// SourceConfig reaches the cluster of the former system. If it is nil, that is the same one.
+	// SourceConfig reaches the cluster of the former system. If it is nil, the cluster is the server's own.
 	SourceConfig *rest.Config
 	// From is the former system, see [Sources].
 	From string
@@ -71,7 +71,7 @@ func clients(config *rest.Config) (dynamic.Interface, apimeta.RESTMapper, error)
 	return api, restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discovered)), nil
 }
 
-// Run imports the limits of a former system, or says in a dry run what it would do.
+// Run imports the limits of a former system. In a dry run it only reports the effect.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	read, isKnown := sources[o.From]
 	if !isKnown {
@@ -104,7 +104,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return report, i.write(ctx, plan)
 }
 
-// noteMissingNamespaces notes namespaces of the former system's cluster that are not on the server.
+// noteMissingNamespaces notes that limits of single namespaces need the same namespaces on the server.
 func (i *importer) noteMissingNamespaces(plan *Plan) {
 	if i.SourceConfig != nil && len(plan.Profiles) > 0 {
 		plan.Notes = append(plan.Notes, Note{"namespaces", "limits of single namespaces need the same namespaces here"})

@@ -23,13 +23,13 @@ var (
 
 func counted(what string) unit { return unit{what, what, 1} }
 
-// measure is how a resource of ResourceQuotas is counted.
+// measure describes how to count a resource of ResourceQuotas.
 type measure struct {
 	kind schema.GroupVersionKind
 	unit unit
 	// amount is the amount of an object in CEL. It is empty if each object counts 1.
 	amount string
-	// followsUpdates is set if an update can change the amount.
+	// followsUpdates reports whether an update can change the amount.
 	followsUpdates bool
 }
 
@@ -44,7 +44,7 @@ const (
 	countPrefix        = "count/"
 	storageClassSuffix = ".storageclass.storage.k8s.io/"
 	deviceClassSuffix  = ".deviceclass.resource.k8s.io/devices"
-	// countedNamespaces is what a Capsule tenant limits. ResourceQuotas have no name for it.
+	// countedNamespaces is the resource limited by a Capsule tenant. ResourceQuotas have no name for it.
 	countedNamespaces corev1.ResourceName = "namespaces"
 )
 
@@ -59,7 +59,7 @@ var legacyCounts = map[corev1.ResourceName]schema.GroupVersionKind{
 	countedNamespaces:                     namespaceKind,
 }
 
-// measureOf returns how a resource is counted, or why it cannot be.
+// measureOf returns the measure of a resource, or the reason why there is none.
 func measureOf(mapper apimeta.RESTMapper, name corev1.ResourceName) (measure, error) {
 	if kind, isLegacy := legacyCounts[name]; isLegacy {
 		return measure{kind: kind, unit: counted(strings.ToLower(kind.Kind))}, nil
@@ -84,7 +84,7 @@ func measureOf(mapper apimeta.RESTMapper, name corev1.ResourceName) (measure, er
 	}
 }
 
-// nodePorts counts the ports as Kubernetes does: all, unless the allocation is suppressed.
+// nodePorts counts the ports as Kubernetes does: all, unless the Service suppresses their allocation.
 const nodePorts = `trigger.spec.type == "NodePort" || trigger.spec.type == "LoadBalancer" && trigger.spec.?allocateLoadBalancerNodePorts.orValue(true) ? ` +
 	`size(trigger.spec.?ports.orValue([])) : trigger.spec.type == "LoadBalancer" ? ` +
 	`size(trigger.spec.?ports.orValue([]).filter(p, p.?nodePort.orValue(0) != 0)) : 0`
@@ -109,7 +109,7 @@ func objectCount(mapper apimeta.RESTMapper, name string) (measure, error) {
 // volumeClass is the storage class of a claim. The annotation is older than the field, and comes first.
 const volumeClass = `trigger.metadata.?annotations[?"volume.beta.kubernetes.io/storage-class"].orValue(trigger.spec.?storageClassName.orValue(""))`
 
-// volumeSize is what a volume claim requests, or more if its expansion was asked for and taken back.
+// volumeSize is the request of a volume claim, or more after a withdrawn expansion.
 const volumeSize = `[quantity(trigger.spec.?resources.?requests[?"storage"].orValue("0")), quantity(trigger.?status.?allocatedResources[?"storage"].orValue("0"))]` +
 	`.map(q, roundUp(q))`
 
@@ -138,7 +138,7 @@ func maxOf(list string) string {
 	return "[" + list + "].map(L, L.filter(a, L.all(b, a >= b))[0])[0]"
 }
 
-// amountOf returns an amount of a ResourceQuota in base units. It is rounded down, because a limit is never raised.
+// amountOf returns an amount of a ResourceQuota in base units, rounded down: an import never raises a limit.
 func amountOf(quantity resource.Quantity, u unit) (int64, error) {
 	scaled := quantity.DeepCopy()
 	if u == cores {

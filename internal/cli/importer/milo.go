@@ -9,10 +9,10 @@ import (
 	"github.com/bursar/bursar/internal/cli/quotakinds"
 )
 
-// miloResources are the kinds of Milo that people declare. Bursar has the same ones, in the same group.
+// miloResources are the kinds that people declare for Milo. Bursar has the same ones, in the same group.
 var miloResources = []string{"resourceregistrations", "resourcegrants", "grantcreationpolicies", "claimcreationpolicies"}
 
-// readMilo reads what people have declared for Milo.
+// readMilo reads people's declarations for Milo.
 func readMilo(ctx context.Context, c *cluster) (*reading, error) {
 	var all []*unstructured.Unstructured
 	for _, resource := range miloResources {
@@ -27,8 +27,8 @@ func readMilo(ctx context.Context, c *cluster) (*reading, error) {
 	return fromMilo(all, c.isTarget), nil
 }
 
-// fromMilo takes over objects as they are, in place if they are on the cluster to write to. Policies for claims get the
-// mode Audit, which Milo does not have.
+// fromMilo takes over objects as they are, in place if they are on the target cluster. Policies for claims get the mode
+// Audit. Milo has no such mode.
 func fromMilo(objects []*unstructured.Unstructured, inPlace bool) *reading {
 	r := &reading{objectCount: len(objects)}
 	made := 0

@@ -10,30 +10,31 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Limit is what a former system limits: the sum over some namespaces, for objects in some scopes.
+// Limit is a limit of a former system: the sum over some namespaces, for objects in some scopes.
 type Limit struct {
 	// From names the object of the former system, such as "ResourceQuota web/compute".
 	From string
-	// Consumer is the name of the consumer that it becomes, and Namespace the namespace that shows its quota.
+	// Consumer is the name of the consumer made of it, and Namespace is the namespace that shows its quota.
 	Consumer, Namespace string
 	// Scopes restrict it to some Pods.
 	Scopes []corev1.ScopedResourceSelectorRequirement
 	// Hard are the amounts.
 	Hard corev1.ResourceList
-	// Select says which namespaces it counts.
+	// Select selects the counted namespaces.
 	Select Selection
 }
 
-// Selection selects namespaces: by labels and annotations or, if both are nil, the one that shows the consumer's quota.
+// Selection selects namespaces by labels and annotations. If both are nil, it selects the namespace that shows the
+// consumer's quota.
 type Selection struct {
 	Labels      *metav1.LabelSelector
 	Annotations map[string]string
 }
 
-// isOwn reports whether only the namespace that shows the consumer's quota is selected.
+// isOwn reports whether the selection is only the namespace that shows the consumer's quota.
 func (s Selection) isOwn() bool { return s.Labels == nil && s.Annotations == nil }
 
-// matches reports whether a namespace is selected.
+// matches reports whether the selection selects a namespace.
 func (s Selection) matches(namespace metav1.Object) (bool, error) {
 	for key, value := range s.Annotations {
 		if found, isSet := namespace.GetAnnotations()[key]; !isSet || found != value {
@@ -98,11 +99,11 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// Note is something of the former system that has no equal, or counts in another way.
+// Note is a part of the former system without an equal, or with a difference in counting.
 type Note struct {
-	// What names it, such as "ResourceQuota web/compute: resourcequotas".
+	// What names the part, such as "ResourceQuota web/compute: resourcequotas".
 	What string `json:"what"`
-	// Why says why, and what to do instead.
+	// Why explains the difference, and the alternative.
 	Why string `json:"why"`
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/bursar/bursar/internal/cli/quotakinds"
 )
 
-// addObjects adds objects of Bursar's own kinds to a plan. Fields that Bursar does not have are noted.
+// addObjects adds objects of Bursar's own kinds to a plan. It notes fields unknown to Bursar.
 func (p *Plan) addObjects(objects []*unstructured.Unstructured) error {
 	for _, object := range objects {
 		var err error
@@ -67,7 +67,7 @@ func appendDecoded[T any](all []*T, object *unstructured.Unstructured) ([]*T, er
 	return append(all, decoded), nil
 }
 
-// lostFields returns the paths of the fields of an object that its last decoded form does not have.
+// lostFields returns the paths of the fields of an object without a counterpart in its last decoded form.
 func (p *Plan) lostFields(object *unstructured.Unstructured) []string {
 	var decoded any
 	switch object.GetKind() {
@@ -93,7 +93,7 @@ func (p *Plan) lostFields(object *unstructured.Unstructured) []string {
 	return lost
 }
 
-// missing adds the paths of what is in a value and not in another one. Empty values are nothing.
+// missing adds the paths of the content of a value without a counterpart in another one. Empty values are nothing.
 func missing(path string, from, in any, lost *[]string) {
 	switch value := from.(type) {
 	case map[string]any:

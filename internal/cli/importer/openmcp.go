@@ -10,7 +10,7 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 )
 
-// readOpenMCP reads what the quota operator of openMCP has made of its definitions and increases.
+// readOpenMCP reads the ResourceQuotas made by the quota operator of openMCP from its definitions and increases.
 func readOpenMCP(ctx context.Context, c *cluster) (*reading, error) {
 	quotas, err := readAll[corev1.ResourceQuota](ctx, c, corev1.SchemeGroupVersion.WithResource("resourcequotas"))
 	if err != nil {

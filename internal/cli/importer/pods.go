@@ -8,10 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// isFinished is true for Pods that have ended, which ResourceQuotas count only as objects.
+// isFinished is true for Pods after their end. ResourceQuotas count these only as objects.
 const isFinished = `trigger.?status.?phase.orValue("") in ["Succeeded", "Failed"]`
 
-// podMeasure returns how a resource of Pods is counted.
+// podMeasure returns the measure of a resource of Pods.
 func podMeasure(name corev1.ResourceName) (measure, error) {
 	m := measure{kind: pods, unit: counted("pod"), followsUpdates: true}
 	if name == corev1.ResourcePods {
@@ -34,8 +34,8 @@ func podMeasure(name corev1.ResourceName) (measure, error) {
 	return m, nil
 }
 
-// ofContainers returns the list of a container, requests or limits, and the resource in it that a ResourceQuota names.
-// The list is empty for other names.
+// ofContainers returns the list of a container, requests or limits, and the resource in it for a name in a
+// ResourceQuota. The list is empty for other names.
 func ofContainers(name string) (list, resource string) {
 	if limited, isLimit := strings.CutPrefix(name, "limits."); isLimit {
 		if slices.Contains([]string{"cpu", "memory", "ephemeral-storage"}, limited) {
@@ -51,9 +51,9 @@ func ofContainers(name string) (list, resource string) {
 	return "requests", requested
 }
 
-// podAmount returns what a Pod requests, or is limited to, of a resource: the resources of the Pod itself if it has
-// them, or the larger of the sum of its containers and the most that an init container needs beside the sidecars
-// before it. The overhead is added.
+// podAmount returns the request or the limit of a Pod for a resource, plus the overhead. It is that of the Pod itself,
+// if any. Otherwise it is the larger of two amounts: the sum of the containers, and the largest need of an init
+// container beside the sidecars before it.
 func podAmount(list, resource string) string {
 	const inits = `trigger.spec.?initContainers.orValue([])`
 	const isSidecar = `r.?restartPolicy.orValue("") == "Always"`
@@ -83,12 +83,12 @@ func hasPodLevel(resource string) bool {
 const isBestEffort = `!(trigger.spec.containers + trigger.spec.?initContainers.orValue([]) + [trigger.spec]).exists(c, ` +
 	`["requests", "limits"].exists(k, ["cpu", "memory"].exists(n, quantity(c.?resources[?k][?n].orValue("0")) > 0)))`
 
-// affinityAcross is true for Pods whose affinity names other namespaces.
+// affinityAcross is true for Pods with other namespaces in their affinity.
 const affinityAcross = `["podAffinity", "podAntiAffinity"].exists(k, [trigger.spec.?affinity[?k]].exists(a, (` +
 	`a.?requiredDuringSchedulingIgnoredDuringExecution.orValue([]) + a.?preferredDuringSchedulingIgnoredDuringExecution.orValue([]).map(w, w.podAffinityTerm)` +
 	`).exists(t, has(t.namespaceSelector) || size(t.?namespaces.orValue([])) > 0)))`
 
-// scopeCondition returns a scope in CEL, or why it cannot be expressed.
+// scopeCondition returns a scope in CEL, or the reason why CEL cannot express it.
 func scopeCondition(scope corev1.ScopedResourceSelectorRequirement) (string, error) {
 	const deadline = `trigger.spec.?activeDeadlineSeconds.hasValue()`
 	switch scope.ScopeName {

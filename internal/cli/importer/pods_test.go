@@ -59,7 +59,7 @@ func evaluated(t testing.TB, m measure, object runtime.Object) int64 {
 	return claim.Spec.Requests[0].Amount
 }
 
-// compiled are the policies that were compiled before.
+// compiled is a cache of compiled policies.
 var compiled = map[string]*policy.ClaimPolicy{}
 
 func compile(t testing.TB, m measure) *policy.ClaimPolicy {
@@ -151,7 +151,7 @@ func TestPodsCountAsInResourceQuotas(t *testing.T) {
 	})
 }
 
-// TestScopesAreThoseOfResourceQuotas compares which Pods imported scopes select with the quota controller of
+// TestScopesAreThoseOfResourceQuotas compares the Pods selected by imported scopes with the quota controller of
 // Kubernetes.
 func TestScopesAreThoseOfResourceQuotas(t *testing.T) {
 	evaluator := quotacore.NewPodEvaluator(nil, clock.RealClock{})
@@ -256,7 +256,7 @@ func TestOtherKindsCountAsInResourceQuotas(t *testing.T) {
 	}
 }
 
-// TestLargePod makes sure that a Pod with many containers is within the bounds of a policy.
+// TestLargePod makes sure that a Pod with many containers fits the bounds of a policy.
 func TestLargePod(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "large"}}
 	for i := range 25 {

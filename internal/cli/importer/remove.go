@@ -23,16 +23,17 @@ const (
 	removeTimeout = 10 * time.Minute
 )
 
-// Removed are the objects that a removal deletes, by resource.
+// Removed are the deleted objects of a removal, by resource.
 type Removed struct {
 	Resources []string
 	Counts    map[string]int
-	// InPlace is the number of objects that existed before their import. They stay as they are, without its marks.
+	// InPlace is the number of objects older than their import. They stay as they are, without its marks.
 	InPlace int
 }
 
-// Remove deletes everything that imports from a former system have written: policies first, which ends enforcement,
-// then their claims, and what these used. The former system stays as it is, and so do objects that were imported in place.
+// Remove deletes all objects written by imports from a former system. Policies go first, to end enforcement, then their
+// claims, and then the objects used by these. The former system stays as it is, and so do objects older than their
+// import.
 func Remove(ctx context.Context, o Options) (*Removed, error) {
 	i, err := newImporter(o)
 	if err != nil {
@@ -59,8 +60,8 @@ func Remove(ctx context.Context, o Options) (*Removed, error) {
 	return removed, i.removeDefinition(ctx)
 }
 
-// removeAll deletes what imports have written of a resource, and waits until it is gone. It returns how many objects it
-// deletes, and how many it keeps because they were imported in place.
+// removeAll deletes the imported objects of a resource, and waits until they are gone. It returns the numbers of
+// objects to delete, and of those to keep because they are older than their import.
 func (i *importer) removeAll(ctx context.Context, resource schema.GroupVersionResource) (count, inPlace int, err error) {
 	all, err := i.imported(ctx, resource)
 	for j := range all {
@@ -100,7 +101,7 @@ func isInPlace(object metav1.Object) bool {
 	return object.GetAnnotations()[AnnotationImportedInPlace] == "true"
 }
 
-// unmark removes the marks of the import from an object that existed before.
+// unmark removes the marks of the import from an object older than it.
 func (i *importer) unmark(ctx context.Context, resource schema.GroupVersionResource, object metav1.Object) error {
 	patch := []byte(`{"metadata":{"labels":{"` + LabelImportedFrom + `":null},"annotations":{"` + AnnotationImportedInPlace + `":null}}}`)
 	_, err := i.api.Resource(resource).Namespace(object.GetNamespace()).Patch(ctx, object.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})

@@ -14,14 +14,14 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// Report says what an import takes over, what has no equal, and what would be denied.
+// Report is the result of an import: the limits taken over, the parts without an equal, and the denials to expect.
 type Report struct {
 	From     string
 	IsDryRun bool
-	// Objects is how many objects of the former system there are, and Live how many objects were counted.
+	// Objects counts the objects of the former system, and Live the existing objects of the kinds of the policies.
 	Objects, Live int
 	Plan          *Plan
-	// Short are the limits that would deny something, those first that are exceeded.
+	// Short are the limits that would deny something, the exceeded ones first.
 	Short []Short
 }
 
@@ -40,8 +40,7 @@ type answer struct {
 // shownMax bounds the rows of a table for people.
 const shownMax = 50
 
-// Print writes the report: as tables, as JSON with the objects, or with YAML as the objects alone, to be applied
-// elsewhere.
+// Print writes the report: as tables, as JSON with the objects, or with YAML as the objects alone, to apply elsewhere.
 func (r *Report) Print(w io.Writer, format usage.Format) error {
 	if format != "" {
 		objects, err := r.Plan.Objects(r.From)

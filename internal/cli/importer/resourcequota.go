@@ -12,7 +12,7 @@ import (
 
 func compareText(a, b string) int { return cmp.Compare(a, b) }
 
-// makers are the labels of ResourceQuotas that another system makes, by its name.
+// makers are the labels of ResourceQuotas made by another system, by its name.
 var makers = map[string]string{
 	"hnc.x-k8s.io/hrq":             "hierarchicalresourcequota",
 	"capsule.clastix.io/tenant":    "capsule",
@@ -28,7 +28,7 @@ func readResourceQuotas(ctx context.Context, c *cluster) (*reading, error) {
 	return fromResourceQuotas(quotas), nil
 }
 
-// fromResourceQuotas takes over ResourceQuotas that people made. The consumer is the namespace.
+// fromResourceQuotas takes over ResourceQuotas made by people. The consumer is the namespace.
 func fromResourceQuotas(quotas []corev1.ResourceQuota) *reading {
 	r := &reading{objectCount: len(quotas)}
 	needsRequests := false
@@ -60,7 +60,7 @@ func ownLimit(from, namespace string, spec *corev1.ResourceQuotaSpec) Limit {
 	return Limit{From: from, Consumer: namespace, Namespace: namespace, Scopes: scopesOf(spec), Hard: spec.Hard}
 }
 
-// limitsCompute reports whether CPU or memory is limited.
+// limitsCompute reports whether a ResourceQuota limits CPU or memory.
 func limitsCompute(hard corev1.ResourceList) bool {
 	for name := range hard {
 		if strings.HasSuffix(string(name), "cpu") || strings.HasSuffix(string(name), "memory") {
@@ -70,7 +70,7 @@ func limitsCompute(hard corev1.ResourceList) bool {
 	return false
 }
 
-// noteCompute notes what a ResourceQuota of CPU or memory does besides counting.
+// noteCompute notes the effect of a ResourceQuota of CPU or memory besides counting.
 func noteCompute(r *reading, isLimited bool) {
 	if isLimited {
 		r.note("limits of CPU and memory", "a ResourceQuota also rejects Pods whose containers name no requests or limits; "+

@@ -16,10 +16,10 @@ import (
 	"github.com/bursar/bursar/internal/cli/quotakinds"
 )
 
-// reading is what a former system has.
+// reading is the content of a former system.
 type reading struct {
 	limits []Limit
-	// objects are objects of Bursar's own kinds, to be written as they are.
+	// objects are objects of Bursar's own kinds, to write as they are.
 	objects []*unstructured.Unstructured
 	notes   []Note
 	// objectCount is how many objects of the former system there are.
@@ -28,11 +28,11 @@ type reading struct {
 
 func (r *reading) note(what, why string) { r.notes = append(r.notes, Note{what, why}) }
 
-// cluster is where a former system is read.
+// cluster is the cluster of a former system.
 type cluster struct {
 	api             dynamic.Interface
 	systemNamespace string
-	// isTarget is set if the import also writes to this cluster.
+	// isTarget reports whether the import also writes to this cluster.
 	isTarget bool
 	// namespaces are all namespaces, sorted by name.
 	namespaces []corev1.Namespace
@@ -72,7 +72,7 @@ func readAll[T any](ctx context.Context, c *cluster, resource schema.GroupVersio
 	return all, err
 }
 
-// absentError means that the server does not have a resource.
+// absentError reports a resource that the server lacks.
 type absentError struct{ resource schema.GroupVersionResource }
 
 // Error implements error.
@@ -80,7 +80,7 @@ func (e *absentError) Error() string {
 	return fmt.Sprintf("the server has no %s in version %s: there is nothing to import", e.resource.GroupResource(), e.resource.Version)
 }
 
-// optional is readAll for a resource that the server may not have.
+// optional is readAll for a resource that the server may lack.
 func optional[T any](ctx context.Context, c *cluster, resource schema.GroupVersionResource) ([]T, error) {
 	all, err := readAll[T](ctx, c, resource)
 	if absent := (*absentError)(nil); errors.As(err, &absent) {

@@ -39,7 +39,7 @@ func parsed[T any](t *testing.T, documents ...string) []T {
 	return all
 }
 
-// summary is a plan in lines: what each consumer may have, which policies there are, and the notes.
+// summary is a plan in lines: the limits of each consumer, the policies, and the notes.
 func summary(from string, r *reading) []string {
 	plan := Build(from, mapper(), r.limits)
 	var lines []string
@@ -141,7 +141,7 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// TestMilo makes sure that Milo's policies only audit at first, and that fields that Bursar lacks are told.
+// TestMilo makes sure that Milo's policies only audit at first, and that notes name fields unknown to Bursar.
 func TestMilo(t *testing.T) {
 	objects := parsed[map[string]any](t,
 		`{apiVersion: quota.miloapis.com/v1alpha1, kind: ClaimCreationPolicy, metadata: {name: p, uid: x, finalizers: [a/b]}, spec: {novelty: {set: true}, trigger: {resource: {apiVersion: v1, kind: Secret}}, target: {resourceClaimTemplate: {metadata: {}, spec: {consumerRef: {kind: K, name: x}, requests: [{resourceType: s, amount: 1}]}}}}, status: {}}`,

@@ -36,13 +36,13 @@ type used struct {
 	resourceType string
 }
 
-// tally evaluates the policies of a plan for the objects that exist.
+// tally evaluates the policies of a plan for the existing objects.
 type tally struct {
 	plan       *Plan
 	catalog    *catalog.Catalog
 	evaluator  *evaluator.Evaluator
 	namespaces map[string]map[string]any
-	// byNamespace has the policies of a kind that may apply in a namespace.
+	// byNamespace has the policies that may apply, by kind and namespace.
 	byNamespace map[policyKey][]*catalog.Policy
 	sums        map[used]ledger.Amount
 	failed      map[string]int
@@ -54,7 +54,7 @@ type policyKey struct {
 	namespace string
 }
 
-// measureUse adds up what exists, page by page, and reports which limits are reached.
+// measureUse adds up the charges of existing objects, page by page, and reports the reached limits.
 func (i *importer) measureUse(ctx context.Context, report *Report) error {
 	t := newTally(report.Plan, i.source.namespaces, i.SystemNamespace)
 	for _, resource := range report.Plan.kinds() {
@@ -134,7 +134,7 @@ func (t *tally) Object(_ context.Context, name string) (map[string]any, error) {
 	return nil, fmt.Errorf("there is no namespace %s", name)
 }
 
-// add adds what an object is charged for.
+// add adds the charges of an object.
 func (t *tally) add(ctx context.Context, kind schema.GroupVersionKind, object *unstructured.Unstructured) error {
 	if namespaces.IsExempt(t.evaluator.SystemNamespace, kind.GroupKind(), types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}) {
 		return nil
@@ -171,8 +171,8 @@ func (t *tally) add(ctx context.Context, kind schema.GroupVersionKind, object *u
 	return nil
 }
 
-// policiesFor returns the policies that may apply to objects of a kind in a namespace. There may be hundreds of a
-// kind, of which few select the namespace.
+// policiesFor returns the policies that may apply to objects of a kind in a namespace. A kind may have hundreds of
+// policies, and few of them select the namespace.
 func (t *tally) policiesFor(kind schema.GroupVersionKind, namespace string) ([]*catalog.Policy, error) {
 	key := policyKey{kind, namespace}
 	if found, isKnown := t.byNamespace[key]; isKnown {
@@ -197,7 +197,7 @@ func (t *tally) policiesFor(kind schema.GroupVersionKind, namespace string) ([]*
 	return found, nil
 }
 
-// short returns the limits that are reached, by consumer.
+// short returns the reached limits, by consumer.
 func (t *tally) short() []Short {
 	limits := map[used]int64{}
 	for _, g := range t.plan.Grants {

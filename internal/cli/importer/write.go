@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// fieldManager owns what an import writes.
+	// fieldManager owns the fields written by an import.
 	fieldManager = "bursar-import"
-	// establishTimeout is how long the kind of consumers may take to be served.
+	// establishTimeout bounds the wait until the API server serves the kind of consumers.
 	establishTimeout = time.Minute
 )
 
@@ -43,7 +43,7 @@ type placed struct {
 	object   *unstructured.Unstructured
 }
 
-// Objects returns what an import writes, in its order, as declarations.
+// Objects returns the objects of an import, in its order, as declarations.
 func (p *Plan) Objects(source string) ([]*unstructured.Unstructured, error) {
 	all, err := p.placed(source)
 	objects := make([]*unstructured.Unstructured, 0, len(all))
@@ -143,7 +143,7 @@ func (p *Plan) role(source string) *unstructured.Unstructured {
 	return u
 }
 
-// write writes a plan, and deletes what an earlier import wrote and this one does not. Policies keep their mode.
+// write writes a plan, and deletes objects of an earlier import that this one lacks. Policies keep their mode.
 func (i *importer) write(ctx context.Context, plan *Plan) error {
 	kept, err := i.modesOf(ctx)
 	if err != nil {
@@ -196,7 +196,7 @@ func (i *importer) apply(ctx context.Context, each placed) error {
 	return nil
 }
 
-// awaitDeletion waits until a cluster-scoped object that is being deleted is gone.
+// awaitDeletion waits until the deletion of a cluster-scoped object ends.
 func (i *importer) awaitDeletion(ctx context.Context, resource schema.GroupVersionResource, name string) error {
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, establishTimeout, true, func(ctx context.Context) (bool, error) {
 		found, err := i.api.Resource(resource).Get(ctx, name, metav1.GetOptions{})
@@ -226,7 +226,7 @@ func (i *importer) awaitConsumers(ctx context.Context) error {
 	return nil
 }
 
-// imported lists what imports from the former system have written of a resource.
+// imported lists the objects of a resource written by imports from the former system.
 func (i *importer) imported(ctx context.Context, resource schema.GroupVersionResource) ([]unstructured.Unstructured, error) {
 	var all []unstructured.Unstructured
 	options := metav1.ListOptions{Limit: 500, LabelSelector: LabelImportedFrom + "=" + i.From}
@@ -256,7 +256,8 @@ func (i *importer) modesOf(ctx context.Context) (map[string]string, error) {
 	return found, err
 }
 
-// prune deletes what an earlier import wrote of limits that are gone: policies first, because they use the rest.
+// prune deletes the objects an earlier import wrote for limits that no longer exist. Policies go first, because they
+// use the rest.
 func (i *importer) prune(ctx context.Context, plan *Plan, written map[string]bool) error {
 	for _, resource := range []schema.GroupVersionResource{claimPolicies, grants, registrations, consumersAPI} {
 		all, err := i.imported(ctx, resource)

@@ -58,7 +58,7 @@ func checkHandler(check func() error) http.Handler {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		_, _ = fmt.Fprintln(w, "ok") // the client may be gone
+		_, _ = fmt.Fprintln(w, "ok") // the client may have left
 	})
 }
 
@@ -87,5 +87,5 @@ func (e *endpoints) stop() {
 	}
 }
 
-// wait returns once all servers have ended, with the error of one that failed.
+// wait returns once all servers have ended, with the error of a failed one.
 func (e *endpoints) wait() error { return e.group.Wait() }

@@ -1,4 +1,4 @@
-// Package operate has the command that runs the operator. Only the binaries of servers import it.
+// Package operate has the command to run the operator. Only the binaries of servers import it.
 package operate
 
 import (
@@ -36,7 +36,7 @@ import (
 // allocates little.
 var heapTuner = gctuner.Tuner{Headroom: 64 << 20, PercentMin: 25, PercentMax: 100}
 
-// Command returns the command that runs the operator, for a binary of that version.
+// Command returns the command to run the operator, for a binary of the given version.
 func Command(version string) *cobra.Command {
 	var configuration, kubeconfig string
 	command := &cobra.Command{
@@ -175,8 +175,8 @@ func clientCertificates(c *config.ClientCertificates) (access.ClientCertificates
 	return access.ClientCertificates{Authorities: authorities, Names: c.Names}, nil
 }
 
-// peerAddress returns the address of a listener for other replicas: its own address or, if it listens on all, that of
-// the Pod, or "" if that is unknown.
+// peerAddress returns the address of a listener for other replicas. It is the listener's own address or, if it listens
+// on all, the address of the Pod. It is "" if this is unknown.
 func peerAddress(listening net.Addr) string {
 	address, err := netip.ParseAddrPort(listening.String())
 	if err != nil {

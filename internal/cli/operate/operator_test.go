@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A kubeconfig with which kubectl works is good enough for the operator.
+// A kubeconfig good enough for kubectl is good enough for the operator.
 func TestFindClusterWithAuthProvider(t *testing.T) {
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	content := `apiVersion: v1

@@ -73,8 +73,9 @@ func (o *Options) place(content *unstructured.Unstructured, operation quotav1alp
 	return &object{Unstructured: content, operation: operation, mapping: mapping}, nil
 }
 
-// complete replaces objects by what the API server would store: with defaults, and as other webhooks change them. It asks
-// by dry runs, in which Bursar does not decide. An object in a namespace that does not exist yet stays as it is.
+// complete replaces objects by those the API server would store: with defaults, and with the changes of other webhooks.
+// It asks by dry runs, in which Bursar does not decide. An object in a namespace that does not exist yet stays as it
+// is.
 func (o *Options) complete(ctx context.Context, objects []*object) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(completedAtOnce)
@@ -100,8 +101,8 @@ func (o *Options) complete(ctx context.Context, objects []*object) error {
 	return group.Wait()
 }
 
-// reviewable returns the part of an object that policies may read. The rest would only make the review larger, and the
-// content of a Secret must not get into what logs keep of a review.
+// reviewable returns the part of an object that policies may read. The rest would only make the review larger. The
+// content of a Secret must not get into logs of a review.
 func reviewable(object *unstructured.Unstructured) *unstructured.Unstructured {
 	object = object.DeepCopy()
 	object.SetManagedFields(nil)
@@ -123,7 +124,7 @@ func (o *Options) dryRun(ctx context.Context, planned *object) (*unstructured.Un
 		metav1.PatchOptions{DryRun: dryRun, FieldManager: quotav1alpha1.FieldManagerPlan, Force: new(true)})
 }
 
-// isInNewNamespace reports whether an object was not found because its namespace does not exist.
+// isInNewNamespace reports whether an object is missing because its namespace does not exist.
 func isInNewNamespace(err error, planned *object) bool {
 	status := apierrors.APIStatus(nil)
 	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {

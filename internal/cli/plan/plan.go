@@ -1,5 +1,5 @@
-// Package plan asks Bursar whether objects would be admitted, by a QuotaReview, and prints the answer. Commands
-// and the console import it.
+// Package plan asks Bursar whether it would admit objects, by a QuotaReview, and prints the answer. Commands and the
+// console import it.
 package plan
 
 import (
@@ -29,7 +29,7 @@ type Options struct {
 	// API and Dynamic reach the API server.
 	API     client.Client
 	Dynamic dynamic.Interface
-	// Namespace is the namespace of objects that name none, and of the review.
+	// Namespace is the namespace of the review, and of objects without a namespace.
 	Namespace string
 	// Applied are the files with objects to create or change, and Deleted those with objects to delete.
 	Applied, Deleted resource.FilenameOptions
@@ -37,11 +37,11 @@ type Options struct {
 	Objects []*unstructured.Unstructured
 	// Surge means that larger and new objects come before others free their quota.
 	Surge bool
-	// AsIs means that the API server is not asked for what it would store of the objects.
+	// AsIs takes the objects as they are, without asking the API server for its defaults and changes.
 	AsIs bool
 }
 
-// Review asks about the objects, and returns the answer. Objects that the API server would not store do not fit.
+// Review asks about the objects, and returns the answer. Objects rejected by the API server do not fit.
 func Review(ctx context.Context, o Options) (*quotav1alpha1.QuotaReviewStatus, error) {
 	applied, err := o.read(o.Applied, quotav1alpha1.ReviewedOperationApply)
 	if err != nil {
@@ -101,7 +101,8 @@ func (o *Options) ask(ctx context.Context, objects []*object) (*quotav1alpha1.Qu
 	return review.Status, nil
 }
 
-// ResultRejected is the result of an object that the API server would reject, whatever the quota. Bursar is not asked about it.
+// ResultRejected is the result of an object that the API server would reject, whatever the quota. Review does not ask
+// Bursar about it.
 const ResultRejected quotav1alpha1.ReviewResult = "Rejected"
 
 // addRejected adds the rejected objects to an answer, in the order of the files.
@@ -179,7 +180,7 @@ func NameOf(o *quotav1alpha1.ReviewedObjectResult) string {
 	return o.Kind + " " + o.Namespace + "/" + o.Name
 }
 
-// PoliciesOf names the policies that match an object, with their mode if that is not Enforce.
+// PoliciesOf names the matching policies of an object, with their mode unless it is Enforce.
 func PoliciesOf(o *quotav1alpha1.ReviewedObjectResult) string {
 	names := make([]string, 0, len(o.Policies))
 	for _, p := range o.Policies {

@@ -20,7 +20,7 @@ import (
 	"github.com/bursar/bursar/internal/kube/crdschema"
 )
 
-// files are the contents of the files, by what they are for.
+// files are the contents of the files, by purpose.
 type files struct {
 	policies      []*quotav1alpha1.ClaimCreationPolicy
 	registrations []*quotav1alpha1.ResourceRegistration
@@ -34,7 +34,7 @@ type files struct {
 	rejected []Rejected
 }
 
-// read reads files. Objects of other kinds of Bursar's groups are left out.
+// read reads files. It omits objects of other kinds of Bursar's groups.
 func read(ctx context.Context, names resource.FilenameOptions) (*files, error) {
 	infos, err := resource.NewLocalBuilder().Unstructured().FilenameParam(false, &names).Flatten().Do().Infos()
 	if err != nil {
@@ -105,7 +105,7 @@ func decode[T any](ctx context.Context, known *crdschema.Schema, object *unstruc
 	if known == nil {
 		return fmt.Errorf("version %s is not known: use %s", object.GetAPIVersion(), quotav1alpha1.GroupVersion)
 	}
-	// Unknown fields are rejected, as by kubectl.
+	// This rejects unknown fields, as kubectl does.
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, new(T), true); err != nil {
 		return err
 	}
@@ -120,8 +120,8 @@ func decode[T any](ctx context.Context, known *crdschema.Schema, object *unstruc
 	return nil
 }
 
-// completeRegistrations makes the registrations active, and adds those that the files do not have: for each resource type
-// of a policy, one that allows what the policies ask.
+// completeRegistrations makes the registrations active, and adds those missing from the files. For each such resource
+// type of a policy, it adds one that allows the requests of the policies.
 func (f *files) completeRegistrations() {
 	registered := map[string]*quotav1alpha1.ResourceRegistration{}
 	for _, r := range f.registrations {

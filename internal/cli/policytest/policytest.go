@@ -1,5 +1,5 @@
-// Package policytest says what policies would charge for objects, both from files and without a server. It evaluates and
-// decides as Bursar does for a QuotaReview. Only commands import it.
+// Package policytest computes the charges of policies for objects, both from files and without a server. It evaluates
+// and decides as Bursar does for a QuotaReview. Only commands import it.
 package policytest
 
 import (
@@ -28,7 +28,7 @@ import (
 // systemNamespace is where claims for cluster-scoped objects would be.
 const systemNamespace = "bursar-system"
 
-// Options are what is tested.
+// Options are the input of a test.
 type Options struct {
 	// Files have the policies and the objects. They may have registrations, grants and namespaces, too.
 	Files resource.FilenameOptions
@@ -37,24 +37,24 @@ type Options struct {
 	Groups []string
 }
 
-// Result is what the policies come to.
+// Result is the outcome of a test.
 type Result struct {
-	// Rejected are the objects of Bursar's group that the API server would reject, with the reason. They are left out of
-	// the rest.
+	// Rejected are the objects of Bursar's group that the API server would reject, with the reason. The rest of the result
+	// omits them.
 	Rejected []Rejected `json:"rejected,omitempty"`
 	// Status is the answer on the objects. Its quotas are those of consumers with grants in the files.
 	Status *quotav1alpha1.QuotaReviewStatus `json:"status"`
 }
 
-// Rejected is an object that would be rejected, such as a policy.
+// Rejected is an object that the API server would reject, such as a policy.
 type Rejected struct {
 	Kind   string `json:"kind"`
 	Name   string `json:"name"`
 	Reason string `json:"reason"`
 }
 
-// Run tests policies. All objects are new, and nothing is used before the first one. A consumer without grants in the files
-// has enough of everything.
+// Run tests policies. All objects are new, and there is no use before the first one. A consumer without grants in the
+// files has enough of everything.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	f, err := read(ctx, o.Files)
 	if err != nil {
@@ -94,7 +94,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return result, nil
 }
 
-// catalog returns the registrations and the policies, apart from policies that would be rejected.
+// catalog returns the registrations and the policies, apart from policies that the API server would reject.
 func (f *files) catalog() *catalog.Catalog {
 	known := catalog.New()
 	for _, r := range f.registrations {
@@ -118,7 +118,7 @@ func (f *files) catalog() *catalog.Catalog {
 // Active implements [evaluator.Namespaces]: every namespace exists.
 func (f *files) Active(context.Context, string) (bool, error) { return true, nil }
 
-// Object implements [evaluator.Namespaces]. A namespace that is not in the files has nothing but its name.
+// Object implements [evaluator.Namespaces]. A namespace outside the files has nothing but its name.
 func (f *files) Object(_ context.Context, name string) (map[string]any, error) {
 	if namespace := f.namespaces[name]; namespace != nil {
 		return namespace.Object, nil
@@ -137,10 +137,10 @@ func (guessed) VersionedResourceFor(_ context.Context, kind schema.GroupVersionK
 	return plural, true, nil
 }
 
-// facts are those of files: what they grant, and nothing that exists.
+// facts are the facts in files: grants, and no existing objects.
 type facts struct {
 	grants map[quotav1alpha1.ConsumerRef][]ledger.Grant
-	// resourceTypes are all that policies ask for.
+	// resourceTypes are all resource types in the requests of policies.
 	resourceTypes []string
 	types         ledger.Types
 }

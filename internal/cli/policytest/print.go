@@ -11,7 +11,7 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// Passed reports whether no object of Bursar is rejected, and every object fits.
+// Passed reports whether every object fits, and the API server would accept all objects of Bursar.
 func (r *Result) Passed() bool {
 	return len(r.Rejected) == 0 && r.Status.Result == quotav1alpha1.ReviewResultFits
 }

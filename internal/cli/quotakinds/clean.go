@@ -23,15 +23,15 @@ func IsFromPolicy(object *unstructured.Unstructured) bool {
 	return object.GetLabels()[quotav1alpha1.LabelAutoCreated] == "true" || object.GetAnnotations()[quotav1alpha1.AnnotationCreatedBy] != ""
 }
 
-// Portable returns an object without the fields of the server that it is from: its identity, its finalizers and owners.
+// Portable returns an object without the fields of its server: its identity, its finalizers and owners.
 func Portable(object *unstructured.Unstructured) *unstructured.Unstructured {
 	content := maps.Clone(object.Object)
 	content["metadata"] = metadataOf(object, object.GetLabels(), object.GetAnnotations())
 	return &unstructured.Unstructured{Object: content}
 }
 
-// Declaration returns an object as a person would write it: also without its status, and without what Bursar or kubectl
-// writes into its metadata.
+// Declaration returns an object as a person would write it. It also lacks the status, and metadata written by Bursar or
+// kubectl.
 func Declaration(object *unstructured.Unstructured) *unstructured.Unstructured {
 	labels, annotations := object.GetLabels(), object.GetAnnotations()
 	for _, key := range written {

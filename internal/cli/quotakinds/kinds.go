@@ -1,5 +1,5 @@
-// Package quotakinds finds Bursar's kinds on an API server, and reads their objects in pages. It says which of them
-// people declare, which record what happened, and which Bursar derives. Only commands import it.
+// Package quotakinds finds Bursar's kinds on an API server, and reads their objects in pages. It divides them by role:
+// people's declarations, records of what happened, and objects derived by Bursar. Only commands import it.
 package quotakinds
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/bursar/bursar/deploy/crds"
 )
 
-// Role is what the objects of a kind are.
+// Role is the role of the objects of a kind.
 type Role int
 
 const (
@@ -46,13 +46,15 @@ func (k Kind) String() string { return k.GroupResource().String() }
 // GVK returns the kind with its group and version.
 func (k Kind) GVK() schema.GroupVersionKind { return k.GroupVersion().WithKind(k.Kind) }
 
-// The resources with a role of their own. All others are declared, so that a kind of a later version is not left out.
+// These resources have a role of their own. All others count as declared, so a backup includes a kind of a later
+// version.
 var (
 	recorded = []string{"resourceclaims", "quotarequests", "quotadecisions"}
 	derived  = []string{"allowancebuckets", "effectiveresourcegrants", "localresourcequotaallocations", "consumerledgers", "allocationledgers"}
 )
 
-// The order in which declared objects are written: what others refer to comes first, and policies, which act, last.
+// This is the order for writing declared objects: first the targets of references, and last the policies, because they
+// act.
 var (
 	first = []string{"resourceregistrations", "resourcegrants"}
 	last  = []string{"quotarequestpolicies", "grantcreationpolicies", "claimcreationpolicies"}
@@ -68,7 +70,7 @@ func rank(resource string) int {
 	return len(first)
 }
 
-// Find returns Bursar's kinds with objects that can be listed, in the order in which they are written.
+// Find returns Bursar's kinds with listable objects, in the order for writing them.
 func Find(api discovery.DiscoveryInterface) ([]Kind, error) {
 	ours, err := openmcpResources()
 	if err != nil {
@@ -99,7 +101,7 @@ func Find(api discovery.DiscoveryInterface) ([]Kind, error) {
 	return kinds, nil
 }
 
-// openmcpResources returns the resources of the group openmcp.cloud that are Bursar's.
+// openmcpResources returns Bursar's resources of the group openmcp.cloud.
 func openmcpResources() ([]string, error) {
 	definitions, err := crds.All()
 	if err != nil {
@@ -133,8 +135,8 @@ func WithRoles(kinds []Kind, roles ...Role) []Kind {
 // pageSize is how many objects one request lists.
 const pageSize = 500
 
-// Each calls do with every object of a resource, in the order of the API server: by namespace and name. If a version is
-// given, it lists the objects of exactly that version. It returns the version of the list.
+// Each calls do with every object of a resource, in the order of the API server: by namespace and name. With a version,
+// it lists the objects of exactly that version. It returns the version of the list.
 func Each(ctx context.Context, api dynamic.Interface, resource schema.GroupVersionResource, version string, do func(*unstructured.Unstructured) error) (string, error) {
 	options := metav1.ListOptions{Limit: pageSize}
 	if version != "" {

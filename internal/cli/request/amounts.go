@@ -18,20 +18,21 @@ import (
 
 // Amount is an argument TYPE=AMOUNT.
 type Amount struct {
-	// Type is the resource type, or what follows its last slash.
+	// Type is the resource type, or its end after the last slash.
 	Type string
 	// Value is in base units.
 	Value int64
 	// IsIncrease means that the amount is on top of the present limit.
 	IsIncrease bool
-	// Text is instead of Value while the display unit is not known yet, such as 7 cores, see [Amount.InBaseUnits].
+	// Text replaces Value as long as the display unit is unknown, such as 7 cores, see [Amount.InBaseUnits].
 	Text string
 }
 
-// amountWithUnit is a number and the word of a unit, which is no suffix of a quantity.
+// amountWithUnit is a number and the word of a unit that is no suffix of a quantity.
 var amountWithUnit = regexp.MustCompile(`^[0-9][0-9.,]*\s*\p{L}.*$`)
 
-// ParseAmountsWithUnits parses arguments as [ParseAmounts] does, and amounts with a unit as well: TYPE=7cores, or TYPE="+7 cores".
+// ParseAmountsWithUnits parses arguments as [ParseAmounts] does, and amounts with a unit as well: TYPE=7cores, or
+// TYPE="+7 cores".
 func ParseAmountsWithUnits(arguments []string, minimum int64) ([]Amount, error) {
 	amounts := make([]Amount, 0, len(arguments))
 	for _, argument := range arguments {
@@ -50,8 +51,8 @@ func ParseAmountsWithUnits(arguments []string, minimum int64) ([]Amount, error) 
 	return amounts, nil
 }
 
-// InBaseUnits returns an amount of the display unit in base units. A text without a unit is in display units. An amount below the
-// minimum is an error.
+// InBaseUnits returns an amount of the display unit in base units. A text without a unit is in display units. An amount
+// below the minimum is an error.
 func (a Amount) InBaseUnits(unit usage.Unit, minimum int64) (Amount, error) {
 	if a.Text == "" {
 		return a, nil
@@ -122,7 +123,7 @@ func ParseDimensions(arguments []string) (map[string]string, error) {
 	return dimensions, nil
 }
 
-// asked returns what a request asks for: the amounts, of the resource types that the names stand for.
+// asked returns the amounts of a request, with resource types instead of names.
 func asked(amounts []Amount, dimensions map[string]string, known []string, units map[string]usage.Unit) ([]quotav1alpha1.RequestedQuota, error) {
 	requests := make([]quotav1alpha1.RequestedQuota, 0, len(amounts))
 	for _, a := range amounts {
@@ -148,8 +149,8 @@ func asked(amounts []Amount, dimensions map[string]string, known []string, units
 	return requests, nil
 }
 
-// TypeNamed returns the resource type that a name stands for: itself, or the known one that ends with it after a slash. A
-// name that is not known stands for itself.
+// TypeNamed returns the resource type that a name stands for: itself, or the known one that ends with it after a slash.
+// An unknown name stands for itself.
 func TypeNamed(name string, known []string) (string, error) {
 	if slices.Contains(known, name) {
 		return name, nil
@@ -171,7 +172,7 @@ func TypeNamed(name string, known []string) (string, error) {
 	}
 }
 
-// asks returns what a request asks for, for people: the text of its status or, before there is one, the amounts in base
+// asks returns the requested amounts for people: the text of the status or, before there is one, the amounts in base
 // units.
 func asks(request *quotav1alpha1.QuotaRequest) string {
 	return cmp.Or(request.Status.Asks, message.Asks(nil, request.Spec.Requests))

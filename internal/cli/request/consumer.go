@@ -18,7 +18,7 @@ import (
 type shown struct {
 	namespace string
 	grants    []quotav1alpha1.EffectiveResourceGrant
-	// isForbidden is set if the user may not read them.
+	// isForbidden reports whether the user may not read them.
 	isForbidden bool
 }
 
@@ -54,7 +54,7 @@ func (s *shown) types(consumer quotav1alpha1.ConsumerRef) []string {
 	return all
 }
 
-// Units returns the display units of the resource types whose quota a namespace shows, as far as the user may see it.
+// Units returns the display units of the resource types in a namespace, as far as the user may see its quota.
 func Units(ctx context.Context, api client.Client, namespace string) (map[string]usage.Unit, error) {
 	s, err := readShown(ctx, api, namespace)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *shown) units() map[string]usage.Unit {
 	return units
 }
 
-// consumer returns the consumer that --for names. Without a name it is the only one.
+// consumer returns the consumer in --for. Without a name it is the only one.
 func (s *shown) consumer(named string) (quotav1alpha1.ConsumerRef, error) {
 	all := s.consumers()
 	if named == "" {

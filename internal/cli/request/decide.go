@@ -21,14 +21,14 @@ import (
 type DecideOptions struct {
 	// Request is the QuotaRequest.
 	Request client.ObjectKey
-	// UID is that of the request that was looked at. The API server rejects the decision if it is another one now. Empty: it
-	// is the present one.
+	// UID is the UID of the request seen by the decider. The API server rejects the decision if another request has the
+	// name now. Empty: the present one.
 	UID types.UID
 	// Decision is Approve or Deny.
 	Decision quotav1alpha1.Decision
-	// Amounts approve less. What they do not name is approved as asked.
+	// Amounts approve less. The decision approves all other amounts as requested.
 	Amounts []Amount
-	// Units are the display units of the resource types, for amounts that are in them.
+	// Units are the display units of the resource types, for amounts in display units.
 	Units map[string]usage.Unit
 	// Until approves for a shorter time. It may be nil.
 	Until *metav1.Time
@@ -44,10 +44,10 @@ func (o *DecideOptions) Check() error {
 	return nil
 }
 
-// Decide makes a valid decision, see [DecideOptions.Check], on a request, and waits until the controller takes it up. It
-// returns the decision, and what became of the request.
+// Decide makes a valid decision, see [DecideOptions.Check], on a request, and waits until the controller takes it up.
+// It returns the decision and the request after it.
 func Decide(ctx context.Context, api client.WithWatch, o DecideOptions) (*quotav1alpha1.QuotaDecision, *quotav1alpha1.QuotaRequest, error) {
-	// Who may decide is known once there is a state.
+	// The rights to decide are known once there is a state.
 	request, err := Wait(ctx, api, o.Request, false, StateTimeout)
 	if err != nil {
 		return nil, nil, err
@@ -79,7 +79,7 @@ func hasTakenUp(request *quotav1alpha1.QuotaRequest, decision *quotav1alpha1.Quo
 	})
 }
 
-// decided returns what is approved of each requested amount, or nothing if all is approved as asked.
+// decided returns the approved amount for each requested one, or nothing if the decision approves all as requested.
 func decided(request *quotav1alpha1.QuotaRequest, amounts []Amount, units map[string]usage.Unit) ([]quotav1alpha1.DecidedQuota, error) {
 	if len(amounts) == 0 {
 		return nil, nil
@@ -118,7 +118,8 @@ func decided(request *quotav1alpha1.QuotaRequest, amounts []Amount, units map[st
 	return all, nil
 }
 
-// DecisionText returns what was decided and what became of the request, a sentence each. Amounts without a unit are in base units.
+// DecisionText returns the decision and its effect on the request, a sentence each. Amounts without a unit are in base
+// units.
 func DecisionText(decision *quotav1alpha1.QuotaDecision, request *quotav1alpha1.QuotaRequest, units map[string]usage.Unit) string {
 	name := request.Namespace + "/" + request.Name
 	if decision.Spec.Decision == quotav1alpha1.DecisionDeny {

@@ -9,7 +9,7 @@ import (
 // advised matches the command in a denial.
 var advised = regexp.MustCompile(`bursar request ([^"';]+?) --reason`)
 
-// ParseDenial returns the request that the text of a denial advises, without a reason.
+// ParseDenial returns the request advised by the text of a denial, without a reason.
 func ParseDenial(text string) (Options, error) {
 	var commands []string
 	for _, match := range advised.FindAllStringSubmatch(strings.Join(strings.Fields(text), " "), -1) {

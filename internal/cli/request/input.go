@@ -10,7 +10,7 @@ import (
 	"github.com/bursar/bursar/internal/quotarequest"
 )
 
-// InputError is an error in what a person entered. A page shows the text without the flag.
+// InputError is an error in a person's input. A page shows the text without the flag.
 type InputError struct {
 	// Flag is the flag of the command, such as --for, or empty.
 	Flag string
@@ -30,7 +30,8 @@ func invalid(flag, format string, arguments ...any) *InputError {
 	return &InputError{Flag: flag, Text: fmt.Sprintf(format, arguments...)}
 }
 
-// ParseEnd parses an end of quota: a date, which begins at midnight UTC, or a time. An empty text is the zero time.
+// ParseEnd parses an end of quota: a date, which stands for midnight UTC at its start, or a time. An empty text is the
+// zero time.
 func ParseEnd(text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -49,7 +50,7 @@ func State(request *quotav1alpha1.QuotaRequest) string { return stateOf(request)
 // Message returns the message of the condition Approved, in one line, or "".
 func Message(request *quotav1alpha1.QuotaRequest) string { return messageOf(request) }
 
-// Counts reports whether a decision is among those that made a request what it is.
+// Counts reports whether a decision is among those behind the state of a request.
 func Counts(request *quotav1alpha1.QuotaRequest, decision *quotav1alpha1.QuotaDecision) bool {
 	return hasTakenUp(request, decision)
 }

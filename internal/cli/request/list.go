@@ -16,7 +16,7 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// States are those that a request can have.
+// States are the possible states of a request.
 var States = []string{
 	quotav1alpha1.ReasonPending, quotav1alpha1.ReasonApproved, quotav1alpha1.ReasonPartiallyApproved,
 	quotav1alpha1.ReasonDenied, quotav1alpha1.ReasonWithdrawn, quotav1alpha1.ReasonExpired,
@@ -26,12 +26,11 @@ var States = []string{
 type Filter struct {
 	// Namespace is their namespace. If it is empty, they are those of all namespaces.
 	Namespace string
-	// State is their state. If it is empty, they are those that are not decided.
+	// State is their state. If it is empty, they are undecided.
 	State string
 	// IsAll selects those in every state.
 	IsAll bool
-	// ReadMax bounds how many requests are read before the selection. 0: all. If there are more, the list has a continue
-	// token.
+	// ReadMax bounds the requests read before the selection. 0: all. If there are more, the list has a continue token.
 	ReadMax int64
 	// Selector selects them by their labels. It may be nil for all.
 	Selector labels.Selector
@@ -69,7 +68,7 @@ func (f *Filter) place() string {
 	return " in namespace " + f.Namespace
 }
 
-// EmptyText explains that no request is selected, and what to do next.
+// EmptyText explains an empty selection, and suggests the next step.
 func (f *Filter) EmptyText() string {
 	const ask = "To ask for quota: bursar request TYPE=AMOUNT --for KIND/NAME --reason TEXT."
 	switch {

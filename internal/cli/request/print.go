@@ -12,7 +12,7 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// Print writes a request: what it asks for and its state, or the object in a format.
+// Print writes the amounts and the state of a request, or the object in a format.
 func Print(w io.Writer, request *quotav1alpha1.QuotaRequest, format usage.Format) error {
 	var err error
 	switch format {

@@ -1,5 +1,5 @@
-// Package request asks for quota, lists what is asked for, and decides on it. It writes with the permissions of its user.
-// Commands and the console import it.
+// Package request asks for quota, lists requests for quota, and decides on them. It writes with the permissions of its
+// user. Commands and the console import it.
 package request
 
 import (
@@ -18,13 +18,13 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// suffixLength is the length of what the API server adds to a generated name.
+// suffixLength is the length of the API server's suffix of a generated name.
 const suffixLength = 5
 
 // Options are a new request.
 type Options struct {
-	// Namespace is the namespace of the request, and Name its name. If Name is empty, it is generated from that of the
-	// consumer.
+	// Namespace is the namespace of the request, and Name its name. If Name is empty, the API server generates it from the
+	// consumer's name.
 	Namespace, Name string
 	// For names the consumer, as KIND/NAME, KIND.GROUP/NAME or KIND.GROUP/NAMESPACE/NAME. If it is empty, the consumer is
 	// the only one with quota in the namespace.
@@ -33,7 +33,7 @@ type Options struct {
 	Amounts []Amount
 	// Dimensions restrict increases.
 	Dimensions map[string]string
-	// Reason is for those who decide.
+	// Reason is for the deciders.
 	Reason string
 	// Until is the end of the quota, or nil.
 	Until *metav1.Time
@@ -75,7 +75,7 @@ func Create(ctx context.Context, api client.Client, o Options) (*quotav1alpha1.Q
 	return request, nil
 }
 
-// generatedName returns the beginning of a generated name, which begins with the name of a consumer.
+// generatedName returns the beginning of a generated name, made of the name of a consumer.
 func generatedName(consumer string) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
@@ -108,7 +108,7 @@ func Withdraw(ctx context.Context, api client.Client, key client.ObjectKey) erro
 	return nil
 }
 
-// DecidedError means that a request is decided, so that nothing was changed.
+// DecidedError means that a request has its decision already, and that nothing has changed.
 type DecidedError struct {
 	// Request is the request as it is.
 	Request *quotav1alpha1.QuotaRequest
@@ -119,8 +119,8 @@ func (e *DecidedError) Error() string {
 	return fmt.Sprintf("QuotaRequest %s is decided already: %s", client.ObjectKeyFromObject(e.Request), messageOf(e.Request))
 }
 
-// Wait returns a request once its state is known or, with untilDecided, once it is decided. It returns the request as it is
-// when the timeout is over; a timeout of 0 has no end.
+// Wait returns a request once its state is known or, with untilDecided, once it has a decision. After the timeout, it
+// returns the request as it is; a timeout of 0 has no end.
 func Wait(
 	ctx context.Context, api client.WithWatch, key client.ObjectKey, untilDecided bool, timeout time.Duration,
 ) (*quotav1alpha1.QuotaRequest, error) {
@@ -129,7 +129,7 @@ func Wait(
 	})
 }
 
-// readFailure returns the error for a request that cannot be read.
+// readFailure returns the error of a failed read of a request.
 func readFailure(key client.ObjectKey, err error) error {
 	if apierrors.IsNotFound(err) {
 		text := fmt.Sprintf("there is no QuotaRequest %[1]s in namespace %[2]s: bursar requests -n %[2]s --all lists them", key.Name, key.Namespace)
@@ -138,10 +138,11 @@ func readFailure(key client.ObjectKey, err error) error {
 	return failure(fmt.Sprintf("read QuotaRequest %s", key), err)
 }
 
-// subject matches the beginning of an error of the API server: the object, whose name may be a generated one.
+// subject matches the object at the beginning of an error of the API server. Its name may be a generated one.
 var subject = regexp.MustCompile(`^\S+( "[^"]*")? is (forbidden|invalid): `)
 
-// failure returns the error of the API server to an action as one sentence, without the names of webhooks and of the object.
+// failure returns the error of the API server to an action as one sentence, without the names of webhooks and of the
+// object.
 func failure(action string, err error) error {
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) {

@@ -153,7 +153,7 @@ func TestGeneratedName(t *testing.T) {
 	}
 }
 
-// A denial has the command that asks for what is short.
+// A denial has the command to ask for the missing amounts.
 func TestParseDenial(t *testing.T) {
 	const text = `Error from server (Forbidden): admission webhook "x" denied the request: exceeded quota: ... To see its quota: kubectl get ergrant -n ns; ` +
 		`to ask for more: bursar request a.com/maps=+2 a.com/pods=+1073741824 --for Organization/acme
@@ -278,7 +278,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// The names of webhooks say nothing to users.
+// The names of webhooks do not help users.
 func TestFailure(t *testing.T) {
 	for _, text := range []string{
 		`admission webhook "validate.quota.miloapis.com" denied the request: it is one's own`, `quotadecisions.quota.miloapis.com "x-abcde" is forbidden: it is one's own`,

@@ -51,7 +51,7 @@ func messageOf(request *quotav1alpha1.QuotaRequest) string {
 	return ""
 }
 
-// printable returns a text without what moves the cursor of a terminal: users write some of it.
+// printable returns a text without the characters that move the cursor of a terminal: users write some of it.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -70,7 +70,7 @@ func IsDenied(request *quotav1alpha1.QuotaRequest) bool {
 	return c != nil && c.Status == metav1.ConditionFalse
 }
 
-// await reads a request, and watches it until it is as wanted. When the timeout is over it returns the request as it is; a
+// await reads a request, and watches it until it is as wanted. After the timeout, it returns the request as it is; a
 // timeout of 0 has no end.
 func await(
 	ctx context.Context, api client.WithWatch, key client.ObjectKey, timeout time.Duration, isWanted func(*quotav1alpha1.QuotaRequest) bool,

@@ -20,7 +20,7 @@ import (
 	"github.com/bursar/bursar/internal/cli/quotakinds"
 )
 
-// Why claims are left out.
+// The reasons to leave out claims.
 const (
 	objectIsAbsent = "its object is not here; Bursar charges the object once it is created"
 	wasDeleted     = "it was being deleted"
@@ -57,14 +57,14 @@ func (r *restorer) restoreGranted(ctx context.Context) error {
 	})
 }
 
-// restoreWaiting restores the directly created claims that are not granted, which Bursar decides again.
+// restoreWaiting restores the directly created claims without a grant. Bursar decides them again.
 func (r *restorer) restoreWaiting(ctx context.Context) error {
 	return r.restoreClaims(ctx, func(claim *quotav1alpha1.ResourceClaim) (string, error) {
 		if claims.HoldsCharge(claim) {
 			return skipped, nil
 		}
 		if reason := r.whyNotGranted(claim); reason != skipped {
-			return skipped, nil // it was reported before
+			return skipped, nil // restoreGranted has reported it
 		}
 		return "", nil
 	})
@@ -73,7 +73,8 @@ func (r *restorer) restoreWaiting(ctx context.Context) error {
 // skipped is the reason of a claim that belongs to another step.
 const skipped = "-"
 
-// whyNotGranted returns why a claim without a charge is left out. It is skipped if it waits for a decision.
+// whyNotGranted returns the reason to leave out a claim without a charge. It is skipped if the claim waits for a
+// decision.
 func (r *restorer) whyNotGranted(claim *quotav1alpha1.ResourceClaim) string {
 	switch {
 	case claim.DeletionTimestamp != nil:
@@ -85,8 +86,8 @@ func (r *restorer) whyNotGranted(claim *quotav1alpha1.ResourceClaim) string {
 	}
 }
 
-// restoreClaims creates the claims of the backup as Bursar, with their status. prepare may change a claim, or return
-// why it is left out.
+// restoreClaims creates the claims of the backup as Bursar, with their status. prepare may change a claim, or return a
+// reason to leave it out.
 func (r *restorer) restoreClaims(ctx context.Context, prepare func(*quotav1alpha1.ResourceClaim) (string, error)) error {
 	kind := r.kinds[claimsName]
 	httpClient, err := rest.HTTPClientFor(r.bursarConfig)
@@ -129,8 +130,8 @@ func (r *restorer) restoreClaims(ctx context.Context, prepare func(*quotav1alpha
 	return err
 }
 
-// settleIn replaces what a claim has of the server of the backup: its identity and the UIDs of its owners. An owner
-// that is not here is left out, because the garbage collector would delete the claim.
+// settleIn replaces the parts of a claim from the server of the backup: its identity and the UIDs of its owners. It
+// removes an owner missing here, because the garbage collector would otherwise delete the claim.
 func (r *restorer) settleIn(ctx context.Context, claim *quotav1alpha1.ResourceClaim) error {
 	var owners []metav1.OwnerReference
 	for _, owner := range claim.OwnerReferences {
@@ -187,7 +188,7 @@ func (r *restorer) createClaim(ctx context.Context, client *claims.Client, claim
 	return nil
 }
 
-// chargedObject is an object that a policy charges.
+// chargedObject is an object charged by a policy.
 type chargedObject struct {
 	policy string
 	uid    types.UID

@@ -33,12 +33,12 @@ const (
 
 var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 
-// declared returns the kinds that people declare, and the backup has.
+// declared returns the declared kinds of the backup.
 func (r *restorer) declared() []quotakinds.Kind {
 	return quotakinds.WithRoles(r.order, quotakinds.Declared)
 }
 
-// checkNamespaces makes sure that the namespaces of the objects exist, or that they may be created.
+// checkNamespaces makes sure that the namespaces of the objects exist, or that the restore may create them.
 func (r *restorer) checkNamespaces(ctx context.Context) error {
 	needed := map[string]bool{}
 	for _, kind := range r.order {
@@ -81,7 +81,7 @@ func (r *restorer) createNamespaces(ctx context.Context) error {
 	return nil
 }
 
-// checkDeclared makes sure that no declared object of the server differs from those of the backup, or is not in it.
+// checkDeclared makes sure that all declared objects of the server are in the backup and equal to its objects.
 func (r *restorer) checkDeclared(ctx context.Context) error {
 	if r.Overwrite {
 		return nil
@@ -122,7 +122,7 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// restoreFirst restores the registrations, without which nothing counts.
+// restoreFirst restores the registrations. Without them nothing counts.
 func (r *restorer) restoreFirst(ctx context.Context) error {
 	kind, isServed := r.kinds[registrations]
 	if !isServed {
@@ -131,7 +131,8 @@ func (r *restorer) restoreFirst(ctx context.Context) error {
 	return r.restoreKind(ctx, kind, r.caller, nil)
 }
 
-// restoreGrants restores grants as Bursar, which keeps who changed them last. Those of policies are made again.
+// restoreGrants restores grants as Bursar, to keep the names of those who last changed them. Policies make their grants
+// again.
 func (r *restorer) restoreGrants(ctx context.Context) error {
 	return r.restoreKind(ctx, r.kinds[grants], r.bursar, func(grant *unstructured.Unstructured) string {
 		if quotakinds.IsFromPolicy(grant) {
@@ -159,7 +160,8 @@ func (r *restorer) restoreRest(ctx context.Context) error {
 	return nil
 }
 
-// restoreKind restores the declared objects of a kind. prepare may change an object, or return why it is left out.
+// restoreKind restores the declared objects of a kind. prepare may change an object, or return a reason to leave it
+// out.
 func (r *restorer) restoreKind(ctx context.Context, kind quotakinds.Kind, api dynamic.Interface, prepare func(*unstructured.Unstructured) string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(concurrency)
@@ -188,7 +190,7 @@ func (r *restorer) restoreKind(ctx context.Context, kind quotakinds.Kind, api dy
 	return err
 }
 
-// put creates a declared object, or replaces one that differs if that is permitted.
+// put creates a declared object, or replaces a different one if the options permit it.
 func (r *restorer) put(ctx context.Context, kind quotakinds.Kind, api dynamic.Interface, object *unstructured.Unstructured) error {
 	resource := api.Resource(kind.GroupVersionResource).Namespace(object.GetNamespace())
 	existing, err := resource.Get(ctx, object.GetName(), metav1.GetOptions{})
@@ -218,7 +220,7 @@ func (r *restorer) put(ctx context.Context, kind quotakinds.Kind, api dynamic.In
 	return fmt.Errorf("restore %s %s: %w", kind.Kind, quotakinds.Name(object), err)
 }
 
-// result is what became of an object.
+// result is the outcome for an object.
 type result int
 
 const (

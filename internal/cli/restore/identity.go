@@ -19,14 +19,14 @@ import (
 const (
 	// webhookConfiguration is the name of the ValidatingWebhookConfiguration of Bursar.
 	webhookConfiguration = "bursar"
-	// notByBursar is the match condition that names Bursar's user.
+	// notByBursar is the match condition with the name of Bursar's user.
 	notByBursar       = "not-by-bursar"
 	notByBursarPrefix = "request.userInfo.username != "
 	// administrators is the group with all rights.
 	administrators = "system:masters"
 )
 
-// becomeBursar makes the client that acts as Bursar, and makes sure that the caller may.
+// becomeBursar makes the client that acts as Bursar, and makes sure that the caller has the right to do so.
 func (r *restorer) becomeBursar(ctx context.Context) error {
 	api, err := kubernetes.NewForConfig(r.Config)
 	if err != nil {

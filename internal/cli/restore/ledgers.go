@@ -25,13 +25,14 @@ type balance struct {
 	dimensions   ledger.Dimensions
 }
 
-// sum is what the claims of a balance hold.
+// sum is the charge of all claims of a balance.
 type sum struct {
 	amount ledger.Amount
 	claims int64
 }
 
-// use is what claims hold, by balance. sequences are the last reservations that the claims of consumers were made from.
+// use is the charge of all claims, by balance. sequences has, for each consumer, the sequence number of the last
+// reservation behind its claims.
 type use struct {
 	sums      map[balance]sum
 	sequences map[quotav1alpha1.ConsumerRef]int64
@@ -64,7 +65,7 @@ func (u *use) add(claim *quotav1alpha1.ResourceClaim) error {
 	return nil
 }
 
-// ledgers returns the ledgers of all consumers with claims. They need only the first format, which every version reads.
+// ledgers returns the ledgers of all consumers with claims. They need only the first format, readable by every version.
 func (u *use) ledgers() map[quotav1alpha1.ConsumerRef]*quotav1alpha1.ConsumerLedgerSpec {
 	specs := map[quotav1alpha1.ConsumerRef]*quotav1alpha1.ConsumerLedgerSpec{}
 	for consumer, sequence := range u.sequences {
@@ -87,8 +88,8 @@ func (r *restorer) useOfServer(ctx context.Context) (*use, error) {
 	return held, err
 }
 
-// writeLedgers writes the ledgers of consumers that have none. Without them, Bursar would compute each from the claims
-// in its cache, which may lack some. A ledger that exists is left to the audit.
+// writeLedgers writes the ledgers of consumers without one. Otherwise Bursar would compute each from the claims in its
+// cache, and some may be missing there. It leaves existing ledgers to the audit.
 func (r *restorer) writeLedgers(ctx context.Context) error {
 	if r.DryRun {
 		return nil
@@ -117,7 +118,7 @@ func (r *restorer) writeLedgers(ctx context.Context) error {
 	return nil
 }
 
-// usedByLedger adds up what ledgers record, with what is in flight in them.
+// usedByLedger adds up the amounts in ledgers, including those in flight.
 func usedByLedger(object *unstructured.Unstructured, into map[balance]sum) error {
 	stored := &quotav1alpha1.ConsumerLedger{}
 	if err := backup.Decode(object, stored); err != nil {

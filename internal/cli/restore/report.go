@@ -16,26 +16,26 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// Report is what a restore did. It is safe for concurrent use until Run returns.
+// Report is the outcome of a restore. It is safe for concurrent use until Run returns.
 type Report struct {
 	mu       sync.Mutex
 	manifest *backup.Manifest
 	isDry    bool
-	// missingNamespaces are those that the restore creates.
+	// missingNamespaces are the namespaces to create.
 	missingNamespaces []string
 	counts            map[string]*kindCounts
 	leftOut           map[leftOut]int
 	missingOwners     int
-	// before is what the claims of the backup hold, and now what those of the server do.
+	// before is the charge of the claims in the backup, and now that of the claims on the server.
 	before     *use
 	now        map[balance]sum
 	isVerified bool
 }
 
-// kindCounts are the objects of a kind by what became of them.
+// kindCounts are the objects of a kind by outcome.
 type kindCounts struct{ restored, present, replaced, leftOut int }
 
-// leftOut are objects of a kind that were left out for a reason.
+// leftOut are objects of a kind left out for a reason.
 type leftOut struct{ resource, reason string }
 
 func newReport(manifest *backup.Manifest, isDry bool) *Report {
@@ -77,11 +77,11 @@ func (r *Report) addMissingOwners(n int) {
 	r.missingOwners += n
 }
 
-// addUse adds a claim of the backup. What cannot be added up is reported when the claim is restored.
+// addUse adds a claim of the backup. If its amounts do not add up, the restore of the claim reports it.
 func (r *Report) addUse(claim *quotav1alpha1.ResourceClaim) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_ = r.before.add(claim) // the sums of the server are checked
+	_ = r.before.add(claim) // the restore checks the sums of the server
 }
 
 // answer is the report for programs.

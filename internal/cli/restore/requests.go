@@ -13,8 +13,8 @@ import (
 	"github.com/bursar/bursar/internal/cli/quotakinds"
 )
 
-// restoreRequests restores requests with their status, and the decisions on them, as Bursar: the webhooks would put the
-// caller in the place of those who asked and decided.
+// restoreRequests restores requests with their status, and the decisions on them, as Bursar. Otherwise the webhooks
+// would replace the names of the requesters and deciders by the caller's.
 func (r *restorer) restoreRequests(ctx context.Context) error {
 	kind, isServed := r.kinds[requests]
 	if !isServed {
@@ -69,7 +69,7 @@ func (r *restorer) restoreRequest(ctx context.Context, kind quotakinds.Kind, obj
 	return nil
 }
 
-// isFinal reports whether a request is decided for good.
+// isFinal reports whether a request has its final decision.
 func isFinal(request *unstructured.Unstructured) bool {
 	conditions, _, _ := unstructured.NestedSlice(request.Object, "status", "conditions") //nolint:errcheck // the schema has a list there
 	for _, each := range conditions {

@@ -1,15 +1,15 @@
 // Package restore puts a backup into another cluster or server. Only commands import it.
 //
-// Objects have other UIDs there, and claims name the UIDs of what they pay for. So each claim of a policy gets the UID
-// of the object with the same kind and name, and is left out where there is none: Bursar charges that object once it
-// is created.
+// Objects have other UIDs there, and claims name the UIDs of their objects. So each claim of a policy gets the UID of
+// the object with the same kind and name. If there is no such object, the restore leaves the claim out: Bursar charges
+// the object at its creation.
 //
 // The order keeps the ledgers exact at every step. Registrations come first, because everything names their types.
-// Granted claims follow as they are, without another decision, and then the ledgers with the sums of these claims,
+// Granted claims follow as they are, without another decision. Then come the ledgers with the sums of these claims,
 // before anything else makes Bursar write one. Grants, requests and the rest come next. Policies are last: with them
-// Bursar charges what has no claim.
+// Bursar charges objects without a claim.
 //
-// Every step may run again after an interruption: it leaves out what is there.
+// Every step may run again after an interruption: it skips existing objects.
 package restore
 
 import (
@@ -31,14 +31,14 @@ import (
 	"github.com/bursar/bursar/internal/cli/quotakinds"
 )
 
-// Options say what to restore, and where.
+// Options choose the backup, and the server to restore it on.
 type Options struct {
-	// Config reaches the API server as an administrator, who may impersonate Bursar.
+	// Config reaches the API server as an administrator with the right to impersonate Bursar.
 	Config *rest.Config
 	// Path is the backup.
 	Path string
-	// Overwrite replaces declared objects that differ from those of the backup. Otherwise Run changes nothing if there
-	// is one.
+	// Overwrite replaces declared objects different from those of the backup. Otherwise Run changes nothing if there is
+	// one.
 	Overwrite bool
 	// CreateNamespaces creates missing namespaces of the objects.
 	CreateNamespaces bool
@@ -56,8 +56,8 @@ type restorer struct {
 	archive *backup.Archive
 	kinds   map[string]quotakinds.Kind
 	order   []quotakinds.Kind
-	// caller has the rights of the user. bursar is Bursar, whom the webhooks do not ask about: only it may write a
-	// claim that is granted, a ledger, or who made a request.
+	// caller has the rights of the user. bursar has those of Bursar, and bypasses the webhooks. Only Bursar may write a
+	// granted claim, a ledger, or the requester of a request.
 	caller, bursar dynamic.Interface
 	bursarConfig   *rest.Config
 	metadata       metadata.Interface
@@ -67,8 +67,8 @@ type restorer struct {
 	report         *Report
 }
 
-// Run restores a backup, and waits until ledgers and claims agree. It returns a report also with the error that ended
-// it, if it had begun.
+// Run restores a backup, and waits until ledgers and claims agree. If a step or the wait fails, it returns both the
+// report and the error. If a check fails before the first step, it returns no report.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	archive, err := backup.Open(o.Path)
 	if err != nil {
@@ -123,7 +123,7 @@ func newRestorer(o Options, archive *backup.Archive) (*restorer, error) {
 	return r, nil
 }
 
-// checkKinds makes sure that the server has every kind of the backup that has objects.
+// checkKinds makes sure that the server has every kind with objects in the backup.
 func (r *restorer) checkKinds(context.Context) error {
 	for _, file := range r.archive.Manifest.Files {
 		if _, isServed := r.kinds[file.Resource]; !isServed && file.Objects > 0 {

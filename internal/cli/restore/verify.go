@@ -34,7 +34,7 @@ func (r *restorer) eachClaim(ctx context.Context, do func(*quotav1alpha1.Resourc
 	return err
 }
 
-// verify waits until what was restored counts and the ledgers have what the claims hold.
+// verify waits until the restored objects count, and the ledgers agree with the claims.
 func (r *restorer) verify(ctx context.Context) error {
 	var waits error
 	err := wait.PollUntilContextTimeout(ctx, poll, r.Timeout, true, func(ctx context.Context) (bool, error) {
@@ -59,7 +59,7 @@ var counts = map[string]string{
 	"grantcreationpolicies.quota.miloapis.com": quotav1alpha1.ConditionReady,
 }
 
-// checkCounting returns an error that names objects that counted in the backup and do not here.
+// checkCounting returns an error with the names of objects that counted in the backup, but do not count here.
 func (r *restorer) checkCounting(ctx context.Context) error {
 	var idle []string
 	for resource, condition := range counts {

@@ -37,11 +37,11 @@ const (
 type LoopbackOptions struct {
 	// Credentials are those of the user.
 	Credentials session.Credentials
-	// SystemNamespace is that of Bursar itself.
+	// SystemNamespace is the namespace of Bursar itself.
 	SystemNamespace string
 	// Port is the port to listen on. Zero: a free one.
 	Port int
-	// Page is the path of the page that the URL leads to, below [web.Base].
+	// Page is the path of the page behind the URL, below [web.Base].
 	Page string
 }
 
@@ -84,8 +84,8 @@ func onlyHosts(handler http.Handler, hosts ...string) http.Handler {
 type cluster struct {
 	// listen is the host:port to listen on.
 	listen string
-	// certFile and keyFile are those of TLS. They are read again when they change. Without them a proxy in front has to
-	// terminate TLS: browsers accept the cookie of a session by TLS only.
+	// certFile and keyFile are those of TLS. The console reads them again after a change. Without them a proxy in front
+	// has to terminate TLS: browsers accept the cookie of a session by TLS only.
 	certFile, keyFile string
 	login             console.Server
 	systemNamespace   string
@@ -131,7 +131,7 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, cer
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 		defer cancel()
 		if err := server.Shutdown(ending); err != nil {
-			return server.Close() // what is still open is cut off
+			return server.Close() // cuts off requests still open
 		}
 		return nil
 	})

@@ -1,5 +1,5 @@
-// Package servers finds the API server that a command talks to: that of its flags, that of the environment, or a standalone
-// server that runs on this machine. It links no server.
+// Package servers finds the API server for a command: that of its flags, that of the environment, or a running
+// standalone server on this machine. It links no server.
 package servers
 
 import (
@@ -39,7 +39,7 @@ const (
 	Writes Intent = true
 )
 
-// AddFlags adds the flags that choose an API server and a user, as kubectl names them.
+// AddFlags adds the flags for an API server and a user, as kubectl names them.
 func AddFlags(command *cobra.Command) *genericclioptions.ConfigFlags {
 	all := genericclioptions.NewConfigFlags(false)
 	flags := &genericclioptions.ConfigFlags{
@@ -49,7 +49,7 @@ func AddFlags(command *cobra.Command) *genericclioptions.ConfigFlags {
 	return flags
 }
 
-// Config returns a configuration for the API server of the flags or, without such flags, the one that use finds.
+// Config returns a configuration for the API server of the flags or, without such flags, for the one that use finds.
 func Config(p cli.Program, flags *genericclioptions.ConfigFlags, does Intent) (*rest.Config, error) {
 	if err := use(p, flags, does); err != nil {
 		return nil, err
@@ -110,8 +110,8 @@ func namesCluster(kubeconfig *clientcmdapi.Config, name string) bool {
 }
 
 // FindKubeconfig finds the kubeconfig of a server: that of BURSAR_DATA_DIR, otherwise that of the running server,
-// otherwise the latest noted one, otherwise that of the default data directory. If several servers run, a command that
-// reads uses the latest one and prints its name; a command that writes gets an error.
+// otherwise the latest noted one, otherwise that of the default data directory. If several servers run, a reading
+// command uses the latest one and prints its name; a writing command gets an error.
 func FindKubeconfig(p cli.Program, does Intent) (string, error) {
 	if dir := os.Getenv(dataDirVariable); dir != "" {
 		path := datadir.Kubeconfig(dir)
@@ -194,8 +194,8 @@ func noted() []string {
 	return all
 }
 
-// Remember notes a server's kubeconfig for clients, and returns a function to remove the note. A server serves without a
-// note, too.
+// Remember notes a server's kubeconfig for clients, and returns a function to remove the note. A server serves without
+// a note, too.
 func Remember(kubeconfig string) (forget func()) {
 	dir, prefix := notes()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -208,7 +208,7 @@ func Remember(kubeconfig string) (forget func()) {
 	return func() { _ = os.Remove(path) } // a remaining note does no harm: the lock of its directory is free
 }
 
-// CheckAnswers makes sure that the server of a found kubeconfig runs: otherwise kubectl prints the same error several
+// CheckAnswers makes sure that the server of a found kubeconfig runs. Otherwise kubectl prints the same error several
 // times.
 func CheckAnswers(kubeconfig string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)

@@ -28,7 +28,7 @@ func writeKubeconfig(t *testing.T, path, host string) {
 	}
 }
 
-// startStandalone pretends that a standalone server runs, and returns its address and its data directory.
+// startStandalone fakes a running standalone server, and returns its address and its data directory.
 func startStandalone(t *testing.T) (host, dir string) {
 	t.Helper()
 	answering := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -43,8 +43,8 @@ func startStandalone(t *testing.T) (host, dir string) {
 	return answering.URL, held.Path()
 }
 
-// isolate keeps the servers of whoever runs the test out of it, and returns the kubeconfig in the home directory, which
-// does not exist.
+// isolate keeps the developer's own servers out of the test. It returns the path of the kubeconfig in the home
+// directory. No file exists there.
 func isolate(t *testing.T) string {
 	t.Helper()
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
@@ -57,7 +57,7 @@ func isolate(t *testing.T) string {
 	return clientcmd.RecommendedHomeFile
 }
 
-// TestConfig proves which server a command talks to: bursar to the one that runs here, and the plugin to that of kubectl.
+// TestConfig proves the choice of a server: bursar talks to the one running here, and the plugin to that of kubectl.
 func TestConfig(t *testing.T) {
 	const cluster, other = "https://cluster.example.com", "https://other.example.com"
 	bursar, plugin := cli.ProgramOf("/bin/bursar", "test"), cli.ProgramOf("/bin/kubectl-bursar", "test")

@@ -11,8 +11,8 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 )
 
-// TestCertificateSecret proves that the certificate is read from the given Secret, because the configuration may name
-// any, and that the error for a wrong name shows how to give another.
+// TestCertificateSecret proves that the check reads the certificate from the given Secret, because the configuration
+// may name any. It also proves that the error for a wrong name shows how to give another.
 func TestCertificateSecret(t *testing.T) {
 	certificate, _, err := certutil.GenerateSelfSignedCertKey("bursar.example.com", nil, nil)
 	if err != nil {

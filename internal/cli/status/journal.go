@@ -11,7 +11,7 @@ import (
 // standsStillAfter is how long an entry of the journal may wait. The alert BursarJournalStandsStill has the same bound.
 const standsStillAfter = time.Minute
 
-// journalInfo is the metric that says where the journal goes.
+// journalInfo is the metric with the location of the journal.
 var journalInfo = regexp.MustCompile(`(?m)^bursar_journal_info\{location=("(?:[^"\\]|\\.)*")\}`)
 
 // journalLocation returns where the journal goes by the metrics of an operator, or "" if there is none.

@@ -133,7 +133,7 @@ func (r *reader) adoption(ctx context.Context) Check {
 	return check
 }
 
-// drift checks whether the auditor has found ledgers that differ from their claims.
+// drift checks whether the auditor has found differences between ledgers and their claims.
 func (r *reader) drift(context.Context) Check {
 	const name = "drift"
 	if r.metrics == nil {

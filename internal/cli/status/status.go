@@ -33,14 +33,14 @@ import (
 const (
 	// requestTimeout bounds each request.
 	requestTimeout = 10 * time.Second
-	// renewWithin is how long before its expiry a certificate should have been renewed.
+	// renewWithin is the remaining lifetime below which the renewal of a certificate is overdue.
 	renewWithin = 7 * 24 * time.Hour
 )
 
 // State is the result of a check.
 type State string
 
-// The states. Unknown means that the check could not run.
+// The states of a check. Unknown means that the check could not run.
 const (
 	OK      State = "ok"
 	Failed  State = "FAILED"
@@ -94,7 +94,7 @@ type reader struct {
 	objects                            client.Client
 	systemNamespace, certificateSecret string
 	isStandalone                       bool
-	// metrics are those of one operator, or nil if they cannot be read; metricsErr is the reason.
+	// metrics are those of one operator, or nil after a failed read; metricsErr is the reason.
 	metrics    map[string]float64
 	metricsErr error
 	// journalAt is where the journal goes, as the metrics have it.
@@ -102,7 +102,7 @@ type reader struct {
 	webhooks  *admissionregistrationv1.ValidatingWebhookConfiguration
 }
 
-// IsStandalone reports whether the version of an API server is that of a standalone Bursar.
+// IsStandalone reports whether the version of an API server is a standalone Bursar's.
 func IsStandalone(gitVersion string) bool { return strings.Contains(gitVersion, "+bursar.") }
 
 // Read makes a report. An error means that the API server does not answer.
@@ -196,8 +196,8 @@ func (r *reader) webhookCheck(ctx context.Context) Check {
 	return Check{Name: name, State: OK, Text: fmt.Sprintf("%d validating with %d rules, %d mutating", len(stored.Webhooks), rules, len(mutating.Webhooks))}
 }
 
-// tryWebhooks makes the API server call the webhooks, by a dry-run create of a grant. The error means that it cannot
-// reach them.
+// tryWebhooks makes the API server call the webhooks, by a dry-run create of a grant. The error means that the API
+// server cannot reach them.
 func (r *reader) tryWebhooks(ctx context.Context) error {
 	err := r.objects.Create(ctx, &quotav1alpha1.ResourceGrant{
 		ObjectMeta: metav1.ObjectMeta{Namespace: r.systemNamespace, GenerateName: "status-"},
@@ -269,7 +269,7 @@ func (r *reader) leader(ctx context.Context) Check {
 	return check
 }
 
-// isStale reports whether a Lease has not been renewed for twice as long as it lasts, by this machine's clock.
+// isStale reports whether a Lease lacks a renewal for twice its duration, by this machine's clock.
 func isStale(lease *coordinationv1.Lease) bool {
 	lasts := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 15)) * time.Second
 	return time.Since(ptr.Deref(lease.Spec.RenewTime, metav1.MicroTime{}).Time) > 2*lasts

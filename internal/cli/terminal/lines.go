@@ -8,7 +8,7 @@ import (
 // Lines prints a report until a write fails.
 type Lines struct {
 	Out io.Writer
-	// Err is the error of the write that failed, or nil.
+	// Err is the error of the failed write, or nil.
 	Err error
 }
 

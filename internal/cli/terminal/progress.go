@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// progressDelay is how long a command may take before it says what it does, and progressInterval how often the line
-// changes.
+// progressDelay is the time before a command reports its work in progress, and progressInterval the time between two
+// changes of the line.
 const (
 	progressDelay    = time.Second
 	progressInterval = time.Second
 )
 
-// StartProgress says what takes long, in a line on a terminal, until the returned function is called. That may be called
-// again. It says nothing elsewhere, and nothing on a terminal that cannot remove the line.
+// StartProgress reports a long task in a line on a terminal, until a call of the returned function. Further calls of
+// this function do nothing. Elsewhere, and on a terminal that cannot remove the line, it prints nothing.
 func StartProgress(out io.Writer, what string) (stop func()) {
 	if s := Of(out); !s.IsTerminal() || !s.HasBars {
 		return func() {}

@@ -9,26 +9,26 @@ import (
 )
 
 const (
-	// gapWide is the space between columns, as in kubectl, and gapNarrow that of tables which would not fit.
+	// gapWide is the space between columns, as in kubectl, and gapNarrow that of tables that would not fit otherwise.
 	gapWide, gapNarrow = 3, 2
-	// cellMin is the width below which no cell is cut.
+	// cellMin is the smallest width of a shortened cell.
 	cellMin = 10
 	// barWidth is the width of a bar.
 	barWidth = 10
 )
 
-// branches are the characters of trees, which begin cells.
+// branches are the characters of trees at the beginning of cells.
 const branches = "├└│─|`- "
 
-// The names of columns that mean the same in all tables: a part in percent, and a state.
+// These columns mean the same in all tables: a part in percent, a state, and a result.
 const (
 	utilization = "UTILIZATION"
 	state       = "STATE"
 	result      = "RESULT"
 )
 
-// Table implements the part of a writer for which usage.PrintTable asks: it prints rows, the first of which names the
-// columns. It reports false where the writer is no terminal, so that others print the table.
+// Table implements the optional part of a writer for usage.PrintTable. It prints rows; the first one names the columns.
+// It reports false for a writer without a terminal, and leaves the table to others.
 func (p *Page) Table(rows [][]string) bool {
 	if !p.style.IsTerminal() || len(rows) == 0 {
 		return false
@@ -37,7 +37,7 @@ func (p *Page) Table(rows [][]string) bool {
 	return true
 }
 
-// Table returns rows as text. Cells that are too long for the terminal are cut.
+// Table returns rows as text. It shortens cells too long for the terminal.
 func (s Style) Table(rows [][]string) string {
 	widths, gap := widthsOf(rows), gapWide
 	bars := s.HasBars && slices.Contains(rows[0], utilization) && total(widths, gap)+1+barWidth <= s.Width
@@ -86,11 +86,11 @@ func total(widths []int, gap int) int {
 	return sum
 }
 
-// uncut are the columns whose cells mean nothing without their ends.
+// uncut are columns with cells that mean nothing without their ends.
 var uncut = []string{"TIME", "UNTIL", "CLAIMED"}
 
-// fit makes the widest columns narrower until all fit, with narrow gaps. It returns nil if that is not possible: the
-// lines of the terminal break anyway, so nothing is to be cut.
+// fit makes the widest columns narrower until all fit, with narrow gaps. It returns nil if this is impossible: the
+// lines of the terminal break anyway, so there is no reason to shorten cells.
 func fit(columns []string, widths []int, width int) []int {
 	cut := slices.Clone(widths)
 	for total(cut, gapNarrow) > width {
@@ -108,7 +108,8 @@ func fit(columns []string, widths []int, width int) []int {
 	return cut
 }
 
-// cut shortens a cell. Of a path the end says most, and of other texts the beginning.
+// cut shortens a cell. It keeps the end of a path, and the beginning of any other text, because these distinguish it
+// most.
 func (s Style) cut(cell string, width int) string {
 	runes, dots := []rune(cell), []rune("…")
 	if s.IsASCII {
@@ -155,13 +156,13 @@ func (s Style) Bar(percent float64) string {
 	return strings.Repeat(full, filled) + strings.Repeat(empty, barWidth-filled)
 }
 
-// Percentages from which a limit is near, and used up.
+// From these percentages on, a limit is near, or reached.
 const (
 	near = 80
 	full = 100
 )
 
-// The colours of a terminal, by what they mean.
+// These are the colours of a terminal, by meaning.
 const (
 	plain = ""
 	good  = "32"
@@ -198,7 +199,7 @@ func (s Style) paint(column, cell, shown string) string {
 		case cell == "" || cell == "-":
 			return shown
 		default:
-			return s.color(bad, shown) // it is used without a limit
+			return s.color(bad, shown) // use without a limit
 		}
 	case state, result:
 		return s.color(stateColors[cell], shown)

@@ -1,5 +1,5 @@
-// Package terminal prints for people: on a terminal, tables fit its width and have colours and bars, and a line says what
-// takes long. Elsewhere the text is plain, so that scripts can read it. Only commands import it.
+// Package terminal prints for people. On a terminal, tables fit its width and have colours and bars, and a line reports
+// long tasks. Elsewhere the text is plain, for scripts. Only commands import it.
 package terminal
 
 import (
@@ -40,7 +40,7 @@ func Of(out io.Writer) Style {
 	return s
 }
 
-// IsTerminal reports whether the style is that of a terminal.
+// IsTerminal reports whether the style belongs to a terminal.
 func (s Style) IsTerminal() bool { return s.Width > 0 }
 
 // IsUTF8 reports whether the locale is UTF-8.
@@ -64,5 +64,5 @@ func (p *Page) Style() Style { return p.style }
 // Write implements [io.Writer].
 func (p *Page) Write(text []byte) (int, error) { return p.text.Write(text) }
 
-// String returns what is on the page.
+// String returns the text of the page.
 func (p *Page) String() string { return p.text.String() }

@@ -84,7 +84,7 @@ func TestBar(t *testing.T) {
 	}
 }
 
-// TestCut makes sure that the part of a cell that says most stays.
+// TestCut makes sure that the most telling part of a cell stays.
 func TestCut(t *testing.T) {
 	for name, tt := range map[string]struct{ reason, cell, want string }{
 		"Path":     {"the end of a path", "compute.example.com/vcpus", "…com/vcpus"},
@@ -113,7 +113,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// line collects what is written at once.
+// line collects the text of single writes.
 type line struct {
 	sync.Mutex
 	text    strings.Builder
@@ -130,7 +130,7 @@ func (l *line) Write(text []byte) (int, error) {
 	return l.text.Write(text)
 }
 
-// TestProgress makes sure that a line says what takes long, and is gone in the end.
+// TestProgress makes sure that a line reports a long task, and disappears in the end.
 func TestProgress(t *testing.T) {
 	out := &line{written: make(chan struct{}, 1)}
 	stop := startProgress(out, "reading", time.Millisecond)

@@ -1,4 +1,4 @@
-// Package tree shows the quota of consumers as a tree: the resource types, the grants that make up each limit, and the
+// Package tree shows the quota of consumers as a tree: the resource types, the grants behind each limit, and the
 // objects that use it. It reads with the permissions of its user. Only commands import it.
 package tree
 
@@ -31,14 +31,14 @@ type Consumer struct {
 type ResourceType struct {
 	usage.Item `json:",inline"`
 	Objects    []who.Object `json:"objects"`
-	// More is how many objects are left out.
+	// More counts the omitted objects.
 	More int `json:"more,omitempty"`
 
 	moreUsed int64
 }
 
-// Of returns the tree of a report with claims, which is sorted by consumer. It has the consumers of a name, or all without
-// one, and at most that many objects of each resource type, or all for 0.
+// Of returns the tree of a report with claims, sorted by consumer. It has the consumers of a name, or all without a
+// name. It has at most objectsMax objects of each resource type, or all for 0.
 func Of(report *usage.Report, name *consumername.Name, objectsMax int) *Tree {
 	t := &Tree{Items: []Consumer{}, Notes: report.Notes}
 	for i := range report.Items {

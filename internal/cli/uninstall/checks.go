@@ -26,7 +26,7 @@ const (
 	leasePrefix = "bursar-"
 	// leasePoll is the time between two reads of the Leases.
 	leasePoll = 500 * time.Millisecond
-	// silenceMin and silenceMax bound the duration of a Lease, after which a holder without a renewal counts as gone.
+	// silenceMin and silenceMax bound the duration of a Lease. After it, a holder without a renewal counts as gone.
 	silenceMin, silenceMax = 7 * time.Second, time.Minute
 	// stopTimeout is how long an operator may take to end.
 	stopTimeout = 30 * time.Second
@@ -72,7 +72,7 @@ func (u *uninstaller) permissions() []permission {
 	return needed
 }
 
-// checkPermissions makes sure that no later step is forbidden.
+// checkPermissions makes sure that the user has the rights for all later steps.
 func (u *uninstaller) checkPermissions(ctx context.Context) error {
 	var missing []string
 	for _, needed := range u.permissions() {
@@ -94,7 +94,7 @@ func (u *uninstaller) checkPermissions(ctx context.Context) error {
 	return nil
 }
 
-// checkServer rejects standalone servers, which would install Bursar again.
+// checkServer rejects standalone servers, because they would install Bursar again.
 func (u *uninstaller) checkServer(context.Context) error {
 	version, err := u.client.Discovery().ServerVersion()
 	if err != nil {

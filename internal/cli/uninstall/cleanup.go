@@ -16,7 +16,7 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// removeDefinitions deletes the CustomResourceDefinitions, and waits until they are gone.
+// removeDefinitions deletes the CustomResourceDefinitions, and waits until they no longer exist.
 func (u *uninstaller) removeDefinitions(ctx context.Context) error {
 	api := u.extensions.ApiextensionsV1().CustomResourceDefinitions()
 	if !u.DryRun {
@@ -147,7 +147,7 @@ func (u *uninstaller) removeOwn(ctx context.Context) error {
 	return nil
 }
 
-// othersIn returns the objects in Bursar's namespace that are not its own, as resource/name.
+// othersIn returns the objects of others in Bursar's namespace, as resource/name.
 func (u *uninstaller) othersIn(ctx context.Context) ([]string, error) {
 	var others []string
 	lists, err := discovery.ServerPreferredNamespacedResources(u.client.Discovery())
@@ -165,7 +165,7 @@ func (u *uninstaller) othersIn(ctx context.Context) ([]string, error) {
 			resource := version.WithResource(served.Name)
 			objects, err := u.metadata.Resource(resource).Namespace(u.SystemNamespace).List(ctx, metav1.ListOptions{})
 			if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsNotAcceptable(err) {
-				continue // such as a kind whose definition is being deleted
+				continue // such as a kind with a definition under deletion
 			}
 			if err != nil {
 				return nil, fmt.Errorf("list %s in namespace %s: %w", resource.GroupResource(), u.SystemNamespace, err)
@@ -181,8 +181,8 @@ func (u *uninstaller) othersIn(ctx context.Context) ([]string, error) {
 	return others, nil
 }
 
-// warnOfOtherControlPlanes names policies with grants in other control planes, which only a running operator could
-// delete.
+// warnOfOtherControlPlanes names policies with grants in other control planes. Only a running operator could delete
+// these grants.
 func (u *uninstaller) warnOfOtherControlPlanes(ctx context.Context, k kind) error {
 	if k.Resource != "grantcreationpolicies" {
 		return nil

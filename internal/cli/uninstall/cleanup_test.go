@@ -12,8 +12,8 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// TestCertificateSecret proves that the operator's Secret has the given name, because its configuration may name any,
-// and that a Secret of the default name then belongs to another client.
+// TestCertificateSecret proves that the operator's Secret has the given name, because its configuration may name any. A
+// Secret of the default name then belongs to another client.
 func TestCertificateSecret(t *testing.T) {
 	var stored []runtime.Object
 	for _, name := range []string{"issued", "issued" + naming.CallersSuffix, naming.CertificateSecret} {

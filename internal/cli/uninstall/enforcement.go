@@ -11,7 +11,7 @@ import (
 // webhookConfiguration is the name of both webhook configurations.
 const webhookConfiguration = "bursar"
 
-// stopEnforcement deletes the webhook configurations, so that the API server no longer calls Bursar.
+// stopEnforcement deletes the webhook configurations. The API server then no longer calls Bursar.
 func (u *uninstaller) stopEnforcement(ctx context.Context) error {
 	api := u.client.AdmissionregistrationV1()
 	configurations := []struct {

@@ -22,8 +22,8 @@ type kind struct {
 // String returns the full name of the resource: without the group, resourceclaims would be those of devices.
 func (k kind) String() string { return k.definition }
 
-// removedFirst are the kinds whose objects lead to others, and removedLast the ledgers, because they record usage. All
-// other kinds are between them.
+// removedFirst are the kinds with objects that lead to others, and removedLast the ledgers, because they record usage.
+// All other kinds are between them.
 var (
 	removedFirst = []string{
 		"claimcreationpolicies.quota.miloapis.com", "grantcreationpolicies.quota.miloapis.com", "quotaserviceconfigs.openmcp.cloud",

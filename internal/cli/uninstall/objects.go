@@ -35,7 +35,7 @@ func (u *uninstaller) eachPage(ctx context.Context, k kind, do func([]metav1.Par
 	for next := ""; ; {
 		list, err := u.metadata.Resource(k.GroupVersionResource).List(ctx, metav1.ListOptions{Limit: pageSize, Continue: next})
 		if apierrors.IsNotFound(err) {
-			return nil // the definition is gone
+			return nil // the definition no longer exists
 		}
 		if err != nil {
 			return fmt.Errorf("list %s: %w", k, err)
@@ -83,8 +83,8 @@ func persist(ctx context.Context, step func() (remaining int, err error)) error 
 	})
 }
 
-// removeFinalizers removes Bursar's finalizers from its objects, so that no deletion waits for an operator. Finalizers
-// of others stay.
+// removeFinalizers removes Bursar's finalizers from its objects, so no deletion waits for an operator. Finalizers of
+// others stay.
 func (u *uninstaller) removeFinalizers(ctx context.Context) error {
 	for _, k := range u.kinds {
 		var removed atomic.Int64
@@ -115,7 +115,7 @@ func (u *uninstaller) removeFinalizersOf(ctx context.Context, k kind, removed *a
 			remaining.Add(-1)
 		}
 		if apierrors.IsConflict(err) {
-			return nil // the object is listed again
+			return nil // the next list has the object again
 		}
 		return err
 	}
@@ -185,8 +185,8 @@ func (u *uninstaller) removeObjects(ctx context.Context) error {
 	return u.unlessDry(ctx, u.checkSilent)
 }
 
-// removeAll deletes the objects of a kind, a page by a request: one request for all would exceed the API server's
-// timeout, because it deletes the objects of a request one after the other.
+// removeAll deletes the objects of a kind, a page by a request. One request for all would exceed the API server's
+// timeout, because the API server deletes the objects of a request one after the other.
 func (u *uninstaller) removeAll(ctx context.Context, k kind) error {
 	err := persist(ctx, func() (int, error) {
 		byNamespace, _, err := u.count(ctx, k)
@@ -239,12 +239,12 @@ func (u *uninstaller) removePage(ctx context.Context, k kind, namespace, page st
 	err := u.metadata.Resource(k.GroupVersionResource).Namespace(namespace).DeleteCollection(ctx,
 		metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{Limit: deletePageSize, Continue: page})
 	if apierrors.IsNotFound(err) || apierrors.IsResourceExpired(err) {
-		return nil // the rest of the page is listed again
+		return nil // the next list has the rest of the page again
 	}
 	return err
 }
 
-// explainStall names an object that is not deleted, and the owners of its finalizers.
+// explainStall names an object still waiting for its deletion, and the owners of its finalizers.
 func (u *uninstaller) explainStall(ctx context.Context, k kind, stalled error) error {
 	var held error
 	err := u.eachPage(ctx, k, func(page []metav1.PartialObjectMetadata) error {

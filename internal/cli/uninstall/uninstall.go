@@ -1,7 +1,7 @@
-// Package uninstall removes Bursar from a cluster with a stopped operator: first its webhooks and finalizers, so that
-// nothing is denied and no deletion waits, and on request everything stored. It names resources by their API group
-// throughout, because Kubernetes has ResourceClaims of its own. Each step may run again after an interruption. Only
-// commands import it.
+// Package uninstall removes Bursar from a cluster with a stopped operator. First it removes the webhooks and
+// finalizers: from then on nothing denies a request, and no deletion waits. On request, it also removes everything
+// stored. It names resources by their API group throughout, because Kubernetes has ResourceClaims of its own. Each step
+// may run again after an interruption. Only commands import it.
 package uninstall
 
 import (
@@ -23,11 +23,11 @@ type Options struct {
 	SystemNamespace string
 	// CertificateSecret holds the certificate of the webhooks.
 	CertificateSecret string
-	// Purge also removes everything that Bursar has stored.
+	// Purge also removes everything stored by Bursar.
 	Purge bool
 	// DryRun only counts.
 	DryRun bool
-	// Program is what the command line calls itself, which begins the lines.
+	// Program is the name of the command line. It begins the lines.
 	Program string
 	// Out receives a line for each step.
 	Out io.Writer
@@ -77,7 +77,7 @@ func Run(ctx context.Context, o Options) error {
 	return nil
 }
 
-// report prints what was done or, in a dry run, what would be.
+// report prints a finished step or, in a dry run, a planned one.
 func (u *uninstaller) report(done, would, format string, args ...any) {
 	verb := done
 	if u.DryRun {

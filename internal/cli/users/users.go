@@ -35,7 +35,7 @@ const (
 	lifetimeMin = 10 * time.Minute
 	// signTimeout bounds the wait for a certificate.
 	signTimeout, signPoll = 30 * time.Second, 50 * time.Millisecond
-	// rolePrefix begins the names of Bursar's own roles, and may be left out.
+	// rolePrefix begins the names of Bursar's own roles. Commands accept these names without it.
 	rolePrefix = "bursar-"
 )
 
@@ -50,7 +50,7 @@ type Options struct {
 	Groups []string
 	// Namespace is where the user has the role. If it is empty, the user has it everywhere.
 	Namespace string
-	// Role is the name of a ClusterRole; Bursar's own may be given without their prefix.
+	// Role is the name of a ClusterRole. For Bursar's own roles the prefix is optional.
 	Role string
 	// Lifetime is how long the certificate is valid.
 	Lifetime time.Duration

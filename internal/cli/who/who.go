@@ -1,5 +1,5 @@
-// Package who says which consumers and which objects use a resource type, most first. It reads with the permissions of its
-// user. Only commands import it.
+// Package who lists the consumers and the objects that use a resource type, most first. It reads with the permissions
+// of its user. Only commands import it.
 package who
 
 import (
@@ -13,12 +13,12 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// Users are those who use a resource type.
+// Users are the users of a resource type.
 type Users struct {
-	// Items are the consumers, and Objects what uses their quota; each the most first.
+	// Items are the consumers, and Objects the objects that use their quota; each the most first.
 	Items   []usage.Item `json:"items"`
 	Objects []Object     `json:"objects"`
-	// Notes are further remarks for the user, and More is how many objects are left out.
+	// Notes are further remarks for the user, and More counts the omitted objects.
 	Notes []string `json:"notes,omitempty"`
 	More  int      `json:"more,omitempty"`
 }
@@ -36,8 +36,8 @@ type Object struct {
 	unit usage.Unit
 }
 
-// Of returns who uses the resource types of a report with claims: at most that many objects, or all for 0. Those that wait
-// for quota follow those that have it.
+// Of returns the users of the resource types of a report with claims. It has at most objectsMax objects, or all for 0.
+// Objects waiting for quota follow those with quota.
 func Of(report *usage.Report, objectsMax int) *Users {
 	u := &Users{Items: slices.Clone(report.Items), Objects: []Object{}, Notes: report.Notes}
 	slices.SortStableFunc(u.Items, func(a, b usage.Item) int { return cmp.Compare(b.Used, a.Used) })
@@ -72,7 +72,7 @@ func ObjectsOf(report *usage.Report, item *usage.Item) []Object {
 	return objects
 }
 
-// amountOf adds up what a claim asks for of a resource type: it may ask for several dimensions.
+// amountOf adds up the amounts of a resource type in a claim: it may ask for several dimensions.
 func amountOf(claim *usage.ClaimItem, resourceType string) (amount int64, isFor bool) {
 	for _, request := range claim.Requests {
 		if request.ResourceType == resourceType {
@@ -82,7 +82,7 @@ func amountOf(claim *usage.ClaimItem, resourceType string) (amount int64, isFor 
 	return amount, isFor
 }
 
-// Sort sorts objects: those that have their quota first, and of these the largest.
+// Sort sorts objects: those with their quota first, and of these the largest.
 func Sort(objects []Object) {
 	waits := func(o Object) int {
 		if o.IsGranted() {

@@ -55,7 +55,7 @@ func (e *Explanation) Print(w io.Writer, format usage.Format) error {
 	return p.Err
 }
 
-// noPayment explains why no payer is named.
+// noPayment explains why there is no payer.
 func (e *Explanation) noPayment() string {
 	switch {
 	case slices.ContainsFunc(e.Policies, func(p Policy) bool { return p.isFailed }):

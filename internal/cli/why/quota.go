@@ -17,13 +17,13 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// holdersMax is how many holders of a resource type are named.
+// holdersMax is the number of named holders of a resource type.
 const holdersMax = 3
 
 // denial matches the payer in a denial: "TYPE quota of KIND NAME in namespace NAMESPACE".
 var denial = regexp.MustCompile(`(\S+ )?quota of ([A-Z][A-Za-z0-9]*) ([a-z0-9][-a-z0-9.]*[a-z0-9]|[a-z0-9])(?: in namespace ([a-z0-9][-a-z0-9]*))?[, ]`)
 
-// parse finds the payer in an error. The resource types are found later, among those of the consumer.
+// parse finds the payer in an error. A later step finds the resource types, among those of the consumer.
 func parse(text string) (Payment, bool) {
 	text = strings.Join(strings.Fields(text), " ") + " "
 	match := denial.FindStringSubmatch(text)
@@ -66,7 +66,7 @@ func (r *Reader) completeOne(ctx context.Context, p *Payment) error {
 	return nil
 }
 
-// askFor returns the command that asks for what a payment lacks, or "" if nothing is known to be short.
+// askFor returns the command to ask for the missing amounts of a payment, or "" without a known shortage.
 func askFor(p *Payment, shown map[string]*quotav1alpha1.EffectiveResourceGrant) string {
 	var shortages []ledger.Shortage
 	namespace := ""
@@ -105,7 +105,7 @@ func effectiveFor(p *Payment, effective []quotav1alpha1.EffectiveResourceGrant) 
 	return shown
 }
 
-// findRequests sets the resource types of an error: the published ones that it names or, if it names none, all of them.
+// findRequests sets the resource types of an error: the published ones in its text or, without any there, all of them.
 func (r *Reader) findRequests(p *Payment, shown map[string]*quotav1alpha1.EffectiveResourceGrant) {
 	all := slices.Sorted(maps.Keys(shown))
 	named := slices.DeleteFunc(slices.Clone(all), func(resourceType string) bool { return !r.isNamed(p.By, resourceType) })
@@ -120,8 +120,8 @@ func (r *Reader) findRequests(p *Payment, shown map[string]*quotav1alpha1.Effect
 // hiddenDenial matches the subject of a denial without figures.
 var hiddenDenial = regexp.MustCompile(`does not allow it \(([^)]*)\)`)
 
-// isNamed reports whether an error is about a resource type: it names the type or, if that counts objects of one kind,
-// the kind.
+// isNamed reports whether an error is about a resource type: it names the type or, if the type counts objects of one
+// kind, the kind.
 func (r *Reader) isNamed(text, resourceType string) bool {
 	if strings.Contains(text, resourceType) {
 		return true
@@ -174,13 +174,13 @@ func (r *Reader) typeOf(p *Payment, request quotav1alpha1.ResourceRequest, shown
 	return t
 }
 
-// adviceOnHidden returns the next step for users who may not see the quota of a consumer.
+// adviceOnHidden returns the next step for users without the right to see the quota of a consumer.
 func adviceOnHidden(p *Payment) string {
 	return fmt.Sprintf("The quota of %s is not shown where you may look: ask an administrator.", message.Consumer(p.Consumer))
 }
 
-// unit returns the unit of a resource type from its registration or, for users who may not read it, from the displayed
-// amounts.
+// unit returns the unit of a resource type from its registration. For users without the right to read it, the unit
+// comes from the displayed amounts.
 func (r *Reader) unit(item usage.Item) usage.Unit {
 	if registration := r.registrations.Registration(item.ResourceType); registration != nil {
 		return usage.Unit{Name: registration.DisplayUnit, Factor: registration.Factor, Base: registration.BaseUnit}

@@ -29,7 +29,7 @@ import (
 // Reader reads the data of an explanation.
 type Reader struct {
 	API client.Client
-	// Namespace is read by users who may not read all namespaces.
+	// Namespace is the namespace for users without the right to read all.
 	Namespace string
 
 	registrations *catalog.Catalog
@@ -40,7 +40,7 @@ type Explanation struct {
 	// Object names the explained object, and Answer is the API server's answer to its creation, or empty.
 	Object string `json:"object"`
 	Answer string `json:"answer,omitempty"`
-	// Policies are those for the kind of the object. MayNotReadPolicies is set if the user may not read them.
+	// Policies are those for the kind of the object. MayNotReadPolicies means that the user may not read them.
 	Policies           []Policy  `json:"policies,omitempty"`
 	MayNotReadPolicies bool      `json:"mayNotReadPolicies,omitempty"`
 	Payments           []Payment `json:"payments,omitempty"`
@@ -55,7 +55,7 @@ type Policy struct {
 	// State is Ready, or the reason why not. Matches is whether the policy matches the object, or the reason why not.
 	State   string `json:"state"`
 	Matches string `json:"matches"`
-	// payment is its demand, or nil. isFailed is set if that is unknown.
+	// payment is its demand, or nil. isFailed means that the demand is unknown.
 	payment  *Payment
 	isFailed bool
 }
@@ -67,12 +67,12 @@ type Payment struct {
 	// By is a policy or a claim, and Claim is the state of the claim, or empty without a claim.
 	By    string `json:"by,omitempty"`
 	Claim string `json:"claim,omitempty"`
-	// IsVague means that an error names no resource type, so that Types are all of the consumer's.
+	// IsVague means that an error names no resource type. Types are then all of the consumer's.
 	IsVague bool `json:"isVague,omitempty"`
 	// IsHidden means that the user may not read every possible namespace of the consumer's quota.
 	IsHidden bool   `json:"isHidden,omitempty"`
 	Types    []Type `json:"resourceTypes,omitempty"`
-	// Ask is the command that asks for what is short, or empty.
+	// Ask is the command to ask for the missing amounts, or empty.
 	Ask string `json:"ask,omitempty"`
 }
 
@@ -138,7 +138,7 @@ func (r *Reader) Denial(ctx context.Context, text string) (*Explanation, error) 
 	return e, r.complete(ctx, e)
 }
 
-// otherErrors are errors that are not about the quota of a consumer, by a part of their text, with their meaning.
+// otherErrors are errors on other subjects than the quota of a consumer, by a part of their text, with their meaning.
 var otherErrors = []struct{ part, meaning string }{
 	{"failed calling webhook", "the API server does not reach Bursar, so that nothing of this kind can be created: run bursar status"},
 	{"cannot be applied to this object", "a policy fails on this object, as the error says: correct the object, or ask an administrator to correct the policy"},
@@ -148,7 +148,7 @@ var otherErrors = []struct{ part, meaning string }{
 	{"exceeded quota:", "this is about a ResourceQuota of the namespace, which is Kubernetes' own: see kubectl describe resourcequota"},
 }
 
-// adviceOn explains an error that names no consumer.
+// adviceOn explains an error without a consumer.
 func adviceOn(text string) error {
 	for _, other := range otherErrors {
 		if strings.Contains(text, other.part) {
@@ -166,8 +166,8 @@ func nameOf(object *unstructured.Unstructured) string {
 	return name
 }
 
-// list lists objects in all namespaces or, for users who may not do that, in Namespace, and reports whether the list is
-// complete. The list is empty if they may not list that either.
+// list lists objects in all namespaces. For users without the right to do so, it lists those in Namespace. It reports
+// whether the list is complete. Without either right, the list is empty.
 func (r *Reader) list(ctx context.Context, list client.ObjectList, options ...client.ListOption) (isWhole bool, err error) {
 	err = r.API.List(ctx, list, options...)
 	isWhole = err == nil
@@ -322,7 +322,7 @@ func paymentsOf(denied error) []Payment {
 	return payments
 }
 
-// stateGranted is the state of a claim that is granted.
+// stateGranted is the state of a granted claim.
 const stateGranted = "granted"
 
 func stateOf(claim *quotav1alpha1.ResourceClaim) string {

@@ -1,5 +1,5 @@
-// Package administrator is the area of the console for people who run a platform: all consumers, policies, caps and health.
-// It shows what the API server lets the person see, and says what it does not. Only the console imports it.
+// Package administrator is the area of the console for people who run a platform: all consumers, policies, caps and
+// health. It shows what the API server lets the person see, and names the rest. Only the console imports it.
 package administrator
 
 import (
@@ -22,14 +22,14 @@ import (
 //go:embed templates/*
 var templates embed.FS
 
-// listMax bounds the objects of a list that a page reads.
+// listMax bounds the objects of a list on a page.
 const listMax = 500
 
 // Area is the administrator's part of the console.
 type Area struct {
 	// Copies are the copies of all quota.
 	Copies *fleet.Copies
-	// SystemNamespace is that of Bursar itself.
+	// SystemNamespace is the namespace of Bursar itself.
 	SystemNamespace string
 }
 
@@ -58,7 +58,7 @@ func (a Area) Routes(r *web.Router) {
 	r.Get("/health", a.health)
 }
 
-// The rights that pages need, in all namespaces.
+// These are the rights that pages need, in all namespaces.
 var (
 	listConsumers   = web.Right("list", "effectiveresourcegrants", "")
 	listPolicies    = web.Right("list", "claimcreationpolicies", "")
@@ -66,7 +66,7 @@ var (
 	listAllocations = web.Right("list", "resourcequotaallocations", "")
 )
 
-// closed is the page for people who lack a right. Its sentence says what they may not do.
+// closed is the page for people who lack a right. Its sentence names the forbidden action.
 func closed(title, sentence string) web.Page {
 	return web.Page{Template: "administrator-closed", Title: title, Data: sentence, Status: http.StatusForbidden}
 }
@@ -79,7 +79,7 @@ func barOf(of string, u usage.Usage, used, limit string) template.HTML {
 // condition is a condition for people.
 type condition struct {
 	Type, State, Reason, Message string
-	// IsBad is set if it needs attention.
+	// IsBad reports whether it needs attention.
 	IsBad bool
 	Since time.Time
 }
@@ -100,7 +100,7 @@ func conditionsOf(all []metav1.Condition, wantTrue ...string) []condition {
 	return found
 }
 
-// problemOf returns the message of a condition that is not True, or nothing.
+// problemOf returns the message of a condition, or nothing if the condition is True or absent.
 func problemOf(all []metav1.Condition, conditionType string) string {
 	c := apimeta.FindStatusCondition(all, conditionType)
 	if c == nil || c.Status == metav1.ConditionTrue {

@@ -24,11 +24,11 @@ import (
 )
 
 const (
-	// allocationsMax bounds the allocations of the page, whose status has a line for each member namespace.
+	// allocationsMax bounds the allocations of the page. The status of an allocation has a line for each member namespace.
 	allocationsMax = 50
-	// namespacesMax bounds the namespaces that are compared with ResourceQuotas.
+	// namespacesMax bounds the namespaces to compare with ResourceQuotas.
 	namespacesMax = 2000
-	// membersMax bounds the namespaces that are listed for each allocation.
+	// membersMax bounds the namespaces in the list of each allocation.
 	membersMax = 20
 )
 
@@ -37,7 +37,7 @@ type capsView struct {
 	Allocations []allocationView
 	IsCut       bool
 	Definitions []definitionView
-	// Unquoted are namespaces without any ResourceQuota, of Unlimited in all. Missing says what is not shown.
+	// Unquoted are namespaces without any ResourceQuota, of Unlimited in all. Missing explains what the page leaves out.
 	Unquoted  []namespaceLink
 	Unlimited int
 	Missing   []string
@@ -48,7 +48,7 @@ type namespaceLink struct{ Name, URL, Text string }
 // allocationView is a cap.
 type allocationView struct {
 	Name string
-	// Members is how many namespaces take something, and Listed those who take most of it.
+	// Members is the number of namespaces with a share, and Listed are those with the largest shares.
 	Members int
 	Listed  []namespaceLink
 	Amounts []amountView
@@ -61,9 +61,9 @@ type allocationView struct {
 type amountView struct {
 	Resource, Used, Hard, Percent string
 	Bar                           template.HTML
-	// Word says what the bar's colour says.
+	// Word is the meaning of the bar's colour.
 	Word string
-	// Composition says how the amount comes about.
+	// Composition explains the parts of the amount.
 	Composition string
 }
 

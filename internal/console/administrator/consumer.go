@@ -25,7 +25,7 @@ type consumerView struct {
 	Quotas    []quotaView
 	Grants    []grantView
 	Requests  []requestView
-	// Missing are sentences about what the person may not see, or what is cut.
+	// Missing are sentences about what the page leaves out: parts the person may not see, and parts beyond a bound.
 	Missing []string
 	// HistoryURL leads to the consumer's history.
 	HistoryURL string
@@ -35,9 +35,9 @@ type consumerView struct {
 type quotaView struct {
 	overview.Item
 	Bar template.HTML
-	// Composition says how the limit comes about.
+	// Composition explains the parts of the limit.
 	Composition string
-	// Claims is how many claims hold it, or empty if that is unknown.
+	// Claims is the number of claims that hold it, or empty if it is unknown.
 	Claims           string
 	UsesURL, PastURL string
 }
@@ -45,7 +45,7 @@ type quotaView struct {
 // grantView is a grant of the consumer.
 type grantView struct {
 	Namespace, Name, Gives string
-	// Origin says why the grant exists, and By who wrote or approved it.
+	// Origin explains why the grant exists, and By names its writer or approver.
 	Origin, By string
 	// State is the reason of its condition Active, and Message explains it if the grant does not count.
 	State, Message string
@@ -86,7 +86,7 @@ func (a Area) consumer(r *web.Request) (web.Answer, error) {
 	return web.Page{Template: "administrator-consumer", Title: ref.Kind + "/" + ref.Name, Data: view, Command: command}, nil
 }
 
-// read reads the rest of the page. What the person may not read becomes a sentence.
+// read reads the rest of the page. Parts that the person may not read become sentences.
 func (v *consumerView) read(r *web.Request, found *overview.Overview) error {
 	named := client.MatchingFields{"spec.consumerRef.kind": v.Consumer.Kind, "spec.consumerRef.name": v.Consumer.Name}
 	var grants quotav1alpha1.ResourceGrantList
@@ -110,7 +110,7 @@ func (v *consumerView) read(r *web.Request, found *overview.Overview) error {
 	now := time.Now()
 	for _, item := range found.Items {
 		if item.Usage.Consumer != v.Consumer {
-			continue // a short name may be that of several
+			continue // a short name may stand for several consumers
 		}
 		v.Quotas = append(v.Quotas, quotaView{
 			Item: item, Bar: barOf(item.Title, item.Usage, item.UsedText, item.LimitText), Claims: claims[item.ResourceType],

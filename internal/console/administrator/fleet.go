@@ -16,15 +16,15 @@ import (
 type fleetView struct {
 	fleet.Result
 	Query fleet.Query
-	// IsReading is set while the quota of all consumers is being read, and Failure is the reason if that fails.
+	// IsReading is set during the read of all consumers' quota, and Failure is the reason if that fails.
 	IsReading bool
 	Failure   string
 	Rows      []fleetRow
 	States    []choice
 	Orders    []choice
-	// IsFiltered is set if the query leaves something out.
+	// IsFiltered reports whether the query excludes rows.
 	IsFiltered bool
-	// NearPercent and IdlePercent are the parts that the states begin or end at.
+	// NearPercent and IdlePercent are the bounds of the states, in percent of the limit.
 	NearPercent, IdlePercent int
 	// Previous and Next are the URLs of the pages beside this one, or empty.
 	Previous, Next string
@@ -44,7 +44,7 @@ type fleetRow struct {
 	// Consumer names the consumer, and In its namespace.
 	Consumer, In string
 	Bar          template.HTML
-	// Words say what the bar's colour says.
+	// Words are the meanings of the bar's colour.
 	Words []string
 }
 
@@ -82,7 +82,7 @@ func (a Area) fleet(r *web.Request) (web.Answer, error) {
 	}}, nil
 }
 
-// queryOf reads the query of a URL. What it does not know selects everything, so that old links still work.
+// queryOf reads the query of a URL. Unknown values select everything, so old links still work.
 func queryOf(r *web.Request) fleet.Query {
 	q := fleet.Query{
 		Text: r.Query("q"), ResourceType: r.Query("type"), State: fleet.State(r.Query("state")), Order: fleet.Order(r.Query("sort")),
@@ -157,7 +157,7 @@ func rowOf(found fleet.Found) fleetRow {
 
 func consumerURL(reference string) string { return web.Path("/fleet/consumer", "name", reference) }
 
-// commandFor returns a command that shows the rows up to the page, or nothing if no command has these filters.
+// commandFor returns a command for the rows up to the page, or nothing if no command has these filters.
 func commandFor(q fleet.Query) string {
 	if q.Text != "" || q.Order == fleet.ByLeastUse || q.State != "" && q.State != fleet.Near {
 		return ""

@@ -23,7 +23,7 @@ type healthView struct {
 	Failed int
 	// BrokenGlass are the requests that bypassed enforcement, the latest first.
 	BrokenGlass []glassView
-	// Missing says why the log is not whole.
+	// Missing explains why the log is not whole.
 	Missing string
 	Group   string
 }
@@ -95,7 +95,7 @@ func (v *healthView) readBrokenGlass(r *web.Request) error {
 	return nil
 }
 
-// timeOf returns when an event happened last. Which field has it depends on the API that the event was written with.
+// timeOf returns the time of an event's latest occurrence. The API of the event's writer decides which field has it.
 func timeOf(event *corev1.Event) time.Time {
 	switch {
 	case event.Series != nil && !event.Series.LastObservedTime.IsZero():

@@ -25,41 +25,41 @@ import (
 )
 
 const (
-	// replayMax bounds the claims that a preview reads: ten requests. The command has no bound.
+	// replayMax bounds the claims in a preview: ten requests. The command has no bound.
 	replayMax = 5000
 	// shownMax bounds the rows of each table of a preview.
 	shownMax = 20
 )
 
-// modeChange is the preview of another mode, and the form that changes it.
+// modeChange is the preview of another mode, and the form to change it.
 type modeChange struct {
 	Name     string
 	From, To quotav1alpha1.EnforcementMode
 	About    string
-	// UID and Generation are those of the policy that the preview is of. Another spec needs another preview; a change of
-	// only its status does not.
+	// UID and Generation identify the policy in the preview. Another spec needs another preview; a change of only its
+	// status does not.
 	UID        types.UID
 	Generation int64
-	// MayChange is set if the person may change policies.
+	// MayChange reports whether the person may change policies.
 	MayChange bool
-	// Replay is set if the mode would begin to deny.
+	// Replay is nil unless the mode would begin to deny.
 	Replay *replay
 	Full   []fullType
-	// Problem is what is wrong with the form, and Status the status of its answer.
+	// Problem explains an invalid form, and Status is the status of its answer.
 	Problem string
 	Status  int
 	Command string
 }
 
-// replay is what the policy would have denied, had it enforced from the start.
+// replay is the outcome for a policy that had enforced from the start.
 type replay struct {
-	// Missing says why it is unknown.
+	// Missing explains why it is unknown.
 	Missing string
 	Objects int
-	// Total is how many objects would have been denied. Denied are the first of them.
+	// Total is the number of objects that the policy would have denied. Denied are the first of them.
 	Total  int
 	Denied []deniedView
-	// Lacking are the quotas that are too small for what exists.
+	// Lacking are the quotas too small for the existing objects.
 	Lacking []lackingView
 }
 
@@ -70,7 +70,7 @@ type deniedView struct {
 
 type lackingView struct{ Consumer, ConsumerURL, ResourceType, Limit, Needed string }
 
-// fullType is a resource type of the policy with the consumers who have nothing left of it.
+// fullType is a resource type of the policy, with the consumers who have nothing left of it.
 type fullType struct {
 	ResourceType string
 	Total        int
@@ -193,11 +193,11 @@ func (a Area) changeMode(r *web.Request) (web.Answer, error) {
 	return policyPage(policy, change), nil
 }
 
-// errStale means that the policy is not the one of the preview.
+// errStale reports that the policy has changed since the preview.
 var errStale = errors.New("the policy has changed since the preview")
 
-// setMode sets the mode of the policy with a UID and a generation. The status of a policy changes by itself, so the version
-// of the patch is the present one.
+// setMode sets the mode of the policy with a UID and a generation. The status of a policy changes by itself, so the
+// version of the patch is the present one.
 func setMode(ctx context.Context, api client.Client, name string, uid types.UID, generation int64, to quotav1alpha1.EnforcementMode) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		policy := &quotav1alpha1.ClaimCreationPolicy{}
@@ -217,7 +217,7 @@ func setMode(ctx context.Context, api client.Client, name string, uid types.UID,
 	})
 }
 
-// problemWith says what is wrong with a form, and the status of the answer. isKnown is unset for other errors.
+// problemWith explains an invalid form, and returns the status of the answer. isKnown is false for other errors.
 func problemWith(err error, name string) (status int, problem string, isKnown bool) {
 	var invalid *web.StatusError
 	switch {

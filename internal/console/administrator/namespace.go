@@ -14,13 +14,13 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// namespaceView is the page of a namespace: what makes up its ResourceQuotas.
+// namespaceView is the page of a namespace, with the composition of its ResourceQuotas.
 type namespaceView struct {
 	Name string
-	// Base, Mode and Config are what the labels of the namespace say about its definition, and Use the increase that
-	// counts in singular mode.
+	// Base, Mode and Config are the labels of the namespace about its definition, and Use names the increase that counts
+	// in singular mode.
 	Base, Mode, Config, Use string
-	// IsIgnored is set if Bursar must leave the namespace as it is.
+	// IsIgnored reports whether Bursar must leave the namespace as it is.
 	IsIgnored bool
 	Quotas    []resourceQuotaView
 	Increases []increaseView
@@ -42,7 +42,7 @@ type localCapView struct {
 	Amounts []localAmountView
 }
 
-// localAmountView is what a cap leaves for a namespace.
+// localAmountView is one resource of a cap, with the room of a namespace under it.
 type localAmountView struct{ Resource, Here, All, Cap, Available string }
 
 func (a Area) namespace(r *web.Request) (web.Answer, error) {

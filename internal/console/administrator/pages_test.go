@@ -20,7 +20,7 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// hostile is what a user puts wherever an API lets them.
+// hostile is a text that a user may put wherever an API lets them.
 const hostile = `"><img src=x onerror=alert(1)><script>alert(2)</script>`
 
 func newConsole(t testing.TB) *web.Console {
@@ -54,7 +54,7 @@ func fleetOf(consumer quotav1alpha1.ConsumerRef, text string, rows int) *fleetVi
 	return view
 }
 
-// Whatever the API server would let through as a name or a message is shown as text.
+// Pages show every name and message as text, whatever the API server lets through.
 func TestHostileText(t *testing.T) {
 	now := metav1.Now()
 	consumer := quotav1alpha1.ConsumerRef{APIGroup: hostile, Kind: hostile, Namespace: hostile, Name: hostile}
@@ -136,7 +136,7 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
-// Empty pages say what to do next.
+// Empty pages suggest the next step.
 func TestEmptyPages(t *testing.T) {
 	c := newConsole(t)
 	for name, page := range map[string]web.Page{
@@ -183,7 +183,7 @@ func TestCommandFor(t *testing.T) {
 	}
 }
 
-// The page of 50 rows, once they are found: see also the benchmark of package fleet.
+// The page of 50 rows, without the search for them. See also the benchmark of package fleet.
 func BenchmarkFleetPage(b *testing.B) {
 	c := newConsole(b)
 	consumer := quotav1alpha1.ConsumerRef{APIGroup: "platform.example.com", Kind: "Organization", Name: "customer-00001"}

@@ -18,7 +18,7 @@ import (
 // policiesView is the page of all policies.
 type policiesView struct {
 	Policies []policyRow
-	// IsCut is set if there are more policies than the page has.
+	// IsCut reports whether there are more policies than the page has.
 	IsCut bool
 }
 
@@ -26,15 +26,16 @@ type policiesView struct {
 type policyRow struct {
 	Name, URL, Kind string
 	Mode            quotav1alpha1.EnforcementMode
-	// State is disabled, ready, or not ready, and Problem explains the last.
+	// State is disabled, ready, or not ready, and Problem explains the last of these.
 	State, Problem string
 	IsBad          bool
-	// Failures counts requests that the policy could not be applied to, and Failing explains it while that goes on.
+	// Failures counts the failures to apply the policy to a request, and Failing explains the failure while it lasts.
 	Failures int64
 	Failing  string
-	// Coverage says how many existing objects have a claim.
+	// Coverage describes how many existing objects have a claim.
 	Coverage string
-	// Unadopted is how many objects could not be adopted, and Unchecked since when objects may lack a claim.
+	// Unadopted is the number of objects that Bursar could not adopt, and Unchecked the time since which objects may lack
+	// a claim.
 	Unadopted int64
 	Unchecked *time.Time
 }
@@ -94,7 +95,7 @@ func modeOf(p *quotav1alpha1.ClaimCreationPolicy) quotav1alpha1.EnforcementMode 
 	return cmp.Or(p.Spec.EnforcementMode, quotav1alpha1.EnforcementModeEnforce)
 }
 
-// policyURL returns the URL of a policy or, with a mode, of the preview of its change to that.
+// policyURL returns the URL of a policy or, with a mode, of the preview of its change to the mode.
 func policyURL(name, mode string) string {
 	return web.Path("/policies/"+escaped(name), "mode", mode)
 }
@@ -113,7 +114,7 @@ type policyView struct {
 	Change *modeChange
 }
 
-// modeChoice is a mode that the policy may have.
+// modeChoice is a possible mode of the policy.
 type modeChoice struct {
 	Mode      quotav1alpha1.EnforcementMode
 	About     string
@@ -121,7 +122,7 @@ type modeChoice struct {
 	IsCurrent bool
 }
 
-// modes are all modes, from the one that denies nothing on.
+// modes are all modes, starting with the one without denials.
 var modes = []modeChoice{
 	{Mode: quotav1alpha1.EnforcementModeAudit, About: "An object that exceeds a quota passes, and an event says what would have been denied."},
 	{Mode: quotav1alpha1.EnforcementModeWarn, About: "An object that exceeds a quota passes, and whoever creates it gets a warning."},

@@ -1,5 +1,5 @@
-// Package chart draws the charts of the console as SVG. Its functions are pure. What they draw is made of numbers and
-// of labels that the template escapes. Only areas of the console import it.
+// Package chart draws the charts of the console as SVG. Its functions are pure. Drawings consist of numbers and of
+// labels escaped by the template. Only areas of the console import it.
 package chart
 
 import (
@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// width and height are those of a chart's drawing, which the style sheet scales.
+	// width and height are the size of a drawing. The style sheet scales it.
 	width, height = 240, 60
 	barWidth      = 100
 	// margin keeps lines at the edges visible.
@@ -40,8 +40,8 @@ func draw(drawing *template.Template, data any) template.HTML {
 	return template.HTML(text.String()) //nolint:gosec // the template has escaped it
 }
 
-// Bar draws the used part of a limit. Use beyond the limit fills the bar, and a mark shows where the limit is. The label
-// says the same to those who do not see it.
+// Bar draws the used part of a limit. Use beyond the limit fills the bar, and a mark shows where the limit is. The
+// label describes the same to people who do not see the drawing.
 func Bar(used, limit int64, label string) template.HTML {
 	bar := struct{ Label, Class, Used, Mark string }{Label: label}
 	u := usage.Usage{Used: max(used, 0), Limit: limit}
@@ -59,7 +59,7 @@ func Bar(used, limit int64, label string) template.HTML {
 	return draw(barDrawing, bar)
 }
 
-// Word says what the color of a bar says, or nothing for one that is far from its limit.
+// Word returns the meaning of a bar's color, or nothing far from the limit.
 func Word(level usage.Level) string {
 	switch level {
 	case usage.Exceeded:
@@ -76,12 +76,12 @@ func Word(level usage.Level) string {
 // Span is a part of the width of a chart: from 0 at its left to 1 at its right.
 type Span struct{ From, To float64 }
 
-// Trend is what was used, and the limit, over time. Both have a value for each of the same number of columns.
+// Trend is the use and the limit over time. Both have a value for each of the same number of columns.
 type Trend struct {
 	Used, Limit []float64
-	// Gaps are times of which nothing is known.
+	// Gaps are times with unknown use and limit.
 	Gaps []Span
-	// Label says what the chart shows to those who do not see it.
+	// Label describes the chart to people who do not see it.
 	Label string
 }
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// check wants well-formed XML that has some texts.
+// check wants well-formed XML with some texts.
 func check(t *testing.T, reason, svg string, texts ...string) {
 	t.Helper()
 	decoder := xml.NewDecoder(strings.NewReader(svg))

@@ -1,10 +1,10 @@
-// Package fleet keeps a copy of the quota of all consumers for each administrator of the console, so that pages can search,
-// sort and page through it at once. Listing and decoding the quota of 10,000 consumers for each page would take longer
-// than a page may.
+// Package fleet keeps a copy of the quota of all consumers for each administrator of the console. Pages search, sort
+// and page through it at once. Listing and decoding the quota of 10,000 consumers for each page would take longer than
+// a page may.
 //
-// A copy is fed by a list and a watch with the person's own credentials, so that it has what the API server lets them see
-// and nothing else. It has compact rows, and ends with the session, when nobody used it for a while, or when the API server
-// no longer lets the person list. Only the console imports this package.
+// A list and a watch with the person's own credentials feed the copy, so it has exactly the objects visible to them. It
+// has compact rows. It ends with the session, after a time without use, or when the API server no longer lets the
+// person list. Only the console imports this package.
 package fleet
 
 import (
@@ -24,14 +24,14 @@ import (
 )
 
 const (
-	// copiesMax bounds the copies of a console, and allRowsMax the rows of all of them. With some 400 bytes a row, all take
-	// about 250 MB. Beyond a bound, the copy that was idle longest ends; its pages read it again.
+	// copiesMax bounds the copies of a console, and allRowsMax the rows of all of them. With some 400 bytes a row, all
+	// take about 250 MB. Beyond a bound, the copy with the longest idle time ends; its pages read it again.
 	copiesMax, allRowsMax = 32, 640_000
-	// rowsMax bounds the rows of a copy. Further ones are left out, and pages say so.
+	// rowsMax bounds the rows of a copy. The copy omits further ones, and pages report it.
 	rowsMax = 200_000
-	// idleMax is how long a copy is kept without a page that uses it.
+	// idleMax is the lifetime of a copy that no page uses.
 	idleMax = 15 * time.Minute
-	// readMax is how long a page waits for a copy, before it says that it is being read.
+	// readMax bounds the wait of a page for a copy. After it, the page reports that the read continues.
 	readMax = 4 * time.Second
 )
 
@@ -46,8 +46,9 @@ type place struct{ copy *Copy }
 
 type placeKey struct{}
 
-// For returns the copy of a person, and whether it was read by now. It is nil for people who may not list and watch the quota
-// of all consumers. Rights that were taken away end it within half a minute, also while its watch goes on.
+// For returns the copy of a person, and reports whether its first read is complete. It returns nil for people without
+// the rights to list and watch the quota of all consumers. A withdrawn right ends the copy within half a minute, even
+// if its watch continues.
 func (c *Copies) For(r *web.Request) (copied *Copy, isRead bool) {
 	if copied = c.Begin(r); copied == nil {
 		return nil, false
@@ -55,7 +56,7 @@ func (c *Copies) For(r *web.Request) (copied *Copy, isRead bool) {
 	return copied, copied.wait(r.Context(), readMax)
 }
 
-// Begin begins to read the copy of a person, so that it is there once they need it, and returns it as [Copies.For] does.
+// Begin starts reading the copy of a person ahead of their first use of it, and returns it as [Copies.For] does.
 func (c *Copies) Begin(r *web.Request) *Copy {
 	if !r.May(web.Right("list", "effectiveresourcegrants", "")) || !r.May(web.Right("watch", "effectiveresourcegrants", "")) {
 		return nil
@@ -63,8 +64,8 @@ func (c *Copies) Begin(r *web.Request) *Copy {
 	return c.of(r.Session, r.May(web.Right("list", "quotarequests", "")) && r.May(web.Right("watch", "quotarequests", "")))
 }
 
-// of returns the copy of a session, and begins one if there is none. With requests it has the open QuotaRequests as well.
-// The session's user must have the right to list and watch in all namespaces; otherwise the copy ends at once.
+// of returns the copy of a session, and begins one if there is none. With requests it has the open QuotaRequests as
+// well. The session's user must have the right to list and watch in all namespaces; otherwise the copy ends at once.
 func (c *Copies) of(s *session.Session, withRequests bool) *Copy {
 	kept := session.Kept(s, placeKey{}, func() *place { return &place{} })
 	c.mu.Lock()
@@ -82,8 +83,8 @@ func (c *Copies) of(s *session.Session, withRequests bool) *Copy {
 	return kept.copy
 }
 
-// makeRoom ends the copies that were idle longest while there are too many copies or rows. One copy stays. The caller holds
-// the lock.
+// makeRoom ends the copies with the longest idle times while there are too many copies or rows. One copy stays. The
+// caller holds the lock.
 func (c *Copies) makeRoom(copiesAllowed, rowsAllowed int) {
 	byUse := slices.SortedFunc(maps.Keys(c.open), func(a, b *Copy) int { return b.used.Compare(a.used) })
 	rows := 0
@@ -95,7 +96,7 @@ func (c *Copies) makeRoom(copiesAllowed, rowsAllowed int) {
 	}
 }
 
-// begin begins to read a copy. A place does not keep a copy that has ended, which would keep its rows. The caller holds the
+// begin starts to read a copy. At the end of the copy, its place drops it, and with it its rows. The caller holds the
 // lock.
 func (c *Copies) begin(s *session.Session, withRequests bool, kept *place) *Copy {
 	ctx, end := context.WithCancel(s.Context())
@@ -139,7 +140,7 @@ type Copy struct {
 	ctx  context.Context
 	end  context.CancelFunc
 	idle *time.Timer
-	// used is guarded by the lock of [Copies].
+	// The lock of [Copies] guards used.
 	used time.Time
 
 	quota *quotaStore
@@ -147,11 +148,11 @@ type Copy struct {
 	requests *requestStore
 
 	mu sync.Mutex
-	// failures are the errors of the last requests, by what they read.
+	// failures are the errors of the last requests, by subject.
 	failures map[string]error
 }
 
-// wait waits until the copy was read, for some time at most. It reports whether that is so.
+// wait waits for the first read of the copy, for a bounded time. It reports whether the read is complete.
 func (c *Copy) wait(ctx context.Context, atMost time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
@@ -181,8 +182,8 @@ func (c *Copy) Granted(resourceType string) (total ledger.Amount, isWhole bool) 
 	return total, !isCut
 }
 
-// Failure returns the error of the last attempt to read, or nil if that worked. The copy tries again by itself, unless the
-// person lacks the right.
+// Failure returns the error of the last attempt to read, or nil after a success. The copy tries again by itself, unless
+// the person lacks the right.
 func (c *Copy) Failure() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -207,7 +208,7 @@ func (c *Copy) noted(what string, err error) error {
 	return err
 }
 
-// trimQuota drops what rows do not have, before further pages of a list are read.
+// trimQuota drops the fields that rows do not need, before the client reads further pages of a list.
 func trimQuota(list *quotav1alpha1.EffectiveResourceGrantList) {
 	for i := range list.Items {
 		each := &list.Items[i]

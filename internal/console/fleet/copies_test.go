@@ -26,7 +26,7 @@ func newCopy(t *testing.T, used time.Time, rows int) *Copy {
 	return c
 }
 
-// Beyond a bound, the copy that was idle longest ends.
+// Beyond a bound, the copy with the longest idle time ends.
 func TestCopiesAreBounded(t *testing.T) {
 	now := time.Now()
 	for name, tt := range map[string]struct {
@@ -62,7 +62,7 @@ func TestCopiesAreBounded(t *testing.T) {
 	}
 }
 
-// What a cap leaves is known by all limits of the resource type.
+// The sum of all limits of a resource type gives the room under a cap.
 func TestGranted(t *testing.T) {
 	c := newCopy(t, time.Now(), 3)
 	for _, limit := range []int64{5, 7} {
@@ -77,7 +77,7 @@ func TestGranted(t *testing.T) {
 	}
 }
 
-// An error about rights ends a copy; others are shown until a request succeeds.
+// An error about rights ends a copy; pages show other errors until a request succeeds.
 func TestFailures(t *testing.T) {
 	resource := schema.GroupResource{Resource: "effectiveresourcegrants"}
 	for name, tt := range map[string]struct {

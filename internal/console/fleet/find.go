@@ -12,9 +12,9 @@ import (
 const (
 	// PageSize is how many rows a page has.
 	PageSize = 50
-	// IdlePercent is the part of a limit below which a grant counts as idle.
+	// IdlePercent is the part of a limit, in percent, below which a grant counts as idle.
 	IdlePercent = 5
-	// NearPercent is the part of a limit from which on a consumer counts as near it.
+	// NearPercent is the part of a limit, in percent, from which on a consumer counts as near it.
 	NearPercent = quotav1alpha1.AlertThresholdDefault
 )
 
@@ -23,11 +23,11 @@ type State string
 
 // The states. A row may have several of them.
 const (
-	// Over: more is used than the limit.
+	// Over: the use exceeds the limit.
 	Over State = "over"
 	// Near: the use is near the limit, or has reached it.
 	Near State = "near"
-	// Idle: something is granted and hardly used.
+	// Idle: the consumer has a limit, and hardly uses it.
 	Idle State = "idle"
 	// Waiting: the consumer has open requests for more.
 	Waiting State = "waiting"
@@ -63,7 +63,7 @@ type Query struct {
 	Page int
 }
 
-// Found is a row that a query selects.
+// Found is a row in the result of a query.
 type Found struct {
 	*Row
 	// Requests is how many requests for more of the consumer are open.
@@ -75,7 +75,7 @@ type Found struct {
 // Level is how close to its limit the consumer is.
 func (r *Row) Level() usage.Level { return r.Usage.Level(usage.Below, NearPercent) }
 
-// IsIdle reports whether something is granted and hardly used.
+// IsIdle reports whether the consumer has a limit, and hardly uses it.
 func (r *Row) IsIdle() bool { return r.Limit > 0 && !r.IsFeature && r.Ratio()*100 < IdlePercent }
 
 // Result is a page of rows.
@@ -83,14 +83,15 @@ type Result struct {
 	Rows []Found
 	// Total is how many rows the query selects, and Page the number of this page, of Pages.
 	Total, Page, Pages int
-	// Counts has, for each state, how many rows the rest of the query selects. That of "" counts them in every state.
+	// Counts has the number of rows for each state, under the other conditions of the query. The entry "" counts the rows
+	// in every state.
 	Counts map[State]int
 	// All is how many rows there are, and Types are their resource types.
 	All   int
 	Types []string
-	// IsCut is set if there are more rows than a copy has.
+	// IsCut reports whether the copy omits rows beyond its bound.
 	IsCut bool
-	// HasRequests is set if the person may list requests.
+	// HasRequests reports whether the person may list requests.
 	HasRequests bool
 }
 
@@ -149,7 +150,7 @@ func (f *Found) is(state State) bool {
 	}
 }
 
-// compare compares two rows. Rows that are otherwise equal have the order of their consumers.
+// compare compares two rows. Otherwise equal rows have the order of their consumers.
 func (o Order) compare(a, b Found) int {
 	first := 0
 	switch o {
@@ -172,7 +173,7 @@ func (o Order) compare(a, b Found) int {
 		strings.Compare(a.ResourceType, b.ResourceType))
 }
 
-// matcher returns a filter of consumers by a text, which ignores case.
+// matcher returns a filter of consumers by a text. It ignores case.
 func matcher(text string) func(quotav1alpha1.ConsumerRef) bool {
 	kind, name, hasKind := strings.Cut(text, "/")
 	if !hasKind {

@@ -107,7 +107,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// A row follows its object. One that moved to another namespace stays when the former one goes.
+// A row follows its object. After a move to another namespace, the row survives the deletion of the former object.
 func TestStore(t *testing.T) {
 	before := grantOf("web", "cpu", 1, 10)
 	quota := stored(t, before)

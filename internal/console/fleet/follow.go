@@ -14,8 +14,8 @@ import (
 // pageSize is how many objects one request lists.
 const pageSize = 500
 
-// follow feeds a store of a copy by a list and a watch until the copy ends. It ends the copy if the API server no longer
-// accepts the credentials, or no longer lets them list.
+// follow feeds a store of a copy by a list and a watch until the copy ends. It ends the copy if the API server no
+// longer accepts the credentials, or no longer lets them list.
 func follow[L client.ObjectList](
 	c *Copy, what string, api client.WithWatch, object client.Object, store cache.ReflectorStore, newList func() L, trim func(L),
 ) {

@@ -13,19 +13,19 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// Row is one resource type of one consumer. It is never changed.
+// Row is one resource type of one consumer. It never changes.
 type Row struct {
 	// Usage has the consumer, the resource type, and amounts in base units.
 	usage.Usage
-	// Namespace is where the quota is shown.
+	// Namespace is the namespace of the effective grant.
 	Namespace string
 	// UsedText and LimitText are the amounts in display units, and Percent is the used part of the limit.
 	UsedText, LimitText, Percent string
-	// IsMetered is unset while the resource type has no active registration.
+	// IsMetered is false without an active registration of the resource type.
 	IsMetered bool
 }
 
-// rowOf returns the row of an effective grant. It shares texts that many rows have.
+// rowOf returns the row of an effective grant. Rows share equal texts.
 func rowOf(shown *quotav1alpha1.EffectiveResourceGrant) *Row {
 	status, consumer := &shown.Status, shown.Spec.ConsumerRef
 	consumer.APIGroup, consumer.Kind = shared(consumer.APIGroup), shared(consumer.Kind)
@@ -53,13 +53,13 @@ type key struct {
 
 func (r *Row) key() key { return key{r.Consumer, r.ResourceType} }
 
-// quotaStore has the rows. It implements [cache.TransformingStore], so that no object is kept while a list is read.
+// quotaStore has the rows. It implements [cache.TransformingStore] so as to keep no object during the read of a list.
 type quotaStore struct {
 	mu   sync.RWMutex
 	rows map[key]*Row
-	// isCut is set if there are more rows than the store may have.
+	// isCut reports whether the store omits rows beyond its bound.
 	isCut bool
-	// isRead is closed once all rows were read.
+	// isRead closes after the read of all rows.
 	isRead chan struct{}
 	close  func()
 }
@@ -112,8 +112,8 @@ func (s *quotaStore) put(rows map[key]*Row, row *Row) {
 // Update implements [cache.ReflectorStore].
 func (s *quotaStore) Update(object any) error { return s.Add(object) }
 
-// Delete implements [cache.ReflectorStore]. An effective grant that moved to another namespace may exist twice for a while,
-// and its row stays.
+// Delete implements [cache.ReflectorStore]. After a move to another namespace, an effective grant may exist twice for a
+// while, and its row stays.
 func (s *quotaStore) Delete(object any) error {
 	row, err := toRow(object)
 	if err != nil {
@@ -172,7 +172,7 @@ type requestStore struct {
 	close  func()
 }
 
-// openRequest is what the store has of a request.
+// openRequest has the fields of a request that the store needs.
 type openRequest struct {
 	name     types.NamespacedName
 	consumer quotav1alpha1.ConsumerRef

@@ -20,23 +20,23 @@ import (
 type Description struct {
 	// Title is the display name, or the end of the resource type: projects.
 	Title string
-	// Service is the begin of the resource type: resourcemanager.example.com. It may be empty.
+	// Service is the beginning of the resource type: resourcemanager.example.com. It may be empty.
 	Service string
-	// About describes what is counted, or is empty.
+	// About is the description in the registration, or empty.
 	About string
-	// Owner is the service that the resource type belongs to, if its registration names one.
+	// Owner is the service that owns the resource type by its registration, or empty.
 	Owner string
 }
 
 // Names are the registrations, as far as the user may read them.
 type Names struct {
-	// AreKnown is unset if the user may not read registrations, as tenants mostly may not.
+	// AreKnown is unset for users without the right to read registrations, such as most tenants.
 	AreKnown bool
 
 	byType map[string]*quotav1alpha1.ResourceRegistration
 }
 
-// ReadNames reads the registrations. They are unknown for users who may not read them.
+// ReadNames reads the registrations. They are unknown for users without the right to read them.
 func ReadNames(ctx context.Context, api client.Reader) (Names, error) {
 	var list quotav1alpha1.ResourceRegistrationList
 	err := api.List(ctx, &list)
@@ -61,7 +61,7 @@ func isActive(registration *quotav1alpha1.ResourceRegistration) bool {
 	return apimeta.IsStatusConditionTrue(registration.Status.Conditions, quotav1alpha1.ConditionActive)
 }
 
-// Describe describes a resource type, which need not be registered.
+// Describe describes a resource type, registered or not.
 func (n Names) Describe(resourceType string) Description {
 	slash := strings.LastIndex(resourceType, "/")
 	d := Description{Title: resourceType[slash+1:], Service: resourceType[:max(slash, 0)]}
@@ -76,7 +76,7 @@ func (n Names) Describe(resourceType string) Description {
 	return d
 }
 
-// Unit returns the display unit of a resource type, if its registration is known.
+// Unit returns the display unit of a resource type. isKnown is false without its registration.
 func (n Names) Unit(resourceType string) (unit usage.Unit, isKnown bool) {
 	registration := n.byType[resourceType]
 	if registration == nil {
@@ -86,7 +86,7 @@ func (n Names) Unit(resourceType string) (unit usage.Unit, isKnown bool) {
 	return usage.Unit{Name: spec.DisplayUnit, Factor: spec.UnitConversionFactor, Base: spec.BaseUnit}, true
 }
 
-// Registration returns the registration of a resource type, or nil if it is not known.
+// Registration returns the registration of a resource type, or nil if it is unknown.
 func (n Names) Registration(resourceType string) *quotav1alpha1.ResourceRegistration {
 	return n.byType[resourceType]
 }

@@ -1,5 +1,5 @@
-// Package overview reads quota as pages show it: the use and limits of consumers in display units, with the names and
-// descriptions of resource types. It reads with the rights of its client's user, and leaves out what they may not read
+// Package overview reads quota for pages: the use and limits of consumers in display units, with the names and
+// descriptions of resource types. It reads with the rights of its client's user, and omits what they may not read
 // besides the quota itself. Only areas of the console import it.
 package overview
 
@@ -24,21 +24,21 @@ const itemsMax = 1000
 
 // Query selects quota. An empty field selects everything that the user may see.
 type Query struct {
-	// Namespace is the namespace in which quota is shown.
+	// Namespace is the namespace of the effective grants.
 	Namespace string
 	// Consumer is KIND/NAME, KIND.GROUP/NAME or KIND.GROUP/NAMESPACE/NAME.
 	Consumer string
-	// ResourceType is a resource type, or what follows its last slash.
+	// ResourceType is a resource type, or its end after the last slash.
 	ResourceType string
-	// Max bounds the items that are read. 0: 1,000.
+	// Max bounds the items to read. 0: 1,000.
 	Max int
 }
 
-// Overview is the quota that a query selects, the most used first.
+// Overview is the result of a query, the most used first.
 type Overview struct {
 	Items []Item
 	Names Names
-	// IsCut is set if there are more than the query's maximum. The items are then any of them.
+	// IsCut reports whether there are more items than the query's maximum. The items are then any of them.
 	IsCut bool
 }
 
@@ -47,19 +47,18 @@ type Item struct {
 	// Usage has the consumer and the resource type, and amounts in base units, for the drawing of bars.
 	usage.Usage
 	Description
-	// Namespace is where the quota is shown.
+	// Namespace is the namespace of the effective grant.
 	Namespace string
 	// Consumer names the consumer as Kind/name.
 	Consumer string
 	// Reference names the consumer without doubt, for links.
 	Reference string
-	// UsedText, LimitText and LeftText are amounts with their unit, and OverText is what is used beyond the limit, or
-	// empty.
+	// UsedText, LimitText and LeftText are amounts with their unit. OverText is the amount beyond the limit, or empty.
 	UsedText, LimitText, LeftText, OverText string
 	// Percent is the used part of the limit, such as 80%.
 	Percent string
 	Level   usage.Level
-	// IsMetered is unset while the resource type has no active registration, so that nothing counts or limits it.
+	// IsMetered is unset while the resource type has no active registration, so nothing counts or limits it.
 	IsMetered bool
 	// Unit is the display unit, for other amounts of the item.
 	Unit usage.Unit
@@ -73,10 +72,10 @@ func (i *Item) IsGranted() bool { return i.Limit > 0 }
 // IsNear reports whether the use is near the limit, and has not reached it.
 func (i *Item) IsNear() bool { return i.Level == usage.Near }
 
-// IsFull reports whether nothing is left of a limit.
+// IsFull reports whether the use has reached the limit.
 func (i *Item) IsFull() bool { return i.Level >= usage.Reached }
 
-// Read reads quota. Its error is that of the API server about EffectiveResourceGrants, or about the query's consumer.
+// Read reads quota. Its error is the API server's about EffectiveResourceGrants, or about the query's consumer.
 func Read(ctx context.Context, api client.Reader, q Query) (*Overview, error) {
 	names, err := ReadNames(ctx, api)
 	if err != nil {
@@ -126,7 +125,7 @@ func isNamed(name, resourceType string) bool {
 	return name == "" || name == resourceType || name == resourceType[strings.LastIndex(resourceType, "/")+1:]
 }
 
-// ItemOf returns the item that an effective grant shows.
+// ItemOf returns the item of an effective grant.
 func ItemOf(shown *quotav1alpha1.EffectiveResourceGrant, names Names) Item {
 	status, consumer := &shown.Status, shown.Spec.ConsumerRef
 	item := Item{
@@ -168,7 +167,7 @@ func ReferenceTo(consumer quotav1alpha1.ConsumerRef) string {
 	return text + consumer.Name
 }
 
-// Describe describes a resource type: as it is registered, or as the quota shows it.
+// Describe describes a resource type by its registration, or by an item.
 func (o *Overview) Describe(resourceType string) Description {
 	for i := range o.Items {
 		if o.Items[i].ResourceType == resourceType {
@@ -178,8 +177,8 @@ func (o *Overview) Describe(resourceType string) Description {
 	return o.Names.Describe(resourceType)
 }
 
-// Unit returns the display unit of a resource type. For users who may not read registrations, it follows from amounts that
-// are shown. It is the zero value if it is not known.
+// Unit returns the display unit of a resource type. Without the right to read registrations, it follows from the
+// amounts of items. An unknown unit is the zero value.
 func (o *Overview) Unit(resourceType string) usage.Unit {
 	if unit, isKnown := o.Names.Unit(resourceType); isKnown {
 		return unit

@@ -18,13 +18,13 @@ type Unlisted struct {
 	ResourceType string
 	// Consumer names the consumer as Kind/name.
 	Consumer string
-	// IsMetered is set if a policy counts it: the limit is then 0. Otherwise nothing counts or limits it.
+	// IsMetered reports whether a policy counts it: the limit is then 0. Otherwise nothing counts or limits it.
 	IsMetered bool
 }
 
-// Unlisted returns the resource types that are registered for the kinds of the overview's consumers, and of which they
-// have no quota. It returns nothing if the user may not read registrations and ClaimCreationPolicies, because only these
-// tell a limit of 0 from what is not metered.
+// Unlisted returns the resource types registered for the kinds of the overview's consumers, unless the consumers have
+// quota of them. It returns nothing if the user may not read registrations and ClaimCreationPolicies. Only these
+// distinguish a limit of 0 from a resource type that nothing counts.
 func (o *Overview) Unlisted(ctx context.Context, api client.Reader) ([]Unlisted, error) {
 	if !o.Names.AreKnown || o.IsCut {
 		return nil, nil

@@ -29,28 +29,28 @@ const (
 type askForm struct {
 	Namespace, Consumer, Until, Reason, Dimensions string
 	Amounts                                        []askedAmount
-	// Denial is a text from which the form is filled.
+	// Denial is a text to fill the form from.
 	Denial  string
 	Problem string
 
-	// Consumers and Types are what to choose from. Now is what the consumer has.
+	// Consumers and Types are choices. Now is the present quota of the consumer.
 	Consumers, Types []string
 	Now              []nowRow
-	// Hint says in which units amounts are.
+	// Hint names the units of amounts.
 	Hint string
-	// IsCut is set if there is more quota than the page reads.
+	// IsCut reports whether there is more quota than the page reads.
 	IsCut bool
-	// MayAdd is set if there may be more amounts.
+	// MayAdd reports whether there may be more amounts.
 	MayAdd bool
 }
 
 // askedAmount is a row of the form.
 type askedAmount struct{ Type, Amount string }
 
-// nowRow is what a consumer has of a resource type.
+// nowRow is the quota of a consumer for a resource type.
 type nowRow struct{ Consumer, Type, Used, Limit, Percent string }
 
-// askFormOf returns the form that the URL or, after a mistake, the form says.
+// askFormOf returns the form of a URL or, after a mistake, of the entered values.
 func askFormOf(value func(string) string, types, amounts []string) *askForm {
 	f := &askForm{
 		Namespace: value("namespace"), Consumer: value("consumer"), Until: value("until"), Reason: value("reason"), Dimensions: value("dimensions"),
@@ -97,7 +97,7 @@ func (f *askForm) page(r *web.Request, status int) (web.Answer, error) {
 	return page, nil
 }
 
-// quotas reads the quota of the consumer that the form names, or of those to choose from.
+// quotas reads the quota of the consumer in the form, or of those to choose from.
 func (f *askForm) quotas(r *web.Request) (*quotas, error) {
 	consumer := f.Consumer
 	if _, err := consumername.Parse(consumer); err != nil {
@@ -106,7 +106,7 @@ func (f *askForm) quotas(r *web.Request) (*quotas, error) {
 	return readQuotas(r.Context(), r.API(), f.Namespace, consumer)
 }
 
-// describe says what there is to choose from, and what the consumer has.
+// describe adds the choices, and the present quota of the consumer.
 func (f *askForm) describe(q *quotas) {
 	f.Consumers, f.Types, f.IsCut = q.consumers(), q.types(), q.IsCut
 	var units []string
@@ -128,7 +128,7 @@ func (f *askForm) describe(q *quotas) {
 	}
 }
 
-// amounts parses the amounts, which are in display units.
+// amounts parses the amounts, in display units.
 func (f *askForm) amounts(q *quotas) ([]request.Amount, error) {
 	var amounts []request.Amount
 	for _, row := range f.Amounts {
@@ -154,7 +154,7 @@ func (f *askForm) amounts(q *quotas) ([]request.Amount, error) {
 	return amounts, nil
 }
 
-// typeNamed returns the resource type that a name stands for: one that the consumer has, or else one that is known.
+// typeNamed returns the resource type that a name stands for: one of the consumer, or else another known one.
 func typeNamed(q *quotas, name string) (string, error) {
 	var own []string
 	for i := range q.Items {
@@ -180,7 +180,7 @@ func parseAmount(resourceType, text string, unit usage.Unit, minimum int64) (req
 	return request.Amount{Type: resourceType, IsIncrease: isIncrease, Text: strings.TrimSpace(digits)}.InBaseUnits(unit, minimum)
 }
 
-// options returns the request that the form asks for.
+// options returns the request in the form.
 func (f *askForm) options(q *quotas) (request.Options, error) {
 	o := request.Options{Namespace: f.Namespace, For: f.Consumer, Reason: f.Reason}
 	var err error
@@ -218,7 +218,7 @@ func parseUntil(text string) (*metav1.Time, error) {
 	return new(metav1.NewTime(until)), nil
 }
 
-// command is the command that makes the request. What is not entered yet stands for itself. Without quotas the units are
+// command is the command that makes the request, with placeholders for empty fields. Without quotas the units are
 // unknown.
 func (f *askForm) command(q *quotas) string {
 	words := []string{"bursar", "request"}
@@ -267,11 +267,11 @@ func ask(r *web.Request) (web.Answer, error) {
 	}
 	key := client.ObjectKeyFromObject(created)
 	to := web.Redirect{To: requestPath(key), Notice: fmt.Sprintf("You asked for quota: QuotaRequest %s.", key)}
-	_, _ = request.Wait(r.Context(), r.API(), key, false, stateTimeout) // the page then shows the state, and otherwise renews itself
+	_, _ = request.Wait(r.Context(), r.API(), key, false, stateTimeout) // without a state, the page renews itself
 	return to, nil
 }
 
-// create makes the request that the form asks for.
+// create makes the request in the form.
 func (f *askForm) create(r *web.Request) (*quotav1alpha1.QuotaRequest, error) {
 	q := &quotas{Overview: &overview.Overview{}}
 	if f.Namespace != "" {

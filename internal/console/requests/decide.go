@@ -14,16 +14,17 @@ import (
 	"github.com/bursar/bursar/internal/quotarequest"
 )
 
-// decideData is the data of the page on which a request is decided.
+// decideData is the data of the page to decide a request.
 type decideData struct {
 	*shown
 	*evidence
-	// IsOwn is set if it is the person's own request. WhyNot says why they may not approve, and WhyNotDeny why not deny.
+	// IsOwn reports whether it is the person's own request. WhyNot explains why they may not approve, and WhyNotDeny why
+	// not deny.
 	IsOwn              bool
 	WhyNot, WhyNotDeny string
-	// Form has what was entered.
+	// Form has the entered values.
 	Form decideForm
-	// DenyCommand is the command that denies.
+	// DenyCommand is the command that denies the request.
 	DenyCommand string
 	// ShowURL is the page of the request for tenants, and DecideURL the target of the forms.
 	ShowURL, DecideURL string
@@ -43,12 +44,12 @@ type decideForm struct {
 // decidedAmount is the field of a requested amount.
 type decidedAmount struct{ Field, Type, Dimensions, Asked, Value string }
 
-// showDecide shows a request to those who decide.
+// showDecide shows a request to its deciders.
 func (a Area) showDecide(r *web.Request) (web.Answer, error) {
 	return a.decidePage(r, nil, "", http.StatusOK)
 }
 
-// decidePage shows a request with the forms, filled from the form that was sent, if any.
+// decidePage shows a request with the forms, filled from the submitted form, if any.
 func (a Area) decidePage(r *web.Request, sent *web.Request, problem string, status int) (web.Answer, error) {
 	key := keyOf(r)
 	s, err := readShown(r, key)
@@ -89,7 +90,7 @@ func whyNot(r *web.Request, q *quotav1alpha1.QuotaRequest, decision quotav1alpha
 // amountField is the name of the field of a requested amount.
 func amountField(i int) string { return "amount-" + strconv.Itoa(i) }
 
-// form returns the forms: as asked, or as they were sent.
+// form returns the forms, with the requested values or the submitted ones.
 func (s *shown) form(sent *web.Request) decideForm {
 	f := decideForm{UID: s.UID, HasAmounts: !s.hasDimensionsOfOneType()}
 	for i := range s.Amounts {
@@ -111,7 +112,8 @@ func (s *shown) form(sent *web.Request) decideForm {
 	return f
 }
 
-// hasDimensionsOfOneType reports whether a resource type is asked for several times. Such requests are approved as a whole.
+// hasDimensionsOfOneType reports whether a request names a resource type several times. Deciders approve such requests
+// as a whole.
 func (s *shown) hasDimensionsOfOneType() bool {
 	seen := map[string]bool{}
 	for i := range s.request.Spec.Requests {
@@ -124,7 +126,7 @@ func (s *shown) hasDimensionsOfOneType() bool {
 	return false
 }
 
-// decided returns what is approved: nothing if it is as asked.
+// decided returns the amounts to approve. It leaves out amounts as requested.
 func (s *shown) decided(f *decideForm) ([]request.Amount, error) {
 	var amounts []request.Amount
 	for i := range f.Amounts {
@@ -151,7 +153,7 @@ func (s *shown) decided(f *decideForm) ([]request.Amount, error) {
 	return amounts, nil
 }
 
-// approveCommand is the command that approves what the form says.
+// approveCommand is the command for the approval in the form.
 func (s *shown) approveCommand(f *decideForm) string {
 	words := []string{"bursar", "approve", s.Name, "-n", s.Namespace}
 	amounts, err := s.decided(f)
@@ -204,7 +206,7 @@ func isTooLate(r *web.Request, key client.ObjectKey) bool {
 	return quotarequest.IsDecided(now) && !quotarequest.IsOwn(now, r.Session.User) && r.May(mayDecide(key.Namespace))
 }
 
-// makeDecision makes the decision that the form says.
+// makeDecision makes the decision in the form.
 func makeDecision(r *web.Request, key client.ObjectKey) (*quotav1alpha1.QuotaDecision, *quotav1alpha1.QuotaRequest, error) {
 	s, err := readShown(r, key)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/bursar/bursar/internal/console/web"
 )
 
-// readDenial leads to the form, filled with what the text of a denial asks for.
+// readDenial leads to the form, filled with the request advised by the text of a denial.
 func readDenial(r *web.Request) (web.Answer, error) {
 	text := r.Form("denial")
 	denied, err := request.ParseDenial(text)
@@ -42,7 +42,7 @@ func readDenial(r *web.Request) (web.Answer, error) {
 	return web.Redirect{To: "/requests/new?" + query.Encode(), Notice: "The form has what the denial asks for. Enter a reason, and send it."}, nil
 }
 
-// amountText writes an amount so that it can be entered: in the display unit if that is exact, and else in a smaller one.
+// amountText writes an amount for a form: in the display unit if it is exact, and else in a smaller one.
 func amountText(amount request.Amount, q *quotas) string {
 	sign := ""
 	if amount.IsIncrease {
@@ -60,7 +60,7 @@ func amountText(amount request.Amount, q *quotas) string {
 	return sign + strings.TrimPrefix(unit.AmountUp(amount.Value), "~")
 }
 
-// dimensionsText writes dimensions so that they can be entered.
+// dimensionsText writes dimensions in the form of an input.
 func dimensionsText(dimensions map[string]string) string {
 	parts := make([]string, 0, len(dimensions))
 	for key, value := range dimensions {

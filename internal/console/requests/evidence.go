@@ -23,44 +23,44 @@ import (
 )
 
 const (
-	// growthWindow is the time over which the growth of use is shown.
+	// growthWindow is the time over which pages show the growth of use.
 	growthWindow = 30 * 24 * time.Hour
 	// growthTypesMax bounds the resource types whose growth a page asks for.
 	growthTypesMax = 3
-	// growthPage is how many entries of the journal are read to find the first one.
+	// growthPage is the number of journal entries in the request for the first one.
 	growthPage = 10
-	// similarMax bounds the similar decisions, and similarReadMax the requests in which they are looked for.
+	// similarMax bounds the similar decisions, and similarReadMax the requests to search for them.
 	similarMax, similarReadMax = 10, 1000
 )
 
-// evidence is what helps to decide on a request.
+// evidence helps to decide on a request.
 type evidence struct {
 	Types []typeEvidence
 	// Rule is the message of the rule that applies.
 	Rule    string
 	Similar []row
-	// QuotaIsCut is set if the consumer has more quota than the page reads.
+	// QuotaIsCut reports whether the consumer has more quota than the page reads.
 	QuotaIsCut bool
-	// SimilarNote says that not all requests were looked through.
+	// SimilarNote notes that the page did not search all requests.
 	SimilarNote string
 }
 
-// typeEvidence is what is known of a resource type that is asked for.
+// typeEvidence has the known facts about a requested resource type.
 type typeEvidence struct {
 	Type string
-	// UsesURL shows what uses it.
+	// UsesURL leads to the claims that use it.
 	UsesURL string
-	// Used, Limit and Percent are the consumer's, in display units, or empty if they are not shown.
+	// Used, Limit and Percent are the consumer's, in display units, or empty without an effective grant.
 	Used, Limit, Percent string
 	// After is the limit with an approval of all.
 	After string
 	// Growth is how the use changed in the last 30 days.
 	Growth string
-	// Pools are what bounds this resource type: caps and ceilings.
+	// Pools are the bounds of this resource type: caps and ceilings.
 	Pools []string
 }
 
-// readEvidence reads what helps to decide.
+// readEvidence reads the evidence for a decision.
 func readEvidence(r *web.Request, s *shown, copies *fleet.Copies) (*evidence, error) {
 	e := &evidence{QuotaIsCut: s.quotas.IsCut}
 	policies, err := readPolicies(r.Context(), r.API())
@@ -116,7 +116,7 @@ func (s *shown) figures(resourceType string) typeEvidence {
 	return t
 }
 
-// growth says how the use changed. It reads one entry of the journal: the first in the window.
+// growth describes how the use changed. It reads one entry of the journal: the first in the window.
 func (s *shown) growth(r *web.Request, resourceType string) string {
 	now := s.quotas.of(s.request.Spec.ConsumerRef, resourceType)
 	if now == nil {
@@ -172,7 +172,7 @@ func ruleMessage(policies []quotav1alpha1.QuotaRequestPolicy, ref *quotav1alpha1
 	return ""
 }
 
-// pools says what bounds a resource type, and how much is left of it.
+// pools describes the bounds of a resource type, and the amounts left of them.
 func (s *shown) pools(resourceType string, policies []quotav1alpha1.QuotaRequestPolicy, all func() (*fleet.Copy, bool)) []string {
 	unit := s.quotas.Unit(resourceType)
 	var pools []string
@@ -194,7 +194,7 @@ func (s *shown) pools(resourceType string, policies []quotav1alpha1.QuotaRequest
 	return pools
 }
 
-// left says how much of the cap of all consumers is not granted.
+// left describes the free part of the cap of all consumers.
 func left(resourceType string, most int64, text func(int64) string, all func() (*fleet.Copy, bool)) string {
 	whole := fmt.Sprintf("All consumers together may have at most %s", text(most))
 	copied, isRead := all()
@@ -239,7 +239,7 @@ func (e *evidence) readSimilar(r *web.Request, q *quotav1alpha1.QuotaRequest) er
 	return nil
 }
 
-// isSimilar reports whether a request that is decided is of the same consumer, or for one of the same resource types.
+// isSimilar reports whether a decided request is of the same consumer, or for one of the same resource types.
 func isSimilar(q, other *quotav1alpha1.QuotaRequest) bool {
 	if other.UID == q.UID || !quotarequest.IsFinal(other) || len(other.Status.Decisions) == 0 {
 		return false

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// readMax bounds the requests that a page reads, shownMax those that it shows.
+	// readMax bounds the requests read for a page, shownMax those on it.
 	readMax, shownMax = 2000, 100
 	// stateAll selects requests in every state.
 	stateAll = "all"
@@ -56,7 +56,7 @@ func requesterOf(q *quotav1alpha1.QuotaRequest) string {
 	return q.Spec.Requester.Username
 }
 
-// deciders says who has decided on a request, and why: the last of them.
+// deciders names the last person or policy to decide on a request, with the reason.
 func deciders(q *quotav1alpha1.QuotaRequest) string {
 	if len(q.Status.Decisions) == 0 {
 		return ""
@@ -73,7 +73,7 @@ func deciders(q *quotav1alpha1.QuotaRequest) string {
 	return text
 }
 
-// deciderOf names the user or the policy that decided.
+// deciderOf names the user or the policy of a decision.
 func deciderOf(d *quotav1alpha1.RequestDecision) string {
 	switch {
 	case d.DecidedBy != nil:
@@ -91,20 +91,20 @@ func deciderOf(d *quotav1alpha1.RequestDecision) string {
 type listData struct {
 	// Path is the path of the page, without [web.Base].
 	Path string
-	// Namespace is the selected one, or empty for all. AskNamespace is set if one has to be named.
+	// Namespace is the selected one, or empty for all. AskNamespace reports whether the person has to name one.
 	Namespace    string
 	AskNamespace bool
 	States       []choice
 	Rows         []row
-	// Others are requests that wait, and on which the person may not decide, with the reason as Message.
+	// Others are waiting requests on which the person may not decide, with the reason as Message.
 	Others []row
-	// Notes say what the page leaves out.
+	// Notes describe the omissions of the page.
 	Notes []string
-	// Problem says why nothing can be listed.
+	// Problem explains why there is no list.
 	Problem string
-	// EmptyNext is what to do next if the list is empty.
+	// EmptyNext is the suggested next step for an empty list.
 	EmptyNext string
-	// MayAsk is set if the person may create requests in the namespace.
+	// MayAsk reports whether the person may create requests in the namespace.
 	MayAsk bool
 	AskURL string
 }
@@ -124,7 +124,7 @@ func statesOf(selected, first string) []choice {
 	return choices
 }
 
-// stateIn returns the state that the URL selects.
+// stateIn returns the state in the URL.
 func stateIn(r *web.Request) (string, error) {
 	state := r.Query("state")
 	if state != "" && state != stateAll && !slices.Contains(request.States, state) {
@@ -147,7 +147,7 @@ func readList(r *web.Request, filter request.Filter, data *listData) ([]quotav1a
 	return list.Items, nil
 }
 
-// cut bounds what is shown. The note says which of how many are shown.
+// cut bounds the items of a page. The note has the number of items on the page, and of all.
 func cut[T any](d *listData, items []T, note string) []T {
 	if len(items) <= shownMax {
 		return items
@@ -156,7 +156,7 @@ func cut[T any](d *listData, items []T, note string) []T {
 	return items[:shownMax]
 }
 
-// latestNote says that a list has only the latest requests.
+// latestNote notes that a list has only the latest requests.
 const latestNote = "These are the latest %d of %d requests. Choose a state or a namespace to see others."
 
 // showList shows the requests that a person may see.
@@ -197,12 +197,12 @@ func showList(r *web.Request) (web.Answer, error) {
 	return page, nil
 }
 
-// forbiddenText says whom to ask for the right to see requests.
+// forbiddenText suggests how to get the right to see requests.
 func forbiddenText(namespace string) string {
 	return fmt.Sprintf("You may not see the requests in namespace %s. Choose another namespace, or ask an administrator to bind the role bursar-tenant-viewer to you there.", namespace)
 }
 
-// listCommand is the command that lists the same.
+// listCommand is the command for the same list.
 func listCommand(namespace, state string, isAll bool) string {
 	words := []string{"bursar", "requests"}
 	if namespace == "" {
@@ -219,8 +219,8 @@ func listCommand(namespace, state string, isAll bool) string {
 	return web.CommandLine(words...)
 }
 
-// showInbox shows the requests that wait, first those on which the person may decide, and those that wait longest first. With a
-// state it shows those in it, the latest first.
+// showInbox shows the waiting requests, the longest wait first. Those on which the person may decide come before the
+// others. With a state it shows the requests in it, the latest first.
 func showInbox(r *web.Request) (web.Answer, error) {
 	state, err := stateIn(r)
 	if err != nil {
@@ -258,7 +258,7 @@ func showInbox(r *web.Request) (web.Answer, error) {
 	return page, nil
 }
 
-// addWaiting adds requests that wait: those on which the person may decide, and the others.
+// addWaiting adds waiting requests: those on which the person may decide, and the others.
 func (d *listData) addWaiting(r *web.Request, items []quotav1alpha1.QuotaRequest) {
 	rights := rights{}
 	for i := range items {
@@ -274,7 +274,7 @@ func (d *listData) addWaiting(r *web.Request, items []quotav1alpha1.QuotaRequest
 	d.Others = cut(d, d.Others, "These are the first %d of %d requests on which you may not decide. Choose a namespace to see others.")
 }
 
-// inboxRow returns the row of a request, which leads to the page for the decision while there is one to make.
+// inboxRow returns the row of a request. It leads to the page for the decision while there is one to make.
 func inboxRow(q *quotav1alpha1.QuotaRequest) row {
 	r := rowOf(q)
 	if !quotarequest.IsFinal(q) {
@@ -286,7 +286,7 @@ func inboxRow(q *quotav1alpha1.QuotaRequest) row {
 // rights are answers about the right to decide, by namespace.
 type rights map[string]bool
 
-// rightsMax bounds the namespaces whose rights a page asks the API server about.
+// rightsMax bounds the namespaces for which a page asks the API server about rights.
 const rightsMax = 20
 
 // whyNot returns why a person may not decide on a request, or "".

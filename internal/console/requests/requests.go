@@ -1,6 +1,6 @@
-// Package requests has the pages about QuotaRequests: for tenants, who ask for more and see what became of it, and for
-// approvers, who decide. It reads and writes with the rights of the person, by the same functions as the commands. Only the
-// console imports it.
+// Package requests has the pages about QuotaRequests: for tenants, to ask for more and follow the outcome, and for
+// approvers, to decide. It reads and writes with the rights of the person, by the same functions as the commands. Only
+// the console imports it.
 package requests
 
 import (
@@ -25,7 +25,7 @@ var templates embed.FS
 
 // Area is the area of requests and decisions.
 type Area struct {
-	// Copies are the copies of all quota, from which those who may see it learn what a cap leaves.
+	// Copies are the copies of all quota. From these, people who may see them learn how much a cap leaves.
 	Copies *fleet.Copies
 }
 
@@ -60,7 +60,7 @@ func mayDecide(namespace string) authorizationv1.ResourceAttributes {
 	return web.Right("create", "quotadecisions", namespace)
 }
 
-// keyOf returns the request that the path of a page names.
+// keyOf returns the request in the path of a page.
 func keyOf(r *web.Request) client.ObjectKey {
 	return client.ObjectKey{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
 }
@@ -70,13 +70,13 @@ func requestPath(key client.ObjectKey) string {
 	return "/requests/" + url.PathEscape(key.Namespace) + "/" + url.PathEscape(key.Name)
 }
 
-// inboxPath returns the path of the page on which a request is decided, without [web.Base].
+// inboxPath returns the path of the page on which people decide a request, without [web.Base].
 func inboxPath(key client.ObjectKey) string {
 	return "/inbox/" + url.PathEscape(key.Namespace) + "/" + url.PathEscape(key.Name)
 }
 
-// namespaceOf returns the namespace whose requests a page is about: that of the URL, all if the person may list all, and
-// else that of their kubeconfig. It is not known if there is none.
+// namespaceOf returns the namespace of the requests on a page: the one in the URL, all if the person may list all, and
+// else that of their kubeconfig. isKnown is false if there is none.
 func namespaceOf(r *web.Request) (namespace string, isKnown bool, err error) {
 	switch namespace = r.Query("namespace"); {
 	case namespace != "":
@@ -88,8 +88,8 @@ func namespaceOf(r *web.Request) (namespace string, isKnown bool, err error) {
 	}
 }
 
-// problemOf returns the text and the status with which a form is shown again, after an error in what was entered or an error
-// of the API server about it. Other errors are not the person's, and it returns them.
+// problemOf returns the text and the status to show a form again, after an invalid input or an error of the API server
+// about it. Other errors are not the person's, and it returns them.
 func problemOf(err error) (text string, status int, other error) {
 	var input *request.InputError
 	var decided *request.DecidedError

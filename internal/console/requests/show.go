@@ -26,12 +26,12 @@ type shown struct {
 	UID string
 	// Amounts are the requested amounts.
 	Amounts []shownAmount
-	// Policy says which rule applies, and Approvers who decides.
+	// Policy names the rule that applies, and Approvers the deciders.
 	Policy, Approvers string
 	Expires           time.Time
 	Decisions         []shownDecision
 	WithdrawnBy       string
-	// Grant is the ResourceGrant that an approval led to, with its state, and GrantEnds its end.
+	// Grant is the ResourceGrant of an approval, with its state, and GrantEnds its end.
 	Grant, GrantState string
 	GrantEnds         time.Time
 
@@ -44,7 +44,7 @@ type shownAmount struct {
 	Type, Dimensions string
 	// Asks is the wanted limit, or with a plus the increase. Approved is the granted increase, or empty.
 	Asks, Approved string
-	// IsBase is set if the display unit is not known, so that Asks is in base units.
+	// IsBase reports an unknown display unit: Asks is then in base units.
 	IsBase bool
 }
 
@@ -54,7 +54,7 @@ type shownDecision struct {
 	Until, At                     time.Time
 }
 
-// readShown reads a request with the quota of its consumer, its decisions and its grant. It leaves out what the person may
+// readShown reads a request with the quota of its consumer, its decisions and its grant. It omits what the person may
 // not read.
 func readShown(r *web.Request, key client.ObjectKey) (*shown, error) {
 	if err := web.CheckNamespace(key.Namespace); err != nil {
@@ -109,7 +109,7 @@ func (s *shown) amounts() {
 	}
 }
 
-// askedText writes a requested amount so that it can be entered again.
+// askedText writes a requested amount in the form of an input.
 func (s *shown) askedText(asked *quotav1alpha1.RequestedQuota) string {
 	return amountText(request.Amount{Type: asked.ResourceType, Value: quotarequest.AmountOf(asked), IsIncrease: asked.Increase != nil}, s.quotas)
 }
@@ -126,7 +126,7 @@ func policyText(ref *quotav1alpha1.RequestPolicyRef) string {
 	}
 }
 
-// approversText says who decides on a request that waits.
+// approversText names the deciders of a waiting request.
 func approversText(q *quotav1alpha1.QuotaRequest) string {
 	if q.Status.ApprovalsNeeded == 0 {
 		return ""
@@ -183,7 +183,7 @@ func isSame(d *quotav1alpha1.RequestDecision, made *quotav1alpha1.QuotaDecision)
 	return d.DecidedBy != nil && made.Spec.DecidedBy != nil && *d.DecidedBy == *made.Spec.DecidedBy && d.Decision == made.Spec.Decision
 }
 
-// decidedText writes the approved amounts, or nothing if everything was approved.
+// decidedText writes the approved amounts, or nothing if they are those of the request.
 func (s *shown) decidedText(d *quotav1alpha1.QuotaDecision) string {
 	text := ""
 	for i, decided := range d.Spec.Amounts {
@@ -241,7 +241,7 @@ type showData struct {
 	// DecideURL leads to the decision, if the person may decide.
 	DecideURL string
 	AskURL    string
-	// WithdrawCommand is the command that withdraws it.
+	// WithdrawCommand is the command to withdraw it.
 	WithdrawCommand string
 	Problem         string
 }
@@ -273,7 +273,7 @@ func requestPage(r *web.Request, problem string, status int) (web.Answer, error)
 	}, nil
 }
 
-// withdraw withdraws a request whose name the form repeats.
+// withdraw withdraws a request. The form has to repeat its name.
 func withdraw(r *web.Request) (web.Answer, error) {
 	key := keyOf(r)
 	err := web.Confirmed(r, key.Name)

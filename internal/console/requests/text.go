@@ -39,7 +39,8 @@ func consumerText(ref quotav1alpha1.ConsumerRef) string {
 	return text
 }
 
-// Asks returns what a request asks for, in display units. They are known once the request is evaluated.
+// Asks returns the requested amounts of a request, in display units. They are known once Bursar has evaluated the
+// request.
 func Asks(q *quotav1alpha1.QuotaRequest) string {
 	return cmp.Or(q.Status.Asks, "being evaluated")
 }
@@ -72,7 +73,7 @@ var stateWords = map[string]string{
 	quotav1alpha1.ReasonExpired:           "Expired",
 }
 
-// stateClasses are the classes of console.css for states. Words tell them as well.
+// stateClasses are the classes of console.css for states. Words name the states as well.
 var stateClasses = map[string]string{
 	"": "soft", quotav1alpha1.ReasonPending: "near", quotav1alpha1.ReasonApproved: "good", quotav1alpha1.ReasonPartiallyApproved: "good",
 	quotav1alpha1.ReasonDenied: "over", quotav1alpha1.ReasonWithdrawn: "soft", quotav1alpha1.ReasonExpired: "soft",

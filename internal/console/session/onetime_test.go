@@ -2,7 +2,7 @@ package session
 
 import "testing"
 
-// A one-time token begins one session, and another only after one that did not begin.
+// A one-time token begins one session, and another only if the first did not begin.
 func TestOneTime(t *testing.T) {
 	token := NewOneTime()
 	if err := token.Use("another"); err == nil {

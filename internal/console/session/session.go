@@ -1,5 +1,6 @@
-// Package session has the sessions of the console: who is logged in, with which rights, and until when. A session holds
-// the person's own credentials, so that the API server decides about each read and write. Only the console imports it.
+// Package session has the sessions of the console: their people, the rights of these, and the end of each session. A
+// session holds the person's own credentials, so that the API server decides about each read and write. Only the
+// console imports it.
 package session
 
 import (
@@ -26,24 +27,24 @@ import (
 )
 
 const (
-	// requestsPerSecond and requestsBurst bound what one session asks of the API server.
+	// requestsPerSecond and requestsBurst bound the requests of one session to the API server.
 	requestsPerSecond, requestsBurst = 50, 100
-	// mayFor is how long an answer about a person's rights is used again.
+	// mayFor is the lifetime of an answer about a person's rights.
 	mayFor = 30 * time.Second
 	// requestsMax and streamsMax bound the open requests and streams of one session.
 	requestsMax, streamsMax = 16, 8
 )
 
-// ErrTooMany means that a session has as many open requests or streams as it may have.
+// ErrTooMany means that a session has the maximum number of open requests or streams.
 var ErrTooMany = errors.New("too many open requests of this session")
 
-// Session is a person who is logged in. Its methods may be called concurrently.
+// Session is the session of a logged-in person. Its methods are safe for concurrent use.
 type Session struct {
 	// Config reaches the API server with the person's credentials.
 	Config *rest.Config
 	// API reads and writes as the person.
 	API client.WithWatch
-	// User is who the API server says the person is.
+	// User is the person's identity, by the API server's answer.
 	User authenticationv1.UserInfo
 	// Namespace is the namespace of the person's kubeconfig or, for a ServiceAccount, its own. It may be empty.
 	Namespace string
@@ -68,18 +69,18 @@ type right struct {
 	at        time.Time
 }
 
-// Credentials say how to reach the API server as a person.
+// Credentials reach the API server as a person.
 type Credentials struct {
 	// Config has the person's credentials.
 	Config *rest.Config
 	// Namespace is the namespace of the person's kubeconfig, or empty.
 	Namespace string
-	// Expires is when the credentials end, or zero if that is unknown.
+	// Expires is the end of the credentials, or zero if it is unknown.
 	Expires time.Time
 }
 
-// newSession authenticates a person and returns the session, which ends with all. The error of the API server is
-// Unauthorized if it does not know the credentials.
+// newSession authenticates a person and returns the session. The session ends with all. The error of the API server for
+// unknown credentials is Unauthorized.
 func newSession(ctx, all context.Context, c Credentials) (*Session, error) {
 	config := rest.CopyConfig(c.Config)
 	config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(requestsPerSecond, requestsBurst) // one for all clients of the session
@@ -134,11 +135,11 @@ func (s *Session) Check(ctx context.Context) error {
 	return nil
 }
 
-// Context returns a context that ends with the session, for what the session keeps.
+// Context returns a context that ends with the session, for values that the session keeps.
 func (s *Session) Context() context.Context { return s.ctx }
 
-// May reports whether the person has a right, as the API server said at most half a minute ago. While the API server does
-// not answer, it reports what was last known, or false.
+// May reports whether the person has a right. The API server's answer is at most half a minute old. Without an answer,
+// May returns the last known one, or false.
 func (s *Session) May(ctx context.Context, wanted authorizationv1.ResourceAttributes) bool {
 	s.mu.Lock()
 	known, isKnown := s.rights[wanted]
@@ -162,7 +163,7 @@ func (s *Session) May(ctx context.Context, wanted authorizationv1.ResourceAttrib
 	return review.Status.Allowed
 }
 
-// rightsMax bounds the answers about rights that a session keeps.
+// rightsMax bounds the answers about rights in a session.
 const rightsMax = 500
 
 // SetNotice leaves a sentence for the next page.
@@ -172,7 +173,7 @@ func (s *Session) SetNotice(text string) {
 	s.notice = text
 }
 
-// TakeNotice returns what SetNotice left, once.
+// TakeNotice returns the sentence of SetNotice, once.
 func (s *Session) TakeNotice() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,8 +182,8 @@ func (s *Session) TakeNotice() string {
 	return text
 }
 
-// Kept returns what the session keeps under a key, and makes it first if there is none. What make starts must end with
-// the session's context.
+// Kept returns the session's value under a key, and makes it first if there is none. Everything that make starts must
+// end with the session's context.
 func Kept[T any](s *Session, key any, make func() T) T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,10 +195,10 @@ func Kept[T any](s *Session, key any, make func() T) T {
 	return made
 }
 
-// Enter takes one of the session's places for requests. It returns [ErrTooMany] if all are taken.
+// Enter takes one of the session's places for requests. It returns [ErrTooMany] if no place is free.
 func (s *Session) Enter() (leave func(), err error) { return take(s.requests) }
 
-// EnterStream takes one of the session's places for streams. It returns [ErrTooMany] if all are taken.
+// EnterStream takes one of the session's places for streams. It returns [ErrTooMany] if no place is free.
 func (s *Session) EnterStream() (leave func(), err error) { return take(s.stream) }
 
 func take(places chan struct{}) (leave func(), err error) {

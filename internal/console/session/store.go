@@ -17,10 +17,10 @@ import (
 const (
 	// lifetimeMax is how long a session lasts at most, and idleMax how long without a request.
 	lifetimeMax, idleMax = 12 * time.Hour, time.Hour
-	// sessionsMax bounds the sessions of a console; beyond it, the one that was idle longest ends.
+	// sessionsMax bounds the sessions of a console. Beyond it, the one with the longest idle time ends.
 	sessionsMax = 500
-	// sessionsOfOne bounds those of one person, and sessionsOfNamespace those of all ServiceAccounts of a namespace, which one
-	// person can make, so that nobody ends the sessions of others.
+	// sessionsOfOne bounds the sessions of one person. sessionsOfNamespace bounds those of all ServiceAccounts of a
+	// namespace, because one person can make many of these. So nobody ends the sessions of others.
 	sessionsOfOne, sessionsOfNamespace = 10, 100
 )
 
@@ -37,9 +37,9 @@ type Store struct {
 	sessions map[string]*Session
 }
 
-// NewStore returns a store without sessions. The name tells the consoles of one host apart, because cookies do not
-// belong to a port. Without isSecure the cookie is also sent without TLS, which is for loopback only. All sessions end
-// with ctx.
+// NewStore returns a store without sessions. The name distinguishes the consoles of one host, because cookies do not
+// belong to a port. Without isSecure browsers send the cookie without TLS as well; this is for loopback only. All
+// sessions end with ctx.
 func NewStore(ctx context.Context, name string, isSecure bool) *Store {
 	cookie := "bursar-console" + name
 	if isSecure {
@@ -75,8 +75,8 @@ func (s *Store) Begin(ctx context.Context, w http.ResponseWriter, c Credentials)
 	return begun, nil
 }
 
-// makeRoom ends sessions that are idle, and the one that was idle longest if the person, the namespace of a ServiceAccount, or
-// everybody has too many. The caller holds the lock; an ended session leaves the map once it is released.
+// makeRoom ends idle sessions. If the person, the namespace of a ServiceAccount, or everybody has too many, it ends the
+// one with the longest idle time. The caller holds the lock; an ended session leaves the map once the lock is free.
 func (s *Store) makeRoom(username string) {
 	var ids []string // the longest idle first
 	for id := range s.sessions {
@@ -104,8 +104,8 @@ func (s *Store) makeRoom(username string) {
 	}
 }
 
-// ownerOf returns whose sessions those of a user are, and how many there may be: a person's, or those of all ServiceAccounts of
-// a namespace.
+// ownerOf returns the owner of a user's sessions, and their maximum number. The owner is a person, or all
+// ServiceAccounts of a namespace together.
 func ownerOf(username string) (owner string, most int) {
 	if namespace, _, err := serviceaccount.SplitUsername(username); err == nil {
 		return serviceaccount.MakeNamespaceGroupName(namespace), sessionsOfNamespace
@@ -113,7 +113,7 @@ func ownerOf(username string) (owner string, most int) {
 	return username, sessionsOfOne
 }
 
-// Of returns the session of a request, or nil if it has none that still lasts.
+// Of returns the session of a request, or nil without a live one.
 func (s *Store) Of(r *http.Request) *Session {
 	cookie, err := r.Cookie(s.cookie)
 	if err != nil {
@@ -158,13 +158,13 @@ type OneTime struct {
 	isUsed atomic.Bool
 }
 
-// NewOneTime returns a secret that was not used yet.
+// NewOneTime returns an unused secret.
 func NewOneTime() *OneTime { return &OneTime{secret: newSecret()} }
 
 // Secret returns the text of the secret.
 func (o *OneTime) Secret() string { return o.secret }
 
-// Use returns an error unless the text is the secret and is used for the first time.
+// Use returns an error unless the text is the secret, and this is its first use.
 func (o *OneTime) Use(text string) error {
 	if !isEqual(text, o.secret) || o.isUsed.Swap(true) {
 		return errOneTime
@@ -175,7 +175,7 @@ func (o *OneTime) Use(text string) error {
 // Restore makes the secret usable again, after a use that began no session.
 func (o *OneTime) Restore() { o.isUsed.Store(false) }
 
-// isEqual compares secrets in a time that does not depend on their content.
+// isEqual compares secrets in a time independent of their content.
 func isEqual(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
 // IsOwnForm reports whether a text is the secret of the session's forms.

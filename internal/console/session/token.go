@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// tokenBytesMax bounds a token that a person enters.
+// tokenBytesMax bounds an entered token.
 const tokenBytesMax = 16 << 10
 
 // WithToken returns credentials of a bearer token, on the API server of a configuration without credentials.

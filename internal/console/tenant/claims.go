@@ -20,21 +20,21 @@ import (
 )
 
 const (
-	// claimsMax bounds the claims that a page reads, in requests for claimsAtOnce.
+	// claimsMax bounds the claims of a page, in requests for claimsAtOnce.
 	claimsMax, claimsAtOnce = 3000, 1000
 )
 
 // claims are those of a scope.
 type claims struct {
 	all []quotav1alpha1.ResourceClaim
-	// isCut is set if there are more.
+	// isCut reports whether there are more.
 	isCut bool
-	// isWhole is unset if only those of one namespace are there, and a consumer may have others.
+	// isWhole is false for the claims of only one namespace: a consumer may have others.
 	isWhole bool
 }
 
-// readClaims reads the claims of a scope: those of a consumer in all namespaces where the person may see that, and
-// otherwise those in the namespace. The error may be that the person may not.
+// readClaims reads the claims of a scope: those of a consumer in all namespaces, if the person may see these, and
+// otherwise those in the namespace. It may return an error about the person's rights.
 func (s *scope) readClaims(ctx context.Context, api client.Reader) (*claims, error) {
 	var options []client.ListOption
 	var consumer consumername.Name
@@ -101,7 +101,7 @@ const (
 	stateInvalid   = "Invalid"
 )
 
-// stateOf returns the state of a claim, and what its condition says.
+// stateOf returns the state of a claim, and the message of its condition.
 func stateOf(claim *quotav1alpha1.ResourceClaim) (state, message string) {
 	granted := apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionGranted)
 	switch {
@@ -120,7 +120,7 @@ func stateOf(claim *quotav1alpha1.ResourceClaim) (state, message string) {
 	}
 }
 
-// amount is what a claim has, or asks for, of a resource type.
+// amount is the granted or requested amount of a resource type in a claim.
 type amount struct {
 	Title, ResourceType, Text string
 	// URL shows the claims on the same resource type.
@@ -129,7 +129,7 @@ type amount struct {
 
 // row is a claim on a page.
 type row struct {
-	// Object names the object that the claim is for, in Namespace if that is not the namespace of the page.
+	// Object names the object of the claim, with Namespace unless it is the namespace of the page.
 	Kind, Name, Namespace string
 	// Claim is the claim, as namespace/name.
 	Claim                            string
@@ -139,10 +139,10 @@ type row struct {
 	Created                          time.Time
 }
 
-// IsGranted reports whether the claim is charged as it asks.
+// IsGranted reports whether the claim holds all it asks for.
 func (r *row) IsGranted() bool { return r.State == stateGranted }
 
-// quotas reads the quota of a scope, by which amounts are shown. There is none if the person may not see it.
+// quotas reads the quota of a scope, for the display of amounts. It returns none if the person may not see it.
 func (s *scope) quotas(r *web.Request) (*overview.Overview, error) {
 	found, err := overview.Read(r.Context(), r.API(), overview.Query{Namespace: s.Namespace, Consumer: s.Consumer, Max: itemsMax})
 	if usage.IsOutOfReach(err) {
@@ -151,7 +151,7 @@ func (s *scope) quotas(r *web.Request) (*overview.Overview, error) {
 	return found, err
 }
 
-// objectOf returns the object of a claim. One that is for no object stands for itself.
+// objectOf returns the object of a claim. A claim without an object stands for itself.
 func objectOf(claim *quotav1alpha1.ResourceClaim) quotav1alpha1.UnversionedObjectReference {
 	if claim.Spec.HasObject() {
 		return claim.Spec.ResourceRef

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// sinceDefault is the begin of a history.
+	// sinceDefault is the start of a history.
 	sinceDefault = "7d"
-	// historyEntriesMax bounds the entries that a page reads.
+	// historyEntriesMax bounds the entries for a page.
 	historyEntriesMax = 10_000
 	// accountsMax bounds the resource types of a page, limitChangesMax the changes of each limit, and changesMax those of
 	// use. A page about one resource type shows changesOfOneMax.
 	accountsMax, limitChangesMax, changesMax, changesOfOneMax = 30, 50, 10, 200
-	// namespaceOfNone is where the journal of a consumer without quota is asked for.
+	// namespaceOfNone is the namespace in which a page asks for the journal of a consumer without quota.
 	namespaceOfNone = "default"
 )
 
@@ -33,11 +33,11 @@ type historyPage struct {
 	Times []string
 	// Choices are the consumers to choose from, if the page is about none.
 	Choices []choice
-	// Problem says why there is no history.
+	// Problem explains why there is no history.
 	Problem  string
 	Accounts []pastAccount
 	Gaps     []string
-	// IsRead is set if the journal was read.
+	// IsRead reports whether the page has read the journal.
 	IsRead, IsCut bool
 }
 
@@ -53,7 +53,7 @@ type pastAccount struct {
 	From, Until                 time.Time
 	LimitChanges                []limitChange
 	Changes                     []useChange
-	// LimitsOmitted and ChangesOmitted are how many changes before these are left out.
+	// LimitsOmitted and ChangesOmitted count the omitted earlier changes.
 	LimitsOmitted, ChangesOmitted int
 }
 
@@ -61,7 +61,7 @@ type pastAccount struct {
 type limitChange struct {
 	Time                      time.Time
 	Verb, From, To, Grant, By string
-	// Since is the begin of a gap in which the limit changed.
+	// Since is the start of the gap in which the limit changed.
 	Since *time.Time
 }
 
@@ -96,7 +96,7 @@ func showHistory(r *web.Request) (web.Answer, error) {
 	if s.MustChoose {
 		return answer, nil
 	}
-	found, err := s.quotas(r) // who may read journals need not see the quota
+	found, err := s.quotas(r) // a reader of journals need not see the quota
 	if err != nil {
 		return nil, err
 	}
@@ -108,8 +108,8 @@ func showHistory(r *web.Request) (web.Answer, error) {
 	return answer, page.read(r, selection, namespace, found)
 }
 
-// choose returns the consumer that the page is about, and the namespace in which to ask for its journal. The consumer is
-// empty if there are several.
+// choose returns the consumer of the page, and the namespace to ask for its journal. The consumer is empty if there are
+// several.
 func (p *historyPage) choose(found *overview.Overview) (consumer, namespace string) {
 	consumers := consumersOf(found.Items)
 	switch {
@@ -130,7 +130,7 @@ func (p *historyPage) choose(found *overview.Overview) (consumer, namespace stri
 
 // read reads the journal of a consumer.
 func (p *historyPage) read(r *web.Request, selection history.Selection, namespace string, found *overview.Overview) error {
-	selection.IsLenient = len(found.Items) > 0 // the consumer is known
+	selection.IsLenient = len(found.Items) > 0 // the consumer exists
 	source := history.Bounded{Source: &overapi.Source{API: r.API(), Namespace: namespace}, Max: historyEntriesMax}
 	report, err := history.Read(r.Context(), source, history.Options{Selection: selection, ChangesMax: changesOfOneMax})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// objectsMax bounds the objects of a manifest: the API server is asked about each.
+// objectsMax bounds the objects of a manifest: the page asks the API server about each.
 const objectsMax = 100
 
 // document is a part of a manifest between two separators.
@@ -29,7 +29,7 @@ type placed struct {
 	line   int
 }
 
-// problem is what is wrong with a document.
+// problem is an error in a document.
 type problem struct {
 	Line int
 	Text string
@@ -38,7 +38,7 @@ type problem struct {
 // separator matches the line between two documents.
 var separator = regexp.MustCompile(`^---(\s|$)`)
 
-// documentsOf splits a manifest into its documents that are not empty.
+// documentsOf splits a manifest into its documents, without the empty ones.
 func documentsOf(manifest string) []document {
 	var documents []document
 	lines := strings.Split(strings.ReplaceAll(manifest, "\r\n", "\n"), "\n")
@@ -59,8 +59,8 @@ func documentsOf(manifest string) []document {
 	return documents
 }
 
-// aliasIn returns the line of an alias in a document, or 0 without one. A few aliases can stand for gigabytes, which
-// their expansion would take. A document that cannot be parsed has none: its error is reported elsewhere.
+// aliasIn returns the line of an alias in a document, or 0 without one. A few aliases can stand for gigabytes of
+// expansion. It returns 0 for an unparsable document: another function reports its error.
 func aliasIn(text string) (line int) {
 	var root yamlv3.Node
 	if yamlv3.Unmarshal([]byte(text), &root) != nil {
@@ -81,7 +81,7 @@ var comment = regexp.MustCompile(`(?m)^\s*#.*$`)
 
 func withoutComments(text string) string { return comment.ReplaceAllString(text, "") }
 
-// objectsIn returns the objects of a manifest, also those in lists, and the problems of documents that have none.
+// objectsIn returns the objects of a manifest, including those in lists, and the problems of documents without any.
 func objectsIn(manifest string) (objects []placed, problems []problem) {
 	for _, d := range documentsOf(manifest) {
 		found, err := d.objects()
@@ -113,7 +113,7 @@ func (d *document) objects() ([]*unstructured.Unstructured, *problem) {
 		f := &problem{Line: d.line, Text: strings.TrimPrefix(err.Error(), "yaml: ")}
 		if match := yamlLine.FindStringSubmatch(f.Text); match != nil {
 			if inDocument, err := strconv.Atoi(match[1]); err == nil && inDocument > 0 {
-				// What is missing at the end is reported after it.
+				// For an unexpected end, YAML reports a line after the last.
 				lines := strings.Count(strings.TrimRight(d.text, "\n"), "\n") + 1
 				f.Line = d.line + min(inDocument, lines) - 1
 				f.Text = strings.Replace(f.Text, match[0], "", 1)

@@ -20,29 +20,29 @@ import (
 )
 
 const (
-	// itemsMax bounds the resource types on a page, and grantsMax the grants that are read for their ends.
+	// itemsMax bounds the resource types on a page, and grantsMax the grants to read for their ends.
 	itemsMax, grantsMax = 200, 500
 	// trendsMax is of how many consumers a page shows trends: each takes a question to the journal.
 	trendsMax = 3
 )
 
-// quotaPage shows how much is used of each resource type.
+// quotaPage shows the use of each resource type.
 type quotaPage struct {
 	scope
-	// Forbidden says what the person may not see.
+	// Forbidden names what the person may not see.
 	Forbidden string
 	Services  []service
 	Unlisted  []overview.Unlisted
 	IsCut     bool
 	// Of names the consumer if there is only one.
 	Of string
-	// EndsAreCut is set if there are more grants than are read for their ends.
+	// EndsAreCut reports whether there are more grants than grantsMax.
 	EndsAreCut bool
 	// TrendURL is the page with trends, or empty, and TrendIDs selects them there.
 	TrendURL, TrendIDs string
 }
 
-// service has the resource types that begin with the same name.
+// service has the resource types whose names begin with the same service.
 type service struct {
 	Name  string
 	Tiles []tile
@@ -54,7 +54,7 @@ type tile struct {
 	ID   string
 	Bar  template.HTML
 	Ends []end
-	// WithConsumer is set if the page has several consumers.
+	// WithConsumer reports whether the page has several consumers.
 	WithConsumer                bool
 	UsesURL, HistoryURL, AskURL string
 	TrendURL                    string

@@ -10,22 +10,22 @@ import (
 // filterMax bounds the characters of a filter.
 const filterMax = 400
 
-// scope is whose quota a page shows: that of a namespace, of a consumer, or all that the person may see.
+// scope selects the quota on a page: that of a namespace, of a consumer, or all quota visible to the person.
 type scope struct {
 	// Path is the page.
 	Path                      string
 	Namespace, Consumer, Type string
 	// Namespaces are those to choose from, if the person may list them.
 	Namespaces []string
-	// MustChoose is set if a namespace is needed and none is known.
+	// MustChoose reports whether the person has to choose a namespace, because none is known.
 	MustChoose bool
-	// MaySeeAll is set if the person may list all quota of the cluster.
+	// MaySeeAll reports whether the person may list all quota of the cluster.
 	MaySeeAll bool
-	// WithConsumer and WithType say which filters the page has.
+	// WithConsumer and WithType report the filters of the page.
 	WithConsumer, WithType bool
 }
 
-// scopeOf returns the scope that a request asks for.
+// scopeOf returns the scope in a request.
 func scopeOf(r *web.Request, path string) (scope, error) {
 	s := scope{Path: path, Namespace: r.Query("namespace"), Consumer: r.Query("consumer"), Type: r.Query("type")}
 	if err := s.check(); err != nil {
@@ -44,7 +44,7 @@ func scopeOf(r *web.Request, path string) (scope, error) {
 	return s, err
 }
 
-// check returns an error for filters that name nothing.
+// check returns an error for invalid filters.
 func (s *scope) check() error {
 	if s.Namespace != "" {
 		if err := web.CheckNamespace(s.Namespace); err != nil {

@@ -1,5 +1,6 @@
-// Package tenant has the pages of the console on which tenants see their quota: how much is left, what uses it, what
-// waits for it, whether a manifest would fit, and what has changed. Only the console imports it.
+// Package tenant has the pages of the console on which tenants see their quota. They show the amounts left, the objects
+// that use it, the claims that wait for it, whether a manifest would fit, and past changes. Only the console imports
+// it.
 package tenant
 
 import (
@@ -41,8 +42,8 @@ func (Area) Routes(r *web.Router) {
 	r.Get("/history", showHistory)
 }
 
-// command returns a command line for people to copy. The words after the first come in pairs of a flag and its value; it
-// leaves out empty values.
+// command returns a command line for people to copy. The words after the first come in pairs of a flag and its value.
+// It omits pairs with an empty value.
 func command(begin string, flags ...string) string {
 	words := strings.Fields(begin)
 	for i := 0; i+1 < len(flags); i += 2 {
@@ -61,7 +62,7 @@ func forbidden(err error, what string) (sentence string, other error) {
 	return "You may not see " + what + ". Choose another namespace, or ask its administrator for the role bursar-tenant-viewer there.", nil
 }
 
-// unread returns why a part of a page is missing. An error is returned if the session has ended.
+// unread explains a missing part of a page. It returns an error if the session has ended.
 func unread(err error) (sentence string, ended error) {
 	if err == nil {
 		return "", nil

@@ -18,7 +18,7 @@ const (
 	day = 24 * time.Hour
 	// trendTimeout bounds the reading of the journal for trends.
 	trendTimeout = 10 * time.Second
-	// trendEntriesMax bounds the entries of a consumer that are read for a trend.
+	// trendEntriesMax bounds the entries of a consumer for a trend.
 	trendEntriesMax = 3000
 	// chartColumns is how many values a chart has.
 	chartColumns = 120
@@ -33,13 +33,13 @@ type trendPage struct {
 	QuotaURL string
 }
 
-// trend is that of one resource type of one consumer.
+// trend is the trend of one resource type of one consumer.
 type trend struct {
 	overview.Item
 	ID string
 	// Chart is empty without a change in the window.
 	Chart template.HTML
-	// Text says what the chart means, or why there is none.
+	// Text explains the chart, or its absence.
 	Text string
 }
 
@@ -81,7 +81,7 @@ type window struct {
 // windows are those of trends: a shorter one is for consumers with too many changes.
 var windows = []window{{7 * day, "the last 7 days"}, {day, "the last day"}, {time.Hour, "the last hour"}}
 
-// past is what the journal says of a consumer.
+// past is the history of a consumer, from the journal.
 type past struct {
 	report *history.Report
 	window window
@@ -143,7 +143,7 @@ func trendOf(item overview.Item, p past) trend {
 	return t
 }
 
-// outlook says when a quota is used up.
+// outlook describes the growth of use, and when the quota is full at this rate.
 func outlook(item *overview.Item, account *history.Account, w window) string {
 	if account.Growth() <= 0 {
 		return "Use did not grow in " + w.name + "."
@@ -155,7 +155,7 @@ func outlook(item *overview.Item, account *history.Account, w window) string {
 	return text
 }
 
-// inDays says after how many days something will be.
+// inDays names the number of days from now.
 func inDays(after time.Duration) string {
 	switch days := int(after / day); {
 	case days < 1:

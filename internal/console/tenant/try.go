@@ -20,24 +20,24 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// tryPage asks for a manifest, and says whether its objects would be admitted.
+// tryPage asks for a manifest, and reports whether Bursar would admit its objects.
 type tryPage struct {
 	Namespace  string
 	Namespaces []string
 	Manifest   string
-	// IsAsIs means that the API server is not asked for defaults, for persons who may not create the objects.
+	// IsAsIs leaves out the API server's defaults. It is for people who may not create the objects.
 	IsAsIs bool
-	// Problem says why nothing could be tried.
+	// Problem explains a failed try.
 	Problem string
 	Invalid []problem
-	// Result is nil before a manifest was tried.
+	// Result is nil before the first try of a manifest.
 	Result *result
 }
 
-// result is what the objects of a manifest would come to.
+// result is the outcome for the objects of a manifest.
 type result struct {
 	Message string
-	// IsDenied is set if an object would be denied.
+	// IsDenied reports whether Bursar would deny an object.
 	IsDenied bool
 	Objects  []triedObject
 	Quotas   []triedQuota
@@ -47,13 +47,13 @@ type result struct {
 type triedObject struct {
 	Line                      int
 	Name, Operation, Policies string
-	// Result is in words. Class is that of the style sheet.
+	// Result is in words. Class is a class of the style sheet.
 	Result, Class, Message string
-	// AskURL asks for what is lacking, or is empty.
+	// AskURL leads to a request for the missing quota, or is empty.
 	AskURL string
 }
 
-// triedQuota is a quota that the objects use.
+// triedQuota is a quota used by the objects.
 type triedQuota struct {
 	Consumer, ResourceType                         string
 	Change, Used, Limit, Available, AvailableAfter string
@@ -75,7 +75,7 @@ func (p *tryPage) answer(status int) web.Page {
 	return web.Page{Template: "try", Title: "Try a manifest", Data: p, Status: status, Command: line}
 }
 
-// invalid answers that nothing could be tried.
+// invalid answers with a problem instead of a result.
 func (p *tryPage) invalid(problem string) (web.Answer, error) {
 	p.Problem = problem
 	return p.answer(http.StatusUnprocessableEntity), nil
@@ -141,7 +141,7 @@ func upload(r *web.Request) (string, error) {
 	return string(content), nil
 }
 
-// review asks as the person whether objects would be admitted.
+// review asks as the person whether Bursar would admit objects.
 func (p *tryPage) review(r *web.Request, objects []placed) (*quotav1alpha1.QuotaReviewStatus, error) {
 	api, err := dynamic.NewForConfig(r.Session.Config)
 	if err != nil {
@@ -191,7 +191,7 @@ func resultOf(status *quotav1alpha1.QuotaReviewStatus, objects []placed) *result
 	return found
 }
 
-// askFor returns the page that asks for what a denial advises, or "" if it advises no request.
+// askFor returns the page of the request advised by a denial, or "" if it advises none.
 func askFor(denied *quotav1alpha1.ReviewedObjectResult, quotas []quotav1alpha1.ReviewedQuota) string {
 	advised, err := request.ParseDenial(denied.Message)
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 // rowsPerPage is how many claims a page shows.
 const rowsPerPage = 50
 
-// usesPage shows what uses quota.
+// usesPage shows the users of quota: claims and their objects.
 type usesPage struct {
 	scope
 	Forbidden string
 	Rows      []row
 	// First, Last and Total number the rows of the page among all.
 	First, Last, Total int
-	// ReadMax is how many claims were read if there are more, or 0.
+	// ReadMax is the number of claims read if there are more, or 0.
 	ReadMax int
 	// Previous and Next are the pages beside this one, or empty.
 	Previous, Next string
@@ -57,7 +57,7 @@ func showUses(r *web.Request) (web.Answer, error) {
 	return answer, nil
 }
 
-// pageNumber parses the number of a page, which is 1 for the first one.
+// pageNumber parses the number of a page. The first one is 1.
 func pageNumber(text string) (int, error) {
 	if text == "" {
 		return 1, nil

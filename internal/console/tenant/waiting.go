@@ -15,35 +15,35 @@ import (
 // waitingMax bounds the claims on the page.
 const waitingMax = 200
 
-// waitingPage shows the claims that wait for quota.
+// waitingPage shows the claims waiting for quota.
 type waitingPage struct {
 	scope
 	Forbidden string
 	Queues    []queue
-	// Total is how many claims wait, of which the page shows the first ones.
+	// Total is the number of waiting claims. The page shows the first ones.
 	Total int
 	IsCut bool
-	// ReadMax is how many claims were read if there are more, or 0.
+	// ReadMax is the number of claims read if there are more, or 0.
 	ReadMax int
 }
 
 // queue has the waiting claims of a consumer, in the order of decision.
 type queue struct {
 	Consumer, ConsumerURL string
-	// MayHaveOthers is set if claims of the consumer may be in namespaces that the person may not see.
+	// MayHaveOthers reports whether the consumer may have claims in namespaces that the person may not see.
 	MayHaveOthers bool
 	Rows          []waitingRow
 }
 
-// waitingRow is a claim that waits.
+// waitingRow is a waiting claim.
 type waitingRow struct {
 	row
 	Position int
-	// Short are the amounts that are lacking. It is empty if there is room.
+	// Short are the missing amounts. It is empty if there is room.
 	Short []amount
-	// IsUnknown is set if some of the quota is not shown, so that more may be lacking.
+	// IsUnknown means that the person does not see some of the quota: more may be missing.
 	IsUnknown bool
-	// AskURL asks for what is lacking.
+	// AskURL leads to a request for the missing amounts.
 	AskURL string
 }
 
@@ -101,7 +101,7 @@ func (p *waitingPage) add(found *claims, quotas *overview.Overview) {
 	}
 }
 
-// needOf returns the amounts that a claim waits for: what it asks for, or what a resize adds to it.
+// needOf returns the amounts that a claim waits for: its own, or the increase of a resize.
 func needOf(claim *quotav1alpha1.ResourceClaim) []quotav1alpha1.ResourceRequest {
 	state, _ := stateOf(claim)
 	var resized []quotav1alpha1.ResourceRequest
@@ -124,7 +124,7 @@ func needOf(claim *quotav1alpha1.ResourceClaim) []quotav1alpha1.ResourceRequest 
 	return need
 }
 
-// shortOf returns what a claim lacks, and the page that asks for it.
+// shortOf returns the missing amounts of a claim, and the page of a request for them.
 func shortOf(claim *quotav1alpha1.ResourceClaim, items []overview.Item) (short []amount, isUnknown bool, ask string) {
 	ref := objectOf(claim)
 	wish := wish{reason: "For " + ref.Kind + " " + ref.Name + ", which waits"}

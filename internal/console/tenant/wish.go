@@ -10,7 +10,7 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// wish is a request for more that a link prepares.
+// wish is a request for more, prepared by a link.
 type wish struct {
 	namespace, consumer, reason string
 	amounts                     []wished
@@ -20,7 +20,7 @@ type wish struct {
 // wished is how much more of a resource type a wish is for.
 type wished struct{ resourceType, amount string }
 
-// URL returns the page with a form that has the wish, or "" if there is nothing to wish for.
+// URL returns the page with a form for the wish, or "" without amounts.
 func (w *wish) URL() string {
 	if len(w.amounts) == 0 {
 		return ""
@@ -41,7 +41,7 @@ func (w *wish) URL() string {
 	return web.Path("/requests/new") + "?" + query.Encode()
 }
 
-// increase writes how much more is wished for: in display units, rounded up, and otherwise in base units.
+// increase writes the missing amount: in display units, rounded up, and otherwise in base units.
 func increase(unit usage.Unit, amount int64) string {
 	text := unit.AmountUp(amount)
 	if strings.HasPrefix(text, "~") && unit.Base != "" {

@@ -13,7 +13,7 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// assetsVersion changes with the assets, so that browsers may keep a file for good.
+// assetsVersion changes with the assets, so browsers may keep a file for good.
 var assetsVersion = func() string {
 	hash := sha256.New()
 	err := fs.WalkDir(assets, "assets", func(path string, entry fs.DirEntry, err error) error {
@@ -25,7 +25,7 @@ var assetsVersion = func() string {
 		return err
 	})
 	if err != nil {
-		panic(err) // embedded files can be read
+		panic(err) // embedded files are readable
 	}
 	return hex.EncodeToString(hash.Sum(nil))[:12]
 }()

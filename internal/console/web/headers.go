@@ -11,7 +11,7 @@ var policy = strings.Join([]string{
 	"form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'",
 }, "; ")
 
-// setHeaders sets the headers that every answer to a request has.
+// setHeaders sets the headers of every answer to a request.
 func setHeaders(h http.Header, r *http.Request) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	// renewInterval is the time between two events of a stream: a busy page is renewed that often.
+	// renewInterval is the time between two events of a stream, and so between two renewals of a busy page.
 	renewInterval = 5 * time.Second
-	// keepAlive is the time between two lines of a quiet stream, which also find a browser that is gone.
+	// keepAlive is the time between two lines of a quiet stream. A line also finds a browser that is gone.
 	keepAlive = 20 * time.Second
-	// writeTimeout is how long a stream may stay without a line. It is longer than keepAlive: HTTP/2 ends a stream at its
-	// deadline, also when nothing is being written.
+	// writeTimeout bounds the time of a stream without a line. It is longer than keepAlive: HTTP/2 ends a stream at its
+	// deadline, even without a write in progress.
 	writeTimeout = 3 * keepAlive
-	// checkInterval is the time between two checks that the credentials of an open stream still hold.
+	// checkInterval is the time between two checks of the credentials of an open stream.
 	checkInterval = time.Minute
 	// streamLifetime bounds a stream. The browser opens another.
 	streamLifetime = time.Hour
@@ -58,8 +58,8 @@ var watchable = map[string]schema.GroupVersion{
 	"quotaincreases":           openmcpv1alpha1.GroupVersion,
 }
 
-// liveURL returns the URL of the stream of watches, or an empty text without watches. The stream begins where the lists on the
-// page ended, so that it misses nothing.
+// liveURL returns the URL of the stream of watches, or an empty text without watches. The stream begins where the lists
+// on the page ended, so it misses nothing.
 func (r *Request) liveURL(watches []Watch) string {
 	if len(watches) == 0 {
 		return ""
@@ -88,8 +88,8 @@ func watchesOf(r *http.Request) ([]begun, error) {
 	return watches, nil
 }
 
-// serveLive sends an event whenever a watched object changes, at most one in an interval. The person watches: what they
-// may not see does not reach them.
+// serveLive sends an event whenever a watched object changes, at most one in an interval. The watch has the person's
+// rights, so objects they may not see do not reach them.
 func (c *Console) serveLive(w http.ResponseWriter, r *Request) {
 	watches, err := watchesOf(r.Request)
 	if err != nil {
@@ -151,7 +151,7 @@ func (s *stream) run(ctx context.Context, r *Request, changed <-chan struct{}) {
 	if !s.send("retry: 5000\n: open\n\n") {
 		return
 	}
-	var next <-chan time.Time // fires when another event may be sent
+	var next <-chan time.Time // fires when another event may follow
 	ready := changed
 	for {
 		isOpen := true
@@ -174,8 +174,8 @@ func (s *stream) run(ctx context.Context, r *Request, changed <-chan struct{}) {
 	}
 }
 
-// follow signals the changes of the watched objects until ctx ends. A watch that does not go on where the page or the watch
-// before ended signals when it begins, because it may have missed some.
+// follow signals the changes of the watched objects until ctx ends. A watch signals at its start unless it continues
+// where the page or the watch before it ended: it may have missed changes.
 func follow(ctx context.Context, api metadata.Interface, w begun, changed chan<- struct{}) {
 	signal := func() {
 		select {

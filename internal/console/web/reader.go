@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// reader is the API of a request. It remembers the versions of the lists that a page reads.
+// reader is the API of a request. It remembers the versions of the lists for a page.
 type reader struct {
 	client.WithWatch
 
@@ -35,7 +35,7 @@ func (r *reader) List(ctx context.Context, list client.ObjectList, options ...cl
 	where := (&client.ListOptions{}).ApplyOptions(options).Namespace
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// The page shows what is in the first list, and what changed since then renews it.
+	// The page shows the content of the first list, and later changes renew it.
 	if of := (Watch{Resource: resource.Resource, Namespace: where}); r.versions[of] == "" {
 		r.versions[of] = list.GetResourceVersion()
 	}

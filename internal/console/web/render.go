@@ -24,7 +24,7 @@ import (
 	"github.com/bursar/bursar/internal/console/session"
 )
 
-// shared has the layout, the page of errors, and the parts that areas use.
+// shared has the layout, the page of errors, and the parts for all areas.
 //
 //go:embed templates
 var shared embed.FS
@@ -59,7 +59,7 @@ func parsePages(areas []Area) (*pages, error) {
 	return p, nil
 }
 
-// add parses the pages of an area. Files whose name begins with _ are parts that all its pages use.
+// add parses the pages of an area. Files with a name that begins with _ are parts for all its pages.
 func (p *pages) add(layout *template.Template, files fs.FS) error {
 	names, err := fs.Glob(files, "*.html")
 	if err != nil {
@@ -89,7 +89,8 @@ func (p *pages) add(layout *template.Template, files fs.FS) error {
 	return nil
 }
 
-// undefined returns the name of a template that a page uses and lacks, or "". Execution would find it only when it gets there.
+// undefined returns the name of a template that a page uses and lacks, or "". Execution would find it only when it
+// reaches the use.
 func undefined(page *template.Template) string {
 	for _, each := range page.Templates() {
 		if each.Tree == nil {
@@ -104,7 +105,7 @@ func undefined(page *template.Template) string {
 	return ""
 }
 
-// usedIn returns the names of the templates that a list of nodes uses.
+// usedIn returns the names of the templates in a list of nodes.
 func usedIn(list *parse.ListNode) []string {
 	if list == nil {
 		return nil
@@ -166,7 +167,7 @@ var functions = template.FuncMap{
 	},
 }
 
-// view is what the layout shows.
+// view is the content of the layout.
 type view struct {
 	Page
 	// Session is nil before the login.
@@ -176,7 +177,7 @@ type view struct {
 	// LiveURL is the stream of changes, or empty.
 	LiveURL string
 	CSRF    string
-	// Now is when the page was made.
+	// Now is the time of the page.
 	Now time.Time
 }
 
@@ -222,7 +223,7 @@ func (c *Console) render(w http.ResponseWriter, v *view) error {
 	if v.Status != 0 {
 		w.WriteHeader(v.Status)
 	}
-	_, _ = body.WriteTo(w) // the browser may be gone
+	_, _ = body.WriteTo(w) // the browser may have left
 	return nil
 }
 

@@ -19,7 +19,7 @@ func (a area) Templates() fs.FS {
 func (area) Menu() []MenuItem { return nil }
 func (area) Routes(*Router)   {}
 
-// A console with a page that uses what is not there does not start, even if that use is behind a condition.
+// A console does not start if a page uses a template that does not exist, even behind a condition.
 func TestNewFindsUndefinedTemplates(t *testing.T) {
 	for page, want := range map[string]string{
 		`{{define "content"}}{{if .Data}}{{range .Data}}{{template "nowhere" .}}{{end}}{{end}}{{end}}`: "nowhere",

@@ -14,10 +14,10 @@ import (
 const (
 	// pageTimeout bounds one page.
 	pageTimeout = 30 * time.Second
-	// FormBytesMax bounds a form, and with it a manifest. loginBytesMax bounds what people send without a session.
+	// FormBytesMax bounds a form, and with it a manifest. loginBytesMax bounds a form without a session.
 	FormBytesMax, loginBytesMax = 2 << 20, 64 << 10
-	// formsMax bounds the forms that a console handles at a time, with and without a session, and formTimeout how long each
-	// may take to arrive.
+	// formsMax bounds the forms that a console handles at a time, with and without a session. formTimeout bounds the time
+	// in which each has to arrive.
 	formsMax, formTimeout = 64, 30 * time.Second
 )
 
@@ -28,12 +28,12 @@ type Console struct {
 	log      *slog.Logger
 	pages    *pages
 	mux      *http.ServeMux
-	// streams, forms and logins are the places for open streams, for forms of people with a session, and for those of others,
-	// who so cannot hold up the rest.
+	// streams, forms and logins are the places for open streams, for forms of people with a session, and for those of
+	// others. So people without a session cannot hold up the rest.
 	streams, forms, logins chan struct{}
 }
 
-// New returns a console of areas. People without a session are led to the login page.
+// New returns a console of areas. It leads people without a session to the login page.
 func New(sessions *session.Store, log *slog.Logger, areas ...Area) (*Console, error) {
 	pages, err := parsePages(areas)
 	if err != nil {
@@ -106,10 +106,10 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// tooManyRequests is what a person reads whose session has no place.
+// tooManyRequests is the text for a person whose session has no free place.
 const tooManyRequests = "This session has too many open requests. Wait for them, and try again."
 
-// crossOrigin denies what browsers send for other sites.
+// crossOrigin denies requests that browsers send for other sites.
 var crossOrigin http.CrossOriginProtection
 
 // Router adds pages to the console.
@@ -128,7 +128,7 @@ func (r *Router) Get(path string, h Handler) {
 	}))
 }
 
-// Post adds an action at a path without [Base]. It runs only for forms of the same session, which have a place.
+// Post adds an action at a path without [Base]. It runs only for forms of the same session. These have a place already.
 func (r *Router) Post(path string, h Handler) {
 	r.console.mux.Handle("POST "+Base+path, r.console.withSession(func(w http.ResponseWriter, request *Request) {
 		if err := parseForm(request); err != nil {

@@ -1,5 +1,6 @@
-// Package web has what all pages of the console share: routes, templates, the protection of forms, and live parts. An
-// area brings pages; each runs with the session of the person who asks for it. Only the console imports this package.
+// Package web has the parts shared by all pages of the console: routes, templates, the protection of forms, and live
+// parts. An area brings pages; each runs with the session of the person who asks for it. Only the console imports this
+// package.
 package web
 
 import (
@@ -41,7 +42,7 @@ type MenuItem struct {
 	Title string
 	// Path is the path of a page, without [Base].
 	Path string
-	// Needs is a right without which the entry is not shown. Zero: everybody sees it. The page itself needs no check:
+	// Needs is a right without which the menu omits the entry. Zero: everybody sees it. The page itself needs no check:
 	// the API server decides what it shows.
 	Needs authorizationv1.ResourceAttributes
 	// AtHome means that the right in the person's own namespace suffices.
@@ -70,8 +71,8 @@ func (r *Request) May(wanted authorizationv1.ResourceAttributes) bool {
 	return r.Session.May(r.Context(), wanted)
 }
 
-// Handler answers a request. An error becomes a page that explains it, with the status of the API server's error or of a
-// [StatusError]; others are 500.
+// Handler answers a request. An error becomes a page that explains it, with the status of the API server's error or of
+// a [StatusError]; others are 500.
 type Handler func(r *Request) (Answer, error)
 
 // Answer is a [Page] or a [Redirect].
@@ -98,11 +99,11 @@ type Page struct {
 type Redirect struct {
 	// To is the path of the page, without [Base], with its query.
 	To string
-	// Notice is shown there once.
+	// Notice appears there once.
 	Notice string
 }
 
-// Path returns a path below [Base] with parameters, which come in pairs of name and value. It leaves out empty values.
+// Path returns a path below [Base] with parameters in pairs of name and value. It leaves out empty values.
 func Path(path string, parameters ...string) string {
 	query := url.Values{}
 	for i := 0; i+1 < len(parameters); i += 2 {
@@ -125,7 +126,7 @@ type StatusError struct {
 // Error implements error.
 func (e *StatusError) Error() string { return e.Message }
 
-// Invalid returns an error about what a person entered.
+// Invalid returns an error about a person's input.
 func Invalid(message string) error {
 	return &StatusError{Status: http.StatusUnprocessableEntity, Message: message}
 }
