@@ -70,7 +70,7 @@ type Decision struct {
 	Code Code
 	// Sequence belongs to the admitted reservation.
 	Sequence int64
-	// Existing means: the ledger already had a reservation with this key. The reservation stays as it is, even if its
+	// Existing is true if the ledger already had a reservation with this key. The reservation stays as it is, even if its
 	// charges differ.
 	Existing bool
 	// Shortages are the charges beyond the limits, in the order of the request. It is empty unless Code is Exceeded.

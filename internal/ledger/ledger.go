@@ -171,7 +171,7 @@ func (l *Ledger) Settle(key string, sequence int64) bool {
 	return true
 }
 
-// precheck makes the checks without an account. Code 0 means: all passed.
+// precheck makes the checks without an account. Code 0 means success.
 func (l *Ledger) precheck(r *Reservation) Decision {
 	if !validKey(r.Key) {
 		return Decision{Code: KeyInvalid}

@@ -65,8 +65,8 @@ func (l *Ledger) recordReleased(claimUID string) {
 	l.bytes.released += recordSize(claimUID)
 }
 
-// Forget drops the record of a released claim and reports whether there was one. Call it only once the claim is deleted
-// and cannot be released again.
+// Forget drops the record of a released claim and reports whether there was one. Call it only after the deletion of the
+// claim, when nobody can release it again.
 func (l *Ledger) Forget(claimUID string) bool {
 	recorded := l.IsReleased(claimUID)
 	if recorded {
@@ -76,7 +76,7 @@ func (l *Ledger) Forget(claimUID string) bool {
 	return recorded
 }
 
-// IsReleased reports whether the claim is recorded as released.
+// IsReleased reports whether the ledger has a record of the claim's release.
 func (l *Ledger) IsReleased(claimUID string) bool {
 	_, recorded := l.released[claimUID]
 	return recorded

@@ -22,7 +22,7 @@ import (
 	"github.com/bursar/bursar/internal/kube/restclient"
 )
 
-// ErrConflict means: somebody changed or deleted the ledger after the read, or created it before the write.
+// ErrConflict means that somebody changed or deleted the ledger after the read, or created it before the write.
 var ErrConflict = errors.New("the ledger was changed since it was read")
 
 // Client reads and writes the ledgers of one kind. It is safe for concurrent use.
@@ -70,7 +70,7 @@ func (c *Client) Read(ctx context.Context, name string, into any) error {
 	return nil
 }
 
-// FormatError means: the ledger has a format of a newer version of Bursar. Do not write such a ledger.
+// FormatError means that the ledger has a format of a newer version of Bursar. Do not write such a ledger.
 type FormatError struct{ Format int64 }
 
 func (e *FormatError) Error() string {

@@ -68,8 +68,8 @@ func (s *Store) removalsOf(l *ledger.Ledger, others []ledger.Grant) map[string]s
 	return removals
 }
 
-// GrantOf returns a grant in the form of the ledger, with its allowances at a time. An error names the allowance
-// without any countable amount.
+// GrantOf returns a grant in the form of the ledger, with its allowances at a time. An error names the allowance with
+// an invalid selector or an overflowing amount.
 func GrantOf(grant *quotav1alpha1.ResourceGrant, now time.Time) (ledger.Grant, error) {
 	entry := ledger.Grant{
 		UID: string(grant.UID), Namespace: grant.Namespace, Name: grant.Name, Generation: grant.Generation,

@@ -61,12 +61,12 @@ type InFlight struct {
 	// KnownSince is the earliest known time of its existence, on a monotonic clock. It is the time of this process's
 	// write, or of the notice of the first version with the reservation.
 	KnownSince time.Time
-	// IsOwn means: this process made it or took it over. Only its owner makes its claim.
+	// IsOwn is true if this process made it or took it over. Only its owner makes its claim.
 	IsOwn bool
-	// IsUnrecorded means: only the slice of this process covers it. It has no sequence yet, and is its own.
+	// IsUnrecorded is true while only the slice of this process covers it. It has no sequence yet, and is its own.
 	IsUnrecorded bool
 
-	// isSettling means: this process settles it, and only the ledger still has it.
+	// isSettling is true once this process settles it: only the ledger still has it.
 	isSettling bool
 }
 

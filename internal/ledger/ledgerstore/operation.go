@@ -9,7 +9,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// errReverify means: the committer read the ledger again after the caller verified its facts. Another process may have
+// errReverify means that the committer read the ledger again after the caller verified its facts. Another process may have
 // acted on them in between.
 var errReverify = errors.New("the ledger was read again since the facts were verified")
 

@@ -18,7 +18,7 @@ type ClaimCharges struct {
 	// Amendment is the key of a possible amendment. If there is one, the ledger has its Replaces, regardless of
 	// Charges.
 	Amendment string
-	// Granted means: the stored status of the claim is Granted. Only such charges may have become usage.
+	// Granted is true if the stored status of the claim is Granted. Only such charges may have become usage.
 	Granted bool
 	// Charges are the amounts of the claim.
 	Charges []ledger.Charge

@@ -188,8 +188,8 @@ func (c *committer) isOutdated() bool {
 	return latest != "" && c.isNewer(latest)
 }
 
-// endNotice marks a notice as read by a later read with its version. It returns the latest possible beginning of the
-// version's reservations.
+// endNotice marks a notice as read, after a later read found a version. It returns the latest possible time at which
+// the reservations of this version began to exist.
 func (c *committer) endNotice(n noticed, found Version) (since time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,7 +18,7 @@ var ErrConflict = errors.New("the stored ledger has another version")
 // later. Write has changed nothing.
 type RejectedError struct {
 	Err error
-	// ForContent means: the content is the reason, such as its size. Storage may accept another ledger.
+	// ForContent is true if the content is the reason, such as its size. Storage may accept another ledger.
 	ForContent bool
 }
 

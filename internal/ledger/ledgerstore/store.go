@@ -43,19 +43,19 @@ const (
 	ReservationsMax = 512
 )
 
-// ErrBusy means: the ledger of a consumer has no room for more reservations in flight, and none ended while the request
+// ErrBusy means that the ledger of a consumer has no room for more reservations in flight, and none ended while the request
 // waited. The bound is [ReservationsMax] or, with large reservations, [ledger.BytesMax]. The ledger has no reservation
 // of the request; a later retry may succeed.
 var ErrBusy = errors.New("too many creates of this consumer are still in flight")
 
-// ErrSliced means: a request would fit, but another process holds the quota ahead of its own demand, and did not return
+// ErrSliced means that a request would fit, but another process holds the quota ahead of its own demand, and did not return
 // it while the request waited. The process is busy, or has ended. The ledger has no reservation of the request; a later
 // retry succeeds or gets a denial.
 var ErrSliced = errors.New("another replica of Bursar holds the quota in reserve, and will return it soon")
 
 // Change is the effect of a commit on the ledger of a consumer.
 type Change struct {
-	// CapacityGrew means: a limit may have increased, or a charge went back. Denied claims may fit now.
+	// CapacityGrew is true if a limit may have increased, or a charge went back. Denied claims may fit now.
 	CapacityGrew bool
 }
 

@@ -11,14 +11,14 @@ import (
 type Unfinished string
 
 const (
-	// NothingUnfinished means: the ledger has neither reservations nor slices, nor records of released claims, nor
+	// NothingUnfinished means that the ledger has neither reservations nor slices, nor records of released claims, nor
 	// changes missing in the journal.
 	NothingUnfinished Unfinished = "none"
-	// OnlySlices means: the ledger has slices and no reservations.
+	// OnlySlices means that the ledger has slices and no reservations.
 	OnlySlices Unfinished = "slices"
-	// OnlyReleased means: the ledger has records of released claims, and neither reservations nor slices.
+	// OnlyReleased means that the ledger has records of released claims, and neither reservations nor slices.
 	OnlyReleased Unfinished = "released"
-	// OnlyJournal means: the ledger has changes missing in the journal, and nothing else of these.
+	// OnlyJournal means that the ledger has changes missing in the journal, and nothing else of these.
 	OnlyJournal Unfinished = "journal"
 )
 

@@ -23,7 +23,7 @@ const (
 
 // output is the answer to the caller.
 type output struct {
-	// unknown means: the caller got an error, and the operation may take effect at any time, or never.
+	// unknown is true if the caller got an error: the operation may take effect at any time, or never.
 	unknown  bool
 	admitted bool
 	sequence int64
