@@ -2,9 +2,9 @@
 // namespace takes, and whether a ResourceQuota may give more. It is pure: no clock, no goroutines, no API server.
 // Package allocationstore stores the state; package quotacache observes the cluster.
 //
-// A member namespace is a namespace in the allocation's selector. Of each capped resource it takes the largest amount
-// of any of its ResourceQuotas. The [State] has two parts. One is the observed amount of every member namespace, with
-// the versions of the cluster at that time. The other is the list of pending changes: admitted and not yet observed. A
+// A member namespace is a namespace that the allocation selects. Of each capped resource it takes the largest amount of
+// any of its ResourceQuotas. The [State] has two parts. One is the observed amount of every member namespace, with the
+// versions of the cluster at that time. The other is the list of pending changes: admitted and not yet observed. A
 // namespace takes the larger of the two amounts. So no change counts twice, and each one counts: every later
 // observation includes each admitted change, unless it is still pending.
 //

@@ -191,7 +191,7 @@ func (a *account) setAllowance(s Selector, amount, limit Amount) {
 	a.flow = nil
 }
 
-// available returns the largest amount for admit to admit whole.
+// available returns the largest amount that admit would admit whole.
 func (a *account) available(d Dimensions) Amount {
 	if a.selective {
 		return a.maxFlow().available(d)

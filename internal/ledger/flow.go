@@ -73,7 +73,7 @@ func (f *flow) admit(d Dimensions, amount Amount) Amount {
 	return admitted
 }
 
-// addUnpaid adds an amount beyond the reach of admit.
+// addUnpaid adds an amount that admit could not add.
 func (f *flow) addUnpaid(d Dimensions, amount Amount) {
 	if amount == 0 {
 		return
@@ -107,7 +107,7 @@ func (f *flow) release(d Dimensions, amount Amount) {
 	}
 }
 
-// available returns the largest amount for admit to add to a demand.
+// available returns the largest amount that admit would add to a demand.
 func (f *flow) available(d Dimensions) Amount {
 	var all Amount
 	for i := range f.supplies {

@@ -20,8 +20,7 @@ type Grant struct {
 	Namespace  string
 	Name       string
 	Generation int64
-	// ChangedBy is the author of the change of the grant, if known. It is for the record of the change: the ledger does
-	// not keep it.
+	// ChangedBy is who changed the grant, if known. It is for the record of the change: the ledger does not keep it.
 	ChangedBy string
 	// Allowances may name a resource type repeatedly; their amounts add up.
 	Allowances []Allowance
@@ -42,7 +41,7 @@ func (l *Ledger) ReplaceGrants(grants []Grant) (changed bool, err error) {
 	return l.replaceGrants(grants, GrantBytesMax)
 }
 
-// NoteRemovals names the authors of the removals of grants, by UID, for the records of this batch.
+// NoteRemovals names who removed grants, by UID, for the records of this batch.
 func (l *Ledger) NoteRemovals(removedBy map[string]string) { l.removedBy = removedBy }
 
 func (l *Ledger) replaceGrants(grants []Grant, bytesMax int) (changed bool, err error) {

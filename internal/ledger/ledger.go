@@ -120,8 +120,8 @@ func (l *Ledger) Cancel(key string, sequence int64) bool {
 	return true
 }
 
-// Rename gives a reservation another key, claim payload and time, and a new sequence, and withdraws the former sequence.
-// Its charges stay. It returns the former reservation for [Ledger.UndoRename].
+// Rename gives a reservation another key, claim payload and time, and a new sequence, and withdraws the former
+// sequence. Its charges stay. It returns the former reservation for [Ledger.UndoRename].
 //
 // Rename returns false if there is no such reservation, it is an amendment, the new key is in use or invalid, or the
 // ledger is full.

@@ -201,7 +201,7 @@ var operations = []struct {
 	{"reload", func(p *pair, _ source, _ bool) bool { p.reload(); return false }},
 }
 
-// step runs one operation. It requires equal snapshots of both, and no change after an operation without effect.
+// step runs one operation. It requires equal snapshots of both, and no change where nothing may change.
 func (p *pair) step(s source, huge bool) {
 	p.t.Helper()
 	before := p.encodedSnapshot()

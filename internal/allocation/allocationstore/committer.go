@@ -18,8 +18,8 @@ import (
 type operation struct {
 	// apply runs again after each new read of the state; the last run counts.
 	apply func(*allocation.State) groupcommit.Effect
-	// decided, if set, gets the state of the decision before the caller hears of it. This state may have changes
-	// without need for a write at once.
+	// decided, if set, gets the state of the decision before the caller hears of it. This state may have changes that
+	// need no write at once.
 	decided func(*allocation.State)
 	// reconciles asks for a state in line with the observed cluster. needsLive, if set, reports whether the state must
 	// be in line with the cluster itself.
@@ -70,7 +70,7 @@ type committer struct {
 	ledgerVersion    string            // the resource version of the ledger in state
 	isFresh          bool              // a read of the whole state happened since attempt 0 of the batch
 	statusWritten    time.Time         // the time of the latest write of the status
-	compactableSince time.Time         // since when the ledger has needless changes
+	compactableSince time.Time         // since when the ledger has changes that it no longer needs
 	batch            []*operation
 	consistency      consistency // of the batch
 	failures         int         // of storage for the batch, without conflicts
@@ -215,7 +215,7 @@ func (c *committer) observation() allocation.Observation {
 	return c.store.quotas.Observe(c.state.Selector(), c.state.Scopes(), c.state.Pending())
 }
 
-// refresh ensures an observation at since or later.
+// refresh makes sure that the observation is not older than since.
 func (c *committer) refresh(since time.Time) error {
 	ctx, cancel := context.WithTimeout(c.store.ctx, refreshTimeout)
 	defer cancel()

@@ -34,11 +34,11 @@ const (
 	// pendingObserveMin is the smallest number of pending changes for every batch to compare them with the cluster.
 	pendingObserveMin = 64
 
-	// StatusDelay is the shortest time between two patient writes of an allocation's status. statusWritesPerSecond
-	// bounds such writes over all allocations.
+	// StatusDelay is the shortest time between two writes of an allocation's status that can wait.
+	// statusWritesPerSecond bounds such writes over all allocations.
 	StatusDelay           = time.Second
 	statusWritesPerSecond = 20
-	// compactionDelay is the time until a write of a ledger only drops needless changes.
+	// compactionDelay is the time until the store writes a ledger only to drop changes that it no longer needs.
 	compactionDelay = 10 * time.Second
 	// PendingMargin is how long a change stays pending after its request: clocks of replicas differ.
 	PendingMargin = 15 * time.Second
@@ -57,7 +57,7 @@ var (
 type QuotaCache interface {
 	// WaitForSync waits for the first complete list.
 	WaitForSync(ctx context.Context) error
-	// Refresh ensures a cache at since or later.
+	// Refresh makes sure that the cache is not older than since.
 	Refresh(ctx context.Context, since time.Time) error
 	// Observe returns the member namespaces of an allocation, and the ResourceQuotas of the given changes.
 	Observe(selector labels.Selector, scopes allocation.Scopes, changes []allocation.QuotaChange) allocation.Observation
@@ -85,7 +85,7 @@ func New(ctx context.Context, storage Storage, quotas QuotaCache) *Store {
 
 // Outcome is the decision on a change. The zero value admits it.
 type Outcome struct {
-	// Shortages are the missing resources.
+	// Shortages are the resources that fell short.
 	Shortages []allocation.Shortage
 	// Holders are, for each shortage, the namespaces with some of the resource, the largest amount first.
 	Holders [][]allocation.Holder

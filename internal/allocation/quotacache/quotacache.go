@@ -87,8 +87,8 @@ func (c *Cache) WaitForSync(ctx context.Context) error {
 	}
 }
 
-// Observe returns, as of one time, the namespaces in the selector, with the amounts of their ResourceQuotas with these
-// scopes, and the ResourceQuotas of the given changes.
+// Observe returns, as of one time, the namespaces that match the selector, with the amounts of their ResourceQuotas
+// with these scopes, and the ResourceQuotas of the given changes.
 func (c *Cache) Observe(selector labels.Selector, scopes allocation.Scopes, changes []allocation.QuotaChange) allocation.Observation {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -121,7 +121,7 @@ func largest(quotas map[string]*resourceQuota, scopes allocation.Scopes) corev1.
 	return largest
 }
 
-// Selected returns the sorted names of the namespaces in a selector.
+// Selected returns the sorted names of the namespaces that match a selector.
 func (c *Cache) Selected(selector labels.Selector) []string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Refresh ensures a cache at since or later. It lists everything from the API server, unless another call did so after
-// since. Concurrent calls share the answer.
+// Refresh makes sure that the cache is not older than since. It lists everything from the API server, unless another
+// call did so after since. Concurrent calls share the answer.
 func (c *Cache) Refresh(ctx context.Context, since time.Time) error {
 	select {
 	case c.refreshing <- struct{}{}:

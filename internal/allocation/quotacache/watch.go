@@ -125,8 +125,8 @@ func labelsOf(o metav1.Object) labels.Set {
 	return set
 }
 
-// changeNamespaces makes a change up to version, and notifies handlers of the changed ones among the named namespaces.
-// It skips a change already in a later list.
+// changeNamespaces makes a change that brings the cache to version, and notifies handlers of the changed ones among the
+// named namespaces. It skips a change already in a later list.
 func (c *Cache) changeNamespaces(version string, change func(), names ...string) {
 	c.mu.Lock()
 	if isOlder(version, c.versions.Namespaces) {

@@ -147,7 +147,7 @@ func TestDeletionsAreRemembered(t *testing.T) {
 	})
 }
 
-// The cache notifies everybody with a namespace in the selector, now or before.
+// The cache notifies everybody who selects a namespace, or did before.
 func TestOnChange(t *testing.T) {
 	acme, other := labels.Set{"team": "acme"}, labels.Set{"team": "other"}
 	annotated, counted := namespace("web", "11", "team=acme"), quotaOf("web", "default", "11", "pods=1")

@@ -17,7 +17,7 @@ type Recovery struct {
 // lostSequences is more than the number of a lost ledger's reservations after those of all claims.
 const lostSequences = 1 << 20
 
-// Usage computes the usage of a consumer without a ledger from its granted claims. It withdraws the sequences after
+// Usage computes the usage of a consumer without a ledger from its granted claims. withdrawn are the sequences after
 // those of the claims: the lost ledger may have given them to reservations with claims yet to come.
 //
 // A grant or a release writes the ledger. So neither happens between the read of the claims and the creation of the

@@ -78,7 +78,7 @@ func (c *Controller) PublishOthers() {
 // errDiffers stands for a required write.
 var errDiffers = errors.New("the buckets differ from the ledger")
 
-// readOnly is a client with failing writes for this controller.
+// readOnly is a client that fails the writes of this controller.
 type readOnly struct{ client.Client }
 
 func (readOnly) Create(context.Context, client.Object, ...client.CreateOption) error {

@@ -187,7 +187,8 @@ func (c *Controller) ledgerChanged(consumer quotav1alpha1.ConsumerRef, change le
 	}
 }
 
-// RegistrationsChanged queues the claims without a possible decision before.
+// RegistrationsChanged queues the directly created claims that are invalid or wait for a resize: now a decision may be
+// possible.
 func (c *Controller) RegistrationsChanged() {
 	for _, claim := range c.Claims.Select(func(claim *claimcache.Claim) bool {
 		return (claim.State == claimcache.Invalid || claim.Resizing) && !claim.Deleting && !claim.FromPolicy()

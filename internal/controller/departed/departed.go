@@ -1,4 +1,4 @@
-// Package departed removes the ledgers and effective grants of deleted or imaginary consumers.
+// Package departed removes the ledgers and effective grants of consumers that no longer exist or never did.
 //
 // A consumer is removable once its object does not exist, no grant or claim names it, and its ledger is empty: no
 // limit, no usage, no reservation and no released claim. The controller inspects such consumers regularly, and removes

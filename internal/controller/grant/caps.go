@@ -116,7 +116,7 @@ func grown(before, after sums) []string {
 	return types
 }
 
-// capReached is a cap below the sums with a grant.
+// capReached is a cap that a grant would exceed.
 type capReached struct {
 	registration *catalog.Registration
 	// consumer is empty for the cap on all consumers.

@@ -21,8 +21,8 @@ const deletionsMax = 1024
 // markMax is the largest age of a valid mark: longer than the API server works on a request.
 const markMax = 2 * time.Minute
 
-// Deletions knows the users behind deletions of grants, for the journal. The webhook sees the request and marks the
-// grant. So the leader, perhaps another replica, finds the user on the last version in the watch.
+// Deletions knows who deletes grants, for the journal. The webhook sees the request and marks the grant. So the leader,
+// perhaps another replica, finds the user on the last version in the watch.
 type Deletions struct {
 	// Client marks grants. Set it before the first call of Mark.
 	Client client.Client
@@ -60,9 +60,9 @@ func (d *Deletions) userOf(grant *quotav1alpha1.ResourceGrant) string {
 	return user
 }
 
-// Follow returns a transformation for a cache of grants, and continues with another one. It remembers the user behind a
-// deletion before the cache lacks the grant. An event of the deletion may come too late: readers of the cache ask as
-// soon as the grant is missing.
+// Follow returns a transformation for a cache of grants, and continues with another one. It remembers who deletes a
+// grant before the cache lacks the grant. An event of the deletion may come too late: readers of the cache ask as soon
+// as the grant is missing.
 func (d *Deletions) Follow(next cache.TransformFunc) cache.TransformFunc {
 	return func(object any) (any, error) {
 		if grant, ok := object.(*quotav1alpha1.ResourceGrant); ok {
@@ -76,7 +76,7 @@ func (d *Deletions) Follow(next cache.TransformFunc) cache.TransformFunc {
 	}
 }
 
-// DeletedBy returns the user behind the deletion of the grant with a UID, if known.
+// DeletedBy returns the user who deleted the grant with a UID, if known.
 func (d *Deletions) DeletedBy(grantUID string) string {
 	user, _ := d.users.Get(grantUID)
 	name, _ := user.(string)

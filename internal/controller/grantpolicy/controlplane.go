@@ -29,7 +29,8 @@ const (
 	applyRetryMax = 30 * time.Second
 	// contactRetryMin is the shortest delay before the next contact with a control plane without an answer.
 	contactRetryMin = time.Second
-	// grantsPage is the number of grants in a page of a list, and policiesAtOnce the number of policies in one list.
+	// grantsPage is the number of grants in a page of a list, and policiesAtOnce the number of policies with their
+	// grants in one list.
 	grantsPage     = 500
 	policiesAtOnce = 200
 )

@@ -78,8 +78,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
-// appeared makes the claims of an object from the reservations of this replica. The sweep takes over the reservations of
-// others.
+// appeared makes the claims of an object from the reservations of this replica. The sweep takes over the reservations
+// of others.
 func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
 	// Without other replicas, the owner of any other reservation was an earlier process.
 	mayMake := func(reservation ledgerstore.InFlight) bool {
@@ -104,7 +104,8 @@ func (c *Controller) isOurs(reservation ledgerstore.InFlight) bool {
 	return reservation.IsOwn || c.Replicas.IsPreferred(reservation.Consumer)
 }
 
-// vanished announces the coming release before anything else: no create gets a denial for lack of soon free capacity.
+// vanished announces the coming release before anything else: no create gets a denial for lack of capacity that is
+// about to be free.
 func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
 	// In this order: a reservation ends after its claim is in the cache.
 	isListed := c.Claims.HasSynced()

@@ -23,8 +23,8 @@ func due(request *quotav1alpha1.QuotaRequest) *metav1.Condition {
 	return state
 }
 
-// newEvent returns the event about a state of a request. A request has each state once, so its UID and the state identify
-// the event: a receiver recognizes a repetition by the id.
+// newEvent returns the event about a state of a request. A request has each state once, so its UID and the state
+// identify the event: a receiver recognizes a repetition by the id.
 func newEvent(request *quotav1alpha1.QuotaRequest, state *metav1.Condition) (*cloudevents.Event, error) {
 	name, consumer := strings.ToLower(state.Reason), request.Spec.ConsumerRef
 	event := cloudevents.New()

@@ -27,7 +27,7 @@ type increaseStatus struct {
 	condition metav1.Condition
 	// superfluous is the reason to delete the increase, or empty.
 	superfluous string
-	// toBeDeleted is the reason to delete it if deletions were on, or empty.
+	// toBeDeleted is the reason to delete it without previewDeletion, or empty.
 	toBeDeleted string
 }
 

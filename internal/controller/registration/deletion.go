@@ -125,8 +125,8 @@ func (r *Reconciler) usersChanged() handler.EventHandler {
 	}
 }
 
-// differences names the different fields of two registrations, among those that define the meaning of amounts. One can
-// replace the other, with its grants and claims, only without such a difference.
+// differences names the fields that differ between two registrations, among those that define the meaning of amounts.
+// One registration can replace another, with its grants and claims, only without such differences.
 func differences(a, b *quotav1alpha1.ResourceRegistrationSpec) []string {
 	var fields []string
 	add := func(name string, differs bool) {

@@ -16,11 +16,11 @@ import (
 // grantsPage is how many grants one request lists.
 const grantsPage = 500
 
-// Users are the objects behind the registration of a resource type.
+// Users are the objects that rely on the registration of a resource type.
 type Users struct {
-	// Policies names the enabled ClaimCreationPolicies with claims of it.
+	// Policies names the enabled ClaimCreationPolicies whose claims request it.
 	Policies []string
-	// Grants names the ResourceGrants of it, as namespace/name, except for inactive ones.
+	// Grants names the ResourceGrants that give it, as namespace/name, except for inactive ones.
 	Grants []string
 }
 

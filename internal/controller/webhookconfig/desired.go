@@ -55,7 +55,7 @@ type validating struct {
 	webhooks []admissionregistrationv1.ValidatingWebhook
 	// hash is the hash of the webhooks without the probe. The probe carries it.
 	hash string
-	// kinds are the kinds with creates, and maybe updates, sent by the API server.
+	// kinds are the kinds whose creates, and maybe updates, the API server sends.
 	kinds sets.Set[schema.GroupVersionKind]
 	// revision is the revision of the catalog behind the content.
 	revision int64

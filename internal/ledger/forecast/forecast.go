@@ -19,7 +19,7 @@ type Change struct {
 	Consumer quotav1alpha1.ConsumerRef
 	// Before are the present charges, and After the charges after the change. Either may be empty, but not both.
 	Before, After []ledger.Charge
-	// Overdraft makes the limit not deny the change.
+	// Overdraft means that the limit does not deny the change.
 	Overdraft bool
 }
 

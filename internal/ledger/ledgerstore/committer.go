@@ -22,7 +22,7 @@ type committer struct {
 	turn  time.Duration
 	group *groupcommit.Group[*ledger.Ledger]
 
-	// loadID changes with each load, because it may bring in changes of another process. It is 0 before the first load.
+	// loadID changes with each load that may have brought in changes of another process. It is 0 before the first load.
 	// A load of the version from before a rejected write keeps it.
 	loadID atomic.Uint64
 	// latest is the version of the copy, or of the previous copy if there is none.

@@ -67,9 +67,9 @@ func (d *decider) apply(l *ledger.Ledger, releasing bool) groupcommit.Effect {
 	return groupcommit.Unconfirmed
 }
 
-// decideBesideSlices decides the request, and reports whether the ledger changed. Quota in slices is not in use: the slice
-// of this process makes way for the request, and with those of others it waits. So the figures of a denial are without
-// slices.
+// decideBesideSlices decides the request, and reports whether the ledger changed. Quota in slices is not in use: the
+// slice of this process makes way for the request, and with those of others it waits. So the figures of a denial are
+// without slices.
 func (d *decider) decideBesideSlices(l *ledger.Ledger, added []ledger.Reservation) (hasChanged bool) {
 	if l.SliceCount() == 0 {
 		return d.decideAll(l)

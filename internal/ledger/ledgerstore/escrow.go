@@ -152,14 +152,14 @@ type escrow struct {
 	// types knows the counted resource types: no slice has those. It is nil if there are none.
 	types   ledger.Types
 	counted counted
-	// covered are the amounts covered by the slice in storage, with any outcome of a write under way.
+	// covered are the amounts that the slice in storage covers, whatever the outcome of a write under way.
 	covered amounts
 	// unrecorded are the amounts of the admissions without a record, with their number and size.
 	unrecorded   amounts
 	count, bytes int
 	// recording are the amounts recorded by the batch under way.
 	recording amounts
-	// confirmed is a time with the slice in storage.
+	// confirmed is a time at which the slice was in storage.
 	confirmed time.Time
 	demand    map[string]*demand
 	// isTrimming is set while an operation waits to trim the slice.
@@ -280,7 +280,7 @@ func (e *escrow) found(l *ledger.Ledger, holder string, at time.Time, mayChange 
 	e.covered = s.Amounts
 }
 
-// confirm records a time with the ledger unchanged in storage.
+// confirm records that the ledger was in storage unchanged at a time.
 func (e *escrow) confirm(at time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

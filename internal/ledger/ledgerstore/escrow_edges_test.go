@@ -75,7 +75,7 @@ func TestEscrowOfWhatNoLedgerTakes(t *testing.T) {
 	}
 }
 
-// Nobody holds quota for rare demand, or for demand no slice can pay.
+// Nobody holds quota for rare demand, or for demand that no slice can pay.
 func TestDemandWithoutSlice(t *testing.T) {
 	region, err := ledger.NewDimensions(map[string]string{"region": "eu"})
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// The committer decides an unwaiting request again with its batch, and admits it if another process has made room.
+// A request does not wait for releases. The committer still decides it again with its batch, and admits it if another
+// process has made room.
 func TestRoomIsMadeWhileABatchIsDecided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory, open := storagetest.New(), make(gate)

@@ -53,7 +53,7 @@ func (s *Store) SetGrants(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 	return err
 }
 
-// removalsOf returns the known authors of the deletions of a ledger's grants. Grants among others still exist.
+// removalsOf returns who deleted the grants of a ledger, by UID and as far as known. Grants among others still exist.
 func (s *Store) removalsOf(l *ledger.Ledger, others []ledger.Grant) map[string]string {
 	if s.Journal == nil || s.Deletions == nil {
 		return nil

@@ -12,7 +12,7 @@ func (s *Store) scheduleDropLocked() {
 }
 
 // dropIdle drops idle committers with their copies of the ledger: there may be many consumers, and requests may name
-// imaginary ones. The next operation on a dropped ledger reads it again.
+// consumers that do not exist. The next operation on a dropped ledger reads it again.
 func (s *Store) dropIdle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

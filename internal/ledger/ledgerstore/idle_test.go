@@ -32,7 +32,7 @@ func (p *process) gauge(t *testing.T, name string) float64 {
 	return 0
 }
 
-// The store drops unused ledgers, also those of imaginary consumers, but not while something is in flight.
+// The store drops unused ledgers, also those of consumers that never existed, but not while something is in flight.
 func TestIdleLedgersAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := storagetest.New()

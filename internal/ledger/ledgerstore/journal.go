@@ -21,9 +21,9 @@ type Journal interface {
 	Take(consumer quotav1alpha1.ConsumerRef, opening *ledger.Opening, entries []ledger.Entry) bool
 }
 
-// Deletions knows the users behind deletions of grants.
+// Deletions knows who deleted grants.
 type Deletions interface {
-	// DeletedBy returns the user behind the deletion of the grant with a UID, or "".
+	// DeletedBy returns the user who deleted the grant with a UID, or "".
 	DeletedBy(grantUID string) string
 }
 
@@ -88,7 +88,7 @@ func (c *committer) keepUnoffered(isUnoffered bool) {
 	}
 }
 
-// journalTrim is the extent of the stored records of one ledger in the journal.
+// journalTrim is how far the journal has stored the records of one ledger.
 type journalTrim struct {
 	through     atomic.Int64
 	isScheduled atomic.Bool

@@ -9,19 +9,19 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// errReverify means that the committer read the ledger again after the caller verified its facts. Another process may have
-// acted on them in between.
+// errReverify means that the committer read the ledger again after the caller verified its facts. Another process may
+// have acted on them in between.
 var errReverify = errors.New("the ledger was read again since the facts were verified")
 
-// ErrReleasing is the error for an impatient caller, see [WithRetryUntil]. The request does not fit now, and may fit in
-// a moment, after the return of capacity or room. The ledger is unchanged.
+// ErrReleasing is the error for a caller that does not wait, see [WithRetryUntil]. The request does not fit now, and
+// may fit in a moment, after the return of capacity or room. The ledger is unchanged.
 var ErrReleasing = errors.New("capacity of this consumer is being given back")
 
 // retryUntilKey is the context key of WithRetryUntil.
 type retryUntilKey struct{}
 
 // WithRetryUntil makes decisions fail with [ErrReleasing] instead of waiting for returning capacity. The caller then
-// retries. After the time until it gets the decision as it is, without waiting.
+// retries. From the time of until on, it gets the decision as it is, without waiting.
 func WithRetryUntil(ctx context.Context, until time.Time) context.Context {
 	return context.WithValue(ctx, retryUntilKey{}, until)
 }

@@ -124,8 +124,8 @@ func (c *committer) notice(n Notice) bool {
 	return true
 }
 
-// follow reads the latest noticed version once this replica has to know it, and offers the journal the changes of the copy
-// once this replica is the preferred one.
+// follow reads the latest noticed version once this replica has to know it, and offers the journal the changes of the
+// copy once this replica is the preferred one.
 func (c *committer) follow() {
 	if c.store.ctx.Err() != nil {
 		return

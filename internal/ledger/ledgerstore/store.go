@@ -43,14 +43,14 @@ const (
 	ReservationsMax = 512
 )
 
-// ErrBusy means that the ledger of a consumer has no room for more reservations in flight, and none ended while the request
-// waited. The bound is [ReservationsMax] or, with large reservations, [ledger.BytesMax]. The ledger has no reservation
-// of the request; a later retry may succeed.
+// ErrBusy means that the ledger of a consumer has no room for more reservations in flight, and none ended while the
+// request waited. The bound is [ReservationsMax] or, with large reservations, [ledger.BytesMax]. The ledger has no
+// reservation of the request; a later retry may succeed.
 var ErrBusy = errors.New("too many creates of this consumer are still in flight")
 
-// ErrSliced means that a request would fit, but another process holds the quota ahead of its own demand, and did not return
-// it while the request waited. The process is busy, or has ended. The ledger has no reservation of the request; a later
-// retry succeeds or gets a denial.
+// ErrSliced means that a request would fit, but another process holds the quota ahead of its own demand, and did not
+// return it while the request waited. The process is busy, or has ended. The ledger has no reservation of the request;
+// a later retry succeeds or gets a denial.
 var ErrSliced = errors.New("another replica of Bursar holds the quota in reserve, and will return it soon")
 
 // Change is the effect of a commit on the ledger of a consumer.
@@ -94,7 +94,7 @@ type Store struct {
 	IsDurable bool
 	// Journal, if set, takes the records of the ledgers. Without it they record nothing. Set it before first use.
 	Journal Journal
-	// Deletions, if set, knows the users behind deletions of grants. Set it before first use.
+	// Deletions, if set, knows who deleted grants. Set it before first use.
 	Deletions Deletions
 	// Types, if set, knows the counted resource types. Set it before first use.
 	Types ledger.Types

@@ -108,8 +108,8 @@ func (c *committer) write() error {
 	return groupcommit.ErrAgain
 }
 
-// rereadAfterLoss makes the group read the ledger again even if all callers leave: it may hold their reservations. If the
-// write has not taken effect by then, it looks again once it no longer can.
+// rereadAfterLoss makes the group read the ledger again even if all callers leave: it may hold their reservations. If
+// the write has not taken effect by then, it looks again once it no longer can.
 func (c *committer) rereadAfterLoss() {
 	if c.isLost {
 		return

@@ -91,7 +91,7 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
-// A reservation is a process's own only if this process knows to have made it.
+// A reservation is a process's own only if this process knows that it made it.
 func TestOwnReservations(t *testing.T) {
 	memory := storagetest.New()
 	first, second := start(t, memory, nil), start(t, memory, nil)
