@@ -7,9 +7,9 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// The state is stored in two objects. The status of the allocation has the amounts of the member namespaces. It is
-// long, for people, and seldom written. The ledger has the changes that the status may not have yet. It is short, and
-// written for each change. To drop changes, the status is written before the ledger: then each change is in one of them
+// The state has two stored objects. The status of the allocation has the amounts of the member namespaces. It is long,
+// for people, and seldom changes. The ledger has the changes possibly missing in the status. It is short, and each
+// change writes it. To drop changes, the store writes the status before the ledger: then each change is in one of them
 // or in both, and both is the same as one.
 
 // IsStatusChanged reports whether the status lacks an observation or a condition. Write the status before the ledger.
@@ -28,15 +28,15 @@ func (s *State) IsStatusCurrent() bool {
 	return !s.isStatusChanged && quota.Equals(s.total, shown.Used) && quota.Equals(s.object.Spec.Allocation.Hard, shown.Hard)
 }
 
-// StatusStored records that [State.ObjectToStore] was stored, and the answer of the API server.
+// StatusStored records the write of [State.ObjectToStore], with the answer of the API server.
 func (s *State) StatusStored(object *quotav1alpha1.ResourceQuotaAllocation) {
 	s.object, s.isStatusChanged = object, false
 }
 
-// LedgerStored records that [State.LedgerToStore] was stored.
+// LedgerStored records the write of [State.LedgerToStore].
 func (s *State) LedgerStored() { s.isLedgerChanged, s.isRoomChanged = false, false }
 
-// LedgerToStore returns the ledger to be stored beside the status, for the version of the allocation in this state. It
+// LedgerToStore returns the ledger to store beside the status, for the version of the allocation in this state. It
 // shares data with the state.
 func (s *State) LedgerToStore() *quotav1alpha1.AllocationLedger {
 	return &quotav1alpha1.AllocationLedger{

@@ -14,19 +14,19 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// ErrBehind is returned for an observation older than the one in the state.
+// ErrBehind means that an observation is older than the one in the state.
 var ErrBehind = errors.New("the observation is older than the one in the state")
 
 // Observation is an observation of the member namespaces at one time.
 type Observation struct {
-	// Versions identify that time.
+	// Versions identify the time of the observation.
 	Versions quotav1alpha1.ObservedResourceQuotas
 	// Used is, for each member namespace, the largest amount of each resource in any of its ResourceQuotas with the
 	// scopes of the allocation.
 	Used map[string]corev1.ResourceList
 	// Quotas are the existing ResourceQuotas of pending changes, with any scopes.
 	Quotas map[types.NamespacedName]QuotaVersion
-	// Deleted are the UIDs of those ResourceQuotas of pending changes that were observed as deleted.
+	// Deleted are the UIDs of the deleted ResourceQuotas among those of pending changes.
 	Deleted map[types.UID]bool
 }
 
@@ -36,9 +36,9 @@ type QuotaVersion struct {
 	ResourceVersion string
 }
 
-// Observe returns the state with a new observation, without the changes that were made or never will be. If nothing is
-// different, it returns the same state with its former versions. The error is [ErrBehind], or a version could not be
-// compared.
+// Observe returns the state with a new observation, without the changes that took effect or never will. If nothing is
+// different, it returns the same state with its former versions. The error is [ErrBehind], or comes from an
+// incomparable version.
 func (s *State) Observe(o Observation) (*State, error) {
 	if err := s.checkVersions(o.Versions); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (s *State) Observe(o Observation) (*State, error) {
 	return s.ObserveLive(o)
 }
 
-// ObserveLive is Observe for a list of the API server that is newer than the state, and so never behind.
+// ObserveLive is Observe for a list of the API server, newer than the state and so never behind.
 func (s *State) ObserveLive(o Observation) (*State, error) {
 	observed := map[string]corev1.ResourceList{}
 	for namespace, used := range o.Used {
@@ -94,7 +94,7 @@ func (s *State) checkVersions(versions quotav1alpha1.ObservedResourceQuotas) err
 	return nil
 }
 
-// stillPending returns the changes that may still be made.
+// stillPending returns the changes that may still take effect.
 func (s *State) stillPending(o Observation) ([]QuotaChange, error) {
 	var unseen []QuotaChange
 	for _, p := range s.pending {
@@ -109,11 +109,11 @@ func (s *State) stillPending(o Observation) ([]QuotaChange, error) {
 	return slices.Clip(unseen), nil
 }
 
-// isDone reports whether a change was made by the time of an observation, or never will be, because the version that it
-// replaces no longer exists.
+// isDone reports whether a change took effect by the time of an observation, or never will, because its former version
+// no longer exists.
 //
-// A change is not done before the observation has the namespace as it was at admission: until then the namespace may
-// not be observed as a member, and its amounts not counted.
+// A change is not done before the observation has the namespace as it was at admission. Until then the observation may
+// lack the namespace as a member, and its amounts.
 func isDone(change QuotaChange, o Observation) (bool, error) {
 	order, err := resourceversion.CompareResourceVersion(o.Versions.Namespaces, change.NamespaceVersion)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// Scopes identifies the objects that a ResourceQuota counts: two with the same Scopes count the same. It is empty for a
-// ResourceQuota that counts all.
+// Scopes identifies the objects counted by a ResourceQuota: two with the same Scopes count the same. It is empty for a
+// ResourceQuota of all objects.
 type Scopes string
 
 // ScopesOf returns the scopes of a spec. A name in scopes equals a requirement Exists in scopeSelector. The order means

@@ -16,18 +16,19 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// QuotaChange is the creation of a ResourceQuota, or a change after which it gives more. Its Hard has the new amounts
-// of the resources that grow.
+// QuotaChange is the creation of a ResourceQuota, or a change to give more. Its Hard has the new amounts of the growing
+// resources.
 type QuotaChange = quotav1alpha1.PendingResourceQuota
 
 // State is the state of one allocation, at one version of the allocation and of its ledger. It is not safe for
 // concurrent use.
 type State struct {
-	// object is never modified. A change replaces it by a copy that shares the unchanged parts.
+	// Nothing modifies object. A change replaces it by a copy with the unchanged parts shared.
 	object *quotav1alpha1.ResourceQuotaAllocation
-	// isComplete is set if the state has every change that was admitted before.
+	// isComplete reports whether the state has every change admitted before.
 	isComplete bool
-	// These are set if the status, the ledger, or the basis of decisions of other processes differs from this state.
+	// These report whether the status, the ledger, or the basis of decisions of other processes differs from this
+	// state.
 	isStatusChanged, isLedgerChanged, isRoomChanged bool
 
 	selector labels.Selector
@@ -35,7 +36,7 @@ type State struct {
 	capped   []corev1.ResourceName
 	// observed are the amounts of each member namespace according to its ResourceQuotas.
 	observed map[string]corev1.ResourceList
-	// unlimited are the first namespaces in which nothing limits a capped resource. limited is the condition with their
+	// unlimited are the first namespaces without a limit on a capped resource. limited is the condition with their
 	// number.
 	unlimited []quotav1alpha1.UnlimitedNamespace
 	limited   *metav1.Condition
@@ -77,7 +78,7 @@ func (s *State) Selector() labels.Selector { return s.selector }
 // Scopes are those of the ResourceQuotas under the cap.
 func (s *State) Scopes() Scopes { return s.scopes }
 
-// Object returns the allocation with the status that the state was made from.
+// Object returns the allocation with the status behind the state.
 func (s *State) Object() *quotav1alpha1.ResourceQuotaAllocation { return s.object }
 
 // IsObserved reports whether the observation is of the present spec. If not, call [State.Observe] before any decision.
@@ -109,7 +110,7 @@ func (s *State) onlyCapped(list corev1.ResourceList) corev1.ResourceList {
 	return quota.RemoveZeros(quota.Mask(list, s.capped))
 }
 
-// Shortage is a resource of which a change asks for more than there is.
+// Shortage is a resource with less left than a change asks for.
 type Shortage struct {
 	Resource corev1.ResourceName
 	// Requested is the new amount of the ResourceQuota, and Held the amount of its namespace without it.
@@ -118,7 +119,7 @@ type Shortage struct {
 	Allocated, Limit resource.Quantity
 }
 
-// Possible is the largest amount that a ResourceQuota of the namespace may give.
+// Possible is the largest possible amount in a ResourceQuota of the namespace.
 func (s Shortage) Possible() string {
 	possible, left := s.Held.DeepCopy(), s.Limit.DeepCopy()
 	left.Sub(s.Allocated)
@@ -128,8 +129,8 @@ func (s Shortage) Possible() string {
 	return possible.String()
 }
 
-// Check returns the shortages of a change, ordered by resource, or nothing if it may be made. A resource is never short
-// if the namespace takes no more of it after the change.
+// Check returns the shortages of a change, ordered by resource, or nothing if there is room for it. A resource is never
+// short if the namespace takes no more of it after the change.
 func (s *State) Check(change QuotaChange) []Shortage {
 	requested, held := s.onlyCapped(change.Hard), s.taken[change.Namespace]
 	more := quota.Subtract(quota.Max(held, requested), held)
@@ -145,10 +146,10 @@ func (s *State) Check(change QuotaChange) []Shortage {
 	return shortages
 }
 
-// Admit records a change as pending, or returns its shortages. It also records a change after which the namespace takes
-// no more: a larger ResourceQuota of the namespace may shrink before this change is observed. It does not record a
-// change of resources without a cap. Of any other change it records all resources, because the cap may come to name
-// more of them. A change replaces a pending one with the same ID.
+// Admit records a change as pending, or returns its shortages. It also records a change without an increase for the
+// namespace: a larger ResourceQuota of the namespace may shrink before an observation has this change. It does not
+// record a change of resources without a cap. Of any other change it records all resources, because the cap may come to
+// name more of them. A change replaces a pending one with the same ID.
 func (s *State) Admit(change QuotaChange) (shortages []Shortage, isPending bool) {
 	requested := s.onlyCapped(change.Hard)
 	if len(requested) == 0 {
@@ -167,7 +168,7 @@ func (s *State) Admit(change QuotaChange) (shortages []Shortage, isPending bool)
 	return nil, true
 }
 
-// Cancel drops the pending change with that ID. It reports whether there was one.
+// Cancel drops the pending change with the ID. It reports whether there was one.
 func (s *State) Cancel(id string) bool {
 	i := slices.IndexFunc(s.pending, func(p QuotaChange) bool { return p.ID == id })
 	if i < 0 {
@@ -188,7 +189,7 @@ type Holder struct {
 	Amount    resource.Quantity
 }
 
-// Holders returns the namespaces that take some of a resource, the largest amount first.
+// Holders returns the namespaces with some of a resource, the largest amount first.
 func (s *State) Holders(name corev1.ResourceName) []Holder {
 	var holders []Holder
 	for namespace, taken := range s.taken {

@@ -40,7 +40,7 @@ func stateOf(t interface{ Fatal(...any) }, object *quotav1alpha1.ResourceQuotaAl
 	return b
 }
 
-// newState is that of a new allocation without observations.
+// newState is the state of a new allocation without observations.
 func newState(t interface{ Fatal(...any) }, limit int64) *State {
 	return stateOf(t, allocation(limit), nil)
 }
@@ -52,8 +52,8 @@ type storage struct {
 	writes int // of the ledger
 }
 
-// replica decides by the state of its latest read or write. One that has written the status and has to write the
-// ledger does that next.
+// replica decides by the state of its latest read or write. If it has written the status and has to write the ledger,
+// it does so next.
 type replica struct {
 	*storage
 	state  *State
@@ -90,11 +90,11 @@ func (r *replica) writeLedger() bool {
 	return true
 }
 
-// cluster is ResourceQuotas as an API server has them, and what it was at each version before.
+// cluster is ResourceQuotas as in an API server, with its state at each version before.
 type cluster struct {
 	past []map[types.NamespacedName]storedQuota // by version
-	gone map[types.UID]int                      // the version at which a ResourceQuota was deleted
-	// selected is the version at which a namespace got the selected labels.
+	gone map[types.UID]int                      // the version of a ResourceQuota's deletion
+	// selected is the first version of a namespace with the selected labels.
 	selected map[string]int
 	made     int
 }
@@ -128,8 +128,7 @@ func (c *cluster) taken(version int) map[string]int64 {
 	return taken
 }
 
-// observe is the observation of a replica that has seen the ResourceQuotas up to a version, and the namespaces up to
-// another.
+// observe is the observation of a replica with the ResourceQuotas up to a version, and the namespaces up to another.
 func (c *cluster) observe(version, namespaces int, changes []QuotaChange) Observation {
 	o := Observation{
 		Versions: quotav1alpha1.ObservedResourceQuotas{ResourceQuotas: strconv.Itoa(version), Namespaces: strconv.Itoa(namespaces)}, Used: map[string]corev1.ResourceList{},
@@ -152,8 +151,8 @@ func (c *cluster) observe(version, namespaces int, changes []QuotaChange) Observ
 	return o
 }
 
-// TestNoMoreThanTheCap increases, decreases and deletes ResourceQuotas in any order. Requests are carried out late or
-// never. Several replicas have observed more or less of the cluster and of each other, and stop at any point. The
+// TestNoMoreThanTheCap increases, decreases and deletes ResourceQuotas in any order. The cluster executes requests late
+// or never. Several replicas have observed more or less of the cluster and of each other, and stop at any point. The
 // member namespaces never take more than the cap, and the state never misses anything. Once a replica has observed
 // everything, its state equals the cluster.
 func TestNoMoreThanTheCap(t *testing.T) {
@@ -205,7 +204,7 @@ func TestNoMoreThanTheCap(t *testing.T) {
 				if q, ok := c.now()[name]; ok {
 					change.UID, change.ResourceVersion = q.uid, strconv.Itoa(q.version)
 					if to <= q.amount {
-						c.put(name, q.uid, to) // a change that gives nothing more is not asked about
+						c.put(name, q.uid, to) // nobody asks about a change to less or the same
 						return
 					}
 				}
@@ -294,7 +293,7 @@ func TestNoMoreThanTheCap(t *testing.T) {
 				}
 			},
 		})
-		// What was not carried out is canceled once its time is over.
+		// Cancel unexecuted changes once their time is over.
 		r := replicas[0]
 		r.read(t)
 		for _, change := range slices.Clone(r.state.Pending()) {

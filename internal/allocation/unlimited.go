@@ -19,7 +19,7 @@ const (
 	namedMax     = 5
 )
 
-// Unlimited returns the namespaces in which no ResourceQuota names some capped resource, ordered by name. used has the
+// Unlimited returns the namespaces without any ResourceQuota for some capped resource, ordered by name. used has the
 // amounts of each namespace, zeros included. capped is sorted.
 func Unlimited(used map[string]corev1.ResourceList, capped []corev1.ResourceName) []quotav1alpha1.UnlimitedNamespace {
 	var unlimited []quotav1alpha1.UnlimitedNamespace
@@ -37,7 +37,7 @@ func Unlimited(used map[string]corev1.ResourceList, capped []corev1.ResourceName
 	return unlimited
 }
 
-// limited returns the condition Limited for that number of namespaces.
+// limited returns the condition Limited for the number of namespaces.
 func limited(unlimited []quotav1alpha1.UnlimitedNamespace, namespaces int) metav1.Condition {
 	if len(unlimited) == 0 {
 		return metav1.Condition{Type: quotav1alpha1.ConditionLimited, Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonAllLimited,

@@ -6,7 +6,7 @@ import (
 )
 
 // account is the part of a ledger for one resource type. The limit fits an Amount. So do used, reserved and sliced
-// together. An account without balances and allowances is not kept.
+// together. A ledger keeps no account without balances and allowances.
 type account struct {
 	// allowances are the sums of the amounts by selector, without zeros.
 	allowances map[Selector]Amount
@@ -24,20 +24,20 @@ type account struct {
 	used, reserved Amount
 	sliced         Amount // in slices, see [Slice]
 	claims         int64
-	// pending is the amount that the current transaction takes, and pendingBalances the number of balances that it
-	// adds. Both are zero between transactions.
+	// pending is the amount taken by the current transaction, and pendingBalances the number of balances added by it.
+	// Both are zero between transactions.
 	pending         Amount
 	pendingBalances int
 }
 
-// balance is the demand of one dimension set. Zero balances are not kept.
+// balance is the demand of one dimension set. An account keeps no zero balances.
 type balance struct {
 	used, reserved Amount
 	sliced         Amount // only without dimensions
 	claims         int64  // settled claims
 }
 
-// demand returns what the allowances have to pay for.
+// demand returns the amount for the allowances to pay.
 func (b *balance) demand() Amount { return b.used + b.reserved + b.sliced }
 
 func newAccount(resourceType string, bytes *int) *account {
@@ -53,8 +53,8 @@ func (a *account) total() Amount { return a.used + a.reserved + a.sliced }
 // headroom returns the limit minus the total, and at least 0.
 func (a *account) headroom() Amount { return max(0, a.limit-a.total()) }
 
-// admit takes as much of a charge as the allowances can pay in addition to the charges that are already paid or
-// admitted in this transaction. It returns the amount.
+// admit takes as much of a charge as the allowances can pay in addition to the charges already paid or admitted in this
+// transaction. It returns the amount.
 func (a *account) admit(d Dimensions, amount Amount) Amount {
 	var admitted Amount
 	if a.selective {
@@ -191,7 +191,7 @@ func (a *account) setAllowance(s Selector, amount, limit Amount) {
 	a.flow = nil
 }
 
-// available returns the largest amount for which admit would admit the whole.
+// available returns the largest amount that admit would admit whole.
 func (a *account) available(d Dimensions) Amount {
 	if a.selective {
 		return a.maxFlow().available(d)
@@ -199,7 +199,7 @@ func (a *account) available(d Dimensions) Amount {
 	return a.headroom()
 }
 
-// matching returns the sum of the allowances that match the dimensions.
+// matching returns the sum of the allowances for the dimensions.
 func (a *account) matching(d Dimensions) Amount {
 	if a.selective {
 		return a.maxFlow().matching(d)
@@ -224,7 +224,7 @@ func (a *account) dimensionSets() []Dimensions {
 	return slices.SortedFunc(maps.Keys(a.balances), Dimensions.Compare)
 }
 
-// balanceOf returns the balance of a dimension set, which may be new.
+// balanceOf returns the balance of a dimension set, and creates it if necessary.
 func (a *account) balanceOf(d Dimensions) *balance {
 	b := a.balances[d]
 	if b == nil {

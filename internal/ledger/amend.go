@@ -7,7 +7,7 @@ import (
 
 // Amend prepares a change of a settled claim from r.Replaces to r.Charges. The ledger must have r.Replaces as usage;
 // r.Charges may be empty. Amend decides the difference like a reservation, whole or not at all. The amendment holds the
-// difference until [Ledger.SettleAmendment] makes the change or [Ledger.Cancel] drops it. Amounts that shrink stay held
+// difference until [Ledger.SettleAmendment] makes the change or [Ledger.Cancel] drops it. Shrinking amounts stay held
 // until then.
 //
 // If there already is an amendment with this key, Amend extends it. The amendment then holds enough for r.Charges too,
@@ -69,7 +69,7 @@ func (l *Ledger) tryAmend(tx *transaction, r *Reservation, decide func(*transact
 	return before, d
 }
 
-// checkRoomForAmendment is checkRoom for an amendment that replaces an existing one.
+// checkRoomForAmendment is checkRoom for an amendment, perhaps in place of an existing one.
 func (l *Ledger) checkRoomForAmendment(tx *transaction, size int, before Reservation, known bool) Code {
 	if known {
 		size -= before.Size()
@@ -80,7 +80,7 @@ func (l *Ledger) checkRoomForAmendment(tx *transaction, size int, before Reserva
 	return l.checkRoom(tx, size, BytesMax)
 }
 
-// precheckAmendment makes the checks before the decision on amounts. It returns Admitted if that decision is needed.
+// precheckAmendment makes the checks before the decision on amounts. It returns Admitted if the amounts decide.
 func (l *Ledger) precheckAmendment(r *Reservation, before Reservation, known bool) Code {
 	switch {
 	case !validKey(r.Key), known && before.amends() != r.amends():

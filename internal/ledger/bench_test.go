@@ -106,9 +106,9 @@ func BenchmarkDeny(b *testing.B) {
 	}
 }
 
-// BenchmarkContended has 16 selectors in a chain, each matching two neighboring regions, and
-// 512 dimension sets take nearly everything. Charges come from both ends in turn: each is paid only by moving others
-// along the chain. It measures two.
+// BenchmarkContended has 16 selectors in a chain, each matching two neighboring regions, and 512 dimension sets take
+// nearly everything. Charges come from both ends in turn: paying each one moves others along the chain. It measures
+// two.
 func BenchmarkContended(b *testing.B) {
 	const regions, tiers = 16, 32
 	region := func(i int) string { return fmt.Sprintf("region-%02d", i) }

@@ -22,7 +22,7 @@ func reservationOf(key string, amounts map[string]ledger.Amount) ledger.Reservat
 	return r
 }
 
-// A counted type is never exceeded, and changes nothing for the others in the same reservation.
+// A counted type never exceeds its limit, and changes nothing for the others in the same reservation.
 func TestCountedTypes(t *testing.T) {
 	l := ledger.New()
 	l.SetTypes(features{})

@@ -5,10 +5,10 @@ import "fmt"
 // Code is the result of a decision.
 type Code uint8
 
-// The codes. All but Admitted are in order of precedence: a decision has the first code that applies. KeyInvalid to
+// The codes. All but Admitted are in order of precedence: a decision has the first applicable code. KeyInvalid to
 // ChargeRepeated depend only on the request, so a retry cannot help. [Code.Invalid] reports true for them.
 const (
-	// Admitted: the ledger has the reservation. For a key that the ledger already had, only KeyInvalid precedes this.
+	// Admitted: the ledger has the reservation. For a known key, only KeyInvalid precedes this.
 	Admitted Code = iota + 1
 	// KeyInvalid: the key is empty or longer than [KeyBytesMax].
 	KeyInvalid
@@ -27,14 +27,14 @@ const (
 	// Exceeded: the allowances cannot pay for the whole request. Decision.Shortages has the details.
 	Exceeded
 	// Overflow: the used and reserved amounts of a resource type would not fit an [Amount]. Reserve returns it only for
-	// an account that is already overdrawn: a request that is merely huge is Exceeded.
+	// an account with an overdraft: a merely huge request is Exceeded.
 	Overflow
 	// BalancesFull: a resource type would have more than [BalancesMax] balances.
 	BalancesFull
 	// LedgerFull: the ledger would take more than [BytesMax] bytes.
 	LedgerFull
-	// NotHeld: the ledger does not have the charges that an amendment replaces. Only Amend and AmendOverdraft return
-	// it. It precedes Exceeded.
+	// NotHeld: the ledger does not have the replaced charges of an amendment. Only Amend and AmendOverdraft return it.
+	// It precedes Exceeded.
 	NotHeld
 )
 
@@ -62,35 +62,34 @@ func (c Code) String() string {
 	return codeNames[c]
 }
 
-// Invalid reports whether the request was malformed, so that no ledger could admit it.
+// Invalid reports whether the request is malformed: no ledger could admit it.
 func (c Code) Invalid() bool { return KeyInvalid <= c && c <= ChargeRepeated }
 
 // Decision is the answer to a request to reserve.
 type Decision struct {
 	Code Code
-	// Sequence is that of the admitted reservation.
+	// Sequence belongs to the admitted reservation.
 	Sequence int64
-	// Existing is set if the ledger already had a reservation with this key. That reservation stays as it is, even if
-	// its charges differ.
+	// Existing is true if the ledger already had a reservation with this key. The reservation stays as it is, even if its
+	// charges differ.
 	Existing bool
-	// Shortages are the charges that fell short, in the order of the request. It is empty unless Code is Exceeded.
+	// Shortages are the charges beyond the limits, in the order of the request. It is empty unless Code is Exceeded.
 	Shortages []Shortage
 }
 
-// Shortage is the amount by which one charge fell short.
+// Shortage describes one charge beyond the limits.
 type Shortage struct {
 	ResourceType string
 	Dimensions   Dimensions
 	// Requested is the amount of the charge.
 	Requested Amount
-	// Used is the used and reserved amount of the resource type over all dimensions, and what is in slices, without this
-	// request.
+	// Used is the used, reserved and sliced amount of the resource type over all dimensions, without this request.
 	Used Amount
 	// Limit is the sum of all allowances of the resource type.
 	Limit Amount
-	// Matching is the part of Limit whose selectors match Dimensions.
+	// Matching is the part of Limit with selectors for Dimensions.
 	Matching Amount
-	// Available is the part of the charge that the allowances could pay after the earlier charges of the same request.
-	// It is less than Requested.
+	// Available is the payable part of the charge after the earlier charges of the same request. It is less than
+	// Requested.
 	Available Amount
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// TestCodePrecedence walks all codes in order: each request has the error of its own code and of
-// every later one that can go with it.
+// TestCodePrecedence walks all codes in order: each request has the error of its own code and of every later compatible
+// one.
 func TestCodePrecedence(t *testing.T) {
 	const largest = ledger.Amount(math.MaxInt64)
 	tooMany := make([]ledger.Charge, ledger.ChargesMax+1)
@@ -18,8 +18,8 @@ func TestCodePrecedence(t *testing.T) {
 	charge := func(resourceType string, d ledger.Dimensions, amount ledger.Amount) ledger.Charge {
 		return ledger.Charge{ResourceType: resourceType, Dimensions: d, Amount: amount}
 	}
-	// gpu is overdrawn in the eu, up to what can be counted, while one is free elsewhere; disk
-	// has as many balances as it may. There is room for small reservations only.
+	// gpu has an overdraft in the eu, up to the largest amount, while one is free elsewhere; disk has nearly all its
+	// balances. There is room for small reservations only.
 	eu, us := dimensionsOf("region", "eu"), dimensionsOf("region", "us")
 	l := ledger.New()
 	if _, err := l.SetGrant(ledger.Grant{UID: "g", Allowances: []ledger.Allowance{

@@ -83,7 +83,7 @@ func (d Dimensions) All() iter.Seq2[string, string] {
 	}
 }
 
-// Get returns the value of a key and reports whether the set has that key.
+// Get returns the value of a key and reports whether the set has the key.
 func (d Dimensions) Get(key string) (value string, present bool) {
 	for k, v := range d.All() {
 		if k == key {

@@ -55,7 +55,7 @@ func TestNewDimensionsRejects(t *testing.T) {
 				t.Errorf("got %v, %v; want an error with %q", d, err, c.want)
 			}
 			encoded, err := json.Marshal(c.pairs)
-			if err != nil || strings.Contains(name, "broken") { // JSON cannot carry what is not UTF-8
+			if err != nil || strings.Contains(name, "broken") { // JSON carries only UTF-8
 				return
 			}
 			if err := json.Unmarshal(encoded, new(ledger.Dimensions)); err == nil {

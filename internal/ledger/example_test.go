@@ -6,8 +6,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// A grant gives four GPUs anywhere and two more in the EU. Three that are used in the EU take one
-// of the four, so that three are left for elsewhere.
+// A grant gives four GPUs anywhere and two more in the EU. Three used in the EU take one of the four, and leave three
+// for elsewhere.
 func ExampleLedger_Reserve() {
 	inEU, err := ledger.NewSelector(ledger.Requirement{Key: "region", Operator: ledger.In, Values: []string{"eu"}})
 	if err != nil {

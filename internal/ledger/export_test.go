@@ -2,8 +2,8 @@ package ledger
 
 import "fmt"
 
-// CheckFlows verifies what must hold of the flows between any two operations: they agree with
-// the balances, no allowance is overdrawn, and they are maximal.
+// CheckFlows verifies the invariants of the flows between any two operations: they agree with the balances, overdraw no
+// allowance, and are maximal.
 func (l *Ledger) CheckFlows() error {
 	for resourceType, p := range l.accounts {
 		if p.pending != 0 {

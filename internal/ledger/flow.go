@@ -13,7 +13,7 @@ type flow struct {
 	supplies     []supply
 	demands      []*demand // their index is demand.position
 	byDimensions map[Dimensions]*demand
-	unpaid       Amount // over all demands; zero unless the limits were cut
+	unpaid       Amount // over all demands; zero while they fit the limits
 
 	// search stores the path in via. It reuses all three slices.
 	via   []step
@@ -28,7 +28,7 @@ type supply struct {
 	free         Amount // of capacity
 }
 
-// demand is the amount that one dimension set needs. Demands of 0 are not kept.
+// demand is the amount needed by one dimension set. A flow keeps no demands of 0.
 type demand struct {
 	dimensions Dimensions
 	position   int
@@ -38,8 +38,8 @@ type demand struct {
 	paidBy     []Amount // for each supply; adds up to paid
 }
 
-// step is one step of a path: demand can be paid from a supply instead of from the supply before. At the start of the
-// path before is -1, and the demand is paid in addition.
+// step is one step of a path: a supply can pay demand instead of the supply before. At the start of the path before is
+// -1, and the supply pays additional demand.
 type step struct {
 	demand *demand
 	before int
@@ -60,8 +60,8 @@ func newFlow(allowances map[Selector]Amount) *flow {
 	return f
 }
 
-// admit adds as much of the amount to a demand as can be paid in addition to all paid demand. It returns the added
-// amount.
+// admit adds as much of the amount to a demand as the supplies can pay in addition to all paid demand. It returns the
+// added amount.
 func (f *flow) admit(d Dimensions, amount Amount) Amount {
 	n := f.demandOf(d)
 	admitted := Amount(0)
@@ -118,7 +118,7 @@ func (f *flow) available(d Dimensions) Amount {
 	return available
 }
 
-// matching returns the sum of the supplies that match the dimensions.
+// matching returns the sum of the matching supplies the dimensions.
 func (f *flow) matching(d Dimensions) Amount {
 	n := f.demandOf(d)
 	defer f.removeIfEmpty(n)
@@ -178,8 +178,8 @@ func (f *flow) search(n *demand) (end int, found bool) {
 	return 0, false
 }
 
-// reach extends the search to the payers of a demand, which it reached from the supply before. It stops at the first
-// payer with free capacity.
+// reach extends the search to the payers of a demand. It came to the demand from the supply before. It stops at the
+// first payer with free capacity.
 func (f *flow) reach(n *demand, before int) (end int, found bool) {
 	for _, s := range n.payers {
 		if f.seen[s] {
@@ -212,7 +212,7 @@ func (f *flow) push(n *demand, end int, amount Amount) Amount {
 	return amount
 }
 
-// demandOf returns the demand of a dimension set, which may be new.
+// demandOf returns the demand of a dimension set, and creates it if necessary.
 func (f *flow) demandOf(d Dimensions) *demand {
 	if n := f.byDimensions[d]; n != nil {
 		return n

@@ -20,8 +20,7 @@ func (s *script) choose(_ string, n int) int {
 	return int(b) % n
 }
 
-// FuzzOperations runs the operations that the input spells out, in small or huge amounts, on
-// the ledger and on the model.
+// FuzzOperations runs the operations in the input, with small or huge amounts, on the ledger and on the model.
 func FuzzOperations(f *testing.F) {
 	f.Add(false, []byte{})
 	f.Add(false, []byte("grant, reserve, settle, release; cancel and reserve again until nothing fits any more"))
@@ -115,7 +114,7 @@ type soundness struct {
 
 func (s *soundness) require(ok bool) { s.unsound = s.unsound || !ok }
 
-// once requires that an entry was not seen before.
+// once requires a new entry.
 func (s *soundness) once(identity ...any) {
 	key := [4]any{}
 	copy(key[:], identity)
@@ -123,7 +122,7 @@ func (s *soundness) once(identity ...any) {
 	s.seen[key] = true
 }
 
-// sum requires that the amounts of a name, of which none is below least, fit 63 bits.
+// sum requires the sum of the amounts of a name to fit 63 bits, and each amount to be at least least.
 func (s *soundness) sum(name, resourceType string, least, amount int64) {
 	s.require(resourceType != "" && amount >= least)
 	name += " " + resourceType

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Allowance is an amount of a resource type for charges whose dimensions match a selector.
+// Allowance is an amount of a resource type for charges with dimensions in a selector.
 type Allowance struct {
 	ResourceType string
 	Selector     Selector
@@ -27,8 +27,7 @@ type Grant struct {
 }
 
 // SetGrant adds a grant, or replaces the one with the same UID. It reports whether the ledger changed. It fails, and
-// changes nothing, if the grant is invalid, exceeds a bound of this package, or makes a limit that does not fit an
-// [Amount].
+// changes nothing, if the grant is invalid, exceeds a bound of this package, or makes a limit overflow an [Amount].
 func (l *Ledger) SetGrant(g Grant) (changed bool, err error) {
 	if before, ok := l.grants[g.UID]; ok {
 		return l.swapGrants([]Grant{before}, []Grant{g}, GrantBytesMax)
@@ -67,8 +66,8 @@ func (l *Ledger) RemoveGrant(uid string) bool {
 	return ok
 }
 
-// swapGrants replaces some grants of the ledger by others, or changes nothing. It accepts grants that take fewer bytes
-// than the former ones even beyond the budget.
+// swapGrants replaces some grants of the ledger by others, or changes nothing. It accepts grants with fewer bytes than
+// the former ones even beyond the budget.
 func (l *Ledger) swapGrants(before, after []Grant, bytesMax int) (changed bool, err error) {
 	for i := range after {
 		if err := after[i].check(); err != nil {

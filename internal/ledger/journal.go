@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// ChangeKind says what a [Record] records.
+// ChangeKind is the kind of change in a [Record].
 type ChangeKind string
 
 // The kinds of records, in the words of package journal.
@@ -20,26 +20,26 @@ const (
 )
 
 const (
-	// JournalBytesMax bounds the stored bytes of the records that a ledger keeps. It is in addition to [BytesMax], so
-	// that the journal never denies anything.
+	// JournalBytesMax bounds the stored bytes of the records in a ledger. It is in addition to [BytesMax]: the journal
+	// never denies anything.
 	JournalBytesMax = 128 << 10
-	// SubjectBytesMax is the length of the longest subject of a record. A record has no subject that is longer.
+	// SubjectBytesMax is the length of the longest subject of a record. A record drops a longer one.
 	SubjectBytesMax = 1 << 10
-	// ActorBytesMax is the length of the longest actor of a record. A longer name is cut off.
+	// ActorBytesMax is the length of the longest actor of a record. A record cuts off a longer name.
 	ActorBytesMax = 256
 )
 
-// Record records one operation that changed limits or demand: what settled claims use and reservations hold. Settling
-// a reservation changes neither.
+// Record records one operation on limits or on demand: the amounts used by settled claims and held by reservations.
+// Settling a reservation changes neither.
 type Record struct {
 	// At is the time of the operation in milliseconds since 1970, or the earlier time of a reservation.
 	At   int64
 	Kind ChangeKind
-	// Key is that of the reservation, if there is one.
+	// Key is the key of the reservation, if there is one.
 	Key string
-	// Subject is the caller's payload: whose quota it is. It may be empty.
+	// Subject is the caller's payload: the owner of the quota. It may be empty.
 	Subject string
-	// Actor is who asked for it, if known.
+	// Actor is the requester, if known.
 	Actor string
 	// Grant is, if limits changed, the namespace and name of the grant.
 	Grant string
@@ -47,18 +47,17 @@ type Record struct {
 	// without dimensions.
 	Changes []Charge
 
-	sequence int64 // of the reservation that the record is of
+	sequence int64 // of the recorded reservation
 }
 
-// Journal are the records that nobody has stored elsewhere yet, in plain form. Each change has a sequence: they are
-// counted from First.
+// Journal holds the records without a copy elsewhere, in plain form. Each change has a sequence, counted from First.
 type Journal struct {
 	// First is the sequence of the first change of the first record, or of the next one if there are no records.
 	First int64
-	// OpenedAt, if not zero, is the time in milliseconds since 1970 at which the journal began, or began again after
-	// changes were lost. Its opening state has the sequence before First.
+	// OpenedAt, if not zero, is the time in milliseconds since 1970 of the start of the journal, or of its latest start
+	// after a loss of changes. Its opening state has the sequence before First.
 	OpenedAt int64
-	// Lost is how many changes were lost before that.
+	// Lost is the number of changes lost before OpenedAt.
 	Lost    int64
 	Records []Record
 }
@@ -71,8 +70,8 @@ type journal struct {
 	bytes           int  // an upper bound on the stored bytes of the records
 }
 
-// StartJournal makes the ledger keep records, beginning with its present state. The sequence of that is opening. If the
-// ledger keeps records already, nothing changes.
+// StartJournal makes the ledger keep records, beginning with its present state. The sequence of this state is opening.
+// If the ledger keeps records already, nothing changes.
 func (l *Ledger) StartJournal(opening int64) {
 	if l.journal == nil {
 		l.journal = &journal{Journal: Journal{First: opening + 1, OpenedAt: max(1, l.now)}}
@@ -82,10 +81,10 @@ func (l *Ledger) StartJournal(opening int64) {
 // StopJournal drops all records, and makes the ledger keep none.
 func (l *Ledger) StopJournal() { l.journal = nil }
 
-// BeginBatch sets the time in milliseconds since 1970 that the following records have.
+// BeginBatch sets the time of the following records, in milliseconds since 1970.
 func (l *Ledger) BeginBatch(now int64) { l.now, l.removedBy = now, nil }
 
-// MarkStored informs the ledger that everything in it is stored.
+// MarkStored informs the ledger of a successful write of everything in it.
 func (l *Ledger) MarkStored() {
 	if l.journal != nil {
 		l.journal.stored, l.journal.isOpeningStored = len(l.journal.Records), true
@@ -93,7 +92,7 @@ func (l *Ledger) MarkStored() {
 }
 
 // BoundJournal drops the stored records if all records take more than [JournalBytesMax]: the journal then begins again
-// before those that are not stored yet. If these alone take more, it drops them, too. Call it before the ledger is stored.
+// before the records not stored yet. If these alone take more, it drops them, too. Call it before you store the ledger.
 func (l *Ledger) BoundJournal() {
 	j := l.journal
 	if j == nil || j.bytes <= JournalBytesMax {
@@ -108,12 +107,13 @@ func (l *Ledger) BoundJournal() {
 		dropped, rest = len(j.Records), 0
 	}
 	lost := changesOf(j.Records[:dropped])
-	// One sequence is left for the opening state.
+	// Leave one sequence for the opening state.
 	j.Journal = Journal{First: j.First + lost + 1, OpenedAt: max(1, l.now), Lost: j.Lost + lost, Records: slices.Clone(j.Records[dropped:])}
 	j.stored, j.isOpeningStored, j.bytes = 0, false, rest
 }
 
-// TrimJournal drops the records up to a sequence, which have been stored elsewhere, and reports whether there were any.
+// TrimJournal drops the records up to a sequence, once they are in storage elsewhere. It reports whether there were
+// any.
 func (l *Ledger) TrimJournal(through int64) bool {
 	j := l.journal
 	if j == nil || through < j.First-1 {
@@ -171,7 +171,7 @@ func (l *Ledger) record(r Record, changes iter.Seq[Charge]) {
 	l.journal.bytes += r.size()
 }
 
-// pauseJournal makes the ledger keep no records until resume is called.
+// pauseJournal makes the ledger keep no records until the call of resume.
 func (l *Ledger) pauseJournal() (resume func()) {
 	paused := l.journal
 	l.journal = nil
@@ -183,7 +183,7 @@ func recordOf(kind ChangeKind, r *Reservation) Record {
 	return Record{Kind: kind, Key: r.Key, Subject: cmp.Or(r.Subject, r.Claim), Actor: r.Actor, sequence: r.Sequence}
 }
 
-// recordTaken records what a reservation that was just added took.
+// recordTaken records the charges of a new reservation.
 func (l *Ledger) recordTaken(kind ChangeKind, r *Reservation, charges []Charge) {
 	record := recordOf(kind, r)
 	if reserved := r.ReservedAt * 1000; reserved > 0 && reserved < l.now-999 {
@@ -192,8 +192,8 @@ func (l *Ledger) recordTaken(kind ChangeKind, r *Reservation, charges []Charge) 
 	l.record(record, slices.Values(charges))
 }
 
-// recordCanceled records that a reservation was dropped. One that was added since the ledger was stored leaves no
-// trace: nobody has seen it.
+// recordCanceled records the end of a reservation. A reservation newer than the stored ledger leaves no trace: nobody
+// has seen it.
 func (l *Ledger) recordCanceled(r *Reservation) {
 	if l.journal == nil {
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// reader replays what a ledger hands over.
+// reader replays the records of a ledger.
 type reader struct {
 	t        *rapid.T
 	sequence int64
@@ -17,7 +17,7 @@ type reader struct {
 	balances map[ledger.Charge]ledger.Amount
 }
 
-// read reads what the ledger has after the sequence that the reader has.
+// read reads the records of the ledger after the reader's sequence.
 func (r *reader) read(l *ledger.Ledger) {
 	opening, entries, last := l.JournalAfter(r.sequence)
 	if opening != nil {
@@ -77,7 +77,7 @@ func (r *reader) totals(resourceType string) (used, limit ledger.Amount) {
 	return used, limit
 }
 
-// compare compares what was replayed with the ledger.
+// compare compares the replayed state with the ledger.
 func (r *reader) compare(l *ledger.Ledger) {
 	got, want := map[ledger.Charge]ledger.Amount{}, map[ledger.Charge]ledger.Amount{}
 	for c, amount := range r.balances {
@@ -109,8 +109,8 @@ func (r *reader) compare(l *ledger.Ledger) {
 	(&pair{t: r.t}).same("the replayed limits", granted, held)
 }
 
-// TestJournalGivesTheLedger does random operations on a ledger, which is stored, read again, trimmed and bounded in
-// between. The records always lead to the ledger as it is.
+// TestJournalGivesTheLedger does random operations on a ledger. In between, it stores, reads, trims and bounds the
+// ledger. The records always lead to the ledger as it is.
 func TestJournalGivesTheLedger(t *testing.T) {
 	for name, huge := range map[string]bool{"small amounts": false, "amounts near the largest": true} {
 		t.Run(name, func(t *testing.T) {
@@ -164,7 +164,7 @@ func (p *pair) exceedJournal() {
 	}
 }
 
-// TestUndoneReservationLeavesNoRecord cancels reservations before and after they were stored.
+// TestUndoneReservationLeavesNoRecord cancels reservations before and after a write.
 func TestUndoneReservationLeavesNoRecord(t *testing.T) {
 	l := ledger.New()
 	l.StartJournal(1)

@@ -5,24 +5,24 @@ import (
 	"slices"
 )
 
-// Entry is one change of a record, with what it led to.
+// Entry is one change of a record, with its result.
 type Entry struct {
-	// Sequence is counted up by 1 with each change.
+	// Sequence grows by 1 with each change.
 	Sequence int64
 	// Record is the record. Its Changes include this one.
 	Record *Record
-	// Change is what changed. Its amount may be negative.
+	// Change is the difference. Its amount may be negative.
 	Change Charge
 	// Used is the demand for the resource type after the change, without slices, and Limit its limit.
 	Used, Limit Amount
 }
 
-// Opening is the state that the records of a ledger count from.
+// Opening is the state before the records of a ledger.
 type Opening struct {
 	Sequence int64
 	// At is the time of the state in milliseconds since 1970.
 	At int64
-	// Lost is how many changes before it were lost.
+	// Lost is the number of changes lost before it.
 	Lost int64
 	// Limits are the amounts of each grant and resource type, without zeros.
 	Limits []GrantedAmount
@@ -30,7 +30,7 @@ type Opening struct {
 	Balances []Charge
 }
 
-// GrantedAmount is what a grant gives of a resource type.
+// GrantedAmount is the amount of a resource type in a grant.
 type GrantedAmount struct {
 	ResourceType string
 	// Grant is the namespace and name of the grant.
@@ -38,8 +38,8 @@ type GrantedAmount struct {
 	Amount Amount
 }
 
-// JournalAfter returns the opening state, if it is among the records, and the changes, both only if they are stored and
-// only with sequences after the given one. last is the last sequence that is stored.
+// JournalAfter returns the opening state, if it is among the records, and the changes. It returns both only from stored
+// records, and only with sequences after the given one. last is the last stored sequence.
 func (l *Ledger) JournalAfter(sequence int64) (opening *Opening, entries []Entry, last int64) {
 	j := l.journal
 	if j == nil || j.OpenedAt != 0 && !j.isOpeningStored {
@@ -52,7 +52,7 @@ func (l *Ledger) JournalAfter(sequence int64) (opening *Opening, entries []Entry
 	return opening, l.entriesAfter(sequence), last
 }
 
-// IsJournalBefore reports whether the journal has not come to a sequence that it has given before.
+// IsJournalBefore reports whether the journal ends before a sequence from an earlier answer.
 func (l *Ledger) IsJournalBefore(sequence int64) bool {
 	return l.journal != nil && l.journal.First-1+l.journal.changes() < sequence
 }
@@ -131,8 +131,8 @@ func (l *Ledger) opening() *Opening {
 	return opening
 }
 
-// restoreJournal adds the records of a snapshot. It leaves out a journal that no ledger can have written, because the
-// journal must not deny anything: it then begins again.
+// restoreJournal adds the records of a snapshot. It leaves out an impossible journal, because the journal must not deny
+// anything: it then begins again.
 func (l *Ledger) restoreJournal(stored *Journal) {
 	if stored.First < 1 || stored.First > CountMax || stored.OpenedAt < 0 || stored.Lost < 0 {
 		return

@@ -14,21 +14,21 @@ type Ledger struct {
 	bytes        bytes
 	now          int64    // of the batch, in milliseconds since 1970
 	journal      *journal // nil if the ledger keeps no records
-	types        Types    // nil if all are enforced
+	types        Types    // nil if the ledger enforces all
 	removedBy    map[string]string
 }
 
 // Types tells resource types apart.
 type Types interface {
-	// IsCountedOnly reports whether charges of a resource type are counted, and never exceed a limit. The answer for a
-	// type never changes.
+	// IsCountedOnly reports whether the ledger only counts the charges of a resource type: they never exceed a limit.
+	// The answer for a type never changes.
 	IsCountedOnly(resourceType string) bool
 }
 
-// SetTypes sets which resource types are only counted. Without it, all are enforced.
+// SetTypes sets the resource types to count only. Without it, the ledger enforces all.
 func (l *Ledger) SetTypes(types Types) { l.types = types }
 
-// Types returns what [Ledger.SetTypes] has set, or nil.
+// Types returns the argument of [Ledger.SetTypes], or nil.
 func (l *Ledger) Types() Types { return l.types }
 
 func (l *Ledger) isCountedOnly(resourceType string) bool {
@@ -46,9 +46,9 @@ func New() *Ledger {
 	}
 }
 
-// Reserve decides a reservation whole or not at all, and adds it if it is admitted. It ignores the sequence in r and
-// returns the new one. If the ledger already has a reservation with the key, nothing changes, whatever the rest of r,
-// and the decision has the existing sequence. A key is free again after Cancel, Settle or a release.
+// Reserve decides a reservation whole or not at all, and adds an admitted one. It ignores the sequence in r and returns
+// the new one. If the ledger already has a reservation with the key, nothing changes, whatever the rest of r, and the
+// decision has the existing sequence. A key is free again after Cancel, Settle or a release.
 func (l *Ledger) Reserve(r Reservation) Decision {
 	if d := l.precheck(&r); d.Code != 0 {
 		return d
@@ -120,8 +120,8 @@ func (l *Ledger) Cancel(key string, sequence int64) bool {
 	return true
 }
 
-// Rename gives a reservation another key, claim payload and time, and a new sequence, and withdraws the former sequence.
-// Its charges stay. It returns the former reservation for [Ledger.UndoRename].
+// Rename gives a reservation another key, claim payload and time, and a new sequence, and withdraws the former
+// sequence. Its charges stay. It returns the former reservation for [Ledger.UndoRename].
 //
 // Rename returns false if there is no such reservation, it is an amendment, the new key is in use or invalid, or the
 // ledger is full.
@@ -156,8 +156,8 @@ func (l *Ledger) UndoRename(before Reservation, key string) {
 	l.bytes.reservations += before.Size()
 }
 
-// Settle turns a reservation into usage and counts its claim once in each balance that it charges. Sequence 0 stands
-// for any. It reports whether there was such a reservation. It is not for amendments, see [Ledger.SettleAmendment].
+// Settle turns a reservation into usage and counts its claim once in each charged balance. Sequence 0 stands for any.
+// It reports whether there was such a reservation. It is not for amendments, see [Ledger.SettleAmendment].
 func (l *Ledger) Settle(key string, sequence int64) bool {
 	r, ok := l.find(key, sequence)
 	if !ok || r.amends() {
@@ -171,7 +171,7 @@ func (l *Ledger) Settle(key string, sequence int64) bool {
 	return true
 }
 
-// precheck makes the checks that need no account. Code 0 means that all passed.
+// precheck makes the checks without an account. Code 0 means success.
 func (l *Ledger) precheck(r *Reservation) Decision {
 	if !validKey(r.Key) {
 		return Decision{Code: KeyInvalid}
@@ -215,7 +215,7 @@ func (l *Ledger) tryOverdraft(tx *transaction, charges []Charge) Decision {
 	return Decision{Code: tx.check()}
 }
 
-// commit adds a decided reservation, whose charges the transaction has taken.
+// commit adds a decided reservation. The transaction has taken its charges.
 func (l *Ledger) commit(tx *transaction, r Reservation, kind ChangeKind) Decision {
 	tx.commit()
 	l.sequence++
@@ -239,7 +239,7 @@ func (l *Ledger) find(key string, sequence int64) (Reservation, bool) {
 	return r, ok && (sequence == 0 || sequence == r.Sequence)
 }
 
-// accountOf returns the account of a resource type, which may be new.
+// accountOf returns the account of a resource type, and creates it if necessary.
 func (l *Ledger) accountOf(resourceType string) *account {
 	a := l.accounts[resourceType]
 	if a == nil {
@@ -249,7 +249,7 @@ func (l *Ledger) accountOf(resourceType string) *account {
 	return a
 }
 
-// pruneAccounts drops the accounts of charges that have become empty.
+// pruneAccounts drops the empty accounts among those of some charges.
 func (l *Ledger) pruneAccounts(charges []Charge) {
 	for i := range charges {
 		l.pruneAccount(charges[i].ResourceType)

@@ -4,11 +4,11 @@ package ledger
 // others keep a ledger storable as one object.
 const (
 	// BytesMax is the budget of a ledger, see [Ledger.Bytes]. Requests beyond it get LedgerFull. It is a third of the
-	// largest object that etcd stores. The rest is for records of released claims and for amendments that only reduce a
-	// claim: those always succeed.
+	// largest object in etcd. The rest is for records of released claims and for purely reducing amendments: those
+	// always succeed.
 	BytesMax = 512 << 10
-	// GrantBytesMax is the part of the budget for grants, so that they leave room for claims. It counts only grants:
-	// usage has no influence on whether a grant is active.
+	// GrantBytesMax is the part of the budget for grants. The rest leaves room for claims. It counts only grants: usage
+	// has no influence on whether a grant is active.
 	GrantBytesMax = BytesMax / 2
 	// reductionBytesMax bounds the ledger for amendments without additional charges. Once they end, the ledger is
 	// smaller than before.
@@ -37,7 +37,7 @@ const (
 	RequirementsMax = 32
 	// RequirementValuesMax is the largest number of values of a requirement.
 	RequirementValuesMax = 64
-	// SelectorsMax is the largest number of distinct selectors that all allowances of one resource type have.
+	// SelectorsMax is the largest number of distinct selectors in all allowances of one resource type.
 	SelectorsMax = 64
 
 	// AllowancesMax is the largest number of allowances of a grant.

@@ -64,7 +64,7 @@ func in(key string, values ...string) ledger.Requirement {
 	return ledger.Requirement{Key: key, Operator: ledger.In, Values: values}
 }
 
-// Few values of everything, so that operations meet.
+// Few values of everything, to make operations meet.
 var (
 	enforcedTypes  = []string{"gpu", "cpu"}
 	someTypes      = append(slices.Clone(enforcedTypes), "feature")
@@ -201,8 +201,7 @@ var operations = []struct {
 	{"reload", func(p *pair, _ source, _ bool) bool { p.reload(); return false }},
 }
 
-// step runs one operation, and checks that the snapshots of both agree and that nothing changed
-// where nothing may.
+// step runs one operation. It requires equal snapshots of both, and no change where nothing may change.
 func (p *pair) step(s source, huge bool) {
 	p.t.Helper()
 	before := p.encodedSnapshot()
@@ -236,7 +235,7 @@ func (p *pair) reserveOverdraft(r ledger.Reservation) bool {
 	return d.Code == ledger.Admitted && !d.Existing
 }
 
-// pickAmendment returns an amendment of a claim that is likely to be settled.
+// pickAmendment returns an amendment, usually of a settled claim.
 func (p *pair) pickAmendment(s source, huge bool) ledger.Reservation {
 	r := pickReservation(s, huge)
 	if s.choose("replaces", 4) > 0 {
@@ -263,7 +262,7 @@ func (p *pair) amend(what string, ledgers, models func(ledger.Reservation) ledge
 	return d.Code == ledger.Admitted
 }
 
-// replayed reserves an admitted reservation again. That must change nothing.
+// replayed reserves an admitted reservation again. The repetition must change nothing.
 func (p *pair) replayed(r ledger.Reservation, d ledger.Decision) {
 	p.t.Helper()
 	if d.Code != ledger.Admitted {
@@ -347,7 +346,7 @@ func (p *pair) pickSequence(s source) int64 {
 	return pick(s, "sequence", []int64{0, p.ledger.Sequence(), max(0, p.ledger.Sequence()-1)})
 }
 
-// pickHeld returns charges of which one is likely to be settled.
+// pickHeld returns charges, with one of them usually settled.
 func (p *pair) pickHeld(s source, huge bool) []ledger.Charge {
 	used := p.ledger.Snapshot().Used
 	if len(used) == 0 || s.choose("held", 4) == 0 {
@@ -357,7 +356,7 @@ func (p *pair) pickHeld(s source, huge bool) []ledger.Charge {
 	return []ledger.Charge{{ResourceType: u.ResourceType, Dimensions: u.Dimensions, Amount: u.Amount - ledger.Amount(s.choose("less", 2))}}
 }
 
-// compare checks that both look the same from outside.
+// compare requires both to look the same from outside.
 func (p *pair) compare() {
 	p.t.Helper()
 	snapshot := p.ledger.Snapshot()

@@ -26,8 +26,8 @@ func TestLedgerAgreesWithModel(t *testing.T) {
 	}
 }
 
-// TestDemandIsAlwaysPaid holds the promise of the ledger against the model alone: as long as
-// limits do not shrink and nothing is overdrawn or corrected, all demand can be paid.
+// TestDemandIsAlwaysPaid holds the promise of the ledger against the model: the allowances can pay all demand, as long
+// as limits do not shrink and there is neither an overdraft nor a correction.
 func TestDemandIsAlwaysPaid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, s := newPair(t), drawn{t}
@@ -50,7 +50,7 @@ func TestDemandIsAlwaysPaid(t *testing.T) {
 	})
 }
 
-// TestAvailableIsTheLargestAdmitted checks that Available is the largest amount that Check admits.
+// TestAvailableIsTheLargestAdmitted compares Available with the largest amount admitted by Check.
 func TestAvailableIsTheLargestAdmitted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, s := newPair(t), drawn{t}

@@ -2,7 +2,7 @@ package ledger
 
 import "slices"
 
-// SettledClaim is a claim whose reservation was settled.
+// SettledClaim is a claim with a settled reservation.
 type SettledClaim struct {
 	UID     string
 	Charges []Charge
@@ -11,11 +11,11 @@ type SettledClaim struct {
 }
 
 // Release removes the charges of a settled claim and records its UID as released, in one step. For a recorded UID
-// nothing changes. Release reports whether the UID is recorded now.
+// nothing changes. Release reports whether the ledger has the UID now.
 //
 // If not, the ledger is unchanged. Either the UID is empty or the charges are invalid, see [Code.Invalid]. Or the
-// ledger has less usage or fewer claims: ledger and claims have drifted apart, and the ledger cannot know which is
-// right.
+// ledger has less usage or fewer claims: ledger and claims have drifted apart, and the ledger cannot know the right
+// one.
 func (l *Ledger) Release(c SettledClaim) bool {
 	switch {
 	case c.UID == "":
@@ -34,10 +34,10 @@ func (l *Ledger) Release(c SettledClaim) bool {
 
 // ReleaseReserved is Release for a claim with an unsettled reservation: it drops the reservation and records the UID in
 // one step. Sequence 0 stands for any. With an amendment it also removes the charges of Replaces. For a recorded UID
-// nothing changes, not even a reservation with that key.
+// nothing changes, not even a reservation with the key.
 //
-// ReleaseReserved reports whether the UID is recorded now. If not, the ledger is unchanged: the UID is empty, there is
-// no such reservation, or the ledger no longer has the charges of Replaces.
+// ReleaseReserved reports whether the ledger has the UID now. If not, the ledger is unchanged: the UID is empty, there
+// is no such reservation, or the ledger no longer has the charges of Replaces.
 func (l *Ledger) ReleaseReserved(claimUID, key string, sequence int64) bool {
 	if claimUID == "" {
 		return false
@@ -65,8 +65,8 @@ func (l *Ledger) recordReleased(claimUID string) {
 	l.bytes.released += recordSize(claimUID)
 }
 
-// Forget drops the record of a released claim and reports whether there was one. Call it only once the claim is deleted
-// and cannot be released again.
+// Forget drops the record of a released claim and reports whether there was one. Call it only after the deletion of the
+// claim, when nobody can release it again.
 func (l *Ledger) Forget(claimUID string) bool {
 	recorded := l.IsReleased(claimUID)
 	if recorded {
@@ -76,7 +76,7 @@ func (l *Ledger) Forget(claimUID string) bool {
 	return recorded
 }
 
-// IsReleased reports whether the claim is recorded as released.
+// IsReleased reports whether the ledger has a record of the claim's release.
 func (l *Ledger) IsReleased(claimUID string) bool {
 	_, recorded := l.released[claimUID]
 	return recorded

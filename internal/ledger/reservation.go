@@ -10,11 +10,11 @@ type Charge struct {
 	Amount Amount
 }
 
-// Reservation holds charges for a claim that is being created.
+// Reservation holds charges for a claim until the claim exists.
 type Reservation struct {
 	// Key identifies the reservation: reserving the same key again changes nothing.
 	Key string
-	// Sequence is given by the ledger and grows with every reservation. It distinguishes a reservation from an earlier
+	// Sequence comes from the ledger and grows with every reservation. It distinguishes a reservation from an earlier
 	// one with the same key.
 	Sequence int64
 	// ReservedAt is the time of the reservation in seconds since 1970. The ledger does not use it.
@@ -22,20 +22,19 @@ type Reservation struct {
 	// Charges are 1 to [ChargesMax] charges with distinct pairs of resource type and dimensions.
 	Charges []Charge
 	// Replaces makes the reservation an amendment: a change of a settled claim, see [Ledger.Amend]. It has the present
-	// charges of that claim. Charges are then held in addition, and may be empty.
+	// charges of the claim. The ledger then holds Charges in addition. They may be empty.
 	Replaces []Charge
 	// Claim is the caller's payload: enough to finish the claim.
 	Claim string
-	// Subject is that of the record of the reservation, see [Record]. Default: Claim. Actor is who asks for the
-	// reservation, if known. The ledger keeps neither.
+	// Subject is the subject in the record of the reservation, see [Record]. Default: Claim. Actor is the requester of
+	// the reservation, if known. The ledger keeps neither.
 	Subject, Actor string
 }
 
 // amends reports whether the reservation is an amendment.
 func (r *Reservation) amends() bool { return len(r.Replaces) > 0 }
 
-// Check returns the code of the first error of a request for the reservation that does not depend on a ledger, or
-// Admitted.
+// Check returns the code of the first error of a request for the reservation without regard to a ledger, or Admitted.
 func (r *Reservation) Check() Code {
 	if !validKey(r.Key) {
 		return KeyInvalid
@@ -54,7 +53,7 @@ func (r *Reservation) validate() Code {
 	return validateCharges(r.Charges)
 }
 
-// validateOptionalCharges is validateCharges for a list that may be empty. It returns 0 instead of Admitted.
+// validateOptionalCharges is validateCharges for a possibly empty list. It returns 0 instead of Admitted.
 func validateOptionalCharges(charges []Charge) Code {
 	if len(charges) == 0 {
 		return 0

@@ -13,9 +13,9 @@ type Operator string
 
 // The operators have the meaning of those in Kubernetes label selectors.
 const (
-	// In: the dimension is present and its value is listed.
+	// In: the dimension is present with one of the values.
 	In Operator = "In"
-	// NotIn: the dimension is absent, or its value is not listed.
+	// NotIn: the dimension is absent, or has another value.
 	NotIn Operator = "NotIn"
 	// Exists: the dimension is present.
 	Exists Operator = "Exists"
@@ -27,12 +27,12 @@ const (
 type Requirement struct {
 	Key      string
 	Operator Operator
-	// Values are required with In and NotIn, and not allowed with Exists and DoesNotExist.
+	// Values are mandatory with In and NotIn, and invalid with Exists and DoesNotExist.
 	Values []string `json:",omitempty"`
 }
 
 // Selector is a condition on dimensions: all its requirements must hold. The zero value has none and matches
-// everything. Values are comparable with ==. Selectors with the same requirements are equal, whatever their order and
+// everything. Values are comparable with ==. Selectors with the same requirements are equal, in any order and
 // repetition. In JSON a selector is an array of requirements.
 type Selector struct {
 	// canonical is the JSON array of the sorted requirements, and empty if there are none.

@@ -8,7 +8,7 @@ import (
 // SequenceRange is all sequences from First to Last.
 type SequenceRange struct{ First, Last int64 }
 
-// SequenceSet is a set of sequences, as ascending ranges that do not touch. It is immutable.
+// SequenceSet is a set of sequences, as ascending ranges with gaps in between. It is immutable.
 type SequenceSet []SequenceRange
 
 // Has reports whether the set has a sequence.

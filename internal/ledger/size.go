@@ -17,13 +17,13 @@ const (
 // bytes are the stored bytes of the parts of a ledger.
 type bytes struct{ grants, balances, reservations, released, slices int }
 
-// Bytes bounds from above the size of the ledger as JSON. A balance counts from its first reservation on, so that
-// settling adds no bytes.
+// Bytes bounds from above the size of the ledger as JSON. A balance counts from its first reservation on: settling adds
+// no bytes.
 func (l *Ledger) Bytes() int {
 	return ledgerBytes + l.bytes.grants + l.bytes.balances + l.bytes.reservations + l.bytes.released + l.bytes.slices + sequencesBytes*len(l.withdrawn)
 }
 
-// BytesNeeded returns the number of bytes that a new reservation would add to the ledger.
+// BytesNeeded returns the number of bytes added to the ledger by a new reservation.
 func (l *Ledger) BytesNeeded(r *Reservation) int {
 	size := r.Size()
 	for i := range r.Charges {
@@ -91,8 +91,8 @@ func jsonLen(text string) int { return escapedLen(text, len(`\"`), len(`\u0000`)
 // nestedLen is jsonLen for JSON within a JSON string.
 func nestedLen(text string) int { return escapedLen(text, len(`\\\"`), len(`\\u0000`)) }
 
-// escapedLen bounds the length of text in which quotes and backslashes take quote bytes, and all other characters that
-// encoding/json escapes take other bytes.
+// escapedLen bounds the length of text with quotes and backslashes of quote bytes each. All other characters escaped by
+// encoding/json take other bytes.
 func escapedLen(text string, quote, other int) int {
 	length := 0
 	for _, r := range text {

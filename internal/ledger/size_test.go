@@ -27,7 +27,7 @@ func dimensionOf(i int) ledger.Dimensions {
 	return dimensionsOf("volume", fmt.Sprintf("%0*d", ledger.DimensionValueBytesMax, i))
 }
 
-// Operations that make a full ledger smaller always succeed, and those that make it larger never do.
+// In a full ledger, reductions always succeed, and increases never do.
 func TestFullLedger(t *testing.T) {
 	const short = 500 // of the budget
 	charge := func(i int, amount ledger.Amount) []ledger.Charge {

@@ -8,17 +8,17 @@ import (
 	"slices"
 )
 
-// Slice is quota that one process holds ahead of demand, so that it can admit requests without a write to the ledger.
-// The process turns what it admits into reservations later, see [Ledger.ReserveFromSlice]. Until then the slice covers
-// it: nobody else can get that quota. A slice pays for charges without dimensions. It counts in decisions, and is
-// neither used nor reserved for display.
+// Slice is quota held by one process ahead of demand, to admit requests without a write to the ledger. The process
+// turns its admissions into reservations later, see [Ledger.ReserveFromSlice]. Until then the slice covers them: nobody
+// else can get this quota. A slice pays for charges without dimensions. It counts in decisions, and is neither used nor
+// reserved for display.
 type Slice struct {
 	// Holder identifies the process.
 	Holder string
 	// WrittenAt is the time of the holder's latest write of the ledger, in seconds since 1970. The ledger does not use it.
 	WrittenAt int64
-	// IsRevoked is set once another process found that the holder does not write any more. The holder admits nothing
-	// from a revoked slice.
+	// IsRevoked is true once another process found that the holder no longer writes. The holder admits nothing from a
+	// revoked slice.
 	IsRevoked bool
 	// Amounts are positive, by resource type.
 	Amounts map[string]Amount
@@ -59,8 +59,7 @@ func (l *Ledger) Sliced(resourceType string) Amount {
 	return 0
 }
 
-// AvailableToSlice returns the largest amount that the slice of a holder could have: what the allowances can pay without
-// that slice.
+// AvailableToSlice returns the largest possible amount in the slice of a holder: the amount payable without this slice.
 func (l *Ledger) AvailableToSlice(holder, resourceType string) Amount {
 	a, held := l.accounts[resourceType], l.slices[holder].Amounts[resourceType]
 	switch {
@@ -77,8 +76,8 @@ func (l *Ledger) AvailableToSlice(holder, resourceType string) Amount {
 
 // SetSlice adds, replaces or, without amounts, removes the slice of a holder. It ignores limits: the caller compares
 // with [Ledger.Available]. It reports false, and changes nothing, if the slice is invalid or does not fit: a sum would
-// overflow, there are too many slices or balances, or the ledger would be larger than its budget. A smaller slice always
-// fits.
+// overflow, there are too many slices or balances, or the ledger would be larger than its budget. A smaller slice
+// always fits.
 func (l *Ledger) SetSlice(s Slice) bool { return l.setSlice(s, BytesMax) }
 
 // RestoreSlice undoes a change of a slice. Unlike [Ledger.SetSlice] it ignores the budget.
@@ -143,7 +142,7 @@ func (l *Ledger) resizeSlice(resourceType string, before, after Amount) {
 	l.pruneAccount(resourceType)
 }
 
-// RevokeSlice marks a slice as revoked, and reports whether there is such a slice that was not.
+// RevokeSlice marks a slice as revoked, and reports whether there was an unrevoked one.
 func (l *Ledger) RevokeSlice(holder string) bool {
 	s, ok := l.slices[holder]
 	if !ok || s.IsRevoked {
@@ -162,8 +161,8 @@ func (l *Ledger) DropSlice(holder string) bool {
 	return l.setSlice(Slice{Holder: holder}, math.MaxInt)
 }
 
-// LiftSlices removes all slices but that of a holder, and returns a function that restores them as they were. In between
-// the caller may ask for decisions, but not add anything to the ledger.
+// LiftSlices removes all slices except a holder's, and returns a function to restore them as they were. In between the
+// caller may ask for decisions, but not add anything to the ledger.
 func (l *Ledger) LiftSlices(except string) (restore func()) {
 	lifted := slices.DeleteFunc(slices.Collect(l.Slices()), func(s Slice) bool { return s.Holder == except })
 	for i := range lifted {
@@ -176,9 +175,9 @@ func (l *Ledger) LiftSlices(except string) (restore func()) {
 	}
 }
 
-// ReserveFromSlice adds a reservation that the holder of a slice has admitted: its charges leave the slice. It ignores
-// limits and the budget of bytes, because the slice was within them. If the slice has less, or does not exist, the
-// reservation is overdraft to that extent. It is otherwise like [Ledger.Reserve].
+// ReserveFromSlice adds a reservation admitted by the holder of a slice: its charges leave the slice. It ignores limits
+// and the budget of bytes, because the slice was within them. If the slice has less, or does not exist, the difference
+// is overdraft. It is otherwise like [Ledger.Reserve].
 func (l *Ledger) ReserveFromSlice(holder string, r Reservation) Decision {
 	before, isKnown := l.Slice(holder)
 	if _, isReserved := l.reservations[r.Key]; !isReserved && isKnown {
@@ -228,7 +227,7 @@ const (
 	amountBytes = 48
 )
 
-// size bounds from above the stored bytes of the slice. One without amounts is not stored.
+// size bounds from above the stored bytes of the slice. Storage has no slice without amounts.
 func (s *Slice) size() int {
 	if len(s.Amounts) == 0 {
 		return 0

@@ -104,7 +104,7 @@ func TestSliceThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// A slice counts like a reservation of the same amounts, also with selectors and whatever happens around it.
+// A slice counts like a reservation of the same amounts, also with selectors and among any other operations.
 func TestSliceCountsLikeReservation(t *testing.T) {
 	const types = 2
 	resourceTypes := [types]string{cpu, "compute/gpu"}

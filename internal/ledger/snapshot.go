@@ -16,10 +16,10 @@ type Usage struct {
 	Claims int64
 }
 
-// Snapshot is a ledger in plain form, for storing. [Ledger.Snapshot] gives every list in a fixed order, so that equal
-// ledgers have equal snapshots. [Restore] accepts any order.
+// Snapshot is a ledger in plain form, for storing. [Ledger.Snapshot] gives every list in a fixed order: equal ledgers
+// have equal snapshots. [Restore] accepts any order.
 type Snapshot struct {
-	// Sequence is that of the latest reservation, even if it has ended.
+	// Sequence is the sequence of the latest reservation, even if it has ended.
 	Sequence int64
 	// Grants are sorted by UID.
 	Grants []Grant
@@ -57,9 +57,9 @@ func (l *Ledger) Snapshot() Snapshot {
 	return snapshot
 }
 
-// Restore returns the ledger of a snapshot. It rejects a snapshot that no ledger can have written: invalid or repeated
-// entries, sequences out of range, sums that do not fit, and anything beyond the bounds of this package except its
-// budgets of bytes. It accepts usage beyond the limits, and skips usage of 0 by 0 claims.
+// Restore returns the ledger of a snapshot. It rejects an impossible snapshot: invalid or repeated entries, sequences
+// out of range, overflowing sums, and anything beyond the bounds of this package except its budgets of bytes. It
+// accepts usage beyond the limits, and skips usage of 0 by 0 claims.
 func Restore(s Snapshot) (*Ledger, error) {
 	l := New()
 	if _, err := l.replaceGrants(s.Grants, math.MaxInt); err != nil {

@@ -158,7 +158,7 @@ func TestRestoreRejects(t *testing.T) {
 	}
 }
 
-// A ledger forgets the oldest withdrawn sequences, so that they never fill it.
+// A ledger forgets the oldest withdrawn sequences: they never fill it.
 func TestWithdrawnIsBounded(t *testing.T) {
 	l := ledger.New()
 	var oldest, latest int64

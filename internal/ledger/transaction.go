@@ -1,17 +1,19 @@
 package ledger
 
-// transaction is a request during its decision. The accounts count the admitted amounts as taken, so that the ledger
-// decides the charges together. It ends with commit or rollback.
+// transaction is a request during its decision. The accounts count the admitted amounts as taken: the ledger decides
+// the charges together. It ends with commit or rollback.
 type transaction struct {
 	charges  []Charge
 	accounts [ChargesMax]*account // nil for unknown resource types
 	admitted [ChargesMax]Amount
-	// countedOnly are the charges that no limit denies, and hasRest is set if one of them is not admitted in full.
+	// countedOnly are the charges without an enforced limit, and hasRest is true if one of them exceeds the admitted
+	// amount.
 	countedOnly [ChargesMax]bool
 	hasRest     bool
 }
 
-// admit takes as much of every charge as can be paid, and reports whether that is the whole of all enforced charges.
+// admit takes as much of every charge as the allowances can pay, and reports whether it took all enforced charges
+// whole.
 func (tx *transaction) admit(l *Ledger, charges []Charge) bool {
 	tx.charges = charges
 	whole := true
@@ -32,8 +34,8 @@ func (tx *transaction) admit(l *Ledger, charges []Charge) bool {
 	return whole
 }
 
-// overdraw also takes the amounts that admit could not admit. The flow gets them only at commit. It returns false if an
-// amount would not fit.
+// overdraw also takes the amounts left by admit. The flow gets them only at commit. It returns false if an amount would
+// not fit.
 func (tx *transaction) overdraw() bool {
 	for i, a := range tx.accounts[:len(tx.charges)] {
 		pending, ok := a.pending.Add(tx.charges[i].Amount - tx.admitted[i])
@@ -77,7 +79,7 @@ func (tx *transaction) rollback() {
 	}
 }
 
-// shortages returns the enforced charges that were not admitted in full.
+// shortages returns the enforced charges beyond their admitted amounts.
 func (tx *transaction) shortages() []Shortage {
 	var shortages []Shortage
 	for i := range tx.charges {

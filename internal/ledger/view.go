@@ -33,7 +33,7 @@ func (l *Ledger) Account(resourceType string) Account {
 	}
 }
 
-// Available returns the largest amount of a single charge that the allowances can pay besides the slices.
+// Available returns the largest payable amount of a single charge besides the slices.
 func (l *Ledger) Available(resourceType string, d Dimensions) Amount {
 	a := l.accounts[resourceType]
 	if a == nil {
@@ -68,13 +68,13 @@ func (l *Ledger) Balances(resourceType string) []Balance {
 	return balances
 }
 
-// HasBalance reports whether a resource type has a balance for the dimensions, so that a charge needs no new one.
+// HasBalance reports whether a resource type has a balance for the dimensions: then a charge needs no new one.
 func (l *Ledger) HasBalance(resourceType string, d Dimensions) bool {
 	a := l.accounts[resourceType]
 	return a != nil && a.balances[d] != nil
 }
 
-// Matching returns the sum of the allowances whose selectors match the dimensions. It is 0 for an unknown type.
+// Matching returns the sum of the allowances with selectors for the dimensions. It is 0 for an unknown type.
 func (l *Ledger) Matching(resourceType string, d Dimensions) Amount {
 	a := l.accounts[resourceType]
 	if a == nil {
@@ -83,13 +83,13 @@ func (l *Ledger) Matching(resourceType string, d Dimensions) Amount {
 	return a.matching(d)
 }
 
-// Matcher returns [Selector.Matches] in a form that is cheap to call many times.
+// Matcher returns [Selector.Matches] in a form for many cheap calls.
 func (s Selector) Matcher() func(Dimensions) bool {
 	requirements := s.Requirements()
 	return func(d Dimensions) bool { return matchesAll(requirements, d) }
 }
 
-// ResourceTypes returns the sorted types that a grant names or that have usage or reservations.
+// ResourceTypes returns the sorted types of all grants, usage and reservations.
 func (l *Ledger) ResourceTypes() []string { return sortedKeys(l.accounts) }
 
 // Sequence returns the sequence of the latest reservation, or 0 if there never was one.

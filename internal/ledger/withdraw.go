@@ -8,9 +8,9 @@ import (
 // WithdrawnMax bounds the ranges of withdrawn sequences. Beyond it the ledger drops the oldest.
 const WithdrawnMax = 512
 
-// Withdraw drops a reservation like [Ledger.Cancel], and withdraws its sequence: a claim that somebody makes from it all
-// the same is charged nowhere, and gives nothing back. Sequence 0 stands for any. It reports whether there was such a
-// reservation. It is not for amendments.
+// Withdraw drops a reservation like [Ledger.Cancel], and withdraws its sequence. A claim made from it all the same has
+// no charge, and gives nothing back. Sequence 0 stands for any. It reports whether there was such a reservation. It is
+// not for amendments.
 func (l *Ledger) Withdraw(key string, sequence int64) bool {
 	r, ok := l.find(key, sequence)
 	if !ok || r.amends() {
@@ -21,9 +21,9 @@ func (l *Ledger) Withdraw(key string, sequence int64) bool {
 	return true
 }
 
-// Renew gives a reservation a new sequence and withdraws the former one: whoever knows only that can no longer end the
-// reservation, nor make its claim. Sequence 0 stands for any. It reports whether there is such a reservation. It is not
-// for amendments.
+// Renew gives a reservation a new sequence and withdraws the former one: a process with only the former sequence can no
+// longer end the reservation, nor make its claim. Sequence 0 stands for any. It reports whether there is such a
+// reservation. It is not for amendments.
 func (l *Ledger) Renew(key string, sequence int64) (renewed int64, ok bool) {
 	r, ok := l.find(key, sequence)
 	if !ok || r.amends() {

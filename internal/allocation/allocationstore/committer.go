@@ -18,8 +18,8 @@ import (
 type operation struct {
 	// apply runs again after each new read of the state; the last run counts.
 	apply func(*allocation.State) groupcommit.Effect
-	// decided, if set, gets the state of the decision before the caller is informed. That state may have changes that
-	// need not be stored at once.
+	// decided, if set, gets the state of the decision before the caller hears of it. This state may have changes that
+	// need no write at once.
 	decided func(*allocation.State)
 	// reconciles asks for a state in line with the observed cluster. needsLive, if set, reports whether the state must
 	// be in line with the cluster itself.
@@ -29,7 +29,7 @@ type operation struct {
 	// apply sets isDenied and isFull: it denies a request for a shortage, or because too much is pending. Either is
 	// certain only with a state in line with the observed cluster.
 	isDenied, isFull bool
-	// state is that of the decision.
+	// state is the state of the decision.
 	state *allocation.State
 }
 
@@ -68,7 +68,7 @@ type committer struct {
 	latest           versions
 	state            *allocation.State // nil when unknown
 	ledgerVersion    string            // the resource version of the ledger in state
-	isFresh          bool              // the whole state was read since attempt 0 of the batch
+	isFresh          bool              // a read of the whole state happened since attempt 0 of the batch
 	statusWritten    time.Time         // the time of the latest write of the status
 	compactableSince time.Time         // since when the ledger has changes that it no longer needs
 	batch            []*operation
@@ -80,7 +80,7 @@ type committer struct {
 type versions struct {
 	allocation, ledger string
 	ledgerOf           types.UID
-	isDeleted          bool // it was forgotten, and may exist again
+	isDeleted          bool // Forget was called for it, and it may exist again
 }
 
 func newCommitter(s *Store, name string) *committer {
@@ -109,7 +109,7 @@ func (c *committer) Load(batch []*groupcommit.Operation[*allocation.State], atte
 	return state, c.retry(err)
 }
 
-// isReconciling reports whether the batch consists of operations that reconcile. Batches are never mixed.
+// isReconciling reports whether the batch consists of reconciling operations. No batch mixes them with others.
 func (c *committer) isReconciling() bool { return c.batch[0].reconciles }
 
 // Commit implements [groupcommit.Copy].
@@ -160,14 +160,14 @@ func isFinal(err error) bool {
 	return errors.Is(err, ErrGone) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err)
 }
 
-// isStatusDue reports whether to write the status although no decision depends on it: changes were admitted, or
-// admitted ones were made.
+// isStatusDue reports whether to write the status although no decision depends on it: there are newly admitted changes,
+// or requesters made admitted ones.
 func (c *committer) isStatusDue(state *allocation.State) bool {
 	return !state.IsStatusCurrent() && time.Since(c.statusWritten) >= StatusDelay && c.store.statusWrites.Allow()
 }
 
 // isCompactionDue reports whether to write the ledger although no decision depends on it. The status must not have
-// changes then: the ledger is always written after it.
+// changes then: the write of the ledger always comes after it.
 func (c *committer) isCompactionDue(state *allocation.State) bool {
 	switch {
 	case !state.IsLedgerChanged() || state.IsStatusChanged():
@@ -181,8 +181,8 @@ func (c *committer) isCompactionDue(state *allocation.State) bool {
 // observe returns the state in line with the cluster if the batch asks for it or it is due, and otherwise the state in
 // memory.
 //
-// A state that was never in line with the present spec is compared with a list of the API server that is newer than the
-// state: no ledger has the amounts given before, and no watch can prove that it has seen them all.
+// observe compares a state never in line with the present spec with a list of the API server newer than the state. No
+// ledger has the amounts given before, and no watch can prove that it has seen them all.
 func (c *committer) observe() (*allocation.State, error) {
 	isLive := !c.state.IsObserved() || slices.ContainsFunc(c.batch, func(op *operation) bool { return op.needsLive != nil && op.needsLive(c.state) })
 	if c.consistency == cached && !isLive && len(c.state.Pending()) < pendingObserveMin {

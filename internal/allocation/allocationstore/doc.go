@@ -2,8 +2,8 @@
 // admitted changes of ResourceQuotas in AllocationLedgers until the status has them.
 //
 // Each allocation has a committer, a [groupcommit.Group]: a check and its record are one compare-and-swap. Package
-// ledgerstore does the same for consumers. Unlike a consumer's ledger, an allocation follows a watch: changes are not
-// settled or released one by one, and a denial has nothing to wait for.
+// ledgerstore does the same for consumers. Unlike a consumer's ledger, an allocation follows a watch: nobody settles or
+// releases changes one by one, and a denial has nothing to wait for.
 //
 // The webhook on ResourceQuotas and the allocation controller import this package, never the reverse.
 package allocationstore

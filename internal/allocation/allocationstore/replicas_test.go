@@ -15,8 +15,8 @@ import (
 	"github.com/bursar/bursar/internal/allocation/allocationstore/storagetest"
 )
 
-// interruptedStorage is the storage of one process. It runs an action of another one once, before a ledger is read or
-// written.
+// interruptedStorage is the storage of one process. It runs an action of another one once, before a read or write of a
+// ledger.
 type interruptedStorage struct {
 	*storagetest.Memory
 	reads, writes func()
@@ -48,7 +48,7 @@ func reconcile(t *testing.T, s *Store, generation int64) {
 	}
 }
 
-// isGiven says so much of the cluster to all who look.
+// isGiven shows this state of the cluster to all observers.
 func isGiven(version string, used map[string]int64, clusters ...*cluster) {
 	for _, c := range clusters {
 		o := newCluster(version, used).live
@@ -58,7 +58,7 @@ func isGiven(version string, used map[string]int64, clusters ...*cluster) {
 	}
 }
 
-// What one process has seen counts for another one, whatever comes between the writes of the one.
+// The observations of one process count for another one, in spite of anything between the writes of the one.
 func TestObservationsCountForAllReplicas(t *testing.T) {
 	for name, disturb := range map[string]func(m *interruptedStorage, other *Store){
 		"nothing": func(*interruptedStorage, *Store) {},
@@ -135,7 +135,7 @@ func TestLedgerIsReadWithItsStatus(t *testing.T) {
 	admit(t, leader, change)
 	between := &interruptedStorage{Memory: m}
 	other := New(t.Context(), between, seenByOther)
-	between.reads = func() { // the status has been read, which does not tell of the change
+	between.reads = func() { // after the read of the status, without the change
 		isGiven("7", map[string]int64{"web": 6, "labelled": 1}, c)
 		c.mu.Lock()
 		c.seen.Quotas = map[types.NamespacedName]allocation.QuotaVersion{{Namespace: "web", Name: "default"}: {UID: change.UID, ResourceVersion: "6"}}
@@ -154,7 +154,7 @@ func TestLedgerIsReadWithItsStatus(t *testing.T) {
 	}
 }
 
-// What is admitted for an allocation that was deleted and made again counts for the one that exists.
+// Admissions for a deleted and recreated allocation count for the existing one.
 func TestAllocationIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, shut := newMemory(10), make(chan struct{})

@@ -17,13 +17,13 @@ import (
 type Storage interface {
 	// Read returns the stored allocation.
 	Read(ctx context.Context, name string) (*quotav1alpha1.ResourceQuotaAllocation, error)
-	// WriteStatus stores the status of an allocation that was not changed since its resource version. It returns the
-	// stored object.
+	// WriteStatus stores the status of an allocation unless somebody changed the allocation since its resource version.
+	// It returns the stored object.
 	WriteStatus(ctx context.Context, object *quotav1alpha1.ResourceQuotaAllocation) (*quotav1alpha1.ResourceQuotaAllocation, error)
 	// ReadLedger returns the stored ledger, or nil if there is none.
 	ReadLedger(ctx context.Context, name string) (*quotav1alpha1.AllocationLedger, error)
-	// WriteLedger stores a ledger that was not changed since its resource version, or creates one without a version. It
-	// returns the new version.
+	// WriteLedger stores a ledger unless somebody changed it since its resource version. It creates one without a
+	// version. It returns the new version.
 	WriteLedger(ctx context.Context, ledger *quotav1alpha1.AllocationLedger) (string, error)
 }
 
@@ -36,8 +36,8 @@ type APIStorage struct {
 
 var _ Storage = (*APIStorage)(nil)
 
-// NewAPIStorage returns storage that reads allocations with live, writes them with client, and reaches ledgers with
-// config.
+// NewAPIStorage returns storage on an API server. It reads allocations with live, writes them with client, and reaches
+// ledgers with config.
 func NewAPIStorage(live client.Reader, client client.Client, config *rest.Config, httpClient *http.Client) (*APIStorage, error) {
 	ledgers, err := ledgerapi.New(config, httpClient, "allocationledgers", nil)
 	if err != nil {

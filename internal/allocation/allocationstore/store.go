@@ -20,36 +20,36 @@ const (
 	storageTimeout = 3 * time.Second
 	// refreshTimeout bounds a list of the namespaces and ResourceQuotas of the cluster.
 	refreshTimeout = 10 * time.Second
-	// staleMax is the largest age of the observation of the cluster that a denial is based on.
+	// staleMax is the largest age of the observation of the cluster behind a denial.
 	staleMax = time.Second
-	// readsMax bounds the reads of an allocation that is too old for its ledger. One is enough unless the allocation
-	// changes again in between.
+	// readsMax bounds the reads of an allocation too old for its ledger. One is enough unless the allocation changes
+	// again in between.
 	readsMax = 5
-	// attemptsMax is the number of failures of storage in a row that fail a batch.
+	// attemptsMax is the number of failures of storage in a row until a batch fails.
 	attemptsMax = 3
 	// pendingMax bounds the pending changes of one allocation, and with them the stored object. pendingMaxPerNamespace
-	// bounds those of one namespace, so that it cannot block the others.
+	// bounds those of one namespace: it cannot block the others.
 	pendingMax             = 512
 	pendingMaxPerNamespace = 64
-	// pendingObserveMin is the number of pending changes from which on every batch compares them with the cluster.
+	// pendingObserveMin is the smallest number of pending changes for every batch to compare them with the cluster.
 	pendingObserveMin = 64
 
 	// StatusDelay is the shortest time between two writes of an allocation's status that can wait.
 	// statusWritesPerSecond bounds such writes over all allocations.
 	StatusDelay           = time.Second
 	statusWritesPerSecond = 20
-	// compactionDelay is the time until a ledger is written only to drop changes that it no longer needs.
+	// compactionDelay is the time until the store writes a ledger only to drop changes that it no longer needs.
 	compactionDelay = 10 * time.Second
-	// PendingMargin is the time for which a change stays pending after its request: clocks of replicas differ.
+	// PendingMargin is how long a change stays pending after its request: clocks of replicas differ.
 	PendingMargin = 15 * time.Second
-	// PendingMax is the longest time for which a change stays pending.
+	// PendingMax is the longest time a change stays pending.
 	PendingMax = 150 * time.Second
 )
 
 var (
-	// ErrGone is returned for an allocation that no longer exists.
+	// ErrGone means that the allocation no longer exists.
 	ErrGone = errors.New("the ResourceQuotaAllocation no longer exists")
-	// ErrBusy is returned when too many changes are pending for another one. A later retry may succeed.
+	// ErrBusy means that too many changes are pending for another one. A later retry may succeed.
 	ErrBusy = errors.New("too many changes of ResourceQuotas are in flight")
 )
 
@@ -75,7 +75,7 @@ type Store struct {
 	committers map[string]*committer
 }
 
-// New returns a store that works until ctx ends.
+// New returns a store. It works until ctx ends.
 func New(ctx context.Context, storage Storage, quotas QuotaCache) *Store {
 	return &Store{
 		ctx: ctx, storage: storage, quotas: quotas, metrics: newMetrics(),
@@ -87,9 +87,9 @@ func New(ctx context.Context, storage Storage, quotas QuotaCache) *Store {
 type Outcome struct {
 	// Shortages are the resources that fell short.
 	Shortages []allocation.Shortage
-	// Holders are, for each shortage, the namespaces that take some of the resource, the largest amount first.
+	// Holders are, for each shortage, the namespaces with some of the resource, the largest amount first.
 	Holders [][]allocation.Holder
-	// IsPending is set if the change is pending now.
+	// IsPending reports whether the change is pending now.
 	IsPending bool
 }
 
@@ -103,10 +103,10 @@ type Request struct {
 	IsDryRun bool
 }
 
-// Admit records a change as pending in an allocation, or returns its shortages. A denial holds on a state that was
-// stored at some instant during the call, and on an observation of the cluster at most a second older. Admit admits
-// everything if the allocation is deleted or no longer caps such a ResourceQuota. Errors are [ErrBusy], or the reason
-// why there is no decision; then the change may be pending all the same, until its time is over.
+// Admit records a change as pending in an allocation, or returns its shortages. A denial holds on the stored state of
+// some instant during the call, and on an observation of the cluster at most a second older. Admit admits everything if
+// the allocation no longer exists or no longer caps such a ResourceQuota. Errors are [ErrBusy], or the reason for the
+// missing decision; then the change may be pending all the same, until its time is over.
 func (s *Store) Admit(ctx context.Context, name string, request Request) (Outcome, error) {
 	var outcome Outcome
 	op := &operation{}
@@ -155,7 +155,7 @@ func isFull(state *allocation.State, namespace string) bool {
 	return len(pending) >= pendingMax || ofNamespace >= pendingMaxPerNamespace
 }
 
-// Cancel drops the pending change with that ID, which will not be made.
+// Cancel drops the pending change with the ID: nobody will make it.
 func (s *Store) Cancel(ctx context.Context, name, id string) error {
 	return s.do(ctx, name, &operation{apply: func(state *allocation.State) groupcommit.Effect {
 		if state.Cancel(id) {
@@ -166,9 +166,9 @@ func (s *Store) Cancel(ctx context.Context, name, id string) error {
 }
 
 // Reconcile brings the state of an allocation and its conditions in line with the cluster, and calls f with it. If
-// nothing changed, it writes nothing. If changes were only admitted or made, it writes the status no sooner than
-// [StatusDelay] after the last time: call Reconcile again after that. ready reports whether the cap is enforced; nil
-// means unknown.
+// nothing changed, it writes nothing. If there are only newly admitted or newly made changes, it writes the status no
+// sooner than [StatusDelay] after the last time: call Reconcile again after the delay. ready reports whether the
+// webhook enforces the cap; nil means unknown.
 func (s *Store) Reconcile(ctx context.Context, name string, ready *Ready, f func(*allocation.State)) error {
 	return s.do(ctx, name, &operation{
 		reconciles: true,
@@ -203,9 +203,8 @@ func (s *Store) NoteVersion(name, resourceVersion string) {
 	s.noteVersions(name, func(latest *versions) { latest.allocation = resourceVersion })
 }
 
-// NoteLedgerVersion is NoteVersion for the ledger of the allocation with that name and UID. It saves a write that would
-// conflict. It also makes the store publish changes that another process admitted, and drop them if they are never
-// made.
+// NoteLedgerVersion is NoteVersion for the ledger of the allocation with the name and UID. It saves a conflicting
+// write. It also makes the store publish changes admitted by another process, and drop them if nobody makes them.
 func (s *Store) NoteLedgerVersion(name string, uid types.UID, resourceVersion string) {
 	s.noteVersions(name, func(latest *versions) { latest.ledger, latest.ledgerOf = resourceVersion, uid })
 }
@@ -232,7 +231,7 @@ func (s *Store) do(ctx context.Context, name string, op *operation) error {
 	if err := s.quotas.WaitForSync(ctx); err != nil {
 		return err
 	}
-	// Operations that reconcile may write the status. The others should not wait for that.
+	// Reconciling operations may write the status. The others should not wait for this write.
 	return s.committer(name).group.Do(ctx, &groupcommit.Operation[*allocation.State]{Decision: op, Apart: op.reconciles})
 }
 
@@ -248,7 +247,7 @@ func (s *Store) committer(name string) *committer {
 	return c
 }
 
-// Forget drops the memory of a deleted allocation. Operations in progress are decided on what is stored then: the
+// Forget drops the memory of a deleted allocation. The store decides operations in progress on the stored state: the
 // allocation may exist again.
 func (s *Store) Forget(name string) {
 	s.mu.Lock()

@@ -34,7 +34,7 @@ func newMemory(limit int64) *storagetest.Memory {
 	})
 }
 
-// cluster is the cluster and its observation: nothing is observed until the first refresh.
+// cluster is the cluster and its observation, empty until the first refresh.
 type cluster struct {
 	mu         sync.Mutex
 	live, seen allocation.Observation
@@ -67,7 +67,7 @@ func (c *cluster) Observe(labels.Selector, allocation.Scopes, []allocation.Quota
 	return c.seen
 }
 
-// see has this much of it be seen.
+// see makes this state the observed one.
 func (c *cluster) see(version string, used map[string]int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,7 +98,7 @@ func admit(t *testing.T, s *Store, r Request) Outcome {
 	return outcome
 }
 
-// What was given before the first decision is in no ledger, and may not be seen either.
+// Amounts given before the first decision are in no ledger, and perhaps not in the observation either.
 func TestFirstDecisionReadsTheCluster(t *testing.T) {
 	m, c := newMemory(10), newCluster("7", map[string]int64{"web": 8})
 	s := New(t.Context(), m, c)
@@ -229,7 +229,7 @@ func TestOneNamespaceDoesNotBlockOthers(t *testing.T) {
 	}
 }
 
-// Where only admitted changes are made, the ledger has them until it is written anyway, and the status may wait.
+// If requesters only make admitted changes, the ledger has them until its next write, and the status may wait.
 func TestReconcileWritesOnlyWhatMatters(t *testing.T) {
 	m, c := newMemory(10), newCluster("5", map[string]int64{"web": 4})
 	s := New(t.Context(), m, c)

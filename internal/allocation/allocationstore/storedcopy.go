@@ -15,8 +15,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerapi"
 )
 
-// load makes sure that the state in memory has at least the latest known versions. For confirmed decisions it reads the
-// stored ones.
+// load ensures at least the latest known versions in memory. For confirmed decisions it reads the stored ones.
 func (c *committer) load() error {
 	c.store.mu.Lock()
 	latest := c.latest
@@ -58,7 +57,7 @@ func isTooOld(object *quotav1alpha1.ResourceQuotaAllocation, ledger *quotav1alph
 	return ledger != nil && isNewer(ledger.Spec.AllocationVersion, object.ResourceVersion)
 }
 
-// isNewer reports whether a resource version is later than another one, or cannot be compared.
+// isNewer reports whether a resource version is later than another one, or not comparable with it.
 func isNewer(version, than string) bool {
 	if version == "" || version == than {
 		return false
@@ -67,8 +66,8 @@ func isNewer(version, than string) bool {
 	return err != nil || order > 0
 }
 
-// read reads an allocation and its ledger, which is nil if there is none. The pending changes are complete with the
-// status from the time of the ledger or later.
+// read reads an allocation and its ledger. The ledger is nil if there is none. The pending changes are complete with
+// the status from the time of the ledger or later.
 func (c *committer) read() (*quotav1alpha1.ResourceQuotaAllocation, *quotav1alpha1.AllocationLedger, error) {
 	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
 	defer cancel()
@@ -107,8 +106,8 @@ func versionOf(ledger *quotav1alpha1.AllocationLedger) string {
 
 // write stores a state and makes it the one in memory. It writes the status before the ledger.
 //
-// Before the status has a newly observed spec, write stores the ledger unchanged. After that, writes of processes that
-// know only the former spec conflict.
+// Before the status has a newly observed spec, write stores the ledger unchanged. After this, writes of processes with
+// only the former spec conflict.
 func (c *committer) write(state *allocation.State, status, ledger bool) error {
 	if status && !c.state.IsObserved() && c.ledgerVersion != "" {
 		if err := c.writeLedger(c.state); err != nil {

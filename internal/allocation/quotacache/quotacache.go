@@ -1,6 +1,6 @@
 // Package quotacache caches the amounts of all ResourceQuotas, from a watch, with the exact resource versions: a
-// process can compare its observation with that of another one. The operator builds the cache for the allocation store,
-// the webhook on ResourceQuotas and the allocation controller.
+// process can compare its observation with another one's. The operator builds the cache for the allocation store, the
+// webhook on ResourceQuotas and the allocation controller.
 package quotacache
 
 import (
@@ -22,8 +22,8 @@ import (
 	"github.com/bursar/bursar/internal/kube/namespaces"
 )
 
-// deletedTTL is the time for which the cache remembers a deleted ResourceQuota. It is longer than a change can be
-// pending: the ResourceQuota may have been created and deleted between two observations.
+// deletedTTL is how long the cache remembers a deleted ResourceQuota. It is longer than a change can be pending: the
+// whole life of the ResourceQuota may fall between two observations.
 const deletedTTL = 5 * time.Minute
 
 // Cache is a cache of namespaces and ResourceQuotas. It is safe for concurrent use.
@@ -39,7 +39,7 @@ type Cache struct {
 	quotas   map[string]map[string]*resourceQuota // by namespace and name
 	deleted  *cache.Expiring                      // the UIDs of deleted ResourceQuotas
 
-	// refreshing is held during a refresh, and refreshed is the start of the latest one.
+	// refreshing has an element during a refresh, and refreshed is the start of the latest one.
 	refreshing chan struct{}
 	refreshed  time.Time
 }
@@ -77,7 +77,7 @@ func New(client kubernetes.Interface, systemNamespace string) *Cache {
 // the former and the present labels of the namespace. Labels of a missing namespace are nil. f must return quickly.
 func (c *Cache) OnChange(f func(before, after labels.Set)) { c.handlers = append(c.handlers, f) }
 
-// WaitForSync waits until the cache has everything that existed at the call of Run.
+// WaitForSync waits until the cache has everything from the time of the call of Run.
 func (c *Cache) WaitForSync(ctx context.Context) error {
 	select {
 	case <-c.synced:

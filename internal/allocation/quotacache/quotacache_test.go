@@ -113,7 +113,7 @@ func TestRefreshFails(t *testing.T) {
 	}
 }
 
-// Who has no more time does not wait for others.
+// A caller without more time does not wait for others.
 func TestRefreshEndsWithItsContext(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.api.delay = time.Minute

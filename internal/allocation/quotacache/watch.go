@@ -41,7 +41,7 @@ func (c *Cache) Run(ctx context.Context) {
 }
 
 // store receives the events of a reflector. It passes on each change with the resource version of the whole cache after
-// it: that of the changed object, or of the list that replaces everything.
+// it. This is the version of the changed object, or of the list in place of everything.
 type store struct {
 	put, remove func(metav1.Object)
 	replace     func(objects []metav1.Object, version string)
@@ -118,15 +118,15 @@ func (c *Cache) replaceNamespaces(objects []metav1.Object, version string) {
 	}, slices.Compact(names)...)
 }
 
-// labelsOf returns labels that are never nil: nil stands for a missing namespace.
+// labelsOf returns labels, never nil: nil stands for a missing namespace.
 func labelsOf(o metav1.Object) labels.Set {
 	set := labels.Set{}
 	maps.Copy(set, o.GetLabels())
 	return set
 }
 
-// changeNamespaces makes a change, after which the cache is at version, and notifies handlers of the named namespaces
-// that differ. It skips a change that a later list already included.
+// changeNamespaces makes a change that brings the cache to version, and notifies handlers of the changed ones among the
+// named namespaces. It skips a change already in a later list.
 func (c *Cache) changeNamespaces(version string, change func(), names ...string) {
 	c.mu.Lock()
 	if isOlder(version, c.versions.Namespaces) {

@@ -26,7 +26,7 @@ func (w *world) wantPods(reason, versions string, want map[string]string) {
 	}
 }
 
-// Whatever is known already, from a list of later, a watch does not take back.
+// A watch does not take back the knowledge from a later list.
 func TestWatchBehindList(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.api.has("10", []*corev1.Namespace{namespace("web", "2", "team=acme"), namespace("gone", "3")},
@@ -90,7 +90,7 @@ func TestListBehindList(t *testing.T) {
 	})
 }
 
-// Bookmarks prove that nothing happened.
+// Bookmarks prove the absence of changes.
 func TestBookmarks(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.api.has("10", []*corev1.Namespace{namespace("web", "2")}, []*corev1.ResourceQuota{quotaOf("web", "default", "9", "pods=1")})
@@ -105,7 +105,7 @@ func TestBookmarks(t *testing.T) {
 	})
 }
 
-// A change of a ResourceQuota that came and went before the first observation must not wait for it.
+// A ResourceQuota came and went before the first observation. Its change must not wait for it.
 func TestDeletionsAreRemembered(t *testing.T) {
 	if deletedTTL < 2*allocationstore.PendingMax {
 		t.Errorf("a deletion is remembered for %s, and a change may be pending for %s", deletedTTL, allocationstore.PendingMax)
@@ -147,7 +147,7 @@ func TestDeletionsAreRemembered(t *testing.T) {
 	})
 }
 
-// Whoever selects a namespace, or has, is told.
+// The cache notifies everybody who selects a namespace, or did before.
 func TestOnChange(t *testing.T) {
 	acme, other := labels.Set{"team": "acme"}, labels.Set{"team": "other"}
 	annotated, counted := namespace("web", "11", "team=acme"), quotaOf("web", "default", "11", "pods=1")

@@ -29,8 +29,8 @@ import (
 
 const system = "bursar-system"
 
-// world is a cache that watches an API server whose lists and watches are controlled by the test, in any order. A real
-// API server has a timing of its own.
+// world is a cache with a watch of an API server. The test controls the lists and watches of this server, in any order.
+// A real API server has a timing of its own.
 type world struct {
 	*testing.T
 	api    *api
@@ -83,7 +83,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// event has a watch say something, and returns once it was heard.
+// event sends an event over a watch, and returns once the cache has it.
 func (w *world) event(kind watch.EventType, object runtime.Object) {
 	w.Helper()
 	which := "namespaces"
@@ -104,7 +104,7 @@ func (w *world) sinceThen() []told {
 	return told
 }
 
-// pods returns how many Pods each namespace takes without scopes, and at which versions.
+// pods returns how many Pods each namespace takes without scopes, and the versions.
 func (w *world) pods() (pods map[string]string, versions string) {
 	o := w.quotas.Observe(labels.Everything(), "", nil)
 	pods = map[string]string{}
@@ -115,14 +115,14 @@ func (w *world) pods() (pods map[string]string, versions string) {
 	return pods, o.Versions.Namespaces + "/" + o.Versions.ResourceQuotas
 }
 
-// api is an API server as a transport, so that it can be in a bubble.
+// api is an API server as a transport, fit for a bubble.
 type api struct {
 	mu         sync.Mutex
 	namespaces *corev1.NamespaceList
 	quotas     *corev1.ResourceQuotaList
 	// events are the events of the watch of a resource.
 	events map[string]chan []byte
-	// listed is how often a resource was listed, each time within delay, and fails which one cannot be.
+	// listed counts the lists of a resource, each within delay. fails is the resource with failing lists.
 	listed map[string]int
 	delay  time.Duration
 	fails  string
@@ -150,7 +150,7 @@ func (a *api) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	switch {
 	case query.Has("sendInitialEvents"):
-		return respond(http.StatusUnprocessableEntity, http.NoBody) // as one that cannot stream a list
+		return respond(http.StatusUnprocessableEntity, http.NoBody) // like a server without streamed lists
 	case query.Has("watch"):
 		body, say := io.Pipe()
 		go a.watch(r.Context(), a.events[which], say)

@@ -9,8 +9,8 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// SetAdopted sets the condition Adopted of a policy by its status.adoption, for users to wait on. A policy that was never
-// effective has none.
+// SetAdopted sets the condition Adopted of a policy by its status.adoption, for users to wait on. A never effective
+// policy has none.
 func SetAdopted(policy *quotav1alpha1.ClaimCreationPolicy) {
 	a := policy.Status.Adoption
 	if a == nil {

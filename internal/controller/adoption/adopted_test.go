@@ -9,7 +9,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// The end of a scan is written with the condition that users wait for, and leaves the other conditions as they are.
+// One write has the end of a scan and the condition for users to wait on. It leaves the other conditions as they are.
 func TestEndOfScanIsOneWrite(t *testing.T) {
 	b := newBench(t, onePage("map"), nil)
 	policy := b.stored()
@@ -31,7 +31,7 @@ func TestEndOfScanIsOneWrite(t *testing.T) {
 	}
 }
 
-// A condition that somebody else changes meanwhile stays as it was changed, and the end of the scan is written.
+// The end of a scan reaches the status, and somebody else's change of a condition in the meantime stays.
 func TestEndOfScanBesideAnotherChange(t *testing.T) {
 	b := newBench(t, onePage("map"), nil)
 	b.changeBeforeWrite = func(policy *quotav1alpha1.ClaimCreationPolicy) {

@@ -2,9 +2,9 @@
 // without enforcement, and objects created while Bursar was down. It charges them beyond the limits, because the
 // objects exist and a ledger without them would be wrong.
 //
-// A policy that becomes effective is applied to all objects of its kind, page by page, and its status reports the
-// progress. A restart repeats the scan without changing the status. An unreviewed object that appears later is
-// inspected on its own.
+// Adoption applies a newly effective policy to all objects of its kind, page by page, and reports the progress in its
+// status. A restart repeats the scan without changing the status. Adoption inspects an unreviewed object on its own if
+// it appears later.
 //
 // Only the operator, the controller of policies and tests import it.
 package adoption
@@ -50,15 +50,15 @@ import (
 )
 
 const (
-	// policiesAtOnce is how many policies are scanned at the same time.
+	// policiesAtOnce is the number of concurrent scans of policies.
 	policiesAtOnce = 2
-	// workers is how many unreviewed objects are inspected at the same time.
+	// workers is the number of concurrent inspections of unreviewed objects.
 	workers = 2
 	// reviewTimeout is how long an object may wait for its claim before it counts as unreviewed. Another replica may
-	// have reviewed it, and this replica sees the result by watch. It is longer than that replica takes to record what it
-	// admitted ahead of a write.
+	// have reviewed it, and this replica sees the result by watch. It is longer than the other replica takes to record
+	// its admissions from a slice.
 	reviewTimeout = 3 * time.Second
-	// retryAfter is the delay until a policy is scanned again after an incomplete scan.
+	// retryAfter is the delay until the next scan of a policy after an incomplete scan.
 	retryAfter = 5 * time.Second
 )
 
@@ -89,8 +89,8 @@ type Controller struct {
 	queue workqueue.TypedRateLimitingInterface[object]
 
 	mu   sync.Mutex
-	done map[types.UID]scanned // the policies that this process has scanned
-	// hasRecordedDowntime is set once the gap before this process is recorded.
+	done map[types.UID]scanned // the policies scanned by this process
+	// hasRecordedDowntime is true once the policies have the record of the gap before this process.
 	hasRecordedDowntime bool
 
 	backlog     backlog
@@ -101,19 +101,19 @@ type Controller struct {
 
 // Engine charges objects.
 type Engine interface {
-	// ReconcileListed makes sure that a listed object has the claim that a policy demands. An
-	// [evaluator.TransientError] is worth a retry.
+	// ReconcileListed ensures the claim of a policy for a listed object. An [evaluator.TransientError] is worth a
+	// retry.
 	ReconcileListed(ctx context.Context, p *catalog.Policy, listed *unstructured.Unstructured) (engine.Result, error)
 }
 
-// Leadership decides which replica does the work of the leader.
+// Leadership chooses the replica for the work of the leader.
 type Leadership interface{ Leads() bool }
 
 // Reviews remember the decisions about objects at their creation.
 type Reviews interface {
 	// Has reports whether this replica has evaluated a policy for an object.
 	Has(object types.UID, p *catalog.Policy) bool
-	// ByPeers asks the other replicas about many objects, and returns the objects that one of them has reviewed. A
+	// ByPeers asks the other replicas about many objects, and returns the objects with a review by one of them. A
 	// replica without an answer counts as one without reviews.
 	ByPeers(ctx context.Context, objects []types.UID, p *catalog.Policy) []types.UID
 }
@@ -128,7 +128,7 @@ func (c *Controller) now() time.Time {
 	return c.Clock.Now()
 }
 
-// adopt makes sure that an object has the claim of a policy, and reports whether the object had none before.
+// adopt ensures the claim of a policy for an object, and reports whether the object had none before.
 func (c *Controller) adopt(ctx context.Context, p *catalog.Policy, object *unstructured.Unstructured) (adopted bool, err error) {
 	result, err := c.Engine.ReconcileListed(ctx, p, object)
 	return result == engine.Adopted, err
@@ -163,7 +163,8 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(c)
 }
 
-// isMoreThanProgress reports whether an update of a policy changes what adoption depends on: more than what it writes.
+// isMoreThanProgress reports whether an update of a policy matters to adoption: whether it is more than adoption's own
+// write.
 func isMoreThanProgress(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld.(*quotav1alpha1.ClaimCreationPolicy), e.ObjectNew.(*quotav1alpha1.ClaimCreationPolicy)
 	return before.Generation != after.Generation || before.UID != after.UID ||
@@ -237,7 +238,7 @@ func (c *Controller) isDone(ctx context.Context, policy *quotav1alpha1.ClaimCrea
 	}
 }
 
-// pause records that objects may appear without a review from now on, because an adopted policy is not effective.
+// pause records the start of a time without reviews of new objects, because an adopted policy is not effective.
 func (c *Controller) pause(ctx context.Context, policy *quotav1alpha1.ClaimCreationPolicy, ready *metav1.Condition) error {
 	c.mu.Lock()
 	delete(c.done, policy.UID)
@@ -249,30 +250,30 @@ func (c *Controller) pause(ctx context.Context, policy *quotav1alpha1.ClaimCreat
 	_, isServed, err := c.Kinds.VersionedResourceFor(ctx, schema.FromAPIVersionAndKind(trigger.APIVersion, trigger.Kind))
 	return c.updateBacklog(ctx, policy.Name, func(u *policyBacklog) {
 		if err == nil && !isServed {
-			u.paused = forever // their claims may disappear while the kind is not served
+			u.paused = forever // their claims may disappear while no API server serves the kind
 		}
 		if since := policy.Status.Adoption.UncheckedSince; since != nil { // maybe by an earlier process
 			u.paused = earlier(u.paused, since.Time)
 		}
 		if u.paused.IsZero() {
-			// The policy stopped a little before the condition was written, by the clock of a replica.
+			// The policy stopped a little before the write of the condition, by the clock of a replica.
 			u.paused = earlier(ready.LastTransitionTime.Time, c.now()).Add(-recordDelayMax)
 		}
 	})
 }
 
-// forever is before the creation of any object. When a kind is served again, objects of any age are inspected.
+// forever is before the creation of any object. When a kind comes back, adoption inspects objects of any age.
 var forever = time.Unix(0, 0)
 
-// isAdopted reports whether a scan for this generation of a policy was completed.
+// isAdopted reports whether a scan for this generation of a policy is complete.
 func isAdopted(policy *quotav1alpha1.ClaimCreationPolicy) bool {
 	a := policy.Status.Adoption
 	return a != nil && a.ObservedGeneration == policy.Generation && a.State == quotav1alpha1.AdoptionComplete && a.CompletionTime != nil
 }
 
-// sinceOf returns the creation time from which objects may lack a claim of a policy. Everything older was inspected
-// when adoption completed. From then until its last heartbeat, the previous process reviewed each new object, except
-// for the recorded backlog and for objects that it had no time to record.
+// sinceOf returns the creation time from which on objects may lack a claim of a policy. The completed adoption
+// inspected all older objects. From then until its last heartbeat, the previous process reviewed each new object,
+// except for the recorded backlog and for objects it had no time to record.
 func (c *Controller) sinceOf(ctx context.Context, policy *quotav1alpha1.ClaimCreationPolicy) (time.Time, error) {
 	if !isAdopted(policy) {
 		return time.Time{}, nil
@@ -292,7 +293,7 @@ func (c *Controller) sinceOf(ctx context.Context, policy *quotav1alpha1.ClaimCre
 	return earlier(since, noted), err
 }
 
-// appeared queues unreviewed objects that appear after the first list of their kind.
+// appeared queues unreviewed objects if they appear after the first list of their kind.
 func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
 	if !c.Leadership.Leads() {
 		return // the next leader inspects objects created since then

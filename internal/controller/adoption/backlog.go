@@ -13,26 +13,26 @@ import (
 
 const (
 	// recordDelayMax is more than the longest delay between the creation of an unreviewed object and its record in the
-	// backlog. After the end of a process, unreviewed objects of that last period are unknown.
+	// backlog. After the end of a process, unreviewed objects of its last recordDelayMax are unknown.
 	recordDelayMax = time.Minute
-	// recordDelay is how long objects wait before they are recorded: most are inspected first.
+	// recordDelay is how long objects wait for their record: the inspection of most comes first.
 	recordDelay = recordDelayMax / 3
 )
 
-// backlog records, in the status of policies, that objects may lack a claim and wait for an inspection. The record is
+// backlog records, in the status of policies, the wait of possibly unclaimed objects for an inspection. The record is
 // for the process after this one.
 type backlog struct {
 	objectsMu sync.Mutex
-	objects   map[object]time.Time // unreviewed, with the time at which they were seen
+	objects   map[object]time.Time // unreviewed, with the time of their appearance
 
-	// mu is held during a status write, so that the last write has the current state.
+	// Hold mu during a status write: then the last write has the current state.
 	mu       sync.Mutex
 	policies map[string]policyBacklog
 }
 
 // policyBacklog is the backlog of one policy. The zero value is empty.
 type policyBacklog struct {
-	// paused is when the policy stopped being effective. It stands until all objects have been inspected.
+	// paused is when the policy stopped being effective. It stands until the inspection of all objects.
 	paused time.Time
 	// oldest is the creation time of the oldest unreviewed object.
 	oldest time.Time
@@ -67,7 +67,7 @@ func (b *backlog) add(o object, now time.Time) {
 	}
 }
 
-// remove reports whether the last object was removed.
+// remove removes an object, and reports whether it was the last one.
 func (b *backlog) remove(o object) bool {
 	b.objectsMu.Lock()
 	defer b.objectsMu.Unlock()
@@ -88,7 +88,7 @@ func (b *backlog) seenAt(o object) time.Time {
 	return b.objects[o]
 }
 
-// updateBacklog changes the backlog of a policy, and its status if that differs.
+// updateBacklog changes the backlog of a policy, and its status if the time differs.
 func (c *Controller) updateBacklog(ctx context.Context, policy string, change func(*policyBacklog)) error {
 	c.backlog.mu.Lock()
 	defer c.backlog.mu.Unlock()
@@ -124,7 +124,7 @@ func (c *Controller) writeUncheckedSince(ctx context.Context, name string, since
 	return patchAdoption(ctx, c.Client, name, map[string]any{"uncheckedSince": since})
 }
 
-// recordBacklog records that an object waits for an inspection, if the wait is long.
+// recordBacklog records the wait of an object for an inspection, if it is long.
 func (c *Controller) recordBacklog(ctx context.Context, policy string, o object) error {
 	seen := c.backlog.seenAt(o)
 	if seen.IsZero() || c.now().Sub(seen) < recordDelay {

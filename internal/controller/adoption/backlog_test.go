@@ -21,7 +21,7 @@ func completed(at time.Time) *quotav1alpha1.AdoptionStatus {
 	return &quotav1alpha1.AdoptionStatus{State: quotav1alpha1.AdoptionComplete, ObservedGeneration: 3, StartTime: &then, CompletionTime: &then, Processed: 2, Total: 2}
 }
 
-// Objects with a long wait are recorded for the next process, until the last of them has been inspected.
+// The status records objects with a long wait for the next process, until the inspection of the last of them.
 func TestBacklogIsRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, onePage(), completed(time.Unix(1000, 0)))
@@ -56,7 +56,7 @@ func TestBacklogIsRecorded(t *testing.T) {
 	})
 }
 
-// A policy that is not ready misses objects, which are inspected later.
+// A policy misses objects while it is not ready. Adoption inspects them later.
 func TestPauseIsRecorded(t *testing.T) {
 	b := newBench(t, onePage("a"), completed(time.Unix(5000, 0)))
 	b.Start()
@@ -87,7 +87,7 @@ func TestPauseIsRecorded(t *testing.T) {
 	}
 }
 
-// Without a record, objects from the last moments of the previous process are inspected, because it may not have
+// Without a record, adoption inspects objects from the last moments of the previous process, because it may not have
 // recorded them.
 func TestSinceWhenObjectsAreInspected(t *testing.T) {
 	tests := map[string]struct {
@@ -113,8 +113,8 @@ func TestSinceWhenObjectsAreInspected(t *testing.T) {
 	}
 }
 
-// A process that ends before it has inspected the backlog of its predecessor leaves a record: the Lease no longer has
-// that time.
+// A process may end before it has inspected the backlog of its predecessor. It leaves a record, because the Lease no
+// longer has the time.
 func TestInterruptedRecheckContinues(t *testing.T) {
 	first := newBench(t, onePage("a", "b"), completed(time.Unix(1000, 0)))
 	first.Start()
@@ -170,8 +170,8 @@ func TestScanWhileThePolicyIsNotAllowed(t *testing.T) {
 	}
 }
 
-// TestReviewedByPeer proves that objects reviewed by another replica cause no event and no charge, and that one query
-// asks about all of them.
+// TestReviewedByPeer has objects reviewed by another replica. They cause no event and no charge, and one query asks
+// about all of them.
 func TestReviewedByPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, nil, nil)
@@ -210,8 +210,8 @@ func (away) VersionedResourceFor(context.Context, schema.GroupVersionKind) (sche
 	return schema.GroupVersionResource{}, false, nil
 }
 
-// The claims of a kind may be gone when the kind is served again after a long time. So all of its objects are inspected
-// then, of any age, also by another process.
+// The claims of a kind may be gone when the kind comes back after a long time. So adoption then inspects all of its
+// objects, of any age, also in another process.
 func TestObjectsOfAKindThatComesBack(t *testing.T) {
 	b := newBench(t, onePage(), completed(time.Unix(5000, 0)))
 	b.Start()

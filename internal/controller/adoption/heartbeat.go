@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// renewInterval is the time between two heartbeats. The heartbeat is a Lease that records until when objects were
-	// reviewed. It is well below recordDelayMax.
+	// renewInterval is the time between two heartbeats. The heartbeat is a Lease with the time up to which this process
+	// reviewed objects. It is well below recordDelayMax.
 	renewInterval = recordDelayMax / 3
 )
 
@@ -74,8 +74,8 @@ func (c *Controller) lastHeartbeat(ctx context.Context) (time.Time, error) {
 }
 
 // recordDowntime finds the last heartbeat before this process, and records in each policy since when objects may lack a
-// claim. The process may end before it has inspected them, and a renewed Lease loses that time. The claims have to be
-// listed.
+// claim. The process may end before it has inspected them, and a renewed Lease loses the time. The claim cache must be
+// in sync.
 func (c *Controller) recordDowntime(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -24,7 +24,7 @@ func (b *bench) lease(until time.Time) {
 	}
 }
 
-// A process records the time of its reviews, so that the next one inspects only later objects, whatever the age of the
+// A process records the time of its reviews. The next one inspects only later objects, regardless of the age of the
 // last reviewed object.
 func TestReviewedObjectsAreNotInspectedAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestReviewedObjectsAreNotInspectedAfterARestart(t *testing.T) {
 	})
 }
 
-// The gap before the Lease's time is recorded before the Lease is renewed.
+// The record of the gap before the Lease's time precedes the renewal of the Lease.
 func TestHeartbeatFollowsTheRecord(t *testing.T) {
 	b := newBench(t, onePage("a"), completed(time.Unix(1000, 0)))
 	b.Start()
@@ -76,7 +76,7 @@ func TestHeartbeatFollowsTheRecord(t *testing.T) {
 	}
 }
 
-// Objects that could not be charged stay reported, and new failures are reported as well.
+// The status still reports objects without a possible charge, and new failures as well.
 func TestFailuresStayReported(t *testing.T) {
 	before := completed(time.Unix(1000, 0))
 	before.Failed, before.Message, before.Adopted = 2, "no payer", 7
@@ -100,7 +100,7 @@ func TestFailuresStayReported(t *testing.T) {
 	})
 }
 
-// The Lease has the time of the API server's clock, as creation timestamps do, whatever the clock of this machine.
+// The Lease has the time of the API server's clock, as creation timestamps do, and not of the clock of this machine.
 func TestLeaseIsRenewedByTheClockOfTheServer(t *testing.T) {
 	b := newBench(t, onePage("a"), completed(time.Unix(1000, 0)))
 	b.Start()

@@ -15,7 +15,7 @@ const queryMax = 500
 
 // peerReviews holds the answers of other replicas about waiting objects. The zero value is empty.
 type peerReviews struct {
-	// querying is held during a query, so that all waiting goroutines share the answer.
+	// Hold querying during a query: then all waiting goroutines share the answer.
 	querying sync.Mutex
 
 	mu      sync.Mutex
@@ -77,8 +77,8 @@ func (c *Controller) isReviewedByPeer(ctx context.Context, o object, p *catalog.
 	return isReviewed
 }
 
-// waitingObjects returns up to max other objects of the same kind that have waited long enough for this replica to know
-// the claims of other replicas for them.
+// waitingObjects returns up to max other objects of the same kind. They have waited long enough for this replica to
+// know the claims of other replicas for them.
 func (b *backlog) waitingObjects(of object, max int) []types.UID {
 	b.objectsMu.Lock()
 	defer b.objectsMu.Unlock()

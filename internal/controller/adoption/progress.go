@@ -24,20 +24,20 @@ const writeInterval = time.Second
 type progress struct {
 	policy string
 	uid    types.UID
-	// isRecheck is set if the status already reports a complete adoption. Then the progress is written only if the
-	// recheck finds otherwise.
+	// isRecheck is true if the status already reports a complete adoption. Then only a different result of the recheck
+	// causes a write.
 	isRecheck bool
 
 	mu     sync.Mutex
 	status quotav1alpha1.AdoptionStatus
-	// before is the previous status, and base the part of it that is not counted again.
+	// before is the previous status, and base its part without a second count.
 	before, base quotav1alpha1.AdoptionStatus
 	listed       int64
 	now          func() time.Time
 	written      time.Time
 }
 
-// progressOf begins a scan for a policy. isWhole means that all objects are inspected, also after an earlier scan.
+// progressOf begins a scan for a policy. With isWhole the scan inspects all objects, also after an earlier scan.
 func progressOf(policy *quotav1alpha1.ClaimCreationPolicy, isWhole bool, clock func() time.Time) *progress {
 	now := metav1.NewTime(clock())
 	p := &progress{policy: policy.Name, uid: policy.UID, now: clock, status: quotav1alpha1.AdoptionStatus{
@@ -99,7 +99,7 @@ func (p *progress) restart() {
 	p.listed, p.status.Processed, p.status.Failed, p.status.Message = 0, 0, p.base.Failed, p.base.Message
 }
 
-// write writes the progress to the policy's status, unless it was written recently.
+// write writes the progress to the policy's status, unless it did so recently.
 func (p *progress) write(ctx context.Context, api client.Client) error {
 	p.mu.Lock()
 	isDue := !p.isRecheck && time.Since(p.written) >= writeInterval
@@ -128,8 +128,8 @@ func (p *progress) pause(ctx context.Context, api client.Client) error {
 	}
 }
 
-// complete writes that every object was inspected, except for unreviewed objects created since uncheckedSince, if any.
-// before is the last written value of that time.
+// complete writes the end of the inspection of all objects, except for unreviewed objects created since uncheckedSince,
+// if any. before is the last written value of uncheckedSince.
 func (p *progress) complete(ctx context.Context, api client.Client, before, uncheckedSince *metav1.Time) error {
 	p.mu.Lock()
 	now := metav1.NewTime(p.now())
@@ -146,15 +146,15 @@ func (p *progress) complete(ctx context.Context, api client.Client, before, unch
 	}
 }
 
-// patchWithCondition is patch, with the condition Adopted in the same write. If the policy was changed meanwhile, it
-// leaves the condition to the controller of policies.
+// patchWithCondition is patch, with the condition Adopted in the same write. If somebody changed the policy meanwhile,
+// it leaves the condition to the controller of policies.
 func (p *progress) patchWithCondition(ctx context.Context, api client.Client, more map[string]any) error {
 	policy := &quotav1alpha1.ClaimCreationPolicy{}
 	if err := api.Get(ctx, client.ObjectKey{Name: p.policy}, policy); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("read ClaimCreationPolicy %s: %w", p.policy, err)
 	}
 	if policy.UID != p.uid {
-		return nil // what was scanned for is gone
+		return nil // the scanned policy is gone
 	}
 	fields, status := p.fields(more)
 	policy.Status.Adoption = &status
@@ -167,7 +167,7 @@ func (p *progress) patchWithCondition(ctx context.Context, api client.Client, mo
 	return err
 }
 
-// patch writes the progress and the fields in more. It removes fields that are no longer set.
+// patch writes the progress and the fields in more. It removes empty fields.
 func (p *progress) patch(ctx context.Context, api client.Client, more map[string]any) error {
 	fields, _ := p.fields(more)
 	return p.patchAdoption(ctx, api, fields)
@@ -178,7 +178,7 @@ func (p *progress) patchAdoption(ctx context.Context, api client.Client, fields 
 	return patchStatus(ctx, api, p.policy, map[string]any{"uid": p.uid}, map[string]any{"adoption": fields})
 }
 
-// fields returns the fields of status.adoption that are to be written, with those in more.
+// fields returns the fields of status.adoption to write, with those in more.
 func (p *progress) fields(more map[string]any) (map[string]any, quotav1alpha1.AdoptionStatus) {
 	p.mu.Lock()
 	status := p.status

@@ -23,7 +23,7 @@ import (
 const (
 	// pageSize is how many objects one request lists.
 	pageSize = 500
-	// objectsAtOnce is how many objects of a policy are adopted at the same time. Each mostly waits for the API server,
+	// objectsAtOnce is the number of concurrent adoptions of a policy's objects. Each mostly waits for the API server,
 	// and other work needs the API server too.
 	objectsAtOnce = 48
 )
@@ -33,9 +33,10 @@ type scan struct {
 	*Controller
 	policy   *catalog.Policy
 	progress *progress
-	// since is the creation time from which objects may lack a claim. It does not matter when amounts are compared too.
+	// since is the creation time from which on objects may lack a claim. It does not matter to a scan with a comparison
+	// of amounts.
 	since time.Time
-	// skipped counts objects that failed with a transient error, and uncharged those that failed with one that may pass.
+	// skipped counts objects with a transient error, and uncharged those with an error that may pass.
 	skipped, uncharged atomic.Int64
 }
 
@@ -69,8 +70,8 @@ func (s *scan) adoptAll(ctx context.Context) (complete bool, err error) {
 	for next := ""; ; {
 		page, err := s.Live.Resource(resource).List(ctx, metav1.ListOptions{Limit: pageSize, Continue: next})
 		if apierrors.IsResourceExpired(err) {
-			// The list can continue at a later resource version. That may miss objects created since, which were
-			// reviewed.
+			// The list can continue at a later resource version. It may then miss objects created since: those have a
+			// review.
 			if next = continueToken(err); next == "" {
 				s.progress.restart()
 			}
@@ -96,7 +97,7 @@ func (s *scan) adoptAll(ctx context.Context) (complete bool, err error) {
 	return s.skipped.Load() == 0, nil
 }
 
-// complete records that all objects were inspected.
+// complete records the end of the inspection of all objects.
 func (s *scan) complete(ctx context.Context) error {
 	s.backlog.mu.Lock()
 	defer s.backlog.mu.Unlock()
@@ -156,8 +157,8 @@ func (s *scan) adoptPage(ctx context.Context, items []unstructured.Unstructured)
 	return group.Wait()
 }
 
-// clockSkewMax is how much the clock of the API server that created an object may differ from the clock of the
-// heartbeat. Objects within the skew have claims or reviews already, so the tolerance costs no request.
+// clockSkewMax is the largest difference between the clock of an object's API server and the clock of the heartbeat.
+// Objects within the skew have claims or reviews already, so the tolerance costs no request.
 const clockSkewMax = 10 * time.Minute
 
 // mayNeedClaim reports whether an object may need a claim or another amount.
@@ -173,7 +174,7 @@ func (s *scan) mayNeedClaim(object *unstructured.Unstructured) bool {
 	}
 }
 
-// continueToken returns the token that continues an expired list.
+// continueToken returns the token to continue an expired list.
 func continueToken(err error) string {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {

@@ -35,7 +35,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// pages answers lists, of whatever kind.
+// pages answers lists of any kind.
 type pages func(options metav1.ListOptions) (*unstructured.UnstructuredList, error)
 
 type pagesOf struct {
@@ -52,7 +52,7 @@ func (p pagesOf) List(_ context.Context, options metav1.ListOptions) (*unstructu
 	return p.list(options)
 }
 
-// page is a page with the objects of these names, whose UIDs are the same.
+// page is a page with the objects of these names. Their UIDs are the same.
 func page(next string, remaining int64, names ...string) *unstructured.UnstructuredList {
 	list := &unstructured.UnstructuredList{Object: map[string]any{}}
 	for _, name := range names {
@@ -130,9 +130,9 @@ type bench struct {
 	reviewed reviews
 	// rejection is the error of status writes, or nil.
 	rejection error
-	// writes counts how often the status was written.
+	// writes counts the writes of the status.
 	writes int
-	// changeBeforeWrite, if set, is what somebody else changes in the policy right before the first write.
+	// changeBeforeWrite, if set, is somebody else's change of the policy right before the first write.
 	changeBeforeWrite func(*quotav1alpha1.ClaimCreationPolicy)
 }
 
@@ -193,7 +193,7 @@ func newBench(t *testing.T, list pages, before *quotav1alpha1.AdoptionStatus) *b
 	return b
 }
 
-// stored is the policy as it is stored.
+// stored returns the stored policy.
 func (b *bench) stored() *quotav1alpha1.ClaimCreationPolicy {
 	b.Helper()
 	policy := &quotav1alpha1.ClaimCreationPolicy{}
@@ -224,7 +224,7 @@ func (b *bench) want(reason string, want quotav1alpha1.AdoptionStatus) {
 	}
 }
 
-// transient is a failure that is worth another try.
+// transient is a failure worth another try.
 var transient = &evaluator.TransientError{Err: errors.New("the API server is busy")}
 
 func times(n int, err error) []error {
@@ -235,8 +235,8 @@ func times(n int, err error) []error {
 	return errs
 }
 
-// An object with a transient error is tried again, at once and later, and counted once in the end. An object that the
-// policy cannot be applied to counts as failed, without a retry.
+// The scan tries an object with a transient error again, at once and later, and counts it once in the end. An object
+// unfit for the policy counts as failed, without a retry.
 func TestFailuresWhileAdopting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, onePage("good", "slow", "slower", "bad"), nil)
@@ -264,7 +264,7 @@ func TestFailuresWhileAdopting(t *testing.T) {
 	})
 }
 
-// A list whose token expires begins again, and so does its count. Adopted objects stay adopted.
+// A list with an expired token begins again, and so does its count. Adopted objects stay adopted.
 func TestExpiredListBeginsAgain(t *testing.T) {
 	var asked []string
 	expired := false
@@ -292,7 +292,7 @@ func TestExpiredListBeginsAgain(t *testing.T) {
 	})
 }
 
-// Other failures of a list end the scan, for the whole to be tried again.
+// Other failures of a list end the scan, for a retry of the whole.
 func TestListThatFails(t *testing.T) {
 	failure := apierrors.NewServiceUnavailable("not now")
 	b := newBench(t, func(metav1.ListOptions) (*unstructured.UnstructuredList, error) { return nil, failure }, nil)
@@ -336,7 +336,7 @@ func TestExpiredListContinues(t *testing.T) {
 	b.want("each object counts once", quotav1alpha1.AdoptionStatus{State: quotav1alpha1.AdoptionComplete, Total: 2, Processed: 2, Adopted: 2})
 }
 
-// A scan ends when its policy changes, and is not complete by that: it may come back as it was.
+// A scan ends when its policy changes, and is not complete: the policy may come back as it was.
 func TestPolicyChangesMeanwhile(t *testing.T) {
 	var b *bench
 	b = newBench(t, func(options metav1.ListOptions) (*unstructured.UnstructuredList, error) {

@@ -12,13 +12,12 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 )
 
-// errIncomplete is returned if objects may be left without a claim.
+// errIncomplete means that objects may still lack a claim.
 var errIncomplete = errors.New("not all objects could be charged")
 
-// AdoptSince charges all objects without a claim or reservation that were created since a time, and that this replica
-// has not reviewed. It lists them from the API server. It returns the resource types of the policies that it could not
-// apply to all objects, with the errors. Unlike the scans of policies, it may run on any replica, and does not change
-// the status of policies.
+// AdoptSince charges all objects created since a time without a claim or reservation, and without a review by this
+// replica. It lists them from the API server. It returns the resource types of the incompletely applied policies, with
+// the errors. Unlike the scans of policies, it may run on any replica, and does not change the status of policies.
 func (c *Controller) AdoptSince(ctx context.Context, since time.Time) (uncharged []string, err error) {
 	var policies quotav1alpha1.ClaimCreationPolicyList
 	err = c.Claims.WaitForSync(ctx)
@@ -39,7 +38,7 @@ func (c *Controller) AdoptSince(ctx context.Context, since time.Time) (uncharged
 	return uncharged, errors.Join(errs...)
 }
 
-// adoptSince is AdoptSince for one policy. A policy that is not effective gets a scan before it is again.
+// adoptSince is AdoptSince for one policy. An ineffective policy gets a scan before it is effective again.
 func (c *Controller) adoptSince(ctx context.Context, object *quotav1alpha1.ClaimCreationPolicy, since time.Time) error {
 	p := c.Catalog.Policy(object.Name)
 	switch {
@@ -57,7 +56,7 @@ func (c *Controller) adoptAllSince(ctx context.Context, p *catalog.Policy, since
 		return fmt.Errorf("look up its kind: %w", err)
 	}
 	if !served {
-		return nil // nothing admits such objects, and they are charged when the kind is served again
+		return nil // nothing admits such objects, and adoption charges them when the kind comes back
 	}
 	s := &scan{Controller: c, policy: p, since: since, progress: &progress{policy: p.Name, isRecheck: true, now: c.now}}
 	complete, err := s.adoptAll(ctx)

@@ -48,10 +48,10 @@ type Members interface {
 	Observe(selector labels.Selector, scopes caps.Scopes, changes []caps.QuotaChange) caps.Observation
 }
 
-// Webhooks reports what the API server sends to the webhooks.
+// Webhooks reports the requests the API server sends to the webhooks.
 type Webhooks interface {
 	// IsAllocationEffective reports whether the API server sends the ResourceQuotas of an allocation entered at a
-	// revision of the catalog. Synced reports whether that is known yet.
+	// revision of the catalog. Synced reports whether the answer is known yet.
 	IsAllocationEffective(entered int64) bool
 	Synced() bool
 }
@@ -66,8 +66,8 @@ type Controller struct {
 	Client   client.Client
 	Live     client.Reader
 	Webhooks Webhooks
-	// PendingTime is how long after its admission a quota change may still be stored: the API server's request timeout
-	// (--request-timeout) plus [allocationstore.PendingMargin]. It is at most [allocationstore.PendingMax].
+	// PendingTime is how long after its admission a quota change may still reach storage: the API server's request
+	// timeout (--request-timeout) plus [allocationstore.PendingMargin]. It is at most [allocationstore.PendingMax].
 	PendingTime time.Duration
 	Events      events.EventRecorder
 	Log         logr.Logger
@@ -93,7 +93,7 @@ type allocationState struct {
 	pending map[string]time.Time
 }
 
-// Start makes the queues, so that changes are recorded.
+// Start makes the queues. From then on they take changes.
 func (c *Controller) Start() {
 	c.queue, c.projections = newQueue("allocations"), newQueue("allocation_projections")
 	c.writes = rate.NewLimiter(projectionWritesPerSecond, projectionWritesPerSecond)
@@ -106,7 +106,7 @@ func newQueue(name string) workqueue.TypedRateLimitingInterface[string] {
 		workqueue.TypedRateLimitingQueueConfig[string]{Name: name})
 }
 
-// AllocationChanged queues an allocation. Call it after a change of the allocation or of the view that it caps.
+// AllocationChanged queues an allocation. Call it after a change of the allocation or of the view under its cap.
 func (c *Controller) AllocationChanged(name string) { c.queue.AddAfter(name, settleDelay) }
 
 // MemberChanged queues the allocations of a namespace. Call it after a change of the namespace or of its
@@ -170,7 +170,7 @@ func (c *Controller) settle(ctx context.Context, name string) error {
 	return nil
 }
 
-// ready returns whether an allocation is enforced, or nil while that is unknown.
+// ready returns whether the webhook enforces an allocation, or nil while it is unknown.
 func (c *Controller) ready(declared *catalog.Allocation) *allocationstore.Ready {
 	ready := &allocationstore.Ready{UID: declared.UID, Generation: declared.Generation}
 	switch isEffective, isKnown := c.Webhooks.IsAllocationEffective(declared.Revision), c.Webhooks.Synced(); {
@@ -186,7 +186,7 @@ func (c *Controller) ready(declared *catalog.Allocation) *allocationstore.Ready 
 	return ready
 }
 
-// stateOf returns the state of an allocation. It belongs to the worker of that allocation.
+// stateOf returns the state of an allocation. It belongs to the allocation's worker.
 func (c *Controller) stateOf(name string) *allocationState {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 )
 
-// bad is an allocation of whose selector nothing can be made.
+// bad is an allocation with an invalid selector.
 func bad() *quotav1alpha1.ResourceQuotaAllocation {
 	return &quotav1alpha1.ResourceQuotaAllocation{
 		ObjectMeta: metav1.ObjectMeta{Name: "acme", Generation: 3},
@@ -28,7 +28,7 @@ func bad() *quotav1alpha1.ResourceQuotaAllocation {
 	}
 }
 
-// started returns a controller with these objects. updated is called before each write of a status.
+// started returns a controller with these objects. It calls updated before each write of a status.
 func started(t *testing.T, updated func() error, objects ...client.Object) *Controller {
 	t.Helper()
 	known := runtime.NewScheme()
@@ -139,7 +139,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// webhooks knows allocations that were entered with revision 7.
+// webhooks knows allocations entered with revision 7.
 type webhooks struct{ isEffective, isKnown bool }
 
 func (w webhooks) IsAllocationEffective(entered int64) bool { return w.isEffective && entered == 7 }

@@ -23,7 +23,7 @@ type attempt struct {
 }
 
 // createDefaults counts the namespaces without a limit for a capped resource, and creates the default ResourceQuota in
-// them. After a rejection, or if a ResourceQuota of that name exists, it tries again after resyncInterval.
+// them. After a rejection, or if a ResourceQuota of this name exists, it tries again after resyncInterval.
 func (c *Controller) createDefaults(ctx context.Context, declared *catalog.Allocation, object *quotav1alpha1.ResourceQuotaAllocation) error {
 	unlimited := caps.Unlimited(c.Members.Observe(declared.Selector, declared.Scopes, nil).Used, declared.Capped)
 	c.metrics.unlimited.WithLabelValues(object.Name).Set(float64(len(unlimited)))

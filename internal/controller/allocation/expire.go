@@ -13,8 +13,8 @@ import (
 	caps "github.com/bursar/bursar/internal/allocation"
 )
 
-// expire forgets quota changes that were not stored in time. It measures the time by its own observation, because
-// another replica may have admitted them by another clock.
+// expire forgets quota changes missing in storage after their time. It measures the time by its own observation,
+// because another replica may have admitted them by another clock.
 func (c *Controller) expire(ctx context.Context, name string, pending []caps.QuotaChange) error {
 	var errs []error
 	for _, change := range c.longPending(name, pending) {
@@ -29,7 +29,7 @@ func (c *Controller) expire(ctx context.Context, name string, pending []caps.Quo
 	return errors.Join(errs...)
 }
 
-// longPending returns the quota changes that this replica has seen pending for longer than any request lasts.
+// longPending returns the quota changes pending, in this replica's view, for longer than any request lasts.
 func (c *Controller) longPending(name string, pending []caps.QuotaChange) []caps.QuotaChange {
 	known, now := c.stateOf(name), time.Now()
 	since := make(map[string]time.Time, len(pending))
@@ -48,8 +48,8 @@ func (c *Controller) longPending(name string, pending []caps.QuotaChange) []caps
 	return long
 }
 
-// isMade reports whether the ResourceQuota no longer has the version that the change replaces. Its watch event is about
-// to arrive.
+// isMade reports whether the ResourceQuota no longer has the version before the change. Its watch event is about to
+// arrive.
 func (c *Controller) isMade(ctx context.Context, change caps.QuotaChange) (bool, error) {
 	quota := &corev1.ResourceQuota{}
 	err := c.Live.Get(ctx, client.ObjectKey{Namespace: change.Namespace, Name: change.Name}, quota)

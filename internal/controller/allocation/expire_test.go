@@ -39,7 +39,7 @@ func quotaAt(uid types.UID, version string) *corev1.ResourceQuota {
 	return &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "web", Name: "default", UID: uid, ResourceVersion: version}}
 }
 
-// changeOf returns a quota change admitted by a replica whose clock is an hour behind.
+// changeOf returns a quota change admitted by a replica with a clock an hour behind.
 func changeOf(uid types.UID, replaces string) caps.QuotaChange {
 	return caps.QuotaChange{ID: "raise", Namespace: "web", Name: "default", UID: uid, ResourceVersion: replaces, AdmittedAt: metav1.NewTime(time.Now().Add(-time.Hour))}
 }

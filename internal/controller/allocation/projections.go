@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// publishDelay is how long a change of an allocation waits for more before it is published.
+	// publishDelay is how long a change of an allocation waits for more before its publication.
 	publishDelay = 500 * time.Millisecond
 	// projectionWritesPerSecond bounds the writes of projections. Each change of a ResourceQuota outdates the
 	// projections in all member namespaces of its allocation.

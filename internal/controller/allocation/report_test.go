@@ -13,7 +13,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// taking is an allocation of which so many of 10 Pods are taken.
+// taking is an allocation of 10 Pods with some of them taken.
 func taking(name, pods string, exceeded metav1.ConditionStatus) *quotav1alpha1.ResourceQuotaAllocation {
 	a := &quotav1alpha1.ResourceQuotaAllocation{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	a.Status.Allocated = corev1.ResourceQuotaStatus{

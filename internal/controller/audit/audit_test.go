@@ -31,12 +31,12 @@ type scene struct {
 	storage *storagetest.Connection
 	// cached and live are the claims as followed and as listed.
 	cached, live []*claimcache.Claim
-	// onLook is called at each look at the claims.
+	// onLook runs at each look at the claims.
 	onLook func()
-	// onList is called at each list of the claims.
+	// onList runs at each list of the claims.
 	onList func()
 	events []string
-	// reinspected are the claims that the engine was given.
+	// reinspected are the claims given to the engine.
 	reinspected []string
 }
 
@@ -330,7 +330,8 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// Storage is read for ledgers that differ from the claims or have something in flight, as they are listed.
+// The audit reads storage only for ledgers with a difference from the claims or with something in flight, as of their
+// list.
 func TestAgreeingLedgersAreNotRead(t *testing.T) {
 	one := []*claimcache.Claim{claimFor("1", 2)}
 	inFlight := func(s *scene) {
@@ -361,8 +362,8 @@ func TestAgreeingLedgersAreNotRead(t *testing.T) {
 	}
 }
 
-// A claim whose sequence was withdrawn counts nowhere. It is given to the engine: the replica that withdrew the sequence
-// may have died before it removed the claim.
+// A claim with a withdrawn sequence counts nowhere. The audit gives it to the engine: the withdrawing replica may have
+// died before it removed the claim.
 func TestWithdrawnClaims(t *testing.T) {
 	for name, tt := range map[string]struct {
 		reason         string

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// ledgerInterval is the pause between two ledgers, so that a large audit causes no load.
+	// ledgerInterval is the pause between two ledgers: a large audit causes no load.
 	ledgerInterval = 10 * time.Millisecond
-	// batchSize is how many ledgers are compared before the suspects among them are compared again.
+	// batchSize is the number of ledgers to compare before the audit compares the suspects among them again.
 	batchSize = 64
 
 	defaultInterval = 5 * time.Minute
@@ -27,13 +27,13 @@ const (
 
 // Ledgers are the audited ledgers.
 type Ledgers interface {
-	// View reads the ledger as it is stored now.
+	// View reads the stored ledger.
 	View(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error
 	// Correct changes usage if the ledger still has the observed usage, and reports whether it did.
 	Correct(ctx context.Context, consumer quotav1alpha1.ConsumerRef, observed, corrected ledger.Usage) (bool, error)
 }
 
-// Claims is the claim cache, which may lag a little.
+// Claims is the claim cache. It may lag a little.
 type Claims interface {
 	WaitForSync(ctx context.Context) error
 	ForConsumer(consumer quotav1alpha1.ConsumerRef, keep func(*claimcache.Claim) bool) []*claimcache.Claim
@@ -43,8 +43,8 @@ type Claims interface {
 type Ledger struct {
 	Consumer quotav1alpha1.ConsumerRef
 	UID      types.UID
-	// Quiescent reports whether nothing was in flight when the ledger was listed. Used and Withdrawn are its usage and
-	// its withdrawn sequences then.
+	// Quiescent reports whether nothing was in flight at the time of the list. Used and Withdrawn are the ledger's
+	// usage and its withdrawn sequences then.
 	Quiescent bool
 	Used      []ledger.Usage
 	Withdrawn ledger.SequenceSet
@@ -71,12 +71,12 @@ type Options struct {
 	Claims  Claims
 	Stored  Stored
 	Engine  Engine
-	// Events receives an event for every ledger that drifted. Default: no events.
+	// Events receives an event for every drifted ledger. Default: no events.
 	Events events.EventRecorder
 	Log    logr.Logger
 	// Interval is the time between the end of one audit and the start of the next. Default: 5 minutes.
 	Interval time.Duration
-	// Recheck is the time until drift by the cached claims is compared again. Default: 5 seconds.
+	// Recheck is the time until the second comparison after drift by the cached claims. Default: 5 seconds.
 	Recheck time.Duration
 }
 
@@ -86,7 +86,7 @@ type Auditor struct {
 	metrics *metrics
 }
 
-// New returns an auditor. It does nothing until it is run.
+// New returns an auditor. It does nothing before Run.
 func New(o Options) *Auditor {
 	if o.Interval <= 0 {
 		o.Interval = defaultInterval
@@ -97,7 +97,7 @@ func New(o Options) *Auditor {
 	return &Auditor{Options: o, metrics: newMetrics()}
 }
 
-// Run audits once all claims are cached, and then at every interval, until ctx ends.
+// Run audits once the cache has all claims, and then at every interval, until ctx ends.
 func (a *Auditor) Run(ctx context.Context) error {
 	if err := a.Claims.WaitForSync(ctx); err != nil {
 		return nil // ctx has ended
@@ -128,7 +128,7 @@ func (a *Auditor) audit(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// suspects returns the ledgers that seem to have drifted.
+// suspects returns the seemingly drifted ledgers.
 func (a *Auditor) suspects(ctx context.Context, ledgers []Ledger) []Ledger {
 	var suspects []Ledger
 	for _, l := range ledgers {
@@ -153,8 +153,8 @@ func (a *Auditor) suspects(ctx context.Context, ledgers []Ledger) []Ledger {
 	return suspects
 }
 
-// removeWithdrawn has the engine remove the claims that were made from withdrawn reservations. Their sums are no drift.
-// Normally each goes as soon as it appears.
+// removeWithdrawn has the engine remove the claims made from withdrawn reservations. Their sums are no drift. Normally
+// each goes as soon as it appears.
 func (a *Auditor) removeWithdrawn(ctx context.Context, l Ledger) {
 	if len(l.Withdrawn) == 0 {
 		return
@@ -169,8 +169,8 @@ func (a *Auditor) removeWithdrawn(ctx context.Context, l Ledger) {
 	}
 }
 
-// agrees reports whether a ledger was quiescent when it was listed and matches the claims. Most ledgers do, and need no
-// read.
+// agrees reports whether a ledger was quiescent at the time of its list and matches the claims. Most ledgers do, and
+// need no read.
 func (a *Auditor) agrees(l Ledger) bool {
 	if !l.Quiescent {
 		return false

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// attemptsMax bounds the lists of a suspect's claims, until one during which its ledger does not change.
+	// attemptsMax bounds the lists of a suspect's claims, until one without a change of the ledger in the meantime.
 	attemptsMax = 5
 	// retryDelay is the time between two attempts.
 	retryDelay = 100 * time.Millisecond
 )
 
-// confirm compares a suspect again: with the cached claims, which may have caught up, and then with listed ones, whose
-// list is expensive. It reports and repairs drift.
+// confirm compares a suspect again: with the cached claims, because the cache may have caught up, and then with an
+// expensive list. It reports and repairs drift.
 func (a *Auditor) confirm(ctx context.Context, l Ledger) {
 	for range attemptsMax {
 		if cached, err := a.inspect(ctx, l.Consumer); err == nil && cached.agrees() {
@@ -44,7 +44,7 @@ func (a *Auditor) confirm(ctx context.Context, l Ledger) {
 }
 
 // drift compares a ledger with its listed claims. isKnown is false if the ledger changed during the list. The list ends
-// at the change: that of a busy consumer with many claims would cost the API server much, and each attempt again.
+// at the change: the list of a busy consumer with many claims would cost the API server much, and each attempt again.
 func (a *Auditor) drift(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (drift []difference, isKnown bool, err error) {
 	before, err := a.view(ctx, consumer)
 	if err != nil {
@@ -63,7 +63,7 @@ func (a *Auditor) drift(ctx context.Context, consumer quotav1alpha1.ConsumerRef)
 	}
 	held, err := before.inFlight.usage(listed)
 	if err != nil {
-		return nil, false, nil //nolint:nilerr // what is in flight is in between two steps
+		return nil, false, nil //nolint:nilerr // a claim or reservation is in between two steps
 	}
 	return compare(before.used, held), true, nil
 }

@@ -16,7 +16,7 @@ type inFlight struct {
 	reserved map[string]int64
 	// amended are the charges in the usage of claims with a pending amendment, by the key of the amendment.
 	amended map[string][]ledger.Charge
-	// released are claims that the usage no longer includes. It includes no claims with withdrawn sequences.
+	// released are claims no longer in the usage. It includes no claims with withdrawn sequences.
 	released  map[string]struct{}
 	withdrawn ledger.SequenceSet
 }
@@ -36,14 +36,14 @@ func inFlightOf(snapshot *ledger.Ledger) inFlight {
 	return f
 }
 
-// same reports whether nothing was reserved, settled or released between two reads. Sequences are never reused.
+// same reports whether there was no reservation, settlement or release between two reads. Ledgers never reuse
+// sequences.
 func (f inFlight) same(other inFlight) bool {
 	return maps.Equal(f.reserved, other.reserved) && maps.Equal(f.released, other.released) && slices.Equal(f.withdrawn, other.withdrawn) &&
 		maps.EqualFunc(f.amended, other.amended, slices.Equal[[]ledger.Charge])
 }
 
-// usage returns the usage that a ledger should have with these claims and this in flight. It fails if the two do not
-// match.
+// usage returns the right usage of a ledger with these claims and this in flight. It fails if the two do not match.
 func (f inFlight) usage(claims []*claimcache.Claim) ([]ledger.Usage, error) {
 	var sums sums
 	amended := map[string]bool{}
@@ -70,7 +70,7 @@ func (f inFlight) usage(claims []*claimcache.Claim) ([]ledger.Usage, error) {
 	return sums.usage(), nil
 }
 
-// isReserved reports whether the grant of a claim is not settled yet.
+// isReserved reports whether a claim's reservation still waits for its settlement.
 func (f inFlight) isReserved(claim *claimcache.Claim) bool {
 	if claim.Sequence == 0 {
 		_, is := f.reserved[ledgerstore.ClaimKey(string(claim.UID))]
@@ -80,7 +80,7 @@ func (f inFlight) isReserved(claim *claimcache.Claim) bool {
 	return is && sequence == claim.Sequence
 }
 
-// isReleased reports whether the charge of a claim was released, or its reservation withdrawn.
+// isReleased reports whether the ledger released the charge of a claim, or withdrew its reservation.
 func (f inFlight) isReleased(claim *claimcache.Claim) bool {
 	_, is := f.released[string(claim.UID)]
 	return is || f.withdrawn.Has(claim.Sequence)

@@ -18,7 +18,7 @@ type state struct {
 	inFlight  inFlight
 	// used is the usage in the ledger, and held the usage by the claims.
 	used, held []ledger.Usage
-	// isUnclear is set if the claims do not match what is in flight.
+	// isUnclear is true if the claims do not match the reservations and releases in flight.
 	isUnclear bool
 }
 
@@ -50,7 +50,7 @@ func (a *Auditor) view(ctx context.Context, consumer quotav1alpha1.ConsumerRef) 
 	return s, nil
 }
 
-// agrees reports whether the ledger and the claims agree, as far as that is clear.
+// agrees reports whether the ledger and the claims clearly agree.
 func (s state) agrees() bool { return !s.isUnclear && len(compare(s.used, s.held)) == 0 }
 
 // same reports whether nothing happened to the ledger between two reads.

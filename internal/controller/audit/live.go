@@ -35,7 +35,7 @@ func (l Live) Ledgers(ctx context.Context) ([]Ledger, error) {
 	}
 }
 
-// listed returns a ledger as it was listed. An unreadable ledger has to be read again.
+// listed returns a ledger from a list. An unreadable one is not quiescent, and needs another read.
 func listed(object *quotav1alpha1.ConsumerLedger) Ledger {
 	l := Ledger{Consumer: object.Spec.ConsumerRef, UID: object.UID}
 	if snapshot, err := ledgerstore.SnapshotOf(&object.Spec); err == nil {

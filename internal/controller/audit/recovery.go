@@ -14,20 +14,20 @@ type Recovery struct {
 	Live   Live
 }
 
-// lostSequences is more than the reservations of a lost ledger that are later than those of all claims.
+// lostSequences is more than the number of a lost ledger's reservations after those of all claims.
 const lostSequences = 1 << 20
 
-// Usage computes the usage of a consumer without a ledger from its granted claims. The sequences after those of the
-// claims are withdrawn: the lost ledger may have given them to reservations whose claims are still to be made.
+// Usage computes the usage of a consumer without a ledger from its granted claims. withdrawn are the sequences after
+// those of the claims: the lost ledger may have given them to reservations with claims yet to come.
 //
 // A grant or a release writes the ledger. So neither happens between the read of the claims and the creation of the
-// ledger. If another replica has created the ledger in between, that one is read instead.
+// ledger. If another replica has created the ledger in between, the store reads that one instead.
 //
-// Until the claim cache is synced, the API server lists the claims of the consumer. It has no index for them: it
+// Before the claim cache is in sync, the API server lists the claims of the consumer. It has no index for them: it
 // compares the selected fields of all claims in its watch cache (a millisecond for 1,000 claims), and answers with a
-// retry while it loads that cache. Later the claim cache answers, because all ledgers may be lost at once, and because
-// many thousand claims of one consumer cannot be listed within the time of a decision. The cache may lag behind claims
-// granted just before a ledger was lost; the audit charges those.
+// retry while it loads this cache. Later the claim cache answers: all ledgers may disappear at once, and a list of many
+// thousand claims of one consumer takes longer than a decision may. The cache may lag behind claims granted just before
+// the loss of a ledger; the audit charges those.
 func (r Recovery) Usage(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (used []ledger.Usage, withdrawn ledger.SequenceRange, err error) {
 	var claims []*claimcache.Claim
 	if r.Claims.HasSynced() {

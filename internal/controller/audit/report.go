@@ -37,7 +37,7 @@ func newMetrics() *metrics {
 			Help: "Rows in which a consumer ledger differed from the granted claims, by the direction of the correction (charge, release) and whether it was made.",
 		}, []string{"direction", "repaired"}),
 	}
-	// Prometheus sees no increase in a counter that appears with its first count.
+	// Prometheus sees no increase in a counter if it appears with its first count.
 	for _, r := range []result{clean, busy, drifted, failed} {
 		m.audits.WithLabelValues(string(r))
 	}

@@ -71,12 +71,12 @@ func (s *sums) usage() []ledger.Usage {
 }
 
 // holds reports whether a claim holds its charges: it is granted and not released. A release removes the finalizer of a
-// claim that is being deleted.
+// claim in deletion.
 func holds(claim *claimcache.Claim) bool {
 	return claim.State == claimcache.Granted && (claim.Finalizer || !claim.Deleting)
 }
 
-// difference is a balance in which ledger and claims disagree.
+// difference is a disagreement of ledger and claims about one balance.
 type difference struct {
 	// observed is the usage in the ledger and actual the usage by the claims. Both have the same resource type and
 	// dimensions.
@@ -91,8 +91,8 @@ type balanceKey struct {
 
 func keyOf(u ledger.Usage) balanceKey { return balanceKey{u.ResourceType, u.Dimensions} }
 
-// compare returns every balance in which the recorded usage differs from the held usage, the recorded ones first. Both
-// are without zeros and without repetitions.
+// compare returns the differences between recorded and held usage by balance, the recorded ones first. Both are without
+// zeros and without repetitions.
 func compare(recorded, held []ledger.Usage) []difference {
 	actual := byKey(held)
 	var all []difference

@@ -2,13 +2,13 @@
 // AllowanceBucket for the whole type and one for each dimension set in use, all with limit, allocated and available
 // amounts. They are a view: no decision depends on them.
 //
-// People read the view, so it changes at their pace. The first change after a quiet time is published within a second,
-// further ones of the consumer every few seconds, and all consumers together at a bounded rate. The effective grant is
-// written together with its buckets. The pace alone leaves a sixth of the writes of a busy consumer, and a reader finds
-// the same amounts in both. A slower effective grant would need a second publication to become right.
+// People read the view, so it changes at their pace. It shows the first change after a quiet time within a second,
+// further ones of the consumer every few seconds, and all consumers together at a bounded rate. The controller writes
+// the effective grant together with its buckets. The pace alone leaves a sixth of the writes of a busy consumer, and a
+// reader finds the same amounts in both. A slower effective grant would need a second publication to become right.
 //
-// The unit of work is a consumer. The controller reads its ledger at one instant and writes each object that differs.
-// So the number of writes is the number of changed buckets.
+// The unit of work is a consumer. The controller reads its ledger at one instant and writes each different object. So
+// the number of writes is the number of changed buckets.
 //
 // Only the operator and tests import it.
 package bucket
@@ -31,7 +31,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// workers is how many consumers are published at a time. One with many dimension sets takes seconds.
+// workers is the number of concurrent publications of consumers. One with many dimension sets takes seconds.
 const workers = 4
 
 // Ledgers reads the ledgers.
@@ -64,7 +64,7 @@ type state struct {
 	stale   staleObjects
 	waiters namespaceWaiters
 	pace    *pace
-	// leads is set by IndexExisting.
+	// IndexExisting sets leads.
 	leads atomic.Bool
 }
 
@@ -75,7 +75,7 @@ func (c *Controller) Start() {
 }
 
 // Changed queues a consumer after a change of its ledger. It has the signature of a ledger store's listener. It ignores
-// changes before IndexExisting, because Compare sees all ledgers after that.
+// changes before IndexExisting, because Compare sees all ledgers afterwards.
 func (c *Controller) Changed(consumer quotav1alpha1.ConsumerRef, _ ledgerstore.Change) {
 	if c.leads.Load() {
 		c.publishSoon(consumer)
@@ -92,7 +92,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
-// Need requests buckets for the resource types that a consumer requests, also without a grant.
+// Need requests buckets for the requested resource types of a consumer, also without a grant.
 func (c *Controller) Need(consumer quotav1alpha1.ConsumerRef, requests []quotav1alpha1.ResourceRequest) {
 	for _, request := range requests {
 		c.index.need(consumer, request.ResourceType)
@@ -103,20 +103,20 @@ func (c *Controller) Need(consumer quotav1alpha1.ConsumerRef, requests []quotav1
 // Publish queues the comparison of a consumer's buckets with its ledger. It waits for nothing more, but the pace holds.
 func (c *Controller) Publish(consumer quotav1alpha1.ConsumerRef) { c.queue.Add(consumer) }
 
-// publishSoon queues a consumer with what follows shortly, or for the end of its interval.
+// publishSoon queues a consumer, to include changes shortly after, or for the end of its interval.
 func (c *Controller) publishSoon(consumer quotav1alpha1.ConsumerRef) {
 	c.queue.AddAfter(consumer, max(firstDelay, c.pace.early(consumer)))
 }
 
-// Consumers returns the consumers that may have buckets or a ledger: all that changed or were queued since this replica
-// leads.
+// Consumers returns the consumers with possible buckets or a ledger: all with a change or a place in the queue since
+// this replica leads.
 func (c *Controller) Consumers() []quotav1alpha1.ConsumerRef { return c.pace.consumers() }
 
 // Forget drops a consumer without buckets.
 func (c *Controller) Forget(consumer quotav1alpha1.ConsumerRef) { c.pace.forget(consumer) }
 
-// RegistrationsChanged queues consumers whose quota is displayed by another name or in another unit than the current
-// registration has.
+// RegistrationsChanged queues consumers if the display of their quota has another name or unit than the current
+// registration.
 func (c *Controller) RegistrationsChanged() {
 	consumers := c.index.displayedOtherwise(func(resourceType string) display {
 		return displayOf(c.Catalog.Registration(resourceType))

@@ -12,10 +12,10 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// IndexExisting indexes the existing buckets and effective grants, in any namespace. Ledgers may have changed since these were
-// written: list the ledgers after this call, call Compare for each, and then PublishOthers.
+// IndexExisting indexes the existing buckets and effective grants, in any namespace. Ledgers may have changed since the
+// writes of these: list the ledgers after this call, call Compare for each, and then PublishOthers.
 //
-// Buckets without an owner are from a version without effective grants. Their owners are still to be created.
+// Buckets without an owner are from a version without effective grants. They still need their owners.
 func (c *Controller) IndexExisting(ctx context.Context) error {
 	c.leads.Store(true)
 	var buckets quotav1alpha1.AllowanceBucketList
@@ -52,7 +52,7 @@ func (c *Controller) IndexExisting(ctx context.Context) error {
 }
 
 // Compare queues a consumer unless its buckets and effective grants agree with its listed ledger. It writes nothing:
-// the ledger may have changed since the list, and then Changed is called.
+// the ledger may have changed since the list, and then the store calls Changed.
 func (c *Controller) Compare(ctx context.Context, consumer quotav1alpha1.ConsumerRef, stored ledger.Snapshot) {
 	c.pace.know(consumer)
 	comparing := *c

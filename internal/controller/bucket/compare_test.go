@@ -17,7 +17,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// steady lends a ledger that does not change.
+// steady lends an unchanging ledger.
 type steady struct{ books *ledger.Ledger }
 
 func (s steady) View(_ context.Context, _ quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error {
@@ -25,7 +25,7 @@ func (s steady) View(_ context.Context, _ quotav1alpha1.ConsumerRef, f func(*led
 	return nil
 }
 
-// A new leader queues the consumers whose buckets differ from their listed ledger, and writes nothing itself.
+// A new leader queues the consumers with other buckets than in their listed ledger, and writes nothing itself.
 func TestCompare(t *testing.T) {
 	granted := map[string]ledger.Amount{"base": 10}
 	tests := map[string]struct {
@@ -83,7 +83,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// Changes are recorded once this replica leads, and consumers with buckets and without a ledger are queued.
+// The controller takes changes once this replica leads, and queues consumers with buckets and without a ledger.
 func TestIndexExisting(t *testing.T) {
 	scheme := runtime.NewScheme()
 	must(t, quotav1alpha1.AddToScheme(scheme))
@@ -100,7 +100,7 @@ func TestIndexExisting(t *testing.T) {
 	}
 }
 
-// versions returns all published objects with their versions, which change with every write.
+// versions returns all published objects with their versions. These change with every write.
 func versions(t *testing.T, api client.Client) string {
 	t.Helper()
 	var buckets quotav1alpha1.AllowanceBucketList

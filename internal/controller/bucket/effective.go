@@ -18,7 +18,7 @@ import (
 // stores objects of up to 1.5 MiB. Further buckets exist without a reference; their owner leads to them.
 const refsBytesMax = 512 << 10
 
-// display is how a registration lets a quota be shown. The zero value means that nothing is shown.
+// display is how a registration shows a quota. The zero value shows nothing.
 type display struct {
 	name, unit         string
 	description, owner string
@@ -134,7 +134,7 @@ func refTo(bucket *quotav1alpha1.AllowanceBucket, allocated int64) quotav1alpha1
 	}
 }
 
-// limitRefs drops the references that do not fit into an effective grant.
+// limitRefs drops the references without room in an effective grant.
 func limitRefs(refs []quotav1alpha1.AllowanceBucketRef) []quotav1alpha1.AllowanceBucketRef {
 	const fieldsBytes = 100 // the size of field names and numbers
 	total := 0

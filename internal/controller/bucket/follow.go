@@ -11,9 +11,9 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Follow starts to watch buckets and effective grants, so that deleted ones are created again while the ledger has quota,
-// and namespaces that consumers wait for. It does not wait for the caches. Only a leader calls it, because each write
-// costs the decoding of an object in every replica that watches.
+// Follow starts to watch buckets and effective grants, to create deleted ones again while the ledger has quota. It also
+// starts to watch namespaces, because consumers may wait for them. It does not wait for the caches. Only a leader calls
+// it, because each write costs the decoding of an object in every watching replica.
 func (c *Controller) Follow(ctx context.Context) error {
 	vanished := cache.ResourceEventHandlerFuncs{DeleteFunc: c.deleted}
 	for _, each := range []struct {

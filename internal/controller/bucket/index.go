@@ -9,9 +9,9 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// bucketIndex remembers the resource types and dimension sets for which a consumer may have buckets. A ledger forgets a
-// type once nothing is granted or used, and a dimension set once nothing is used. The buckets stay, and have to be
-// updated to zero. The zero value is ready to use, by several goroutines at once.
+// bucketIndex remembers the resource types and dimension sets with possible buckets of a consumer. A ledger forgets a
+// type without grants and usage, and a dimension set without usage. The buckets stay, and need an update to zero. The
+// zero value is ready to use, by several goroutines at once.
 type bucketIndex struct {
 	mu         sync.Mutex
 	byConsumer map[quotav1alpha1.ConsumerRef]map[string]*indexedType
@@ -19,11 +19,11 @@ type bucketIndex struct {
 
 // indexedType is one resource type of one consumer.
 type indexedType struct {
-	// needed means that the buckets must be created although the ledger may not have the type.
+	// needed makes the controller create the buckets although the ledger may not have the type.
 	needed bool
 	// shown is the last display.
 	shown display
-	// sets are the dimension sets that may have a bucket, besides the bucket of the whole type.
+	// sets are the dimension sets with a possible bucket, besides the bucket of the whole type.
 	sets map[ledger.Dimensions]struct{}
 }
 
@@ -39,7 +39,7 @@ func (k *bucketIndex) add(consumer quotav1alpha1.ConsumerRef, resourceType strin
 	}
 }
 
-// need records that the buckets of a resource type must be created, until made is called.
+// need demands the buckets of a resource type until the call of made.
 func (k *bucketIndex) need(consumer quotav1alpha1.ConsumerRef, resourceType string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -106,8 +106,8 @@ type indexEntry struct {
 	sets   []ledger.Dimensions
 }
 
-// displayedOtherwise returns the consumers with quota whose last display is another than displayOf returns for its resource
-// type.
+// displayedOtherwise returns the consumers with quota in an outdated display: another one than displayOf returns for
+// the resource type.
 func (k *bucketIndex) displayedOtherwise(displayOf func(resourceType string) display) []quotav1alpha1.ConsumerRef {
 	k.mu.Lock()
 	defer k.mu.Unlock()

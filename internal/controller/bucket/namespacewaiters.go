@@ -17,8 +17,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// namespaceWaiters remembers the consumers whose quota waits for a namespace, by that namespace, each with the UIDs of
-// the grants that were reported. The zero value is ready to use, by several goroutines at once.
+// namespaceWaiters remembers the consumers with quota waiting for a namespace, by namespace, each with the UIDs of the
+// reported grants. The zero value is ready to use, by several goroutines at once.
 type namespaceWaiters struct {
 	mu          sync.Mutex
 	byNamespace map[string]map[quotav1alpha1.ConsumerRef]map[string]struct{}
@@ -49,7 +49,7 @@ func (w *namespaceWaiters) remove(namespace string, consumer quotav1alpha1.Consu
 	}
 }
 
-// consumers returns the consumers that wait for a namespace.
+// consumers returns the consumers waiting for a namespace.
 func (w *namespaceWaiters) consumers(namespace string) []quotav1alpha1.ConsumerRef {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,7 +90,7 @@ func (c *Controller) namespaceExists(ctx context.Context, namespace string, cons
 }
 
 // reportNoNamespace emits an event, once for each grant of a consumer, because its quota has no namespace. All objects
-// in a deleted namespace are gone, so the index forgets what is not required.
+// in a deleted namespace are gone, so the index forgets all except the required ones.
 func (c *Controller) reportNoNamespace(namespace string, consumer quotav1alpha1.ConsumerRef, view ledgerView) {
 	waits := false
 	for resourceType, q := range view.quotas {
@@ -113,8 +113,8 @@ func (c *Controller) reportNoNamespace(namespace string, consumer quotav1alpha1.
 	}
 }
 
-// namespaceAppeared publishes the quota of the consumers that wait for a namespace. It has the signature of an
-// informer's handler.
+// namespaceAppeared publishes the quota of the consumers waiting for a namespace. It has the signature of an informer's
+// handler.
 func (c *Controller) namespaceAppeared(object any) {
 	for _, consumer := range c.waiters.consumers(object.(*metav1.PartialObjectMetadata).Name) {
 		c.Publish(consumer)

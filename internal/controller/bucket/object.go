@@ -60,7 +60,7 @@ func setLabel(labels map[string]string, key, value string) {
 }
 
 // ownerOf returns a reference to the effective grant as the only owner of its buckets. It does not block the owner's
-// deletion, because the buckets would be created again in the meantime.
+// deletion, because the controller would create the buckets again in the meantime.
 func ownerOf(effective *quotav1alpha1.EffectiveResourceGrant) metav1.OwnerReference {
 	return metav1.OwnerReference{
 		APIVersion: quotav1alpha1.GroupVersion.String(), Kind: effectiveGrantKind,

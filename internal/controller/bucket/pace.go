@@ -16,22 +16,22 @@ import (
 
 const (
 	// firstDelay is how long the first change after a quiet time waits for more, such as the creates of one command.
-	// Together with the wait for the bound on all consumers it stays well below the second in which people expect their
-	// change.
+	// Together with the wait for the bound on all consumers it stays well below a second: people expect their change by
+	// then.
 	firstDelay = 250 * time.Millisecond
 	// interval is the least time between two publications of a consumer. People read these objects, and look again
 	// after some seconds; each publication costs a write of every changed bucket and of its effective grant.
 	interval = 3 * time.Second
-	// consumersPerSecond bounds the publications of all consumers, after a burst. 30 busy consumers reach it; with more,
-	// each is published less often, so that the cost no longer grows with their number. The burst covers a platform of
-	// 200 consumers whose views all change at once.
+	// consumersPerSecond bounds the publications of all consumers, after a burst. 30 busy consumers reach it; with
+	// more, the publications of each become rarer, and the cost no longer grows with their number. The burst covers a
+	// simultaneous change of all views on a platform of 200 consumers.
 	consumersPerSecond = 10
 	consumersBurst     = 200
-	// retryMax bounds the delay after repeated failures, which doubles from interval.
+	// retryMax bounds the delay after repeated failures. It doubles from interval.
 	retryMax = 30 * time.Second
 )
 
-// pace limits how often consumers are published: each once per interval, and all together at a bounded rate.
+// pace limits the publications of consumers: each once per interval, and all together at a bounded rate.
 type pace struct {
 	limiter flowcontrol.RateLimiter
 	mu      sync.Mutex
@@ -46,7 +46,7 @@ func newPace() *pace {
 	}
 }
 
-// know records a consumer that may have buckets or a ledger, and reports whether it was known.
+// know records a consumer with possible buckets or a ledger, and reports whether it was known.
 func (p *pace) know(consumer quotav1alpha1.ConsumerRef) (before bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,7 +83,7 @@ func (p *pace) early(consumer quotav1alpha1.ConsumerRef) time.Duration {
 }
 
 // begin waits for the bound on all consumers, records the publication of one, and reports whether it was known. Call it
-// before the ledger is read: a later change is published after the interval.
+// before the read of the ledger: then a later change gets its publication after the interval.
 func (p *pace) begin(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (known bool, err error) {
 	if err := p.limiter.Wait(ctx); err != nil {
 		return false, err
@@ -95,8 +95,8 @@ func (p *pace) begin(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (k
 	return known, nil
 }
 
-// newQueue returns a queue that serves the consumers whose publication is longest ago first. So a quiet consumer does
-// not wait for many busy ones, and each has its turn.
+// newQueue returns a queue in the order of last publications, the oldest first. So a quiet consumer does not wait for
+// many busy ones, and each has its turn.
 func newQueue(p *pace) workqueue.TypedRateLimitingInterface[quotav1alpha1.ConsumerRef] {
 	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[quotav1alpha1.ConsumerRef]{Queue: &turns{pace: p}})
 	return workqueue.NewTypedRateLimitingQueueWithConfig(
@@ -106,7 +106,7 @@ func newQueue(p *pace) workqueue.TypedRateLimitingInterface[quotav1alpha1.Consum
 		})
 }
 
-// turns implements [workqueue.Queue], whose user locks it. The user holds no lock of the pace.
+// turns implements [workqueue.Queue]. Its user locks it, and holds no lock of the pace.
 type turns struct {
 	pace    *pace
 	waiting byLast
@@ -122,7 +122,7 @@ func (t *turns) Len() int { return len(t.waiting) }
 
 func (t *turns) Pop() quotav1alpha1.ConsumerRef { return heap.Pop(&t.waiting).(turn).consumer }
 
-// turn is a queued consumer, and the time of its last publication, which is fixed while it waits.
+// turn is a queued consumer, and the time of its last publication. The time does not change while it waits.
 type turn struct {
 	consumer quotav1alpha1.ConsumerRef
 	last     time.Time

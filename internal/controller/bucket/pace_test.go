@@ -25,7 +25,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// What is promised: a change after a quiet time is published within a second, further ones of the consumer every few
+// The promise: buckets show a change after a quiet time within a second, further ones of the consumer every few
 // seconds, and 10 consumers a second after a burst of 200.
 const (
 	human        = time.Second
@@ -34,7 +34,7 @@ const (
 	burst        = 200
 )
 
-// busyLedgers are the ledgers of many consumers, and record when each was read, which is once for each publication.
+// busyLedgers are the ledgers of many consumers, and record the time of each read: once for each publication.
 type busyLedgers struct {
 	mu      sync.Mutex
 	ledgers map[quotav1alpha1.ConsumerRef]*ledger.Ledger
@@ -58,7 +58,7 @@ func (b *busyLedgers) View(_ context.Context, consumer quotav1alpha1.ConsumerRef
 	return nil
 }
 
-// change changes a consumer's ledger, and reports that to the controller as the store does.
+// change changes a consumer's ledger, and reports the change to the controller as the store does.
 func (b *busyLedgers) change(c *Controller, consumer quotav1alpha1.ConsumerRef, charges ...ledger.Charge) {
 	b.mu.Lock()
 	l := b.ledgers[consumer]
@@ -86,7 +86,7 @@ func (b *busyLedgers) reads(consumer quotav1alpha1.ConsumerRef) []time.Time {
 	return append([]time.Time(nil), b.read[consumer]...)
 }
 
-// statusWrites counts the writes of statuses, and fails them if err is set.
+// statusWrites counts the writes of statuses, and fails them with err, if not nil.
 type statusWrites struct {
 	mu     sync.Mutex
 	byKind map[string]int
@@ -99,7 +99,7 @@ func (s *statusWrites) of(kind string) int {
 	return s.byKind[kind]
 }
 
-// lead runs a controller that leads, in the bubble of a test.
+// lead runs the controller of a leader, in the bubble of a test.
 func lead(t *testing.T, ledgers *busyLedgers) (*Controller, *statusWrites) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -154,7 +154,7 @@ func wantPublished(t *testing.T, c *Controller, when string, want int) {
 	}
 }
 
-// A consumer is published soon after a quiet time, at a human pace under load, and right in the end.
+// The controller publishes a consumer soon after a quiet time, at a human pace under load, and right in the end.
 func TestConsumerIsPublishedAtAHumanPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const load, each = time.Minute, 50 * time.Millisecond
@@ -193,7 +193,7 @@ func TestConsumerIsPublishedAtAHumanPace(t *testing.T) {
 	})
 }
 
-// Whatever puts a consumer into the queue, it waits for its interval.
+// A consumer waits for its interval, however it comes into the queue.
 func TestNothingGoesRoundThePace(t *testing.T) {
 	bucket := &quotav1alpha1.AllowanceBucket{Spec: quotav1alpha1.AllowanceBucketSpec{ConsumerRef: acme, ResourceType: "cpu"}}
 	tests := map[string]struct {
@@ -234,7 +234,8 @@ func TestNothingGoesRoundThePace(t *testing.T) {
 	}
 }
 
-// A registration that changes just after a publication is shown at the end of the interval, without another change.
+// A registration changes just after a publication. The buckets show it at the end of the interval, without another
+// change.
 func TestEarlyPublicationIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledgers := newBusyLedgers()
@@ -249,7 +250,8 @@ func TestEarlyPublicationIsNotLost(t *testing.T) {
 	})
 }
 
-// Many busy consumers are published at a bounded rate, each in its turn, and a quiet one does not wait for them.
+// The controller publishes many busy consumers at a bounded rate, each in its turn, and a quiet one does not wait for
+// them.
 func TestAllConsumersArePublishedAtABoundedRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const busy, seconds = 150, 90

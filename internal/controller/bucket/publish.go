@@ -12,8 +12,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// publish writes the buckets of a consumer: for the resource types in its ledger, and for indexed types that the ledger
-// no longer has.
+// publish writes the buckets of a consumer: for the resource types in its ledger, and for indexed types no longer in
+// the ledger.
 func (c *Controller) publish(ctx context.Context, consumer quotav1alpha1.ConsumerRef) error {
 	// However it came into the queue.
 	if early := c.pace.early(consumer); early > 0 {
@@ -32,7 +32,7 @@ func (c *Controller) publish(ctx context.Context, consumer quotav1alpha1.Consume
 	return c.publishLedger(ctx, consumer, snapshot, before, again)
 }
 
-// publishLedger writes the buckets and effective grants of a consumer. again is set if it was known: the first
+// publishLedger writes the buckets and effective grants of a consumer. again is true for a known consumer: the first
 // publication after a start writes only differences, because there may be many consumers.
 func (c *Controller) publishLedger(ctx context.Context, consumer quotav1alpha1.ConsumerRef, snapshot *ledger.Ledger, before map[string]indexEntry, again bool) error {
 	view := viewOf(snapshot, before)
@@ -73,7 +73,7 @@ func (c *Controller) snapshot(ctx context.Context, consumer quotav1alpha1.Consum
 
 // publishType writes the effective grant of a resource type, and its buckets.
 func (c *Controller) publishType(ctx context.Context, s subject, q quota, contributions []contribution, renew bool) error {
-	// In this order: a later registration finds that the display is another.
+	// In this order: a later registration finds the difference in the display.
 	c.index.add(s.consumer, s.resourceType, q.sets()...)
 	registration := c.Catalog.Registration(s.resourceType)
 	c.index.display(s.consumer, s.resourceType, displayOf(registration))
@@ -102,8 +102,8 @@ func (c *Controller) publishType(ctx context.Context, s subject, q quota, contri
 // publishBuckets writes the buckets of a resource type, and returns references to the existing ones. After a failure it
 // continues with the others.
 func (c *Controller) publishBuckets(ctx context.Context, s subject, effective *quotav1alpha1.EffectiveResourceGrant, q quota, contributions []contribution, registration *catalog.Registration, renew bool) ([]quotav1alpha1.AllowanceBucketRef, error) {
-	// The garbage collector deletes new dependents of an owner that is being deleted. The buckets are created once the
-	// owner has been deleted and created again.
+	// The garbage collector deletes new dependents of an owner in deletion. The controller creates the buckets after it
+	// has created the owner again.
 	create := q.required && effective.DeletionTimestamp.IsZero()
 	var refs []quotav1alpha1.AllowanceBucketRef
 	var elsewhere []outdated
@@ -148,9 +148,9 @@ func (c *Controller) publishBuckets(ctx context.Context, s subject, effective *q
 	return refs, errors.Join(errs...)
 }
 
-// availableWritesMax is how many buckets of a resource type are written at a time only because of charges to others.
-// Every charge changes the available amount of all dimension sets that share an allowance. Without a bound, the cost of
-// a charge would grow with the number of sets.
+// availableWritesMax bounds the buckets of a resource type written at a time only because of charges to others. Every
+// charge changes the available amount of all dimension sets under the same allowance. Without a bound, the cost of a
+// charge would grow with the number of sets.
 const availableWritesMax = 25
 
 // outdated is a bucket with only its available amount out of date.

@@ -11,8 +11,9 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// staleObjects remembers the objects that IndexExisting found outside the configured namespaces of their consumers. Nothing
-// updates them, so they have to be deleted. The zero value is ready to use, by several goroutines at once.
+// staleObjects remembers the objects found by IndexExisting outside the configured namespaces of their consumers.
+// Nothing updates them, so the controller has to delete them. The zero value is ready to use, by several goroutines at
+// once.
 type staleObjects struct {
 	mu         sync.Mutex
 	byConsumer map[quotav1alpha1.ConsumerRef][]client.Object

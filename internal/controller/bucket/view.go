@@ -16,10 +16,10 @@ type ledgerView struct {
 
 // quota is a consumer's quota of one resource type.
 type quota struct {
-	// required means that it must be published even if it was not before.
+	// required demands its publication even if there was none before.
 	required bool
 	account  ledger.Account
-	// shares are in the order of their dimensions, none of which are empty.
+	// shares are in the order of their dimensions. Each has some.
 	shares []share
 }
 
@@ -29,17 +29,17 @@ type share struct {
 	limit, available ledger.Amount
 }
 
-// unused reports whether nothing is in use: the share is published because it was before.
+// unused reports whether nothing is in use: an earlier publication is the only reason for this one.
 func (s *share) unused() bool { return s.Used == 0 && s.Reserved == 0 && s.Claims == 0 }
 
 // allocated returns the used and reserved amount. Reserved amounts are not available to other claims.
 func (s *share) allocated() int64 { return int64(s.Used + s.Reserved) }
 
 // viewOf takes the published quota from a ledger: every resource type in it, and the dimension sets in use or published
-// before. With many selectors and dimension sets that takes long, so it reads a snapshot.
+// before. With many selectors and dimension sets this takes long, so it reads a snapshot.
 //
 // It settles the reservations in the snapshot. So a claim counts from its reservation on, like its amount, and settling
-// changes nothing that is visible. What is in slices is not in use.
+// changes nothing visible. Quota in slices is not in use.
 func viewOf(snapshot *ledger.Ledger, before map[string]indexEntry) ledgerView {
 	for s := range snapshot.Slices() {
 		snapshot.DropSlice(s.Holder)
@@ -111,8 +111,8 @@ func (q *quota) sort() {
 	slices.SortFunc(q.shares, func(a, b share) int { return a.Dimensions.Compare(b.Dimensions) })
 }
 
-// excess removes and returns unused shares until at most as many are left as the ledger can hold. So the number of
-// buckets stays bounded, whatever dimensions come and go.
+// excess removes and returns unused shares until the ledger can hold the rest. So the number of buckets stays bounded
+// while dimensions come and go.
 func (q *quota) excess() []share {
 	over := len(q.shares) - ledger.BalancesMax
 	var excess []share
@@ -126,7 +126,7 @@ func (q *quota) excess() []share {
 	return excess
 }
 
-// contribution is the amount of a resource type that an allowance of a grant gives.
+// contribution is the amount of a resource type in an allowance of a grant.
 type contribution struct {
 	grant   *ledger.Grant
 	matches func(ledger.Dimensions) bool
@@ -165,7 +165,7 @@ func grantRefs(contributions []contribution, counts func(contribution) bool) []q
 				Name: c.grant.Name, Namespace: c.grant.Namespace, ObservedGeneration: c.grant.Generation,
 			})
 		}
-		refs[len(refs)-1].Amount += int64(c.amount) // at most the limit, which fits
+		refs[len(refs)-1].Amount += int64(c.amount) // at most the limit, so it fits
 	}
 	return refs
 }

@@ -17,7 +17,7 @@ import (
 
 var acme = quotav1alpha1.ConsumerRef{APIGroup: "platform.example.com", Kind: "Organization", Name: "acme"}
 
-// ledgerOf returns a ledger in which each grant gives projects, and each claim holds one.
+// ledgerOf returns a ledger with grants of projects, and claims of one project each.
 func ledgerOf(t *testing.T, granted map[string]ledger.Amount, settled, reserved int) *ledger.Ledger {
 	t.Helper()
 	books := ledger.New()
@@ -124,7 +124,7 @@ func TestSharesOfDimensions(t *testing.T) {
 		"location=DFW": {Limit: 10, Allocated: 4, Available: 4, ClaimCount: 1, GrantCount: 1, ContributingGrantRefs: []quotav1alpha1.ContributingGrantRef{base}},
 		"location=DLS": {Limit: 60, Allocated: 52, Available: 4, ClaimCount: 1, GrantCount: 2, ContributingGrantRefs: []quotav1alpha1.ContributingGrantRef{
 			{Name: "base", Amount: 40, LastObservedGeneration: 2}, {Name: "more", Amount: 20, LastObservedGeneration: 1}}},
-		// It was shown before.
+		// An earlier publication had it.
 		"location=LHR": {Limit: 10, Available: 4, GrantCount: 1, ContributingGrantRefs: []quotav1alpha1.ContributingGrantRef{base}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -17,7 +17,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// renewAfter is the age of lastReconciliation at which the bucket's time is renewed without a change.
+// renewAfter is the age of lastReconciliation from which on the controller renews the bucket's time without a change.
 const renewAfter = time.Minute
 
 // bucket returns a bucket, owned by an effective grant, or nil if there is none. With create set, it creates one.
@@ -49,7 +49,7 @@ func isOf(bucket, desired *quotav1alpha1.AllowanceBucket) bool {
 }
 
 // setOwner makes an effective grant the owner of a bucket: a bucket from a version without effective grants, or one
-// whose owner was deleted first.
+// with an earlier deleted owner.
 func (c *Controller) setOwner(ctx context.Context, effective *quotav1alpha1.EffectiveResourceGrant, bucket *quotav1alpha1.AllowanceBucket) (*quotav1alpha1.AllowanceBucket, error) {
 	if metav1.IsControlledBy(bucket, effective) || !effective.DeletionTimestamp.IsZero() {
 		return bucket, nil
@@ -97,7 +97,7 @@ func differsInAvailable(have, desired quotav1alpha1.AllowanceBucketStatus) bool 
 	return !differs(have, desired)
 }
 
-// needsRenewal reports whether the time of a correct status is old enough to be renewed.
+// needsRenewal reports whether the time of a correct status is old enough for a renewal.
 func needsRenewal(reconciled *metav1.Time, now time.Time) bool {
 	return reconciled == nil || now.Sub(reconciled.Time) >= renewAfter
 }
@@ -112,8 +112,8 @@ func (c *Controller) deleteBucket(ctx context.Context, s subject, d ledger.Dimen
 	return nil
 }
 
-// checkGone returns nil if an object outside the cache is not stored either. If it was just created, it returns an
-// error for a retry.
+// checkGone returns nil if an object outside the cache is not in storage either. If somebody just created it, it
+// returns an error for a retry.
 func (c *Controller) checkGone(ctx context.Context, object client.Object) error {
 	err := c.Client.Create(ctx, object, client.DryRunAll)
 	if err == nil || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {

@@ -1,13 +1,13 @@
-// Package claim decides claims that users created directly, and releases deleted claims of any origin.
+// Package claim decides claims created directly by users, and releases deleted claims of any origin.
 //
-// A claim created directly is reserved under its own UID, marked as granted and settled. A claim that does not fit
-// waits. When its consumer gets capacity, all waiting claims are decided again, the oldest first; a smaller claim may
-// pass a larger one that still does not fit. A resize of a granted claim is amended once there is room. Until then the
-// claim keeps its charges and waits in line with the others.
+// The controller reserves a claim created directly under its own UID, marks it as granted and settles it. A claim
+// without room waits. When its consumer gets capacity, the controller decides all waiting claims again, the oldest
+// first; a smaller claim may pass a larger one still without room. It amends a granted claim for a resize once there is
+// room. Until then the claim keeps its charges and waits in line with the others.
 //
-// Releases have a queue and workers of their own, and a decision never holds a worker while it waits for a release: a
-// claim that does not fit during a release is postponed, and decided again with the waiting claims. Both queues serve
-// consumers in turn. So one consumer's load delays neither its own releases nor another consumer.
+// Releases have a queue and workers of their own, and a decision never holds a worker while it waits for a release. If
+// a claim does not fit during a release, the controller postpones it, and decides it again with the waiting claims.
+// Both queues serve consumers in turn. So one consumer's load delays neither its own releases nor another consumer.
 //
 // Only the operator and tests import it.
 package claim
@@ -32,15 +32,15 @@ import (
 )
 
 const (
-	// decisionWorkers and releaseWorkers are how many claims are decided, and released, at the same time.
-	// consumerWorkers is for how many consumers the waiting claims are decided.
+	// decisionWorkers and releaseWorkers are the numbers of concurrent decisions and releases of claims.
+	// consumerWorkers is the number of consumers with concurrent decisions on their waiting claims.
 	decisionWorkers = 24
 	releaseWorkers  = 24
 	consumerWorkers = 4
-	// retryMin and retryMax bound the delay before a failed claim is processed again.
+	// retryMin and retryMax bound the delay before the next attempt for a failed claim.
 	retryMin = 5 * time.Millisecond
 	retryMax = 10 * time.Second
-	// sweepInterval is the time between two sweeps for claims and reservations that a dead process left unfinished.
+	// sweepInterval is the time between two sweeps for claims and reservations left unfinished by a dead process.
 	// sweepAge is the least age of such a reservation.
 	sweepInterval = 10 * time.Second
 	sweepAge      = 5 * time.Second
@@ -64,8 +64,8 @@ type Controller struct {
 
 	mu      sync.Mutex
 	waiting map[quotav1alpha1.ConsumerRef]map[types.NamespacedName]struct{}
-	// postponed are the claims that did not fit during a release, each with the time at which it is denied if it still
-	// does not fit.
+	// postponed are the claims without room during a release, each with the time of its denial if it still does not
+	// fit.
 	postponed map[quotav1alpha1.ConsumerRef]map[types.NamespacedName]time.Time
 	busy      map[types.NamespacedName]struct{} // claims with a decision or release in progress
 
@@ -134,8 +134,8 @@ func (c *Controller) changed(before, after *claimcache.Claim) {
 	}
 }
 
-// isDecidable reports whether a claim can be decided now: it is new, or its registrations have appeared, maybe without
-// an event.
+// isDecidable reports whether the controller can decide a claim now: it is new, or its registrations have appeared,
+// maybe without an event.
 func (c *Controller) isDecidable(claim *claimcache.Claim) bool {
 	switch claim.State {
 	case claimcache.Pending:
@@ -187,7 +187,8 @@ func (c *Controller) ledgerChanged(consumer quotav1alpha1.ConsumerRef, change le
 	}
 }
 
-// RegistrationsChanged queues the claims that could not be decided.
+// RegistrationsChanged queues the directly created claims that are invalid or wait for a resize: now a decision may be
+// possible.
 func (c *Controller) RegistrationsChanged() {
 	for _, claim := range c.Claims.Select(func(claim *claimcache.Claim) bool {
 		return (claim.State == claimcache.Invalid || claim.Resizing) && !claim.Deleting && !claim.FromPolicy()

@@ -13,7 +13,7 @@ import (
 	"github.com/bursar/bursar/internal/routing"
 )
 
-// busyRetry is the delay before a claim in progress elsewhere is processed again.
+// busyRetry is the delay before the next attempt for a claim in progress elsewhere.
 const busyRetry = 50 * time.Millisecond
 
 // reconcile does the next step for a claim.
@@ -97,7 +97,7 @@ func (c *Controller) release(ctx context.Context, known *claimcache.Claim) error
 	return err
 }
 
-// ObjectVanished queues the deleted claims of an object that is gone. It has the signature of [objectcache.Handler].
+// ObjectVanished queues the deleted claims of a deleted object. It has the signature of [objectcache.Handler].
 func (c *Controller) ObjectVanished(_ schema.GroupKind, uid types.UID) {
 	for _, claim := range c.Claims.ForObject(uid) {
 		if claim.Deleting && claim.Finalizer {

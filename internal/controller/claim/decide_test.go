@@ -33,7 +33,7 @@ var consumer = quotav1alpha1.ConsumerRef{APIGroup: "g", Kind: "Org", Name: "acme
 // api is an API server with one claim.
 type api struct{ *claimstest.Server }
 
-// newAPI returns an API server whose claim is undecided, and a client of it.
+// newAPI returns an API server with an undecided claim, and a client of it.
 func newAPI(t *testing.T) (api, *claims.Client) {
 	server := claimstest.New(&quotav1alpha1.ResourceClaim{
 		TypeMeta: metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceClaim"},
@@ -47,13 +47,13 @@ func newAPI(t *testing.T) (api, *claims.Client) {
 	return api{server}, server.Client(t)
 }
 
-// claim is the claim as it is stored.
+// claim returns the stored claim.
 func (a api) claim() *quotav1alpha1.ResourceClaim { return a.Get("c") }
 
 // change changes the claim as another client would.
 func (a api) change(f func(*quotav1alpha1.ResourceClaim)) { a.Change("c", f) }
 
-// onStatus has a function called before a status is stored, once.
+// onStatus calls a function before the write of a status, once.
 func (a api) onStatus(f func()) {
 	a.Intercept(func(method, name string) bool {
 		if method == http.MethodPut && name == "status" {
@@ -97,7 +97,7 @@ func (a api) waitGranted(t *testing.T) {
 	}
 }
 
-// undefined is an API server that defines no kind, so that claims pay for no object that exists.
+// undefined is an API server without kinds: claims pay for no existing object.
 type undefined struct{}
 
 func (undefined) DefinitionDeleted(schema.GroupKind) bool { return false }
@@ -154,7 +154,7 @@ func TestTwoProcessesChargeAClaimOnce(t *testing.T) {
 	}
 }
 
-// A claim that was rejected is decided again once its type is registered, whenever that was.
+// The controller decides a rejected claim again once its type has a registration, at any time.
 func TestRejectedClaims(t *testing.T) {
 	tests := map[string]struct {
 		reason   string
@@ -184,7 +184,7 @@ func TestRejectedClaims(t *testing.T) {
 	}
 }
 
-// A waiting claim was just granted and settled, and the cache still has it as waiting when capacity appears again.
+// A waiting claim is granted and settled, and the cache still has it as waiting when capacity appears again.
 func TestGrantedClaimIsNotDecidedAgain(t *testing.T) {
 	a, client := newAPI(t)
 	memory, registrations := storagetest.New(), catalog.New()
@@ -212,7 +212,7 @@ func TestGrantedClaimIsNotDecidedAgain(t *testing.T) {
 	}
 }
 
-// A claim that is deleted while it is being decided is released after that.
+// The release of a claim deleted during its decision comes after the decision.
 func TestReleaseWaitsForTheDecision(t *testing.T) {
 	a, client := newAPI(t)
 	memory, registrations := storagetest.New(), catalog.New()
@@ -230,7 +230,7 @@ func TestReleaseWaitsForTheDecision(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = c.decide(t.Context(), task{name, consumer}) // its status cannot be written any more
+		_, _ = c.decide(t.Context(), task{name, consumer}) // a write of its status no longer succeeds
 	}()
 	<-arrived
 	a.change(func(claim *quotav1alpha1.ResourceClaim) { claim.DeletionTimestamp = new(metav1.Now()) })
@@ -251,7 +251,7 @@ func TestReleaseWaitsForTheDecision(t *testing.T) {
 	}
 }
 
-// A claim that its ledger has no room for waits like one that quota falls short for.
+// A claim without room in its ledger waits like one without quota.
 func TestFullLedgerHasClaimsWait(t *testing.T) {
 	a, client := newAPI(t)
 	memory, registrations := storagetest.New(), catalog.New()

@@ -9,11 +9,12 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// postponedMax is how long a claim that does not fit during a release is postponed: as long as a denial of a create waits.
+// postponedMax is how long the controller postpones a claim without room during a release: as long as a denial of a
+// create waits.
 const postponedMax = ledgerstore.ReleaseTimeout
 
 // withoutReleaseWait makes the decision on a claim return [ledgerstore.ErrReleasing] instead of waiting for a release,
-// until the claim was postponed for postponedMax.
+// until the end of postponedMax.
 func (c *Controller) withoutReleaseWait(ctx context.Context, claim task) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -24,8 +25,8 @@ func (c *Controller) withoutReleaseWait(ctx context.Context, claim task) context
 	return ledgerstore.WithRetryUntil(ctx, until)
 }
 
-// postpone puts a claim in line with the waiting claims. It is decided with them after a release, and finally when its
-// time is over.
+// postpone puts a claim in line with the waiting claims. The controller decides it with them after a release, and
+// finally when its time is over.
 func (c *Controller) postpone(claim task) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// A claim does not fit, and a charge is on its way back. The decision holds no worker until that is there: many such
-// claims would hold all of them, and the workers of other consumers' claims with them.
+// A claim does not fit, and a charge is on its way back. The decision holds no worker until the charge is back: many
+// such claims would hold all workers, also those for other consumers' claims.
 func TestDecisionIsPostponed(t *testing.T) {
 	a, client := newAPI(t)
 	registrations := catalog.New()
@@ -49,7 +49,7 @@ func TestDecisionIsPostponed(t *testing.T) {
 	}
 }
 
-// A claim that has been postponed for long enough is denied, although the charge is still on its way.
+// The controller denies a claim after a long enough postponement, although the charge is still on its way.
 func TestPostponedClaimIsDenied(t *testing.T) {
 	a, client := newAPI(t)
 	registrations := catalog.New()
@@ -66,7 +66,7 @@ func TestPostponedClaimIsDenied(t *testing.T) {
 	}
 }
 
-// A postponed claim stays in line if it could not be decided, such as because the API server does not answer.
+// A postponed claim stays in line if its decision fails, such as because the API server does not answer.
 func TestPostponedClaimStaysInLine(t *testing.T) {
 	a, client := newAPI(t)
 	registrations := catalog.New()

@@ -19,16 +19,16 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// A process dies during the resize of a claim. Whatever happens to the claim then, another process settles the ledger
-// to the claim's charges.
+// A process dies during the resize of a claim. Another process settles the ledger to the claim's charges, regardless of
+// the claim's later fate.
 func TestResizeLeftHalfDone(t *testing.T) {
 	const before, after = 1, 4
 	tests := map[string]struct {
 		reason string
-		// isChanged means that the claim has its new amounts when the process dies.
+		// isChanged gives the claim its new amounts before the process dies.
 		isChanged bool
 		then      func(*quotav1alpha1.ResourceClaim)
-		// want is the usage in the end; zero if the claim is released.
+		// want is the usage in the end; zero after a release of the claim.
 		want ledger.Amount
 	}{
 		"before the claim is changed": {"the other process goes on", false, func(*quotav1alpha1.ResourceClaim) {}, after},
@@ -98,8 +98,7 @@ func released(c *quotav1alpha1.ResourceClaim) {
 	c.DeletionTimestamp = &now
 }
 
-// granted is an API server with a claim of 1 that is granted, and wants the amount in its place, and a process; 10 are
-// granted in all.
+// granted is an API server with a granted claim of 1, to be resized to the amount, and a process; the limit is 10.
 func granted(t *testing.T, amount string) (api, *storagetest.Memory, *Controller) {
 	t.Helper()
 	a, client := newAPI(t)
@@ -123,7 +122,7 @@ func (a api) want(amount string) {
 	})
 }
 
-// wantLedger checks how much is used, by how many claims, with nothing in flight.
+// wantLedger checks the used amount and the number of claims, with nothing in flight.
 func wantLedger(t *testing.T, memory *storagetest.Memory, amount ledger.Amount, claims int64) {
 	t.Helper()
 	books := memory.Snapshot(consumer)
@@ -132,7 +131,7 @@ func wantLedger(t *testing.T, memory *storagetest.Memory, amount ledger.Amount, 
 	}
 }
 
-// A claim whose grant is not settled yet is not resized before, although others hold as much as it does.
+// A resize waits for the settlement of the claim's grant, although others hold as much as the claim does.
 func TestResizeWaitsForTheGrant(t *testing.T) {
 	a, client := newAPI(t)
 	memory, registrations := storagetest.New(), catalog.New()
@@ -161,7 +160,7 @@ func TestResizeWaitsForTheGrant(t *testing.T) {
 	wantLedger(t, memory, 6, 2)
 }
 
-// An earlier admitted amount that is no longer requested is not kept while the new amount has to wait.
+// The ledger does not keep an earlier admitted amount for an outdated request while the new amount has to wait.
 func TestResizeToSomethingElse(t *testing.T) {
 	a, memory, c := granted(t, "4")
 	a.rejectPatches()
@@ -182,7 +181,7 @@ func TestResizeToSomethingElse(t *testing.T) {
 	}
 }
 
-// A failed status write is repeated, although the claim requests its new amounts already.
+// The controller repeats a failed status write, although the claim requests its new amounts already.
 func TestResizeWhoseStatusIsRejected(t *testing.T) {
 	a, memory, c := granted(t, "4")
 	a.onStatus(func() {
@@ -205,7 +204,7 @@ func TestResizeWhoseStatusIsRejected(t *testing.T) {
 	}
 }
 
-// The controller's own status of a claim that waits for a resize does not decide it again.
+// The controller's own status write of a claim waiting for a resize does not cause another decision.
 func TestWaitingResizeIsQuiet(t *testing.T) {
 	a, _, c := granted(t, "50")
 	before := claimcache.Compact(a.claim())

@@ -19,7 +19,7 @@ const (
 	listsMax = 16
 )
 
-// sweep finds unfinished reservations of claims that were created directly.
+// sweep finds unfinished reservations of directly created claims.
 func (c *Controller) sweep(ctx context.Context) {
 	for _, reservation := range c.Store.Reservations() {
 		if !c.Replicas.IsPreferred(reservation.Consumer) || ledgerstore.ObjectUID(reservation.Key) != "" || time.Since(time.Unix(reservation.ReservedAt, 0)) < sweepAge {
@@ -41,9 +41,9 @@ type unconfirmed struct {
 	seen string
 }
 
-// sweepReleased forgets released claims that were deleted while no process watched. Records younger than age are about to be forgotten anyway. With an up-to-date cache, it requests only a
-// version from the API server. In a quiet cluster the API server sends the cache no version for about a minute: then a
-// list is cheap.
+// sweepReleased forgets released claims after a deletion without a watching process. It leaves out records younger than
+// age, because their end is near anyway. With an up-to-date cache, it requests only a version from the API server. In a
+// quiet cluster the API server sends the cache no version for about a minute: then a list is cheap.
 func (c *Controller) sweepReleased(ctx context.Context, age time.Duration) {
 	if c.unconfirmed != nil {
 		c.confirmGone(ctx)
@@ -61,8 +61,8 @@ func (c *Controller) sweepReleased(ctx context.Context, age time.Duration) {
 	c.unconfirmed = &unconfirmed{version: version, since: time.Now(), ids: ids, seen: c.Claims.Version()}
 }
 
-// withoutClaims returns the records older than age without a claim in the cache, for the consumers that prefer this
-// replica. A claim that another client's finalizer keeps is still in the cache.
+// withoutClaims returns the records older than age without a claim in the cache, for the consumers with this preferred
+// replica. A claim with another client's finalizer is still in the cache.
 func (c *Controller) withoutClaims(age time.Duration) map[quotav1alpha1.ConsumerRef][]string {
 	absent := map[quotav1alpha1.ConsumerRef][]string{}
 	for consumer, ids := range c.Store.ReleasedLongAgo(age) {
@@ -78,7 +78,7 @@ func (c *Controller) withoutClaims(age time.Duration) map[quotav1alpha1.Consumer
 	return absent
 }
 
-// confirmGone forgets the records whose claims are known to be gone by now.
+// confirmGone forgets the records of claims certainly gone by now.
 func (c *Controller) confirmGone(ctx context.Context) {
 	u := c.unconfirmed
 	if c.Claims.HasSeen(u.version) {
@@ -129,7 +129,7 @@ func (c *Controller) sweepFailed(ctx context.Context, err error) {
 }
 
 // finish concludes one reservation: it settles it if the claim is granted, decides the claim again if it has no
-// decision yet, and cancels the reservation if the claim is gone.
+// decision yet, and cancels the reservation if there is no claim.
 func (c *Controller) finish(ctx context.Context, reservation ledgerstore.InFlight) error {
 	left, name, err := c.Engine.Finish(ctx, reservation)
 	switch left {

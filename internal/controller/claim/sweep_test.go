@@ -36,8 +36,8 @@ func (c *counting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.Handler.ServeHTTP(w, r)
 }
 
-// sweeping returns a controller whose ledger has two claims recorded as released: u1, which another client's finalizer
-// keeps, and one that was deleted unnoticed.
+// sweeping returns a controller and a ledger with the records of two released claims: u1, kept by another client's
+// finalizer, and one deleted unnoticed.
 func sweeping(t *testing.T) (*Controller, api, *counting, *storagetest.Memory) {
 	t.Helper()
 	a, _ := newAPI(t)
@@ -82,7 +82,7 @@ func wantKept(t *testing.T, memory *storagetest.Memory) {
 	}
 }
 
-// atOnce is the age of which all records are.
+// atOnce is an age below that of all records.
 const atOnce = -time.Second
 
 // The record of a released claim stays as long as another client's finalizer keeps the claim, without requests to the

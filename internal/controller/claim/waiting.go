@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// retryBatchMax is how many waiting claims are processed together.
+	// retryBatchMax is the largest number of waiting claims in a batch.
 	retryBatchMax = 256
-	// decisionsMax is how many of them are decided at the same time.
+	// decisionsMax is the number of concurrent decisions in a batch.
 	decisionsMax = 8
 )
 
@@ -33,7 +33,7 @@ func (c *Controller) retryWaiting(ctx context.Context, consumer quotav1alpha1.Co
 	return nil
 }
 
-// Waiting returns, by consumer, the missing amounts of each claim that waits for capacity. For a resize these are the
+// Waiting returns, by consumer, the missing amounts of each claim waiting for capacity. For a resize these are the
 // amounts beyond its current charges.
 func (c *Controller) Waiting() map[quotav1alpha1.ConsumerRef][][]quotav1alpha1.ResourceRequest {
 	needs := map[quotav1alpha1.ConsumerRef][][]quotav1alpha1.ResourceRequest{}
@@ -45,7 +45,7 @@ func (c *Controller) Waiting() map[quotav1alpha1.ConsumerRef][][]quotav1alpha1.R
 	return needs
 }
 
-// needOf returns the amounts that a waiting claim needs in addition to its charges.
+// needOf returns the amounts a waiting claim needs in addition to its charges.
 func needOf(claim *claimcache.Claim) []quotav1alpha1.ResourceRequest {
 	if !claim.HasResize() {
 		return claim.Requests()

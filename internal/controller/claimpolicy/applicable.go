@@ -9,8 +9,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// quietTime is the time without a failed request before a policy that could be applied since counts as applicable
-// again.
+// quietTime is the time without a failed request before a successfully applied policy counts as applicable again.
 const quietTime = 5 * time.Minute
 
 // applicable returns the condition Applicable of a Ready policy, and the delay until it may change by itself, or 0.

@@ -34,16 +34,16 @@ type Permission interface {
 	Follow(ctx context.Context, resource schema.GroupVersionResource) (problem string, err error)
 }
 
-// Listener is notified of changes.
+// Listener hears of changes.
 type Listener interface {
-	// PoliciesChanged is called after a change of permissions suspends a policy or makes it effective again.
+	// The reconciler calls PoliciesChanged after a change of permissions suspends a policy or makes it effective again.
 	PoliciesChanged()
 }
 
-// Webhooks reports what the API server sends to the webhooks.
+// Webhooks reports the requests the API server sends to the webhooks.
 type Webhooks interface {
-	// IsEffective reports whether the API server sends the requests that a policy needs, only to replicas that know the
-	// policy. entered is the revision of the catalog at which the policy was entered.
+	// IsEffective reports whether the API server sends the requests for a policy, and only to replicas with the policy.
+	// entered is the revision of the catalog with the entry of the policy.
 	IsEffective(kind schema.GroupVersionKind, entered int64) bool
 }
 
@@ -56,7 +56,7 @@ type Reconciler struct {
 	Permission Permission
 	Listener   Listener
 	Webhooks   Webhooks
-	// Changed delivers an event after each change that policies depend on.
+	// Changed delivers an event after each change with an effect on policies.
 	Changed <-chan event.TypedGenericEvent[client.Object]
 }
 
@@ -71,7 +71,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 
 func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list quotav1alpha1.ClaimCreationPolicyList
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // only names are read
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // for the names only
 		ctrl.LoggerFrom(ctx).Error(err, "list policies")
 		return nil
 	}
@@ -179,7 +179,7 @@ func (r *Reconciler) problems(ctx context.Context, object *quotav1alpha1.ClaimCr
 	} else if problem, err := r.Permission.Follow(ctx, resource); err != nil {
 		return nil, err
 	} else {
-		// Otherwise a create would be reserved for, and its object never seen.
+		// Otherwise a create would reserve quota, and no watch would show its object.
 		if r.Catalog.SetSuspended(object.Name, object.Generation, problem != "") {
 			r.Listener.PoliciesChanged()
 		}

@@ -30,7 +30,7 @@ func (k kinds) VersionedResourceFor(_ context.Context, kind schema.GroupVersionK
 
 var cart = schema.GroupVersionKind{Group: "shop.example.com", Version: "v1", Kind: "Cart"}
 
-// registered is a catalog in which Carts may claim carts for Organizations.
+// registered is a catalog. Carts may claim carts for Organizations in it.
 func registered() *catalog.Catalog {
 	c := catalog.New()
 	c.SetRegistration(&quotav1alpha1.ResourceRegistration{
@@ -46,7 +46,7 @@ func registered() *catalog.Catalog {
 	return c
 }
 
-// policyFor is a policy that charges one cart per Cart.
+// policyFor is a policy to charge one cart per Cart.
 func policyFor(change func(*quotav1alpha1.ClaimCreationPolicy)) *quotav1alpha1.ClaimCreationPolicy {
 	p := &quotav1alpha1.ClaimCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "carts", Generation: 2}}
 	p.Spec.Trigger.Resource = quotav1alpha1.ClaimTriggerResource{APIVersion: cart.GroupVersion().String(), Kind: cart.Kind}
@@ -58,7 +58,7 @@ func policyFor(change func(*quotav1alpha1.ClaimCreationPolicy)) *quotav1alpha1.C
 	return p
 }
 
-// permitted is a permission that lacks the given verbs.
+// permitted is a permission without the given verbs.
 type permitted string
 
 func (p permitted) Follow(context.Context, schema.GroupVersionResource) (string, error) {

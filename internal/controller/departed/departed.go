@@ -2,8 +2,9 @@
 //
 // A consumer is removable once its object does not exist, no grant or claim names it, and its ledger is empty: no
 // limit, no usage, no reservation and no released claim. The controller inspects such consumers regularly, and removes
-// only what two inspections in a row found unchanged. So everything in progress at the first inspection has arrived at
-// the second: the API server ends requests after a minute, and replicas have seen the deletion of the last claim.
+// only ledgers and effective grants unchanged in two inspections in a row. So everything in progress at the first
+// inspection has arrived at the second: the API server ends requests after a minute, and replicas have seen the
+// deletion of the last claim.
 //
 // The deletion of a ledger requires the version of the inspection. A decision before it changes the version, and the
 // ledger stays. A decision after it finds no ledger, and creates one from the existing claims and grants. The bucket
@@ -44,17 +45,17 @@ const (
 // Existence is whether the object of a consumer exists.
 type Existence int
 
-// Unknown means that the kind is not served or may not be read.
+// Unknown: the API server does not serve the kind, or Bursar may not read it.
 const (
 	Unknown Existence = iota
 	Exists
 	NotFound
 )
 
-// Consumers are the consumers that may have a ledger or effective grants.
+// Consumers are the consumers with a possible ledger or effective grants.
 type Consumers interface {
 	Consumers() []quotav1alpha1.ConsumerRef
-	// Forget drops a consumer that no longer has either.
+	// Forget drops a consumer without either.
 	Forget(consumer quotav1alpha1.ConsumerRef)
 }
 
@@ -205,8 +206,8 @@ func (c *Controller) ledger(ctx context.Context, consumer quotav1alpha1.Consumer
 	return ledger, nil
 }
 
-// isEmpty reports whether a ledger may be removed. A ledger in a later format may not, nor one with changes that the
-// journal does not have.
+// isEmpty reports whether the controller may remove a ledger. It may not remove a ledger in a later format, nor one
+// with changes missing in the journal.
 func isEmpty(ledger *quotav1alpha1.ConsumerLedger) bool {
 	if ledger == nil {
 		return true
@@ -244,7 +245,7 @@ func traceOf(ledger *quotav1alpha1.ConsumerLedger, effective []*quotav1alpha1.Ef
 	return left
 }
 
-// remove deletes the remains of a consumer, unless the API server knows grants or claims that are not in the cache.
+// remove deletes the remains of a consumer, unless the API server knows grants or claims missing in the cache.
 func (c *Controller) remove(ctx context.Context, consumer quotav1alpha1.ConsumerRef, ledger *quotav1alpha1.ConsumerLedger, effective []*quotav1alpha1.EffectiveResourceGrant) error {
 	named := client.MatchingFields{"spec.consumerRef.kind": consumer.Kind, "spec.consumerRef.name": consumer.Name}
 	var grants quotav1alpha1.ResourceGrantList
@@ -264,7 +265,7 @@ func (c *Controller) remove(ctx context.Context, consumer quotav1alpha1.Consumer
 		err := c.Client.Delete(ctx, &quotav1alpha1.ConsumerLedger{ObjectMeta: metav1.ObjectMeta{Name: ledger.Name}}, unchanged)
 		switch {
 		case apierrors.IsConflict(err):
-			return nil // it is needed again
+			return nil // somebody needs it again
 		case client.IgnoreNotFound(err) != nil:
 			return fmt.Errorf("delete the ledger: %w", err)
 		}

@@ -17,7 +17,7 @@ import (
 // Finder finds the objects of consumers on the API server.
 type Finder struct {
 	Metadata metadata.Interface
-	// Kinds resolves the kind of a consumer, and reports whether it is served.
+	// Kinds resolves the kind of a consumer, and reports whether the API server serves it.
 	Kinds *discoverycache.Cache
 	// Permission returns the reason for not reading the objects of a resource, or nothing.
 	Permission interface {
@@ -25,8 +25,8 @@ type Finder struct {
 	}
 }
 
-// Find reports whether the object of a consumer exists. It lists objects of that name. Unlike a get, a list
-// distinguishes a missing object from a kind that is not served, and it finds the object in any namespace.
+// Find reports whether the object of a consumer exists. It lists objects with its name. Unlike a get, a list
+// distinguishes a missing object from an unserved kind, and it finds the object in any namespace.
 func (f *Finder) Find(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (Existence, error) {
 	resource, isServed, err := f.Kinds.ResourceFor(ctx, schema.GroupKind{Group: consumer.APIGroup, Kind: consumer.Kind})
 	if err != nil || !isServed {
@@ -53,7 +53,7 @@ func (f *Finder) Find(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (
 	return NotFound, nil
 }
 
-// isOf reports whether an object may be that of a consumer. A consumer may name the namespace of its quota although its
+// isOf reports whether an object may belong to a consumer. A consumer may name the namespace of its quota although its
 // kind has none, or no namespace although its kind has one.
 func isOf(consumer quotav1alpha1.ConsumerRef, object *metav1.PartialObjectMetadata) bool {
 	return object.Name == consumer.Name && (consumer.Namespace == "" || object.Namespace == "" || object.Namespace == consumer.Namespace)

@@ -1,6 +1,6 @@
-// Package escrow returns the quota that replicas reserved ahead of demand and did not return before they ended. A slice
-// covers what its holder admitted and did not record. So it returns only after every object that the holder may have
-// admitted has appeared or can no longer appear, and is charged. Only the operator and tests import it.
+// Package escrow returns the slices of ended replicas: quota held ahead of demand. A slice covers its holder's
+// unrecorded admissions. So it returns only after every object possibly admitted by the holder has appeared and has its
+// charge, or can no longer appear. Only the operator and tests import it.
 package escrow
 
 import (
@@ -15,23 +15,24 @@ import (
 )
 
 const (
-	// interval is the time between two looks at the slices. pauseMax bounds the pause after failed lists of objects, which
-	// doubles with each failure.
+	// interval is the time between two looks at the slices. pauseMax bounds the pause after failed lists of objects.
+	// The pause doubles with each failure.
 	interval = 5 * time.Second
 	pauseMax = 5 * time.Minute
-	// unrecordedMax is more than the time between the creation of an object, by its timestamp, and the moment from which
-	// the ledger or its holder's latest write has its charge: a request may take two minutes, and each commit some seconds.
+	// unrecordedMax is more than the time between the creation of an object, by its timestamp, and the record of its
+	// charge in the ledger or in its holder's latest write. A request may take two minutes, and each commit some
+	// seconds.
 	unrecordedMax = 5 * time.Minute
 )
 
 // Adopter charges objects without a claim.
 type Adopter interface {
-	// AdoptSince charges all objects without a claim or reservation that were created since a time. It returns the resource
-	// types of the policies that it could not apply to all objects, with the errors; all types, if there are only errors.
+	// AdoptSince charges all objects created since a time without a claim or reservation. It returns the resource types
+	// of the incompletely applied policies, with the errors; all types, if there are only errors.
 	AdoptSince(ctx context.Context, since time.Time) (uncharged []string, err error)
 }
 
-// Controller returns slices. Every replica does it for the consumers that prefer it.
+// Controller returns slices. Every replica does it for its own consumers, as their preferred replica.
 type Controller struct {
 	Store   *ledgerstore.Store
 	Adopter Adopter
@@ -56,7 +57,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 }
 
-// Recover revokes the slices whose holders do not write any more, and returns those that were revoked long ago.
+// Recover revokes the slices of holders without recent writes, and returns those revoked long ago.
 func (c *Controller) Recover(ctx context.Context) error {
 	var errs []error
 	var over []ledgerstore.ForeignSlice

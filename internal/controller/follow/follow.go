@@ -1,4 +1,4 @@
-// Package follow selects the kinds in the object cache: the kinds under policy, and the kinds that claims pay for. Only
+// Package follow selects the kinds in the object cache: the kinds under policy, and the kinds paid for by claims. Only
 // the operator and tests import it.
 package follow
 
@@ -18,7 +18,7 @@ import (
 // followInterval is the time between two checks of the followed kinds without an event.
 const followInterval = 10 * time.Second
 
-// Controller follows the kinds that policies protect and that claims pay for. Claims may outlive their policy.
+// Controller follows the kinds protected by policies or paid for by claims. Claims may outlive their policy.
 type Controller struct {
 	catalog *catalog.Catalog
 	claims  *claimcache.Cache
@@ -28,7 +28,7 @@ type Controller struct {
 	wake    chan struct{}
 }
 
-// New returns a controller that selects the kinds in objects once it runs.
+// New returns a controller. Once it runs, it selects the kinds in objects.
 func New(policies *catalog.Catalog, claims *claimcache.Cache, objects *objectcache.Cache, kinds *discoverycache.Cache, log logr.Logger) *Controller {
 	c := &Controller{catalog: policies, claims: claims, objects: objects, kinds: kinds, log: log, wake: make(chan struct{}, 1)}
 	claims.OnChange(c.claimChanged)

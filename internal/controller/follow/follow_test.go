@@ -26,7 +26,7 @@ func (brokenGroup) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.API
 	return []*metav1.APIGroup{core}, []*metav1.APIResourceList{list}, &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "down.example.com", Version: "v1"}: errors.New("503")}}
 }
 
-// A group with failed discovery does not keep the others from being followed.
+// The controller follows the kinds of other groups in spite of one group's failed discovery.
 func TestFollowBesideABrokenGroup(t *testing.T) {
 	c := catalog.New()
 	r := &quotav1alpha1.ResourceRegistration{ObjectMeta: metav1.ObjectMeta{Name: "t"}, Spec: quotav1alpha1.ResourceRegistrationSpec{

@@ -11,15 +11,16 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// caps compares what the grants of a consumer give with the caps of the registrations. Only what a grant gives beyond its
-// entry in the ledger must fit: what counts already goes on. A nil caps has room for everything.
+// caps compares the sums of a consumer's grants with the caps of the registrations. Only the amounts of a grant beyond
+// its entry in the ledger must fit: the entry goes on counting. A nil caps has room for everything.
 type caps struct {
 	consumer      quotav1alpha1.ConsumerRef
 	registrations message.Registrations
 	totals        *Totals
 	// held are the entries of the ledger by UID.
 	held map[string]ledger.Grant
-	// given is what each grant gives by UID: once it is decided, what it will give; before, at most what it holds.
+	// given are the sums of each grant by UID: after its decision, its later sums; before, at most its entry in the
+	// ledger.
 	given map[string]sums
 }
 
@@ -44,7 +45,7 @@ func (c *caps) holds(grant *quotav1alpha1.ResourceGrant) bool {
 	return ok
 }
 
-// expect counts a grant that is still to be decided with what it holds, or with what it gives if that is not more.
+// expect counts an undecided grant with its entry in the ledger, or with its own sums if they are not larger.
 func (c *caps) expect(entry ledger.Grant) {
 	if c == nil {
 		return
@@ -56,7 +57,7 @@ func (c *caps) expect(entry ledger.Grant) {
 	c.given[entry.UID] = given
 }
 
-// decide counts a grant with what it will give.
+// decide counts a grant with its later sums.
 func (c *caps) decide(entry ledger.Grant) {
 	if c != nil {
 		c.given[entry.UID] = sumsOf(entry)
@@ -93,7 +94,7 @@ func (c *caps) admit(entry ledger.Grant) *capReached {
 	}
 }
 
-// givenByOthers returns what the consumer has of a resource type from other grants.
+// givenByOthers returns the amount of a resource type from the consumer's other grants.
 func (c *caps) givenByOthers(uid, resourceType string) ledger.Amount {
 	var sum ledger.Amount
 	for other, given := range c.given {
@@ -104,7 +105,7 @@ func (c *caps) givenByOthers(uid, resourceType string) ledger.Amount {
 	return sum
 }
 
-// grown returns the resource types of which the later sums have more, sorted.
+// grown returns the resource types with more in the later sums, sorted.
 func grown(before, after sums) []string {
 	var types []string
 	for _, resourceType := range slices.Sorted(maps.Keys(after)) {
@@ -120,16 +121,16 @@ type capReached struct {
 	registration *catalog.Registration
 	// consumer is empty for the cap on all consumers.
 	consumer string
-	// most is the cap, given what the consumer's other grants give, and asked what this grant asks.
+	// most is the cap, given the sum of the consumer's other grants, and asked the amount of this grant.
 	most, given, asked ledger.Amount
-	// sum is what the consumer waits to have. 0 for the cap per consumer: its own grants are in the way.
+	// sum is the amount the consumer waits to have. 0 for the cap per consumer: its own grants are in the way.
 	sum ledger.Amount
-	// isHeld is set if the grant goes on giving what it gave before its change.
+	// isHeld is true if the grant goes on giving its amounts from before its change.
 	isHeld bool
 }
 
-// message names the cap, what is asked, and what to do. What other consumers have is not for the readers of a grant, so
-// the cap on all consumers comes without the room that is left.
+// message names the cap, the requested amount, and the next step. The quota of other consumers is not for the readers
+// of a grant, so the cap on all consumers comes without the remaining room.
 func (c *capReached) message() string {
 	amount := func(a ledger.Amount) string { return message.Amount(a, c.registration) }
 	name := "maxTotal"

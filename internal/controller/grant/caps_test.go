@@ -153,7 +153,7 @@ func TestCaps(t *testing.T) {
 	}
 }
 
-// Room that a consumer gives back goes to those that wait, in turn.
+// Room returned by a consumer goes to the waiting ones, in turn.
 func TestSettle(t *testing.T) {
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[quotav1alpha1.ConsumerRef]())
 	defer q.ShutDown()

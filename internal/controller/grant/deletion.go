@@ -15,14 +15,14 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// deletionsMax bounds the deleted grants whose users are remembered until the ledger has lost the grant.
+// deletionsMax bounds the deleted grants with a remembered user, until the ledger has lost the grant.
 const deletionsMax = 1024
 
-// markMax is the age of a mark at which it no longer counts: longer than the API server works on a request.
+// markMax is the largest age of a valid mark: longer than the API server works on a request.
 const markMax = 2 * time.Minute
 
-// Deletions knows who deletes grants, for the journal. The webhook that sees the request marks the grant, so that the
-// leader, which may be another replica, finds the user on what the watch shows last.
+// Deletions knows who deletes grants, for the journal. The webhook sees the request and marks the grant. So the leader,
+// perhaps another replica, finds the user on the last version in the watch.
 type Deletions struct {
 	// Client marks grants. Set it before the first call of Mark.
 	Client client.Client
@@ -36,8 +36,8 @@ func NewDeletions(clock Clock, log logr.Logger) *Deletions {
 	return &Deletions{clock: clock, log: log, users: lru.New(deletionsMax)}
 }
 
-// Mark marks a grant with the user whose request is about to delete it, and the time. If that fails, the journal will
-// not know.
+// Mark marks a grant with the user behind the request to delete it, and the time. If this fails, the journal will not
+// know the user.
 func (d *Deletions) Mark(ctx context.Context, grant *quotav1alpha1.ResourceGrant, user string) {
 	if d.userOf(grant) == user {
 		return // the API server asks again, because the mark has changed the object
@@ -50,8 +50,8 @@ func (d *Deletions) Mark(ctx context.Context, grant *quotav1alpha1.ResourceGrant
 	}
 }
 
-// userOf returns the user that a grant is marked with, unless the mark is older than a request can be: then that request
-// was denied.
+// userOf returns the user in the mark of a grant, unless the mark is older than a request can be: then the request
+// failed.
 func (d *Deletions) userOf(grant *quotav1alpha1.ResourceGrant) string {
 	marked, user, _ := strings.Cut(grant.Annotations[quotav1alpha1.AnnotationDeletedBy], " ")
 	if at, err := time.Parse(time.RFC3339, marked); err != nil || d.clock.Now().Sub(at) > markMax {
@@ -60,9 +60,9 @@ func (d *Deletions) userOf(grant *quotav1alpha1.ResourceGrant) string {
 	return user
 }
 
-// Follow returns a transformation for a cache of grants, which continues with another one. It remembers who deletes a
-// grant before the cache lacks the grant. An event of the deletion may come too late: who misses the grant in the cache
-// asks at once.
+// Follow returns a transformation for a cache of grants, and continues with another one. It remembers who deletes a
+// grant before the cache lacks the grant. An event of the deletion may come too late: readers of the cache ask as soon
+// as the grant is missing.
 func (d *Deletions) Follow(next cache.TransformFunc) cache.TransformFunc {
 	return func(object any) (any, error) {
 		if grant, ok := object.(*quotav1alpha1.ResourceGrant); ok {

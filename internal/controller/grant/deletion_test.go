@@ -12,7 +12,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Who reads the cache finds the user as soon as the cache lacks the grant, which is before an event says so.
+// A reader of the cache finds the user as soon as the cache lacks the grant, before the event of the deletion.
 func TestDeletionsFollowTheCache(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	tests := map[string]struct{ mark, want string }{

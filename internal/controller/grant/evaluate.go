@@ -17,12 +17,12 @@ type result struct {
 	grant  *quotav1alpha1.ResourceGrant
 	at     time.Time
 	active metav1.Condition
-	// waitsFor is what the consumer waits to have of resource types without room for the grant.
+	// waitsFor are the sums the consumer waits to have, of resource types without room for the grant.
 	waitsFor sums
 }
 
-// evaluate decides which grants are active at a time, and returns the entries for the ledger. A grant is not active if its
-// amounts, added to those of earlier grants, overflow or exceed a cap. The entry of a changed grant that exceeds a cap
+// evaluate decides which grants are active at a time, and returns the entries for the ledger. A grant is not active if
+// its amounts, added to those of earlier grants, overflow or exceed a cap. The entry of a changed grant beyond a cap
 // stays as it is.
 func (r *Reconciler) evaluate(grants []*quotav1alpha1.ResourceGrant, now time.Time, caps *caps) ([]ledger.Grant, []result) {
 	entries, errs := make([]ledger.Grant, len(grants)), make([]error, len(grants))
@@ -95,8 +95,8 @@ func admit(trial *ledger.Ledger, entry ledger.Grant, caps *caps) (ledger.Grant, 
 	return held, reached, err
 }
 
-// checkNew returns the reason why a grant that is not active yet cannot become active: one of its resource types takes
-// nothing new.
+// checkNew returns the reason against activating a grant: one of its resource types takes nothing new. An active grant
+// has none.
 func (r *Reconciler) checkNew(grant *quotav1alpha1.ResourceGrant) error {
 	if apimeta.IsStatusConditionTrue(grant.Status.Conditions, quotav1alpha1.ConditionActive) {
 		return nil
@@ -104,7 +104,7 @@ func (r *Reconciler) checkNew(grant *quotav1alpha1.ResourceGrant) error {
 	return r.Catalog.CheckNew(grant.Spec.ResourceTypes()...)
 }
 
-// isActive returns the condition of a grant of which some allowances count.
+// isActive returns the condition of a grant with some counting allowances.
 func isActive(grant *quotav1alpha1.ResourceGrant, counting int, nextEnd time.Time) metav1.Condition {
 	text := "ResourceGrant is active" // tests of platforms compare it as a whole
 	if all := len(grant.Spec.Allowances); counting < all {
@@ -116,7 +116,7 @@ func isActive(grant *quotav1alpha1.ResourceGrant, counting int, nextEnd time.Tim
 	return metav1.Condition{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonGrantActive, Message: text}
 }
 
-// outOfPeriod returns the condition of a grant of which no allowance counts at this time.
+// outOfPeriod returns the condition of a grant without a counting allowance at this time.
 func outOfPeriod(grant *quotav1alpha1.ResourceGrant, now time.Time) metav1.Condition {
 	if next := grant.Spec.NextBegin(now); !next.IsZero() {
 		return inactive(quotav1alpha1.ReasonNotYetValid, "the grant counts from "+inUTC(next)+" on")

@@ -163,7 +163,7 @@ func TestPeriods(t *testing.T) {
 	}
 }
 
-// An end between the evaluation and the end of a reconcile is not missed.
+// The reconciler does not miss an end of a grant between the evaluation and the end of a reconcile.
 func TestLookAfterASlowWrite(t *testing.T) {
 	grant := grantOf("a", 1)
 	grant.Spec.NotAfter = &metav1.Time{Time: noon}
@@ -235,7 +235,7 @@ func givenBy(active []ledger.Grant) ledger.Amount {
 	return amount
 }
 
-// stopped is a clock that shows one time.
+// stopped is a clock with only one time.
 type stopped time.Time
 
 func (s stopped) Now() time.Time { return time.Time(s) }

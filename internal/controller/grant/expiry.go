@@ -56,7 +56,7 @@ func (r *Reconciler) setExpiring(conditions *[]metav1.Condition, v result) {
 	})
 }
 
-// recordEnds records events on ends that have become near, and on those that were near and are over.
+// recordEnds records events on newly near ends, and on formerly near ones now over.
 func (r *Reconciler) recordEnds(v result, after *quotav1alpha1.ResourceGrant) {
 	var before, now []string
 	if c := apimeta.FindStatusCondition(v.grant.Status.Conditions, quotav1alpha1.ConditionExpiring); c != nil {
@@ -88,7 +88,7 @@ func (r *Reconciler) recordEnds(v result, after *quotav1alpha1.ResourceGrant) {
 	}
 }
 
-// adviceOn says how an end of a grant is moved.
+// adviceOn returns advice on moving an end of a grant.
 func adviceOn(grant *quotav1alpha1.ResourceGrant) string {
 	if grant.Labels[quotav1alpha1.LabelPolicy] != "" {
 		return "To move the end, change the GrantCreationPolicy that makes the grant"

@@ -47,30 +47,29 @@ type Reconciler struct {
 	Live    client.Reader
 	Catalog Registrations
 	Ledgers Ledgers
-	// Clock is that of the API server.
+	// Clock is the API server's clock.
 	Clock  Clock
 	Events *events.Recorder
 	// ExpiryNotice is how long before its end a grant is expiring.
 	ExpiryNotice time.Duration
-	// Loaded, if set, is closed once Catalog holds every registration. Limits do not change before that, because an
-	// empty catalog would remove them.
+	// Loaded, if set, closes once Catalog holds every registration. Limits do not change before then, because an empty
+	// catalog would remove them.
 	Loaded <-chan struct{}
 	// Stored, if set, has the grants in the ledgers at the start. The reconciler waits until it is complete.
 	Stored *Stored
-	// Totals has what the ledgers of all consumers give.
+	// Totals has the sums of the grants in the ledgers of all consumers.
 	Totals *Totals
 	// RegistrationsChanged delivers an event after each change of registrations.
 	RegistrationsChanged <-chan event.TypedGenericEvent[client.Object]
 	// Consumers delivers further consumers: at the start, those with limits in a ledger, because their last grant may
-	// have been deleted.
+	// no longer exist.
 	Consumers <-chan event.TypedGenericEvent[quotav1alpha1.ConsumerRef]
 
-	// queue has the consumers to be reconciled. It is set before the first one is.
+	// queue has the consumers to reconcile. It exists before the first reconcile.
 	queue queue
 }
 
-// Reconcile implements [reconcile.TypedReconciler]. It writes the ledger first, so that an active grant can be used at
-// once.
+// Reconcile implements [reconcile.TypedReconciler]. It writes the ledger first: then an active grant is usable at once.
 func (r *Reconciler) Reconcile(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (reconcile.Result, error) {
 	if err := r.waitLoaded(ctx); err != nil {
 		return reconcile.Result{}, err
@@ -79,7 +78,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, consumer quotav1alpha1.Consu
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	// If the ledger holds all that counts without caps, no cap is in the way.
+	// If the ledger holds all counting grants without regard to caps, no cap is in the way.
 	active, results := r.evaluate(cached, r.Clock.Now(), nil)
 	if r.Stored == nil || !r.Stored.holds(consumer, active) {
 		err = r.Ledgers.SetGrants(ctx, consumer, func(ctx context.Context, held []ledger.Grant) ([]ledger.Grant, error) {
@@ -103,8 +102,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, consumer quotav1alpha1.Consu
 	return reconcile.Result{RequeueAfter: r.nextLook(results)}, nil
 }
 
-// settle records what the ledger of a consumer holds. It enqueues the consumers whose grants fit into the room that was
-// given back, and the consumer itself if it has such grants.
+// settle records the grants in the ledger of a consumer. It enqueues the consumers with grants that fit into the
+// returned room, and the consumer itself if it has such grants.
 func (r *Reconciler) settle(consumer quotav1alpha1.ConsumerRef, stored []ledger.Grant, results []result) {
 	waitsFor, isCapped := sums{}, false
 	for _, v := range results {
@@ -134,8 +133,8 @@ func (r *Reconciler) enqueue(consumers ...quotav1alpha1.ConsumerRef) {
 	}
 }
 
-// lookAgain is the longest time until grants that are about to begin or to end are evaluated again, because the clock of
-// the API server may be set.
+// lookAgain is the longest time until the next evaluation of grants before their begin or end, because somebody may set
+// the clock of the API server.
 const lookAgain = 10 * time.Minute
 
 // nextLook returns the time until a result changes by itself, or 0 if none does.
@@ -179,7 +178,7 @@ func (r *Reconciler) waitLoaded(ctx context.Context) error {
 	return nil
 }
 
-// report writes the result for a grant into its status, and records events on an end that is near or over.
+// report writes the result for a grant into its status, and records events on a near or past end.
 func (r *Reconciler) report(ctx context.Context, v result) error {
 	updated := v.grant.DeepCopy()
 	conditions := &updated.Status.Conditions

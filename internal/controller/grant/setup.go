@@ -18,7 +18,7 @@ import (
 	"github.com/bursar/bursar/internal/claims/message"
 )
 
-// consumersAtOnce is how many consumers are reconciled at the same time.
+// consumersAtOnce is the number of concurrent reconciles of consumers.
 const consumersAtOnce = 4
 
 type queue = workqueue.TypedRateLimitingInterface[quotav1alpha1.ConsumerRef]
@@ -66,11 +66,11 @@ func consumerOf(object client.Object) quotav1alpha1.ConsumerRef {
 	return object.(*quotav1alpha1.ResourceGrant).Spec.ConsumerRef
 }
 
-// enqueueDiffering enqueues the consumers of grants whose status differs from the result by the current registrations.
-// A status that is being written from older registrations causes an event of its own, which reconciles the consumer
+// enqueueDiffering enqueues the consumers of grants with another status than the result by the current registrations. A
+// concurrent write of a status by older registrations causes an event of its own, and the event reconciles the consumer
 // again.
 //
-// A cap may have been raised: consumers that wait for room come first, in the order of waiting.
+// A cap may be higher now: consumers waiting for room come first, in the order of waiting.
 func (r *Reconciler) enqueueDiffering(ctx context.Context, q queue) {
 	for _, consumer := range r.Totals.waiters() {
 		q.Add(consumer)

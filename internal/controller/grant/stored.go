@@ -11,7 +11,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// storedMax is how long the stored grants are remembered. All consumers are reconciled long before.
+// storedMax is how long Stored remembers the stored grants. The reconciler finishes all consumers long before.
 const storedMax = time.Minute
 
 // Stored remembers the grants in the listed ledgers. At a start, only consumers with other grants cause requests to the
@@ -24,7 +24,7 @@ type Stored struct {
 	digests  map[quotav1alpha1.ConsumerRef]uint64
 }
 
-// NewStored returns an empty Stored, which fills totals.
+// NewStored returns an empty Stored. It fills totals.
 func NewStored(totals *Totals) *Stored {
 	return &Stored{complete: make(chan struct{}), totals: totals, seed: maphash.MakeSeed(), digests: map[quotav1alpha1.ConsumerRef]uint64{}}
 }
@@ -37,7 +37,7 @@ func (s *Stored) Add(consumer quotav1alpha1.ConsumerRef, grants []ledger.Grant) 
 	s.totals.hold(consumer, sumsOf(grants...))
 }
 
-// Complete records that all ledgers were added.
+// Complete records the end of the additions of ledgers.
 func (s *Stored) Complete() {
 	close(s.complete)
 	time.AfterFunc(storedMax, func() {
@@ -47,10 +47,10 @@ func (s *Stored) Complete() {
 	})
 }
 
-// Completed is closed once all ledgers were added.
+// Completed returns a channel. It closes after the addition of all ledgers.
 func (s *Stored) Completed() <-chan struct{} { return s.complete }
 
-// holds reports whether the ledger of a consumer is known to hold these grants. If not, it forgets the ledger, because
+// holds reports whether the ledger of a consumer certainly holds these grants. If not, it forgets the ledger, because
 // the caller is about to change it.
 func (s *Stored) holds(consumer quotav1alpha1.ConsumerRef, grants []ledger.Grant) bool {
 	s.mu.Lock()

@@ -11,29 +11,29 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Totals has what the grants of all consumers give, by resource type. Each consumer counts with at least the sums that
-// its stored ledger holds: room is taken before a ledger is written, and given back once a write with less is confirmed.
-// While the outcome of a write is unknown, the larger sum counts. So the consumers together never exceed a cap, whatever
-// order their ledgers are written in.
+// Totals has the sums of the grants of all consumers, by resource type. Each consumer counts with at least the sums in
+// its stored ledger: it takes room before a write of its ledger, and gives it back after a confirmed write with less.
+// While the outcome of a write is unknown, the larger sum counts. So the consumers together never exceed a cap, in any
+// order of writes of their ledgers.
 //
-// It also remembers which consumers wait for room. A new leader starts a new order of waiting.
+// It also remembers the consumers waiting for room. A new leader starts a new order of waiting.
 type Totals struct {
 	mu       sync.Mutex
 	counted  map[quotav1alpha1.ConsumerRef]sums
-	totals   map[string]*big.Int // the sums of counted by resource type, which may exceed an amount
+	totals   map[string]*big.Int // the sums of counted by resource type; they may exceed an amount
 	waiting  map[string]map[quotav1alpha1.ConsumerRef]waiter
 	lastTurn uint64
 }
 
-// waiter is a consumer that waits for room of a resource type.
+// waiter is a consumer waiting for room of a resource type.
 type waiter struct {
 	// turn is its place in the order of waiting.
 	turn uint64
-	// sum is what the consumer would have with the grant that asks least.
+	// sum is the later sum of the consumer with its smallest waiting grant.
 	sum ledger.Amount
 }
 
-// want is the sum that a consumer would have of a resource type.
+// want is the desired sum of a consumer for a resource type.
 type want struct {
 	resourceType string
 	sum          ledger.Amount
@@ -50,7 +50,7 @@ func NewTotals() *Totals {
 	}
 }
 
-// Total returns what the grants of all consumers give of a resource type, or [ledger.AmountMax] if that is more. It is
+// Total returns the sum of a resource type over the grants of all consumers, or [ledger.AmountMax] if it is more. It is
 // complete once [Stored] is.
 func (t *Totals) Total(resourceType string) ledger.Amount {
 	t.mu.Lock()
@@ -58,7 +58,7 @@ func (t *Totals) Total(resourceType string) ledger.Amount {
 	return amountOf(t.othersLocked(quotav1alpha1.ConsumerRef{}, resourceType))
 }
 
-// hold records that the ledger of a consumer may hold these sums. It gives nothing back, because the stored ledger may
+// hold records these sums as possible in the ledger of a consumer. It gives nothing back, because the stored ledger may
 // hold more.
 func (t *Totals) hold(consumer quotav1alpha1.ConsumerRef, held sums) {
 	t.mu.Lock()
@@ -68,10 +68,10 @@ func (t *Totals) hold(consumer quotav1alpha1.ConsumerRef, held sums) {
 	}
 }
 
-// noneShort is the index that take returns if it took the room.
+// noneShort is the index returned by take if it took the room.
 const noneShort = -1
 
-// take takes the room for all wants of a consumer, or for none. It returns the index of the first want that does not fit.
+// take takes the room for all wants of a consumer, or for none. It returns the index of the first want without room.
 // The consumer then waits for room.
 func (t *Totals) take(consumer quotav1alpha1.ConsumerRef, wants []want) (short int) {
 	t.mu.Lock()
@@ -88,8 +88,8 @@ func (t *Totals) take(consumer quotav1alpha1.ConsumerRef, wants []want) (short i
 	return noneShort
 }
 
-// settle records the sums that a confirmed ledger holds, and by resource type what the consumer still waits to have. It
-// returns the resource types of which it gave room back.
+// settle records the sums in a confirmed ledger, and by resource type the sums the consumer still waits to have. It
+// returns the resource types with returned room.
 func (t *Totals) settle(consumer quotav1alpha1.ConsumerRef, stored, waitsFor sums) (freed []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -120,8 +120,8 @@ func (t *Totals) settle(consumer quotav1alpha1.ConsumerRef, stored, waitsFor sum
 	return freed
 }
 
-// fitting returns the waiting consumers with a grant that fits under a cap, those that have waited longest first. Each
-// fits alone; they may not fit together.
+// fitting returns the waiting consumers with a grant that fits under a cap, by the length of their wait, the longest
+// first. Each fits alone; they may not fit together.
 func (t *Totals) fitting(resourceType string, maxTotal ledger.Amount) []quotav1alpha1.ConsumerRef {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -132,7 +132,7 @@ func (t *Totals) fitting(resourceType string, maxTotal ledger.Amount) []quotav1a
 	return inTurn(waiters)
 }
 
-// waiters returns all waiting consumers, those that have waited longest first.
+// waiters returns all waiting consumers by the length of their wait, the longest first.
 func (t *Totals) waiters() []quotav1alpha1.ConsumerRef {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -160,7 +160,7 @@ func (t *Totals) fitsLocked(consumer quotav1alpha1.ConsumerRef, resourceType str
 	return all.Add(all, big.NewInt(int64(sum))).Cmp(big.NewInt(int64(maxTotal))) <= 0
 }
 
-// othersLocked returns what all consumers but one have of a resource type.
+// othersLocked returns the sum of a resource type over all consumers but one.
 func (t *Totals) othersLocked(consumer quotav1alpha1.ConsumerRef, resourceType string) *big.Int {
 	others := new(big.Int)
 	if total := t.totals[resourceType]; total != nil {
@@ -188,7 +188,7 @@ func (t *Totals) raiseLocked(consumer quotav1alpha1.ConsumerRef, resourceType st
 	t.setLocked(consumer, resourceType, max(sum, t.counted[consumer][resourceType]))
 }
 
-// setLocked counts a consumer with a sum. It forgets what is 0.
+// setLocked counts a consumer with a sum. It forgets sums of 0.
 func (t *Totals) setLocked(consumer quotav1alpha1.ConsumerRef, resourceType string, sum ledger.Amount) {
 	own := t.counted[consumer]
 	total := t.totals[resourceType]
@@ -224,7 +224,7 @@ func amountOf(sum *big.Int) ledger.Amount {
 // sums are amounts by resource type.
 type sums map[string]ledger.Amount
 
-// sumsOf returns what grants give together, whatever the dimensions.
+// sumsOf returns the sums of grants over all dimensions.
 func sumsOf(grants ...ledger.Grant) sums {
 	all := sums{}
 	for _, g := range grants {

@@ -62,7 +62,7 @@ func TestTotals(t *testing.T) {
 	}
 }
 
-// Either all room is taken or none.
+// A consumer takes either all room or none.
 func TestTotalsTakeAllOrNone(t *testing.T) {
 	totals := NewTotals()
 	totals.hold(consumerNamed("b"), sums{"seats": 7})
@@ -129,7 +129,7 @@ func TestTotalsOrder(t *testing.T) {
 	}
 }
 
-// Consumers take and give back at once, and writes have unknown outcomes. What the ledgers hold never exceeds the cap.
+// Consumers take and give back at once, and writes have unknown outcomes. The sums in the ledgers never exceed the cap.
 func TestTotalsConcurrently(t *testing.T) {
 	const consumers, rounds, most = 8, 300, 20
 	totals := NewTotals()
@@ -161,9 +161,9 @@ func TestTotalsConcurrently(t *testing.T) {
 				}
 				runtime.Gosched() // others take room before the write
 				if outcome := random.IntN(4); outcome == 0 {
-					continue // an error: it was not written
+					continue // an error, and no write
 				} else if write(name, sum); outcome == 1 {
-					continue // an error: it was written, and the next look does not know
+					continue // an error in spite of a write, and the next look does not know
 				}
 				held = sum
 				totals.settle(consumerNamed(name), sums{"projects": sum}, nil)

@@ -14,8 +14,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// byNameMax is how many grants of a consumer are read by name. Beyond it a list is cheaper, although the API server
-// compares the grants of all consumers for it.
+// byNameMax is the largest number of a consumer's grants to read by name. Beyond it a list is cheaper, although the API
+// server compares the grants of all consumers for it.
 const byNameMax = 8
 
 // verify evaluates the grants of a consumer from the cache and from its ledger. If the two differ, it reads from the
@@ -39,7 +39,7 @@ func (r *Reconciler) verify(ctx context.Context, consumer quotav1alpha1.Consumer
 			active, results = r.evaluate(all, r.Clock.Now(), r.capsOf(consumer, held))
 			return active, results, nil
 		}
-		// Each may make room for another, or take it, so all are evaluated again.
+		// Each may make room for another, or take it, so verify evaluates all again.
 		for _, name := range doubtful {
 			var err error
 			if grants, err = r.readAgain(ctx, consumer, grants, name); err != nil {
@@ -65,7 +65,7 @@ func (r *Reconciler) readAgain(ctx context.Context, consumer quotav1alpha1.Consu
 	return grants, nil
 }
 
-// difference returns the names of the grants that are not the same in both.
+// difference returns the names of the grants that differ between both.
 func difference(some, others []ledger.Grant) []client.ObjectKey {
 	byUID := make(map[string]ledger.Grant, len(others))
 	for _, g := range others {

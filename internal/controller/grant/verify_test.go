@@ -127,7 +127,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// The ledgers' grants at the start are known until they are about to be changed.
+// Stored knows the ledgers' grants at the start until somebody is about to change them.
 func TestStored(t *testing.T) {
 	grants := func(generation int64, names ...string) []ledger.Grant {
 		return entriesOf(t, with(func(g *quotav1alpha1.ResourceGrant) { g.Generation = generation }, given(1, names...)))

@@ -21,7 +21,7 @@ type grantError struct {
 	grant *quotav1alpha1.ResourceGrant
 	doing string
 	err   error
-	// ours means that the controller found the error, and not the API server.
+	// ours is true if the controller found the error, and not the API server.
 	ours bool
 	// where names the control plane, unless it is the local one.
 	where string
@@ -74,7 +74,7 @@ func (p *controlPlane) process(ctx context.Context, k key) error {
 	return nil
 }
 
-// beginWork reports whether a key can be processed now.
+// beginWork reports whether work on a key may begin now.
 func (p *controlPlane) beginWork(k key) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,7 +111,7 @@ func (c *Controller) wakeIfClean(policy types.UID) {
 	}
 }
 
-// probeOnError returns the error. If another control plane may be unreachable, it also probes that control plane.
+// probeOnError returns the error. If another control plane may be unreachable, it also probes it.
 func (p *controlPlane) probeOnError(err error) error {
 	if !p.ref.IsLocal() && !isAnswer(err) {
 		if problem := (*grantError)(nil); !errors.As(err, &problem) || !problem.ours {
@@ -149,7 +149,8 @@ func (p *controlPlane) forgetGrant(grant *quotav1alpha1.ResourceGrant) {
 	p.grants.remove(nameOf(grant), grant.UID)
 }
 
-// delete deletes a grant. It forgets the grant only once it is gone, because another client's finalizer may delay that.
+// delete deletes a grant. It forgets the grant only once it is gone, because another client's finalizer may delay the
+// end.
 func (p *controlPlane) delete(ctx context.Context, k key, grant *quotav1alpha1.ResourceGrant) error {
 	if grant.DeletionTimestamp != nil {
 		return nil
@@ -197,10 +198,10 @@ func (p *controlPlane) ensure(ctx context.Context, k key, desired *quotav1alpha1
 	return p.correct(ctx, k, stored, desired)
 }
 
-// correct updates a grant that differs from the desired one.
+// correct updates a grant to the desired one.
 func (p *controlPlane) correct(ctx context.Context, k key, stored, desired *quotav1alpha1.ResourceGrant) error {
 	if stored.DeletionTimestamp != nil {
-		return nil // it is created again after its deletion
+		return nil // the next reconcile creates it again after its deletion
 	}
 	for range conflictsMax {
 		grant, differs := corrected(stored, desired)
@@ -231,11 +232,11 @@ func (p *controlPlane) correct(ctx context.Context, k key, stored, desired *quot
 	return p.problemWith(desired, "correct", errors.New("it changes all the time"))
 }
 
-// conflictsMax is how often a conflicting update is tried.
+// conflictsMax is the number of attempts for a conflicting update.
 const conflictsMax = 3
 
-// readExisting reads the grant with the desired name. It returns nil for a grant that is being deleted, and an error
-// for a grant that the policy did not create.
+// readExisting reads the grant with the desired name. It returns nil for a grant in deletion, and an error for a grant
+// not created by the policy.
 func (p *controlPlane) readExisting(ctx context.Context, k key, desired *quotav1alpha1.ResourceGrant) (*quotav1alpha1.ResourceGrant, error) {
 	stored := &quotav1alpha1.ResourceGrant{}
 	reader := client.Reader(p.api)

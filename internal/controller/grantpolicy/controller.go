@@ -25,12 +25,12 @@ import (
 )
 
 const (
-	// evaluators is how many pairs of a policy and an object are evaluated at the same time.
+	// evaluators is the number of concurrent evaluations, each of a policy and an object.
 	evaluators = 4
-	// reconcilers is how many policies are reconciled at the same time.
+	// reconcilers is the number of concurrent reconciles of policies.
 	reconcilers = 2
-	// evaluateRetryMax is the longest delay before a failed evaluation is tried again. A change of the object or the
-	// policy tries it at once.
+	// evaluateRetryMax is the longest delay before the retry of a failed evaluation. A change of the object or the
+	// policy causes a retry at once.
 	evaluateRetryMax = time.Minute
 
 	defaultCompareInterval = 30 * time.Second
@@ -62,7 +62,7 @@ type Controller struct {
 	Client client.Client
 	Live   client.Reader
 	Cache  ctrlcache.Cache
-	// Objects watches the kinds that policies name.
+	// Objects watches the kinds in policies.
 	Objects dynamic.Interface
 	// Core watches the Secrets in the system namespace.
 	Core  kubernetes.Interface
@@ -76,7 +76,7 @@ type Controller struct {
 	// Rules validate created grants, because no webhook reviews the controller's writes.
 	Rules  Rules
 	Events events.EventRecorder
-	// SystemNamespace holds the Secrets that register control planes, and the grants without another namespace.
+	// SystemNamespace holds the Secrets of registered control planes, and the grants without another namespace.
 	SystemNamespace string
 	// CompareInterval is the time between two lists of the grants in another control plane. Default: 30 s.
 	CompareInterval time.Duration
@@ -87,10 +87,10 @@ type Controller struct {
 	policyQueue workqueue.TypedRateLimitingInterface[string]
 	evaluations workqueue.TypedRateLimitingInterface[key]
 
-	// recordMu is held while a policy's record changes.
+	// Hold recordMu for a change of a policy's record.
 	recordMu sync.Mutex
 
-	// mu guards the fields below. A control plane's own lock may be taken while it is held, not the other way round.
+	// mu guards the fields below. The holder of mu may take a control plane's own lock, not the other way round.
 	mu            sync.Mutex
 	policies      map[types.UID]*policyState
 	followers     map[schema.GroupVersionKind]*follower
@@ -104,7 +104,7 @@ type Controller struct {
 	running context.Context
 }
 
-// Start makes the queues and metrics, so that Wake and Collectors may be called.
+// Start makes the queues and metrics. Call it before Wake and Collectors.
 func (c *Controller) Start() {
 	if c.CompareInterval <= 0 {
 		c.CompareInterval = defaultCompareInterval

@@ -25,11 +25,12 @@ import (
 const (
 	localWorkers  = 4
 	remoteWorkers = 2
-	// applyRetryMax is the longest delay before a failed write is tried again.
+	// applyRetryMax is the longest delay before the retry of a failed write.
 	applyRetryMax = 30 * time.Second
-	// contactRetryMin is the shortest delay before a control plane without an answer is contacted again.
+	// contactRetryMin is the shortest delay before the next contact with a control plane without an answer.
 	contactRetryMin = time.Second
-	// grantsPage is how many grants are listed at a time, and policiesAtOnce of how many policies.
+	// grantsPage is the number of grants in a page of a list, and policiesAtOnce the number of policies with their
+	// grants in one list.
 	grantsPage     = 500
 	policiesAtOnce = 200
 )
@@ -38,9 +39,9 @@ const (
 type controlPlane struct {
 	ref   remote.Ref
 	owner *Controller
-	// api reads from the API server and writes to it. It is nil if invalid is set.
+	// api reads from the API server and writes to it. It is nil if invalid is not.
 	api client.Client
-	// invalid is the reason why the control plane cannot be contacted at all.
+	// invalid is the reason against any contact with the control plane.
 	invalid error
 	queue   workqueue.TypedRateLimitingInterface[key]
 	wake    chan struct{}
@@ -49,8 +50,8 @@ type controlPlane struct {
 	kubeconfig []byte
 	secret     string
 
-	// work is held for reading during a write, and for writing during a list of the grants, so that a list never hides
-	// a concurrent write.
+	// Hold work for reading during a write, and for writing during a list of the grants: then a list never hides a
+	// concurrent write.
 	work sync.RWMutex
 
 	mu     sync.Mutex
@@ -61,10 +62,10 @@ type controlPlane struct {
 	doubtful map[types.UID]struct{}
 	// reported is the last reported error of each failing key.
 	reported map[key]string
-	// listed means that grants is complete except for doubtful policies. listedAt is when the list began.
+	// listed is true if grants is complete except for doubtful policies. listedAt is when the list began.
 	listed   bool
 	listedAt time.Time
-	// isContacted means that the control plane was contacted, and problem is the reason for no answer.
+	// isContacted is true after the first contact with the control plane, and problem is the reason for no answer.
 	isContacted bool
 	problem     error
 }
@@ -79,14 +80,14 @@ func newControlPlane(c *Controller, ref remote.Ref, api client.Client, invalid e
 	}
 }
 
-// holdsGrant reports whether the control plane is known to hold a grant of a key.
+// holdsGrant reports whether the control plane, as far as known, holds a grant of a key.
 func (p *controlPlane) holdsGrant(k key) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.grants.byKey[k]) > 0
 }
 
-// isHeldBy reports whether the control plane of a mark is known to hold a grant of a key.
+// isHeldBy reports whether the control plane of a mark, as far as known, holds a grant of a key.
 func (c *Controller) isHeldBy(mark string, k key) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,7 +108,8 @@ func (p *controlPlane) enqueueAll(policy types.UID) {
 	}
 }
 
-// isClean reports whether the control plane holds no grant of a policy without desired grants there since that time.
+// isClean reports whether the control plane holds no grant of a policy without desired grants there since the given
+// time.
 func (p *controlPlane) isClean(policy types.UID, since time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,7 +118,7 @@ func (p *controlPlane) isClean(policy types.UID, since time.Time) bool {
 	return p.listed && isRecent && !doubtful && p.busy[policy] == 0 && len(p.grants.byPolicy[policy]) == 0
 }
 
-// state reports whether the control plane was contacted, and why it cannot be used.
+// state reports whether there was contact with the control plane, and why it is unusable.
 func (p *controlPlane) state() (isContacted bool, problem error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -267,7 +269,7 @@ func (p *controlPlane) listOf(ctx context.Context, policies []string) ([]quotav1
 	}
 }
 
-// listError returns one sentence on why the grants cannot be listed.
+// listError returns one sentence on why a list of the grants fails.
 func listError(err error) error {
 	switch {
 	case apierrors.IsNotFound(err):
@@ -279,7 +281,7 @@ func listError(err error) error {
 	}
 }
 
-// policiesWithParents returns the UIDs of all policies that may have grants in other control planes, including policies
+// policiesWithParents returns the UIDs of all policies with possible grants in other control planes, including policies
 // not reconciled yet.
 func (c *Controller) policiesWithParents(ctx context.Context) ([]string, error) {
 	var list quotav1alpha1.GrantCreationPolicyList
@@ -299,7 +301,7 @@ func hasParents(policy *quotav1alpha1.GrantCreationPolicy) bool {
 	return policy.Spec.Target.ParentContext != nil || slices.Contains(policy.Finalizers, quotav1alpha1.FinalizerParentGrants)
 }
 
-// controlPlanesChanged queues the policies that depend on other control planes.
+// controlPlanesChanged queues the policies with other control planes.
 func (c *Controller) controlPlanesChanged() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -316,7 +318,7 @@ func isAnswer(err error) bool {
 	return errors.As(err, &status)
 }
 
-// isDefinite reports whether an error proves that a create did not happen.
+// isDefinite reports whether an error proves the failure of a create.
 func isDefinite(err error) bool {
 	switch apierrors.ReasonForError(err) {
 	case metav1.StatusReasonAlreadyExists, metav1.StatusReasonNotFound, metav1.StatusReasonForbidden, metav1.StatusReasonInvalid,

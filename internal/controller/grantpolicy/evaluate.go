@@ -18,7 +18,7 @@ import (
 // wakeDelay is how long an event about a policy waits for more.
 const wakeDelay = 50 * time.Millisecond
 
-// countDelay is how long a change in a policy's number of grants waits for more before it is published.
+// countDelay is how long a change in a policy's number of grants waits for more before its publication.
 const countDelay = time.Second
 
 // evaluateAllLocked queues every object of a policy's kind.
@@ -73,7 +73,7 @@ func (c *Controller) evaluate(ctx context.Context, k key) error {
 	}
 	before, ok := c.storeOutcome(s, k, next)
 	if !ok {
-		return nil // the policy has changed, and is evaluated again
+		return nil // the policy has changed, and another evaluation follows
 	}
 	c.metrics.evaluated(next)
 	if !hasFailed(next) {
@@ -87,7 +87,7 @@ func (c *Controller) evaluate(ctx context.Context, k key) error {
 }
 
 // begin returns the input of an evaluation of an active policy: its state, the policy and the follower of its kind. The
-// follower is nil if there is nothing to evaluate. The error is errThrottled while the policy is throttled.
+// follower is nil if there is nothing to evaluate. The error is errThrottled while the policy has to rest.
 func (c *Controller) begin(policy types.UID) (*policyState, *quotav1alpha1.GrantCreationPolicy, *follower, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,8 +127,8 @@ func (c *Controller) storeOutcome(s *policyState, k key, next *outcome) (*outcom
 	return before, true
 }
 
-// enqueueGrantLocked queues the key for the control planes that have to write or delete the grant of an object, and
-// connects to the desired one.
+// enqueueGrantLocked queues the key for the control planes with a write or deletion of the grant of an object to do,
+// and connects to the desired one.
 func (c *Controller) enqueueGrantLocked(k key, next *outcome) {
 	for _, p := range c.controlPlanes {
 		isNeeded := hasGrant(next) && next.controlPlane == p.ref
@@ -190,8 +190,8 @@ func (c *Controller) checkGrant(grant *quotav1alpha1.ResourceGrant, local bool) 
 	return nil
 }
 
-// goesLast reports whether an object is deleted only after its dependents. Its grant is deleted now; a new one would be
-// deleted again.
+// goesLast reports whether an object disappears only after its dependents. The garbage collector deletes its grant now,
+// and would delete a new one again.
 func goesLast(object *unstructured.Unstructured) bool {
 	return object.GetDeletionTimestamp() != nil && slices.Contains(object.GetFinalizers(), metav1.FinalizerDeleteDependents)
 }

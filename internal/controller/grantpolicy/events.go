@@ -37,8 +37,8 @@ func (c *Controller) recordGrantEvent(k key, grant *quotav1alpha1.ResourceGrant,
 	c.recordEvent(policy, related, eventtype, reason, action, note, args...)
 }
 
-// recordEvent records an event on a policy. It leaves out the policy's version, so that the same event at another
-// version is a repetition.
+// recordEvent records an event on a policy. It leaves out the policy's version: the same event at another version is a
+// repetition.
 func (c *Controller) recordEvent(policy *quotav1alpha1.GrantCreationPolicy, related *corev1.ObjectReference, eventtype, reason, action, note string, args ...any) {
 	regarding := &corev1.ObjectReference{
 		APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "GrantCreationPolicy", Name: policy.Name, UID: policy.UID,

@@ -18,21 +18,21 @@ import (
 
 const uidIndex = "uid"
 
-// follower is the informer of a kind that policies name as their trigger.
+// follower is the informer of a kind in the triggers of policies.
 type follower struct {
 	kind     schema.GroupVersionKind
 	resource schema.GroupVersionResource
 	informer cache.SharedIndexInformer
 	stop     context.CancelFunc
-	// policies are the effective policies that name the kind. The controller's lock guards them.
+	// policies are the effective policies with this kind. The controller's lock guards them.
 	policies map[types.UID]struct{}
 
 	mu sync.Mutex
-	// problem is the reason why the objects cannot be listed.
+	// problem is the reason for a failed list of the objects.
 	problem error
 }
 
-// get returns the object of that UID, or nil.
+// get returns the object with the UID, or nil.
 func (f *follower) get(uid types.UID) *unstructured.Unstructured {
 	found, err := f.informer.GetIndexer().ByIndex(uidIndex, string(uid))
 	if err != nil || len(found) == 0 {
@@ -44,7 +44,7 @@ func (f *follower) get(uid types.UID) *unstructured.Unstructured {
 
 func (f *follower) hasSynced() bool { return f.informer.HasSynced() }
 
-// failure returns the reason why the objects have not been listed, or nil.
+// failure returns the reason for the missing list of the objects, or nil.
 func (f *follower) failure() error {
 	if f.hasSynced() {
 		return nil
@@ -54,7 +54,7 @@ func (f *follower) failure() error {
 	return f.problem
 }
 
-// followLocked makes the followed kinds those that effective policies name.
+// followLocked makes the kinds in effective policies the followed ones.
 func (c *Controller) followLocked() {
 	named := map[schema.GroupVersionKind]map[types.UID]struct{}{}
 	for uid, s := range c.policies {
@@ -124,7 +124,7 @@ func (c *Controller) startFollower(kind schema.GroupVersionKind, resource schema
 	return f
 }
 
-// withoutFieldManagers drops the field managers, which are large and unused by policies.
+// withoutFieldManagers drops the field managers. They are large, and policies do not use them.
 func withoutFieldManagers(object any) (any, error) {
 	if o, ok := object.(metav1.Object); ok {
 		o.SetManagedFields(nil)
@@ -132,7 +132,7 @@ func withoutFieldManagers(object any) (any, error) {
 	return object, nil
 }
 
-// objectChanged queues an object for every policy that names its kind.
+// objectChanged queues an object for every policy with its kind.
 func (c *Controller) objectChanged(f *follower, uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -141,7 +141,8 @@ func (c *Controller) objectChanged(f *follower, uid types.UID) {
 	}
 }
 
-// listed is called after the first list of a kind: objects with earlier grants that are not in the list are gone.
+// The follower calls listed after the first list of a kind: objects with earlier grants, but missing in the list, are
+// gone.
 func (c *Controller) listed(f *follower) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,7 +165,7 @@ func (c *Controller) listFailed(f *follower, err error) {
 	f.problem = err
 	f.mu.Unlock()
 	if f.hasSynced() && !apierrors.IsForbidden(err) {
-		return // it was synced before and will be again
+		return // it had a list before and will have one again
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

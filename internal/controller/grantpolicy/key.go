@@ -19,8 +19,8 @@ func keyOf(grant *quotav1alpha1.ResourceGrant) (key, bool) {
 	return key{types.UID(policy), types.UID(object)}, policy != ""
 }
 
-// isOf reports whether a grant was created for a key. One label is enough, so that the others can be restored; a grant
-// of a user has none.
+// isOf reports whether the controller created a grant for a key. One label is enough: then the controller can restore
+// the others. A grant of a user has none.
 func (k key) isOf(grant *quotav1alpha1.ResourceGrant) bool {
 	marked, ok := keyOf(grant)
 	if ok {
@@ -31,7 +31,8 @@ func (k key) isOf(grant *quotav1alpha1.ResourceGrant) bool {
 
 // inventory holds the known grants of policies in a control plane.
 type inventory struct {
-	// mark is the registration of its grants. Grants by another registration of the same API server belong to that one.
+	// mark is the registration of its grants. Grants by another registration of the same API server belong to the other
+	// one.
 	mark     string
 	byKey    map[key]map[types.NamespacedName]*quotav1alpha1.ResourceGrant
 	byName   map[types.NamespacedName]key
@@ -72,7 +73,7 @@ func (i *inventory) put(grant *quotav1alpha1.ResourceGrant) []key {
 	return append(concerned, k)
 }
 
-// remove removes the grant of that name and UID, and returns its key.
+// remove removes the grant with the name and UID, and returns its key.
 func (i *inventory) remove(name types.NamespacedName, uid types.UID) (key, bool) {
 	k, ok := i.byName[name]
 	if !ok || i.byKey[k][name].UID != uid {

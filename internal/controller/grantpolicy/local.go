@@ -12,7 +12,7 @@ import (
 	"github.com/bursar/bursar/internal/kube/worker"
 )
 
-// addLocalControlPlane adds the local control plane, whose grants are watched.
+// addLocalControlPlane adds the local control plane, and watches its grants.
 func (c *Controller) addLocalControlPlane(ctx context.Context) error {
 	p := newControlPlane(c, remote.Ref{}, c.Client, nil)
 	c.controlPlanes[p.ref] = p

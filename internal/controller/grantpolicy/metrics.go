@@ -41,7 +41,7 @@ func newMetrics() *metrics {
 	}
 }
 
-// evaluated counts an outcome; nil is that of a deleted object.
+// evaluated counts an outcome; nil is the outcome of a deleted object.
 func (m *metrics) evaluated(o *outcome) {
 	label := "none"
 	switch {

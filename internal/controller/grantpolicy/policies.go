@@ -14,11 +14,11 @@ import (
 	"github.com/bursar/bursar/internal/policy"
 )
 
-// mode is how the grants of a policy are handled.
+// mode is how the controller handles the grants of a policy.
 type mode int
 
 const (
-	// modeRetain keeps the grants unchanged: the policy is paused or cannot be applied.
+	// modeRetain keeps the grants unchanged: the policy is paused or inapplicable.
 	modeRetain mode = iota
 	// modeApply makes the grants match the policy.
 	modeApply
@@ -36,14 +36,14 @@ type policyState struct {
 	compiled *policy.GrantPolicy
 	errs     field.ErrorList
 	mode     mode
-	// since is when the state was set.
+	// since is the time of the state's beginning.
 	since time.Time
 	// resource is the watched resource of the trigger, while the policy is active.
 	resource schema.GroupVersionResource
 
 	throttle throttle
-	// outcomes are by the UIDs of the objects. Outcomes from before the state was set have generation 0: they only hold
-	// earlier results.
+	// outcomes are by the UIDs of the objects. Outcomes from before the state have generation 0: they only hold earlier
+	// results.
 	outcomes map[types.UID]*outcome
 	// unevaluated are the objects without an evaluation since the policy changed.
 	unevaluated map[types.UID]struct{}
@@ -60,13 +60,13 @@ func triggerOf(object *quotav1alpha1.GrantCreationPolicy) schema.GroupVersionKin
 
 // outcome is the result of a policy for one object. It is immutable.
 type outcome struct {
-	// generation is that of the policy.
+	// generation is the policy's generation.
 	generation int64
-	// grant is the desired grant, or nil if there is none or err is set.
+	// grant is the desired grant, or nil if there is none or err is not nil.
 	grant *quotav1alpha1.ResourceGrant
-	// controlPlane is the desired location of the grant. It is set if matches is and unresolved is not.
+	// controlPlane is the desired location of the grant. It is valid if matches is true and unresolved is nil.
 	controlPlane remote.Ref
-	// matches means that the conditions hold.
+	// matches reports whether the conditions hold.
 	matches bool
 	// unresolved is the reason for an unknown control plane.
 	unresolved error
@@ -92,7 +92,7 @@ func (c *Controller) followPolicies(ctx context.Context) error {
 	return err
 }
 
-// setPolicy replaces the state of a policy if it differs, and queues everything that depends on it.
+// setPolicy replaces the state of a policy if it differs, and queues all dependent work.
 func (c *Controller) setPolicy(s *policyState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,7 +120,7 @@ func (c *Controller) setPolicy(s *policyState) {
 	c.applyAllLocked(s.uid())
 }
 
-// removePolicy forgets the deleted policy of that name.
+// removePolicy forgets the deleted policy with the name.
 func (c *Controller) removePolicy(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

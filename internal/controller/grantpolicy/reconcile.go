@@ -23,7 +23,7 @@ import (
 	"github.com/bursar/bursar/internal/policy"
 )
 
-// cleanupRetryInterval is the delay until a policy with undeletable grants is reconciled again.
+// cleanupRetryInterval is the delay until the next reconcile of a policy with undeletable grants.
 const cleanupRetryInterval = 10 * time.Second
 
 // reconcile updates the state, the finalizers and the status of a policy. It adds the finalizers before the first
@@ -58,7 +58,7 @@ func (c *Controller) reconcile(ctx context.Context, name string) error {
 	return c.removeFinalizers(ctx, object)
 }
 
-// finalizersToAdd returns the finalizers that a policy lacks.
+// finalizersToAdd returns the missing finalizers of a policy.
 func finalizersToAdd(object *quotav1alpha1.GrantCreationPolicy) []string {
 	if object.DeletionTimestamp != nil || !object.IsEnabled() {
 		return nil
@@ -137,8 +137,8 @@ func (c *Controller) policyProblems(state *policyState) []string {
 	return problems
 }
 
-// wasServed reports whether the kind in a policy was ever served since the policy names it: then its objects are gone.
-// A kind that never was may be a typing error, and must not delete the grants of another kind's objects.
+// wasServed reports whether the API server ever served the kind in a policy since the policy names it: then its objects
+// are gone. A never served kind may be a typing error, and must not delete the grants of another kind's objects.
 func (c *Controller) wasServed(object *quotav1alpha1.GrantCreationPolicy) bool {
 	c.mu.Lock()
 	before := c.policies[object.UID]
@@ -167,7 +167,7 @@ func notServed(kind schema.GroupVersionKind) string {
 }
 
 // registrationProblems returns the reasons why the registrations do not allow the grants of a policy. Registrations of
-// another control plane are unknown here, and templates are checked for each object.
+// another control plane are unknown here, and the check of templates comes with each object.
 func registrationProblems(registrations Registrations, object *quotav1alpha1.GrantCreationPolicy) []string {
 	if object.Spec.Target.ParentContext != nil {
 		return nil
@@ -210,7 +210,7 @@ func (c *Controller) GrantsOf(ctx context.Context, policy *quotav1alpha1.GrantCr
 	return len(list.Items), err
 }
 
-// removeFinalizers removes the finalizers of a policy that have no grants left.
+// removeFinalizers removes the finalizers of a policy without remaining grants.
 func (c *Controller) removeFinalizers(ctx context.Context, object *quotav1alpha1.GrantCreationPolicy) error {
 	updated := object.DeepCopy()
 	holding, isKept := c.removeParentFinalizer(object, updated)
@@ -284,8 +284,8 @@ func (c *Controller) controlPlane(ref remote.Ref) *controlPlane {
 	return c.controlPlanes[ref]
 }
 
-// reportHeldUp reports the unreachable control planes that hold up the deletion of a policy. Grants in reachable ones
-// are being deleted.
+// reportHeldUp reports the unreachable control planes that hold up the deletion of a policy. The deletion of grants in
+// reachable ones is under way.
 func (c *Controller) reportHeldUp(object *quotav1alpha1.GrantCreationPolicy, holding []*controlPlane) {
 	for _, p := range holding {
 		_, problem := p.state()

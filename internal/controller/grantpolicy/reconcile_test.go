@@ -28,7 +28,7 @@ func (nothingServed) StateOf(context.Context, schema.GroupKind) (discoverycache.
 	return discoverycache.Undefined, schema.GroupVersionResource{}, nil
 }
 
-// everythingAllowed are registrations that allow every grant.
+// everythingAllowed are registrations for every grant.
 type everythingAllowed struct{}
 
 func (everythingAllowed) CheckGrant(*quotav1alpha1.ResourceGrantSpec) error { return nil }
@@ -78,7 +78,7 @@ func TestAGenerationIsCompiledOnce(t *testing.T) {
 	}
 }
 
-// TestUndefinedKind has policies whose kind does not exist: whether it ever did decides about the grants.
+// TestUndefinedKind has policies with a missing kind: whether the kind ever existed decides about the grants.
 func TestUndefinedKind(t *testing.T) {
 	ready := func(status metav1.ConditionStatus, generation int64) *quotav1alpha1.GrantCreationPolicy {
 		p := teamsPolicy("u1", 2, "true")
@@ -112,7 +112,7 @@ func TestUndefinedKind(t *testing.T) {
 	}
 }
 
-// TestLongRecord has a policy make grants in ever more control planes that come and go.
+// TestLongRecord has a policy make grants in ever more control planes. These come and go.
 func TestLongRecord(t *testing.T) {
 	c := &Controller{}
 	c.Start()

@@ -14,9 +14,8 @@ import (
 	"github.com/bursar/bursar/internal/controller/grantpolicy/remote"
 )
 
-// A policy has on record, in an annotation, which other control planes it has made grants in. The
-// record comes before the first grant there, so that a deleted policy waits for those control planes
-// and for no others, also after a restart.
+// A policy has on record, in an annotation, the other control planes with its grants. The record comes before the first
+// grant there. So a deleted policy waits for those control planes and for no others, also after a restart.
 
 // recordOf returns the control planes on record of a policy. An invalid record counts as empty.
 func recordOf(policy *quotav1alpha1.GrantCreationPolicy) []remote.Ref {
@@ -27,8 +26,8 @@ func recordOf(policy *quotav1alpha1.GrantCreationPolicy) []remote.Ref {
 	return refs
 }
 
-// recordedMax is how many control planes a policy has on record before unneeded ones are dropped. The annotations of an
-// object may take 256 KiB.
+// recordedMax is the largest number of control planes on a policy's record before the controller drops unneeded ones.
+// The annotations of an object may take 256 KiB.
 const recordedMax = 500
 
 // record puts another control plane on the record of a key's policy.
@@ -79,7 +78,7 @@ func (c *Controller) record(ctx context.Context, k key, ref remote.Ref) error {
 	return nil
 }
 
-// stillNeeded returns the recorded control planes in which a policy may have grants.
+// stillNeeded returns the recorded control planes with possible grants of a policy.
 func (c *Controller) stillNeeded(policy types.UID, refs []remote.Ref) []remote.Ref {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,8 +112,8 @@ func (c *Controller) isRecorded(k key, ref remote.Ref) bool {
 	return s != nil && slices.Contains(recordOf(s.object), ref)
 }
 
-// controlPlanesOf returns the recorded control planes of a policy that no longer creates remote grants: those that hold
-// or may hold its grants, and the names of those without a Secret.
+// controlPlanesOf returns the recorded control planes of a policy after it stopped creating remote grants: those with
+// its grants, certainly or possibly, and the names of those without a Secret.
 func (c *Controller) controlPlanesOf(policy *quotav1alpha1.GrantCreationPolicy) (holding []*controlPlane, unregistered []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -95,7 +95,7 @@ func created(desired *quotav1alpha1.ResourceGrant, now time.Time) *quotav1alpha1
 func corrected(stored, desired *quotav1alpha1.ResourceGrant) (*quotav1alpha1.ResourceGrant, bool) {
 	grant := stored.DeepCopy()
 	if grant.Spec = *desired.Spec.DeepCopy(); !equality.Semantic.DeepEqual(stored.Spec, grant.Spec) {
-		delete(grant.Annotations, quotav1alpha1.AnnotationChangedBy) // the journal would name whose change is undone
+		delete(grant.Annotations, quotav1alpha1.AnnotationChangedBy) // the journal would name the author of the undone change
 	}
 	earlier := templateKeysOf(stored)
 	grant.Labels = overlay(grant.Labels, earlier.Labels, desired.Labels)

@@ -97,7 +97,7 @@ func TestCorrected(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string
 		spoil  func(*quotav1alpha1.ResourceGrant)
-		kept   func(*quotav1alpha1.ResourceGrant) // what stays of it
+		kept   func(*quotav1alpha1.ResourceGrant) // the remaining part of it
 	}{
 		"amount":    {"amounts are the policy's", func(g *quotav1alpha1.ResourceGrant) { g.Spec.Allowances[0].Buckets[0].Amount = 9 }, nil},
 		"label":     {"as are the labels of the template", func(g *quotav1alpha1.ResourceGrant) { g.Labels["tier"] = "silver" }, nil},
@@ -200,7 +200,7 @@ func TestInventory(t *testing.T) {
 	}
 }
 
-// Two registrations may reach one API server, and that may be this one. Each has its own grants.
+// Two registrations may reach one API server, even this one. Each has its own grants.
 func TestInventoriesOfOneServer(t *testing.T) {
 	east := remote.Ref{Group: "example.com", Kind: "Cluster", Name: "east"}
 	grant := completed(&quotav1alpha1.ResourceGrant{}, "p", object("", "a", "u1"), west)

@@ -18,7 +18,7 @@ import (
 	"github.com/bursar/bursar/internal/controller/grantpolicy/remote"
 )
 
-// controlPlaneSecret is a Secret that registers a control plane.
+// controlPlaneSecret is the Secret of a registered control plane.
 type controlPlaneSecret struct {
 	remote.ControlPlane
 	secret *corev1.Secret
@@ -78,7 +78,7 @@ func (c *Controller) setControlPlaneSecret(name string, now *controlPlaneSecret)
 	c.controlPlanesChanged()
 }
 
-// registerLocked replaces the control plane of a reference by that of its oldest Secret.
+// registerLocked replaces the control plane of a reference by the one in its oldest Secret.
 func (c *Controller) registerLocked(ref remote.Ref) {
 	var chosen *controlPlaneSecret
 	for _, r := range c.secrets {
@@ -128,7 +128,7 @@ func connect(kubeconfig []byte) (client.Client, error) {
 	return api, nil
 }
 
-// onlyGrants returns a scheme and a mapper of grants only, so that a client needs no discovery.
+// onlyGrants returns a scheme and a mapper of grants only: a client then needs no discovery.
 func onlyGrants() (*runtime.Scheme, apimeta.RESTMapper, error) {
 	scheme := runtime.NewScheme()
 	if err := quotav1alpha1.AddToScheme(scheme); err != nil {

@@ -26,7 +26,7 @@ const namesShown = 3
 func (c *Controller) report(ctx context.Context, object *quotav1alpha1.GrantCreationPolicy, problems []string) error {
 	ready := c.ready(object, problems)
 	if ready == nil {
-		return nil // an event follows once the objects are listed
+		return nil // an event follows the list of the objects
 	}
 	updated := object.DeepCopy()
 	conditions := &updated.Status.Conditions
@@ -128,7 +128,7 @@ func (c *Controller) ready(object *quotav1alpha1.GrantCreationPolicy, problems [
 		Message: fmt.Sprintf("every %s that meets the conditions gets a grant", kind.GroupKind())}
 }
 
-// needs are the other control planes that a policy's matching objects need.
+// needs are the other control planes for a policy's matching objects.
 type needs struct {
 	// unresolved are the errors of unknown control plane names.
 	unresolved []string

@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// slowEvaluation is the duration beyond which an evaluation throttles its policy.
+	// slowEvaluation is the longest duration of an evaluation without throttling its policy.
 	slowEvaluation = 10 * time.Millisecond
 	// restFactor is how long a slow policy rests, as a multiple of the duration of its last evaluation.
 	restFactor = 3

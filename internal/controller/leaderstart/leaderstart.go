@@ -1,5 +1,5 @@
-// Package leaderstart finds changes from the time without a leader. It runs once on each replica that becomes the leader.
-// Only the operator and tests import it.
+// Package leaderstart finds changes from the time without a leader. It runs once on each new leader. Only the operator
+// and tests import it.
 package leaderstart
 
 import (
@@ -16,8 +16,7 @@ import (
 
 // Buckets publish ledgers.
 type Buckets interface {
-	// Follow starts the watches that only a leader needs. IndexExisting prepares for Compare, and Run publishes until
-	// ctx ends.
+	// Follow starts the watches for leaders only. IndexExisting prepares for Compare, and Run publishes until ctx ends.
 	Follow(ctx context.Context) error
 	IndexExisting(ctx context.Context) error
 	Run(ctx context.Context) error
@@ -31,7 +30,7 @@ type Buckets interface {
 // Grants remembers the grants in the ledgers.
 type Grants interface {
 	Add(consumer quotav1alpha1.ConsumerRef, grants []ledger.Grant)
-	// Complete is called once all ledgers have been added.
+	// Call Complete after the addition of all ledgers.
 	Complete()
 }
 
@@ -76,12 +75,12 @@ func (t *Starter) compare(ctx context.Context, ledgers []quotav1alpha1.ConsumerL
 	for i := range ledgers {
 		consumer := ledgers[i].Spec.ConsumerRef
 		if snapshot, err := ledgerstore.SnapshotOf(&ledgers[i].Spec); err != nil {
-			t.Buckets.Publish(consumer) // which reports the error
+			t.Buckets.Publish(consumer) // it reports the error
 		} else {
 			t.Buckets.Compare(ctx, consumer, snapshot)
 			t.Grants.Add(consumer, snapshot.Grants)
 		}
-		// Its last grant may have been deleted.
+		// Its last grant may no longer exist.
 		select {
 		case t.Consumers <- event.TypedGenericEvent[quotav1alpha1.ConsumerRef]{Object: consumer}:
 		case <-ctx.Done():

@@ -1,6 +1,7 @@
-// Package lifecycle follows the objects that claims pay for, and starts the engine on them: when an object with
-// in-flight reservations appears, when an object with claims changes or disappears, and when a reservation's object
-// never appears although the API server can no longer be working on the create. Only the operator and tests import it.
+// Package lifecycle follows the objects under claims, and starts the engine on them. It does so when an object with
+// in-flight reservations appears, and when an object with claims changes or disappears. It also does so when a
+// reservation's object never appears, although the API server can no longer be working on the create. Only the operator
+// and tests import it.
 package lifecycle
 
 import (
@@ -26,9 +27,9 @@ import (
 )
 
 const (
-	// workers is how many objects are processed at the same time. Each mostly waits for the API server.
+	// workers is the number of objects in concurrent work. Each mostly waits for the API server.
 	workers = 24
-	// sweepInterval is how often reservations are checked for their age.
+	// sweepInterval is the time between two checks of the age of reservations.
 	sweepInterval = 5 * time.Second
 	// takeoverDelayMax bounds the delay of a takeover.
 	takeoverDelayMax = 2 * time.Minute
@@ -40,12 +41,13 @@ type Controller struct {
 	Engine  *engine.Engine
 	Objects *objectcache.Cache
 	Claims  *claimcache.Cache
-	// Replicas share the work. Each replica does the shared work at once for the consumers that prefer it.
+	// Replicas share the work. Each replica does the shared work at once for the consumers with it as preferred
+	// replica.
 	Replicas routing.Replicas
 	Log      logr.Logger
 
-	// absent are the objects for the sweep to check. matched are the lists of objects that were compared with all
-	// claims; only the sweep uses it.
+	// absent are the objects for the sweep to check. matched are the lists of objects already compared with all claims;
+	// only the sweep uses it.
 	absent  absent
 	matched map[schema.GroupKind]int64
 }
@@ -76,8 +78,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
-// appeared makes the claims of an object from the reservations of this replica. The sweep takes over the reservations of
-// others.
+// appeared makes the claims of an object from the reservations of this replica. The sweep takes over the reservations
+// of others.
 func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
 	// Without other replicas, the owner of any other reservation was an earlier process.
 	mayMake := func(reservation ledgerstore.InFlight) bool {
@@ -88,8 +90,8 @@ func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
 	}
 }
 
-// recorded makes the claim of a reservation that was recorded after its object had appeared, or ends it if the object is
-// gone again.
+// recorded makes the claim of a reservation recorded after its object had appeared, or ends it if the object is gone
+// again.
 func (c *Controller) recorded(reservation ledgerstore.InFlight) {
 	o, ok := engine.ObjectOf(reservation)
 	if ok && (c.Objects.Presence(o.Kind, o.UID) == objectcache.Present || c.Engine.IsGone(o.UID)) {
@@ -102,8 +104,8 @@ func (c *Controller) isOurs(reservation ledgerstore.InFlight) bool {
 	return reservation.IsOwn || c.Replicas.IsPreferred(reservation.Consumer)
 }
 
-// vanished announces the coming release before anything else, so that no create is denied for capacity that is about to
-// be free.
+// vanished announces the coming release before anything else: no create gets a denial for lack of capacity that is
+// about to be free.
 func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
 	// In this order: a reservation ends after its claim is in the cache.
 	isListed := c.Claims.HasSynced()
@@ -115,7 +117,7 @@ func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
 	for _, reservation := range reservations {
 		c.Store.ExpectRelease(reservation.Consumer, reservation.Key)
 	}
-	// A claim listed later is announced then.
+	// The announcement of a later listed claim comes then.
 	isCharged := len(owned) > 0 || len(reservations) > 0 || !isListed
 	c.Engine.Vanished(uid, isCharged)
 	if len(owned) > 0 {
@@ -130,8 +132,7 @@ func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
 	}
 }
 
-// claimChanged handles claims whose object disappeared before the claim was seen, and objects whose claim disappeared
-// first.
+// claimChanged handles claims that appear after the end of their object, and objects after the end of their claim.
 func (c *Controller) claimChanged(before, after *claimcache.Claim) {
 	if after == nil && before.FromPolicy() && c.Objects.Presence(before.Kind(), before.ObjectUID) == objectcache.Present {
 		c.Engine.Restore(objectOf(before), before.Policy())
@@ -164,7 +165,7 @@ func (c *Controller) modified(kind schema.GroupKind, uid types.UID) {
 	c.Engine.Modified(engine.Object{Kind: kind, UID: uid})
 }
 
-// objectOf returns the object that a policy's claim pays for.
+// objectOf returns the object of a policy's claim.
 func objectOf(claim *claimcache.Claim) engine.Object {
 	return engine.Object{Kind: claim.Kind(), UID: claim.ObjectUID}
 }
@@ -192,9 +193,9 @@ func (c *Controller) sweep(ctx context.Context) {
 	c.Engine.Sweep()
 }
 
-// takeoverDelay returns the age at which a reservation is processed again. A takeover thwarts a claim that its owner is
-// making right now, and gives the reservation a new age. So the delay of takeovers grows with the time since the
-// reservation was made, in case the API server takes long to create a claim.
+// takeoverDelay returns the age of a reservation at its next processing. A takeover thwarts a claim in the making by
+// the owner, and gives the reservation a new age. So the delay of takeovers grows with the time since the reservation,
+// in case the API server takes long to create a claim.
 func takeoverDelay(reservation ledgerstore.InFlight) time.Duration {
 	if reservation.IsOwn {
 		return sweepInterval
@@ -204,7 +205,7 @@ func takeoverDelay(reservation ledgerstore.InFlight) time.Duration {
 
 // sweepReservations queues the objects of old reservations. A young reservation of ours is in progress.
 func (c *Controller) sweepReservations(ctx context.Context) {
-	isRead := map[quotav1alpha1.ConsumerRef]bool{} // the ledgers that were read in this sweep
+	isRead := map[quotav1alpha1.ConsumerRef]bool{} // the ledgers read in this sweep
 	for _, reservation := range c.Store.Reservations() {
 		isOurs := c.isOurs(reservation)
 		if time.Since(reservation.KnownSince) < takeoverDelay(reservation) {
@@ -224,8 +225,8 @@ func (c *Controller) sweepReservations(ctx context.Context) {
 	}
 }
 
-// isUncharged reports whether a claim of an existing object should have been granted long ago, and has no reservation
-// to grant it.
+// isUncharged reports whether a claim of an existing object lacks its grant for suspiciously long, and has no
+// reservation to grant it.
 func (c *Controller) isUncharged(claim *claimcache.Claim) bool {
 	return c.Replicas.IsPreferred(claim.Consumer()) &&
 		time.Since(time.Unix(claim.Created, 0)) > c.Store.ReservationLifetime &&

@@ -38,8 +38,8 @@ func (w *notServed) StateOf(context.Context, schema.GroupKind) (discoverycache.S
 	return discoverycache.NotServed, schema.GroupVersionResource{}, nil
 }
 
-// Claims of a kind that is not served do not change, and the API server is asked once about the kind and not about each
-// claim.
+// Claims of an unserved kind do not change, and the controller asks the API server once about the kind and not about
+// each claim.
 func TestClaimsOfUnservedKind(t *testing.T) {
 	server := claimstest.New()
 	const n = 100
@@ -67,7 +67,7 @@ func TestClaimsOfUnservedKind(t *testing.T) {
 	}
 }
 
-// A takeover thwarts the claim that the owner is making. So takeovers of one reservation become rare.
+// A takeover thwarts the owner's claim in the making. So takeovers of one reservation become rare.
 func TestTakeoversBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := ledgerstore.InFlight{Reservation: ledger.Reservation{ReservedAt: time.Now().Unix()}, KnownSince: time.Now()}

@@ -13,8 +13,8 @@ import (
 	"github.com/bursar/bursar/internal/kube/objectcache"
 )
 
-// absent are the objects with claims that may not exist. Event handlers add an object that disappears, or the missing
-// object of a claim, so that the sweep need not check all claims.
+// absent are the possibly deleted objects with claims. Event handlers add a disappearing object, or the missing object
+// of a claim. So the sweep need not check all claims.
 type absent struct {
 	mu      sync.Mutex
 	objects map[engine.Object]struct{}
@@ -29,7 +29,7 @@ func (a *absent) add(o engine.Object) {
 	a.objects[o] = struct{}{}
 }
 
-// take returns the objects and forgets them. The caller adds the objects that are still absent.
+// take returns the objects and forgets them. The caller adds the still absent ones again.
 func (a *absent) take() map[engine.Object]struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -48,7 +48,7 @@ func (c *Controller) sweepOrphans(ctx context.Context) {
 		}
 	}
 	for _, kind := range c.Claims.Kinds() {
-		// Objects of an unfollowed kind are not listed, and cannot be while the kind is not served. Their existence is
+		// There is no list of the objects of an unfollowed kind, and an unserved kind allows none. Their existence is
 		// unknown unless the kind no longer exists.
 		if _, isFollowed := c.Objects.ResourceOf(kind); isFollowed || !c.Objects.IsUndefined(ctx, kind) {
 			continue
@@ -59,8 +59,8 @@ func (c *Controller) sweepOrphans(ctx context.Context) {
 	}
 }
 
-// matchNewLists compares all claims with the objects listed since the last time: some may have disappeared while their
-// kind was not followed.
+// matchNewLists compares all claims with the objects listed since the last time: some may have disappeared while nobody
+// followed their kind.
 func (c *Controller) matchNewLists() {
 	lists := c.Objects.Lists()
 	isNew := func(kind schema.GroupKind) bool {
@@ -75,10 +75,10 @@ func (c *Controller) matchNewLists() {
 	c.matched = lists
 }
 
-// isPaying reports whether a claim is a policy's claim that is not being deleted.
+// isPaying reports whether a claim is a policy's claim without a deletion under way.
 func isPaying(claim *claimcache.Claim) bool { return claim.FromPolicy() && !claim.Deleting }
 
-// isOrphan reports whether a claim's object is known not to exist.
+// isOrphan reports whether a claim's object certainly does not exist.
 func (c *Controller) isOrphan(claim *claimcache.Claim) bool {
 	return isPaying(claim) && c.Objects.Presence(claim.Kind(), claim.ObjectUID) == objectcache.Absent
 }

@@ -1,9 +1,9 @@
-// Package notification notifies a receiver over HTTP of the states of QuotaRequests, so that a ticket system can take part.
+// Package notification notifies a receiver over HTTP of the states of QuotaRequests: a ticket system can take part.
 // Only the operator and tests import it.
 //
-// A state is due until status.notified of the request names it, and it does so once the receiver has accepted the event.
-// So a restart repeats at most the events whose acceptance was not stored, and loses none. A state that ends before the
-// receiver accepts its event is not sent.
+// A state is due until status.notified of the request names it, and it does so once the receiver has accepted the
+// event. So a restart repeats at most the events without a stored acceptance, and loses none. A state stops being due
+// if it ends before the receiver accepts its event.
 package notification
 
 import (
@@ -52,7 +52,7 @@ type Reconciler struct {
 	pause  *pause
 }
 
-// New returns the reconciler that sends with a sender.
+// New returns a reconciler with a sender.
 func New(cached client.Client, live client.Reader, sender *Sender, log logr.Logger) *Reconciler {
 	sent := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "bursar_request_notifications_total",
@@ -89,7 +89,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, name reconcile.Request) (rec
 	if left := r.pause.left(); left > 0 {
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
-	// The cache may lag behind the last notification, which is not to be repeated.
+	// The cache may lag behind the last notification: do not repeat it.
 	if err := r.live.Get(ctx, name.NamespacedName, request); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -125,8 +125,9 @@ func (r *Reconciler) send(ctx context.Context, request *quotav1alpha1.QuotaReque
 	return nil
 }
 
-// record stores in the status that the receiver accepted the event of a state. After a conflict it reads the request again:
-// whatever has changed, the receiver has that event. A change of the state brings the request back into the queue.
+// record stores the receiver's acceptance of the event of a state in the status. After a conflict it reads the request
+// again: in spite of any change, the receiver has the event. A change of the state brings the request back into the
+// queue.
 func (r *Reconciler) record(ctx context.Context, sent *quotav1alpha1.QuotaRequest, state string) error {
 	request, key := sent.DeepCopy(), client.ObjectKeyFromObject(sent)
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {

@@ -19,7 +19,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// stored returns an API server that has a request, with failures of its own.
+// stored returns an API server with a request, and with failures of its own.
 func stored(t *testing.T, request *quotav1alpha1.QuotaRequest, failures interceptor.Funcs) client.WithWatch {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -46,7 +46,7 @@ func wantNotified(t *testing.T, api client.Client, want string) *quotav1alpha1.Q
 	return request
 }
 
-// An answer that stays the same is awaited at the slowest pace, and others at that of the queue.
+// The reconciler repeats an attempt with a permanent answer at the slowest pace, and others at the pace of the queue.
 func TestPace(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status         int
@@ -81,7 +81,7 @@ bursar_request_notifications_total{result="sent"} 0
 	}
 }
 
-// A cache that lags does not repeat an event.
+// A lagging cache does not repeat an event.
 func TestCacheLags(t *testing.T) {
 	to, known := newReceiver(t, http.StatusOK), pendingRequest()
 	known.Status.Notified = quotav1alpha1.ReasonPending
@@ -91,7 +91,7 @@ func TestCacheLags(t *testing.T) {
 	}
 }
 
-// A request that changes during the attempt does not repeat the event.
+// A change of the request during the attempt does not repeat the event.
 func TestConflict(t *testing.T) {
 	to, conflicts := newReceiver(t, http.StatusOK), 0
 	api := stored(t, pendingRequest(), interceptor.Funcs{

@@ -11,10 +11,10 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// eventTypePrefix is followed by the state in lower case, such as pending.
+// eventTypePrefix precedes the state in lower case, such as pending.
 const eventTypePrefix = "com.miloapis.quota.request."
 
-// due returns the condition that the receiver was not notified of, or nil if there is none.
+// due returns the condition without a notification of the receiver, or nil if there is none.
 func due(request *quotav1alpha1.QuotaRequest) *metav1.Condition {
 	state := apimeta.FindStatusCondition(request.Status.Conditions, quotav1alpha1.ConditionApproved)
 	if state == nil || state.Reason == request.Status.Notified {
@@ -23,8 +23,8 @@ func due(request *quotav1alpha1.QuotaRequest) *metav1.Condition {
 	return state
 }
 
-// newEvent returns the event about a state of a request. A request has each state once, so its UID and the state identify
-// the event: a receiver recognizes a repetition by the id.
+// newEvent returns the event about a state of a request. A request has each state once, so its UID and the state
+// identify the event: a receiver recognizes a repetition by the id.
 func newEvent(request *quotav1alpha1.QuotaRequest, state *metav1.Condition) (*cloudevents.Event, error) {
 	name, consumer := strings.ToLower(state.Reason), request.Spec.ConsumerRef
 	event := cloudevents.New()

@@ -7,8 +7,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// pause keeps all attempts apart while the receiver accepts nothing, however many notifications are due. The pause after
-// each failure is longer, and a success ends it.
+// pause keeps all attempts apart while the receiver accepts nothing, however many notifications are due. The pause
+// after each failure is longer, and a success ends it.
 type pause struct {
 	mu    sync.Mutex
 	until time.Time

@@ -22,7 +22,8 @@ import (
 const (
 	// attemptTimeout includes the connection and the whole answer.
 	attemptTimeout = 10 * time.Second
-	// headerBytesMax and bodyBytesMax bound the answer. A longer body is left unread, which closes the connection.
+	// headerBytesMax and bodyBytesMax bound the answer. The sender leaves the rest of a longer body unread, and the
+	// connection closes.
 	headerBytesMax = 64 << 10
 	bodyBytesMax   = 64 << 10
 	// secretBytesMax bounds the file of the secret. The specification has secrets of up to 64 bytes.
@@ -44,8 +45,8 @@ type Clock interface {
 	Now() time.Time
 }
 
-// NewSender returns the sender to a URL. It reads the secret from its file at each attempt, so that the secret can be
-// rotated. Without a file it does not sign.
+// NewSender returns the sender to a URL. It reads the secret from its file at each attempt, to allow a rotation of the
+// secret. Without a file it does not sign.
 func NewSender(to, secretFile string, clock Clock) *Sender {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxResponseHeaderBytes = headerBytesMax
@@ -93,7 +94,7 @@ func (s *Sender) send(ctx context.Context, event *cloudevents.Event) error {
 		return withoutURL(err)
 	}
 	defer func() { _ = answer.Body.Close() }() // the status is the answer
-	// A body that was read lets the connection be used again. Its content, and an error in it, have no meaning.
+	// Reading the body makes the connection reusable. The content, and an error in it, have no meaning.
 	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, bodyBytesMax))
 	if answer.StatusCode < 200 || answer.StatusCode > 299 {
 		return &statusError{answer.StatusCode}
@@ -124,7 +125,7 @@ func (s *Sender) key() (*standardwebhooks.Webhook, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the secret of notifications: %w", err)
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // there was no write
 	content, err := io.ReadAll(io.LimitReader(file, secretBytesMax+1))
 	if err != nil {
 		return nil, fmt.Errorf("read the secret of notifications: %w", err)

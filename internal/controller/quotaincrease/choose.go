@@ -22,7 +22,7 @@ type candidate struct {
 type match struct {
 	config     *openmcpv1alpha1.QuotaServiceConfig
 	definition *openmcpv1alpha1.QuotaDefinition
-	// validity is that of the definition. Until it is valid, the namespace does not change.
+	// validity is the validity of the definition. Until it is valid, the namespace does not change.
 	validity validity
 }
 
@@ -53,8 +53,8 @@ func choose(of labels.Set, holders []holder, candidates []candidate) choice {
 	return choice{match: &matches[at], others: slices.Delete(slices.Clone(matches), at, at+1)}
 }
 
-// match returns the first definition that selects a namespace. It skips an invalid definition, unless the namespace has
-// its quota from it.
+// match returns the first definition for a namespace. It skips an invalid definition, unless the namespace has its
+// quota from it.
 func (c candidate) match(of labels.Set, holders []holder) (found match, ok bool) {
 	for i := range c.config.Spec.Quotas {
 		definition, result := &c.config.Spec.Quotas[i], c.validities[i]
@@ -71,7 +71,7 @@ func (c candidate) match(of labels.Set, holders []holder) (found match, ok bool)
 // holder names a configuration and a definition in it.
 type holder struct{ config, definition string }
 
-// holdersOf returns the definitions from which a namespace has its quota: the one in its labels and, because users may
+// holdersOf returns the definitions behind the quota of a namespace: the one in its labels and, because users may
 // remove labels, those in its generated ResourceQuotas.
 func holdersOf(namespace *metav1.PartialObjectMetadata, quotas []corev1.ResourceQuota) []holder {
 	var holders []holder
@@ -86,8 +86,8 @@ func holdersOf(namespace *metav1.PartialObjectMetadata, quotas []corev1.Resource
 	return holders
 }
 
-// isForeign reports whether another operator manages a namespace: its label names no known configuration, and none of
-// its ResourceQuotas was generated here.
+// isForeign reports whether another operator manages a namespace: its label names no known configuration, and Bursar
+// generated none of its ResourceQuotas.
 func isForeign(namespace *metav1.PartialObjectMetadata, quotas []corev1.ResourceQuota, candidates []candidate) bool {
 	manager := namespace.Labels[openmcpv1alpha1.LabelManagedBy]
 	isMadeHere := func(q corev1.ResourceQuota) bool {

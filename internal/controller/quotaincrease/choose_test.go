@@ -13,8 +13,8 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 )
 
-// config is a configuration with a definition for each tier, named after it. A name that ends in a question mark is
-// invalid, in a tilde undetermined. "*" is for all, and "!" has an invalid selector.
+// config is a configuration with a definition for each tier, named after it. A definition with a question mark at the
+// end of its name is invalid, with a tilde undetermined. "*" is for all, and "!" has an invalid selector.
 func config(name string, tiers ...string) candidate {
 	c := candidate{config: &openmcpv1alpha1.QuotaServiceConfig{ObjectMeta: metav1.ObjectMeta{Name: name}}}
 	for _, tier := range tiers {
@@ -40,7 +40,7 @@ func config(name string, tiers ...string) candidate {
 }
 
 func TestChoose(t *testing.T) {
-	// gold is a namespace of that tier. It names its current definition in two ways: by its own labels, or by those of
+	// gold is a namespace of tier gold. It names its current definition in two ways: by its own labels, or by those of
 	// a generated ResourceQuota.
 	gold := func(config, definition string) labels.Set {
 		return labels.Set{"tier": "gold", openmcpv1alpha1.LabelManagedBy: config, openmcpv1alpha1.LabelBase: definition}

@@ -21,9 +21,9 @@ import (
 const (
 	// validateTimeout bounds the validation of one configuration by the API server.
 	validateTimeout = 10 * time.Second
-	// validateRetry is the delay before a validation without an answer is tried again.
+	// validateRetry is the delay before the next attempt after a validation without an answer.
 	validateRetry = 2 * time.Second
-	// revalidateInterval is the time between two validations of a definition that a policy of the cluster rejects. The
+	// revalidateInterval is the time between two validations of a definition rejected by a policy of the cluster. The
 	// policy may change while the definition does not.
 	revalidateInterval = time.Minute
 	// revalidateJitter is the largest random part of a delay.
@@ -33,20 +33,20 @@ const (
 // QuotaSpecs validates ResourceQuotas.
 type QuotaSpecs interface {
 	// Check returns the API server's errors for the spec of a ResourceQuota, with paths below path. An error means that
-	// the check failed, or that a policy rejects the ResourceQuota.
+	// the check failed, or a policy rejects the ResourceQuota.
 	Check(ctx context.Context, path *field.Path, quota *corev1.ResourceQuota) (field.ErrorList, error)
 }
 
-// Definitions knows which definitions are valid. The webhook rejects invalid ones, but earlier ones may have been
-// stored without it. The result for a version of a configuration is remembered. A validation takes a request, so only
-// the status reconciler validates; all others use the known results.
+// Definitions knows the valid definitions. The webhook rejects invalid ones, but storage may have earlier ones from a
+// time without the webhook. Definitions remembers the result for a version of a configuration. A validation takes a
+// request, so only the status reconciler validates; all others use the known results.
 type Definitions struct {
 	Client client.Reader
 	Specs  QuotaSpecs
 
 	mu    sync.Mutex
 	known map[string]validated // by the name of the configuration
-	// onChange is called after a change of a result.
+	// onChange runs after a change of a result.
 	onChange func()
 }
 
@@ -74,7 +74,7 @@ type validityState int
 
 const (
 	valid validityState = iota
-	// invalid means that the definition cannot be used.
+	// invalid means that the definition is unusable.
 	invalid
 	// undetermined means that the API server gave no answer.
 	undetermined
@@ -82,7 +82,7 @@ const (
 	unvalidated
 )
 
-// candidates returns all configurations that are not being deleted.
+// candidates returns all configurations except those in deletion.
 func (d *Definitions) candidates(ctx context.Context) ([]candidate, error) {
 	var list openmcpv1alpha1.QuotaServiceConfigList
 	if err := d.Client.List(ctx, &list); err != nil {

@@ -41,7 +41,7 @@ var (
 	errDown    = apierrors.NewInternalError(errors.New("failed calling webhook"))
 )
 
-// validatedConfig has a definition of each name, which its template has as a label.
+// validatedConfig has a definition of each name. Its template has the name as a label.
 func validatedConfig(names ...string) *openmcpv1alpha1.QuotaServiceConfig {
 	c := &openmcpv1alpha1.QuotaServiceConfig{ObjectMeta: metav1.ObjectMeta{Name: "platform", UID: "1", Generation: 1}}
 	for _, name := range names {
@@ -52,7 +52,7 @@ func validatedConfig(names ...string) *openmcpv1alpha1.QuotaServiceConfig {
 	return c
 }
 
-// The API server's answer about a definition affects only that definition.
+// The API server's answer about a definition affects no other definition.
 func TestValidate(t *testing.T) {
 	tests := map[string]struct {
 		reason string
@@ -85,7 +85,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// A result is remembered until it expires, and a change of it is announced.
+// Definitions remembers a result until it expires, and announces a change of it.
 func TestRevalidate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &apiServer{answers: map[string]error{"gold": errPolicy}}
@@ -167,7 +167,7 @@ func TestStaysUntilDecided(t *testing.T) {
 	w.wantHard("it can be used", "base", "count/secrets=25")
 }
 
-// A configuration that was deleted and created again is validated again, also if both events came as one.
+// The reconciler validates a deleted and recreated configuration again, also if both events come as one.
 func TestAnotherOfTheNameIsValidated(t *testing.T) {
 	before, after := validatedConfig("gold"), validatedConfig("gold")
 	passes := func() bool {

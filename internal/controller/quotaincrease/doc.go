@@ -3,8 +3,8 @@
 //
 // Its unit of work is a namespace. A reconcile chooses the definition (choose.go) among the valid ones
 // (definitions.go). Package increase composes the ResourceQuota. The reconcile writes it, holding back as much as caps
-// require (fit.go, holdback.go), and then reconciles the namespace, former ResourceQuotas and the increases. So nothing
-// is removed before its successor exists. Edits and deletions by others are restored at once, up to a rate
+// require (fit.go, holdback.go), and then reconciles the namespace, former ResourceQuotas and the increases. So it
+// removes nothing before its successor exists. It undoes edits and deletions by others at once, up to a rate
 // (restorelimiter.go). A second reconciler validates the definitions, and writes the outcomes of all namespaces into
 // the status of the QuotaServiceConfigs (status.go).
 //

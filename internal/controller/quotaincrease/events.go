@@ -52,7 +52,7 @@ func referenceToQuota(quota *corev1.ResourceQuota) *corev1.ObjectReference {
 	}
 }
 
-// referenceToNamespace returns a reference that places events in the namespace itself, for its users.
+// referenceToNamespace returns a reference for events in the namespace itself, for its users.
 func referenceToNamespace(namespace *metav1.PartialObjectMetadata) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Namespace: namespace.Name, Name: namespace.Name, UID: namespace.UID}
 }

@@ -11,7 +11,7 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 )
 
-// A ResourceQuota that is taken over gets its composition, and only another amount causes an event.
+// After a takeover a ResourceQuota gets its composition, and only another amount causes an event.
 func TestEventsOfTakeover(t *testing.T) {
 	tests := map[string]struct {
 		reason      string

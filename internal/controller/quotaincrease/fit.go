@@ -34,14 +34,14 @@ type fit struct {
 	// sentences are the reasons for held back contributions, and baseSentences those for the base.
 	sentences     map[increase.Contribution]string
 	baseSentences map[corev1.ResourceName]string
-	// rejected are the increases that the API server rejects in this ResourceQuota, with the reason.
+	// rejected are the increases rejected by the API server in this ResourceQuota, with the reason.
 	rejected map[string]string
 }
 
 // errOutdated means that the input of the decision is out of date.
 var errOutdated = errors.New("the ResourceQuota was changed in between")
 
-// run tries until the ResourceQuota is written. Each try after a denial holds back something more, so it ends.
+// run tries until a write of the ResourceQuota succeeds. Each try after a denial holds back something more, so it ends.
 func (f *fit) run(ctx context.Context) error {
 	f.sentences, f.baseSentences, f.rejected = map[increase.Contribution]string{}, map[corev1.ResourceName]string{}, map[string]string{}
 	f.input.Held, f.input.Fixed, f.input.Floor = map[increase.Contribution]bool{}, corev1.ResourceList{}, corev1.ResourceList{}
@@ -151,8 +151,8 @@ func capped(err error) map[corev1.ResourceName]string {
 }
 
 // formerAmounts returns the amounts of the ResourceQuotas generated for the namespace, with the scopes of the
-// definition. It includes those of another definition that are about to go. The namespace holds that much of a cap
-// already.
+// definition. It includes those of another definition shortly before their deletion. The namespace holds these amounts
+// of a cap already.
 func (f *fit) formerAmounts(ctx context.Context) (corev1.ResourceList, error) {
 	quotas, err := f.quotasIn(ctx, f.namespace.Name)
 	if err != nil {
@@ -171,8 +171,8 @@ func (f *fit) formerAmounts(ctx context.Context) (corev1.ResourceList, error) {
 	return former, nil
 }
 
-// leaveOut leaves out the increases that the API server rejects together with the definition. The definition without
-// increases is known to be valid. It returns false if no increase is the cause.
+// leaveOut leaves out the increases rejected by the API server together with the definition. The definition without
+// increases is certainly valid. It returns false if no increase is the cause.
 func (f *fit) leaveOut(ctx context.Context) (found bool, err error) {
 	var accepted []increase.Increase
 	for _, each := range f.input.Increases {

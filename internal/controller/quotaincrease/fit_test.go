@@ -18,7 +18,7 @@ import (
 
 var quotas = schema.GroupResource{Resource: "resourcequotas"}
 
-// A ResourceQuota whose scopes change is deleted only when it is known that there can be the one after it.
+// A change of scopes replaces a ResourceQuota. The reconciler deletes it only when its successor is certainly possible.
 func TestScopesChange(t *testing.T) {
 	tests := map[string]struct {
 		reason string
@@ -67,7 +67,7 @@ func TestScopesChange(t *testing.T) {
 	}
 }
 
-// exceeds denies ResourceQuotas with more secrets than that, as an allocation does.
+// exceeds denies ResourceQuotas with more secrets than most, as an allocation does.
 func exceeds(most string) func(string, client.Object) error {
 	const name = corev1.ResourceName("count/secrets")
 	limit := amounts("a=" + most)["a"]

@@ -16,8 +16,8 @@ import (
 // hold back, the resource keeps its former amount: 0 if it had none, because leaving it out would set no limit. It
 // returns false if nothing changes.
 //
-// It holds back at least one contribution, and all contributions beyond the room in the cache, so that the next try is
-// likely to be the last. A later change of the cache reconciles the namespace again.
+// It holds back at least one contribution, and all contributions beyond the room in the cache: then the next try is
+// probably the last. A later change of the cache reconciles the namespace again.
 func (f *fit) holdBack(ctx context.Context, sentences map[corev1.ResourceName]string) (isLess bool) {
 	f.outcomes.markHeldBack(f.namespace.Name)
 	room := f.room(ctx)
@@ -67,8 +67,8 @@ func (f *fit) keepFormer(name corev1.ResourceName) {
 	f.input.Floor[name] = had
 }
 
-// room returns the most that the ResourceQuota may give of each capped resource, from the cache. After a read error it
-// returns nothing.
+// room returns the largest possible amount of each capped resource in the ResourceQuota, from the cache. After a read
+// error it returns nothing.
 func (f *fit) room(ctx context.Context) corev1.ResourceList {
 	var list quotav1alpha1.LocalResourceQuotaAllocationList
 	if err := f.Client.List(ctx, &list, client.InNamespace(f.namespace.Name)); err != nil {

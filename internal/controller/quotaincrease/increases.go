@@ -25,9 +25,9 @@ type increaseStatus struct {
 	mode      openmcpv1alpha1.QuotaMode
 	effect    string
 	condition metav1.Condition
-	// superfluous is the reason for which the increase may be deleted, or empty.
+	// superfluous is the reason to delete the increase, or empty.
 	superfluous string
-	// toBeDeleted is the reason for which it would be deleted, or empty.
+	// toBeDeleted is the reason to delete it without previewDeletion, or empty.
 	toBeDeleted string
 }
 
@@ -172,7 +172,7 @@ func (f *fit) explainUnused(s *increaseStatus, object *openmcpv1alpha1.QuotaIncr
 }
 
 // cappedOf returns why a cap holds back some of an increase, or nothing. If a cap does not even allow the base of a
-// resource, nothing more is available, whatever the increase would have done without the cap.
+// resource, nothing more is available, regardless of the increase's effect without the cap.
 func (f *fit) cappedOf(object *openmcpv1alpha1.QuotaIncrease, effect increase.Effect) string {
 	var texts []string
 	counts := f.input.Mode != openmcpv1alpha1.ModeSingular || effect.IsUsed
@@ -199,7 +199,7 @@ func (f *fit) overshadowing(object *openmcpv1alpha1.QuotaIncrease) string {
 	return strings.Join(texts, ", ")
 }
 
-// baseMessage names the resources whose cap does not even allow the base, or returns nothing.
+// baseMessage names the resources with a cap below the base, or returns nothing.
 func (f *fit) baseMessage() string {
 	var texts []string
 	for _, name := range slices.Sorted(maps.Keys(f.input.Fixed)) {
@@ -223,7 +223,7 @@ func (r *Reconciler) reportAll(ctx context.Context, objects []openmcpv1alpha1.Qu
 	return errors.Join(errs...)
 }
 
-// publish writes the status of an increase, and emits an event when it is marked for deletion.
+// publish writes the status of an increase, and emits an event when it marks the increase for deletion.
 func (r *Reconciler) publish(ctx context.Context, object *openmcpv1alpha1.QuotaIncrease, s increaseStatus) error {
 	marked := object.DeepCopy()
 	isChanged := changeLabels(marked, map[string]string{openmcpv1alpha1.LabelMode: string(s.mode)})

@@ -12,8 +12,8 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 )
 
-// behind returns a world whose cache is behind the API server: cached is the content of the cache, and live that of the
-// API server, replacing cached objects of the same name. The namespace may be among them.
+// behind returns a world with a cache behind the API server: cached is the content of the cache, and live the content
+// of the API server, replacing cached objects of the same name. The namespace may be among them.
 func behind(t *testing.T, cached, live []client.Object) *world {
 	t.Helper()
 	w, current := newWorld(t, cached...), newWorld(t)
@@ -38,14 +38,14 @@ func namespace(labels map[string]string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team, UID: "team", Labels: labels}}
 }
 
-// changed is an object that is different on the API server.
+// changed is an object with a difference on the API server.
 func changed[T client.Object](object T, how func(T)) []client.Object {
 	object = object.DeepCopyObject().(T)
 	how(object)
 	return []client.Object{object}
 }
 
-// vanished is an object that the API server has no more.
+// vanished is an object no longer on the API server.
 func vanished[T client.Object](object T) []client.Object {
 	return changed(object, func(o T) { o.SetAnnotations(map[string]string{"gone": "yes"}) })
 }
@@ -137,7 +137,8 @@ func (w *world) namespaceLabels() map[string]string {
 	return namespace.Labels
 }
 
-// A ResourceQuota is removed only if its own labels mark it as generated, or if it belongs to the namespace.
+// The reconciler removes a ResourceQuota only if its own labels mark it as generated, or if it belongs to the
+// namespace.
 func TestIsOurs(t *testing.T) {
 	ours := map[string]string{openmcpv1alpha1.LabelManagedBy: "platform", openmcpv1alpha1.LabelDefinition: "base"}
 	controlledBy := func(kind string, uid types.UID) []metav1.OwnerReference {
@@ -162,7 +163,7 @@ func TestIsOurs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "base", Labels: tt.labels, OwnerReferences: tt.owners}}
 			of := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: team, UID: "team", Labels: map[string]string{
-				openmcpv1alpha1.LabelManagedBy: "platform", openmcpv1alpha1.LabelBase: "base", // which do not matter
+				openmcpv1alpha1.LabelManagedBy: "platform", openmcpv1alpha1.LabelBase: "base", // these do not matter
 			}}}
 			if got := isOurs(quota, of); got != tt.want {
 				t.Errorf("%s: got %t", tt.reason, got)

@@ -17,7 +17,7 @@ type outcome struct {
 	reason, message string
 	// others are the definitions of other configurations for the namespace.
 	others []holder
-	// isHeldBack means that a cap holds something back.
+	// isHeldBack reports whether a cap holds something back.
 	isHeldBack bool
 }
 
@@ -36,7 +36,7 @@ type outcomes struct {
 	onChange func(config string)
 }
 
-// reportFailureAfter is how long writes have to fail before the failure is reported. A retry often succeeds at once,
+// reportFailureAfter is how long writes have to fail before a report of the failure. A retry often succeeds at once,
 // and the status should not flap.
 const reportFailureAfter = 3 * time.Second
 
@@ -109,7 +109,7 @@ func (o *outcomes) notify(of ...outcome) {
 	}
 }
 
-// markHeldBack records that a cap holds something back, before the rest of the outcome is known.
+// markHeldBack records that a cap holds something back, before the rest of the outcome exists.
 func (o *outcomes) markHeldBack(namespace string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -130,7 +130,7 @@ func (o *outcomes) isHeldBack(namespace string) bool {
 	return !known || now.isHeldBack
 }
 
-// capEnded records that a cap of a namespace has ended.
+// capEnded records the end of a cap of a namespace.
 func (o *outcomes) capEnded(namespace string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -140,7 +140,7 @@ func (o *outcomes) capEnded(namespace string) {
 	o.retries[namespace] = heldBackRetryMin
 }
 
-// nextRetry returns the delay before what is held back in a namespace is tried again.
+// nextRetry returns the delay before the next attempt for the held back quota of a namespace.
 func (o *outcomes) nextRetry(namespace string) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()

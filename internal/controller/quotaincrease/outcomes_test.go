@@ -13,7 +13,7 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 )
 
-// A failed write is tried again at once, and reported when writes have failed for a while.
+// The reconciler tries a failed write again at once, and reports it when writes have failed for a while.
 func TestFailureIsReportedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, more := platform(openmcpv1alpha1.ModeCumulative, "count/secrets=10"), quotaIncrease("more", "count/secrets=5")
@@ -64,7 +64,7 @@ func TestFailureIsReportedLater(t *testing.T) {
 	})
 }
 
-// Any failure is recorded for a namespace without an outcome, so that nothing waits for it; later ones change nothing.
+// A namespace without an outcome gets a record of any failure, and nothing waits for it; later failures change nothing.
 func TestFailureOfTheUnknown(t *testing.T) {
 	told := map[string]int{}
 	o := &outcomes{onChange: func(config string) { told[config]++ }}

@@ -24,11 +24,11 @@ import (
 )
 
 const (
-	// heldBackRetry is the delay before a held back quota is tried again without a change of the cap.
+	// heldBackRetry is the delay before the next attempt for a held back quota without a change of the cap.
 	heldBackRetry = 60 * time.Second
-	// heldBackRetryMin is that delay after the end of a cap. It doubles from then on.
+	// heldBackRetryMin is the delay after the end of a cap. It doubles from then on.
 	heldBackRetryMin = time.Second
-	// heldBackRetryJitter is the largest random part of that delay.
+	// heldBackRetryJitter is the largest random part of the delay.
 	heldBackRetryJitter = 0.2
 	// outdatedDelay gives the cache time to see a concurrent change.
 	outdatedDelay = 50 * time.Millisecond
@@ -85,7 +85,7 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 		r.outcomes.set(namespace.Name, outcome{})
 		return reconcile.Result{}, r.reportAll(ctx, increases, metav1.ConditionUnknown, openmcpv1alpha1.ReasonIgnored, ignored)
 	case chosen.match != nil && chosen.match.validity.state == unvalidated:
-		return reconcile.Result{}, nil // all namespaces are reconciled after the validation
+		return reconcile.Result{}, nil // a reconcile of all namespaces follows the validation
 	}
 	now := outcome{}
 	for _, other := range chosen.others {
@@ -179,8 +179,8 @@ func (r *Reconciler) apply(ctx context.Context, namespace *metav1.PartialObjectM
 	return result, err
 }
 
-// leaveAsIs reports on the increases that the namespace's definition cannot be used now. It reports nothing while the
-// validity is undetermined, because that is temporary.
+// leaveAsIs reports on the increases that the namespace's definition is unusable now. It reports nothing while the
+// validity is undetermined, because such a state is temporary.
 func (r *Reconciler) leaveAsIs(ctx context.Context, m *match, objects []openmcpv1alpha1.QuotaIncrease) error {
 	if m.validity.state == undetermined {
 		return nil
@@ -190,7 +190,7 @@ func (r *Reconciler) leaveAsIs(ctx context.Context, m *match, objects []openmcpv
 			m.definition.Name, m.config.Name, m.definition.Name, m.validity.message))
 }
 
-// leaveForeign keeps a ResourceQuota of another author unchanged, and reports that.
+// leaveForeign keeps a ResourceQuota of another author unchanged, and reports it.
 func (r *Reconciler) leaveForeign(ctx context.Context, stored *corev1.ResourceQuota, m *match, objects []openmcpv1alpha1.QuotaIncrease, now outcome) error {
 	now.reason = openmcpv1alpha1.ReasonQuotaExists
 	now.message = fmt.Sprintf("ResourceQuota %s/%s was made by somebody else and is left as it is; delete or rename it for definition %s of QuotaServiceConfig %s to take effect there",
@@ -221,7 +221,7 @@ func (r *Reconciler) clear(ctx context.Context, namespace *metav1.PartialObjectM
 }
 
 // isUnmatched reports whether the API server has no definition either for a namespace with a generated ResourceQuota.
-// Without the ResourceQuota, nothing is limited.
+// Without the ResourceQuota, the namespace has no limits.
 func (r *Reconciler) isUnmatched(ctx context.Context, namespace *metav1.PartialObjectMetadata, holders []holder) (bool, error) {
 	if len(holders) == 0 || slices.Contains(namespaces.Exempt(r.SystemNamespace), namespace.Name) {
 		return true, nil
@@ -278,7 +278,7 @@ func (r *Reconciler) quotasIn(ctx context.Context, namespace string) ([]corev1.R
 	return list.Items, nil
 }
 
-// removeOthers deletes the generated ResourceQuotas of a namespace except for the one of that name.
+// removeOthers deletes the generated ResourceQuotas of a namespace except for the one with the name.
 func (r *Reconciler) removeOthers(ctx context.Context, namespace *metav1.PartialObjectMetadata, name string) error {
 	quotas, err := r.quotasIn(ctx, namespace.Name)
 	if err != nil {
@@ -355,7 +355,7 @@ func inputOf(namespace *metav1.PartialObjectMetadata, m *match, objects []openmc
 	return input
 }
 
-// increasesIn returns the increases of a namespace that are not being deleted.
+// increasesIn returns the increases of a namespace except those in deletion.
 func increasesIn(ctx context.Context, from client.Reader, namespace string) ([]openmcpv1alpha1.QuotaIncrease, error) {
 	var list openmcpv1alpha1.QuotaIncreaseList
 	if err := from.List(ctx, &list, client.InNamespace(namespace)); err != nil {
@@ -364,7 +364,7 @@ func increasesIn(ctx context.Context, from client.Reader, namespace string) ([]o
 	return slices.DeleteFunc(list.Items, func(i openmcpv1alpha1.QuotaIncrease) bool { return i.DeletionTimestamp != nil }), nil
 }
 
-// ignoredBy returns the annotation that excludes a namespace, or nothing.
+// ignoredBy returns the annotation to exclude a namespace, or nothing.
 func ignoredBy(namespace *metav1.PartialObjectMetadata) string {
 	for _, key := range []string{openmcpv1alpha1.AnnotationQuotaOperation, openmcpv1alpha1.AnnotationOperation} {
 		if namespace.Annotations[key] == openmcpv1alpha1.OperationIgnore {
@@ -380,7 +380,7 @@ func newNamespace() *metav1.PartialObjectMetadata {
 	return namespace
 }
 
-// ignoreNamespaceGone drops errors about a namespace that is being deleted.
+// ignoreNamespaceGone drops errors about a missing namespace or one in deletion.
 func ignoreNamespaceGone(err error) error {
 	if apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil

@@ -17,8 +17,8 @@ const (
 	restoresAtOnce    = 10
 )
 
-// restoreLimiter limits how often a ResourceQuota is restored to the same spec: two writers that disagree and react at
-// once would overload the API server. A new spec is not limited. It is safe for concurrent use.
+// restoreLimiter limits the rate of restoring a ResourceQuota to the same spec: two disagreeing writers, both reacting
+// at once, would overload the API server. A new spec has no limit. It is safe for concurrent use.
 type restoreLimiter struct {
 	mu sync.Mutex
 	of map[string]*restores // by namespace
@@ -30,7 +30,7 @@ type restores struct {
 	limiter *rate.Limiter
 }
 
-// contestedError means that a ResourceQuota is not restored before some time has passed.
+// contestedError means that the reconciler restores a ResourceQuota only after some time.
 type contestedError struct{ wait time.Duration }
 
 func (e *contestedError) Error() string { return fmt.Sprintf("it is restored after %s", e.wait) }

@@ -12,8 +12,8 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 )
 
-// Another client that changes a ResourceQuota after every restore causes at most one write a second, and is reported.
-// Other changes are written at once.
+// Another client changes a ResourceQuota after every restore. It causes at most one write a second, and a report. The
+// reconciler writes other changes at once.
 func TestRestoreLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := platform(openmcpv1alpha1.ModeCumulative, "count/secrets=10")
@@ -24,7 +24,7 @@ func TestRestoreLimiter(t *testing.T) {
 				return strings.HasPrefix(s, "QuotaContested: somebody else keeps changing ResourceQuota base")
 			})
 		}
-		// spoil changes the ResourceQuota, and reports whether it is restored at once.
+		// spoil changes the ResourceQuota, and reports whether the reconciler restores it at once.
 		spoil := func() (isRestored bool) {
 			t.Helper()
 			quota, err := w.storedQuota(t.Context(), team, "base")

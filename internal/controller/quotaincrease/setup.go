@@ -24,7 +24,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// namespacesAtOnce is how many namespaces are reconciled at the same time.
+// namespacesAtOnce is the number of concurrent reconciles of namespaces.
 const namespacesAtOnce = 4
 
 // SetupWithManager registers the reconciler of namespaces and the reconciler of the status.
@@ -68,7 +68,7 @@ func requestFor(namespace string) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: namespace}}}
 }
 
-// ifHeldBack queues a namespace after a change of its cap, if that may make a difference.
+// ifHeldBack queues a namespace after a change of its cap, if the change may make a difference.
 func (r *Reconciler) ifHeldBack(_ context.Context, object client.Object) []reconcile.Request {
 	if !r.outcomes.isHeldBack(object.GetNamespace()) {
 		return nil
@@ -76,8 +76,8 @@ func (r *Reconciler) ifHeldBack(_ context.Context, object client.Object) []recon
 	return requestFor(object.GetNamespace())
 }
 
-// afterCap tries again soon and more than once after the end of a cap in a namespace: the garbage collector may remove
-// the projection before the replica that answers the webhook knows that the allocation is deleted.
+// afterCap tries again soon and more than once after the end of a cap in a namespace. The garbage collector may remove
+// the projection before the webhook's replica knows of the allocation's deletion.
 func (r *Reconciler) afterCap(ctx context.Context, object client.Object) []reconcile.Request {
 	r.outcomes.capEnded(object.GetNamespace())
 	return r.ifHeldBack(ctx, object)
@@ -123,7 +123,7 @@ func namespacesFrom(ctx context.Context, from client.Reader) ([]metav1.PartialOb
 	return list.Items, nil
 }
 
-// updates lets through updates that differ, and all other events.
+// updates lets through updates with a difference, and all other events.
 func updates(differs func(before, after client.Object) bool) predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return differs(e.ObjectOld, e.ObjectNew) }}
 }

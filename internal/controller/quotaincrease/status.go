@@ -30,9 +30,9 @@ import (
 const (
 	// statusDelay gathers the outcomes of many namespaces into one write.
 	statusDelay = 200 * time.Millisecond
-	// configsAtOnce is how many configurations are validated and described at the same time.
+	// configsAtOnce is the number of configurations in concurrent validation and description.
 	configsAtOnce = 4
-	// namedMax is how many namespaces a message names.
+	// namedMax is the largest number of namespaces in a message.
 	namedMax = 3
 )
 
@@ -135,7 +135,7 @@ func setCondition(conditions *[]metav1.Condition, of string, generation int64, c
 	apimeta.SetStatusCondition(conditions, c)
 }
 
-// precedence orders the reasons; the first applicable one is published.
+// precedence orders the reasons; the status has the first applicable one.
 var precedence = []string{openmcpv1alpha1.ReasonQuotaExists, openmcpv1alpha1.ReasonWriteFailed, openmcpv1alpha1.ReasonBaseCapped}
 
 // describeDefinition counts the namespaces of a definition, and returns whether it is effective in all.
@@ -171,9 +171,9 @@ func describeDefinition(config, definition string, result validity, all map[stri
 	return count, c
 }
 
-// conflictOf returns the condition on namespaces of this configuration that others hold.
+// conflictOf returns the condition on namespaces of this configuration held by others.
 func conflictOf(config string, all map[string]outcome) metav1.Condition {
-	held := map[string][]string{} // by the configuration that holds them
+	held := map[string][]string{} // by the configuration holding them
 	for _, namespace := range slices.Sorted(maps.Keys(all)) {
 		o := all[namespace]
 		if slices.ContainsFunc(o.others, func(h holder) bool { return h.config == config }) {

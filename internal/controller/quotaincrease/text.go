@@ -4,7 +4,7 @@ import "strings"
 
 const (
 	// textBytesMax bounds one annotation or condition. A condition takes 32768 characters, and all annotations of an
-	// object together 256 KiB, of which other clients need some.
+	// object together 256 KiB. Other clients need some of these.
 	textBytesMax = 16 << 10
 	ellipsis     = "..."
 )

@@ -28,7 +28,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// A long description of a quota is written in part.
+// The reconciler writes a part of a long description of a quota.
 func TestLongTexts(t *testing.T) {
 	many := corev1.ResourceList{}
 	for i := range 2000 {
@@ -38,7 +38,7 @@ func TestLongTexts(t *testing.T) {
 		config, more := platform(mode), quotaIncrease("more")
 		more.Spec.Hard = many
 		config.Spec.Quotas[0].PreviewDeletion = true
-		if mode == openmcpv1alpha1.ModeMaximum { // so that it is superfluous
+		if mode == openmcpv1alpha1.ModeMaximum { // to make it superfluous
 			config.Spec.Quotas[0].Template.Spec.Hard = many
 		}
 		w := newWorld(t, config, more)

@@ -23,7 +23,7 @@ import (
 	"github.com/bursar/bursar/internal/kube/events"
 )
 
-// world is a reconciler of one namespace, team, on an API server that is not real, so that it can fail.
+// world is a reconciler of one namespace, team, on a fake API server with failures.
 type world struct {
 	*testing.T
 	*Reconciler
@@ -113,7 +113,7 @@ func (w *world) settled() reconcile.Result {
 	return result
 }
 
-// hard returns the limits of a ResourceQuota, or that there is none.
+// hard returns the limits of a ResourceQuota, or none if there is no ResourceQuota.
 func (w *world) hard(name string) string {
 	w.Helper()
 	quota := &corev1.ResourceQuota{}

@@ -1,9 +1,9 @@
-// Package quotarequest decides QuotaRequests by the decisions on them, and makes the grants of those that are approved.
-// Only the operator and tests import it.
+// Package quotarequest decides QuotaRequests by the decisions on them, and makes the grants of the approved ones. Only
+// the operator and tests import it.
 //
-// An approval takes three steps: what is approved is recorded in the request's status, then the grant is created under a
-// name that follows from the request's UID, and once it counts the condition Approved is set for good. After a crash at any
-// step the next one goes on from there, so that there is one grant.
+// An approval takes three steps. The controller records the approved increases in the request's status. Then it creates
+// the grant, under a name derived from the request's UID. Once the grant counts, it sets the condition Approved for
+// good. After a crash at any step the next process goes on from there: there is only one grant.
 package quotarequest
 
 import (
@@ -35,7 +35,7 @@ import (
 	"github.com/bursar/bursar/internal/quotarequest"
 )
 
-// again is the time until a request is looked at again that waits for another one of its consumer.
+// again is the time until the next look at a request waiting for another one of its consumer.
 const again = time.Second
 
 // Ledgers reads the ledgers of all consumers.
@@ -44,7 +44,7 @@ type Ledgers interface {
 	View(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error
 }
 
-// Totals has what all consumers are granted.
+// Totals has the limits of all consumers together.
 type Totals interface {
 	// Total returns the sum of the limits of a resource type.
 	Total(resourceType string) ledger.Amount
@@ -55,20 +55,20 @@ type Clock interface {
 	Now() time.Time
 }
 
-// untilMended is the time until a request is looked at again that a policy cannot be applied to. A change of the policy
-// comes first.
+// untilMended is the time until the next look at a request after a policy failed on it. A change of the policy causes
+// an earlier look.
 const untilMended = time.Minute
 
 // Reconciler decides requests.
 type Reconciler struct {
-	// Client writes, and Live reads from the API server, not from a cache: a decision must not be missed, and not be made
-	// twice.
+	// Client writes, and Live reads from the API server, not from a cache: the reconciler must not miss a decision, and
+	// not make it twice.
 	Client  client.Client
 	Live    client.Reader
 	Ledgers Ledgers
 	Totals  Totals
 	Catalog *catalog.Catalog
-	// Complete are closed once Catalog and Totals are complete. Nothing is decided before.
+	// Complete close once Catalog and Totals are complete. There are no decisions before.
 	Complete []<-chan struct{}
 	Clock    Clock
 	Events   *events.Recorder
@@ -92,7 +92,7 @@ func isOpen(object client.Object) bool {
 	return !quotarequest.IsFinal(object.(*quotav1alpha1.QuotaRequest))
 }
 
-// undecided returns the open requests: a policy that has changed may have kept them from a decision.
+// undecided returns the open requests: a now changed policy may have kept them from a decision.
 func (r *Reconciler) undecided(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list quotav1alpha1.QuotaRequestList
 	if err := r.Client.List(ctx, &list); err != nil {
@@ -147,7 +147,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, name reconcile.Request) (rec
 	return r.decide(ctx, request)
 }
 
-// decide finds the rule for a request that is not decided, and applies it.
+// decide finds the rule for an undecided request, and applies it.
 func (r *Reconciler) decide(ctx context.Context, request *quotav1alpha1.QuotaRequest) (reconcile.Result, error) {
 	if request.Spec.Withdrawn {
 		outcome := quotarequest.Decide(request, nil, quotarequest.Rule{}, nil, r.Clock.Now())
@@ -201,8 +201,8 @@ func (r *Reconciler) storedRule(request *quotav1alpha1.QuotaRequest) quotareques
 	return quotarequest.Rule{Ref: status.PolicyRef, Action: quotav1alpha1.ActionAsk, Approvers: status.Approvers, Approvals: status.ApprovalsNeeded}
 }
 
-// outcome applies a rule to the decisions on a request. A ceiling denies what is about to be granted, or is newly asked for,
-// beyond it.
+// outcome applies a rule to the decisions on a request. A ceiling denies an increase beyond it, if the increase is new
+// or about to become a grant.
 func (r *Reconciler) outcome(
 	ctx context.Context, request *quotav1alpha1.QuotaRequest, rule quotarequest.Rule, all policies, f figures,
 ) (quotarequest.Outcome, error) {
@@ -229,8 +229,9 @@ func (r *Reconciler) outcome(
 	return outcome, nil
 }
 
-// promised returns what others have approved for the consumer of a request and whose grants wait, by the names of these grants.
-// It is not settled while there is one that does not wait: it is about to count.
+// promised returns the increases from other, approved requests for the consumer of a request, if their grants still
+// wait, by the names of these grants. It is not settled while an approved grant does not wait: the grant is about to
+// count.
 func (r *Reconciler) promised(ctx context.Context, request *quotav1alpha1.QuotaRequest) (promised promises, isSettled bool, err error) {
 	var others quotav1alpha1.QuotaRequestList
 	ofConsumer := client.MatchingFields{"spec.consumerRef.name": request.Spec.ConsumerRef.Name}
@@ -266,8 +267,8 @@ func (r *Reconciler) record(ctx context.Context, request *quotav1alpha1.QuotaReq
 	return r.update(ctx, request, before)
 }
 
-// update writes the status if it has changed, and records an event on a new state. A conflict means that the request has
-// changed, and is to be decided again.
+// update writes the status if it has changed, and records an event on a new state. A conflict means that the request
+// has changed, and needs another decision.
 func (r *Reconciler) update(ctx context.Context, request *quotav1alpha1.QuotaRequest, before *quotav1alpha1.QuotaRequestStatus) error {
 	if equality.Semantic.DeepEqual(*before, request.Status) {
 		return nil
@@ -334,7 +335,7 @@ func (r *Reconciler) grant(ctx context.Context, request *quotav1alpha1.QuotaRequ
 	return r.update(ctx, request, before)
 }
 
-// takeBack deletes the grant of a request that was withdrawn while the grant waits.
+// takeBack deletes the waiting grant of a withdrawn request.
 func (r *Reconciler) takeBack(ctx context.Context, request *quotav1alpha1.QuotaRequest, before *quotav1alpha1.QuotaRequestStatus) error {
 	grant := &quotav1alpha1.ResourceGrant{}
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: request.Status.Approved.Grant}, grant)
@@ -349,7 +350,7 @@ func (r *Reconciler) takeBack(ctx context.Context, request *quotav1alpha1.QuotaR
 	return r.update(ctx, request, before)
 }
 
-// isFor reports whether a grant was made on a request.
+// isFor reports whether a grant comes from a request.
 func isFor(grant *quotav1alpha1.ResourceGrant, request *quotav1alpha1.QuotaRequest) bool {
 	return grant.Annotations[quotav1alpha1.AnnotationRequestUID] == string(request.UID)
 }

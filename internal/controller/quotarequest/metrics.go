@@ -14,14 +14,14 @@ import (
 const (
 	byPolicy = "policy"
 	byPeople = "people"
-	// byNone goes with requests that ended without a decision.
+	// byNone goes with requests ended without a decision.
 	byNone = "none"
 )
 
 // decisionSecondsBuckets are from a second, for a policy, to 30 days, for people.
 var decisionSecondsBuckets = []float64{1, 10, 60, 600, 3600, 6 * 3600, 86400, 2 * 86400, 3 * 86400, 7 * 86400, 14 * 86400, 30 * 86400}
 
-// Metrics counts the requests that this process has brought to an end. Make it by [NewMetrics].
+// Metrics counts the requests brought to an end by this process. Make it by [NewMetrics].
 type Metrics struct {
 	decisions *prometheus.CounterVec
 	seconds   *prometheus.HistogramVec
@@ -47,7 +47,7 @@ func (m *Metrics) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.decisions, m.seconds}
 }
 
-// ended counts a request that is final since now.
+// ended counts a newly final request.
 func (m *Metrics) ended(request *quotav1alpha1.QuotaRequest, now time.Time) {
 	state := apimeta.FindStatusCondition(request.Status.Conditions, quotav1alpha1.ConditionApproved)
 	by := decider(&request.Status, state.Reason)
@@ -55,7 +55,7 @@ func (m *Metrics) ended(request *quotav1alpha1.QuotaRequest, now time.Time) {
 	m.seconds.WithLabelValues(by).Observe(max(now.Sub(request.CreationTimestamp.Time), 0).Seconds())
 }
 
-// decider returns who decided, as a value of the label by.
+// decider returns the kind of decider, as a value of the label by.
 func decider(status *quotav1alpha1.QuotaRequestStatus, result string) string {
 	isPolicy := func(d quotav1alpha1.RequestDecision) bool { return d.DecidedBy == nil }
 	switch {

@@ -37,7 +37,7 @@ func (r *Reconciler) policies(ctx context.Context) (policies, error) {
 	return list.Items, nil
 }
 
-// about returns the policies that are about a request.
+// about returns the policies about a request.
 func (p policies) about(request *quotav1alpha1.QuotaRequest) policies {
 	return slices.DeleteFunc(slices.Clone(p), func(p quotav1alpha1.QuotaRequestPolicy) bool {
 		isAbout := func(asked quotav1alpha1.RequestedQuota) bool {
@@ -56,7 +56,7 @@ func (p policies) durationMax() time.Duration {
 	return shortest
 }
 
-// expiresAt returns when a request expires that nobody decides from now on, or nil.
+// expiresAt returns when a request expires without a decision from now on, or nil.
 func (p policies) expiresAt(now time.Time) *metav1.Time {
 	var shortest time.Duration
 	for i := range p {
@@ -68,7 +68,7 @@ func (p policies) expiresAt(now time.Time) *metav1.Time {
 	return new(metav1.NewTime(now.Add(shortest).Truncate(time.Second)))
 }
 
-// shorter returns the shorter of two durations, of which 0 and nil are none.
+// shorter returns the shorter of two durations. 0 and nil are none.
 func shorter(d time.Duration, other *metav1.Duration) time.Duration {
 	if other == nil || d > 0 && d <= other.Duration {
 		return d
@@ -76,7 +76,7 @@ func shorter(d time.Duration, other *metav1.Duration) time.Duration {
 	return other.Duration
 }
 
-// PolicyError means that a policy cannot say what becomes of a request.
+// PolicyError means that a policy has no answer for a request.
 type PolicyError struct {
 	policy string
 	err    error
@@ -89,8 +89,8 @@ func (e *PolicyError) Error() string {
 // Unwrap returns the cause.
 func (e *PolicyError) Unwrap() error { return e.err }
 
-// ruleFor returns the rule that applies to a new request, from those of the policies about it. The error is a [PolicyError]
-// if one of them cannot be applied: it might be the strictest.
+// ruleFor returns the applicable rule for a new request, from the policies about it. The error is a [PolicyError] if
+// one of them fails: it might be the strictest.
 func (r *Reconciler) ruleFor(ctx context.Context, request *quotav1alpha1.QuotaRequest, about policies, f figures) (quotarequest.Rule, error) {
 	var rules []quotarequest.Rule
 	for i := range about {
@@ -113,7 +113,7 @@ func (r *Reconciler) ruleFor(ctx context.Context, request *quotav1alpha1.QuotaRe
 	return combined, nil
 }
 
-// firstRule returns the first rule of a policy whose condition holds, or nil.
+// firstRule returns the first rule of a policy with a true condition, or nil.
 func (r *Reconciler) firstRule(ctx context.Context, request *quotav1alpha1.QuotaRequest, p *quotav1alpha1.QuotaRequestPolicy, f figures) (*quotarequest.Rule, error) {
 	compiled, errs := policy.CompileRequest(p)
 	if len(errs) > 0 {
@@ -171,20 +171,21 @@ func (r *Reconciler) consumer(ctx context.Context, ref quotav1alpha1.ConsumerRef
 	return object.Object, nil
 }
 
-// figures are those of the resource types that a request asks for.
+// figures are the figures of the resource types in a request.
 type figures map[string]figure
 
 type figure struct {
-	// limit is that of the consumer, with what is approved and waits. used is what it uses, and total the sum of all limits.
+	// limit is the limit of the consumer, with the approved and waiting increases. used is its usage, and total the sum
+	// of all limits.
 	limit, used, total ledger.Amount
-	// increase is what the whole request asks for beyond the limit.
+	// increase is the amount of the whole request beyond the limit.
 	increase ledger.Amount
 }
 
-// promises are increases by the name of the grant that is to give them.
+// promises are increases by the name of the future grant.
 type promises map[string][]quotav1alpha1.ApprovedIncrease
 
-// figuresFor returns the present figures for a request, with what is promised to its consumer and not in its ledger yet.
+// figuresFor returns the present figures for a request, with the promises to its consumer not yet in its ledger.
 func (r *Reconciler) figuresFor(ctx context.Context, request *quotav1alpha1.QuotaRequest, promised promises) (figures, error) {
 	f := figures{}
 	err := r.Ledgers.View(ctx, request.Spec.ConsumerRef, func(l *ledger.Ledger) {
@@ -209,7 +210,7 @@ func (r *Reconciler) figuresFor(ctx context.Context, request *quotav1alpha1.Quot
 	return f, nil
 }
 
-// without returns the sums of what no grant in a ledger gives.
+// without returns the sums of the promises without a grant in a ledger.
 func (p promises) without(l *ledger.Ledger, namespace string) map[string]ledger.Amount {
 	left := maps.Clone(p)
 	for grant := range l.Grants() {
@@ -257,7 +258,7 @@ func (f figures) increase(asked *quotav1alpha1.RequestedQuota) ledger.Amount {
 	return amount
 }
 
-// wanted returns the increases that a new request asks for, in the form of an approval.
+// wanted returns the increases of a new request, in the form of an approval.
 func (f figures) wanted(request *quotav1alpha1.QuotaRequest) []quotav1alpha1.ApprovedIncrease {
 	var wanted []quotav1alpha1.ApprovedIncrease
 	for i := range request.Spec.Requests {
@@ -267,7 +268,7 @@ func (f figures) wanted(request *quotav1alpha1.QuotaRequest) []quotav1alpha1.App
 	return wanted
 }
 
-// overCeiling returns a rule that denies increases beyond a ceiling or a cap, or nil.
+// overCeiling returns a rule against increases beyond a ceiling or a cap, or nil.
 func (r *Reconciler) overCeiling(all policies, f figures, increases []quotav1alpha1.ApprovedIncrease) *quotarequest.Rule {
 	sums := map[string]ledger.Amount{}
 	for i := range increases {
@@ -295,7 +296,7 @@ func (r *Reconciler) overCeiling(all policies, f figures, increases []quotav1alp
 	return nil
 }
 
-// beyond says that an increase would bring a limit beyond the most that it may be, or returns "".
+// beyond returns a message if an increase would bring a limit beyond most, or "".
 func (r *Reconciler) beyond(limit, increase, most ledger.Amount, resourceType, allows string) string {
 	if increase <= max(0, most-limit) {
 		return ""
@@ -308,7 +309,7 @@ func (r *Reconciler) beyond(limit, increase, most ledger.Amount, resourceType, a
 		message.AmountOf(r.Catalog, resourceType, most)+" at most", advice)
 }
 
-// isPolicyError reports whether a policy has to be mended before the request can be decided.
+// isPolicyError reports whether somebody has to mend a policy before a decision on the request is possible.
 func isPolicyError(err error) bool {
 	var wrong *PolicyError
 	return errors.As(err, &wrong)

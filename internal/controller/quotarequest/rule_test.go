@@ -8,7 +8,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// books are ledgers with a grant of one pod. 7 are given out in all.
+// books are ledgers with a grant of one pod. The limits of all consumers add up to 7.
 type books struct{}
 
 func (books) View(_ context.Context, _ quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error {
@@ -20,7 +20,7 @@ func (books) View(_ context.Context, _ quotav1alpha1.ConsumerRef, f func(*ledger
 
 func (books) Total(string) ledger.Amount { return 7 }
 
-// Amounts of one resource type with several dimensions add up, and what is promised counts.
+// Amounts of one resource type with several dimensions add up, and promises count.
 func TestFigures(t *testing.T) {
 	r := &Reconciler{Ledgers: books{}, Totals: books{}}
 	request := &quotav1alpha1.QuotaRequest{}

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// usersInterval delays the next check of a deleted registration, so that the deletion of a thousand grants causes
-	// only a few checks.
+	// usersInterval delays the next check of a deleted registration: the deletion of a thousand grants then causes only
+	// a few checks.
 	usersInterval = 200 * time.Millisecond
 	// usersRecheck is the time between two checks without an event.
 	usersRecheck = 30 * time.Second
@@ -32,8 +32,8 @@ func isActive(registration *quotav1alpha1.ResourceRegistration) bool {
 	return apimeta.IsStatusConditionTrue(registration.Status.Conditions, quotav1alpha1.ConditionActive)
 }
 
-// addFinalizer adds the finalizer to a registration before it becomes active, so that a registration in use cannot
-// disappear at once.
+// addFinalizer adds the finalizer to a registration before it becomes active: a registration in use cannot disappear at
+// once.
 func (r *Reconciler) addFinalizer(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) error {
 	if !controllerutil.AddFinalizer(registration, quotav1alpha1.FinalizerInUse) {
 		return nil
@@ -65,7 +65,7 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, registration *quotav1a
 }
 
 // blocking returns the users of a deleted registration. The cache suffices to find users; only the API server can prove
-// that there are none.
+// their absence.
 func (r *Reconciler) blocking(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) (string, error) {
 	if !isActive(registration) {
 		return "", nil
@@ -100,7 +100,7 @@ func (r *Reconciler) reportInUse(ctx context.Context, registration *quotav1alpha
 	return nil
 }
 
-// usersChanged enqueues the registrations that are being deleted, a little later, after each change of a possible user.
+// usersChanged enqueues the registrations in deletion, a little later, after each change of a possible user.
 func (r *Reconciler) usersChanged() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	enqueue := func(ctx context.Context, q queue) {
@@ -125,8 +125,8 @@ func (r *Reconciler) usersChanged() handler.EventHandler {
 	}
 }
 
-// differences names the fields that a registration must share with the one it replaces while grants and claims stay:
-// those fields define the meaning of their amounts.
+// differences names the fields that differ between two registrations, among those that define the meaning of amounts.
+// One registration can replace another, with its grants and claims, only without such differences.
 func differences(a, b *quotav1alpha1.ResourceRegistrationSpec) []string {
 	var fields []string
 	add := func(name string, differs bool) {

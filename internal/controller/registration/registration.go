@@ -160,7 +160,7 @@ func report(registration *quotav1alpha1.ResourceRegistration, problem string) {
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, quotav1alpha1.ReasonValidationFailed, problem
 	}
 	if c := apimeta.FindStatusCondition(registration.Status.Conditions, condition.Type); c != nil && c.Reason == quotav1alpha1.ReasonRegistrationPending {
-		// It is the default of the schema, with a time at which nothing happened.
+		// It is the default of the schema, with a meaningless time.
 		apimeta.RemoveStatusCondition(&registration.Status.Conditions, condition.Type)
 	}
 	apimeta.SetStatusCondition(&registration.Status.Conditions, condition)

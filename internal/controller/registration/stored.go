@@ -11,8 +11,8 @@ import (
 // Stored answers questions about registrations from the API server. It may miss concurrent creates.
 type Stored struct{ Live client.Reader }
 
-// RegisteredBy returns the name of the registration of a resource type, or "" if there is none. A registration being
-// deleted frees its type.
+// RegisteredBy returns the name of the registration of a resource type, or "" if there is none. A registration in
+// deletion frees its type.
 func (s Stored) RegisteredBy(ctx context.Context, resourceType string) (string, error) {
 	var list quotav1alpha1.ResourceRegistrationList
 	if err := s.Live.List(ctx, &list); err != nil {
@@ -32,7 +32,7 @@ func (s Stored) InUse(ctx context.Context, of *quotav1alpha1.ResourceRegistratio
 	return users.Blocking(of), err
 }
 
-// AmountsOf names an object that stores an amount of a resource type, or returns "" if there is none.
+// AmountsOf names an object with an amount of a resource type, or returns "" if there is none.
 func (s Stored) AmountsOf(ctx context.Context, resourceType string) (string, error) {
 	return amountsOf(ctx, s.Live, resourceType)
 }

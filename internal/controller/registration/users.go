@@ -24,13 +24,13 @@ type Users struct {
 	Grants []string
 }
 
-// FindUsers asks the API server which objects use a registration. None do while another registration can replace it.
-// Objects that are being deleted do not count.
+// FindUsers asks the API server for the users of a registration. There are none while another registration can replace
+// it. Objects in deletion do not count.
 func FindUsers(ctx context.Context, live client.Reader, of *quotav1alpha1.ResourceRegistration) (Users, error) {
 	return findUsers(ctx, live, of, grantsPage)
 }
 
-// findUsers reads the grants in pages of that size, or all at once if it is 0.
+// findUsers reads the grants in pages, or all at once if page is 0.
 func findUsers(ctx context.Context, reader client.Reader, of *quotav1alpha1.ResourceRegistration, page int64) (users Users, err error) {
 	succeeded, err := hasSuccessor(ctx, reader, of)
 	if succeeded || err != nil {
@@ -92,7 +92,7 @@ func grantsThatGive(ctx context.Context, reader client.Reader, resourceType stri
 	}
 }
 
-// isInvalid reports whether a grant cannot count. One that does not count now, because of its period, may count later.
+// isInvalid reports whether a grant cannot count. A grant outside of its period may count later.
 func isInvalid(grant *quotav1alpha1.ResourceGrant) bool {
 	active := apimeta.FindStatusCondition(grant.Status.Conditions, quotav1alpha1.ConditionActive)
 	return active != nil && active.Status == metav1.ConditionFalse && active.Reason == quotav1alpha1.ReasonValidationFailed
@@ -134,8 +134,8 @@ func (u Users) Blocking(of *quotav1alpha1.ResourceRegistration) string {
 		of.Name, resourceType, strings.Join(users, " and "), strings.Join(remedies, ", and "))
 }
 
-// amountsOf asks the API server for an object that stores an amount of a resource type: a grant, or the consumer of a
-// bucket with claims. It returns its name, or "".
+// amountsOf asks the API server for an object with an amount of a resource type: a grant, or the consumer of a bucket
+// with claims. It returns its name, or "".
 func amountsOf(ctx context.Context, live client.Reader, resourceType string) (string, error) {
 	grants, err := grantsThatGive(ctx, live, resourceType, grantsPage)
 	if err != nil || len(grants) > 0 {

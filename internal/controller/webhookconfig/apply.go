@@ -16,7 +16,7 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 )
 
-// configurations are both stored configurations. One that does not exist has no resource version.
+// configurations are both stored configurations. A missing one has no resource version.
 type configurations struct {
 	validating *admissionregistrationv1.ValidatingWebhookConfiguration
 	mutating   *admissionregistrationv1.MutatingWebhookConfiguration
@@ -36,8 +36,8 @@ func read(ctx context.Context, client kubernetes.Interface) (stored configuratio
 	return stored, nil
 }
 
-// catchUp waits until the catalog knows everything behind the stored configuration. A new leader, or one that was
-// paused, may know less than its predecessor, and must not take back what is Ready.
+// catchUp waits until the catalog knows everything behind the stored configuration. A new leader, or one after a pause,
+// may know less than its predecessor, and must not revoke the readiness of policies.
 func (c *Controller) catchUp(ctx context.Context, stored configurations) error {
 	if stored.validating.ResourceVersion == "" {
 		return nil
@@ -116,8 +116,8 @@ type writer[T any] interface {
 	Update(ctx context.Context, configuration T, options metav1.UpdateOptions) (T, error)
 }
 
-// store creates a configuration or, if it was changed, updates it. It returns the new resource version, or an error
-// after a conflicting write.
+// store creates a configuration or, with isChanged, updates it. It returns the new resource version, or an error after
+// a conflicting write.
 func store[T metav1.Object](ctx context.Context, api writer[T], configuration T, isChanged bool) (version string, err error) {
 	switch {
 	case configuration.GetResourceVersion() == "":
@@ -141,7 +141,7 @@ func replace[W any](webhooks *[]W, desired []W) bool {
 	return true
 }
 
-// completeValidating sets the API server's defaults, so that stored and desired webhooks can be compared.
+// completeValidating sets the API server's defaults, to make stored and desired webhooks comparable.
 func completeValidating(w *admissionregistrationv1.ValidatingWebhook) {
 	completeSelectors(&w.NamespaceSelector, &w.ObjectSelector)
 	completePort(&w.ClientConfig)

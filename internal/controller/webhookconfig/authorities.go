@@ -11,8 +11,8 @@ import (
 // Published reads the certificate authorities in the stored webhook configurations.
 type Published struct{ Client kubernetes.Interface }
 
-// Authorities returns the CA bundles, in PEM, with which API servers verify the webhook servers. There are none before
-// the first publication.
+// Authorities returns the CA bundles, in PEM, for API servers to verify the webhook servers. There are none before the
+// first publication.
 func (p Published) Authorities(ctx context.Context) ([][]byte, error) {
 	stored, err := read(ctx, p.Client)
 	if err != nil {

@@ -26,7 +26,7 @@ const (
 	retryTime = time.Second
 	// catchUpTimeout bounds the wait for the knowledge of an earlier leader.
 	catchUpTimeout = 10 * time.Second
-	// syncInterval is the least time between the beginnings of two reconciles, so that many changes of policies make few
+	// syncInterval is the least time between the beginnings of two reconciles: many changes of policies make few
 	// changes of the configurations. After each, the API server builds its webhooks again.
 	syncInterval = 100 * time.Millisecond
 	// checkInterval is how long an edit of the configurations by another client may last.
@@ -82,7 +82,7 @@ type Controller struct {
 	observed *validating
 }
 
-// OnSync registers f to be called after other kinds or policies became effective. Call it before Run.
+// OnSync registers f. The controller calls it after other kinds or policies became effective. Call OnSync before Run.
 func (c *Controller) OnSync(f func()) { c.onSync = append(c.onSync, f) }
 
 // Wake requests a reconcile of the configurations soon.
@@ -98,16 +98,16 @@ func (c *Controller) wakeup() chan struct{} {
 	return c.wake
 }
 
-// IsEffective reports whether the API server sends the requests of a kind, only to replicas that know the policy.
-// entered is the revision of the catalog at which the policy was entered.
+// IsEffective reports whether the API server sends the requests of a kind, and only to replicas with the policy.
+// entered is the revision of the catalog with the entry of the policy.
 func (c *Controller) IsEffective(kind schema.GroupVersionKind, entered int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.observed != nil && c.observed.kinds.Has(kind) && entered <= c.observed.revision
 }
 
-// IsAllocationEffective reports whether the API server sends ResourceQuotas, only to replicas that know the allocation.
-// entered is the revision of the catalog at which the allocation was entered.
+// IsAllocationEffective reports whether the API server sends ResourceQuotas, and only to replicas with the allocation.
+// entered is the revision of the catalog with the entry of the allocation.
 func (c *Controller) IsAllocationEffective(entered int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,7 +122,7 @@ func (c *Controller) Synced() bool {
 }
 
 // Run reconciles the configurations until ctx ends. It restores a deleted one soon, and an edited one within
-// checkInterval: faster, two operators that disagree would never rest.
+// checkInterval: faster, two disagreeing operators would never rest.
 func (c *Controller) Run(ctx context.Context) error {
 	if err := c.followDeletions(ctx); err != nil {
 		return err
@@ -150,7 +150,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 }
 
-// followDeletions wakes the controller whenever one of the configurations is deleted.
+// followDeletions wakes the controller on each deletion of one of the configurations.
 func (c *Controller) followDeletions(ctx context.Context) error {
 	_, _, err := follow(ctx, c.Client, cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) { c.Wake() }})
 	return err

@@ -2,7 +2,7 @@
 // observed them.
 //
 // Each configuration carries a probe: a webhook for objects with a label for the content of the configuration. Once the
-// API server uses that content, the probe's handler denies a dry-run create of such an object. Until then nothing does.
+// API server uses this content, the probe's handler denies a dry-run create of such an object. Until then nothing does.
 //
 // Only the operator and tests import it.
 package webhookconfig
@@ -46,16 +46,16 @@ const (
 	subresourceResize = "resize"
 )
 
-// breaksGlass is a match condition for requests of the group that bypasses quota. The API server evaluates it, so it
-// holds while Bursar is down.
+// breaksGlass is a match condition for requests of the break-glass group: they bypass quota. The API server evaluates
+// it, so it holds while Bursar is down.
 var breaksGlass = fmt.Sprintf("has(request.userInfo.groups) && %q in request.userInfo.groups", quotav1alpha1.BreakGlassGroup)
 
 // validating is the content of the validating configuration.
 type validating struct {
 	webhooks []admissionregistrationv1.ValidatingWebhook
-	// hash is that of the webhooks without the probe, which carries it.
+	// hash is the hash of the webhooks without the probe. The probe carries it.
 	hash string
-	// kinds are those whose creates, and maybe updates, the API server sends.
+	// kinds are the kinds whose creates, and maybe updates, the API server sends.
 	kinds sets.Set[schema.GroupVersionKind]
 	// revision is the revision of the catalog behind the content.
 	revision int64
@@ -132,9 +132,9 @@ type webhookRules struct {
 // rules returns the rules of each enforcing webhook, and their kinds. The API server calls a webhook once for a
 // request, with the object in one version, so the versions of one kind go to different webhooks.
 //
-// A kind that is defined but not served now stays covered, because it may be served again at any moment. If the
-// resource of a kind is unknown, its whole group and version is covered. Then creates of other kinds take a detour, and
-// every protected create is reviewed.
+// The rules still cover a defined but unserved kind, because the API server may serve it again at any moment. If the
+// resource of a kind is unknown, they cover its whole group and version. Then creates of other kinds take a detour, and
+// every protected create gets its review.
 func (c *Controller) rules(ctx context.Context, triggers []catalog.Trigger) webhookRules {
 	a := webhookRules{kinds: sets.New[schema.GroupVersionKind]()}
 	enforced, advised := map[schema.GroupKind]int{}, map[schema.GroupKind]int{}
@@ -225,10 +225,10 @@ func (c *Controller) quotaWebhook(path string) admissionregistrationv1.Validatin
 	return w
 }
 
-// namespaceController is the user that deletes the content of a deleted namespace. It does not wait for Bursar.
+// namespaceController is the user behind the deletion of a deleted namespace's content. It does not wait for Bursar.
 const namespaceController = "system:serviceaccount:kube-system:namespace-controller"
 
-// breakGlassWebhook returns the webhook that records break-glass requests. It denies nothing, and they pass without it.
+// breakGlassWebhook returns the webhook to record break-glass requests. It denies nothing, and they pass without it.
 func (c *Controller) breakGlassWebhook(rules []admissionregistrationv1.RuleWithOperations) admissionregistrationv1.ValidatingWebhook {
 	w := c.protectedWebhook("break-glass", 0, rules, BreakGlassPath, admissionregistrationv1.Ignore)
 	w.MatchConditions = []admissionregistrationv1.MatchCondition{

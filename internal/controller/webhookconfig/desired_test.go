@@ -34,7 +34,7 @@ func advised(t catalog.Trigger) catalog.Trigger   { t.Enforced = false; return t
 
 type policies []catalog.Trigger
 
-// Protected has a fixed order, like that of the catalog.
+// Protected has a fixed order, like the catalog.
 func (p policies) Protected() catalog.Protected {
 	triggers := slices.SortedFunc(slices.Values(p), func(a, b catalog.Trigger) int {
 		return stdcmp.Compare(a.Group+a.Kind+a.Version, b.Group+b.Kind+b.Version)
@@ -69,14 +69,14 @@ type none struct{}
 func (none) Validating() []admissionregistrationv1.ValidatingWebhook { return nil }
 func (none) Mutating() []admissionregistrationv1.MutatingWebhook     { return nil }
 
-// service is reached by a Service.
+// service is a webhook server behind a Service.
 type service struct{}
 
 func (service) ClientConfig(path string) admissionregistrationv1.WebhookClientConfig {
 	return admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "bursar-system", Name: "bursar", Path: &path}}
 }
 
-// glass is the webhook that records break-glass requests, of all kinds.
+// glass is the webhook for the records of break-glass requests, of all kinds.
 const glass = "break-glass.quota.miloapis.com"
 
 // covered returns the resources of each enforcing webhook, as group/version/resource.
@@ -136,7 +136,7 @@ func TestDesiredRules(t *testing.T) {
 	}
 }
 
-// TestVersionIsInThePath proves that the path of a request has the version of the policies for its answer.
+// TestVersionIsInThePath expects the version of the policies behind the answer in the path of a request.
 func TestVersionIsInThePath(t *testing.T) {
 	got := map[string]string{}
 	for _, w := range newController(advised(carts), maps1).desired(t.Context()).webhooks {
@@ -168,8 +168,7 @@ func TestHashStandsForContent(t *testing.T) {
 	}
 }
 
-// TestMatchConditions proves that a break-glass request reaches no webhook that may deny it, and is recorded by the one
-// that may not.
+// TestMatchConditions lets a break-glass request reach only the recording webhook, and none with the power to deny it.
 func TestMatchConditions(t *testing.T) {
 	const notByBursar, breaking = `request.userInfo.username != "bursar"`,
 		`has(request.userInfo.groups) && "quota.miloapis.com:break-glass" in request.userInfo.groups`

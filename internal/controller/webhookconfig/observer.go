@@ -16,12 +16,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// observeRetryTime is the delay before a failed observation is repeated.
+// observeRetryTime is the delay before the retry of a failed observation.
 const observeRetryTime = 20 * time.Millisecond
 
 // Others are several API servers with the same storage. Each has an operator with an [Observer].
 type Others interface {
-	// Report publishes the contents that this operator's API server uses. They replace its earlier report.
+	// Report publishes the contents in use by this operator's API server. They replace its earlier report.
 	Report(ctx context.Context, contents []string) error
 	// Behind returns the number of API servers without a report of a content.
 	Behind(ctx context.Context, content string) (int, error)
@@ -49,8 +49,8 @@ func (c *Controller) waitReported(ctx context.Context, content string) error {
 	return nil
 }
 
-// Observer proves that this operator's API server uses the stored configurations, whichever they are, and reports it.
-// Set its fields once, before use.
+// Observer proves that this operator's API server uses the stored configurations, of any content, and reports it. Set
+// its fields once, before use.
 type Observer struct {
 	Client          kubernetes.Interface
 	SystemNamespace string

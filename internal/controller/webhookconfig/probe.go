@@ -30,7 +30,7 @@ const (
 	probeTimeout = 10 * time.Second
 )
 
-// probe returns a webhook that matches only probes for the given content.
+// probe returns a webhook for the probes of the given content only.
 func (c *Controller) probe(hash string) admissionregistrationv1.ValidatingWebhook {
 	return admissionregistrationv1.ValidatingWebhook{
 		Name:         probeName,
@@ -52,7 +52,7 @@ func (c *Controller) probe(hash string) admissionregistrationv1.ValidatingWebhoo
 func hashOf(phase string, webhooks any) string {
 	content, err := json.Marshal([]any{phase, webhooks})
 	if err != nil {
-		panic(fmt.Sprintf("encode webhooks: %v", err)) // types of the API can always be encoded
+		panic(fmt.Sprintf("encode webhooks: %v", err)) // types of the API always encode
 	}
 	digest := sha256.Sum256(content)
 	return hex.EncodeToString(digest[:16])
@@ -73,7 +73,7 @@ func (c *Controller) waitObserved(ctx context.Context, hash string) error {
 	return err
 }
 
-// probeBackoff returns a short backoff, for an answer that is due any moment.
+// probeBackoff returns a short backoff, for an answer due any moment.
 func probeBackoff() wait.Backoff {
 	return wait.Backoff{Duration: 2 * time.Millisecond, Factor: 1.5, Cap: 100 * time.Millisecond, Steps: 1 << 20}
 }

@@ -1,5 +1,5 @@
-// Package forecast decides what changes of objects would come to, without making them: on copies of ledgers, in order,
-// and by the decisions of package ledger. Nothing that it does reaches a ledger in storage.
+// Package forecast decides changes of objects without making them: on copies of ledgers, in order, and by the decisions
+// of package ledger. It changes no ledger in storage.
 //
 // Package quotareview answers reviews with it, and commands evaluate policies offline.
 package forecast
@@ -32,7 +32,7 @@ func (c *Change) isReduction() bool {
 	})
 }
 
-// Ledgers are the ledgers that a forecast begins with.
+// Ledgers are the ledgers at the start of a forecast.
 type Ledgers interface {
 	// Ledger returns the ledger of a consumer as of now. The caller may change it.
 	Ledger(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (*ledger.Ledger, error)
@@ -46,11 +46,11 @@ type Forecast struct {
 	keys     int
 }
 
-// outcome is a ledger before and after the changes that were decided so far.
+// outcome is a ledger before and after the changes decided so far.
 type outcome struct{ before, after *ledger.Ledger }
 
-// Outcome returns the ledger of a consumer before and after the changes that were decided so far. The caller must not
-// change them.
+// Outcome returns the ledger of a consumer before and after the changes decided so far. The caller must not change
+// them.
 func (f *Forecast) Outcome(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (before, after *ledger.Ledger, err error) {
 	if known, ok := f.outcomes[consumer]; ok {
 		return known.before, known.after, nil
@@ -71,10 +71,10 @@ func (f *Forecast) Outcome(ctx context.Context, consumer quotav1alpha1.ConsumerR
 	return before, after, nil
 }
 
-// Decide decides the changes of objects, object by object. Either all changes of an object are made, or none; a change
-// with an overdraft does not keep the others from being made. What objects free is there for all others of the set, unless
-// surge is set: then objects that only free are decided last. An object that takes here and frees there frees in its turn,
-// and without surge those that were denied are decided once more at the end. Decide returns a decision for each change.
+// Decide decides the changes of objects, object by object. It makes all changes of an object, or none; a change with an
+// overdraft does not prevent the others. Capacity freed by one object is there for all others of the set. With surge,
+// Decide takes the purely freeing objects last. An object with both increases and reductions frees in its turn. Without
+// surge, Decide tries denied objects once more at the end. It returns a decision for each change.
 func (f *Forecast) Decide(ctx context.Context, objects [][]Change, surge bool) ([][]ledger.Decision, error) {
 	decisions := make([][]ledger.Decision, len(objects))
 	decide := func(reductions bool) error {
@@ -110,7 +110,7 @@ func (f *Forecast) Decide(ctx context.Context, objects [][]Change, surge bool) (
 	return decisions, nil
 }
 
-// isAdmitted reports whether nothing keeps the changes of an object from being made.
+// isAdmitted reports whether nothing prevents the changes of an object.
 func isAdmitted(changes []Change, decisions []ledger.Decision) bool {
 	for i, d := range decisions {
 		if d.Code != ledger.Admitted && !changes[i].Overdraft {
@@ -124,7 +124,7 @@ func areReductions(changes []Change) bool {
 	return !slices.ContainsFunc(changes, func(c Change) bool { return !c.isReduction() })
 }
 
-// prepared is a change that its ledger has admitted.
+// prepared is a change admitted by its ledger.
 type prepared struct {
 	*ledger.Ledger
 	key   string
@@ -159,7 +159,7 @@ func (f *Forecast) decideObject(ctx context.Context, changes []Change) ([]ledger
 	return decisions, nil
 }
 
-// prepare reserves the change. A decision with an overdraft has what the limits lack.
+// prepare reserves the change. A decision with an overdraft has the shortages.
 func (p *prepared) prepare(c *Change) ledger.Decision {
 	r := ledger.Reservation{Key: p.key, Charges: c.After, Replaces: c.Before}
 	limits, overdraft := p.Reserve, p.ReserveOverdraft
@@ -185,7 +185,7 @@ func (p *prepared) settle() {
 	}
 }
 
-// Copy returns a copy of a ledger in which all new reservations are settled, and nothing is in slices.
+// Copy returns a copy of a ledger with all new reservations settled, and nothing in slices.
 func Copy(l *ledger.Ledger) (*ledger.Ledger, error) {
 	snapshot := l.Snapshot()
 	snapshot.Slices = nil

@@ -61,7 +61,7 @@ func TestDecide(t *testing.T) {
 		objects [][]forecast.Change
 		surge   bool
 		want    [][]ledger.Code
-		used    ledger.Amount // of acme, which has used 4 of 6
+		used    ledger.Amount // of acme, after it used 4 of 6
 	}{
 		"in order":             {[][]forecast.Change{{change(0, 1)}, {change(0, 2)}, {change(0, 1)}}, false, [][]ledger.Code{{admitted}, {exceeded}, {admitted}}, 6},
 		"replaced":             {[][]forecast.Change{{change(0, 3)}, {change(3, 0)}}, false, [][]ledger.Code{{admitted}, {admitted}}, 4},
@@ -102,7 +102,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// A copy has what is in flight as used, and slices as free.
+// A copy has reservations in flight as used, and slices as free.
 func TestCopy(t *testing.T) {
 	l := granted(t, 10, 1)
 	l.Reserve(ledger.Reservation{Key: "a", Charges: maps(2)})

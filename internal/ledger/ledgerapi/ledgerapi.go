@@ -1,6 +1,6 @@
 // Package ledgerapi reads and writes ledgers on an API server. It encodes them itself and asks for answers with
-// metadata only, because ledgers are written more often than all other objects together. The stores of consumer ledgers
-// and of allocations import it.
+// metadata only, because there are more writes of ledgers than of all other objects together. The stores of consumer
+// ledgers and of allocations import it.
 package ledgerapi
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/bursar/bursar/internal/kube/restclient"
 )
 
-// ErrConflict is returned for a write of a ledger that was changed or deleted after the read, or created before it.
+// ErrConflict means that somebody changed or deleted the ledger after the read, or created it before the write.
 var ErrConflict = errors.New("the ledger was changed since it was read")
 
 // Client reads and writes the ledgers of one kind. It is safe for concurrent use.
@@ -35,8 +35,8 @@ type Client struct {
 	stored *lru.Cache
 }
 
-// Direct changes objects past the API server, as package directstore does. It is an interface because the operator is built
-// without etcd.
+// Direct changes objects past the API server, as package directstore does. It is an interface because the build of the
+// operator has no etcd.
 type Direct interface {
 	Update(ctx context.Context, resource schema.GroupResource, object metav1.Object) error
 }
@@ -45,7 +45,7 @@ type Direct interface {
 const storedMax = 10_000
 
 // New returns a client for a resource of Bursar's API group, such as consumerledgers, on the API server of config. It
-// changes ledgers with direct unless that is nil.
+// changes ledgers with direct unless direct is nil.
 func New(config *rest.Config, httpClient *http.Client, resource string, direct Direct) (*Client, error) {
 	api, err := restclient.New(config, httpClient, quotav1alpha1.GroupVersion, scheme.Scheme)
 	if err != nil {
@@ -70,7 +70,7 @@ func (c *Client) Read(ctx context.Context, name string, into any) error {
 	return nil
 }
 
-// FormatError is returned for a ledger in a format of a newer version of Bursar. Do not write such a ledger.
+// FormatError means that the ledger has a format of a newer version of Bursar. Do not write such a ledger.
 type FormatError struct{ Format int64 }
 
 func (e *FormatError) Error() string {
@@ -103,12 +103,12 @@ func (c *Client) Version(ctx context.Context, name string) (string, error) {
 	return versionIn(raw)
 }
 
-// Write stores a ledger if it was not changed since its resource version, or creates it if it has none. It returns the
+// Write stores a ledger if its resource version is still the stored one, or creates it if it has none. It returns the
 // new version. Replacing the object also drops the record of field managers: Bursar is the only writer, and tracking
 // costs more than the write. Errors are [ErrConflict] and those of the API server or of etcd.
 //
-// A write goes to the API server unless this client made the version that it replaces: the answer has the metadata for
-// direct writes.
+// A write goes to the API server unless this client wrote the replaced version: the answer has the metadata for direct
+// writes.
 func (c *Client) Write(ctx context.Context, ledger metav1.Object) (string, error) {
 	expected := ledger.GetResourceVersion()
 	if stored, ok := c.storedAt(ledger.GetName(), expected); ok {
@@ -141,7 +141,7 @@ func (c *Client) Write(ctx context.Context, ledger metav1.Object) (string, error
 	return stored.ResourceVersion, nil
 }
 
-// storedAt returns the metadata of a ledger if this client wrote the ledger last, at that version.
+// storedAt returns the metadata of a ledger if this client wrote the ledger last, at the given version.
 func (c *Client) storedAt(name, version string) (stored restclient.Stored, ok bool) {
 	known, _ := c.stored.Get(name)
 	stored, ok = known.(restclient.Stored)

@@ -24,7 +24,7 @@ type APIStorage struct {
 
 var _ Storage = (*APIStorage)(nil)
 
-// NewAPIStorage returns storage on the API server of config. It changes ledgers with direct unless that is nil.
+// NewAPIStorage returns storage on the API server of config. It changes ledgers with direct unless direct is nil.
 func NewAPIStorage(config *rest.Config, httpClient *http.Client, direct ledgerapi.Direct) (*APIStorage, error) {
 	ledgers, err := ledgerapi.New(config, httpClient, "consumerledgers", direct)
 	if err != nil {
@@ -72,8 +72,8 @@ func (s *APIStorage) CurrentVersion(ctx context.Context, consumer quotav1alpha1.
 	return Version(version), err
 }
 
-// classify sorts the errors of a write. After an invalid, too large or forbidden request, nothing was written and
-// nothing will be. etcd's error about size arrives as an internal server error without a reason.
+// classify sorts the errors of a write. An invalid, too large or forbidden request has written nothing and never will.
+// etcd's error about size arrives as an internal server error without a reason.
 func classify(err error) error {
 	switch {
 	case err == nil:

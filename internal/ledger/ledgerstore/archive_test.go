@@ -22,7 +22,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// archive has what all processes on one storage recorded of acme.
+// archive has the records about acme of all processes on one storage.
 type archive struct {
 	t      testing.TB
 	memory *storagetest.Memory
@@ -34,7 +34,7 @@ type archive struct {
 	isReliable bool
 	// isStuck makes all appends fail.
 	isStuck bool
-	// repeated counts entries that were appended again.
+	// repeated counts the repeatedly appended entries.
 	repeated int
 }
 
@@ -42,7 +42,7 @@ func newArchive(t testing.TB, memory *storagetest.Memory, seed uint64) *archive 
 	return &archive{t: t, memory: memory, random: rand.New(rand.NewPCG(seed, 2)), entries: map[int64]journal.Entry{}}
 }
 
-// record gives a process a journal that ends with it.
+// record gives a process a journal with the same lifetime.
 func (a *archive) record(p *process, delay time.Duration) *process {
 	ctx, cancel := context.WithCancel(a.t.Context())
 	stop := p.stop
@@ -65,7 +65,7 @@ func (a *archive) roll(n int) int {
 	return a.random.IntN(n)
 }
 
-// hesitant is a journal that has no room now and then.
+// hesitant is a journal without room now and then.
 type hesitant struct {
 	*shipper.Shipper
 	archive *archive
@@ -73,7 +73,7 @@ type hesitant struct {
 	ctx     context.Context //nolint:containedctx // that of the process
 }
 
-// Take implements [ledgerstore.Journal]. It checks that what it gets is in storage.
+// Take implements [ledgerstore.Journal]. It requires the given entries to be in storage.
 func (h *hesitant) Take(consumer quotav1alpha1.ConsumerRef, opening *ledger.Opening, entries []ledger.Entry) bool {
 	last := int64(0)
 	if opening != nil {
@@ -117,7 +117,7 @@ var errArchive = errors.New("the archive is closed")
 func (s archiveSink) Append(ctx context.Context, entries []journal.Entry) error {
 	select {
 	case <-time.After(time.Duration(s.roll(5000)) * time.Microsecond):
-	case <-ctx.Done(): // a process that is killed may have written
+	case <-ctx.Done(): // a killed process may have written
 	}
 	kind := s.roll(12)
 	s.mu.Lock()
@@ -171,8 +171,8 @@ func (a *archive) sorted() []journal.Entry {
 	return entries
 }
 
-// check replays the archive, and compares it with every state of the ledger that was ever stored with a journal, or only
-// with the last one if changes may be lost.
+// check replays the archive, and compares it with every stored state of the ledger with a journal. If changes may be
+// lost, it compares only the last state.
 func (a *archive) check(mayLose bool) {
 	a.t.Helper()
 	replay, entries := journal.Replay{}, a.sorted()

@@ -125,7 +125,7 @@ func TestLargeReservationsAreBusyEarlier(t *testing.T) {
 	})
 }
 
-// A reservation that was stored although its caller got an error is found all the same.
+// The store finds a stored reservation even if its caller got an error.
 func TestLostReservationIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := storagetest.New()

@@ -81,8 +81,7 @@ func TestKnownReservationNeedsNoRoom(t *testing.T) {
 	}
 }
 
-// A request that was admitted in a commit that failed, and then finds no room, must leave no
-// trace of the first decision.
+// A failed commit may admit a request, and its repetition find no room. The first decision must leave no trace.
 func TestNoRoomAfterAConflict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory, open := storagetest.New(), make(gate)

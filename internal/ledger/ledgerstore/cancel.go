@@ -9,7 +9,7 @@ import (
 )
 
 // Cancel drops a reservation, if it still exists, and gives its charges back at once. Sequence 0 stands for any. It is
-// only for reservations from which no claim can have been made; see [Store.Withdraw] for others.
+// only for reservations certainly without a claim; see [Store.Withdraw] for others.
 func (s *Store) Cancel(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64) error {
 	return s.do(ctx, consumer, &operation{
 		makesRoom: true, growsCapacity: true,
@@ -25,13 +25,13 @@ func (s *Store) Cancel(ctx context.Context, consumer quotav1alpha1.ConsumerRef, 
 
 // Settle turns a reservation into usage. Call it once the stored claim is Granted. Settle returns at once and takes
 // effect with the next commit of the consumer, or by itself after a few seconds, or earlier if there are many. From now
-// on the store no longer lists the reservation, because every later change of the ledger is decided after it.
+// on the store no longer lists the reservation, because it decides every later change of the ledger after it.
 func (s *Store) Settle(consumer quotav1alpha1.ConsumerRef, key string, sequence int64) {
 	s.SettleOr(consumer, key, sequence, func() {})
 }
 
-// SettleOr is Settle, and calls withdrawn if the sequence was withdrawn: then the claim is charged nowhere. withdrawn
-// must return quickly.
+// SettleOr is Settle, and calls withdrawn if somebody withdrew the sequence: then no ledger has the charge of the
+// claim. withdrawn must return quickly.
 func (s *Store) SettleOr(consumer quotav1alpha1.ConsumerRef, key string, sequence int64, withdrawn func()) {
 	s.inflight.settle(consumer, key, sequence)
 	var isWithdrawn bool

@@ -57,7 +57,7 @@ func specOf(consumer quotav1alpha1.ConsumerRef, snapshot ledger.Snapshot) quotav
 	return spec
 }
 
-// withdrawnInFormat1 returns the sequence of a withdrawn reservation, which format 1 has among the released claims as
+// withdrawnInFormat1 returns the sequence of a withdrawn reservation. Format 1 has it among the released claims as
 // "reservation:SEQUENCE:UID".
 func withdrawnInFormat1(id string) (sequence int64, is bool) {
 	rest, is := strings.CutPrefix(id, "reservation:")
@@ -69,8 +69,8 @@ func withdrawnInFormat1(id string) (sequence int64, is bool) {
 // formatOfSlices is the earliest format with slices.
 const formatOfSlices = 3
 
-// formatOf returns the earliest format that has everything in a ledger, so that during an update replicas of the
-// earlier version can use most ledgers. Format 2 has withdrawn sequences, and format 3 slices.
+// formatOf returns the earliest format with everything in a ledger: during an update, replicas of the earlier version
+// can use most ledgers. Format 2 has withdrawn sequences, and format 3 slices.
 func formatOf(snapshot *ledger.Snapshot) int64 {
 	switch {
 	case len(snapshot.Slices) > 0:

@@ -18,12 +18,12 @@ import (
 type committer struct {
 	store    *Store
 	consumer quotav1alpha1.ConsumerRef
-	// turn is the moment in each recordDelayMax at which admissions are recorded, see recordDelay.
+	// turn is the moment for recording admissions in each recordDelayMax, see recordDelay.
 	turn  time.Duration
 	group *groupcommit.Group[*ledger.Ledger]
 
 	// loadID changes with each load that may have brought in changes of another process. It is 0 before the first load.
-	// A load that finds the version from before a rejected write keeps it.
+	// A load of the version from before a rejected write keeps it.
 	loadID atomic.Uint64
 	// latest is the version of the copy, or of the previous copy if there is none.
 	latest atomic.Pointer[Version]
@@ -38,13 +38,13 @@ type committer struct {
 	dropped     bool // see Store.dropIdle
 	noticed     noticed
 	isFollowing bool                 // a timer for follow runs
-	isUnoffered bool                 // the copy, or the one before it, has changes that the journal did not take
+	isUnoffered bool                 // the journal did not take all changes in the copy, or in the one before it
 	expected    map[string]time.Time // expected releases with the time of their announcement, see Store.ExpectRelease
 
 	// The rest belongs to the goroutine of the group.
 	ledger      *ledger.Ledger // nil when unknown
 	version     Version
-	isFresh     bool // the ledger was read or written since attempt 0 of the batch
+	isFresh     bool // a read or write of the ledger happened since attempt 0 of the batch
 	isReleasing bool // releases are expected
 	unknown     int  // writes of the batch in a row with an unknown outcome
 	isLost      bool // a write had an unknown outcome, and no read followed yet
@@ -52,9 +52,9 @@ type committer struct {
 	mayLand    bool
 	unanswered Version
 	isRejected bool  // the latest write was rejected, and no read followed yet
-	offered    int64 // the sequence of the latest change that the journal took
-	// These are not yet reported to subscribers: this process changed the ledger, denied claims may fit after its
-	// change, and the committer read changes of another process.
+	offered    int64 // the sequence of the latest change in the journal
+	// Subscribers do not know these yet: this process changed the ledger, denied claims may fit after its change, and
+	// the committer read changes of another process.
 	hasChanged, hasGrown, wasReread bool
 }
 

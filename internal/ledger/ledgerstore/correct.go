@@ -10,7 +10,7 @@ import (
 )
 
 // Quiescent reports whether the ledger has only settled usage: no reservations and no records of released claims. Only
-// then must its usage equal that of the granted claims.
+// then must its usage equal the sum of the granted claims.
 func Quiescent(l *ledger.Ledger) bool {
 	for range l.Released() {
 		return false

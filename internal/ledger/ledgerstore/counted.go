@@ -6,26 +6,26 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// countedMax bounds a charge of a counted type that is admitted without a write. With all reservations in flight they
-// stay far below [countedTotalMax], so that the ledger can take them later.
+// countedMax bounds a charge of a counted type without a write. With all reservations in flight, these charges stay far
+// below [countedTotalMax]: the ledger can take them later.
 const countedMax, countedTotalMax = ledger.Amount(1) << 40, ledger.AmountMax / 2
 
 // counted maps each counted type in demand to whether the ledger certainly has room for more of it.
 type counted map[string]bool
 
-// setTypes sets which resource types are only counted, before there is a slice.
+// setTypes sets the resource types to count only. Call it before there is a slice.
 func (e *escrow) setTypes(types ledger.Types) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.types = types
 }
 
-// isCountedOnly reports whether a resource type is only counted.
+// isCountedOnly reports whether the ledger only counts a resource type.
 func (e *escrow) isCountedOnly(resourceType string) bool {
 	return e.types != nil && e.types.IsCountedOnly(resourceType)
 }
 
-// enforced returns the charges that a slice pays for: all but those of counted types.
+// enforced returns the charges for a slice to pay: all but those of counted types.
 func (e *escrow) enforced(charges []ledger.Charge) []ledger.Charge {
 	isCounted := func(c ledger.Charge) bool { return e.isCountedOnly(c.ResourceType) }
 	if e.types == nil || !slices.ContainsFunc(charges, isCounted) {
@@ -58,7 +58,7 @@ func (e *escrow) canCountLocked(charges []ledger.Charge) bool {
 	return true
 }
 
-// updateCountedLocked finds out which of the demanded counted types have room in a ledger.
+// updateCountedLocked finds the demanded counted types with room in a ledger.
 func (e *escrow) updateCountedLocked(l *ledger.Ledger) {
 	for resourceType := range e.counted {
 		a := l.Account(resourceType)

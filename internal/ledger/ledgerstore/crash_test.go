@@ -19,11 +19,11 @@ const (
 	crashes     = 12
 	crashLimit  = 40
 	crashWorker = 8
-	// crashJournalDelay is that of the journal. It is shorter than most lives of a process.
+	// crashJournalDelay is the delay of the journal. It is shorter than most lives of a process.
 	crashJournalDelay = 5 * time.Millisecond
 )
 
-// host runs one process after the other on one storage. Each is killed at a random moment.
+// host runs one process after the other on one storage. It kills each at a random moment.
 type host struct {
 	memory  *storagetest.Memory
 	archive *archive
@@ -31,7 +31,7 @@ type host struct {
 	mu      sync.Mutex
 	random  *rand.Rand
 	current *process
-	// acknowledged are reservations whose callers have an answer and that have not ended yet.
+	// acknowledged are the reservations in flight with an answer to their callers.
 	acknowledged map[string]int64
 	granted      map[string]ledger.Amount
 	gone         map[string]bool
@@ -90,10 +90,10 @@ func (h *host) fault(ctx context.Context, _ storagetest.Call) storagetest.Fault 
 	return []storagetest.Fault{storagetest.Lost, storagetest.Unanswered, storagetest.Late}[h.roll(3)]
 }
 
-// restart starts a process that finishes the work of the one before.
+// restart starts a process to finish the work of the one before.
 func (h *host) restart(t *testing.T) {
 	p := h.archive.record(start(t, h.memory, h.fault), crashJournalDelay)
-	for p.Preload(t.Context(), unfinished(h.memory)) != nil { // until storage can be reached
+	for p.Preload(t.Context(), unfinished(h.memory)) != nil { // until storage answers
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -120,7 +120,7 @@ func unfinished(memory *storagetest.Memory) []quotav1alpha1.ConsumerLedger {
 	}}}
 }
 
-// kill ends the process in the middle of everything and checks that its acknowledged reservations exist.
+// kill ends the process in the middle of everything and requires its acknowledged reservations to exist.
 func (h *host) kill(t *testing.T) {
 	t.Helper()
 	h.mu.Lock()
@@ -190,7 +190,7 @@ func (h *host) reserve(ctx context.Context, key string, amount ledger.Amount) (s
 	return 0, false
 }
 
-// release gives a claim back and removes it, however many processes that takes.
+// release gives a claim back and removes it, through as many processes as necessary.
 func (h *host) release(ctx context.Context, t *testing.T, key string, sequence int64, amount ledger.Amount) {
 	for ctx.Err() == nil {
 		p := h.process()

@@ -16,8 +16,8 @@ type decider struct {
 	consumer quotav1alpha1.ConsumerRef
 
 	outcome Outcome
-	// isFull is set if the request must wait until some reservations in flight end, and isHeld if it must wait until
-	// another process returns its slice.
+	// isFull makes the request wait until some reservations in flight end, and isHeld until another process returns its
+	// slice.
 	isFull, isHeld bool
 	// admitted are the reservations as in the ledger now, and renamed are those taken over, as before.
 	admitted, renamed []ledger.Reservation
@@ -67,9 +67,9 @@ func (d *decider) apply(l *ledger.Ledger, releasing bool) groupcommit.Effect {
 	return groupcommit.Unconfirmed
 }
 
-// decideBesideSlices decides the request, and reports whether the ledger changed. Quota in slices is not in use: the slice
-// of this process makes way for the request, and with those of others it waits. So the figures of a denial are without
-// slices.
+// decideBesideSlices decides the request, and reports whether the ledger changed. Quota in slices is not in use: the
+// slice of this process makes way for the request, and with those of others it waits. So the figures of a denial are
+// without slices.
 func (d *decider) decideBesideSlices(l *ledger.Ledger, added []ledger.Reservation) (hasChanged bool) {
 	if l.SliceCount() == 0 {
 		return d.decideAll(l)
@@ -92,7 +92,7 @@ func (d *decider) decideBesideSlices(l *ledger.Ledger, added []ledger.Reservatio
 			return hasChanged
 		}
 	}
-	defer l.LiftSlices(d.store.holder)() // what is left of its own is in use
+	defer l.LiftSlices(d.store.holder)() // the rest of its own is in use
 	d.isHeld = d.wouldFit(l, added)
 	return false
 }
@@ -118,7 +118,7 @@ func (d *decider) decideAll(l *ledger.Ledger) (hasChanged bool) {
 	return d.decideTogether(l)
 }
 
-// effectOfDryRun returns the effect of a decision that left nothing in the ledger.
+// effectOfDryRun returns the effect of a decision without a trace in the ledger.
 func (d *decider) effectOfDryRun(releasing bool) groupcommit.Effect {
 	switch {
 	case d.outcome.Code == ledger.Exceeded && releasing:
@@ -130,9 +130,8 @@ func (d *decider) effectOfDryRun(releasing bool) groupcommit.Effect {
 	}
 }
 
-// hasNoRoom reports whether the request must wait for reservations in flight to end. It returns false for a request
-// that would not fit after that either: the ledger denies it. A dry run of separate reservations checks each of them
-// later.
+// hasNoRoom reports whether the request must wait for reservations in flight to end. It returns false for a request too
+// large even then: the ledger denies it. A dry run of separate reservations checks each of them later.
 func (d *decider) hasNoRoom(l *ledger.Ledger, added []ledger.Reservation) bool {
 	switch {
 	case d.DryRun != NotDry && d.Separately:
@@ -215,8 +214,8 @@ func (d *decider) decide(l *ledger.Ledger, r ledger.Reservation) (decision ledge
 	return decision, decision.Code == ledger.Admitted
 }
 
-// decideByLimits decides by the limits. If they are exceeded and the request allows overdraft, it decides by overdraft,
-// and the decision has the shortages as well: beyond the limits, the own slice is in nobody's way.
+// decideByLimits decides by the limits. If the request exceeds them and allows overdraft, it decides by overdraft, and
+// the decision has the shortages as well: beyond the limits, the own slice is in nobody's way.
 func (d *decider) decideByLimits(l *ledger.Ledger, r ledger.Reservation, limits, overdraft func(ledger.Reservation) ledger.Decision) ledger.Decision {
 	decision := limits(r)
 	if decision.Code != ledger.Exceeded || !d.Overdraft {
@@ -232,8 +231,8 @@ func (d *decider) decideByLimits(l *ledger.Ledger, r ledger.Reservation, limits,
 	return decision
 }
 
-// shortagesBesideSlice returns what a reservation or amendment that is not in the ledger falls short by, without the
-// slice of this process. Others may use theirs at this moment.
+// shortagesBesideSlice returns the shortages of a new reservation or amendment, without the slice of this process.
+// Others may use theirs at this moment.
 func (d *decider) shortagesBesideSlice(l *ledger.Ledger, r ledger.Reservation) []ledger.Shortage {
 	if own, isHeld := l.Slice(d.store.holder); isHeld {
 		l.DropSlice(own.Holder)
@@ -257,7 +256,7 @@ func (d *decider) collectOutcome(l *ledger.Ledger) {
 	}
 }
 
-// committed runs once the decision is stored.
+// committed runs after the write of the decision.
 func (d *decider) committed() {
 	for i := range d.renamed {
 		d.store.inflight.remove(d.consumer, d.renamed[i].Key, 0)
@@ -303,8 +302,7 @@ func keyInstead(earlier map[string]string, key string) string {
 	return ""
 }
 
-// renew gives existing reservations a new sequence, except those that were just renamed. It reports whether there are
-// any.
+// renew gives existing reservations a new sequence, except those just renamed. It reports whether there are any.
 func (d *decider) renew(l *ledger.Ledger) bool {
 	var any bool
 	for i := range d.outcome.Decisions {
@@ -319,7 +317,7 @@ func (d *decider) renew(l *ledger.Ledger) bool {
 	return any
 }
 
-// notIn returns the reservations that the ledger does not have yet.
+// notIn returns the reservations missing in the ledger.
 func notIn(l *ledger.Ledger, reservations []ledger.Reservation) []ledger.Reservation {
 	added := make([]ledger.Reservation, 0, len(reservations))
 	for _, r := range reservations {
@@ -331,7 +329,7 @@ func notIn(l *ledger.Ledger, reservations []ledger.Reservation) []ledger.Reserva
 }
 
 // isFull reports whether the ledger has no room for new reservations until some in flight end. It returns false for
-// reservations that would not fit after that either: the ledger denies them.
+// reservations too large even then: the ledger denies them.
 func isFull(l *ledger.Ledger, added []ledger.Reservation) bool {
 	count, size := l.ReservationCount(), l.Bytes()
 	if len(added) == 0 || count == 0 {
@@ -350,7 +348,7 @@ func cancelAll(l *ledger.Ledger, reservations []ledger.Reservation) {
 	}
 }
 
-// isUnsettled reports whether a key is that of an amendment of a directly created claim whose reservation is in flight.
+// isUnsettled reports whether a key belongs to an amendment of a directly created claim with its reservation in flight.
 // The ledger alone does not show it: other claims of the consumer may have the same charges.
 func isUnsettled(l *ledger.Ledger, key string) bool {
 	if !IsAmendment(key) || ObjectUID(key) != "" {

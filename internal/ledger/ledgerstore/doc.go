@@ -1,11 +1,11 @@
 // Package ledgerstore stores the ledger of each consumer in a ConsumerLedger object, and is the only way to change one.
 //
 // Each consumer has a committer, a [groupcommit.Group] on the consumer's ledger. The committer decides in one batch all
-// operations that arrived during the last write, and acknowledges them with one write. A denial always holds on a
-// ledger that was current at some instant after the request arrived: the committer wrote the batch, read the ledger, or
-// compared its version with the stored one.
+// operations since the last write began, and acknowledges them with one write. A denial always holds on a ledger
+// current at some instant after the request arrived: the committer wrote the batch, read the ledger, or compared its
+// version with the stored one.
 //
-// [Store.Escrow] admits reservations without a write, from a slice: quota that the ledger holds for one process ahead of
+// [Store.Escrow] admits reservations without a write, from a slice: quota held by the ledger for one process ahead of
 // demand. A later commit records them.
 //
 // Housekeeping (settling a reservation, forgetting a release) rides along with the next commit, or gets one of its own

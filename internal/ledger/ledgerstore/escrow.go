@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	// sliceLease is how long a process admits from its slice after it last found the slice in storage, whatever other
-	// processes do meanwhile.
+	// sliceLease is how long a process admits from its slice after it last found the slice in storage, regardless of
+	// other processes.
 	sliceLease = 10 * time.Second
 	// SliceStalledAfter is how long a ledger with the slice of another process may stay as it is. A living holder writes
 	// more often: see recordDelayMax and trimDelay.
 	SliceStalledAfter = 15 * time.Second
 
-	// recordDelayMin and recordDelayMax bound how long an admission waits to be recorded, see [committer.recordDelay].
+	// recordDelayMin and recordDelayMax bound the wait of an admission for its record, see [committer.recordDelay].
 	recordDelayMin = 500 * time.Millisecond
 	recordDelayMax = 2 * time.Second
 )
 
-// recordDelay returns how long an admission waits to be recorded, so that the write records many. After a quiet time that
-// is short. Otherwise consumers have their turns at different moments, so that their claims are not all created at once.
+// recordDelay returns how long an admission waits for its record, to share the write with many. After a quiet time the
+// wait is short. Otherwise consumers have their turns at different moments, to spread the creates of their claims.
 // Other writes do not move the turn.
 func (c *committer) recordDelay(now time.Time) time.Duration {
 	if now.Sub(c.lastWrite()) >= recordDelayMax {
@@ -34,8 +34,8 @@ func (c *committer) recordDelay(now time.Time) time.Duration {
 	return max(recordDelayMin, recordDelayMax-(time.Duration(now.UnixNano())+c.turn)%recordDelayMax)
 }
 
-// Escrow admits reservations from the slice of this process, without a write: the slice covers them until a later commit
-// records them in the ledger. recorded, if set, is called after that. Escrow reports false if the slice cannot cover
+// Escrow admits reservations from the slice of this process, without a write: the slice covers them until a later
+// commit records them in the ledger. Then it calls recorded, if set. Escrow reports false if the slice cannot cover
 // them all; then nothing has happened, and [Store.Apply] decides.
 //
 // The caller must be able to find and charge the objects of these reservations in case this process dies: see
@@ -47,7 +47,7 @@ func (s *Store) Escrow(consumer quotav1alpha1.ConsumerRef, reservations []ledger
 	for i := range reservations {
 		_, isKnown := s.inflight.get(consumer, reservations[i].Key)
 		if isKnown || reservations[i].Check() != ledger.Admitted {
-			return false // a repeated review has its outcome in the ledger, and an invalid one is denied
+			return false // a repeated review has its outcome in the ledger, and [Store.Apply] denies an invalid one
 		}
 	}
 	c := s.committer(consumer)
@@ -63,7 +63,7 @@ func (s *Store) Escrow(consumer quotav1alpha1.ConsumerRef, reservations []ledger
 			done = recorded
 		}
 		if !c.commitLater(c.record(reservations[i], time.Now(), done)) {
-			// An idle committer has no slice, so this one was dropped before the first reservation.
+			// An idle committer has no slice, so this one ended before the first reservation.
 			c.escrow.forget(reservations)
 			for i := range reservations {
 				s.inflight.remove(consumer, reservations[i].Key, 0)
@@ -75,14 +75,14 @@ func (s *Store) Escrow(consumer quotav1alpha1.ConsumerRef, reservations []ledger
 	return true
 }
 
-// Record records at once what was admitted from the slice.
+// Record records at once the admissions from the slice.
 func (s *Store) Record(consumer quotav1alpha1.ConsumerRef) {
 	s.with(consumer, func(c *committer) bool {
 		return c.commitNow(&operation{apply: nothing})
 	})
 }
 
-// record returns the operation that moves a reservation, admitted at a time, from the slice to the ledger.
+// record returns the operation to move a reservation, admitted at a time, from the slice to the ledger.
 func (c *committer) record(r ledger.Reservation, admitted time.Time, recorded func()) *operation {
 	var held ledger.Reservation
 	var isOwn, isLost bool
@@ -91,7 +91,7 @@ func (c *committer) record(r ledger.Reservation, admitted time.Time, recorded fu
 		apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
 			held, isOwn, isLost = ledger.Reservation{}, true, false
 			switch before, isReserved := l.Reservation(r.Key); {
-			case isReserved && isSameRequest(&before, &r): // an earlier attempt was stored
+			case isReserved && isSameRequest(&before, &r): // storage has an earlier attempt
 				l.Renew(r.Key, 0)
 				c.escrow.noteRecorded(r.Charges)
 			case isReserved: // another replica has charged the object
@@ -99,7 +99,7 @@ func (c *committer) record(r ledger.Reservation, admitted time.Time, recorded fu
 				c.escrow.noteRecorded(r.Charges)
 				return groupcommit.Unconfirmed
 			case c.isSliceLost(l, admitted):
-				// Another process revoked the slice long ago, and has charged every object that appeared.
+				// Another process revoked the slice long ago, and has charged every object found.
 				isLost = true
 				c.escrow.noteRecorded(r.Charges)
 				return groupcommit.Nothing
@@ -114,7 +114,8 @@ func (c *committer) record(r ledger.Reservation, admitted time.Time, recorded fu
 		},
 		committed: func() {
 			if held.Key == "" && !isLost {
-				// The ledger has no place for what fitted when it was admitted. The slice covers it until there is one.
+				// The ledger no longer has a place for the admitted reservation. The slice covers it until there is
+				// one.
 				c.commitLater(c.record(r, admitted, recorded))
 				return
 			}
@@ -137,26 +138,26 @@ func isSameRequest(a, b *ledger.Reservation) bool {
 	return a.ReservedAt == b.ReservedAt && a.Claim == b.Claim && slices.Equal(a.Charges, b.Charges)
 }
 
-// isSliceLost reports whether the slice that covered an admission was revoked and dropped. That takes longer than a
-// create can take.
+// isSliceLost reports whether another process revoked and dropped the slice under an admission. Dropping takes longer
+// than the longest create.
 func (c *committer) isSliceLost(l *ledger.Ledger, admitted time.Time) bool {
 	_, has := l.Slice(c.store.holder)
 	return !has && time.Since(admitted) > c.store.ReservationLifetime
 }
 
-// escrow is what a process knows of its slice of one ledger, and what it has admitted from it. The zero value has no
+// escrow is a process's knowledge of its slice of one ledger and of its admissions from it. The zero value has no
 // slice.
 type escrow struct {
 	mu sync.Mutex
-	// types tells which resource types are only counted: no slice has those. It is nil if there are none.
+	// types knows the counted resource types: no slice has those. It is nil if there are none.
 	types   ledger.Types
 	counted counted
-	// covered are the amounts that the slice in storage covers, whatever becomes of a write that is under way.
+	// covered are the amounts that the slice in storage covers, whatever the outcome of a write under way.
 	covered amounts
-	// unrecorded are the amounts of the admissions that no commit has recorded yet, with their number and size.
+	// unrecorded are the amounts of the admissions without a record, with their number and size.
 	unrecorded   amounts
 	count, bytes int
-	// recording are the amounts that the batch under way records.
+	// recording are the amounts recorded by the batch under way.
 	recording amounts
 	// confirmed is a time at which the slice was in storage.
 	confirmed time.Time
@@ -165,7 +166,7 @@ type escrow struct {
 	isTrimming bool
 }
 
-// amounts are amounts by resource type. They are sums of charges within a slice, so that they do not overflow.
+// amounts are amounts by resource type. They are sums of charges within a slice and do not overflow.
 type amounts map[string]ledger.Amount
 
 func (a amounts) add(charges []ledger.Charge, sign ledger.Amount) amounts {
@@ -225,14 +226,14 @@ func hasDimensions(r ledger.Reservation) bool {
 	return slices.ContainsFunc(r.Charges, func(c ledger.Charge) bool { return !c.Dimensions.IsZero() })
 }
 
-// isConfirmedLocked reports whether the slice is certainly not revoked, or so recently that whoever revoked it waits.
-// The monotonic clock may stand still while the machine sleeps, and the other one may jump: both have to agree.
+// isConfirmedLocked reports whether the slice is certainly valid, or revoked so recently that the other process still
+// waits. The monotonic clock may stand still while the machine sleeps, and the other one may jump: both have to agree.
 func (e *escrow) isConfirmedLocked(now time.Time) bool {
 	wall := now.Round(0).Sub(e.confirmed.Round(0)) // without the monotonic clock
 	return now.Sub(e.confirmed) < sliceLease && 0 <= wall && wall < sliceLease
 }
 
-// forget ends admissions that were recorded, or need not be.
+// forget ends admissions with a record, or without need for one.
 func (e *escrow) forget(reservations []ledger.Reservation) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -256,8 +257,8 @@ func (e *escrow) begin() {
 	e.recording = nil
 }
 
-// found adopts the slice as it is in a ledger that was just read or written, at a time. With mayChange an earlier write
-// of this process may still reach storage: then the slice covers what it covers after either.
+// found takes the slice from a ledger just read or written, at a time. With mayChange an earlier write of this process
+// may still reach storage: then the slice covers only the smaller of the two amounts.
 func (e *escrow) found(l *ledger.Ledger, holder string, at time.Time, mayChange bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -273,7 +274,7 @@ func (e *escrow) found(l *ledger.Ledger, holder string, at time.Time, mayChange 
 			s.Amounts[resourceType] = min(amount, before[resourceType])
 		}
 	}
-	for resourceType, amount := range s.Amounts { // a limit may have been reduced, or exceeded
+	for resourceType, amount := range s.Amounts { // a limit may have fallen, or usage risen beyond it
 		s.Amounts[resourceType] = min(amount, l.AvailableToSlice(holder, resourceType))
 	}
 	e.covered = s.Amounts
@@ -286,13 +287,14 @@ func (e *escrow) confirm(at time.Time) {
 	e.confirmed = at
 }
 
-// restLocked returns what the slice in the copy must keep: the admissions that the batch under way does not record.
+// restLocked returns the amount for the slice in the copy to keep: the admissions without a record in the batch under
+// way.
 func (e *escrow) restLocked(resourceType string) ledger.Amount {
 	return max(0, e.unrecorded[resourceType]-e.recording[resourceType])
 }
 
-// yield reduces the slice in the copy to the admissions that it has to cover, and stops further ones until the next
-// commit. It returns a function that undoes this, or nil if the slice has no more than that.
+// yield reduces the slice in the copy to the admissions without a record, and stops further ones until the next commit.
+// It returns a function to undo this, or nil if the slice has no more than that.
 func (e *escrow) yield(l *ledger.Ledger, holder string) (undo func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -326,7 +328,7 @@ func (e *escrow) yield(l *ledger.Ledger, holder string) (undo func()) {
 	}
 }
 
-// isHeld reports whether the process has a slice, or admissions that are not recorded.
+// isHeld reports whether the process has a slice, or admissions without a record.
 func (e *escrow) isHeld() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

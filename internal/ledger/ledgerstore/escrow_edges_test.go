@@ -14,7 +14,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// demand reserves like a webhook whose request no slice covers.
+// demand reserves like a webhook with a request beyond every slice.
 func (p *process) demand(t *testing.T, amount ledger.Amount) {
 	t.Helper()
 	p.escrow("p/before", amount/2)
@@ -75,7 +75,7 @@ func TestEscrowOfWhatNoLedgerTakes(t *testing.T) {
 	}
 }
 
-// Nobody holds quota for demand that is rare, or that no slice can pay for.
+// Nobody holds quota for rare demand, or for demand that no slice can pay.
 func TestDemandWithoutSlice(t *testing.T) {
 	region, err := ledger.NewDimensions(map[string]string{"region": "eu"})
 	if err != nil {
@@ -107,7 +107,7 @@ func TestDemandWithoutSlice(t *testing.T) {
 	}
 }
 
-// Demand that does not fit into the ledger must not keep the slice of another resource type.
+// Demand too large for the ledger must not keep the slice of another resource type.
 func TestSliceShrinksInFullLedger(t *testing.T) {
 	inBubble(func(t *testing.T) {
 		const cpu = "compute/cpu"
@@ -131,7 +131,7 @@ func TestSliceShrinksInFullLedger(t *testing.T) {
 	})(t)
 }
 
-// A process that ends while it writes a slice returns that too.
+// A process also returns a slice if it ends during the write of this slice.
 func TestFlushDuringWrite(t *testing.T) {
 	inBubble(func(t *testing.T) {
 		memory := storagetest.New()
@@ -147,7 +147,7 @@ func TestFlushDuringWrite(t *testing.T) {
 	})(t)
 }
 
-// Only the allowances that match requests without dimensions pay for a slice.
+// Only the allowances for requests without dimensions pay for a slice.
 func TestEscrowBySelector(t *testing.T) {
 	t.Run("used up by another process", inBubble(func(t *testing.T) {
 		memory := storagetest.New()
@@ -186,7 +186,7 @@ func TestEscrowBySelector(t *testing.T) {
 	}))
 }
 
-// What is in the ledger needs no slice, so that the rest is free for others.
+// Reservations in the ledger need no slice: the rest is free for others.
 func TestEscrowedAndStored(t *testing.T) {
 	for _, isSelective := range []bool{false, true} {
 		t.Run(fmt.Sprintf("by this process, selective: %t", isSelective), inBubble(func(t *testing.T) {
@@ -233,7 +233,7 @@ func TestEscrowedAndStored(t *testing.T) {
 	}))
 }
 
-// A revoked slice makes way too: its holder knows what it admitted.
+// A revoked slice makes way too: its holder knows its admissions.
 func TestRevokedSliceMakesWay(t *testing.T) {
 	inBubble(func(t *testing.T) {
 		memory, blocked := storagetest.New(), &outage{}
@@ -246,7 +246,7 @@ func TestRevokedSliceMakesWay(t *testing.T) {
 	})(t)
 }
 
-// The holder may use its slice before it knows of the overdraft, so the shortage is told.
+// The holder may use its slice before it knows of the overdraft, so the decision has the shortage.
 func TestOverdraftBesideForeignSlice(t *testing.T) {
 	inBubble(func(t *testing.T) {
 		memory := storagetest.New()
@@ -296,7 +296,7 @@ func TestDryRunKeepsSlice(t *testing.T) {
 	})(t)
 }
 
-// A review that is repeated before its admission is recorded is not admitted from the slice a second time.
+// A repeated review gets no second admission from the slice before the record of the first.
 func TestRepeatedReviewIsNotEscrowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := holding(t, storagetest.New(), nil)
@@ -309,7 +309,7 @@ func TestRepeatedReviewIsNotEscrowed(t *testing.T) {
 	})
 }
 
-// However large the demand, a slice is at most an eighth of what is left, and one percent of the limit.
+// However large the demand, a slice is at most an eighth of the rest, and one percent of the limit.
 func TestSliceIsSmall(t *testing.T) {
 	for name, tt := range map[string]struct{ limit, used, most ledger.Amount }{
 		"beside the limit": {limit: 1000, used: 100, most: 10},
@@ -338,7 +338,7 @@ func TestSliceIsSmall(t *testing.T) {
 	}
 }
 
-// Whoever has read a ledger before its holder wrote it again does not revoke the slice.
+// A process with a copy from before the holder's latest write does not revoke the slice.
 func TestSliceOfAWriterIsNotRevoked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := storagetest.New()

@@ -31,7 +31,7 @@ func (p *process) escrow(key string, amount ledger.Amount) bool {
 	return p.Escrow(acme, []ledger.Reservation{reservation(key, amount)}, nil)
 }
 
-// outage blocks every call while it is set.
+// outage, while true, blocks every call.
 type outage struct{ atomic.Bool }
 
 func (o *outage) faults(ctx context.Context, _ storagetest.Call) storagetest.Fault {
@@ -119,7 +119,7 @@ func TestEscrow(t *testing.T) {
 		p := holding(t, memory, blocked.faults)
 		blocked.Store(true)
 		<-time.After(6 * time.Second)
-		p.escrow("p/a", 1) // so that there is demand
+		p.escrow("p/a", 1) // for some demand
 		<-time.After(3 * time.Second)
 		if !p.escrow("p/b", 1) {
 			t.Error("not admitted within the lease")
@@ -289,7 +289,7 @@ func TestForeignSlices(t *testing.T) {
 			t.Fatal(isDropped, err)
 		}
 		q.reserve(t, "p/fill", 9_995)
-		p.Settle(acme, "p/first", 0) // so that it writes
+		p.Settle(acme, "p/first", 0) // to make it write
 		blocked.Store(false)
 		<-time.After(time.Minute)
 		if s := stored(t, memory); s.Used != 4 || s.Reserved != 9_995 || len(p.ReservationsFor("a")) > 0 {

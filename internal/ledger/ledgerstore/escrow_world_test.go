@@ -21,13 +21,13 @@ const (
 	worldSeeds   = 40
 	worldHosts   = 3
 	worldLimit   = 300
-	worldUsed    = 20 // by one claim that stays
+	worldUsed    = 20 // by one permanent claim
 	worldClients = 12
 	worldTime    = 6 * time.Minute
 )
 
-// world is a cluster without Kubernetes: objects that appear some time after they were admitted, or never, replicas
-// that crash, stand still and disagree on who is preferred, and connections with every fault.
+// world is a cluster without Kubernetes. Its objects appear some time after their admission, or never. Its replicas
+// crash, stand still and disagree on the preferred one. Its connections have every fault.
 type world struct {
 	t       *testing.T
 	memory  *storagetest.Memory
@@ -38,7 +38,7 @@ type world struct {
 	random  *rand.Rand
 	objects map[string]*worldObject
 	next    int
-	// isConcluding keeps the objects that exist.
+	// isConcluding keeps the existing objects.
 	isConcluding bool
 	// escrowed counts admissions from slices, and denied denials.
 	escrowed, denied int
@@ -53,14 +53,14 @@ type worldObject struct {
 	created   time.Time
 	// claim is the sequence of its claim, once it has one.
 	claim int64
-	// isGone is set once it was deleted, or cannot appear any more.
+	// isGone is true after the deletion, or once the object can no longer appear.
 	isGone bool
 }
 
-// worldHost is a machine on which one process runs after another.
+// worldHost is a machine for one process after another.
 type worldHost struct {
 	*world
-	// thinks is the index of the replica that it takes for the preferred one.
+	// thinks is the index of the preferred replica in its opinion.
 	thinks  atomic.Int32
 	blocked atomic.Bool
 
@@ -278,7 +278,7 @@ func (w *world) delete(o *worldObject) {
 	}
 }
 
-// demand returns the most that may be in use now: every object that is not known to be gone.
+// demand returns the largest possible usage now: the amounts of all objects except the certainly gone ones.
 func (w *world) demand() ledger.Amount {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -289,7 +289,7 @@ func (w *world) demand() ledger.Amount {
 	return sum
 }
 
-// work is what the controllers of a replica do.
+// work is the work of a replica's controllers.
 func (h *worldHost) work(ctx context.Context) {
 	recovered := time.Now()
 	for ctx.Err() == nil {
@@ -305,8 +305,8 @@ func (h *worldHost) work(ctx context.Context) {
 	}
 }
 
-// follow makes claims of reservations whose objects exist, ends those whose objects are gone, and releases the claims of
-// deleted objects.
+// follow makes claims of reservations with existing objects, ends those with deleted objects, and releases the claims
+// of deleted objects.
 func (h *worldHost) follow(ctx context.Context, p *process) {
 	for _, r := range p.ReservationsOf(acme) {
 		if r.IsUnrecorded || !r.IsOwn && (!h.IsPreferred(acme) || time.Since(r.KnownSince) < 10*time.Second) {

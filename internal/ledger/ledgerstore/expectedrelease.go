@@ -8,7 +8,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// expectsReleases reports whether releases are expected.
+// expectsReleases reports whether the committer expects releases.
 func (c *committer) expectsReleases() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -21,8 +21,7 @@ func (c *committer) expectsReleasesLocked(now time.Time) bool {
 	return len(c.expected) > 0
 }
 
-// expectRelease records that the charge with this id will be given back soon. It returns false if the committer was
-// dropped.
+// expectRelease announces the release of the charge with this id. It returns false after the end of the committer.
 func (c *committer) expectRelease(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

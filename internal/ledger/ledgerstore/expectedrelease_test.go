@@ -10,7 +10,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// A request that does not wait is decided again with its batch: it is admitted if another process has made room.
+// A request does not wait for releases. The committer still decides it again with its batch, and admits it if another
+// process has made room.
 func TestRoomIsMadeWhileABatchIsDecided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory, open := storagetest.New(), make(gate)
@@ -19,7 +20,7 @@ func TestRoomIsMadeWhileABatchIsDecided(t *testing.T) {
 		other.use(t, "used", 9)
 		other.reserve(t, "settling", 1)
 		p.ExpectRelease(acme, "used")
-		p.Settle(acme, "settling", 0) // it waits for the next batch, and has that written
+		p.Settle(acme, "settling", 0) // it waits for the next batch, and makes it a write
 		done := make(chan error, 1)
 		go func() {
 			ctx := ledgerstore.WithRetryUntil(t.Context(), time.Now().Add(time.Minute))

@@ -8,12 +8,11 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// flushesMax bounds the ledgers that are flushed at the same time.
+// flushesMax bounds the number of concurrent flushes of ledgers.
 const flushesMax = 16
 
-// Flush commits the settlements and other housekeeping that wait for later commits, and returns the slices. A process
-// calls it before it ends, so that no other process has to find out what was left. Errors are those of the first ledger
-// that fails.
+// Flush commits the waiting settlements and other housekeeping, and returns the slices. A process calls it before it
+// ends: then no other process has to find its unfinished work. The error is the first one of any ledger.
 func (s *Store) Flush(ctx context.Context) error {
 	s.isClosing.Store(true)
 	for {
@@ -27,7 +26,7 @@ func (s *Store) Flush(ctx context.Context) error {
 	}
 }
 
-// unflushed returns the consumers whose ledgers have something to commit, or are being committed.
+// unflushed returns the consumers with something to commit, or with a commit under way.
 func (s *Store) unflushed() (waiting []quotav1alpha1.ConsumerRef) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -40,7 +39,7 @@ func (s *Store) unflushed() (waiting []quotav1alpha1.ConsumerRef) {
 }
 
 func (s *Store) flush(ctx context.Context, waiting []quotav1alpha1.ConsumerRef) error {
-	var flushes errgroup.Group // without a context: one that fails does not stop the others
+	var flushes errgroup.Group // without a context: a failed one does not stop the others
 	flushes.SetLimit(flushesMax)
 	for _, consumer := range waiting {
 		flushes.Go(func() error {

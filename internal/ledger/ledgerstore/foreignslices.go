@@ -10,12 +10,12 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// ForeignSlice is the slice of another process, which may have ended.
+// ForeignSlice is the slice of another process. The process may have ended.
 type ForeignSlice struct {
 	Consumer quotav1alpha1.ConsumerRef
 	ledger.Slice
-	// Since is the time since which this process knows that the holder has not written the ledger, and that the slice is
-	// revoked if it is, on a monotonic clock.
+	// Since is a time on a monotonic clock. Since then, this process has seen no write of the ledger by the holder, and
+	// the slice revoked if it is.
 	Since time.Time
 }
 
@@ -24,13 +24,13 @@ func (f *ForeignSlice) IsStalled() bool {
 	return !f.IsRevoked && time.Since(f.Since) >= SliceStalledAfter
 }
 
-// foreignSlices are the slices of other processes that this process knows of. The zero value is empty.
+// foreignSlices are the known slices of other processes. The zero value is empty.
 type foreignSlices struct {
 	mu         sync.Mutex
 	byConsumer map[quotav1alpha1.ConsumerRef][]ForeignSlice
 }
 
-// replace makes the slices of a ledger that was read or written the known ones.
+// replace makes the slices of a ledger, just read or written, the known ones.
 func (f *foreignSlices) replace(consumer quotav1alpha1.ConsumerRef, l *ledger.Ledger, holder string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -58,7 +58,7 @@ func (f *foreignSlices) replace(consumer quotav1alpha1.ConsumerRef, l *ledger.Le
 	f.byConsumer[consumer] = after
 }
 
-// forget forgets the slices of a ledger that has none any more.
+// forget forgets the slices of a ledger once it has none.
 func (f *foreignSlices) forget(consumer quotav1alpha1.ConsumerRef) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -71,9 +71,9 @@ func (f *foreignSlices) has(consumer quotav1alpha1.ConsumerRef) bool {
 	return len(f.byConsumer[consumer]) > 0
 }
 
-// ForeignSlices returns the slices of other processes in the ledgers that this process is the preferred replica for. A
-// slice whose holder does not write any more is to be revoked. It is to be dropped after [Store.AppearanceMax], and
-// after every object that its holder may have admitted has been charged.
+// ForeignSlices returns the slices of other processes in the ledgers of this process as preferred replica. Revoke a
+// slice if its holder no longer writes. Drop it after [Store.AppearanceMax], and after every object possibly admitted
+// by its holder has its charge.
 func (s *Store) ForeignSlices() []ForeignSlice {
 	s.foreign.mu.Lock()
 	defer s.foreign.mu.Unlock()
@@ -86,8 +86,8 @@ func (s *Store) ForeignSlices() []ForeignSlice {
 	return all
 }
 
-// AppearanceMax is the time after which every object has appeared that was admitted from a slice before others saw it
-// revoked: its holder may not know for the length of a lease.
+// AppearanceMax is the longest time until the last object from a slice appears, after others saw the slice revoked: its
+// holder may not know for the length of a lease.
 func (s *Store) AppearanceMax() time.Duration { return sliceLease + s.ReservationLifetime }
 
 // RevokeSlice revokes a slice, unless its holder has written the ledger since.

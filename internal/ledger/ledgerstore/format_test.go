@@ -39,8 +39,8 @@ func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, s.stored)
 }
 
-// A ledger that a newer version has written is neither read nor written by this one, and whoever asks is told why. One
-// without a number was written by an earlier version.
+// This version neither reads nor writes the ledger of a newer version, and its error gives the reason. A ledger without
+// a number is from an earlier version.
 func TestLedgerFormat(t *testing.T) {
 	const spec = `"consumerRef":{"apiGroup":"platform","kind":"Organization","name":"acme"},"sequence":3`
 	tests := map[string]struct {
@@ -76,8 +76,8 @@ func TestLedgerFormat(t *testing.T) {
 	}
 }
 
-// What is stored has the number of the earliest format that can hold it, so that replicas of the earlier version go on
-// during an update.
+// A stored ledger has the number of the earliest format for its content: during an update, replicas of the earlier
+// version still work.
 func TestLedgerIsStoredWithItsFormat(t *testing.T) {
 	api := &stub{stored: `{"metadata":{"name":"l","resourceVersion":"7"},"spec":{"consumerRef":{"apiGroup":"platform","kind":"Organization","name":"acme"}}}`}
 	server := httptest.NewServer(api)
@@ -100,7 +100,7 @@ func TestLedgerIsStoredWithItsFormat(t *testing.T) {
 	api.expect(t, 2, 1)
 }
 
-// What an earlier version has withdrawn stays so.
+// Sequences withdrawn by an earlier version stay withdrawn.
 func TestWithdrawnInFormat1(t *testing.T) {
 	snapshot, err := ledgerstore.SnapshotOf(&quotav1alpha1.ConsumerLedgerSpec{
 		Format: 1, Sequence: 9, Released: []string{"uid", "reservation:7:object", "reservation:3:object", "reservation:4:other"},

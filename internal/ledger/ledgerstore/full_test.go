@@ -15,7 +15,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// Only the operation fails that storage rejects, not the others of the same write.
+// Only the rejected operation fails, not the others of the same write.
 func TestRejectedForContent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const used = 20

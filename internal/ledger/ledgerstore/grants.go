@@ -53,7 +53,7 @@ func (s *Store) SetGrants(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 	return err
 }
 
-// removalsOf returns who deleted the grants of a ledger that are not among others, as far as that is known.
+// removalsOf returns who deleted the grants of a ledger, by UID and as far as known. Grants among others still exist.
 func (s *Store) removalsOf(l *ledger.Ledger, others []ledger.Grant) map[string]string {
 	if s.Journal == nil || s.Deletions == nil {
 		return nil
@@ -68,15 +68,15 @@ func (s *Store) removalsOf(l *ledger.Ledger, others []ledger.Grant) map[string]s
 	return removals
 }
 
-// GrantOf returns a grant in the form of the ledger, with the allowances that count at a time. An error names the
-// allowance that cannot be counted at any time.
+// GrantOf returns a grant in the form of the ledger, with its allowances at a time. An error names the allowance with
+// an invalid selector or an overflowing amount.
 func GrantOf(grant *quotav1alpha1.ResourceGrant, now time.Time) (ledger.Grant, error) {
 	entry := ledger.Grant{
 		UID: string(grant.UID), Namespace: grant.Namespace, Name: grant.Name, Generation: grant.Generation,
 	}
 	active := apimeta.FindStatusCondition(grant.Status.Conditions, quotav1alpha1.ConditionActive)
 	if active == nil || active.Status != metav1.ConditionTrue || active.ObservedGeneration != grant.Generation {
-		// Once it is active, what it gives changes by itself, such as when the period of an allowance ends.
+		// Once it is active, its amounts change by themselves, such as at the end of an allowance's period.
 		entry.ChangedBy = grant.Annotations[quotav1alpha1.AnnotationChangedBy]
 	}
 	for i := range grant.Spec.Allowances {

@@ -63,7 +63,7 @@ func TestHousekeepingHappensByItself(t *testing.T) {
 	})
 }
 
-// A view does not commit what is being settled, and a change of the ledger is decided after it.
+// A view does not commit waiting settlements, and the store decides changes of the ledger after them.
 func TestSettledBeforeAnyChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := storagetest.New()
@@ -86,7 +86,7 @@ func TestSettledBeforeAnyChange(t *testing.T) {
 	})
 }
 
-// A process that ends leaves nothing to settle.
+// An ended process leaves nothing to settle.
 func TestFlush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := storagetest.New()
@@ -185,7 +185,7 @@ func TestNewProcessKnowsWhatIsInFlight(t *testing.T) {
 	expect(t, "everything was finished", memory, summary{Limit: 10, Used: 2, Claims: 1})
 }
 
-// noticeOf is what a watch shows of a stored state of acme's ledger.
+// noticeOf returns the notice of a watch about a stored state of acme's ledger.
 func noticeOf(r storagetest.Revision) ledgerstore.Notice {
 	return ledgerstore.Notice{Name: naming.Ledger(acme), Version: r.Version, Unfinished: ledgerstore.UnfinishedIn(&r.Snapshot)}
 }
@@ -251,8 +251,8 @@ func TestSubscribersHearOfCapacity(t *testing.T) {
 	}
 }
 
-// Subscribers also hear of changes of another process that an operation without any change of its own found: the later
-// observation of that version is not news.
+// Subscribers also hear of changes of another process found by an operation without any change of its own: the later
+// observation of the same version is not news.
 func TestSubscribersHearOfFoundChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := storagetest.New()

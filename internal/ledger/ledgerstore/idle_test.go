@@ -32,7 +32,7 @@ func (p *process) gauge(t *testing.T, name string) float64 {
 	return 0
 }
 
-// Unused ledgers are dropped, also those of consumers that never existed, but not while something is in flight.
+// The store drops unused ledgers, also those of consumers that never existed, but not while something is in flight.
 func TestIdleLedgersAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := storagetest.New()
@@ -68,7 +68,7 @@ func TestIdleLedgersAreDropped(t *testing.T) {
 	})
 }
 
-// Facts that were verified before the ledger was dropped are verified again.
+// The store verifies facts again if it dropped the ledger after their verification.
 func TestVerifiedBeforeALedgerIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, storagetest.New(), nil)

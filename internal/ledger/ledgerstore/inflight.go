@@ -11,22 +11,22 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// ReservationMargin is the time for which a reservation outlives its request: a write that etcd already has may still
-// take effect after the API server gave up.
+// ReservationMargin is how long a reservation outlives its request: a write may still take effect in etcd after the API
+// server gave up.
 const ReservationMargin = 10 * time.Second
 
 // defaultReservationLifetime is for the API server's default request timeout of one minute.
 const defaultReservationLifetime = time.Minute + ReservationMargin
 
-// ObjectKey is the key of a policy's reservation for an object. There is one for each pair, so that deciding the same
-// object twice charges it once.
+// ObjectKey is the key of a policy's reservation for an object. There is one for each pair: deciding the same object
+// twice charges it once.
 func ObjectKey(policy, objectUID string) string { return policy + "/" + objectUID }
 
 // ClaimKey is the key of the reservation of a directly created claim. No policy has such a name: names contain no
 // colon.
 func ClaimKey(claimUID string) string { return "claim:" + claimUID }
 
-// amendmentSuffix distinguishes the key of an amendment from that of the original reservation.
+// amendmentSuffix distinguishes the key of an amendment from the key of the original reservation.
 const amendmentSuffix = "/amendment"
 
 // AmendmentKey is the key of the amendment of a policy's claim for an object.
@@ -37,7 +37,7 @@ func AmendmentKey(policy, objectUID string) string {
 // ResizeKey is the key of the amendment of a directly created claim.
 func ResizeKey(claimUID string) string { return ClaimKey(claimUID) + amendmentSuffix }
 
-// IsAmendment reports whether a key is that of an amendment.
+// IsAmendment reports whether a key belongs to an amendment.
 func IsAmendment(key string) bool { return strings.HasSuffix(key, amendmentSuffix) }
 
 // SplitObjectKey undoes ObjectKey and AmendmentKey. Both parts are empty for a directly created claim.
@@ -58,19 +58,19 @@ func ObjectUID(key string) string {
 type InFlight struct {
 	Consumer quotav1alpha1.ConsumerRef
 	ledger.Reservation
-	// KnownSince is a time at which it existed, the earliest that this process knows, on a monotonic clock: that of its
-	// own write, or when it was informed of the version that has the reservation.
+	// KnownSince is the earliest known time of its existence, on a monotonic clock. It is the time of this process's
+	// write, or of the notice of the first version with the reservation.
 	KnownSince time.Time
-	// IsOwn is set if this process made it or took it over. Only its owner makes its claim.
+	// IsOwn is true if this process made it or took it over. Only its owner makes its claim.
 	IsOwn bool
-	// IsUnrecorded is set while only the slice of this process covers it. It has no sequence yet, and is its own.
+	// IsUnrecorded is true while only the slice of this process covers it. It has no sequence yet, and is its own.
 	IsUnrecorded bool
 
-	// isSettling is set once this process settles it: then only the ledger still has it.
+	// isSettling is true once this process settles it: only the ledger still has it.
 	isSettling bool
 }
 
-// inflight indexes the reservations that this process knows of by object and consumer.
+// inflight indexes the known reservations by object and consumer.
 type inflight struct {
 	mu         sync.RWMutex
 	byObject   map[string][]InFlight
@@ -115,14 +115,14 @@ func (i *inflight) addLocked(p InFlight) {
 	}
 }
 
-// addUnrecorded adds a reservation that was admitted from the slice.
+// addUnrecorded adds a reservation admitted from the slice.
 func (i *inflight) addUnrecorded(consumer quotav1alpha1.ConsumerRef, r ledger.Reservation) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.addLocked(InFlight{Consumer: consumer, Reservation: r, KnownSince: time.Now(), IsOwn: true, IsUnrecorded: true})
 }
 
-// takeOver makes this process the owner of a reservation with a new sequence. It is known since it was first.
+// takeOver makes this process the owner of a reservation with a new sequence. Its KnownSince stays.
 func (i *inflight) takeOver(consumer quotav1alpha1.ConsumerRef, r ledger.Reservation) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -133,7 +133,7 @@ func (i *inflight) takeOver(consumer quotav1alpha1.ConsumerRef, r ledger.Reserva
 	i.addLocked(taken)
 }
 
-// settle marks a reservation as being settled. Sequence 0 stands for any.
+// settle marks a reservation as settling. Sequence 0 stands for any.
 func (i *inflight) settle(consumer quotav1alpha1.ConsumerRef, key string, sequence int64) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -177,14 +177,14 @@ func (i *inflight) removeFromObjectLocked(p InFlight) {
 	i.byObject[uid] = rest
 }
 
-// has reports whether reservations of a consumer are known.
+// has reports whether this process knows reservations of a consumer.
 func (i *inflight) has(consumer quotav1alpha1.ConsumerRef) bool {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
 	return len(i.byConsumer[consumer]) > 0
 }
 
-// get returns a reservation, also one that is being settled.
+// get returns a reservation, also a settling one.
 func (i *inflight) get(consumer quotav1alpha1.ConsumerRef, key string) (InFlight, bool) {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -199,8 +199,8 @@ func (i *inflight) count(consumer quotav1alpha1.ConsumerRef) int {
 	return len(i.byConsumer[consumer])
 }
 
-// replace makes the reservations of the ledger, and those that are not recorded yet, the known ones of a consumer. New
-// ones are known since that time. It returns the keys of those that ended.
+// replace makes the reservations of the ledger, and the unrecorded ones, the known ones of a consumer. New ones get
+// since as KnownSince. It returns the keys of the ended ones.
 func (i *inflight) replace(consumer quotav1alpha1.ConsumerRef, l *ledger.Ledger, since time.Time) (ended []string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -238,7 +238,7 @@ func (s *Store) ReservationsFor(objectUID string) []InFlight {
 	return slices.Clone(s.inflight.byObject[objectUID])
 }
 
-// ReservationOf returns the reservation of a consumer with that key, if this process knows of it.
+// ReservationOf returns the reservation of a consumer with the key, if this process knows of it.
 func (s *Store) ReservationOf(consumer quotav1alpha1.ConsumerRef, key string) (InFlight, bool) {
 	p, known := s.inflight.get(consumer, key)
 	return p, known && !p.isSettling

@@ -11,7 +11,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// What is reserved instead of something else takes its place if it holds the same, and otherwise stands beside it.
+// A reservation instead of another one takes its place if it holds the same, and otherwise stands beside it.
 func TestReserveInstead(t *testing.T) {
 	tests := map[string]struct {
 		reason string
@@ -55,7 +55,7 @@ func TestReserveInstead(t *testing.T) {
 	}
 }
 
-// One process grants the claim of object 1 from its reservation, while another one takes that reservation over for
+// One process grants the claim of object 1 from its reservation, while another one takes the reservation over for
 // object 2. The end of claim 1 gives nothing back: its charges belong to object 2.
 func TestTakeOverWhileGranted(t *testing.T) {
 	memory := storagetest.New()

@@ -9,15 +9,15 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// journalTrimDelay is how long records that the journal has stay in the ledger if nothing else is written.
+// journalTrimDelay is how long records stay in the ledger after the journal has them, without another write.
 const journalTrimDelay = 30 * time.Second
 
-// Journal takes what ledgers record, in order to store it for good. It may get the same changes again: from another
-// process, or after this process read the ledger again.
+// Journal takes the records of ledgers, in order to store them for good. It may get the same changes again: from
+// another process, or after this process read the ledger again.
 type Journal interface {
-	// Take takes changes of the ledger of a consumer, which are in storage. opening, if not nil, is the state from which
-	// they count. Take returns false, and takes nothing, if it has no room; it then calls [Store.OfferRecords] once it has.
-	// Take must return quickly, and not change what it takes.
+	// Take takes stored changes of the ledger of a consumer. opening, if not nil, is the state before them. Take
+	// returns false, and takes nothing, if it has no room; it then calls [Store.OfferRecords] once it has. Take must
+	// return quickly, and not change its arguments.
 	Take(consumer quotav1alpha1.ConsumerRef, opening *ledger.Opening, entries []ledger.Entry) bool
 }
 
@@ -27,26 +27,26 @@ type Deletions interface {
 	DeletedBy(grantUID string) string
 }
 
-// RecordsStored informs the store that the journal has stored the changes of a consumer up to a sequence. The ledger
-// drops them with the next commit, or soon. The sequences of a consumer must not decrease.
+// RecordsStored informs the store of a write of the journal: it has the changes of a consumer up to a sequence. The
+// ledger drops them with the next commit, or soon. The sequences of a consumer must not decrease.
 func (s *Store) RecordsStored(consumer quotav1alpha1.ConsumerRef, through int64) {
 	s.with(consumer, func(c *committer) bool { return c.trimJournal(through) })
 }
 
-// OfferRecords makes the store offer the journal the changes of a consumer that it did not take.
+// OfferRecords makes the store offer the journal the remaining changes of a consumer.
 func (s *Store) OfferRecords(consumer quotav1alpha1.ConsumerRef) {
 	s.with(consumer, func(c *committer) bool {
 		return c.commitNow(&operation{leavesDeferred: true, apply: nothing, committed: c.offerJournal})
 	})
 }
 
-// HasRecords reports whether a stored ledger has changes that the journal does not have.
+// HasRecords reports whether a stored ledger has changes missing in the journal.
 func HasRecords(journal *quotav1alpha1.LedgerJournal) bool {
 	return journal != nil && (len(journal.Records) > 0 || journal.OpenedAt != 0)
 }
 
 // beginRecords prepares the copy for the records of a batch. The sequence of a new journal is the time in microseconds,
-// so that it is higher than all in an earlier ledger of the consumer.
+// and so higher than all in an earlier ledger of the consumer.
 func (c *committer) beginRecords() {
 	now := c.store.Clock.Now()
 	c.ledger.BeginBatch(now.UnixMilli())
@@ -57,14 +57,14 @@ func (c *committer) beginRecords() {
 	}
 }
 
-// offerJournal offers the journal the changes in the copy that it did not take yet. All of them must be in storage. Only
-// the preferred replica does so: this one waits until it is, or until it is informed of a later version.
+// offerJournal offers the journal the remaining changes in the copy. All of them must be in storage. Only the preferred
+// replica does so: another one waits until it is preferred, or hears of a later version.
 func (c *committer) offerJournal() {
 	if c.store.Journal == nil || c.ledger == nil {
 		return
 	}
 	if c.ledger.IsJournalBefore(c.offered) {
-		// Storage was restored from a backup, and would give sequences again.
+		// Storage is back at an earlier state, from a backup, and would give sequences again.
 		c.ledger.StopJournal()
 		c.offered = 0
 		return
@@ -77,7 +77,7 @@ func (c *committer) offerJournal() {
 	c.keepUnoffered(isNew)
 }
 
-// keepUnoffered sets whether the copy has changes that the journal did not take.
+// keepUnoffered sets whether the copy has changes missing in the journal.
 func (c *committer) keepUnoffered(isUnoffered bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,14 +88,14 @@ func (c *committer) keepUnoffered(isUnoffered bool) {
 	}
 }
 
-// journalTrim is what the journal has stored of the records of one ledger.
+// journalTrim is how far the journal has stored the records of one ledger.
 type journalTrim struct {
 	through     atomic.Int64
 	isScheduled atomic.Bool
 }
 
-// trimJournal drops records that the journal has stored, with the next commit or after a delay. It returns false if the
-// committer was dropped.
+// trimJournal drops records once they are in the journal, with the next commit or after a delay. It returns false after
+// the end of the committer.
 func (c *committer) trimJournal(through int64) bool {
 	c.shipped.through.Store(through)
 	if c.shipped.isScheduled.Swap(true) {

@@ -15,7 +15,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// changing is a preference that changes.
+// changing is a changeable preference.
 type changing struct{ atomic.Bool }
 
 func (c *changing) IsPreferred(quotav1alpha1.ConsumerRef) bool { return c.Load() }
@@ -34,8 +34,8 @@ func (p *process) kill() {
 	p.stop()
 }
 
-// TestRecordsReachTheJournal has nothing change after a record whose way to the journal was interrupted. It is archived,
-// and the ledger drops it.
+// TestRecordsReachTheJournal interrupts the way of a record to the journal, and changes nothing afterwards. The archive
+// gets the record, and the ledger drops it.
 func TestRecordsReachTheJournal(t *testing.T) {
 	for name, interrupt := range map[string]func(*testing.T, *archive){
 		"nothing interrupts it": func(t *testing.T, a *archive) {
@@ -96,7 +96,7 @@ func TestRecordsReachTheJournal(t *testing.T) {
 	}
 }
 
-// TestJournalBegins has ledgers with a history of which no journal knows.
+// TestJournalBegins has ledgers with a history unknown to every journal.
 func TestJournalBegins(t *testing.T) {
 	for name, withoutJournal := range map[string]func(*testing.T, *archive){
 		"an earlier version wrote it": func(t *testing.T, a *archive) {
@@ -148,8 +148,8 @@ func TestJournalBegins(t *testing.T) {
 	}
 }
 
-// TestJournalStandsStill changes a ledger until it has no room for what the journal does not store. Requests go on, and
-// the gap is marked.
+// TestJournalStandsStill changes a ledger until it has no room for unstored records. Requests go on, and the journal
+// marks the gap.
 func TestJournalStandsStill(t *testing.T) {
 	for name, isKilled := range map[string]bool{"the process goes on": false, "the process ends": true} {
 		t.Run(name, func(t *testing.T) {
@@ -194,7 +194,7 @@ func TestJournalStandsStill(t *testing.T) {
 					}
 					last = e.Sequence
 				}
-				if isLost := lost > 0; isLost != isKilled { // while the process lives, its journal has what the ledger dropped
+				if isLost := lost > 0; isLost != isKilled { // while the process lives, its journal has the records dropped by the ledger
 					t.Errorf("%d changes are lost", lost)
 				}
 			})

@@ -20,8 +20,8 @@ func storedJournal(journal *ledger.Journal) *quotav1alpha1.LedgerJournal {
 	return stored
 }
 
-// journalOf decodes a stored journal. It returns nil for one that cannot be read, because the journal must not deny
-// anything: it then begins again.
+// journalOf decodes a stored journal. It returns nil for an unreadable one, because the journal must not deny anything:
+// it then begins again.
 func journalOf(stored *quotav1alpha1.LedgerJournal) *ledger.Journal {
 	if stored == nil {
 		return nil

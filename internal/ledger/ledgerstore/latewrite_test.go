@@ -9,8 +9,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// A process that watches no ledgers finds the reservation of a write that failed, was read as not done, and took effect
-// afterwards.
+// A failed write takes effect after a read found it not done. A process without a watch of ledgers finds its
+// reservation.
 func TestLateWriteIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := storagetest.New()

@@ -10,8 +10,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// A caller leaves at its deadline while its operation goes on. From then on it must not read anything that the
-// operation writes. The race detector proves it.
+// A caller leaves at its deadline while its operation goes on. From then on it must not read anything written by the
+// operation. The race detector proves it.
 func TestLeavingWhileItIsDecided(t *testing.T) {
 	amendment := ledger.Reservation{Key: "amending", Charges: charges(3), Replaces: charges(2)}
 	fresh, later := []ledger.Reservation{reservation("new", 1)}, func(_, after string) string { return after }
@@ -47,7 +47,7 @@ func TestLeavingWhileItIsDecided(t *testing.T) {
 			isLeaving := false
 			p := start(t, memory, func(_ context.Context, call storagetest.Call) storagetest.Fault {
 				if isLeaving && call == storagetest.Read {
-					leave() // and then it is decided once more
+					leave() // and then the store decides once more
 				}
 				return storagetest.None
 			})

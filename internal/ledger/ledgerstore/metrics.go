@@ -43,7 +43,7 @@ func newMetrics() *metrics {
 			"the consumer ledger before the answer.",
 	})
 	for _, outcome := range []string{"committed", "conflict", "failed"} {
-		m.commits.WithLabelValues(outcome) // so that the first increase is visible
+		m.commits.WithLabelValues(outcome) // to make the first increase visible
 	}
 	return m
 }

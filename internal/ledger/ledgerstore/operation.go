@@ -9,19 +9,19 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// errReverify is returned if the ledger was read again after the caller verified its facts: another process may have
-// acted on them in between.
+// errReverify means that the committer read the ledger again after the caller verified its facts. Another process may
+// have acted on them in between.
 var errReverify = errors.New("the ledger was read again since the facts were verified")
 
-// ErrReleasing is returned to a caller that does not wait, see [WithRetryUntil]. The request does not fit now, and may
-// fit in a moment, because capacity or room is being given back. Nothing was changed.
+// ErrReleasing is the error for a caller that does not wait, see [WithRetryUntil]. The request does not fit now, and
+// may fit in a moment, after the return of capacity or room. The ledger is unchanged.
 var ErrReleasing = errors.New("capacity of this consumer is being given back")
 
 // retryUntilKey is the context key of WithRetryUntil.
 type retryUntilKey struct{}
 
-// WithRetryUntil makes decisions fail with [ErrReleasing] instead of waiting for capacity that is being given back. The
-// caller then retries. After that time it gets the decision as it is, without waiting.
+// WithRetryUntil makes decisions fail with [ErrReleasing] instead of waiting for returning capacity. The caller then
+// retries. From the time of until on, it gets the decision as it is, without waiting.
 func WithRetryUntil(ctx context.Context, until time.Time) context.Context {
 	return context.WithValue(ctx, retryUntilKey{}, until)
 }
@@ -30,19 +30,19 @@ func WithRetryUntil(ctx context.Context, until time.Time) context.Context {
 type tentativeKey struct{}
 
 // WithTentative makes the reservations of a request count as an expected release from the moment they are in the
-// ledger: the caller waits for decisions on other consumers, and gives its reservations back if one of those is a
-// denial. So denials of others wait for it, as for any expected release. The caller ends that with [Store.ReleaseDone]
-// and the same id.
+// ledger. The caller waits for decisions on other consumers, and gives its reservations back if one of those is a
+// denial. So denials of others wait for it, as for any expected release. The caller ends the expectation with
+// [Store.ReleaseDone] and the same id.
 func WithTentative(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, tentativeKey{}, id)
 }
 
 // operation is one change to, or question about, the ledger of one consumer.
 type operation struct {
-	// apply performs the operation. isReleasing reports whether releases are expected. apply runs again with each
-	// repetition of the commit, and must overwrite the results of earlier runs.
+	// apply performs the operation. isReleasing reports whether the committer expects releases. apply runs again with
+	// each repetition of the commit, and must overwrite the results of earlier runs.
 	apply func(l *ledger.Ledger, isReleasing bool) groupcommit.Effect
-	// committed, if set, runs once, after the operation took effect and before its caller is informed.
+	// committed, if set, runs once, after the operation took effect and before its caller hears of it.
 	committed func()
 	// Postponed operations may succeed after operations with makesRoom, and denied claims after those with
 	// growsCapacity.
@@ -50,7 +50,7 @@ type operation struct {
 	// patience and leavesDeferred are as in [groupcommit.Operation].
 	patience       time.Duration
 	leavesDeferred bool
-	// loadID, if isVerified is set, is the load of the ledger that the facts of the caller belong to.
+	// loadID, with isVerified, is the load of the ledger behind the caller's facts.
 	loadID     uint64
 	isVerified bool
 	// deadline is the end of postponement. An operation with failsFast ends with ErrReleasing instead, see
@@ -67,7 +67,7 @@ type operation struct {
 	err error
 }
 
-// nothing is the apply function of an operation that only has what waits committed, or the ledger read.
+// nothing is the apply function of an operation to commit waiting operations, or to read the ledger.
 func nothing(*ledger.Ledger, bool) groupcommit.Effect { return groupcommit.Nothing }
 
 // forGroup returns the operation for the group of a committer.

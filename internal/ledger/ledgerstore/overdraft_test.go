@@ -14,7 +14,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// What is held beyond the limits says so at once, whatever is about to be released.
+// The decision on an overdraft has its shortages at once, even with expected releases.
 func TestOverdraft(t *testing.T) {
 	amendment := ledger.Reservation{Key: "amending", Charges: charges(9), Replaces: charges(4)}
 	decide := func(t *testing.T, p *process, r ledgerstore.Request) ([]ledger.Decision, error) {

@@ -8,8 +8,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Preload reads the given stored ledgers that have reservations, slices, records of releases or changes that the journal
-// does not have, so that the store knows them after a restart. The store reads all others when they are first needed.
+// Preload reads the given stored ledgers with reservations, slices, records of releases or changes missing in the
+// journal: the store needs them after a restart. The store reads all others at their first use.
 func (s *Store) Preload(ctx context.Context, ledgers []quotav1alpha1.ConsumerLedger) error {
 	var errs []error
 	for i := range ledgers {

@@ -17,14 +17,14 @@ const gpu = "compute/gpu"
 
 var acme = quotav1alpha1.ConsumerRef{APIGroup: "platform", Kind: "Organization", Name: "acme"}
 
-// process is one of the processes that share a storage.
+// process is one of several processes on one storage.
 type process struct {
 	*ledgerstore.Store
 	*storagetest.Connection
 	stop context.CancelFunc
 }
 
-// start starts a process that ends with the test. faults may be nil.
+// start starts a process. It ends with the test. faults may be nil.
 func start(t testing.TB, memory *storagetest.Memory, faults func(context.Context, storagetest.Call) storagetest.Fault) *process {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -45,7 +45,7 @@ func script(faults ...storagetest.Fault) func(context.Context, storagetest.Call)
 	}
 }
 
-// gate blocks writes while it is shut.
+// gate, while shut, blocks writes.
 type gate chan struct{}
 
 func (g gate) faults(ctx context.Context, call storagetest.Call) storagetest.Fault {
@@ -128,7 +128,7 @@ func (p *process) release(t testing.TB, h ledgerstore.ClaimCharges) (drifted boo
 	return drifted, asked
 }
 
-// summary is the part of a stored ledger that tests compare.
+// summary is the part of a stored ledger for comparisons.
 type summary struct {
 	Limit, Used, Reserved ledger.Amount
 	Claims                int64

@@ -15,7 +15,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// Consumers whose creates begin at the same moment do not stay in step: their admissions are recorded at different moments.
+// Consumers with creates from the same moment on do not stay in step: the store records their admissions at different
+// moments.
 func TestConsumersRecordInTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

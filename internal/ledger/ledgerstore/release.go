@@ -15,9 +15,10 @@ type ClaimCharges struct {
 	// Key and Sequence name the original reservation of the claim.
 	Key      string
 	Sequence int64
-	// Amendment is the key of a possible amendment. If there is one, the ledger has its Replaces, whatever Charges are.
+	// Amendment is the key of a possible amendment. If there is one, the ledger has its Replaces, regardless of
+	// Charges.
 	Amendment string
-	// Granted is set if the stored status of the claim is Granted. Only then can its charges have been settled.
+	// Granted is true if the stored status of the claim is Granted. Only such charges may have become usage.
 	Granted bool
 	// Charges are the amounts of the claim.
 	Charges []ledger.Charge
@@ -25,13 +26,13 @@ type ClaimCharges struct {
 	Subject string
 }
 
-// Release gives back the charges of a claim and records the UID in the same write, so that a repetition changes
-// nothing. The record stays until [Store.Forget].
+// Release gives back the charges of a claim and records the UID in the same write: a repetition changes nothing. The
+// record stays until [Store.Forget].
 //
 // charges must read the claim from the API server, not from a cache. It returns nil if the claim no longer exists or no
 // longer has Bursar's finalizer; then Release does nothing. Release calls it again if another process may have released
-// the same claim in between. After Forget it releases nothing, even for a claim that was read before. Calls for one
-// claim must not overlap.
+// the same claim in between. After Forget it releases nothing, even for a claim read before. Calls for one claim must
+// not overlap.
 //
 // If the ledger does not have the charges, it has drifted from the claims. Release then reports drifted, leaves the
 // ledger to the auditor, and does not hold back the claim.
@@ -104,13 +105,13 @@ func (s *Store) Forget(consumer quotav1alpha1.ConsumerRef, claimUID string) {
 	s.with(consumer, func(c *committer) bool { return c.commitLater(op) })
 }
 
-// ExpectRelease announces that a charge with some id will soon be given back: its object is being deleted. Until
+// ExpectRelease announces the release of a charge with some id: the deletion of its object has begun. Until
 // [Store.ReleaseDone] with the same id, denials for this consumer wait a little for it.
 func (s *Store) ExpectRelease(consumer quotav1alpha1.ConsumerRef, id string) {
 	s.with(consumer, func(c *committer) bool { return c.expectRelease(id) })
 }
 
-// ReleaseDone ends an announcement of [Store.ExpectRelease], whether or not anything was released.
+// ReleaseDone ends an announcement of [Store.ExpectRelease], with or without a release.
 func (s *Store) ReleaseDone(consumer quotav1alpha1.ConsumerRef, id string) {
 	s.mu.RLock()
 	c := s.byRef[consumer]

@@ -100,8 +100,8 @@ func TestReplayedStepsChangeNothing(t *testing.T) {
 	}
 }
 
-// Two processes see the same deletion. Whatever happens between the moment one of them has
-// verified that the claim exists and the moment it acts, the charge is given back once.
+// Two processes see the same deletion. One of them verifies the existence of the claim, and acts later. In spite of
+// anything in between, the ledger gives the charge back once.
 func TestReleaseIsVerifiedAgain(t *testing.T) {
 	memory := storagetest.New()
 	a, b := start(t, memory, nil), start(t, memory, nil)
@@ -131,7 +131,7 @@ func TestReleaseIsVerifiedAgain(t *testing.T) {
 	expect(t, "only one of two equal charges was given back", memory, summary{Limit: 10, Used: 4, Claims: 1})
 }
 
-// A process has read a claim that another process has released, and learns that the claim is gone before it acts: the
+// A process has read a claim after its release by another process, and learns of the deletion before it acts: the
 // record of the release goes first.
 func TestReleaseOfAClaimThatIsForgotten(t *testing.T) {
 	memory := storagetest.New()
@@ -196,7 +196,7 @@ func TestLimitsAreVerifiedAgain(t *testing.T) {
 	current := ledger.Amount(20)
 	err := b.SetGrants(t.Context(), acme, func(context.Context, []ledger.Grant) ([]ledger.Grant, error) {
 		seen := current
-		if seen == 20 { // the grant is lowered, and the other process is faster
+		if seen == 20 { // somebody lowers the grant, and the other process is faster
 			current = 5
 			a.limit(t, current)
 		}
@@ -208,7 +208,7 @@ func TestLimitsAreVerifiedAgain(t *testing.T) {
 	expect(t, "a stale view never increases a limit", memory, summary{Limit: 5})
 }
 
-// SetGrants on a ledger that is not in memory calls active once, with the grants of the ledger.
+// SetGrants on a ledger outside of memory calls active once, with the grants of the ledger.
 func TestLimitsOfALedgerThatWasNotReadYet(t *testing.T) {
 	memory := storagetest.New()
 	start(t, memory, nil).limit(t, 10)
@@ -326,7 +326,7 @@ func TestDenialsWaitForReleases(t *testing.T) {
 						}
 						took <- time.Since(began)
 					}()
-					synctest.Wait() // the question is asked before the reservation is made
+					synctest.Wait() // the question comes before the reservation
 				}
 				tt.during(t, p)
 				for range cap(took) {

@@ -10,12 +10,12 @@ import (
 )
 
 // released holds, for each record of a released claim, the time when this process first saw it. Old records are those
-// for which no controller called [Store.Forget].
+// without a call of [Store.Forget] by a controller.
 type released struct {
 	mu         sync.Mutex
 	byConsumer map[quotav1alpha1.ConsumerRef]map[string]time.Time
-	// underWay has the current releases of this process by claim UID. The value is true once the claim is forgotten:
-	// then it was released before, and the record may be gone.
+	// underWay has the current releases of this process by claim UID. The value is true after Forget: then somebody
+	// released the claim before, and the record may be gone.
 	underWay map[string]*atomic.Bool
 }
 
@@ -23,7 +23,7 @@ func newReleased() *released {
 	return &released{byConsumer: map[quotav1alpha1.ConsumerRef]map[string]time.Time{}, underWay: map[string]*atomic.Bool{}}
 }
 
-// begin adds a current release until the call of end. isForgotten is true once the claim is forgotten.
+// begin adds a current release until the call of end. isForgotten is true after Forget for the claim.
 func (r *released) begin(claimUID string) (isForgotten *atomic.Bool, end func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,7 +67,7 @@ func (r *released) remove(consumer quotav1alpha1.ConsumerRef, claimUID string) {
 	}
 }
 
-// has reports whether records of a consumer are known.
+// has reports whether this process knows records of a consumer.
 func (r *released) has(consumer quotav1alpha1.ConsumerRef) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,8 +103,8 @@ func (s *Store) IsReleased(consumer quotav1alpha1.ConsumerRef, claimUID string) 
 	return s.released.knows(consumer, claimUID)
 }
 
-// ReleasedLongAgo returns, by consumer, the UIDs of released claims whose records are older than age. Normally a record
-// ends with its claim. One that stays was missed by the controller that forgets.
+// ReleasedLongAgo returns, by consumer, the UIDs of released claims with records older than age. Normally a record ends
+// with its claim. The responsible controller missed the end of a remaining one.
 func (s *Store) ReleasedLongAgo(age time.Duration) map[quotav1alpha1.ConsumerRef][]string {
 	s.released.mu.Lock()
 	defer s.released.mu.Unlock()

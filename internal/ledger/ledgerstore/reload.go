@@ -10,12 +10,12 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Notice is what a watch shows of a stored ledger.
+// Notice is the view of a stored ledger in a watch.
 type Notice struct {
 	// Name is the name of the ledger object.
 	Name    string
 	Version Version
-	// Unfinished is what the ledger has unfinished.
+	// Unfinished is the unfinished work in the ledger.
 	Unfinished Unfinished
 }
 
@@ -23,10 +23,11 @@ type Notice struct {
 // process wrote it.
 //
 // The preferred replica reads such a ledger at once. Other replicas only inform subscribers, and read the ledger before
-// its next use here. They also read it when they become the preferred replica and it has something unfinished, and when
-// its oldest reservation stays in flight for so long that the preferred replica seems to stand still.
+// its next use here. They also read it when they become the preferred replica and it has something unfinished. They
+// read it, too, when its oldest reservation stays in flight for suspiciously long, because the preferred replica may
+// stand still.
 //
-// Observe returns false if the store does not know the consumer of that ledger; see [Store.ObserveOf].
+// Observe returns false if the store does not know the consumer of the ledger; see [Store.ObserveOf].
 func (s *Store) Observe(n Notice) (known bool) {
 	s.mu.RLock()
 	consumer, known := s.consumers[n.Name]
@@ -40,7 +41,7 @@ func (s *Store) Observe(n Notice) (known bool) {
 	return known
 }
 
-// ObserveOf is Observe for a consumer whose ledger the store may not know yet.
+// ObserveOf is Observe for a ledger possibly unknown to the store.
 func (s *Store) ObserveOf(consumer quotav1alpha1.ConsumerRef, n Notice) {
 	s.mu.Lock()
 	s.consumers[n.Name] = consumer
@@ -59,14 +60,14 @@ func (s *Store) observe(consumer quotav1alpha1.ConsumerRef, n Notice) {
 	s.with(consumer, func(c *committer) bool { return c.observe(n) })
 }
 
-// ObserveDeletion informs the store that the ledger object with that name was deleted.
+// ObserveDeletion informs the store of the deletion of the ledger object with the name.
 func (s *Store) ObserveDeletion(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.consumers, name)
 }
 
-// WasListed reports whether [Store.Preload] has handled that version of the ledger with that name. It answers once.
+// WasListed reports whether [Store.Preload] has handled this version of the ledger with the name. It answers once.
 func (s *Store) WasListed(name string, version Version) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,16 +76,16 @@ func (s *Store) WasListed(name string, version Version) bool {
 	return ok && listed == version
 }
 
-// noticed is the latest version by another process that a committer was informed of.
+// noticed is the latest known version by another process.
 type noticed struct {
 	version    Version
 	at         time.Time
 	unfinished Unfinished
-	// since is the time since which unfinished is the same.
+	// since is the time of the latest change of unfinished.
 	since time.Time
 }
 
-// observe handles a stored version of the ledger. It returns false if the committer was dropped.
+// observe handles a stored version of the ledger. It returns false after the end of the committer.
 func (c *committer) observe(n Notice) bool {
 	if !c.isNewer(n.Version) {
 		return true
@@ -99,8 +100,8 @@ func (c *committer) observe(n Notice) bool {
 	return true
 }
 
-// notice records a version of another process, and follows what it has unfinished. It returns false if the committer
-// was dropped.
+// notice records a version of another process, and follows its unfinished work. It returns false after the end of the
+// committer.
 func (c *committer) notice(n Notice) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,8 +124,8 @@ func (c *committer) notice(n Notice) bool {
 	return true
 }
 
-// follow reads the latest noticed version once this replica has to know it, and offers the journal the changes of the copy
-// once this replica is the preferred one.
+// follow reads the latest noticed version once this replica has to know it, and offers the journal the changes of the
+// copy once this replica is the preferred one.
 func (c *committer) follow() {
 	if c.store.ctx.Err() != nil {
 		return
@@ -148,7 +149,7 @@ func (c *committer) follow() {
 	}
 }
 
-// mustRead reports whether this replica has to read the noticed version, which it has not read yet.
+// mustRead reports whether this replica has to read the noticed, unread version.
 func (c *committer) mustRead(n noticed) bool {
 	known := c.store.ReservationsOf(c.consumer)
 	switch {
@@ -174,7 +175,7 @@ func (c *committer) isPreferred() bool {
 	return c.store.Replicas == nil || c.store.Replicas.IsPreferred(c.consumer)
 }
 
-// latestNotice returns the latest notice. Its version is empty once it was read.
+// latestNotice returns the latest notice. Its version is empty after a read.
 func (c *committer) latestNotice() noticed {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,13 +188,13 @@ func (c *committer) isOutdated() bool {
 	return latest != "" && c.isNewer(latest)
 }
 
-// endNotice marks a notice as read by a later read, which found a version. It returns the time since which, at the
-// latest, the reservations of this version exist.
+// endNotice marks a notice as read, after a later read found a version. It returns the latest possible time at which
+// the reservations of this version began to exist.
 func (c *committer) endNotice(n noticed, found Version) (since time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.noticed.version == n.version {
-		c.noticed.version = "" // also if storage was restored from a backup, and never has that version
+		c.noticed.version = "" // also if storage came from a backup, and never has this version
 	}
 	if n.version == found && found != "" {
 		return n.at
@@ -201,11 +202,11 @@ func (c *committer) endNotice(n noticed, found Version) (since time.Time) {
 	return time.Now()
 }
 
-// reload reads the ledger again, unless the copy has that version or a later one, and notifies subscribers. It returns
-// false if the committer was dropped.
+// reload reads the ledger again, unless the copy has the version or a later one, and notifies subscribers. It returns
+// false after the end of the committer.
 func (c *committer) reload(version Version) bool {
 	loadID := c.loadID.Load()
-	// The operation has no caller: like housekeeping it is tried again until the ledger could be read.
+	// The operation has no caller: like housekeeping it repeats until a read of the ledger succeeds.
 	return c.commitNow(&operation{
 		leavesDeferred: true,
 		apply: func(*ledger.Ledger, bool) groupcommit.Effect {
@@ -223,8 +224,8 @@ func (c *committer) reload(version Version) bool {
 	})
 }
 
-// isNewer reports whether version is later than the latest one that this process has read or written. Versions of
-// ledgers are always comparable.
+// isNewer reports whether version is later than the latest one read or written by this process. Versions of ledgers are
+// always comparable.
 func (c *committer) isNewer(version Version) bool {
 	latest := c.latest.Load()
 	if latest == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// What another process wrote is found although it could not be read at first, whichever process keeps the ledger.
+// Any replica, preferred or not, finds another process's write, although its first reads fail.
 func TestObservedAlthoughReadsFail(t *testing.T) {
 	for name, keeps := range map[string]bool{"keeper": true, "another": false} {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestObservedAlthoughReadsFail(t *testing.T) {
 	}
 }
 
-// WasListed distinguishes a ledger that was written after the list from an unchanged one.
+// WasListed distinguishes a ledger written after the list from an unchanged one.
 func TestWasListed(t *testing.T) {
 	p := start(t, storagetest.New(), nil)
 	var ledgers [1]quotav1alpha1.ConsumerLedger
@@ -65,7 +65,7 @@ func (p preference) CanRead(int64) bool { return true }
 
 func (p preference) IsPreferred(quotav1alpha1.ConsumerRef) bool { return bool(p) }
 
-// A replica that is not the preferred one learns from notices alone that another one works on a ledger.
+// Another replica than the preferred one learns of the work on a ledger only from notices.
 func TestOthersLeaveTheLedgerUnread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWatched(t)
@@ -92,7 +92,7 @@ func TestOthersLeaveTheLedgerUnread(t *testing.T) {
 	})
 }
 
-// What the preferred replica leaves in flight becomes known to the others, with the time at which it appeared.
+// Reservations left in flight by the preferred replica become known to the others, with the time of their appearance.
 func TestOthersReadWhatIsLeft(t *testing.T) {
 	tests := map[string]struct {
 		reason    string
@@ -134,7 +134,7 @@ func TestOthersReadWhatIsLeft(t *testing.T) {
 	}
 }
 
-// A replica that read a ledger while it was left forgets its reservations once they have ended.
+// A replica read an abandoned ledger. It forgets the reservations once they have ended.
 func TestOthersForgetWhatEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWatched(t)
@@ -154,7 +154,7 @@ func TestOthersForgetWhatEnded(t *testing.T) {
 	})
 }
 
-// After storage was restored from a backup, a version that was noticed before never comes.
+// After a restore of storage from a backup, an earlier noticed version never comes.
 func TestNoticedVersionNeverComes(t *testing.T) {
 	w := newWatched(t)
 	w.other.look(t)
@@ -167,7 +167,7 @@ func TestNoticedVersionNeverComes(t *testing.T) {
 	}
 }
 
-// watched are a preferred replica and another one that is informed of its writes.
+// watched are a preferred replica and another one with notices of its writes.
 type watched struct {
 	memory           *storagetest.Memory
 	preferred, other *process

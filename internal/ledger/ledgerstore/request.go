@@ -10,7 +10,7 @@ import (
 // Request asks for reservations in the ledger of one consumer. A reservation with Replaces is an amendment: it changes
 // a settled claim, see [ledger.Ledger.Amend]. The store decides the growth of the claim like a reservation.
 type Request struct {
-	// Reservations are decided in one commit: all of them or none.
+	// Reservations are for one commit: all of them or none.
 	Reservations []ledger.Reservation
 	// Verify, if set, returns the reservations. It must read the demand from the API server, not from a cache. Another
 	// process may already have satisfied it and ended the reservation; deciding the same key again would charge twice.
@@ -22,17 +22,17 @@ type Request struct {
 	Separately bool
 	// Overdraft also admits reservations beyond the limits. Such a decision has the shortages.
 	Overdraft bool
-	// IsForExisting leaves half of the possible reservations in flight to objects that are being created.
+	// IsForExisting leaves half of the possible reservations in flight to creates.
 	IsForExisting bool
-	// TakesOver gives existing reservations a new sequence, so that their former owner can no longer cancel them.
+	// TakesOver gives existing reservations a new sequence: their former owner can no longer cancel them.
 	TakesOver bool
-	// Instead maps the key of a new reservation to the key of an earlier reservation to take over: that of an earlier
+	// Instead maps the key of a new reservation to the key of an earlier reservation to take over, for an earlier
 	// create of the same name. A takeover requires equal charges. The same write withdraws the sequence of the earlier
 	// reservation, because another process may be making a claim from it, see [Store.IsWithdrawn].
 	Instead map[string]string
 	// Extend, if set, extends existing reservations and amendments. It merges the claim payload in the ledger with the
 	// new one. The caller must hold the lock of the claim's object, see [Store.LockObject], or of the claim. The
-	// charges of a directly created claim can change only once it is settled: until then the decision is NotHeld.
+	// charges of a directly created claim can change only after its settlement: until then the decision is NotHeld.
 	Extend func(before, after string) string
 	// DryRun decides without changing anything. Decisions then have no sequence.
 	DryRun DryRun
@@ -53,18 +53,17 @@ const (
 
 // Outcome is the decision on a request.
 type Outcome struct {
-	// Code is Admitted, or the reason why no reservation was admitted. With Separately it is always Admitted, and it is
-	// 0 if Verify returned no reservations.
+	// Code is Admitted, or the reason against all reservations. With Separately it is always Admitted, and it is 0 if
+	// Verify returned no reservations.
 	Code ledger.Code
-	// FailedIndex is the index of the reservation that Code is about, unless Code is Admitted or Exceeded.
+	// FailedIndex is the index of the reservation behind Code, unless Code is Admitted or Exceeded.
 	FailedIndex int
-	// Shortages are, if Code is Exceeded, those of all resource types that fell short, with the sums over the
-	// reservations.
+	// Shortages are, if Code is Exceeded, the shortages of all resource types, with the sums over the reservations.
 	Shortages []ledger.Shortage
 	// Decisions are, if Code is Admitted, those on each reservation. In a separate dry run, reservations beyond the
 	// possible number in flight have no code.
 	Decisions []ledger.Decision
-	// Taken are the keys of the reservations that were taken over, see [Request.Instead].
+	// Taken are the keys of the reservations taken over, see [Request.Instead].
 	Taken []string
 }
 
@@ -76,18 +75,17 @@ func (o Outcome) Single() ledger.Decision {
 	return ledger.Decision{Code: o.Code, Shortages: o.Shortages}
 }
 
-// existingMax is the largest number of reservations in flight for a request with IsForExisting: the rest is for objects
-// that are being created.
+// existingMax is the largest number of reservations in flight for a request with IsForExisting: the rest is for
+// creates.
 const existingMax = ReservationsMax / 2
 
 // Apply decides a request. It returns an admission after storing it. A denial holds on the current ledger, and first
-// waits a limited time for expected releases. Reserving an existing key again changes nothing and is admitted, unless
-// the request has other options.
+// waits a limited time for expected releases. Apply admits an existing key again and changes nothing, unless the
+// request has other options.
 //
 // Apply returns [ErrBusy] if too much is in flight, [ErrSliced] if another process holds the quota in a slice, and
-// [ErrReleasing] with [WithRetryUntil]. On an error there is no
-// decision. If ctx ended during a write, the reservations may be stored all the same; they then expire like any whose
-// object never appeared.
+// [ErrReleasing] with [WithRetryUntil]. On an error there is no decision. If ctx ended during a write, storage may have
+// the reservations all the same; they then expire like all without an object.
 func (s *Store) Apply(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r Request) (Outcome, error) {
 	d := &decider{store: s, consumer: consumer, Request: r}
 	var err error

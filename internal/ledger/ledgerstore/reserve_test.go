@@ -249,7 +249,7 @@ func TestEndOfTheStoreEndsItsCallers(t *testing.T) {
 		if err := <-done; !errors.Is(err, context.Canceled) {
 			t.Errorf("the caller got %v", err)
 		}
-		time.Sleep(time.Second) // of the test's own clock: what was about to happen has failed
+		time.Sleep(time.Second) // of the test's own clock: pending calls have failed
 		before := calls(p)
 		time.Sleep(time.Minute)
 		if diff := cmp.Diff(before, calls(p)); diff != "" {
@@ -280,7 +280,7 @@ func TestDryRunOfSeparateReservations(t *testing.T) {
 	if got := p.Calls(storagetest.Write) - before; got != 0 {
 		t.Errorf("%d writes, want none", got)
 	}
-	p.reserve(t, "last", 8) // it fits, because nothing was reserved
+	p.reserve(t, "last", 8) // it fits, because there is no reservation
 	expect(t, "nothing of it is in the ledger", memory, summary{Limit: 10, Reserved: 10, Keys: []string{"known", "last"}})
 }
 

@@ -2,8 +2,8 @@ package ledgerstore
 
 import "github.com/bursar/bursar/internal/ledger"
 
-// shortagesOf returns the shortages of reservations that do not fit together. It checks each resource type by itself,
-// because the ledger bounds the charges of one check and decides each type independently.
+// shortagesOf returns the shortages of reservations too large together. It checks each resource type by itself, because
+// the ledger bounds the charges of one check and decides each type independently.
 func shortagesOf(l *ledger.Ledger, reservations []ledger.Reservation) []ledger.Shortage {
 	var shortages []ledger.Shortage
 	for _, charges := range byResourceType(reservations) {
@@ -14,8 +14,8 @@ func shortagesOf(l *ledger.Ledger, reservations []ledger.Reservation) []ledger.S
 	return shortages
 }
 
-// byResourceType adds up the charges of reservations by resource type, in order of first occurrence. A sum that
-// overflows becomes the maximum, and no limit allows that.
+// byResourceType adds up the charges of reservations by resource type, in order of first occurrence. An overflowing sum
+// becomes the maximum, and no limit allows it.
 func byResourceType(reservations []ledger.Reservation) [][]ledger.Charge {
 	var types [][]ledger.Charge
 	for i := range reservations {

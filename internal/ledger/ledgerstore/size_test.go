@@ -10,7 +10,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Whatever texts it has, a ledger is stored in no more bytes than it counts.
+// With any texts, a stored ledger takes no more bytes than its count.
 func TestStoredSizeIsBounded(t *testing.T) {
 	texts := map[string]string{
 		"letters": "a", "quotes": `"`, "backslashes": `\`, "tags": "<", "ampersands": "&", "newlines": "\n", "controls": "\x01", "deletes": "\x7f",
@@ -41,7 +41,7 @@ func fullOf(t *testing.T, text string) *ledger.Ledger {
 	dimensions := func(i int) ledger.Dimensions {
 		d, err := ledger.NewDimensions(map[string]string{long(i, 60): long(i, 60), "b": "c"})
 		if err != nil {
-			return ledger.Dimensions{} // of text that is not valid
+			return ledger.Dimensions{} // of invalid text
 		}
 		return d
 	}

@@ -15,14 +15,15 @@ const (
 	demandWindow = 2 * time.Second
 )
 
-// share bounds a slice: it takes at most one part in ofLimit of the limit, and one part in ofRest of what is left.
+// share bounds a slice: it takes at most one part in ofLimit of the limit, and one part in ofRest of the remaining
+// quota.
 type share struct{ ofLimit, ofRest ledger.Amount }
 
-// defaultShare keeps the quota that a process may strand small, and slices out of the way of large requests.
+// defaultShare keeps the quota stranded by a dead process small, and slices out of the way of large requests.
 var defaultShare = share{ofLimit: 100, ofRest: 8}
 
-// trim returns the operation that adapts the slice to the demand when no other commit does, and so writes the ledger
-// from time to time as long as there is a slice.
+// trim returns the operation to adapt the slice to the demand when no other commit does. So it writes the ledger from
+// time to time as long as there is a slice.
 func (c *committer) trim() *operation {
 	return &operation{
 		patience: trimDelay,
@@ -37,7 +38,7 @@ func (c *committer) trim() *operation {
 	}
 }
 
-// scheduleTrim makes sure that an operation to trim the slice waits as long as there is a slice.
+// scheduleTrim keeps an operation to trim the slice waiting as long as there is a slice.
 func (c *committer) scheduleTrim() {
 	if c.ledger == nil {
 		return
@@ -71,17 +72,17 @@ func (c *committer) share() share {
 	return s.share
 }
 
-// replenish adapts the slice in the copy to the demand, before the copy is written. None of the ledger's slices may grow
-// together beyond their part of the limit. writtenAt is the time by the API server's clock.
+// replenish adapts the slice in the copy to the demand, before the write of the copy. None of the ledger's slices may
+// grow together beyond their part of the limit. writtenAt is the time by the API server's clock.
 func (e *escrow) replenish(l *ledger.Ledger, holder string, most share, now, writtenAt time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	slice, isHeld := l.Slice(holder)
 	wanted := ledger.Slice{Holder: holder, WrittenAt: writtenAt.Unix(), IsRevoked: slice.IsRevoked, Amounts: map[string]ledger.Amount{}}
 	if slice.IsRevoked {
-		most = share{} // this process has stood still, and knows what it admitted before
+		most = share{} // this process has stood still, and knows its earlier admissions
 	}
-	for resourceType := range e.demand { // what is admitted was demanded
+	for resourceType := range e.demand { // all admissions are among the demand
 		if want := e.wantLocked(l, holder, resourceType, most, now); want > 0 {
 			wanted.Amounts[resourceType] = want
 		}
@@ -94,18 +95,19 @@ func (e *escrow) replenish(l *ledger.Ledger, holder string, most share, now, wri
 		}
 		l.RestoreSlice(wanted)
 	}
-	// Whether or not the write takes effect, this is covered: admissions of the batch are in the ledger if it does.
+	// With or without effect of the write, the slice covers this: if it takes effect, the ledger has the admissions of
+	// the batch.
 	for resourceType, amount := range e.covered {
 		e.covered[resourceType] = min(amount, wanted.Amounts[resourceType]+e.recording[resourceType])
 	}
 }
 
-// wantLocked returns the amount that the slice should have of a resource type.
+// wantLocked returns the desired amount of a resource type in the slice.
 func (e *escrow) wantLocked(l *ledger.Ledger, holder, resourceType string, share share, now time.Time) ledger.Amount {
 	rest, d := e.restLocked(resourceType), e.demand[resourceType]
 	switch {
 	case d == nil:
-		return 0 // nothing was admitted either
+		return 0 // there are no admissions either
 	case d.decay(now) && rest == 0:
 		delete(e.demand, resourceType)
 		return 0
@@ -150,7 +152,7 @@ type demand struct {
 	largest ledger.Amount
 }
 
-// noteDemandLocked records charges that a slice could have paid for.
+// noteDemandLocked records charges payable from a slice.
 func (e *escrow) noteDemandLocked(charges []ledger.Charge, now time.Time) {
 	for i := range charges {
 		charge := &charges[i]

@@ -8,17 +8,17 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Version identifies one stored state of a consumer's ledger. It is empty when nothing is stored.
+// Version identifies one stored state of a consumer's ledger. It is empty without a stored ledger.
 type Version string
 
-// ErrConflict is returned by [Storage.Write] if the stored version is not the expected one. Nothing was written.
+// ErrConflict is the error of [Storage.Write] if the stored version is not the expected one. Write has changed nothing.
 var ErrConflict = errors.New("the stored ledger has another version")
 
-// RejectedError is returned by [Storage.Write] if storage rejected the write for good: the same write cannot succeed
-// later. Nothing was written.
+// RejectedError is the error of [Storage.Write] if storage rejected the write for good: the same write cannot succeed
+// later. Write has changed nothing.
 type RejectedError struct {
 	Err error
-	// ForContent is set if the content is the reason, such as its size: storage may accept another ledger.
+	// ForContent is true if the content is the reason, such as its size. Storage may accept another ledger.
 	ForContent bool
 }
 

@@ -21,14 +21,14 @@ const (
 	storageTimeout = 3 * time.Second
 	// ReleaseTimeout bounds the wait of a denial for expected releases.
 	ReleaseTimeout = 3 * time.Second
-	// answerMargin is subtracted from the caller's deadline, so that a denial reaches it in time.
+	// answerMargin is the time before the caller's deadline for a denial to reach it.
 	answerMargin = 300 * time.Millisecond
-	// expectedReleaseMax bounds the life of an announced release: one that no caller ends must not slow down denials
-	// for good.
+	// expectedReleaseMax bounds the life of an announced release: one without an end must not slow down denials for
+	// good.
 	expectedReleaseMax = 30 * time.Second
-	// idleMax is the time for which an unused ledger without reservations in flight stays in memory.
+	// idleMax is how long an unused ledger without reservations in flight stays in memory.
 	idleMax = 3 * time.Minute
-	// followInterval is the time between two checks whether a ledger that another replica wrote must be read.
+	// followInterval is the time between two checks whether to read a ledger after a write of another replica.
 	followInterval = time.Second
 	// stalledAfter is how long the oldest reservation of a ledger is in flight before other replicas than the preferred
 	// one read the ledger. It is longer than a healthy replica takes to make a claim and to settle it.
@@ -43,35 +43,35 @@ const (
 	ReservationsMax = 512
 )
 
-// ErrBusy is returned if the ledger of a consumer has no room for more reservations in flight, and none ended while the
-// request waited. The bound is [ReservationsMax] or, with large reservations, [ledger.BytesMax]. Nothing was reserved;
-// a later retry may succeed.
+// ErrBusy means that the ledger of a consumer has no room for more reservations in flight, and none ended while the
+// request waited. The bound is [ReservationsMax] or, with large reservations, [ledger.BytesMax]. The ledger has no
+// reservation of the request; a later retry may succeed.
 var ErrBusy = errors.New("too many creates of this consumer are still in flight")
 
-// ErrSliced is returned if a request would fit, but another process holds the quota ahead of its own demand, and did not
-// return it while the request waited: it is busy, or has ended. Nothing was reserved; a later retry succeeds or gets a
-// denial.
+// ErrSliced means that a request would fit, but another process holds the quota ahead of its own demand, and did not
+// return it while the request waited. The process is busy, or has ended. The ledger has no reservation of the request;
+// a later retry succeeds or gets a denial.
 var ErrSliced = errors.New("another replica of Bursar holds the quota in reserve, and will return it soon")
 
 // Change is the effect of a commit on the ledger of a consumer.
 type Change struct {
-	// CapacityGrew is set if a limit may have increased or a charge was given back: denied claims may fit now.
+	// CapacityGrew is true if a limit may have increased, or a charge went back. Denied claims may fit now.
 	CapacityGrew bool
 }
 
 // Recovery recovers the usage of a consumer without a ledger.
 type Recovery interface {
-	// Usage computes the usage of a consumer from its granted claims. withdrawn are the sequences of claims that may still
-	// be made from the reservations of an earlier ledger. It is zero if there are no claims.
+	// Usage computes the usage of a consumer from its granted claims. withdrawn are the sequences of possible later
+	// claims from the reservations of an earlier ledger. It is zero if there are no claims.
 	Usage(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (used []ledger.Usage, withdrawn ledger.SequenceRange, err error)
 }
 
 // Replicas knows the preferred replica of each ledger.
 type Replicas interface {
 	// IsPreferred reports whether this process is the preferred replica of a consumer. For other consumers a store does
-	// not read what other processes write, see [Store.Observe].
+	// not read the writes of other processes, see [Store.Observe].
 	IsPreferred(consumer quotav1alpha1.ConsumerRef) bool
-	// CanRead reports whether every replica reads that format of ledgers.
+	// CanRead reports whether every replica reads the format of ledgers.
 	CanRead(format int64) bool
 }
 
@@ -82,21 +82,21 @@ type Clock interface{ Now() time.Time }
 type Store struct {
 	// Recovery, if set, protects against deleted ledgers. Set it before first use.
 	Recovery Recovery
-	// Replicas, if set, are the replicas that share the ledgers. Set it before first use.
+	// Replicas, if set, are the replicas on the same ledgers. Set it before first use.
 	Replicas Replicas
 
-	// ReservationLifetime is the longest time until the object of a reservation appears, and so the time for which a
-	// failed create holds its quota. Set it before first use, to at least the API server's --request-timeout plus
+	// ReservationLifetime is the longest time until the object of a reservation appears, and so how long a failed
+	// create holds its quota. Set it before first use, to at least the API server's --request-timeout plus
 	// [ReservationMargin]: otherwise a slow create could exceed a limit. Default: 70 s.
 	ReservationLifetime time.Duration
-	// IsDurable makes the store record every reservation before it is admitted, see [Store.Escrow]. Set it before first
+	// IsDurable makes the store record every reservation before it admits it, see [Store.Escrow]. Set it before first
 	// use.
 	IsDurable bool
-	// Journal, if set, takes what the ledgers record. Without it they record nothing. Set it before first use.
+	// Journal, if set, takes the records of the ledgers. Without it they record nothing. Set it before first use.
 	Journal Journal
 	// Deletions, if set, knows who deleted grants. Set it before first use.
 	Deletions Deletions
-	// Types, if set, tells which resource types are only counted. Set it before first use.
+	// Types, if set, knows the counted resource types. Set it before first use.
 	Types ledger.Types
 	// Clock is the API server's clock, the one in creation timestamps. Set it before first use. Default: the clock of this
 	// machine.
@@ -119,12 +119,12 @@ type Store struct {
 	byRef           map[quotav1alpha1.ConsumerRef]*committer
 	byName          map[string]*committer
 	consumers       map[string]quotav1alpha1.ConsumerRef // of existing ledgers, by name; not of all
-	listed          map[string]Version                   // the ledgers of Preload, until WasListed is called
+	listed          map[string]Version                   // the ledgers of Preload, until the call of WasListed
 	listeners       []func(quotav1alpha1.ConsumerRef, Change)
 	whenRecorded    []func(InFlight)
 }
 
-// New returns a store that works until ctx ends.
+// New returns a store. It works until ctx ends.
 func New(ctx context.Context, storage Storage) *Store {
 	return &Store{
 		ctx:      ctx,
@@ -145,17 +145,17 @@ func New(ctx context.Context, storage Storage) *Store {
 	}
 }
 
-// Subscribe registers f. The store calls it after every commit of this process, and after it read or observed changes of
-// another process, in that order for each consumer. f must return quickly. Register it before first use.
+// Subscribe registers f. The store calls it after every commit of this process, and after it read or observed changes
+// of another process, in the order of events for each consumer. f must return quickly. Register it before first use.
 func (s *Store) Subscribe(f func(quotav1alpha1.ConsumerRef, Change)) {
 	s.listeners = append(s.listeners, f)
 }
 
-// SubscribeRecorded registers f. The store calls it with every reservation that was admitted from a slice, once it is in
-// the ledger. f must return quickly. Register it before first use.
+// SubscribeRecorded registers f. The store calls it with every reservation admitted from a slice, once it is in the
+// ledger. f must return quickly. Register it before first use.
 func (s *Store) SubscribeRecorded(f func(InFlight)) { s.whenRecorded = append(s.whenRecorded, f) }
 
-// recorded informs of a reservation that was admitted from a slice.
+// recorded informs of the record of a reservation admitted from a slice.
 func (s *Store) recorded(consumer quotav1alpha1.ConsumerRef, key string) {
 	r, isKnown := s.ReservationOf(consumer, key)
 	for _, listener := range s.whenRecorded {
@@ -171,7 +171,7 @@ func (s *Store) notify(consumer quotav1alpha1.ConsumerRef, change Change) {
 	}
 }
 
-// committer returns the committer of a consumer. It may be dropped at any time, see [Store.with].
+// committer returns the committer of a consumer. The store may drop it at any time, see [Store.with].
 func (s *Store) committer(consumer quotav1alpha1.ConsumerRef) *committer {
 	s.mu.RLock()
 	c := s.byRef[consumer]
@@ -189,7 +189,7 @@ func (s *Store) committer(consumer quotav1alpha1.ConsumerRef) *committer {
 	return c
 }
 
-// with calls f with the committer of a consumer. If f returns false, because the committer was dropped, it calls f with
+// with calls f with the committer of a consumer. If f returns false, after the end of the committer, it calls f with
 // the next one.
 func (s *Store) with(consumer quotav1alpha1.ConsumerRef, f func(*committer) bool) {
 	for !f(s.committer(consumer)) {
@@ -215,11 +215,11 @@ func (s *Store) do(ctx context.Context, consumer quotav1alpha1.ConsumerRef, op *
 	}
 }
 
-// commitNow commits an operation at once, and retries until it took effect. It returns false if the committer was
-// dropped.
+// commitNow commits an operation at once, and retries until it took effect. It returns false after the end of the
+// committer.
 func (c *committer) commitNow(op *operation) bool { return c.group.Submit(op.forGroup(c)) }
 
-// commitLater commits an operation with the next one, or soon. It returns false if the committer was dropped.
+// commitLater commits an operation with the next one, or soon. It returns false after the end of the committer.
 func (c *committer) commitLater(op *operation) bool { return c.group.Defer(op.forGroup(c)) }
 
 // postponeDeadline returns the deadline for postponing an operation.
@@ -231,9 +231,9 @@ func postponeDeadline(ctx context.Context) time.Time {
 	return until
 }
 
-// doVerified performs an operation that depends on facts outside of the ledger, such as the existence of a claim.
-// verify establishes the facts, and returns nil if there is nothing to do. doVerified calls it again whenever another
-// process may have acted on the same facts before the operation took effect.
+// doVerified performs an operation based on facts outside of the ledger, such as the existence of a claim. verify
+// establishes the facts, and returns nil if there is nothing to do. doVerified calls it again whenever another process
+// may have acted on the same facts before the operation took effect.
 func (s *Store) doVerified(ctx context.Context, consumer quotav1alpha1.ConsumerRef, verify func(context.Context) (*operation, error)) error {
 	for {
 		loadID, err := s.loadIDOf(ctx, consumer)
@@ -251,8 +251,8 @@ func (s *Store) doVerified(ctx context.Context, consumer quotav1alpha1.ConsumerR
 	}
 }
 
-// loadIDOf returns the load ID of the ledger in memory. If there is none it loads the ledger first: facts verified
-// before the first load would have to be verified again.
+// loadIDOf returns the load ID of the ledger in memory. If there is none it loads the ledger first: the first load
+// would make earlier verified facts outdated.
 func (s *Store) loadIDOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (uint64, error) {
 	if loadID := s.committer(consumer).loadID.Load(); loadID > 0 {
 		return loadID, nil
@@ -261,10 +261,9 @@ func (s *Store) loadIDOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef
 	return s.committer(consumer).loadID.Load(), err
 }
 
-// View calls f with the ledger of a consumer as of some instant during the call. Reservations that [Store.Settle] was
-// called for may still be in flight in it. f must not keep or change it. View may
-// call f more than once; the last call counts, and only if View returns no error. If ctx ends early, f may still be
-// running when View returns.
+// View calls f with the ledger of a consumer as of some instant during the call. Reservations may still be in flight in
+// it after [Store.Settle]. f must not keep or change it. View may call f more than once; the last call counts, and only
+// if View returns no error. If ctx ends early, f may still be running when View returns.
 func (s *Store) View(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error {
 	return s.do(ctx, consumer, &operation{leavesDeferred: true, apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
 		f(l)

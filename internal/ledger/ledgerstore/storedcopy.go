@@ -65,7 +65,7 @@ func (c *committer) read() error {
 }
 
 // write stores the copy. If another process wrote first or the outcome is unknown, it drops the copy and returns
-// [groupcommit.ErrAgain]: the stored ledger shows which operations took effect.
+// [groupcommit.ErrAgain]: the stored ledger shows the effects of operations.
 func (c *committer) write() error {
 	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
 	defer cancel()
@@ -108,8 +108,8 @@ func (c *committer) write() error {
 	return groupcommit.ErrAgain
 }
 
-// rereadAfterLoss makes the group read the ledger again even if all callers leave: it may hold their reservations. If the
-// write has not taken effect by then, it looks again once it no longer can.
+// rereadAfterLoss makes the group read the ledger again even if all callers leave: it may hold their reservations. If
+// the write has not taken effect by then, it looks again once it no longer can.
 func (c *committer) rereadAfterLoss() {
 	if c.isLost {
 		return
@@ -126,8 +126,8 @@ func (c *committer) rereadAfterLoss() {
 	})
 }
 
-// lookForLateWrite reads the ledger if a write whose outcome was unknown took effect after all. A process without others
-// watches no ledgers, so nothing else may tell it.
+// lookForLateWrite reads the ledger in case a write with an unknown outcome took effect after all. A process without
+// others watches no ledgers, so nothing else may inform it.
 func (c *committer) lookForLateWrite() {
 	if c.store.ctx.Err() != nil {
 		return

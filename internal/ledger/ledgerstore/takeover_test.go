@@ -9,8 +9,8 @@ import (
 )
 
 // One replica reserves for a review of several consumers, does not find room at the next consumer, and is slow to give
-// back what it took. At the same time another replica decides the same review, finds room everywhere, and answers that
-// the object may be created. What the first one gives back then is not what the second one relies on.
+// back its reservation. At the same time another replica decides the same review, finds room everywhere, and allows the
+// create. The first one then must not give back the reservation of the second one.
 func TestReservationIsTakenOver(t *testing.T) {
 	memory := storagetest.New()
 	slow, other := start(t, memory, nil), start(t, memory, nil)

@@ -6,23 +6,23 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Unfinished is the value of [quotav1alpha1.AnnotationUnfinished]. It is empty for a ledger that an earlier version of
-// Bursar wrote, which may have anything unfinished.
+// Unfinished is the value of [quotav1alpha1.AnnotationUnfinished]. It is empty for a ledger from an earlier version of
+// Bursar: it may have anything unfinished.
 type Unfinished string
 
 const (
 	// NothingUnfinished means that the ledger has neither reservations nor slices, nor records of released claims, nor
-	// changes that the journal does not have.
+	// changes missing in the journal.
 	NothingUnfinished Unfinished = "none"
 	// OnlySlices means that the ledger has slices and no reservations.
 	OnlySlices Unfinished = "slices"
 	// OnlyReleased means that the ledger has records of released claims, and neither reservations nor slices.
 	OnlyReleased Unfinished = "released"
-	// OnlyJournal means that the ledger has changes that the journal does not have, and nothing else of these.
+	// OnlyJournal means that the ledger has changes missing in the journal, and nothing else of these.
 	OnlyJournal Unfinished = "journal"
 )
 
-// UnfinishedIn returns what a ledger has unfinished.
+// UnfinishedIn returns the unfinished work in a ledger.
 func UnfinishedIn(snapshot *ledger.Snapshot) Unfinished {
 	var oldest int64
 	for i := range snapshot.Reservations {

@@ -16,9 +16,9 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Observer informs the store of every stored version of a ledger. So the store learns that other processes made
-// reservations and releases, and finishes them after such a process died. [Store.Preload] handles ledgers that do not
-// change after the start.
+// Observer informs the store of every stored version of a ledger. So the store learns of the reservations and releases
+// of other processes, and finishes them after the death of such a process. [Store.Preload] handles ledgers unchanged
+// since the start.
 type Observer struct {
 	Metadata metadata.Interface
 	// Live reads ledgers from the API server.
@@ -54,7 +54,7 @@ func (o *Observer) Run(ctx context.Context) error {
 	return nil
 }
 
-// nameAndVersion strips everything else from a ledger, except what it has unfinished.
+// nameAndVersion strips everything else from a ledger, except the annotation about unfinished work.
 func nameAndVersion(object any) (any, error) {
 	ledger, ok := object.(*metav1.PartialObjectMetadata)
 	if !ok {
@@ -81,7 +81,7 @@ func (o *Observer) observe(ctx context.Context, object any) {
 	if !ok || o.Store.Observe(noticeOf(ledger)) {
 		return
 	}
-	// Another process made the first write to this ledger that this process sees.
+	// The first write to this ledger seen by this process comes from another one.
 	full := &quotav1alpha1.ConsumerLedger{}
 	err := o.Live.Get(ctx, client.ObjectKey{Name: ledger.Name}, full)
 	switch {

@@ -9,9 +9,9 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Withdraw is [Store.Cancel] for a reservation from which somebody may be making a claim at this moment. The same write
-// withdraws its sequence, so that this claim is charged nowhere. Withdraw reports whether the sequence is withdrawn. If
-// not, the reservation had already ended, and its claim may be charged.
+// Withdraw is [Store.Cancel] for a reservation with a claim possibly in the making. The same write withdraws its
+// sequence: no ledger will have the charge of this claim. Withdraw reports whether it withdrew the sequence now or
+// earlier. If not, the reservation had already ended, and its claim may have a charge.
 func (s *Store) Withdraw(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64) (bool, error) {
 	var isWithdrawn bool
 	err := s.do(ctx, consumer, &operation{
@@ -29,9 +29,9 @@ func (s *Store) Withdraw(ctx context.Context, consumer quotav1alpha1.ConsumerRef
 	return err == nil && isWithdrawn, err
 }
 
-// TakeOver makes this process the owner of a reservation that another one may be making a claim from: it gives the
+// TakeOver makes this process the owner of another one's reservation, perhaps with a claim in the making: it gives the
 // reservation a new sequence and withdraws the former. It returns the reservation as it is now, or false if the ledger
-// has none with that sequence: it had ended, or an earlier attempt took it over although its answer was lost.
+// has none with the given sequence. Then it had ended, or an earlier attempt with a lost answer took it over.
 func (s *Store) TakeOver(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64) (taken InFlight, ok bool, err error) {
 	var renewed ledger.Reservation
 	var isTaken bool
@@ -56,12 +56,12 @@ func (s *Store) TakeOver(ctx context.Context, consumer quotav1alpha1.ConsumerRef
 	return taken, ok && taken.Sequence == renewed.Sequence, nil
 }
 
-// IsWithdrawn reports whether this process knows that the sequence of a reservation was withdrawn.
+// IsWithdrawn reports whether this process knows the sequence of a reservation as withdrawn.
 func (s *Store) IsWithdrawn(consumer quotav1alpha1.ConsumerRef, sequence int64) bool {
 	return s.withdrawn.has(consumer, sequence)
 }
 
-// withdrawn are the withdrawn sequences that this process knows of, by consumer. The zero value is empty.
+// withdrawn are the known withdrawn sequences, by consumer. The zero value is empty.
 type withdrawn struct {
 	mu         sync.RWMutex
 	byConsumer map[quotav1alpha1.ConsumerRef]ledger.SequenceSet

@@ -8,8 +8,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// A claim that is made from a withdrawn reservation, and granted all the same, gives nothing back, whatever the outcome
-// of the write that withdraws it.
+// A claim from a withdrawn reservation, granted all the same, gives nothing back, after any outcome of the withdrawing
+// write.
 func TestWithdraw(t *testing.T) {
 	for name, fault := range map[string]storagetest.Fault{
 		"written": storagetest.None, "lost": storagetest.Lost, "unanswered": storagetest.Unanswered, "late": storagetest.Late, "overtaken": storagetest.Overtaken,
@@ -22,7 +22,7 @@ func TestWithdraw(t *testing.T) {
 			sequence := other.reserve(t, "policy/u", 4).Sequence
 			p := start(t, memory, script(fault))
 			p.look(t)
-			for range 2 { // the second time, it is known from the ledger
+			for range 2 { // the second time, the ledger has it
 				if isWithdrawn, err := p.Withdraw(t.Context(), acme, "policy/u", sequence); !isWithdrawn || err != nil {
 					t.Errorf("withdrawn: %t, %v", isWithdrawn, err)
 				}
@@ -41,7 +41,7 @@ func TestWithdraw(t *testing.T) {
 	}
 }
 
-// The sequence of a reservation that was settled is not withdrawn: its claim is charged.
+// Withdraw does not withdraw the sequence of a settled reservation: usage has its claim.
 func TestWithdrawAfterSettling(t *testing.T) {
 	memory := storagetest.New()
 	p := start(t, memory, nil)
@@ -53,8 +53,8 @@ func TestWithdrawAfterSettling(t *testing.T) {
 	expect(t, "the claim stays charged", memory, summary{Limit: 10, Used: 4, Claims: 1})
 }
 
-// After a reservation was taken over its former owner can no longer settle it, and learns that its claim is charged
-// nowhere.
+// After a takeover of a reservation its former owner can no longer settle it, and learns of the missing charge of its
+// claim.
 func TestTakeOver(t *testing.T) {
 	for name, fault := range map[string]storagetest.Fault{
 		"written": storagetest.None, "lost": storagetest.Lost, "unanswered": storagetest.Unanswered, "late": storagetest.Late, "overtaken": storagetest.Overtaken,
@@ -70,7 +70,7 @@ func TestTakeOver(t *testing.T) {
 				t.Error("it is taken for an own one")
 			}
 			taken, ok, err := p.TakeOver(t.Context(), acme, "policy/u", former)
-			for !ok && err == nil { // the answer was lost, so it has another sequence now
+			for !ok && err == nil { // after a lost answer, it has another sequence now
 				known, _ := p.ReservationOf(acme, "policy/u")
 				taken, ok, err = p.TakeOver(t.Context(), acme, "policy/u", known.Sequence)
 			}
@@ -91,7 +91,7 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
-// A reservation is a process's own only if that process knows that it made it.
+// A reservation is a process's own only if this process knows that it made it.
 func TestOwnReservations(t *testing.T) {
 	memory := storagetest.New()
 	first, second := start(t, memory, nil), start(t, memory, nil)

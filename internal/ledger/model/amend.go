@@ -9,7 +9,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Amend makes an amendment hold the excess of r.Charges over the settled charges, if it can be paid.
+// Amend makes an amendment hold the excess of r.Charges over the settled charges, if the allowances can pay it.
 func (m *Model) Amend(r ledger.Reservation) ledger.Decision { return m.amend(r, m.decide) }
 
 // AmendOverdraft is Amend without a limit.

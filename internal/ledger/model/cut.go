@@ -65,12 +65,12 @@ func (m *Model) matching(resourceType string, d ledger.Dimensions) ledger.Amount
 	return sum
 }
 
-// paid is the largest part of the demand that the allowances can pay: the minimum, over all sets of selectors, of the
-// allowances of the set plus the demand that matches a selector outside of it. In other words: all demand except the
-// demand that matches only selectors in the set.
+// paid is the largest payable part of the demand. It is the minimum, over all sets of selectors, of the allowances of
+// the set plus the demand matched by a selector outside of it. In other words: all demand except the demand matched
+// only by selectors in the set.
 //
-// That is the capacity of a cut. The edges of a demand carry any amount. So a demand stays on the side of the source
-// only if each of its edges ends at an allowance that is cut.
+// This is the capacity of a cut. The edges of a demand carry any amount. So a demand stays on the side of the source
+// only if each of its edges ends at a cut allowance.
 func (m *Model) paid(resourceType string, d demand) *big.Int {
 	allowances := m.allowances(resourceType)
 	selectors := make([]ledger.Selector, 0, len(allowances))
@@ -105,7 +105,7 @@ func (m *Model) paid(resourceType string, d demand) *big.Int {
 	return least
 }
 
-// Unpaid is the part of the demand that no allowance can pay.
+// Unpaid is the part of the demand beyond all allowances.
 func (m *Model) Unpaid(resourceType string) *big.Int {
 	d := m.demand(resourceType)
 	return new(big.Int).Sub(d.total(), m.paid(resourceType, d))

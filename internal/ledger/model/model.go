@@ -1,6 +1,6 @@
 // Package model is the reference for tests of the ledger: the same operations, written to be obviously right, however
-// slow. It keeps grants, usage and reservations in plain collections, adds them up again for every question, counts in
-// big integers, and decides with the formula of the minimum cut over all sets of selectors instead of a flow.
+// slow. It keeps grants, usage and reservations in plain collections, and adds them up again for every question. It
+// counts in big integers, and decides with the formula of the minimum cut over all sets of selectors instead of a flow.
 //
 // It does not model the bounds on counts of balances, selectors and grants. It uses the types of package ledger, their
 // order, and Selector.Matches, and no other code of it. Only tests import this package.
@@ -17,7 +17,7 @@ import (
 
 // Model is the ledger of one consumer.
 type Model struct {
-	// Types tells which resource types are only counted. Default: none.
+	// Types knows the counted resource types. Default: none.
 	Types ledger.Types
 
 	sequence     int64
@@ -28,7 +28,7 @@ type Model struct {
 	withdrawn    map[int64]bool
 }
 
-// kind identifies charges that add up.
+// kind identifies charges with a common sum.
 type kind struct {
 	resourceType string
 	dimensions   ledger.Dimensions
@@ -56,7 +56,7 @@ func New() *Model {
 	}
 }
 
-// Reserve adds a reservation if it can be paid.
+// Reserve adds a reservation if the allowances can pay it.
 func (m *Model) Reserve(r ledger.Reservation) ledger.Decision {
 	d := m.precheck(r)
 	if d.Code == 0 {
@@ -76,7 +76,7 @@ func (m *Model) Check(charges []ledger.Charge) ledger.Decision {
 	return m.decide(charges)
 }
 
-// ReserveOverdraft adds a reservation whether or not it can be paid.
+// ReserveOverdraft adds a reservation whether or not the allowances can pay it.
 func (m *Model) ReserveOverdraft(r ledger.Reservation) ledger.Decision {
 	d := m.precheck(r)
 	switch {
@@ -265,7 +265,7 @@ func (m *Model) Renew(key string, sequence int64) (int64, bool) {
 	return m.add(r), true
 }
 
-// SkipSequence uses up a sequence, as a rename that was undone does.
+// SkipSequence uses up a sequence, like an undone rename.
 func (m *Model) SkipSequence() { m.sequence++ }
 
 // Rename gives a reservation another key, claim payload and time, and a new sequence.

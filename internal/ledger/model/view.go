@@ -34,7 +34,7 @@ func (m *Model) Account(resourceType string) ledger.Account {
 	return a
 }
 
-// Available returns the additional amount that would be paid if a dimension set demanded everything.
+// Available returns the additional payable amount if a dimension set demanded everything.
 func (m *Model) Available(resourceType string, d ledger.Dimensions) ledger.Amount {
 	demand := m.demand(resourceType)
 	before := m.paid(resourceType, demand)

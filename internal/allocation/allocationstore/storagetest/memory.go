@@ -16,7 +16,7 @@ import (
 // Memory stores allocations and their ledgers like an API server. It is safe for concurrent use.
 type Memory struct {
 	// Fail, if set, may return an error for the nth write of the ledger of an allocation. With isLate the write
-	// succeeds and its answer is lost.
+	// succeeds without an answer.
 	Fail func(allocation string, nth int) (err error, isLate bool)
 
 	mu      sync.Mutex
@@ -113,7 +113,7 @@ func (m *Memory) Read(_ context.Context, name string) (*quotav1alpha1.ResourceQu
 	return nil, apierrors.NewNotFound(quotav1alpha1.Resource("resourcequotaallocations"), name)
 }
 
-// WriteStatus stores the status of an allocation that was not changed since its resource version.
+// WriteStatus stores the status of an allocation unless somebody changed the allocation since its resource version.
 func (m *Memory) WriteStatus(_ context.Context, object *quotav1alpha1.ResourceQuotaAllocation) (*quotav1alpha1.ResourceQuotaAllocation, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -140,7 +140,7 @@ func (m *Memory) ReadLedger(_ context.Context, name string) (*quotav1alpha1.Allo
 	return m.ledgers[name].DeepCopy(), nil
 }
 
-// WriteLedger stores a ledger that was not changed since its resource version.
+// WriteLedger stores a ledger unless somebody changed it since its resource version.
 func (m *Memory) WriteLedger(_ context.Context, ledger *quotav1alpha1.AllocationLedger) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

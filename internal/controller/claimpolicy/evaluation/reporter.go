@@ -1,4 +1,4 @@
-// Package evaluation reports policies that could not be applied to the objects of requests, in the status of the
+// Package evaluation reports failures of policies on the objects of requests, in the status of the
 // ClaimCreationPolicies and in events. Every replica adds its own failures, at most once in [writeInterval] for a
 // policy, however many requests there are. Only the operator and tests import it.
 package evaluation
@@ -26,7 +26,8 @@ import (
 const (
 	// writeInterval is the least time between two writes of the status of a policy.
 	writeInterval = 10 * time.Second
-	// pollInterval is the time between two checks for due writes. The first failure of a policy is written within it.
+	// pollInterval is the time between two checks for due writes. The write of a policy's first failure follows within
+	// it.
 	pollInterval = time.Second
 	// writeTimeout bounds one write.
 	writeTimeout = 5 * time.Second
@@ -65,7 +66,7 @@ type tally struct {
 	written time.Time
 }
 
-// Failed records that a policy could not be applied to the object of a request, and whether that denied the request.
+// Failed records the failure of a policy on the object of a request, and whether it denied the request.
 func (r *Reporter) Failed(p *catalog.Policy, object evaluator.Object, err error, isDenied bool) {
 	reason := quotav1alpha1.ReasonEvaluationFailed
 	if evaluator.IsNotAllowed(err) && !r.Catalog.Allows(p) {
@@ -88,7 +89,7 @@ func (r *Reporter) Failed(p *catalog.Policy, object evaluator.Object, err error,
 	t.failure, t.at, t.reason = cut(fmt.Sprintf("%s: %v", object, err)), time.Now(), reason
 }
 
-// Succeeded records that a policy was applied to the object of a request. It costs next to nothing.
+// Succeeded records the success of a policy on the object of a request. It costs next to nothing.
 func (r *Reporter) Succeeded(p *catalog.Policy) {
 	at, ok := r.succeeded.Load(p.Name)
 	if !ok {
@@ -132,7 +133,7 @@ func (r *Reporter) note(ctx context.Context, policy string, err error) {
 	}
 }
 
-// due returns copies of the tallies that may be written now.
+// due returns copies of the tallies to write now.
 func (r *Reporter) due(now time.Time) []tally {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -191,7 +192,7 @@ func (r *Reporter) subtract(written tally, isCurrent bool) {
 	}
 }
 
-// recover updates the status of policies that failed before and were applied since.
+// recover updates the status of policies with a success since their last failure.
 func (r *Reporter) recover(ctx context.Context) {
 	r.succeeded.Range(func(name, value any) bool {
 		at := metav1.NewTime(time.Unix(0, value.(*atomic.Int64).Load()))

@@ -18,8 +18,8 @@ const (
 	requestsAtOnce    = 100
 )
 
-// Config returns the client configuration of a kubeconfig's current context. It rejects every kubeconfig that would run
-// a program here or read files from here.
+// Config returns the client configuration of a kubeconfig's current context. It rejects a kubeconfig if a client would
+// run a program here or read files from here.
 func Config(kubeconfig []byte) (*rest.Config, error) {
 	if len(kubeconfig) == 0 {
 		return nil, errors.New("the Secret holds no kubeconfig under the key kubeconfig or value")

@@ -1,5 +1,5 @@
 // Package remote reads the registrations of other control planes: Secrets in Bursar's system namespace. Such a Secret
-// names the object that represents the control plane, and holds the kubeconfig.
+// names the object behind the control plane, and holds the kubeconfig.
 //
 // Only the system namespace counts, because Bursar sends credentials to the registered server. Only platform
 // administrators can write there.
@@ -17,8 +17,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Ref identifies a control plane by the object that represents it. The zero value is the control plane of Bursar
-// itself.
+// Ref identifies a control plane by the object behind it. The zero value is the control plane of Bursar itself.
 type Ref struct {
 	Group string `json:"apiGroup"`
 	Kind  string `json:"kind"`
@@ -87,8 +86,8 @@ func mark(secret *corev1.Secret, key string) string {
 	return cmp.Or(secret.Labels[key], secret.Annotations[key])
 }
 
-// Precedes reports whether a takes precedence over b if both register one control plane: the older Secret does, so that
-// a new one cannot replace it.
+// Precedes reports whether a takes precedence over b if both register one control plane: the older Secret does, and a
+// new one cannot replace it.
 func Precedes(a, b *corev1.Secret) bool {
 	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return a.CreationTimestamp.Before(&b.CreationTimestamp)

@@ -8,14 +8,14 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// history records requests and answers, with a clock that only orders.
+// history records requests and answers, with a clock for their order only.
 type history struct {
 	clock atomic.Int64
 	mu    sync.Mutex
 	all   []porcupine.Operation
 }
 
-// record adds an operation that do carries out. Its output counts as unknown if do fails.
+// record adds an operation, carried out by do. Its output counts as unknown if do fails.
 func (h *history) record(client int, in input, do func(*output) error) output {
 	var out output
 	call := h.clock.Add(1)

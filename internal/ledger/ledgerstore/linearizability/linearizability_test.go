@@ -1,6 +1,5 @@
-// Package linearizability checks what callers of several ledger stores on one faulty storage
-// were told: there must be one order of all operations, in which each takes effect at one
-// instant of its call, that explains every answer.
+// Package linearizability checks the answers to callers of several ledger stores on one faulty storage. One order of
+// all operations must explain every answer. In this order each operation takes effect at one instant of its call.
 package linearizability
 
 import (
@@ -84,7 +83,7 @@ func (p *platform) live(ctx context.Context, client int, key string) {
 		hasty, leave := context.WithTimeout(ctx, time.Duration(p.roll(5))*time.Millisecond)
 		out = p.perform(hasty, client, p.anyStore(), in)
 		leave()
-	case 1: // two processes are asked at once
+	case 1: // ask two processes at once
 		other := make(chan output)
 		go func() { other <- p.perform(ctx, client+clients+1, p.anyStore(), in) }()
 		out = p.perform(ctx, client, p.anyStore(), in)
@@ -102,7 +101,7 @@ func (p *platform) live(ctx context.Context, client int, key string) {
 	p.end(ctx, client, in)
 }
 
-// end gives back the charges of a reservation, before or after it was settled.
+// end gives back the charges of a reservation, before or after settling.
 func (p *platform) end(ctx context.Context, client int, in input) {
 	if in.kind = cancel; p.roll(4) == 0 {
 		p.perform(ctx, client, p.anyStore(), in)
@@ -115,7 +114,7 @@ func (p *platform) end(ctx context.Context, client int, in input) {
 	in.kind = release
 	var group sync.WaitGroup
 	first := p.roll(len(p.stores))
-	for i := range 1 + p.roll(2) { // the deletion is seen by one process or by two
+	for i := range 1 + p.roll(2) { // one or two processes see the deletion
 		store := p.stores[(first+i)%len(p.stores)]
 		group.Go(func() {
 			if out := p.perform(ctx, client+i*(clients+1), store, in); !out.unknown {
@@ -127,8 +126,8 @@ func (p *platform) end(ctx context.Context, client int, in input) {
 	group.Wait()
 }
 
-// check fails the test if the history is not linearizable. Now and then a history has so many
-// writes of unknown outcome that this cannot be told in time.
+// check fails the test if the history is not linearizable. Now and then a history has too many writes of unknown
+// outcome for an answer in time.
 func check(t *testing.T, p *platform) porcupine.CheckResult {
 	t.Helper()
 	initial := state{limit: initialLimit, reservations: map[string]held{}, released: map[string]bool{}}
@@ -144,8 +143,8 @@ func check(t *testing.T, p *platform) porcupine.CheckResult {
 	return result
 }
 
-// checkRevisions holds every stored state against the first invariant: what is used and
-// reserved stays within the limit, unless the limit shrank; then it does not grow.
+// checkRevisions holds every stored state against the first invariant: the used and reserved amounts stay within the
+// limit, unless the limit shrank; then they do not grow.
 func checkRevisions(t *testing.T, p *platform) {
 	t.Helper()
 	var before totals

@@ -23,7 +23,7 @@ const (
 
 // output is the answer to the caller.
 type output struct {
-	// unknown is set if the caller got an error: the operation may take effect at any time, or never.
+	// unknown is true if the caller got an error: the operation may take effect at any time, or never.
 	unknown  bool
 	admitted bool
 	sequence int64
@@ -33,11 +33,11 @@ type output struct {
 // totals are the sums in a view.
 type totals struct{ limit, used, claims, reserved, sequence int64 }
 
-// state is a consumer's ledger in its simplest form. It is never modified, only replaced.
+// state is a consumer's ledger in its simplest form. Replace it, never modify it.
 type state struct {
 	limit, used, claims, sequence int64
 	reservations                  map[string]held
-	// released are all claims that ever gave back their charges: none does so twice.
+	// released are all claims with their charges ever given back: none does so twice.
 	released map[string]bool
 }
 
@@ -56,8 +56,8 @@ func (s state) equal(other state) bool {
 		maps.Equal(s.reservations, other.reservations) && maps.Equal(s.released, other.released)
 }
 
-// step carries out an operation and tells whether its output is right. An operation whose
-// outcome is unknown may have had any output.
+// step carries out an operation and reports whether its output is right. An operation with an unknown outcome may have
+// had any output.
 func (s state) step(in input, out output) (bool, state) {
 	switch in.kind {
 	case reserve:
@@ -73,7 +73,7 @@ func (s state) step(in input, out output) (bool, state) {
 	switch {
 	case in.kind == release && s.released[in.key]:
 		return true, s
-	case in.kind == release && !known: // it was settled
+	case in.kind == release && !known: // a settled one
 		s.used, s.claims = s.used-in.amount, s.claims-1
 		s = s.markReleased(in.key)
 		return s.used >= 0 && s.claims >= 0, s

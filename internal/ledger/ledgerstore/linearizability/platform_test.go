@@ -18,7 +18,7 @@ const gpu = "compute/gpu"
 
 var acme = quotav1alpha1.ConsumerRef{Kind: "Organization", Name: "acme"}
 
-// platform is several processes that share one storage, and the claims that exist.
+// platform is several processes on one storage, and the existing claims.
 type platform struct {
 	history
 	memory      *storagetest.Memory
@@ -76,7 +76,7 @@ func (p *platform) fault(ctx context.Context, _ storagetest.Call) storagetest.Fa
 
 func (p *platform) anyStore() *ledgerstore.Store { return p.stores[p.roll(len(p.stores))] }
 
-// grant marks a claim as granted unless it is being deleted.
+// grant marks a claim as granted unless its deletion has begun.
 func (p *platform) grant(uid string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

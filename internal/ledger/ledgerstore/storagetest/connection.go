@@ -31,7 +31,7 @@ const (
 	Lost
 	// Overtaken: another process stores the same ledger just before this write.
 	Overtaken
-	// Unanswered: the write takes effect, but its answer is lost.
+	// Unanswered: the write takes effect, but the connection loses its answer.
 	Unanswered
 	// Late: the call fails, and the write reaches storage only with [Connection.Deliver].
 	Late
@@ -143,7 +143,7 @@ func (c *Connection) begin(ctx context.Context, call Call) (Fault, error) {
 	return fault, ctx.Err()
 }
 
-// end returns the error of a call that was carried out: after Close its answer is lost.
+// end returns the error of an executed call: after Close the connection loses its answer.
 func (c *Connection) end() error {
 	if c.closed.Load() {
 		return errFault

@@ -1,5 +1,5 @@
-// Package storagetest keeps ledgers in memory for tests, behind connections with all faults that occur between a
-// process and a real API server. Only tests import it.
+// Package storagetest keeps ledgers in memory for tests, behind connections with all faults between a process and a
+// real API server. Only tests import it.
 package storagetest
 
 import (
@@ -14,10 +14,9 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// Memory is linearizable storage that never fails. Processes reach it through connections. It keeps every state that
-// was ever stored.
+// Memory is linearizable storage without failures. Processes reach it through connections. It keeps every stored state.
 type Memory struct {
-	// Accepts, if set, reports whether storage accepts a ledger, such as by its size. It must be set before first use.
+	// Accepts, if set, reports whether storage accepts a ledger, such as by its size. Set it before first use.
 	Accepts func(ledger.Snapshot) bool
 
 	mu        sync.Mutex
@@ -57,7 +56,7 @@ func (m *Memory) Touch(consumer quotav1alpha1.ConsumerRef) {
 	m.store(consumer, m.latest(consumer).Snapshot)
 }
 
-// Fill stores usage that leaves no room in the ledger of a consumer.
+// Fill stores usage until the ledger of a consumer has no room.
 func (m *Memory) Fill(consumer quotav1alpha1.ConsumerRef) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -88,7 +87,7 @@ func (m *Memory) read(consumer quotav1alpha1.ConsumerRef) Revision {
 	return m.latest(consumer)
 }
 
-// latest and store are called with m.mu held.
+// Call latest and store with m.mu held.
 func (m *Memory) latest(consumer quotav1alpha1.ConsumerRef) Revision {
 	if stored := m.revisions[consumer]; len(stored) > 0 {
 		return stored[len(stored)-1]
