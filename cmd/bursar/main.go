@@ -10,7 +10,7 @@ import (
 	"github.com/bursar/bursar/internal/cli/operate"
 )
 
-// version is set when the binary is built.
+// The build sets version.
 var version = "unknown"
 
 func main() {

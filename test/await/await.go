@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// pace is the time between two looks: short at first, so that what happens at once is seen at once, and longer later, so
-// that many tests which wait do not keep a busy server from what they wait for.
+// pace is the time between two looks: short at first, so that what happens at once is seen at once, and longer later,
+// so that many tests which wait do not keep a busy server from what they wait for.
 var pace = wait.Backoff{Duration: 20 * time.Millisecond, Factor: 1.2, Cap: 250 * time.Millisecond, Steps: 1 << 30}
 
 // NoError calls check until it returns nil, and fails the test with its last error if that takes longer than

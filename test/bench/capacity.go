@@ -233,8 +233,9 @@ func (b *bench) printMemory(ctx context.Context, when string) error {
 	return nil
 }
 
-// measureFirst creates as fast as it can for one consumer right after a start, when the claims are not listed yet, and tells how
-// many creates failed. They are more than a ledger may have in flight, so their claims have to be made and settled meanwhile.
+// measureFirst creates as fast as it can for one consumer right after a start, when the claims are not listed yet, and
+// tells how many creates failed. They are more than a ledger may have in flight, so their claims have to be made and
+// settled meanwhile.
 func (b *bench) measureFirst(ctx context.Context, restart int) error {
 	connections, err := b.connect(capacityClients)
 	if err != nil {

@@ -233,8 +233,8 @@ func (b *bench) besideConsoles(ctx context.Context, people []string, loaded *ato
 	return r, b.settle(context.WithoutCancel(ctx))
 }
 
-// measurePages loads pages of the console with all standing consumers, each in a session of its own: the first time, and
-// several times after that.
+// measurePages loads pages of the console with all standing consumers, each in a session of its own: the first time,
+// and several times after that.
 func (b *bench) measurePages(ctx context.Context) error {
 	people, err := b.makePeople(ctx, 1, 0)
 	if err != nil {

@@ -13,7 +13,8 @@ const (
 	memoryClients = 32
 )
 
-// measureMemory measures the resident memory with many claims: while the last of them are created, at rest, and after a restart.
+// measureMemory measures the resident memory with many claims: while the last of them are created, at rest, and after a
+// restart.
 func (b *bench) measureMemory(ctx context.Context) error {
 	fmt.Printf("\nmemory with %d claims\n\n| | | resident | at most so far | Go heap |\n| --- | --- | --- | --- | --- |\n", b.memory)
 	count, err := b.claimCount(ctx)

@@ -18,10 +18,12 @@ import (
 const (
 	// sideBySideRounds is how often each protection has its turn, so that a machine whose speed drifts favours none.
 	sideBySideRounds = 3
-	// sideBySideRate is how many creates a second are offered to each protection, by sideBySideClients, after the closed loops.
+	// sideBySideRate is how many creates a second are offered to each protection, by sideBySideClients, after the
+	// closed loops.
 	sideBySideRate    = 100
 	sideBySideClients = 50
-	// coreQuota and free are what the namespaces under a core ResourceQuota, and those under none, are called with a number.
+	// coreQuota and free are what the namespaces under a core ResourceQuota, and those under none, are called with a
+	// number.
 	coreQuota = "core"
 	free      = "free"
 )
@@ -63,10 +65,11 @@ func (b *bench) secretsIn(connections []kubernetes.Interface, namespace func(n i
 	}
 }
 
-// measureSideBySide measures the same creates without quota, under a core ResourceQuota and under Bursar, in turns on one server.
+// measureSideBySide measures the same creates without quota, under a core ResourceQuota and under Bursar, in turns on
+// one server.
 //
-// The first two create Secrets, and Bursar protects ConfigMaps: so no create pays for the protection of another. The core
-// ResourceQuota is on count/secrets, which the API server counts as it does count/configmaps.
+// The first two create Secrets, and Bursar protects ConfigMaps: so no create pays for the protection of another. The
+// core ResourceQuota is on count/secrets, which the API server counts as it does count/configmaps.
 func (b *bench) measureSideBySide(ctx context.Context) error {
 	if err := b.setUpSideBySide(ctx); err != nil {
 		return err
@@ -218,8 +221,8 @@ func revisionOf(ctx context.Context, etcd *clientv3.Client) (int64, error) {
 	return page.Header.Revision, nil
 }
 
-// bytesBetween is how many bytes of keys and values were written to etcd after one revision, up to another. It reads etcd's
-// history afterwards, so that counting costs nothing while it is measured.
+// bytesBetween is how many bytes of keys and values were written to etcd after one revision, up to another. It reads
+// etcd's history afterwards, so that counting costs nothing while it is measured.
 func bytesBetween(ctx context.Context, etcd *clientv3.Client, began, end int64) (bytes int, err error) {
 	if end == began {
 		return 0, nil

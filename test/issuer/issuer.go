@@ -83,8 +83,8 @@ func (i *Issuer) Token(t testing.TB, claims map[string]any) string {
 	return signed + "." + encode(signature)
 }
 
-// LogsIn makes the provider log in everybody who comes, by the authorization code flow with PKCE (RFC 7636). The nonce of
-// a token is the one that was asked for, unless the claims have one.
+// LogsIn makes the provider log in everybody who comes, by the authorization code flow with PKCE (RFC 7636). The nonce
+// of a token is the one that was asked for, unless the claims have one.
 func (i *Issuer) LogsIn(t testing.TB, claims map[string]any) {
 	t.Helper()
 	var asked url.Values

@@ -33,8 +33,8 @@ type Agreement struct {
 	Overdraft bool
 }
 
-// Check returns nil if each object has one granted claim for each consumer that pays for it and there is no other claim,
-// and if ledgers, with nothing in flight, and buckets say the same. A test calls it until it does.
+// Check returns nil if each object has one granted claim for each consumer that pays for it and there is no other
+// claim, and if ledgers, with nothing in flight, and buckets say the same. A test calls it until it does.
 func (a Agreement) Check(ctx context.Context, api client.Reader) error {
 	var claims quotav1alpha1.ResourceClaimList
 	var ledgers quotav1alpha1.ConsumerLedgerList

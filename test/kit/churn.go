@@ -60,7 +60,8 @@ func (c *Churn) Advance(ctx context.Context, api client.Reader, before, more int
 // Wait waits until all clients have ended.
 func (c *Churn) Wait() { c.group.Wait() }
 
-// Check returns an error unless at least the kept maps exist, each is charged, and no quota is reserved ahead of demand.
+// Check returns an error unless at least the kept maps exist, each is charged, and no quota is reserved ahead of
+// demand.
 func (c *Churn) Check(ctx context.Context, api client.Reader, limit int64) error {
 	sliced, err := Sliced(ctx, api)
 	if err != nil {

@@ -25,8 +25,8 @@ import (
 // tests run beside it.
 const startTimeout = 2 * time.Minute
 
-// RequestTimeout is how long API servers give a request where tests wait for quota of creates that were cut off: it comes
-// back 10 s later, and after 70 s by default.
+// RequestTimeout is how long API servers give a request where tests wait for quota of creates that were cut off: it
+// comes back 10 s later, and after 70 s by default.
 const RequestTimeout = 15 * time.Second
 
 // Parallel lets so many tests of a package run beside each other, whatever the number of processors: tests of processes
@@ -82,9 +82,9 @@ func build(command string) (string, error) {
 	return binary, nil
 }
 
-// Touch looks at all files in some folders of the module, which a program reads that a test runs. A test depends on what it
-// reads itself, and is not answered from the test cache when that has changed; the files that a command of its own reads say
-// nothing to the cache.
+// Touch looks at all files in some folders of the module, which a program reads that a test runs. A test depends on
+// what it reads itself, and is not answered from the test cache when that has changed; the files that a command of its
+// own reads say nothing to the cache.
 func Touch(root string, folders ...string) error {
 	for _, folder := range folders {
 		err := filepath.WalkDir(filepath.Join(root, folder), func(_ string, entry fs.DirEntry, err error) error {
@@ -210,8 +210,8 @@ func (s *Server) Kill() {
 // Signal sends a signal, which tells nothing to a server that has ended.
 func (s *Server) Signal(signal syscall.Signal) { _ = s.command.Process.Signal(signal) }
 
-// Stop asks the server to end, waits until it has, and returns its exit code. What one waited for that had to be ended at
-// last is logged.
+// Stop asks the server to end, waits until it has, and returns its exit code. What one waited for that had to be ended
+// at last is logged.
 func (s *Server) Stop() int {
 	s.t.Helper()
 	_ = s.command.Process.Signal(syscall.SIGTERM)

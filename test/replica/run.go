@@ -27,9 +27,9 @@ func Run(t testing.TB, b *Balancer, kubeconfig, systemNamespace string) *Replica
 	return RunBinary(t, binary, b, kubeconfig, systemNamespace)
 }
 
-// RunBinary starts a replica for the time of a test, with times for the election of a leader that are short, and
-// still longer than a busy machine keeps the API server from answering. An empty
-// system namespace is the default one. The API server gives a request [process.RequestTimeout]. It need not be ready yet.
+// RunBinary starts a replica for the time of a test, with times for the election of a leader that are short, and still
+// longer than a busy machine keeps the API server from answering. An empty system namespace is the default one. The API
+// server gives a request [process.RequestTimeout]. It need not be ready yet.
 func RunBinary(t testing.TB, binary string, b *Balancer, kubeconfig, systemNamespace string) *Replica {
 	t.Helper()
 	second := config.Duration{Duration: time.Second}

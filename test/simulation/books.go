@@ -37,7 +37,8 @@ type books struct {
 	totals  map[quotav1alpha1.ConsumerRef]total
 	ledgers map[quotav1alpha1.ConsumerRef]*quotav1alpha1.ConsumerLedger
 	history *history.Checker
-	// asked are the objects whose creation was asked for, until a ledger has them, or nobody can reserve for them any more.
+	// asked are the objects whose creation was asked for, until a ledger has them, or nobody can reserve for them any
+	// more.
 	asked   map[types.UID]asked
 	reviews map[*review]struct{}
 }

@@ -206,7 +206,8 @@ func (r *replica) run(live client.Client, onlyMetadata metadata.Interface, objec
 	})
 }
 
-// scan compares the claims of all objects with what the objects cost, if the policy follows updates, as a new leader does.
+// scan compares the claims of all objects with what the objects cost, if the policy follows updates, as a new leader
+// does.
 func (r *replica) scan(adopter *adoption.Controller) {
 	for r.shape.hasUpdates && r.working.Err() == nil {
 		if _, err := adopter.AdoptSince(r.working, r.began); err == nil {

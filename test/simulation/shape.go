@@ -12,8 +12,8 @@ type shape struct {
 	isDurable, hasUpdates, hasDirect, changesLimits bool
 	// standsStill makes the journal take nothing while anything fails.
 	standsStill bool
-	// faults is of how many requests one fails, or 0 if none does. latency bounds each way of a request, lag the time until
-	// an API server sees a revision.
+	// faults is of how many requests one fails, or 0 if none does. latency bounds each way of a request, lag the time
+	// until an API server sees a revision.
 	faults       int
 	latency, lag time.Duration
 	// pause bounds the time between two requests of a user, and trouble the time between two troubles.

@@ -177,7 +177,8 @@ func (w *World) update(object *corev1.ConfigMap) {
 	})
 }
 
-// claim creates or deletes a claim. A claim that pays for an object stays while its object does, although it is deleted.
+// claim creates or deletes a claim. A claim that pays for an object stays while its object does, although it is
+// deleted.
 func (w *World) claim() {
 	paying, made := w.books.liveClaims()
 	if len(paying) > 0 && w.roll(6) == 0 {

@@ -1,6 +1,6 @@
-// Package simulation runs Bursar in a world where a seed decides everything: the replicas, the users, what fails and when.
-// The ledger, the store, the engine, the webhook and the controllers are the real ones; etcd, the API servers and the
-// network are simulated (package controlplane), and the clock is that of a bubble of package synctest. Every stored
+// Package simulation runs Bursar in a world where a seed decides everything: the replicas, the users, what fails and
+// when. The ledger, the store, the engine, the webhook and the controllers are the real ones; etcd, the API servers and
+// the network are simulated (package controlplane), and the clock is that of a bubble of package synctest. Every stored
 // revision is held to what must always be true, and at the end, when nothing fails any more, everything must agree.
 //
 // A seed repeats itself only where the Go runtime does: command simulate runs seeds like that. Natively the order of
@@ -137,8 +137,8 @@ func (w *World) FateOf(*http.Request) controlplane.Fate {
 	return fate
 }
 
-// openTrace returns the standard output if TRACE is 1, and a file that keeps nothing otherwise. Both take the same memory: its
-// addresses order maps by pointers, so that otherwise a seed would be another world with a trace.
+// openTrace returns the standard output if TRACE is 1, and a file that keeps nothing otherwise. Both take the same
+// memory: its addresses order maps by pointers, so that otherwise a seed would be another world with a trace.
 func openTrace(t testing.TB) io.Writer {
 	none, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 
 const root = "../.."
 
-// TestEveryPackageHasOneTarget proves that no package is forgotten by the targets that run tests, and none is run twice.
+// TestEveryPackageHasOneTarget proves that no package is forgotten by the targets that run tests, and none is run
+// twice.
 func TestEveryPackageHasOneTarget(t *testing.T) {
 	campaigns, err := os.ReadDir(filepath.Join(root, "test", "campaign"))
 	if err != nil {

@@ -253,8 +253,8 @@ type violation struct {
 	Nodes    []struct{ HTML, FailureSummary string }
 }
 
-// wantAccessible wants that axe-core finds no violation of WCAG 2.2 AA or of good practice on the page, and that nothing
-// is wider than the window.
+// wantAccessible wants that axe-core finds no violation of WCAG 2.2 AA or of good practice on the page, and that
+// nothing is wider than the window.
 func (p *person) wantAccessible(where string) {
 	p.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)

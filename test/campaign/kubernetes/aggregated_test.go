@@ -7,7 +7,8 @@ import (
 	"github.com/bursar/bursar/test/guide"
 )
 
-// aggregation registers the example of an aggregated API server. As there is no network of Pods, its Service names the host.
+// aggregation registers the example of an aggregated API server. As there is no network of Pods, its Service names the
+// host.
 const aggregation = `
 apiVersion: v1
 kind: Namespace

@@ -23,8 +23,8 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// TestUninstall removes Bursar beside device claims of Kubernetes, which stay where it has them. BURSAR_UNINSTALL_CLAIMS is how many
-// claims there are.
+// TestUninstall removes Bursar beside device claims of Kubernetes, which stay where it has them.
+// BURSAR_UNINSTALL_CLAIMS is how many claims there are.
 func TestUninstall(t *testing.T) {
 	t.Attr("proves", "bursar uninstall removes Bursar and nothing else")
 	claims := 1000

@@ -21,8 +21,8 @@ import (
 
 const secrets corev1.ResourceName = "count/secrets"
 
-// TestAllocationAcrossReplicas has owners raise and lower quotas in many projects under one cap, with reviews that go to
-// all replicas, while the one that leads is killed, and the next stands still and goes on. At no time is more handed
+// TestAllocationAcrossReplicas has owners raise and lower quotas in many projects under one cap, with reviews that go
+// to all replicas, while the one that leads is killed, and the next stands still and goes on. At no time is more handed
 // out than the cap, and in the end the books say what the quotas do.
 func TestAllocationAcrossReplicas(t *testing.T) {
 	t.Parallel()

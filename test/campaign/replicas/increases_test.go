@@ -17,9 +17,9 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 )
 
-// TestIncreasesAcrossReplicas raises the quotas of many namespaces, one increase after the other, while the replica that
-// leads is killed and others start. No quota falls or goes meanwhile, and in the end each is what its increases make
-// of it; in the namespaces in maximum mode the highest increase is left, and all others are deleted.
+// TestIncreasesAcrossReplicas raises the quotas of many namespaces, one increase after the other, while the replica
+// that leads is killed and others start. No quota falls or goes meanwhile, and in the end each is what its increases
+// make of it; in the namespaces in maximum mode the highest increase is left, and all others are deleted.
 func TestIncreasesAcrossReplicas(t *testing.T) {
 	t.Parallel()
 	const namespaces, increases, base = 8, 12, 10

@@ -46,8 +46,8 @@ type Connection struct {
 	gate  *Gate
 }
 
-// Connect returns the connection of a process that lives as long as ctx. While the gate is shut, its requests and watches
-// stand still.
+// Connect returns the connection of a process that lives as long as ctx. While the gate is shut, its requests and
+// watches stand still.
 func Connect(ctx context.Context, network Network, gate *Gate) *Connection {
 	return &Connection{network: network, ended: ctx, gate: gate}
 }

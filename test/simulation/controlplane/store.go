@@ -1,6 +1,6 @@
-// Package controlplane simulates etcd, API servers and the network to them, in memory and without a goroutine of its own.
-// It has what breaks clients in reality: writes that are lost, late or unanswered, conflicts, API servers that lag behind,
-// end and come back, and versions that are compacted. Package simulation decides when.
+// Package controlplane simulates etcd, API servers and the network to them, in memory and without a goroutine of its
+// own. It has what breaks clients in reality: writes that are lost, late or unanswered, conflicts, API servers that lag
+// behind, end and come back, and versions that are compacted. Package simulation decides when.
 package controlplane
 
 import (

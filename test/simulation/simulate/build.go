@@ -31,8 +31,9 @@ var patches = []patch{
 	{"internal/sync/hashtriemap.go", "ht.seed = uintptr(runtime_rand())", "ht.seed = 1", 1},
 	// The monitor interrupts goroutines by the real time.
 	{"runtime/proc.go", "\tlastgomaxprocs := int64(0)\n\tlasttrace := int64(0)\n", "\tfor { usleep(1 << 30) }\n\tlastgomaxprocs := int64(0)\n\tlasttrace := int64(0)\n", 1},
-	// While packages are initialized, the first goroutine has a thread for itself, and how many others there are depends on
-	// the real time. The memory of their stacks moves everything else, and maps by pointers take another order.
+	// While packages are initialized, the first goroutine has a thread for itself, and how many others there are
+	// depends on the real time. The memory of their stacks moves everything else, and maps by pointers take another
+	// order.
 	{"runtime/proc.go", "\n\tlockOSThread()\n", "\n", 1},
 	{"runtime/proc.go", "\tneedUnlock := true\n", "\tneedUnlock := false\n", 1},
 	{"runtime/proc.go", "\tneedUnlock = false\n\tunlockOSThread()\n", "", 1},

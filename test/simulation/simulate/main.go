@@ -1,6 +1,6 @@
-// Command simulate runs seeds of package simulation, each in a process that repeats itself exactly: one thread, no garbage
-// collection, and a Go runtime that leaves nothing to chance (see patches). So a seed that fails does so again, with the
-// same trace. It runs at the root of the repository.
+// Command simulate runs seeds of package simulation, each in a process that repeats itself exactly: one thread, no
+// garbage collection, and a Go runtime that leaves nothing to chance (see patches). So a seed that fails does so again,
+// with the same trace. It runs at the root of the repository.
 //
 //	make simulate SEEDS=2000    # the seeds 0 to 1999, on all CPUs
 //	make simulate SEED=17       # one, with its trace
@@ -67,8 +67,8 @@ func run(first, seeds, only, enough int) error {
 	return nil
 }
 
-// runAll runs the seeds that have found something before, and others, on all CPUs until enough have failed. It writes what
-// failed to out, and returns how many seeds it ran.
+// runAll runs the seeds that have found something before, and others, on all CPUs until enough have failed. It writes
+// what failed to out, and returns how many seeds it ran.
 func runAll(out io.Writer, tests string, first, seeds, enough int) (done int, failed []int) {
 	var mu sync.Mutex
 	var workers sync.WaitGroup

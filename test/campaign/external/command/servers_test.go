@@ -47,7 +47,8 @@ func (s shell) run(arguments ...string) (stdout, stderr string) {
 	return printed.String(), complaints.String()
 }
 
-// TestSeveralServers proves that nothing is written to a server that nobody named, and that one that is read from is named.
+// TestSeveralServers proves that nothing is written to a server that nobody named, and that one that is read from is
+// named.
 func TestSeveralServers(t *testing.T) {
 	s := newShell(t)
 	first, second := t.TempDir(), t.TempDir()

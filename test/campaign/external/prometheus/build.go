@@ -9,7 +9,8 @@ import (
 	"sync"
 )
 
-// build builds prometheus and promtool, from a module of their own, once for all tests and returns the folder they are in.
+// build builds prometheus and promtool, from a module of their own, once for all tests and returns the folder they are
+// in.
 var build = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "bursar-prometheus-")
 	if err != nil {

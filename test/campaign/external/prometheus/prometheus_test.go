@@ -34,8 +34,8 @@ import (
 // soon is longer than anything takes on a busy machine.
 const soon = 2 * time.Minute
 
-// TestPrometheus has a Prometheus scrape a server, with the chart's alerts, until these fire and clear, and asks it what
-// the dashboard does. Only the durations in the rules are others.
+// TestPrometheus has a Prometheus scrape a server, with the chart's alerts, until these fire and clear, and asks it
+// what the dashboard does. Only the durations in the rules are others.
 func TestPrometheus(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds Prometheus")
@@ -225,8 +225,8 @@ var (
 	labelList  = regexp.MustCompile(`^label_values\((.*), ([a-z_]+)\)$`)
 )
 
-// testDashboard asks Prometheus every query of the dashboard. Each is understood, is about metrics that there are, and but
-// for those that tell of what does not happen here it has an answer.
+// testDashboard asks Prometheus every query of the dashboard. Each is understood, is about metrics that there are, and
+// but for those that tell of what does not happen here it has an answer.
 func (w *world) testDashboard(t *testing.T) {
 	content, err := os.ReadFile("../../../../deploy/grafana/bursar.json")
 	if err != nil {

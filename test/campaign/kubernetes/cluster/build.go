@@ -21,13 +21,15 @@ func minorOf(version string) string {
 }
 
 // Build builds Kubernetes from Bursar's own modules and returns the path of the binary, whose first argument is the
-// component to run. It stays in the module's bin folder, where later runs, and tests that run at the same time, find it.
+// component to run. It stays in the module's bin folder, where later runs, and tests that run at the same time, find
+// it.
 var Build = sync.OnceValues(func() (string, error) {
 	return build("kubernetes", "", "-tags", "kubernetes", "./"+sources+"/components")
 })
 
-// buildMinor builds kube-apiserver and kube-controller-manager of the minor version in the variable KUBERNETES_MINOR, such
-// as 1.33, from modules of their own, and returns the path of the binary. Without the variable it is that of Build.
+// buildMinor builds kube-apiserver and kube-controller-manager of the minor version in the variable KUBERNETES_MINOR,
+// such as 1.33, from modules of their own, and returns the path of the binary. Without the variable it is that of
+// Build.
 var buildMinor = sync.OnceValues(func() (string, error) {
 	own, err := goTool("", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
 	if err != nil {

@@ -135,8 +135,8 @@ func (c *Cluster) StartAPIServer() *APIServer {
 	return s
 }
 
-// StartAggregated starts the example of an aggregated API server that Kubernetes has, which serves wardle.example.com, as
-// a ServiceAccount. It returns the address where it listens.
+// StartAggregated starts the example of an aggregated API server that Kubernetes has, which serves wardle.example.com,
+// as a ServiceAccount. It returns the address where it listens.
 func (c *Cluster) StartAggregated(namespace, serviceAccount string) string {
 	c.t.Helper()
 	address := process.FreeAddress(c.t)
