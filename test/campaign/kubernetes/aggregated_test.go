@@ -66,7 +66,7 @@ spec:
 ---
 `
 
-// testAggregated does what the README of the example says, with the kinds of an aggregated API server.
+// testAggregated follows the README of the example, with the kinds of an aggregated API server.
 func testAggregated(n *team) {
 	n.kubectl(n.T, aggregation, "apply", "--server-side", "--filename", "-")
 	_, port, _ := strings.Cut(n.StartAggregated("wardle", "apiserver"), ":")

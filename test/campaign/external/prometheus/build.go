@@ -17,7 +17,7 @@ var build = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	const module = "github.com/prometheus/prometheus/cmd/"
-	// It finds nothing by asking clouds, whose libraries would be most of it.
+	// It needs no discovery in clouds. Their libraries would be most of the binary.
 	command := exec.Command("go", "build", "-tags", "remove_all_sd", "-ldflags", "-s -w", "-o", dir+"/", module+"prometheus", module+"promtool")
 	command.Dir = "components"
 	command.Env = append(os.Environ(), "GOFLAGS=")
