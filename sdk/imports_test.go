@@ -1,4 +1,4 @@
-// Package sdk tests what the packages for users ask of their builds.
+// Package sdk tests the demands on the builds of the packages for users.
 package sdk
 
 import (
@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestImports proves that the packages import the types of the API and the libraries that they are made for, and nothing
-// else.
+// TestImports proves that the packages import the types of the API and their intended libraries, and nothing else.
 func TestImports(t *testing.T) {
 	const module = "github.com/bursar/bursar/"
 	api := module + "api/quota/v1alpha1"

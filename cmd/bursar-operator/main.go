@@ -1,5 +1,5 @@
-// Command bursar-operator is `bursar operator` and `bursar console serve` in a smaller binary, without the API server and
-// the etcd that `bursar standalone` embeds. The container image holds it.
+// Command bursar-operator is `bursar operator` and `bursar console serve` in a smaller binary, without the API server
+// and etcd of `bursar standalone`. The container image holds it.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/bursar/bursar/internal/cli/serveconsole"
 )
 
-// version is set when the binary is built.
+// The build sets version.
 var version = "unknown"
 
 func main() {

@@ -16,7 +16,7 @@ import (
 	"github.com/bursar/bursar/internal/cli/servers"
 )
 
-// runKubectl runs kubectl with the given arguments, the first of which is its name, and returns its exit code.
+// runKubectl runs kubectl with the given arguments, beginning with its name, and returns its exit code.
 func runKubectl(p cli.Program, arguments []string) int {
 	if os.Getenv("KUBECONFIG") == "" && !namesServer(arguments) && needsServer(arguments) {
 		kubeconfig, err := servers.FindKubeconfig(p, intentOf(arguments[1:]))
@@ -47,7 +47,7 @@ func namesServer(arguments []string) bool {
 	})
 }
 
-// readCommands are the commands of kubectl that change nothing, by their paths.
+// readCommands are the read-only commands of kubectl, by their paths.
 var readCommands = []string{
 	"api-resources", "api-versions", "auth can-i", "auth whoami", "cluster-info", "config", "describe", "diff", "events", "explain", "get",
 	"logs", "rollout history", "rollout status", "top", "version", "wait", "__complete", "__completeNoDesc",

@@ -11,7 +11,7 @@ import (
 	"github.com/bursar/bursar/internal/cli/serve"
 )
 
-// version is set when the binary is built.
+// The build sets version.
 var version = "unknown"
 
 func main() {

@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// settingsFile is the file of a data directory that holds the settings of its server.
+	// settingsFile is the file with the settings of a server, in its data directory.
 	settingsFile = "config.yaml"
-	// settingsHead is at the beginning of that file.
+	// settingsHead is the beginning of settingsFile.
 	settingsHead = "# The settings of this server, by the names of the flags of bursar standalone. A flag overrides one for a single start;\n" +
 		"# with --save for good. Changes here count from the next start.\n"
 	// systemNamespaceFlag is the one setting that cannot change once there are ledgers.

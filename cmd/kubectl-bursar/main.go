@@ -8,7 +8,7 @@ import (
 	"github.com/bursar/bursar/internal/cli/commands"
 )
 
-// version is set when the binary is built.
+// The build sets version.
 var version = "unknown"
 
 func main() {

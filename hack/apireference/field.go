@@ -91,7 +91,7 @@ func typeOf(schema *apiextensionsv1.JSONSchemaProps) string {
 	return schema.Type
 }
 
-// special are the characters with a meaning in Markdown that occur in prose.
+// special are the characters in prose with a meaning in Markdown.
 var special = strings.NewReplacer(`*`, `\*`, `_`, `\_`, `<`, `&lt;`, `|`, `\|`)
 
 // escape writes prose so that Markdown renders it unchanged. It leaves out the parts between backticks.

@@ -3,11 +3,11 @@
 // descriptions are the comments of the Go types.
 //
 // The maintained generator github.com/elastic/crd-ref-docs v0.3.0 does not suffice for the same types. Its page has the
-// descriptions and the enums, and lacks 341 of 365 field paths (it lists Go types, so a search for
-// spec.consumerRef.name finds nothing), all 16 CEL rules with their messages, all 90 columns of kubectl get, all 25
-// field selectors, all 13 short names, and 18 of 28 patterns. Templates could add the content of markers. They could
-// not add the rules of Kubernetes' own types, such as the patterns of a condition: that generator reads Go comments and
-// links to the documentation of Kubernetes, while only the CustomResourceDefinition has the rules.
+// descriptions and the enums. It lacks 341 of 365 field paths: it lists Go types, so a search for spec.consumerRef.name
+// finds nothing. It also lacks all 16 CEL rules with their messages, all 90 columns of kubectl get, all 25 field
+// selectors, all 13 short names, and 18 of 28 patterns. Templates could add the content of markers. They could not add
+// the rules of Kubernetes' own types, such as the patterns of a condition. The generator reads Go comments and links to
+// the documentation of Kubernetes, but only the CustomResourceDefinition has the rules.
 package main
 
 import (

@@ -29,7 +29,8 @@ change with any release.
 
 `
 
-// write writes the page for these definitions. It returns an error unless the first version of each has a schema. Later versions are internal.
+// write writes the page for these definitions. It returns an error unless the first version of each has a schema. Later
+// versions are internal.
 func write(page *bytes.Buffer, definitions []*apiextensionsv1.CustomResourceDefinition) error {
 	kinds, versions := make([]kind, 0, len(definitions)), []string(nil)
 	for _, definition := range definitions {

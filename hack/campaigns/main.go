@@ -1,9 +1,9 @@
-// Campaigns prints the campaigns with results that a change may affect, a folder of test/campaign each.
+// Campaigns prints the campaigns with results at risk from a change. Each is a folder of test/campaign.
 //
 //	campaigns [BASE]
 //
 // The change is the difference from the merge base of BASE and HEAD, committed or not. Without a BASE, and with one
-// that the clone does not have, it prints all campaigns. Run it in the root of the repository.
+// missing from the clone, it prints all campaigns. Run it in the root of the repository.
 package main
 
 import (
@@ -64,7 +64,7 @@ func run(base string) error {
 	return nil
 }
 
-// changes returns the files that differ from the merge base. It reports false if they cannot be determined.
+// changes returns the files that differ from the merge base. It reports false if git cannot say.
 func changes(base string) (files []string, known bool) {
 	if base == "" {
 		return nil, false
@@ -74,7 +74,7 @@ func changes(base string) (files []string, known bool) {
 		fmt.Fprintf(os.Stderr, "campaigns: %v: choose all\n", err)
 		return nil, false
 	}
-	// Without renames, so that a moved file is listed at both places.
+	// Without renames, git lists a moved file at both places.
 	differ, err := output("git", "diff", "--name-only", "--no-renames", strings.TrimSpace(fork))
 	if err != nil {
 		return nil, false
@@ -86,7 +86,7 @@ func changes(base string) (files []string, known bool) {
 	return strings.Fields(differ + added), true
 }
 
-// packages returns the folders of this module that packages and their tests depend on.
+// packages returns the folders of this module behind packages and their tests.
 func packages(patterns ...string) ([]string, error) {
 	const own = "{{with .Module}}{{if .Main}}{{$.Dir}}{{end}}{{end}}"
 	listed, err := output("go", append([]string{"list", "-deps", "-test", "-f", own}, patterns...)...)
@@ -109,7 +109,7 @@ func packages(patterns ...string) ([]string, error) {
 	return slices.Compact(folders), nil
 }
 
-// touches reports whether one of the changed files affects a campaign that depends on Go packages in some folders.
+// touches reports whether one of the changed files affects a campaign with Go packages from some folders.
 func touches(changed []string, campaign string, folders []string) bool {
 	own := path.Join(root, campaign)
 	inputs := slices.Concat(always, reads[campaign], []string{own})

@@ -1,10 +1,10 @@
-// Kubernetesversions tests the operator on every minor version of Kubernetes that it is made for, and writes the table
-// of the results.
+// Kubernetesversions tests the operator on every supported minor version of Kubernetes, and writes the table of the
+// results.
 //
 //	kubernetesversions FILE [MINOR...]
 //
-// A minor is one such as 1.33. Without any it takes all: those that have a module file in the folder of the campaign, and
-// that of Bursar's own modules. Run it in the root of the repository. It ends with 1 if a test failed.
+// A minor is a version such as 1.33. Without any it takes all: those with a module file in the folder of the campaign,
+// and the one in Bursar's own go.mod. Run it in the root of the repository. It ends with 1 if a test failed.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 
 const (
 	campaign = "./test/campaign/kubernetes"
-	// suite runs what depends on the version: the tests of the operator, its removal, and its upgrade.
+	// suite has the tests with results dependent on the version: of the operator, its removal, and its upgrade.
 	suite = "^(TestKubernetes|TestUninstall|TestRollingUpgrade)$"
 )
 

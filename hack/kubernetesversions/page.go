@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// result is what became of the suite with one version of Kubernetes.
+// result is the outcome of the suite with one version of Kubernetes.
 type result struct {
 	version string
-	// proofs and outcomes say, by test, what it proves, and whether it passed, failed or was skipped.
+	// proofs and outcomes have, by test, the proven statement, and the outcome: passed, failed or skipped.
 	proofs, outcomes map[string]string
-	// output is all that the tests printed.
+	// output is everything printed by the tests.
 	output []string
 }
 
-// proves is the attribute by which a test says what it proves.
+// proves is the attribute of a test with its proven statement.
 const proves = "proves"
 
 func (r *result) note(e event) {

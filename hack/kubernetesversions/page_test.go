@@ -25,7 +25,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestVersions proves that every module file of a minor version requires that minor version.
+// TestVersions proves that every module file for a minor version requires this version.
 func TestVersions(t *testing.T) {
 	t.Chdir("../..")
 	found, err := versions()

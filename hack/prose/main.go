@@ -1,11 +1,11 @@
-// Prose measures how the documentation and the comments are written, and fails if they exceed the bounds of
+// Prose measures the language of the documentation and the comments, and fails if they exceed the bounds of
 // docs/contributing/language.md.
 //
 //	prose [-worst N] [FOLDER]
 //
 // It prints a row for each area with its relative words per 100 words, the share of its sentences in the passive voice,
-// and the number of sentences and lines that are too long. Each sentence and line that is too long follows with its place.
-// With -worst, so many files follow that an author does best to begin with.
+// and the number of sentences and lines beyond the bounds. Each of these sentences and lines follows with its place.
+// With -worst, the worst N files of each area follow.
 package main
 
 import (
@@ -19,7 +19,8 @@ import (
 	"text/tabwriter"
 )
 
-// sentenceMin is the number of words below which a text, such as the cell of a table, is no sentence that has a voice.
+// sentenceMin is the least number of words of a sentence with a voice. Shorter texts, such as the cell of a table, have
+// none.
 const sentenceMin = 5
 
 // The bounds of each area.
@@ -89,7 +90,7 @@ func list(out io.Writer, files []file, count int) {
 	}
 }
 
-// measure is what was counted in some text.
+// measure has the counts of some text.
 type measure struct {
 	words, relatives, sentences, passives int
 	longSentences, longLines              []string

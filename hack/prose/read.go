@@ -20,19 +20,19 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// The areas that have bounds.
+// The areas with bounds.
 const (
 	docs     = "docs"
 	comments = "comments"
 )
 
-// file is what was measured in one file.
+// file has the measure of one file.
 type file struct {
 	path, area string
 	measure
 }
 
-// generated are the pages that a command writes from comments and results, which count where they come from.
+// generated are the pages written by a command from comments and results. They count at their source.
 var generated = regexp.MustCompile(`^docs/reference/|/testdata/|^dist/|^bin/|^site/|node_modules/`)
 
 // read measures all pages and all comments below a folder.
@@ -180,7 +180,7 @@ func (f *file) paragraph(text string) {
 	}
 }
 
-// lines notes the lines that are too long. A table's row and an address cannot be broken.
+// lines notes the lines beyond the bound. A table's row and an address are indivisible.
 func (f *file) lines(content []byte) {
 	for _, line := range bytes.Split(content, []byte("\n")) {
 		if len([]rune(string(line))) > lineMax && !bytes.HasPrefix(line, []byte("|")) && !bytes.Contains(line, []byte("://")) {

@@ -6,13 +6,13 @@ import (
 	"unicode"
 )
 
-// relatives are the words that begin a clause within a clause.
+// relatives are the words at the beginning of a clause within a clause.
 var relatives = map[string]bool{
 	"which": true, "that": true, "what": true, "who": true, "whom": true, "whose": true,
 	"whoever": true, "whatever": true, "whichever": true,
 }
 
-// irregular are the participles that do not end in -ed, of the verbs that technical texts use.
+// irregular are the participles without -ed, of the verbs in technical texts.
 const irregular = `begun|born|bound|broken|brought|built|caught|chosen|cut|dealt|done|drawn|driven|eaten|fallen|fed|felt|found|forgotten|` +
 	`frozen|given|gone|grown|heard|held|hidden|hit|hurt|kept|known|laid|led|left|lent|let|lost|made|meant|met|overridden|paid|put|read|rewritten|` +
 	`run|said|seen|sent|set|shown|shut|sold|spent|split|spread|sworn|taken|taught|thought|thrown|told|torn|understood|unset|won|written`
@@ -28,7 +28,7 @@ func isWord(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("'’-_", r)
 }
 
-// abbreviations end in a stop that ends no sentence.
+// abbreviations end in a stop within a sentence.
 var abbreviations = strings.NewReplacer("e.g.", "eg", "i.e.", "ie", "etc.", "etc", "vs.", "vs", "cf.", "cf")
 
 // sentences splits a paragraph.

@@ -28,7 +28,7 @@ type file struct {
 	content []byte
 }
 
-// pack writes an archive, in the format that its name says. The same files and time make the same bytes.
+// pack writes an archive, in the format of its name. The same files and time make the same bytes.
 func pack(path string, files []file, modified time.Time) error {
 	var content bytes.Buffer
 	write := writeTar

@@ -15,7 +15,7 @@ import (
 
 const (
 	project = "https://github.com/bursar/bursar"
-	// checksums is the file with the checksums of all that is published, as sha256sum writes it.
+	// checksums is the file with the checksums of all published files, as sha256sum writes it.
 	checksums = "checksums.txt"
 )
 
@@ -29,7 +29,7 @@ type release struct {
 	targets                []target
 	archives, chart, image bool
 	progress               io.Writer
-	// time is when the commit was made, or SOURCE_DATE_EPOCH. All files have it.
+	// time is the time of the commit, or SOURCE_DATE_EPOCH. All files have it.
 	time time.Time
 }
 
@@ -111,7 +111,7 @@ func (r *release) makeArchive(ctx context.Context, t target, classify *classifie
 	return r.writeSBOM(t, content, linked)
 }
 
-// makeManifest writes the manifest for Krew, if the plugin was built for all platforms that the manifest has.
+// makeManifest writes the manifest for Krew, if the build has the plugin for all platforms in the manifest.
 func (r *release) makeManifest(context.Context) error {
 	built := 0
 	for _, t := range r.targets {
@@ -137,7 +137,7 @@ func (r *release) makeManifest(context.Context) error {
 	return publish(filepath.Join(r.dist, pluginName+".yaml"), content)
 }
 
-// publish writes a file that everybody may read.
+// publish writes a file readable by everybody.
 func publish(path string, content []byte) error {
 	return os.WriteFile(path, content, 0o644) //nolint:gosec // it is published
 }

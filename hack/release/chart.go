@@ -19,10 +19,11 @@ const (
 	chartDir   = "deploy/chart/bursar"
 	crdsDir    = "deploy/crds"
 	changelog  = "CHANGELOG.md"
-	unreleased = "repository: bursar\n" // the repository of an image that somebody built
+	unreleased = "repository: bursar\n" // the repository of somebody's own image
 )
 
-// makeChart packs the chart for the version, with the published image as its default and what Artifact Hub shows.
+// makeChart packs the chart for the version, with the published image as its default and the annotations for Artifact
+// Hub.
 func (r *release) makeChart(ctx context.Context) error {
 	scratch, err := os.MkdirTemp("", "bursar-chart-")
 	if err != nil {
@@ -42,7 +43,7 @@ func (r *release) makeChart(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Helm writes the time into the archive, so it is packed again.
+	// Helm writes the time into the archive, so makeChart packs it again.
 	for i := range files {
 		switch f := &files[i]; f.name {
 		case "bursar/Chart.yaml":
@@ -68,7 +69,7 @@ func (r *release) makeChart(ctx context.Context) error {
 	return pack(filepath.Join(r.dist, name), files, r.time)
 }
 
-// annotate adds the annotations of Artifact Hub that depend on the version.
+// annotate adds the version's annotations for Artifact Hub.
 func (r *release) annotate(metadata []byte) ([]byte, error) {
 	var chart map[string]any
 	if err := yaml.Unmarshal(metadata, &chart); err != nil {
@@ -112,10 +113,11 @@ type change struct {
 	Description string `json:"description"`
 }
 
-// markdownLink is a link to a page, which Artifact Hub cannot follow.
+// markdownLink is a link to a page. Artifact Hub cannot follow such links.
 var markdownLink = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 
-// changesOf returns the entries of a version, or the unreleased ones if the changelog does not have it: the first sentence of each.
+// changesOf returns the entries of a version, or the unreleased ones if the changelog lacks the version: the first
+// sentence of each.
 func changesOf(log, version string) []change {
 	sections := map[string][]change{}
 	section, kind := "", ""

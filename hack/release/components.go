@@ -15,14 +15,14 @@ import (
 	"strings"
 )
 
-// component is code of others in a binary: a module, the standard library of Go, or a file that is embedded.
+// component is code of others in a binary: a module, the standard library of Go, or an embedded file.
 type component struct {
 	name, version string
-	// isModule is false for what the go command does not fetch.
+	// isModule reports whether the go command fetches it.
 	isModule bool
 	// texts are its licences and notices.
 	texts []text
-	// licenses are the SPDX identifiers of the licences, once they are classified.
+	// licenses are the SPDX identifiers of the licences, once known.
 	licenses []string
 }
 
@@ -33,7 +33,7 @@ type text struct {
 	content string
 }
 
-// listed is what go list says of a package.
+// listed has the fields of go list for a package.
 type listed struct {
 	Dir        string
 	Standard   bool
@@ -44,13 +44,13 @@ type listed struct {
 	}
 }
 
-// legalName matches the names of files that say under which terms code may be used. Those of documentation are not meant.
+// legalName matches the names of files with the terms for code. It does not match those of documentation.
 var legalName = regexp.MustCompile(`(?i)^(licen[cs]e|unlicense|copying|copyright|notice|patents)([-_.](md|txt|code|mit|apache|bsd|libyaml|[a-z0-9]*-?license))?$`)
 
 // embeddedLicense ends the name of the licence of an embedded file, after the name of the component.
 const embeddedLicense = "-LICENSE.txt"
 
-// componentsOf returns what packages link for the platform of the environment, by name.
+// componentsOf returns the components linked by packages for the platform of the environment, by name.
 func componentsOf(ctx context.Context, environment []string, packages ...string) ([]component, error) {
 	out, err := output(ctx, environment, "go", append([]string{"list", "-deps", "-json=Dir,Standard,Module,EmbedFiles"}, packages...)...)
 	if err != nil {
@@ -82,7 +82,8 @@ func componentsOf(ctx context.Context, environment []string, packages ...string)
 	return all, nil
 }
 
-// add records the component of a package, with the texts in its folder and in those above. Seen are folders that were read.
+// add records the component of a package, with the texts in its folder and in those above. seen has the folders already
+// read.
 func add(found map[string]*component, p *listed, seen map[string]bool) error {
 	if p.Standard || p.Module == nil {
 		return nil
@@ -131,7 +132,7 @@ func (c *component) read(root, folder string) error {
 	return nil
 }
 
-// addEmbedded records what a package of Bursar embeds with a licence beside it.
+// addEmbedded records the files embedded in a package of Bursar with a licence beside them.
 func addEmbedded(found map[string]*component, p *listed) error {
 	for _, name := range p.EmbedFiles {
 		of, isLicense := strings.CutSuffix(filepath.Base(name), embeddedLicense)

@@ -13,12 +13,12 @@ const (
 	ko = "github.com/google/ko@v0.19.1"
 	// kodata is the folder that ko puts into the image, as /var/run/ko.
 	kodata = "cmd/" + operator + "/kodata"
-	// nobody is the user of the image, by its number, so that Kubernetes can tell that it is not root.
+	// nobody is the user of the image, by its number. By a number Kubernetes can tell a user from root.
 	nobody = "65532:65532"
 )
 
-// makeImage builds the image of the operator with ko, for all platforms of Linux that are released. It pushes the image to
-// KO_DOCKER_REPO, and writes it to an archive of the OCI layout if that is not set.
+// makeImage builds the image of the operator with ko, for all released platforms of Linux. It pushes the image to
+// KO_DOCKER_REPO, and without this variable it writes an archive in the OCI layout.
 func (r *release) makeImage(ctx context.Context) error {
 	var systems []string
 	for _, t := range r.targets {
@@ -72,7 +72,7 @@ func (r *release) makeImage(ctx context.Context) error {
 	return pack(filepath.Join(r.dist, "bursar-image.tar"), files, r.time)
 }
 
-// writeKodata writes the licences and notices that the image holds.
+// writeKodata writes the licences and notices in the image.
 func (r *release) writeKodata(ctx context.Context) error {
 	linked, err := componentsOf(ctx, target{platform: platform{"linux", "amd64"}}.environment(), "./cmd/"+operator)
 	if err != nil {
@@ -100,7 +100,7 @@ func (r *release) writeKodata(ctx context.Context) error {
 	return nil
 }
 
-// publishImageSBOMs publishes the bills of materials that ko wrote to a folder.
+// publishImageSBOMs publishes the bills of materials in a folder, as written by ko.
 func (r *release) publishImageSBOMs(folder string) error {
 	found, err := filepath.Glob(filepath.Join(folder, "*.spdx.json"))
 	if err != nil {

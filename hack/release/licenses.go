@@ -13,17 +13,17 @@ import (
 	"github.com/google/licenseclassifier/v2/assets"
 )
 
-// allowed are the licences that code in a binary may have. All permit to link it with code of another licence. MPL-2.0 asks
-// that recipients are told where the source is, which the notices do.
+// allowed are the licences for code in a binary. All permit linking with code of another licence. MPL-2.0 also asks to
+// tell recipients where the source is, and the notices do so.
 var allowed = []string{"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "BSD-3-Clause-Clear", "ISC", "MIT", "MPL-2.0", "Zlib"}
 
-// spdxNames are the SPDX identifiers of licences that the library calls otherwise.
+// spdxNames are the SPDX identifiers of licences with other names in the library.
 var spdxNames = map[string]string{"BSD-0-Clause": "0BSD"}
 
 // classifier finds the licences of texts.
 type classifier struct {
 	finds *licenseclassifier.Classifier
-	// known are the licences of texts that were seen.
+	// known are the licences of the texts so far.
 	known map[string][]string
 }
 
@@ -35,7 +35,7 @@ func newClassifier() (*classifier, error) {
 	return &classifier{finds, map[string][]string{}}, nil
 }
 
-// all sets the licences of components. It fails for each that has none, or one that is not allowed.
+// all sets the licences of components. It fails for each component without one, or with one not allowed.
 func (c *classifier) all(components []component) error {
 	var errs []error
 	for i := range components {
@@ -72,7 +72,7 @@ func (c *classifier) of(content string) []string {
 	return names
 }
 
-// checkLicenses checks what all binaries link, for all platforms.
+// checkLicenses checks the linked code of all binaries, for all platforms.
 func checkLicenses(ctx context.Context, report io.Writer) error {
 	classify, err := newClassifier()
 	if err != nil {

@@ -1,9 +1,9 @@
-// Release builds everything that a version of Bursar publishes, and checks the licences of the code that it links.
+// Release builds all published files of a version of Bursar, and checks the licences of the linked code.
 //
 //	release licenses
 //	release build [FLAGS] VERSION
 //
-// Run it in the root of the repository. What it makes depends on the commit, the version and the Go toolchain, and on
+// Run it in the root of the repository. Its files depend on the commit, the version and the Go toolchain, and on
 // nothing else: not on the folder, the time or the machine.
 package main
 

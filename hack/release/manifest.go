@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// manifest is what Krew reads of a plugin.
+// manifest has the fields that Krew reads of a plugin.
 type manifest struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -31,7 +31,7 @@ type manifest struct {
 	} `json:"spec"`
 }
 
-// manifestPlatform is where the plugin is for a platform, and what of the archive is installed.
+// manifestPlatform has the place of the plugin for a platform, and the files to install from the archive.
 type manifestPlatform struct {
 	Selector struct {
 		MatchLabels map[string]string `json:"matchLabels"`
@@ -71,10 +71,10 @@ func render(dist, templateFile, of, url string) ([]byte, error) {
 }
 
 const (
-	// pluginName is what users type after kubectl.
+	// pluginName is the word after kubectl.
 	pluginName = "bursar"
 
-	// The widths that Krew asks for: those of the list of plugins, and of what it prints when it installs one.
+	// The widths for Krew: of the list of plugins, and of the messages during an installation.
 	shortDescriptionMax = 50
 	lineMax             = 80
 
@@ -87,8 +87,8 @@ var (
 	sum         = regexp.MustCompile(`^[a-f0-9]{64}$`)
 )
 
-// check holds a manifest, in a file of that name, to the rules of Krew: those of its validate-krew-manifest, of its naming
-// guide and of its guide for manifests.
+// check holds a manifest to the rules of Krew: its validate-krew-manifest, its naming guide and its guide for
+// manifests. name is the name of the file.
 func check(name string, content []byte) error {
 	var m manifest
 	if err := yaml.UnmarshalStrict(content, &m); err != nil {

@@ -32,7 +32,7 @@ func dist(t *testing.T) string {
 	return dir
 }
 
-// TestManifest makes the manifest as a release does, and installs from it what Krew would.
+// TestManifest makes the manifest as a release does, and installs from it as Krew would.
 func TestManifest(t *testing.T) {
 	dir := dist(t)
 	content, err := render(dir, templateFile, "v1.2.3", "https://example.com/v1.2.3/")
@@ -113,7 +113,7 @@ func unzip(t *testing.T, content []byte) []file {
 	return files
 }
 
-// TestRules changes a right manifest so that Krew would reject it, or its maintainers.
+// TestRules changes a right manifest in ways rejected by Krew or its maintainers.
 func TestRules(t *testing.T) {
 	right, err := render(dist(t), templateFile, "v1.2.3", "https://example.com")
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 // noticesName is the file with the licences and notices of code of others.
 const noticesName = "THIRD_PARTY_NOTICES.txt"
 
-// legalFiles are what accompanies a binary: our licence and notice, and those of the components.
+// legalFiles are the legal files beside a binary: our licence and notice, and those of the components.
 func legalFiles(linked []component) ([]file, error) {
 	var files []file
 	for _, name := range []string{"LICENSE", "NOTICE"} {
@@ -22,7 +22,7 @@ func legalFiles(linked []component) ([]file, error) {
 	return append(files, file{noticesName, readable, []byte(notices(linked))}), nil
 }
 
-// notices lists components, and then each text once with those that it is of.
+// notices lists components, and then each text once with all its components.
 func notices(linked []component) string {
 	var list, texts strings.Builder
 	list.WriteString("This program contains the components below, under the licences that follow the list.\n" +

@@ -14,7 +14,7 @@ import (
 
 var modified = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
-// TestSameArchive makes sure that the same files make the same archive, so that others can check it.
+// TestSameArchive makes the same archive of the same files, so others can check it.
 func TestSameArchive(t *testing.T) {
 	files := []file{{"binary", executable, []byte("code")}, {"LICENSE", readable, []byte("text")}}
 	for _, name := range []string{"a.tar.gz", "a.zip", "a.tar"} {
@@ -98,7 +98,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestLicenses makes sure that code is only linked under licences that are allowed.
+// TestLicenses proves that a build links only code under allowed licences.
 func TestLicenses(t *testing.T) {
 	classify, err := newClassifier()
 	if err != nil {
@@ -138,7 +138,7 @@ func TestLicenses(t *testing.T) {
 	}
 }
 
-// TestLegalNames makes sure that the texts that must be shipped are found, and others are not.
+// TestLegalNames finds the texts we must ship, and no others.
 func TestLegalNames(t *testing.T) {
 	for name, want := range map[string]bool{
 		"LICENSE": true, "LICENSE.md": true, "LICENSE.txt": true, "license": true, "LICENCE": true, "COPYING": true, "NOTICE": true, "NOTICE.txt": true,
@@ -151,7 +151,7 @@ func TestLegalNames(t *testing.T) {
 	}
 }
 
-// TestNotices makes sure that a text that many share is there once, with all of them.
+// TestNotices proves that a shared text is there once, with all its components.
 func TestNotices(t *testing.T) {
 	got := notices([]component{
 		{name: "example.com/a", version: "v1.0.0", licenses: []string{"MIT"}, texts: []text{{"LICENSE", "same terms"}}},
@@ -167,7 +167,7 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// TestChanges makes sure that the chart says what changed in its version.
+// TestChanges proves that the chart has the changes of its version.
 func TestChanges(t *testing.T) {
 	const log = `# Changelog
 

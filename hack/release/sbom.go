@@ -71,7 +71,7 @@ func purl(module, version string) []*spdx.PackageExternalReference {
 	}}
 }
 
-// notInIdentifiers are the characters that an identifier of SPDX cannot have.
+// notInIdentifiers are the characters not allowed in an identifier of SPDX.
 var notInIdentifiers = regexp.MustCompile(`[^a-zA-Z0-9.-]+`)
 
 // identifier names a component within a document.

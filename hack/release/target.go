@@ -7,20 +7,20 @@ import (
 )
 
 const (
-	// plugin is the binary that Krew installs.
+	// plugin is the binary for Krew to install.
 	plugin = "kubectl-bursar"
 	// operator is the binary in the image.
 	operator = "bursar-operator"
 )
 
-// platform is a system that binaries are built for.
+// platform is a system with binaries.
 type platform struct{ OS, Arch string }
 
 func (p platform) String() string { return p.OS + "-" + p.Arch }
 
 func (p platform) isWindows() bool { return p.OS == "windows" }
 
-// platforms are all of them. Only the plugin is built for Windows.
+// platforms are all of them. Only the plugin has a binary for Windows.
 var platforms = []platform{
 	{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"},
 }

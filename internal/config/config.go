@@ -67,8 +67,8 @@ type Webhooks struct {
 	// ClientCertificates verify the API server's calls, by its AdmissionConfiguration. Default: none, and the path of a
 	// call proves the API server's identity.
 	ClientCertificates *ClientCertificates `json:"clientCertificates,omitempty"`
-	// ShutdownDelay is how long a stopping replica reports that it is not ready and continues to answer, so that no
-	// call reaches a stopped replica. Default: 10s.
+	// ShutdownDelay is how long a stopping replica reports that it is not ready and continues to answer. No call then
+	// reaches a stopped replica. Default: 10s.
 	ShutdownDelay *Duration `json:"shutdownDelay,omitempty"`
 }
 

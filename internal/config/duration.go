@@ -32,7 +32,7 @@ func (d *Duration) UnmarshalJSON(raw []byte) error {
 // MarshalJSON writes the duration as a string.
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
 
-// check rejects values that are no duration, or shorter than least.
+// check rejects invalid durations, and those shorter than least.
 func (d Duration) check(path *field.Path, least time.Duration) field.ErrorList {
 	switch {
 	case d.invalid != "":

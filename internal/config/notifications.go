@@ -11,12 +11,12 @@ type RequestNotifications struct {
 	// URL is where the leader posts a CloudEvent for each state, with https or http. It has no user and no password.
 	// Default: none, and nothing is posted.
 	URL string `json:"url,omitempty"`
-	// SecretFile is a file with the secret that signs each event by the Standard Webhooks specification: whsec_ and base64,
-	// or the bytes of the secret. It is read at each attempt. Default: none, and events are not signed.
+	// SecretFile is a file with the secret that signs each event by the Standard Webhooks specification: whsec_ and
+	// base64, or the bytes of the secret. It is read at each attempt. Default: none, and events are not signed.
 	SecretFile string `json:"secretFile,omitempty"`
 }
 
-// check validates the receiver. Errors leave out the URL, which may contain a password.
+// check validates the receiver. Errors leave out the URL, as it may contain a password.
 func (n *RequestNotifications) check(path *field.Path) field.ErrorList {
 	at := path.Child("url")
 	if n.URL == "" {

@@ -31,8 +31,8 @@ const intervalMin = time.Second
 
 // Quota are the common settings of an operator on a cluster and a standalone server. A zero field has its default.
 type Quota struct {
-	// SystemNamespace holds buckets and claims that have no namespace of their own, the Secret of the
-	// webhooks' certificate, and Leases. It is created if it is missing. Default: bursar-system.
+	// SystemNamespace holds buckets and claims without a namespace of their own, the Secret of the webhooks'
+	// certificate, and Leases. It is created if it is missing. Default: bursar-system.
 	SystemNamespace string `json:"systemNamespace,omitempty"`
 	// ConsumerNamespaces are the namespaces for the buckets of consumers, by kind. Default: the system namespace.
 	ConsumerNamespaces []ConsumerNamespace `json:"consumerNamespaces,omitempty"`
@@ -71,7 +71,7 @@ type Quota struct {
 type Admission string
 
 const (
-	// AdmissionEscrow admits from quota that is reserved ahead of demand, where possible.
+	// AdmissionEscrow admits from quota reserved ahead of demand, where possible.
 	AdmissionEscrow Admission = "escrow"
 	// AdmissionDurable writes every reservation before the answer.
 	AdmissionDurable Admission = "durable"

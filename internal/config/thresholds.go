@@ -14,8 +14,8 @@ const (
 	DefaultConsumerThresholdMaxPercent = 100
 )
 
-// ConsumerThresholds are the bounds of the percentages that consumers set for themselves by QuotaAlerts. A percentage from
-// before a change of the bounds counts as the nearest bound.
+// ConsumerThresholds are the bounds of the percentages in the QuotaAlerts of consumers. A percentage from before a
+// change of the bounds counts as the nearest bound.
 type ConsumerThresholds struct {
 	// MinPercent is the lowest percentage: 1 to 100. Default: 1.
 	MinPercent int `json:"minPercent,omitempty"`

@@ -24,7 +24,7 @@ func (c *Operator) validate() field.ErrorList {
 func (l *LeaderElection) check(path *field.Path) field.ErrorList {
 	errs := l.RetryPeriod.check(path.Child("retryPeriod"), 100*time.Millisecond)
 	errs = append(errs, l.RenewDeadline.check(path.Child("renewDeadline"), 0)...)
-	if l.RenewDeadline.Duration <= l.RetryPeriod.Duration+l.RetryPeriod.Duration/5 { // the election adds a fifth of jitter to the attempts
+	if l.RenewDeadline.Duration <= l.RetryPeriod.Duration+l.RetryPeriod.Duration/5 { // the election adds a fifth of jitter
 		errs = append(errs, field.Invalid(path.Child("renewDeadline"), l.RenewDeadline.String(), "must be more than 1.2 times retryPeriod"))
 	}
 	errs = append(errs, l.LeaseDuration.check(path.Child("leaseDuration"), time.Second)...)

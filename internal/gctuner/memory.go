@@ -7,8 +7,8 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// memoryShare is the share of the container's memory at which the garbage collector works harder. The rest is for
-// memory that it does not count, and for allocations during a collection.
+// memoryShare is the share of the container's memory from which the garbage collector works harder. The rest is for
+// uncounted memory, and for allocations during a collection.
 const memoryShare = 0.85
 
 // LimitMemory keeps Go's memory below the limit of its container, unless the user set GOMEMLIMIT. Without a limit, or

@@ -9,7 +9,7 @@ import (
 const (
 	// checkInterval is the time between two checks for surplus memory.
 	checkInterval = 10 * time.Second
-	// quietChecks is the number of checks without a collection between them that make a process quiet.
+	// quietChecks is the number of checks without a collection between them before a process counts as quiet.
 	quietChecks = 2
 	// surplusMin and liveShare bound the surplus that is worth a collection: the latter is a share of the live heap.
 	surplusMin = 64 << 20
@@ -21,9 +21,9 @@ const liveHeap = "/gc/heap/live:bytes"
 // heap is a reading of the process's heap.
 type heap struct {
 	collections uint64
-	// live is the size of the objects that the latest collection found, allocated that of all objects.
+	// live is the size of the objects found by the latest collection, allocated the size of all objects.
 	live, allocated uint64
-	// free is unused memory that is not yet returned to the system.
+	// free is unused memory not yet returned to the system.
 	free uint64
 }
 
@@ -38,7 +38,7 @@ func readHeap() heap {
 	}
 }
 
-// isWorthReturning reports whether the heap has a surplus that justifies a collection.
+// isWorthReturning reports whether the surplus of the heap justifies a collection.
 func (h heap) isWorthReturning() bool {
 	garbage := h.allocated - min(h.live, h.allocated)
 	return garbage+h.free > max(surplusMin, h.live/liveShare)
@@ -67,8 +67,8 @@ func (q *quiet) returnSurplus() {
 	}
 }
 
-// returnWhenQuiet returns surplus memory to the system whenever the process is quiet. Go itself returns only what
-// exceeds the size at which it next collects, and that grows with the live heap.
+// returnWhenQuiet returns surplus memory to the system whenever the process is quiet. Go itself returns only the memory
+// above the size of its next collection, and this size grows with the live heap.
 func returnWhenQuiet() {
 	var q quiet
 	for range time.Tick(checkInterval) {

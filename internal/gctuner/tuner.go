@@ -20,8 +20,8 @@ type Tuner struct {
 	GrowthMax uint64
 }
 
-// Start tunes the process for the rest of its life, unless the user set GOGC: after every collection it adjusts the
-// percentage, and while the process is quiet it returns memory to the system.
+// Start tunes the process for the rest of its life, unless the user set GOGC. After every collection it adjusts the
+// percentage. While the process is quiet it returns memory to the system.
 func (p Tuner) Start() {
 	if os.Getenv("GOGC") == "" {
 		p.adjust()

@@ -69,7 +69,7 @@ func TestStart(t *testing.T) {
 	runtime.KeepAlive(kept)
 }
 
-// Whatever was live before, the next collection comes before the heap has grown by more than the bound.
+// The next collection comes before the heap has grown by more than the bound, for any live heap.
 func TestGrowthMax(t *testing.T) {
 	before := debug.SetGCPercent(100)
 	t.Cleanup(func() { debug.SetGCPercent(before) })

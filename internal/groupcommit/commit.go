@@ -30,7 +30,7 @@ func (g *Group[S]) commit(batch []*Operation[S]) {
 	}
 }
 
-// dropAbandoned leaves out the operations whose callers have left.
+// dropAbandoned leaves out the operations of callers that have left.
 func dropAbandoned[S any](batch []*Operation[S]) []*Operation[S] {
 	return slices.DeleteFunc(batch, func(op *Operation[S]) bool {
 		if op.ctx == nil || op.ctx.Err() == nil {

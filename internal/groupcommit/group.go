@@ -22,7 +22,7 @@ const (
 var (
 	// ErrAgain is returned by a [Copy] to repeat the decision of a batch, on the new copy.
 	ErrAgain = errors.New("the state changed while the batch was decided")
-	// ErrClosed is returned for operations of a group that was closed. They did not run.
+	// ErrClosed is the error of operations on a closed group. They did not run.
 	ErrClosed = errors.New("the group was closed")
 )
 
@@ -32,8 +32,7 @@ type divisibleError struct{ error }
 func (e *divisibleError) Unwrap() error { return e.error }
 
 // Divisible marks an error of [Copy.Commit] that may not apply to parts of the batch: storage rejected the sum of all
-// changes, such as for its size. The group then commits parts of the batch, so that only the operations that cause the
-// error fail.
+// changes, such as for its size. The group then commits parts of the batch, so only the operations at fault fail.
 func Divisible(err error) error { return &divisibleError{err} }
 
 // Copy is the copy of a state in memory, together with its storage. The group calls it from one goroutine at a time.
@@ -64,7 +63,7 @@ type Group[S any] struct {
 	queue      []*Operation[S]
 	deferred   []*Operation[S]
 	isDue      bool      // the deferred operations are due
-	due        time.Time // the time from which they are due
+	due        time.Time // their deadline
 	failures   int       // of housekeeping, in a row
 	postponed  []*Operation[S]
 	resumption int // the number of resumptions of postponed operations
@@ -93,8 +92,8 @@ func (g *Group[S]) Do(ctx context.Context, op *Operation[S]) error {
 	}
 }
 
-// Submit commits housekeeping at once: an operation without a caller. If that fails, the group tries again. Submit
-// returns false if the group was closed.
+// Submit commits housekeeping at once: an operation without a caller. If the commit fails, the group tries again.
+// Submit returns false if the group has closed.
 func (g *Group[S]) Submit(op *Operation[S]) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -106,9 +105,9 @@ func (g *Group[S]) Submit(op *Operation[S]) bool {
 	return true
 }
 
-// Defer commits housekeeping with the next batch, except one of questions that leave it deferred, or by itself at the
-// end of its patience. Every other operation after Defer is decided after the housekeeping took effect. If the commit
-// fails, the group tries again. Defer returns false if the group was closed.
+// Defer commits housekeeping with the next batch, or by itself at the end of its patience. A batch of questions may
+// leave it deferred. The group decides every other operation after Defer on a state with the housekeeping. If the
+// commit fails, the group tries again. Defer returns false if the group has closed.
 func (g *Group[S]) Defer(op *Operation[S]) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -157,7 +156,7 @@ func (g *Group[S]) startDeferred() {
 	}
 }
 
-// Resume decides postponed operations again, ahead of operations that arrived after them.
+// Resume decides postponed operations again, ahead of later arrivals.
 func (g *Group[S]) Resume() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

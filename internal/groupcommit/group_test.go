@@ -91,7 +91,7 @@ func TestHousekeepingRidesAlong(t *testing.T) {
 	})
 }
 
-// Patient housekeeping waits for a commit, unless it piles up or an operation waits for the room that it makes.
+// Patient housekeeping waits for a commit, unless it piles up or an operation waits for its room.
 func TestPatience(t *testing.T) {
 	const patience = 5 * time.Second
 	tests := map[string]struct {
@@ -239,7 +239,7 @@ func TestResumedWhileItIsDecided(t *testing.T) {
 	}
 }
 
-// Storage rejects the sum of all operations. Only the operation that is too large by itself fails.
+// Storage rejects the sum of all operations. Only the operation too large by itself fails.
 func TestDivisible(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProcess(t.Context(), &storage{}, nil)

@@ -21,8 +21,8 @@ const (
 	lives   = 5
 )
 
-// input is what a caller asked for: to add an amount or, if that is 0, to remove the name or, without a name, for the
-// sum.
+// input is the request of a caller: to add an amount or, if the amount is 0, to remove the name or, without a name, to
+// return the sum.
 type input struct {
 	name   string
 	amount int
@@ -58,7 +58,7 @@ var model = porcupine.Model{
 	Equal: func(a, b any) bool { return maps.Equal(a.(amounts), b.(amounts)) },
 }
 
-// history records requests and answers, with a clock that only orders.
+// history records requests and answers, with a clock only for their order.
 type history struct {
 	clock atomic.Int64
 	mu    sync.Mutex

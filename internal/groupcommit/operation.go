@@ -42,11 +42,11 @@ type Operation[S any] struct {
 	Deadline time.Time
 	// Patience is how long deferred housekeeping waits for a commit to ride along with. Default: 100 ms.
 	Patience time.Duration
-	// LeavesDeferred marks a question whose answer does not depend on deferred housekeeping: the group need not commit
-	// that for it.
+	// LeavesDeferred marks a question with an answer independent of deferred housekeeping. For such a question the
+	// group need not commit the housekeeping.
 	LeavesDeferred bool
 
-	// ctx is that of the caller, and done receives the outcome once. Both are nil for housekeeping.
+	// ctx belongs to the caller, and done receives the outcome once. Both are nil for housekeeping.
 	ctx     context.Context
 	done    chan error
 	isTimed bool // a timer for the deadline runs

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// amounts are the state that tests store: amounts by name.
+// amounts are the state in these tests: amounts by name.
 type amounts map[string]int
 
 func (a amounts) sum() (sum int) {
@@ -70,7 +70,7 @@ type process struct {
 	group   *Group[amounts]
 	faults  *faults
 	isDead  atomic.Bool
-	sumMax  int // what storage accepts, unless 0
+	sumMax  int // the largest sum, unless 0
 	version int
 	copied  amounts
 	isFresh bool
@@ -185,7 +185,7 @@ func (p *process) store(state amounts, effects []Effect) error {
 
 func (p *process) Finished() {}
 
-// addition adds an amount under a name unless the sum would exceed a limit. A name that is there is not added again.
+// addition adds an amount under a name unless the sum would exceed a limit. It does not add an existing name again.
 type addition struct {
 	name          string
 	amount, limit int

@@ -16,7 +16,7 @@ import (
 const partsMax = 20
 
 // String returns an effect as the annotation of an increase has it: its amounts in the order of the resources, after a
-// word for the increase that singular mode refers to.
+// word for the increase referenced in singular mode.
 func (e Effect) String() string {
 	var amounts []string
 	for _, name := range slices.Sorted(maps.Keys(e.Hard)) {

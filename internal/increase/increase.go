@@ -7,10 +7,10 @@
 //   - singular: like maximum, for the base and one referenced increase. That one always counts as effective, and no
 //     other does.
 //
-// A resource that the base does not limit counts as 0 in the base. If no amount exceeds 0, the resource stays
-// unlimited, except in cumulative mode, where an increase by 0 is a limit of 0.
+// A resource without a limit in the base counts as 0 there. If no amount exceeds 0, the resource stays unlimited,
+// except in cumulative mode, where an increase by 0 is a limit of 0.
 //
-// If a cap allows less, contributions are held back one by one: [Result.NextToHold] returns the next one, and
+// If a cap allows less, the caller holds back contributions one by one: [Result.NextToHold] returns the next one, and
 // [Input.Held] takes them.
 //
 // The webhook in package validate and the controller of quota increases import it.
@@ -45,7 +45,7 @@ type Contribution struct {
 	Resource corev1.ResourceName
 }
 
-// Input is the input of [Compute], which does not change it.
+// Input is the input of [Compute]. Compute does not change it.
 type Input struct {
 	Mode openmcpv1alpha1.QuotaMode
 	// Base are the amounts without increases.
@@ -54,9 +54,9 @@ type Input struct {
 	Increases []Increase
 	// Use names the increase that counts in singular mode; it need not exist.
 	Use string
-	// Held are the contributions that a cap does not allow.
+	// Held are the contributions not allowed by a cap.
 	Held map[Contribution]bool
-	// Fixed are the amounts of resources whose base a cap does not allow.
+	// Fixed are the amounts of resources with a base above a cap.
 	Fixed corev1.ResourceList
 	// Floor are the minimum amounts of capped resources: the previous amounts, up to the full ones. A cap keeps a quota
 	// from rising, and never lowers it.
@@ -77,7 +77,7 @@ type Result struct {
 
 // Effect is the effect of an increase.
 type Effect struct {
-	// Hard are the contributed amounts: in cumulative mode all, otherwise those that the quota uses.
+	// Hard are the contributed amounts: in cumulative mode all, otherwise those in the quota.
 	Hard corev1.ResourceList
 	// IsEffective is set if the increase counts as effective. In singular mode that does not require a contribution.
 	IsEffective bool
@@ -117,8 +117,8 @@ func Compute(input Input) Result {
 	return result
 }
 
-// applyFloor raises resources to their floor. It adds held-back resources that the quota does not name, because a
-// missing resource has no limit.
+// applyFloor raises resources to their floor. It adds held-back resources missing from the quota, because a missing
+// resource has no limit.
 func (r Result) applyFloor() {
 	for name, amount := range r.input.Floor {
 		if current, isLimited := r.Hard[name]; !isLimited || current.Cmp(amount) < 0 {
@@ -194,9 +194,9 @@ func (r Result) heldOf(each Increase) []corev1.ResourceName {
 	return held
 }
 
-// NextToHold returns the contribution to hold back next if there is too much of a resource. In cumulative mode that is
-// the contribution of the newest increase, otherwise the one that determines the quota. It reports false if no increase
-// has an effect on the resource.
+// NextToHold returns the contribution to hold back next if there is too much of a resource. In cumulative mode it is
+// the contribution of the newest increase, otherwise the one behind the amount of the quota. It reports false if no
+// increase has an effect on the resource.
 func (r Result) NextToHold(name corev1.ResourceName) (next Contribution, found bool) {
 	var newest time.Time
 	for _, each := range sorted(r.input.Increases) {

@@ -41,7 +41,7 @@ func listOf(hard corev1.ResourceList) list {
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// increases makes increases of which each is a second younger than the one before by name.
+// increases makes increases in the order of their names, each a second younger than the one before.
 func increases(of map[string]list) []Increase {
 	var all []Increase
 	for name, amounts := range of {
@@ -54,7 +54,7 @@ func increases(of map[string]list) []Increase {
 	return all
 }
 
-// document is the example of the document that the modes come from.
+// document is the example in the document of the modes.
 func document() []Increase {
 	return increases(map[string]list{
 		"small": {secrets: "5"}, "medium": {secrets: "50", configMaps: "10"}, "big": {secrets: "100"},

@@ -54,8 +54,8 @@ func TestCumulativeIsTheSum(t *testing.T) {
 	})
 }
 
-// Each resource is the highest, whatever the order; and exactly those are effective without which, at the
-// same names, another would be: there is one increase for each resource that is above the base.
+// Each resource has the highest amount, in any order of the increases. For each resource above the base, exactly one
+// increase contributes: the first by name with that amount. An increase is effective exactly if it contributes.
 func TestMaximumIsTheHighest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		input, base, given := drawn(t)
@@ -91,8 +91,8 @@ func TestMaximumIsTheHighest(t *testing.T) {
 	})
 }
 
-// Holding back what comes next never raises the resource, and ends where nothing but the base is left, after no
-// more steps than there are increases. Where two give as much it takes both to lower it.
+// Holding back the next contribution never raises the resource. It ends with only the base left, after at most as many
+// steps as there are increases. Two equal increases take two steps.
 func TestHoldingBackEndsAtTheBase(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		input, base, given := drawn(t)

@@ -23,7 +23,7 @@ const (
 	CallersSuffix = "-callers"
 	// LeaderLease is the Lease of leader election.
 	LeaderLease = "bursar-leader"
-	// ReviewsLease records until when objects were reviewed. It exists in every control plane that Bursar has run in.
+	// ReviewsLease records until when Bursar reviewed objects. It exists in every control plane where Bursar has run.
 	ReviewsLease = "bursar-reviews"
 )
 
@@ -31,7 +31,7 @@ const (
 // and within the width of a terminal.
 const prefixMax = 80
 
-// hashEncoding is lower-case base32, which has only characters of DNS labels.
+// hashEncoding is lower-case base32: it has only characters of DNS labels.
 var hashEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
 // Ledger returns the name of a consumer's ConsumerLedger. API group and namespace count: two consumers with the same
@@ -42,8 +42,8 @@ func Ledger(consumer quotav1alpha1.ConsumerRef) string {
 }
 
 // Bucket returns the name of the AllowanceBucket of a consumer, a resource type and, unless they are empty, dimensions.
-// Its form is that of the API reference: consumer kind, consumer name, resource type, hash; the values of the
-// dimensions, in the order of their keys, come before the hash.
+// Its form is in the API reference: consumer kind, consumer name, resource type, hash; the values of the dimensions, in
+// the order of their keys, come before the hash.
 func Bucket(consumer quotav1alpha1.ConsumerRef, resourceType string, dimensions map[string]string) string {
 	readable := []string{consumer.Kind, consumer.Name, resourceType}
 	identity := []string{consumer.APIGroup, consumer.Kind, consumer.Namespace, consumer.Name, resourceType}
@@ -79,9 +79,9 @@ func join(readable []string, identity ...string) string {
 	return prefix + "-" + hash(identity)
 }
 
-// hash digests the parts with their boundaries, so that ("ab", "c") and ("a", "bc") differ. Its 80 bits make a
-// collision among a million names a one in 10^12 event. A caller that finds an object of another identity under a name
-// must not change it.
+// hash digests the parts with their boundaries: ("ab", "c") and ("a", "bc") differ. Its 80 bits make a collision among
+// a million names a one in 10^12 event. A caller that finds an object of another identity under a name must not change
+// it.
 func hash(parts []string) string {
 	digest := sha256.New()
 	for _, part := range parts {

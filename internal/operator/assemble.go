@@ -26,7 +26,7 @@ import (
 	"github.com/bursar/bursar/internal/routing"
 )
 
-// components are everything that runs, and what the start waits for.
+// components are everything that runs, and the conditions of the start.
 type components struct {
 	cluster *cluster
 	quota   *quota

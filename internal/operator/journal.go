@@ -47,7 +47,7 @@ func (o *Operator) newJournal(ctx context.Context, ledgers *ledgerstore.Store) (
 	return recorded, history, nil
 }
 
-// journalInfo has the metric that says where the journal goes.
+// journalInfo has the metric with the destination of the journal.
 type journalInfo struct{ location string }
 
 // Collectors returns the metric, for registration.
@@ -59,7 +59,7 @@ func (i journalInfo) Collectors() []prometheus.Collector {
 	}, func() float64 { return 1 })}
 }
 
-// replica returns the name of this process among those that share the journal.
+// replica returns the name of this process among the writers of the journal.
 func (o *Operator) replica() string {
 	if o.options.Replica != "" {
 		return o.options.Replica
@@ -71,7 +71,7 @@ func (o *Operator) replica() string {
 	return name
 }
 
-// closeJournal ends the sink. What it lacks follows at the next start.
+// closeJournal ends the sink. Missing entries follow at the next start.
 func (o *Operator) closeJournal(q *quota) {
 	if q.journal == nil {
 		return

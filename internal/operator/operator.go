@@ -43,7 +43,7 @@ type Operator struct {
 	stopping context.Context
 	// quota is set once the operator works.
 	quota atomic.Pointer[quota]
-	// clock is that of the API server.
+	// clock is the clock of the API server.
 	clock apiclient.Clock
 	// deletions knows who deletes grants.
 	deletions *grant.Deletions
@@ -109,8 +109,8 @@ const crdsPoll = time.Second
 // flushTimeout bounds the last writes of a replica that stops.
 const flushTimeout = 3 * time.Second
 
-// Run enforces quota until ctx ends, or returns why it cannot. After the end of ctx it reports that it is not ready,
-// and continues to answer for the delay in the options.
+// Run enforces quota until ctx ends, or returns why it cannot. After the end of ctx it reports itself not ready, and
+// continues to answer for the delay in the options.
 func (o *Operator) Run(ctx context.Context) error {
 	if o.options.InstallCRDs {
 		o.notReady("Bursar's kinds are being installed")
@@ -161,9 +161,9 @@ func (o *Operator) Run(ctx context.Context) error {
 	return stopped(ctx, err)
 }
 
-// Flush commits what waits for later commits, so that no other process has to find out what this one left, and stores
-// what that recorded. The operator does so at its end. Who ends its API server first calls Flush before that. Flush takes
-// a few seconds at most.
+// Flush commits the changes waiting for later commits, so no other process has to find them out, and stores the journal
+// entries of these commits. The operator flushes at its end. A caller ending its API server first calls Flush before.
+// Flush takes a few seconds at most.
 func (o *Operator) Flush(ctx context.Context) {
 	q := o.quota.Load()
 	if q == nil {
@@ -174,7 +174,7 @@ func (o *Operator) Flush(ctx context.Context) {
 	err := q.ledgers.Flush(ctx)
 	if q.journal != nil {
 		q.journal.Flush(ctx)
-		err = errors.Join(err, q.ledgers.Flush(ctx)) // the ledgers drop what is stored
+		err = errors.Join(err, q.ledgers.Flush(ctx)) // the ledgers drop stored entries
 	}
 	if err != nil && !utilnet.IsConnectionRefused(err) { // a standalone server ends its API server first
 		o.options.Log.Error(err, "another replica will settle what this one could not")
@@ -203,5 +203,5 @@ func stopped(ctx context.Context, err error) error {
 	return err
 }
 
-// StandaloneCheck is the check in /readyz that only a standalone Bursar has. It passes once quota is enforced.
+// StandaloneCheck is the check in /readyz of a standalone Bursar only. It passes once Bursar enforces quota.
 const StandaloneCheck = "quota-enforcement"

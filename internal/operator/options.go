@@ -41,9 +41,9 @@ type Options struct {
 	LeaderElection *LeaderElection
 	// Direct, if set, stores claims and ledgers past the API server.
 	Direct Direct
-	// History has the journals that users read. Default: what the configured sink stores, if it can be read.
+	// History has the journals for users. Default: the entries in the configured sink, if it is readable.
 	History journal.Source
-	// Replica is the name of this process among those that share the journal. Default: the host's name.
+	// Replica is the name of this process among the writers of the journal. Default: the host's name.
 	Replica string
 	// Metrics, if set, receives the operator's metrics while it runs.
 	Metrics prometheus.Registerer

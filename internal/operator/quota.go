@@ -31,9 +31,9 @@ type quota struct {
 	policies  *catalog.Gate[catalog.Version]
 	allocated *catalog.Gate[catalog.Digest]
 	ledgers   *ledgerstore.Store
-	// journal takes what the ledgers record, or is nil if there is no journal.
+	// journal takes the records of the ledgers, or is nil without a journal.
 	journal *shipper.Shipper
-	// history is what users read of the journal, or nil.
+	// history is the users' view of the journal, or nil.
 	history journal.Source
 	// deletions knows who deletes grants, if there is a journal.
 	deletions *grant.Deletions

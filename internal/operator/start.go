@@ -47,7 +47,7 @@ func (p *components) load(ctx context.Context, group *errgroup.Group, o *Operato
 	return p.waitForEnforcement(ctx, o)
 }
 
-// waitForEnforcement waits until quota is enforced, and reports that. Until then Ready returns the missing step.
+// waitForEnforcement waits until Bursar enforces quota, and reports it. Until then Ready returns the missing step.
 func (p *components) waitForEnforcement(ctx context.Context, o *Operator) error {
 	o.notReady("the certificate of the webhooks is awaited")
 	const poll = 5 * time.Millisecond
@@ -72,9 +72,8 @@ func (p *components) waitForEnforcement(ctx context.Context, o *Operator) error 
 	})
 }
 
-// join accepts reviews from other replicas, from the first time that this replica can answer until the operator is
-// asked to stop. Before its claim cache is synced, this replica can settle only its own claims, so others stay
-// preferred.
+// join accepts reviews from other replicas, from the first time that this replica can answer until the operator has to
+// stop. Without a synced claim cache, this replica can settle only its own claims, so others stay preferred.
 func (p *components) join(ctx context.Context, o *Operator) error {
 	const poll = 5 * time.Millisecond
 	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) {

@@ -154,7 +154,7 @@ func TestAmountErrors(t *testing.T) {
 	}
 }
 
-// An expression that costs too much for an object is an error with that reason.
+// An expression too costly for an object is an error with the cost as its reason.
 func TestCostlyAmount(t *testing.T) {
 	p, errs := Compile(requestPolicy(quotav1alpha1.ResourceRequestTemplate{ResourceType: "size",
 		AmountExpression: "object.spec.list.map(a, object.spec.list.map(b, object.spec.list.size())).size()"}))
@@ -168,7 +168,7 @@ func TestCostlyAmount(t *testing.T) {
 	}
 }
 
-// What a policy asks on updates may not depend on who makes them.
+// The demand of a policy on updates may not depend on the user.
 func TestPoliciesThatFollowUpdatesAreSteady(t *testing.T) {
 	create, update := quotav1alpha1.TriggerOperationCreate, quotav1alpha1.TriggerOperationUpdate
 	type policy = quotav1alpha1.ClaimCreationPolicy

@@ -16,16 +16,16 @@ type templateError struct {
 	reason string
 }
 
-// analysis checks a parsed template and rewrites it for two guarantees: reading a field that an object does not have is
-// an error with the name of the field, except under default, and only texts, numbers and booleans can be printed.
+// analysis checks a parsed template and rewrites it for two guarantees. Reading a missing field is an error with the
+// name of the field, except under default. Templates print only texts, numbers and booleans.
 //
 //	{{.trigger.a.b}}               {{(bursar0 .) | bursar1}}
 //	{{default "x" .trigger.a.b}}   {{default "x" (bursar0 .) | bursar1}}
 //	{{$x.a}}                       {{(bursar0 $x) | bursar1}}
 //
-// Each inserted function is made for its place. Here bursar0 reads the path trigger.a.b (or a) below its argument,
-// strictly or for default, and bursar1 accepts only printable values. Templates cannot name them, as the analysis knows
-// every function that a template may call.
+// Each inserted function serves one place. Here bursar0 reads the path trigger.a.b (or a) below its argument, strictly
+// or for default, and bursar1 accepts only printable values. Templates cannot name them, as the analysis knows every
+// function that a template may call.
 //
 // The arguments of default are optional: chains of fields, index and its container, and both inside of parentheses. The
 // arguments of other functions are not.
@@ -33,8 +33,7 @@ type analysis struct {
 	errors []templateError
 	// added are the inserted functions, by name.
 	added template.FuncMap
-	// reads has the names of the variables that the template reads, with the byte offset of the first read in the
-	// source.
+	// reads has the names of the variables in the template, with the byte offset of the first read in the source.
 	reads map[string]int
 	// chains are the chains of fields that begin at the object.
 	chains []chain
@@ -47,7 +46,7 @@ type chain struct {
 }
 
 // analyse checks and rewrites a template. The errors in the result are in the order of the source. trees are those of
-// all templates that the source defines.
+// all templates in the source.
 func analyse(tree *parse.Tree, trees map[string]*parse.Tree) *analysis {
 	a := &analysis{added: template.FuncMap{}, reads: map[string]int{}}
 	for _, other := range trees {
@@ -114,7 +113,7 @@ func (a *analysis) pipe(pipe *parse.PipeNode, atRoot, optional bool) {
 	}
 }
 
-// functionOf returns the name of the function that a command calls, or "".
+// functionOf returns the name of the function in a command, or "".
 func functionOf(command *parse.CommandNode) string {
 	if name, ok := command.Args[0].(*parse.IdentifierNode); ok {
 		return name.Ident
@@ -265,7 +264,7 @@ func start(node parse.Node) parse.Pos {
 	return node.Position()
 }
 
-// lookup makes the operand that reads the field at path below base. baseText is the text of base in the template.
+// lookup makes the operand for the field at path below base. baseText is the text of base in the template.
 func (a *analysis) lookup(node, base parse.Node, baseText string, path []string, optional bool) parse.Node {
 	at := start(node)
 	return &parse.PipeNode{NodeType: parse.NodePipe, Pos: at, Cmds: []*parse.CommandNode{
@@ -273,7 +272,7 @@ func (a *analysis) lookup(node, base parse.Node, baseText string, path []string,
 	}}
 }
 
-// add makes the command that calls an inserted function.
+// add makes the command with a call of an inserted function.
 func (a *analysis) add(at parse.Pos, function any, arguments ...parse.Node) *parse.CommandNode {
 	name := fmt.Sprintf("bursar%d", len(a.added))
 	a.added[name] = function

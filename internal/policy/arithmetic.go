@@ -13,9 +13,9 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// arithmetic declares operations on quantities beyond the library of Kubernetes: multiply them by whole numbers, add,
-// subtract and compare them with each other and with whole numbers, make them of whole numbers, sum lists of them, and
-// round them up.
+// arithmetic declares operations on quantities beyond the library of Kubernetes. They multiply quantities by whole
+// numbers; add, subtract and compare them with each other and with whole numbers; make them of whole numbers; sum lists
+// of them; and round them up.
 //
 // The operators have no bindings here, since those of CEL have one for all types each; [arithmeticCall] evaluates them.
 func arithmetic() []cel.EnvOption {
@@ -105,7 +105,7 @@ var isArithmetic = map[string]bool{
 	operators.Less: true, operators.LessEquals: true, operators.Greater: true, operators.GreaterEquals: true,
 }
 
-// arithmeticCall is an operator with operands that may be quantities.
+// arithmeticCall is an operator on quantities or other operands.
 type arithmeticCall struct{ interpreter.InterpretableCall }
 
 // Eval implements [interpreter.Interpretable].
@@ -157,7 +157,7 @@ func product(left, right ref.Val) ref.Val {
 	return apiservercel.Quantity{Quantity: &value}
 }
 
-// quantityOf returns a quantity or an integer as a quantity that the caller may change. It reports false for other
+// quantityOf returns a quantity or an integer as a quantity for the caller to change. It reports false for other
 // values.
 func quantityOf(value ref.Val) (resource.Quantity, bool) {
 	switch value := value.(type) {

@@ -2,7 +2,7 @@ package policy
 
 import "testing"
 
-// One request under the typical policy: two conditions, and six texts that are templates.
+// One request under the typical policy: two conditions, and six texts with templates.
 func BenchmarkMatchesAndRender(b *testing.B) {
 	p, in := mustCompile(b, nil), sample()
 	b.ReportAllocs()

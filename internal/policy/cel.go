@@ -76,7 +76,7 @@ func compileExpression(environ func() (*cel.Env, error), sees string, path *fiel
 	return compileBounded(environ, sees, path, source, mustYield, yields...)
 }
 
-// compileBounded is compileExpression for a source whose length was checked.
+// compileBounded is compileExpression for a source within the bound on length.
 func compileBounded(environ func() (*cel.Env, error), sees string, path *field.Path, source, mustYield string, yields ...*cel.Type) (*expression, field.ErrorList) {
 	env, err := environ()
 	if err != nil {
@@ -192,9 +192,9 @@ func (c *condition) evaluate(ctx context.Context, variables map[string]any) (hol
 }
 
 // Matches reports whether all conditions of the policy hold. It evaluates them in order and stops at the first that
-// does not hold, so a condition may guard later ones. A condition that cannot be evaluated (a field is missing, the
-// result is not a bool, it costs or takes too much, ctx ends) is an error with the name of the condition; the object
-// should then be denied.
+// does not hold, so a condition may guard later ones. A failed evaluation is an error with the name of the condition: a
+// field is missing, the result is not a bool, it costs or takes too much, or ctx ends. The caller should then deny the
+// object.
 //
 // Matches ignores the policy's trigger kind.
 func (p *ClaimPolicy) Matches(ctx context.Context, in Input) (bool, error) {
@@ -204,7 +204,7 @@ func (p *ClaimPolicy) Matches(ctx context.Context, in Input) (bool, error) {
 	return allHold(ctx, p.conditions, in.variables())
 }
 
-// allHold evaluates conditions in order, up to the first that does not hold.
+// allHold evaluates conditions in order, up to the first false one.
 func allHold(ctx context.Context, conditions []*condition, variables map[string]any) (bool, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, policyTimeMax, errTakesTooLong)
 	defer cancel()

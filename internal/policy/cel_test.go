@@ -15,7 +15,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// mustCompile compiles a policy that is valid but for what change does to it.
+// mustCompile compiles a valid policy after change has changed it.
 func mustCompile(t testing.TB, change func(*quotav1alpha1.ClaimCreationPolicy)) *ClaimPolicy {
 	t.Helper()
 	policy := validPolicy()
@@ -77,9 +77,9 @@ func TestMatchesErrors(t *testing.T) {
 	}
 	in := sample()
 	in.Object["short"] = short
-	// Too much for us, but within the limit of 1,000,000 that the environment comes with.
+	// Too much for us, but within the environment's own limit of 1,000,000.
 	costly := `[1, 2, 3, 4, 5, 6, 7, 8, 9, 10].all(a, trigger.short.all(b, trigger.short.all(c, b + c >= 0)))`
-	// Each costs about 75,000 of the 100,000 that a condition may, so the fourth is one too many.
+	// Each costs about 75,000 of the 100,000 for a condition, so the fourth is one too many.
 	dear := `[1, 2, 3].all(a, trigger.short.all(b, trigger.short.all(c, b + c >= 0)))`
 	for name, tc := range map[string]struct {
 		reason      string
@@ -114,7 +114,7 @@ func TestMatchesErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := mustCompile(t, withConditions(tc.expressions...))
-			synctest.Test(t, func(t *testing.T) { // in which computing takes no time
+			synctest.Test(t, func(t *testing.T) { // computing takes no time in it
 				got, err := p.Matches(t.Context(), in)
 				if err == nil || err.Error() != tc.want {
 					t.Errorf("%s: got %t, %v, want %s", tc.reason, got, err, tc.want)
@@ -124,7 +124,7 @@ func TestMatchesErrors(t *testing.T) {
 	}
 }
 
-// CEL repeats in its errors what it cannot work with, which may be as large as the object.
+// CEL repeats invalid values in its errors. They may be as large as the object.
 func TestErrorsAreBounded(t *testing.T) {
 	const errorBytesMax = 1024
 	in := Input{Object: map[string]any{"data": map[string]any{"big": strings.Repeat("é", 150_000)}}}

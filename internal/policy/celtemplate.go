@@ -92,7 +92,8 @@ func areCEL(parts []templatePart) bool {
 	return true
 }
 
-// splitExpressions splits a text at its double braces. An empty pair is omitted. It returns false if a pair does not end.
+// splitExpressions splits a text at its double braces. An empty pair is omitted. It returns false if a pair does not
+// end.
 func splitExpressions(source string) (parts []templatePart, ok bool) {
 	rest, offset := source, 0
 	for {

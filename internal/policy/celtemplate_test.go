@@ -60,7 +60,7 @@ func TestErrorsOfTextsWithExpressions(t *testing.T) {
 	}
 }
 
-// What a policy with expressions uses decides the same as for Go templates.
+// Variables in expressions have the same consequences as in Go templates.
 func TestUsesOfExpressions(t *testing.T) {
 	p := requestPolicy(quotav1alpha1.ResourceRequestTemplate{ResourceType: "size", Amount: 1})
 	p.Spec.Target.ResourceClaimTemplate.Spec.ConsumerRef.Name = "{{namespaceObject.metadata.name + user.name}}"

@@ -59,7 +59,7 @@ type requestFields struct {
 	dimensions []keyedField
 }
 
-// keyedField is an entry of a map: a key as written, and a value that may be a template.
+// keyedField is an entry of a map: a key as written, and a value with or without a template.
 type keyedField struct {
 	key   string
 	value templateField
@@ -211,7 +211,7 @@ func (c *compiler) labels(path *field.Path, labels map[string]string) map[string
 	return labels
 }
 
-// annotations counts only sizes that are known before rendering towards the limit.
+// annotations counts only sizes known before rendering towards the limit.
 func (c *compiler) annotations(path *field.Path, annotations map[string]string) []keyedField {
 	var fields []keyedField
 	size := 0

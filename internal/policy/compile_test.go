@@ -11,7 +11,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// validPolicy is a typical policy: two conditions and six texts that are templates.
+// validPolicy is a typical policy: two conditions and six texts with templates.
 func validPolicy() *quotav1alpha1.ClaimCreationPolicy {
 	return &quotav1alpha1.ClaimCreationPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "deployments"},

@@ -11,11 +11,10 @@ import (
 // constantTimeMax bounds the evaluation of all constant expressions of a policy.
 const constantTimeMax = time.Second
 
-// ConstantErrors evaluates the expressions and templates that do not read the object or request. Such an expression
+// ConstantErrors evaluates the expressions and templates without a read of the object or request. Such an expression
 // fails for every object or none, so its error is an error of the policy.
 //
-// It is not part of [Compile]: a policy that was stored before the check must still deny objects instead of letting
-// them pass.
+// It is not part of [Compile]: a policy stored before the check must still deny objects instead of letting them pass.
 func (p *ClaimPolicy) ConstantErrors(ctx context.Context) field.ErrorList {
 	ctx, cancel := context.WithTimeout(ctx, constantTimeMax)
 	defer cancel()

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// EvaluationError is the error of an expression or template that cannot be applied to an object.
+// EvaluationError means that an expression or template fails on an object.
 type EvaluationError struct {
 	// Path is the field of the policy.
 	Path string

@@ -21,9 +21,9 @@ type templateField struct {
 
 // fieldRules are the rules for the text of a field.
 type fieldRules struct {
-	// required means that the text may not be empty. Otherwise an empty text means an absent field.
+	// required forbids an empty text. Otherwise an empty text means an absent field.
 	required bool
-	// mayVary means that the text may depend on the request, in a policy that follows updates too.
+	// mayVary allows a text to depend on the request, in a policy that follows updates too.
 	mayVary bool
 	// bytesMax is the length of the longest text.
 	bytesMax int
@@ -86,7 +86,7 @@ func excerpt(text string) string {
 	return strings.ToValidUTF8(text[:excerptBytesMax], "") + "..."
 }
 
-// render returns the text of the field, which is valid. The error names the field.
+// render returns the valid text of the field. The error names the field.
 func (f *templateField) render(ctx context.Context, variables map[string]any) (string, error) {
 	if f.template.isText() {
 		return f.template.source, nil

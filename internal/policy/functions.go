@@ -16,13 +16,12 @@ type function struct {
 	call any
 }
 
-// functions are the functions that templates may call. They do not include the built-in functions that format or call
-// (print, printf, println, html, js, urlquery, call): these make texts of any size and write missing values as "<no
-// value>".
+// functions are the functions that templates may call. They do not include the built-in functions for formatting and
+// calling (print, printf, println, html, js, urlquery, call): these make texts of any size and write missing values as
+// "<no value>".
 //
-// The last argument is the value that a function works on, because text/template puts a piped value there:
-// {{.trigger.metadata.name | lower | replace "." "-"}}. Functions take texts as strings, numbers or booleans; numbers
-// are written in full.
+// The last argument is the value to work on, because text/template puts a piped value there: {{.trigger.metadata.name |
+// lower | replace "." "-"}}. Functions take texts as strings, numbers or booleans; numbers are written in full.
 var functions = map[string]function{
 	"and":      {argsMin: 1},
 	"or":       {argsMin: 1},
@@ -49,7 +48,7 @@ var functions = map[string]function{
 	"toInt":    {argsMin: 1, argsMax: 1, call: toInt},
 }
 
-// implementations are the functions that text/template does not implement, and the functions that the analysis inserts.
+// implementations are the functions missing from text/template, and those inserted by the analysis.
 var implementations = func() template.FuncMap {
 	implementations := template.FuncMap{optionalIndexFunction: optionalIndex}
 	for name, f := range functions {
@@ -60,7 +59,7 @@ var implementations = func() template.FuncMap {
 	return implementations
 }()
 
-// valueError is an error in a value that a template reads or makes.
+// valueError is an error in a value read or made by a template.
 type valueError struct{ reason string }
 
 func (e *valueError) Error() string { return e.reason }
@@ -192,7 +191,7 @@ func join(separator, list any) (string, error) {
 // toInt returns a whole number of 64 bits from a number or decimal digits.
 func toInt(value any) (int64, error) {
 	if number, ok := value.(float64); ok {
-		// The bounds are exact in float64; the upper one is 2^63, which does not fit.
+		// The bounds are exact in float64; the upper one is 2^63, too large for an int64.
 		if number == math.Trunc(number) && number >= math.MinInt64 && number < math.MaxInt64 {
 			return int64(number), nil
 		}

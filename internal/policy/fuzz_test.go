@@ -46,7 +46,7 @@ func FuzzTemplate(f *testing.F) {
 	})
 }
 
-// A condition, whatever it is, compiles or not, and then evaluates within its cost or not.
+// Any condition compiles or not, and then evaluates within its cost or not.
 func FuzzCondition(f *testing.F) {
 	for _, expression := range []string{
 		"true", `trigger.spec.tier == "premium"`, `user.groups.exists(g, g == "dev")`, "trigger.spec.ports.map(p, p).size() > 2",

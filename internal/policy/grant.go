@@ -28,7 +28,7 @@ type GrantPolicy struct {
 	usesRequest bool
 }
 
-// UsesRequest reports whether a template uses user or requestInfo, which are empty.
+// UsesRequest reports whether a template uses user or requestInfo. Both are empty.
 func (p *GrantPolicy) UsesRequest() bool { return p.usesRequest }
 
 // CompileGrant checks a policy as far as possible without objects, registrations or control planes. It does not check
@@ -104,7 +104,7 @@ func (c *grantCompiler) grantConsumer(path *field.Path, ref quotav1alpha1.Consum
 	}
 }
 
-// allowances rejects templates, which are not permitted in allowances.
+// allowances rejects templates in allowances.
 func (c *grantCompiler) allowances(path *field.Path, allowances []quotav1alpha1.Allowance) []quotav1alpha1.Allowance {
 	copied := make([]quotav1alpha1.Allowance, len(allowances))
 	for i := range allowances {
@@ -174,8 +174,8 @@ func (p *GrantPolicy) ParentName(ctx context.Context, object map[string]any) (st
 }
 
 // Render makes the grant for an object: kind, name, namespace, labels, annotations and spec. Names and the caller's
-// part are as with [ClaimPolicy.Render]; allowances are those of the template. The error names the first field that
-// cannot be rendered, with the position in its template.
+// part are as with [ClaimPolicy.Render]; allowances are those of the template. The error names the first failed field,
+// with the position in its template.
 func (p *GrantPolicy) Render(object map[string]any) (*quotav1alpha1.ResourceGrant, error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), policyTimeMax, errTakesTooLong)
 	defer cancel()

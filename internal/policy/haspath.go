@@ -10,7 +10,7 @@ import (
 )
 
 // hasPath declares trigger.has("spec.tier"): whether an object has all fields of a path. It complements the macro
-// has(trigger.spec.tier), which fails without trigger.spec.
+// has(trigger.spec.tier): the macro fails without trigger.spec.
 func hasPath() cel.EnvOption {
 	return cel.Function("has", cel.MemberOverload("dyn_has_path", []*cel.Type{cel.DynType, cel.StringType}, cel.BoolType,
 		cel.BinaryBinding(func(object, path ref.Val) ref.Val {

@@ -11,8 +11,8 @@ type Input struct {
 	// Object is the object under admission as decoded from JSON: maps, lists, strings, booleans, int64 and float64.
 	// Policies see it as trigger and as object.
 	Object map[string]any
-	// WithoutRequest means that there is no request, so that User and RequestInfo are empty. Annotations with templates
-	// that use them are then omitted.
+	// WithoutRequest means a missing request: User and RequestInfo are empty. Render then omits annotations with
+	// templates on them.
 	WithoutRequest bool
 	// User is the user of the request. Policies see it as user.
 	User UserInfo
@@ -110,8 +110,8 @@ func (in *Input) variables() map[string]any {
 	}
 }
 
-// Visible returns the part of an object that policies see. For a Secret that is its metadata and type: the results of a
-// policy are visible to people who may not read Secrets, including the author of the policy.
+// Visible returns the part of an object for policies. Of a Secret policies see only its metadata and type: the results
+// of a policy are visible to people without permission to read Secrets, including the author of the policy.
 func Visible(object map[string]any) map[string]any {
 	if object["kind"] != "Secret" || object["apiVersion"] != "v1" {
 		return object

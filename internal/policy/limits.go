@@ -15,9 +15,9 @@ const (
 	// nameExpressionCharsMax is the length of the longest expression for the name of a control plane.
 	nameExpressionCharsMax = 512
 	// expressionCostMax bounds the cost of one condition for one object, in CEL cost units. It is a tenth of the API
-	// server's own limit: to count the cost, CEL scans everything that a loop has left on its stack, so the time grows
-	// with the square of the cost. In measurements, 100,000 units took half a second, and 1,000,000 units five seconds,
-	// which is longer than clients wait. A list of 10,000 items can be searched for 60,000 units.
+	// server's own limit. To count the cost, CEL scans everything left by a loop on its stack, so the time grows with
+	// the square of the cost. In measurements, 100,000 units took half a second, and 1,000,000 units five seconds,
+	// longer than clients wait. A search of a list of 10,000 items takes 60,000 units.
 	expressionCostMax = celconfig.PerCallLimit / 10
 	// policyCostMax bounds the cost of all conditions of a policy for one object. It is checked after each condition.
 	// Expressions for amounts do not count: there are at most requestsMax, and each has its own expressionCostMax.
@@ -27,13 +27,13 @@ const (
 	// objects costs little, however large they are.
 	policyTimeMax = time.Second
 	// interruptCheckEvery is the number of iterations of a loop between two checks of the clock. It has to be 1. Loops
-	// share one counter, so with a larger number an outer loop may never be the one that checks, and may continue
-	// although all inner loops are interrupted.
+	// share one counter, so with a larger number an outer loop may never check, and may continue despite the
+	// interruption of all inner loops.
 	interruptCheckEvery = 1
 )
 
-// Bounds on templates. Without loops the time to render is at most proportional to the number of function calls, which
-// templateBytesMax bounds, times the bound on one call.
+// Bounds on templates. Without loops the time to render is at most proportional to the number of function calls,
+// bounded by templateBytesMax, times the bound on one call.
 const (
 	// templateBytesMax is the length of the longest template source.
 	templateBytesMax = 4 << 10
@@ -45,7 +45,7 @@ const (
 
 // Bounds on the rendered claim or grant.
 const (
-	// requestsMax bounds the resource types that a claim requests.
+	// requestsMax bounds the resource types of a claim.
 	requestsMax = 20
 	// dimensionsMax bounds the dimensions of a request, and dimensionKeyBytesMax the length of a key.
 	dimensionsMax        = 16

@@ -9,8 +9,8 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// The entries of user.extra that name the object whose control plane a user works in. The authenticator of such a
-// platform sets them.
+// The entries of user.extra with the object of the user's control plane. The authenticator of a platform with control
+// planes sets them.
 const (
 	parentGroupKey = "iam.miloapis.com/parent-api-group"
 	parentKindKey  = "iam.miloapis.com/parent-type"
@@ -40,7 +40,7 @@ func (r *rendering) payer(ctx context.Context, p *ClaimPolicy, user UserInfo) qu
 	return parent
 }
 
-// parentOf returns the object whose control plane a user works in, and false if there is none, or no valid one.
+// parentOf returns the object of a user's control plane, and false without a valid one.
 func parentOf(user UserInfo) (parent quotav1alpha1.ConsumerRef, ok bool) {
 	value := func(key string, rules fieldRules) string {
 		values := user.Extra[key]

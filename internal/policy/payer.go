@@ -11,14 +11,14 @@ import (
 // objectPaths matches the fields of the object in a template.
 var objectPaths = regexp.MustCompile(`(?:\.|\b)(?:trigger|object)((?:\.\w+)*)`)
 
-// actions matches what is in double braces.
+// actions matches double braces and their content.
 var actions = regexp.MustCompile(`\{\{(?s:.*?)\}\}`)
 
 // ownNamespace is the only field of an object that its author cannot choose freely.
 const ownNamespace = ".metadata.namespace"
 
-// PayerFromObject warns of each field of the consumer reference that a template takes from the object. The author of
-// such a field chooses the consumer.
+// PayerFromObject warns of each field of the consumer reference taken from the object. The author of such a field
+// chooses the consumer.
 func PayerFromObject(policy *quotav1alpha1.ClaimCreationPolicy) []string {
 	ref := policy.Spec.Target.ResourceClaimTemplate.Spec.ConsumerRef
 	var warnings []string

@@ -7,7 +7,7 @@ import (
 )
 
 // withQuantities makes operators work on quantities. It also protects CEL's quantity functions from texts that take
-// hours to parse, which could not be interrupted. It is an [interpreter.InterpretableDecorator].
+// hours to parse. Nothing could interrupt such a parse. It is an [interpreter.InterpretableDecorator].
 func withQuantities(i interpreter.Interpretable) (interpreter.Interpretable, error) {
 	call, ok := i.(interpreter.InterpretableCall)
 	if ok && len(call.Args()) == 2 && isArithmetic[call.Function()] {
@@ -26,7 +26,7 @@ func withQuantities(i interpreter.Interpretable) (interpreter.Interpretable, err
 	}
 }
 
-// guardedCall is the call of a function that is skipped for texts that are not quantities.
+// guardedCall is the call of a function, skipped for texts other than quantities.
 type guardedCall struct {
 	interpreter.InterpretableCall
 	otherwise func(text string) ref.Val

@@ -15,17 +15,17 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Render makes the claim that the policy demands for an object: kind, name, namespace, labels, annotations and spec,
-// all valid. The caller adds Bursar's own labels and annotations, and the namespace if the template has none.
+// Render makes the policy's claim for an object: kind, name, namespace, labels, annotations and spec, all valid. The
+// caller adds Bursar's own labels and annotations, and the namespace if the template has none.
 //
 // Name takes precedence over generateName. If both are missing or render to nothing, generateName is the policy's name
-// and a dash. A generateName is not completed. spec.resourceRef is the object, whatever the template contains.
+// and a dash. Render does not complete a generateName. spec.resourceRef is the object, whatever the template contains.
 //
-// Without a request, annotations with templates that use user or requestInfo are omitted.
+// Without a request, Render omits annotations with templates that use user or requestInfo.
 //
-// A request with the amount 0 is omitted. If all are, Render returns nil: the object costs nothing.
+// Render omits a request with the amount 0. Without any other it returns nil: the object costs nothing.
 //
-// The error names the first field that cannot be rendered, with the position in its template.
+// The error names the first failed field, with the position in its template.
 func (p *ClaimPolicy) Render(ctx context.Context, in Input) (*quotav1alpha1.ResourceClaim, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, policyTimeMax, errTakesTooLong)
 	defer cancel()
@@ -86,7 +86,7 @@ func referenceTo(object map[string]any) (quotav1alpha1.UnversionedObjectReferenc
 // rendering renders fields up to the first error, and has that error.
 type rendering struct {
 	variables map[string]any
-	// withoutRequest omits the annotations that use the request.
+	// withoutRequest omits the annotations with a use of the request.
 	withoutRequest bool
 	err            error
 }

@@ -29,7 +29,7 @@ var quotaRequestEnv = sync.OnceValues(func() (*cel.Env, error) {
 	}, askType)
 })
 
-// askType is the type of an [Ask], so that a field that there is not is an error of the policy and not of each request.
+// askType is the type of an [Ask]. With a type, a wrong field name is an error of the policy and not of each request.
 var askType = apiservercel.NewObjectType("ask", map[string]*apiservercel.DeclField{
 	"resourceType": apiservercel.NewDeclField("resourceType", apiservercel.StringType, true, nil, nil),
 	"dimensions":   apiservercel.NewDeclField("dimensions", apiservercel.NewMapType(apiservercel.StringType, apiservercel.StringType, dimensionsMax), true, nil, nil),
@@ -64,9 +64,10 @@ type Ask struct {
 	Dimensions   map[string]string
 	// Increase (increase) is how much more of the resource type the whole request asks for.
 	Increase int64
-	// Limit (limit) is the present limit, with what is approved and waits, and Wanted (wanted) the limit with the increase.
+	// Limit (limit) is the present limit plus approved increases not in it yet. Wanted (wanted) is Limit plus the
+	// increase.
 	Limit, Wanted int64
-	// Used (used) is what the consumer uses.
+	// Used (used) is the consumer's usage.
 	Used int64
 	// Total (total) is the sum of the limits of all consumers.
 	Total int64
@@ -100,8 +101,8 @@ func CompileRequest(policy *quotav1alpha1.QuotaRequestPolicy) (*RequestPolicy, f
 // UsesConsumer reports whether a condition reads the consumer's object.
 func (p *RequestPolicy) UsesConsumer() bool { return p.usesConsumer }
 
-// Rule returns the index of the first rule whose condition holds, or -1. A condition that cannot be evaluated is an error,
-// as with [ClaimPolicy.Matches].
+// Rule returns the index of the first rule with a true condition, or -1. A failed evaluation of a condition is an
+// error, as with [ClaimPolicy.Matches].
 func (p *RequestPolicy) Rule(ctx context.Context, in RequestInput) (int, error) {
 	variables := in.variables()
 	ctx, cancel := context.WithTimeoutCause(ctx, policyTimeMax, errTakesTooLong)

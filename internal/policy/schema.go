@@ -13,7 +13,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// schemaFieldsMax bounds the fields of an object that a finding names.
+// schemaFieldsMax bounds the fields of an object in a finding.
 const schemaFieldsMax = 8
 
 // fieldRead is a field of the object that a template reads, with its place.
@@ -61,7 +61,7 @@ func fieldsOf(entries []keyedField) []*templateField {
 
 func mismatches(schema *spec.Schema, conditions []*condition, others []*expression, templates []*templateField) []string {
 	var found []string
-	// The name is that of no variable: CEL would take object.spec for a type of that name.
+	// No variable has this name: otherwise CEL would take object.spec for a type.
 	object := declTypeOf(schema).MaybeAssignTypeName("Triggering")
 	environ, err := newEnv(requestVariables(object), object)
 	if err != nil {

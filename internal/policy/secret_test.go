@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Policies see the metadata of a Secret, and nothing of what it keeps, wherever that stands.
+// Policies see the metadata of a Secret, and none of its content, in any field.
 func TestSecretsAreNotSeen(t *testing.T) {
 	const kept = "aHVudGVyMg=="
 	secret := func(apiVersion, kind string) map[string]any {

@@ -18,7 +18,7 @@ var commonNames = map[string]string{
 	"request": varRequestInfo, "userInfo": varUser, "namespace": varNamespace, "ns": varNamespace,
 }
 
-// explain completes an error of CEL with the variables that an expression sees, and with a suggestion.
+// explain completes an error of CEL with the variables of an expression, and with a suggestion.
 func explain(message, source, sees string) string {
 	name, isReference := strings.CutPrefix(message, "undeclared reference to '")
 	if !isReference {
@@ -39,7 +39,7 @@ func explain(message, source, sees string) string {
 	return message
 }
 
-// similarVariable returns the variable that a name is likely to mean, or "".
+// similarVariable returns the likely meaning of a variable's name, or "".
 func similarVariable(name string) string {
 	if variable, ok := commonNames[name]; ok {
 		return variable

@@ -7,7 +7,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// What goes wrong most often is answered with what to write instead.
+// The answer to the most frequent mistakes is the right expression.
 func TestSlips(t *testing.T) {
 	condition := func(source string) func(*quotav1alpha1.ClaimCreationPolicy) { return withConditions(source) }
 	amount := func(source string) func(*quotav1alpha1.ClaimCreationPolicy) {

@@ -27,7 +27,7 @@ type textTemplate struct {
 func (t *textTemplate) isText() bool { return t.compiled == nil && t.parts == nil }
 
 // compileTemplate compiles a source of at most templateBytesMax: a plain text, a Go template, or a text with CEL
-// expressions in double braces. What is valid as both means the same in both. It returns every error, each with its line
+// expressions in double braces. Text valid as both means the same in both. It returns every error, each with its line
 // and column. For syntax errors of a Go template it returns only the first, with its line. Columns count bytes from 1.
 func compileTemplate(source string) (*textTemplate, []string) {
 	if !strings.Contains(source, "{{") {
@@ -73,7 +73,7 @@ func compileGoTemplate(source string) (compiled *textTemplate, reasons []string,
 	return compiled, nil, true
 }
 
-// parseTemplate returns a template's tree, and all trees with those of further templates that it defines.
+// parseTemplate returns a template's tree, and all trees together with those of further templates in the source.
 func parseTemplate(source string) (*parse.Tree, map[string]*parse.Tree, error) {
 	tree := parse.New(templateName)
 	// The analysis knows the functions, and the position of an unknown one.
@@ -156,7 +156,7 @@ func (b *boundedText) Write(p []byte) (int, error) {
 	return b.Builder.Write(p)
 }
 
-// WriteString is Write; without it the embedded Builder's, which has no bound, would be used.
+// WriteString is Write. Without it, callers would use the embedded Builder's, without a bound.
 func (b *boundedText) WriteString(s string) (int, error) {
 	return b.Write([]byte(s))
 }

@@ -15,7 +15,7 @@ func (p place) precedes(q place) bool {
 // uses are the variables that an expression or template reads, by name, with the place of the first read.
 type uses map[string]place
 
-// note records that a variable is read at a place.
+// note records the read of a variable at a place.
 func (u uses) note(name string, at place) {
 	if first, known := u[name]; !known || at.precedes(first) {
 		u[name] = at

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// reader makes the template function that reads the field at path below its argument. baseText is the text of that
+// reader makes the template function that reads the field at path below its argument. baseText is the text of the
 // argument in the template. If the field or one above it is missing or null, the result is nil if optional, and an
 // error if not.
 func reader(baseText string, path []string, optional bool) func(any) (any, error) {
@@ -37,8 +37,7 @@ func printer(source string) func(any) (string, error) {
 	}
 }
 
-// lookUp walks along path to its end, or to the first part that is missing or null, and returns the number of walked
-// parts.
+// lookUp walks along path to its end, or to the first missing or null part, and returns the number of walked parts.
 func lookUp(base any, baseText string, path []string) (value any, walked int, err error) {
 	value = base
 	for i, name := range path {
@@ -75,8 +74,8 @@ func chainText(baseText string, path []string) string {
 }
 
 // index returns the value under a key of an object, or at a position of a list, counted from 0, and so on for further
-// keys. A key that is missing or null is an error. Unlike a chain of fields, index can read keys with dots, slashes or
-// dashes: {{index .trigger.metadata.labels "app.kubernetes.io/name"}}.
+// keys. A missing or null key is an error. Unlike a chain of fields, index can read keys with dots, slashes or dashes:
+// {{index .trigger.metadata.labels "app.kubernetes.io/name"}}.
 func index(container any, keys ...any) (any, error) {
 	for _, key := range keys {
 		value, err := indexOne(container, key)
@@ -91,7 +90,7 @@ func index(container any, keys ...any) (any, error) {
 	return container, nil
 }
 
-// optionalIndexFunction names optionalIndex, which the analysis inserts for index under default.
+// optionalIndexFunction names optionalIndex. The analysis inserts it for index under default.
 const optionalIndexFunction = "bursarOptionalIndex"
 
 // optionalIndex is index, but returns nil for a missing or null value.

@@ -1,6 +1,6 @@
 // Package routing finds the preferred replica of each consumer among the live replicas, by rendezvous hashing. The
 // preferred replica decides the reviews that charge the consumer, and does the consumer's shared work at once. So one
-// process writes a ledger, and writes do not conflict.
+// process writes a ledger, without conflicts.
 //
 // The preference only saves time. If two replicas consider themselves preferred, or none does, that costs conflicts or
 // a delay; the versions of the ledgers keep decisions exact. Webhooks and controllers import it.
@@ -54,13 +54,13 @@ type Certificates interface {
 	Bundle() []byte
 }
 
-// PeerPaths knows the paths that only other replicas may use.
+// PeerPaths knows the paths reserved for other replicas.
 type PeerPaths interface {
 	// PeerPath returns a path of a replica in its form for other replicas.
 	PeerPath(path string) string
 }
 
-// Peers are the replicas that are alive. Set its fields once, before use.
+// Peers are the live replicas. Set its fields once, before use.
 type Peers struct {
 	Client    kubernetes.Interface
 	Namespace string
@@ -69,7 +69,8 @@ type Peers struct {
 	// ServerName is in the certificate of every replica, and Certificates verifies it.
 	ServerName   string
 	Certificates Certificates
-	// Paths has the path for a request to another replica, which authenticates this one. Default: no authentication.
+	// Paths has the path for a request to another replica. The path authenticates this replica. Default: no
+	// authentication.
 	Paths PeerPaths
 	Log   logr.Logger
 
@@ -90,9 +91,9 @@ type peer struct {
 	// renewed is the local time at which this replica saw the peer's Lease change to renewTime.
 	renewed   time.Time
 	renewTime metav1.MicroTime
-	// version is that of the latest seen Lease.
+	// version is the version of the latest seen Lease.
 	version string
-	// suspectUntil is until when it gets no requests, and suspectFor the length of that pause.
+	// suspectUntil is the end of a pause without requests to it, and suspectFor the length of the pause.
 	suspectUntil time.Time
 	suspectFor   time.Duration
 }
@@ -149,7 +150,7 @@ func (p *Peers) Advertise(ctx, working context.Context) {
 	}
 }
 
-// alive returns the other replicas that are alive, with or without answers.
+// alive returns the other live replicas, with or without answers.
 func (p *Peers) alive() []*peer {
 	if p == nil {
 		return nil
@@ -206,7 +207,7 @@ func (p *Peers) observe(object any) {
 	other := p.others[lease.Name]
 	if other == nil {
 		other = &peer{address: lease.Annotations[addressAnnotation]}
-		other.format, _ = strconv.ParseInt(lease.Annotations[formatAnnotation], 10, 64) // 0 for replicas of an earlier version
+		other.format, _ = strconv.ParseInt(lease.Annotations[formatAnnotation], 10, 64) // 0 for an earlier version
 		p.others[lease.Name] = other
 	}
 	other.version = lease.ResourceVersion
@@ -226,7 +227,7 @@ func (p *Peers) forget(object any) {
 	delete(p.others, name)
 }
 
-// deleteForgotten deletes the Leases of replicas that ended without deleting them.
+// deleteForgotten deletes the Leases left by ended replicas.
 func (p *Peers) deleteForgotten(ctx context.Context) {
 	gone := map[string]string{}
 	p.mu.Lock()
@@ -252,7 +253,7 @@ func (p *Peers) IsPreferred(consumer quotav1alpha1.ConsumerRef) bool {
 // IsOnly implements [Replicas]: without peers there is no other replica.
 func (p *Peers) IsOnly() bool { return p == nil }
 
-// CanRead reports whether all replicas that are alive read a format of ledgers. During an update some may not.
+// CanRead reports whether all live replicas read a format of ledgers. During an update some may not.
 func (p *Peers) CanRead(format int64) bool {
 	return !slices.ContainsFunc(p.alive(), func(other *peer) bool { return other.format < format })
 }

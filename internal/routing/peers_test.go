@@ -26,7 +26,7 @@ func consumer(n int) quotav1alpha1.ConsumerRef {
 	return quotav1alpha1.ConsumerRef{Kind: "Organization", Name: fmt.Sprint("c", n)}
 }
 
-// know makes replicas of the names that know of each other.
+// know makes replicas of the names. They know of each other.
 func know(names ...string) []*Peers {
 	var all []*Peers
 	for _, name := range names {
@@ -48,7 +48,7 @@ func leaseOf(name, address string, renewed time.Time) *coordinationv1.Lease {
 	}
 }
 
-// preferredOf returns which of the replicas keep the ledger of each consumer.
+// preferredOf returns the preferred replica of each consumer.
 func preferredOf(all []*Peers, consumers int) []string {
 	kept := make([]string, consumers)
 	for n := range kept {
@@ -127,7 +127,7 @@ func TestWhoIsAlive(t *testing.T) {
 	}
 }
 
-// TestFollowAndAdvertise has a replica come to know of one that was there before, and both end.
+// TestFollowAndAdvertise has a replica come to know of an earlier one, and both end.
 func TestFollowAndAdvertise(t *testing.T) {
 	client := fake.NewClientset()
 	run := func() (p *Peers, end func()) {
@@ -180,7 +180,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 func TestForward(t *testing.T) {
 	var probes atomic.Int32
 	still := func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // or it is not seen that the client has gone
+		_, _ = io.Copy(io.Discard, r.Body) // or the handler does not notice a gone client
 		if r.URL.Path == AlivePath {
 			probes.Add(1)
 		}

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// AlivePath is where every replica answers that it is running.
+	// AlivePath is the path where every replica answers while it runs.
 	AlivePath = "/alive"
-	// forwardedHeader marks a forwarded review, so that it is not forwarded again.
+	// forwardedHeader marks a forwarded review, so nobody forwards it again.
 	forwardedHeader = "Bursar-Forwarded"
 	// decisionTime is kept back from the time for a review: if the preferred replica does not answer, this one
 	// decides.
 	decisionTime = 1200 * time.Millisecond
 	// aliveTimeout is the time without an answer before the preferred replica gets a health check, and the timeout of
-	// that check.
+	// the check.
 	aliveTimeout = 400 * time.Millisecond
 	// answerMax bounds the size of an answer, in bytes.
 	answerMax = 1 << 20

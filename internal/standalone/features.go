@@ -7,11 +7,11 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 )
 
-// disableFeatures turns off what costs more here than it gives. Feature gates belong to the process.
+// disableFeatures turns off features that cost more here than they give. Feature gates belong to the process.
 //
-// ListFromCacheSnapshot keeps a tree of all objects for each recent event, so that pages of a list need no etcd, which
-// is next to this API server. DetectCacheInconsistency decides whether these trees can be trusted: every few minutes it
-// reads everything from etcd again.
+// ListFromCacheSnapshot keeps a tree of all objects for each recent event, so pages of a list need no etcd. But etcd is
+// next to this API server. DetectCacheInconsistency decides whether to trust these trees: every few minutes it reads
+// everything from etcd again.
 var disableFeatures = sync.OnceValue(func() error {
 	return utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{
 		string(features.ListFromCacheSnapshot):    false,

@@ -16,9 +16,9 @@ const (
 	journalDir = "journal"
 )
 
-// journalReplicaOf returns the name of a server in the names of its journal's files. Servers may share a directory, and those
-// that share an etcd cluster a data directory's path on several machines, so each of them has a name of its own. Only a
-// journal within the data directory of one server has a short name.
+// journalReplicaOf returns the name of a server in the names of its journal's files. Servers may share a directory, and
+// servers on one etcd cluster may have the same path of a data directory on several machines, so each of them has a
+// name of its own. Only a journal within the data directory of one server has a short name.
 func journalReplicaOf(o *Options) string {
 	if len(o.Etcd.Servers) == 0 && isWithinData(o) {
 		return journalReplica
@@ -44,7 +44,7 @@ func isWithinData(o *Options) bool {
 	return err == nil && filepath.IsLocal(relative)
 }
 
-// completeJournal sets the defaults that differ from those on a cluster: files in the data directory.
+// completeJournal sets the defaults different from those on a cluster: files in the data directory.
 func completeJournal(o *Options) {
 	j := &o.Journal
 	if j.Sink == "" {

@@ -14,8 +14,8 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// checkSystemNamespace makes sure that the ledgers keep their system namespace: a change would orphan the claims and
-// buckets in the former one.
+// checkSystemNamespace rejects a change of the ledgers' system namespace: a change would orphan the claims and buckets
+// in the former one.
 func checkSystemNamespace(ctx context.Context, config *rest.Config, system string) error {
 	objects, err := metadata.NewForConfig(config)
 	if err != nil {

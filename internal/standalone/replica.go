@@ -26,7 +26,7 @@ const (
 	webhookServicePort = 443
 )
 
-// replica is the additional state of a server that shares its etcd.
+// replica is the additional state of a server on a shared etcd.
 type replica struct {
 	// listener accepts webhook calls from the API server of this process, and from other servers.
 	listener net.Listener
@@ -35,7 +35,7 @@ type replica struct {
 	local, peers string
 }
 
-// newReplica returns nil for an embedded etcd, which has no other servers.
+// newReplica returns nil for an embedded etcd, as it has no other servers.
 func newReplica(o Options) (*replica, error) {
 	if len(o.Etcd.Servers) == 0 {
 		return nil, nil
@@ -68,8 +68,8 @@ func (r *replica) services(o Options) map[types.NamespacedName]string {
 }
 
 // uncached returns the resources that the API server need not cache. A server without others does not watch its
-// ledgers, which are large and change with every create: it is their only writer. One of several watches the writes of
-// the others. Nobody reads claims in the version for writes.
+// ledgers, as it is their only writer. Ledgers are large and change with every create. One of several watches the
+// writes of the others. Nobody reads claims in the version for writes.
 func (r *replica) uncached() []schema.GroupVersionResource {
 	resources := []schema.GroupVersionResource{{Group: quotav1alpha1.GroupName, Version: quotav1alpha1.GrantedVersion, Resource: "resourceclaims"}}
 	if r == nil {
@@ -95,7 +95,7 @@ func (r *replica) close() {
 	}
 }
 
-// settings returns the settings that servers on one etcd must share, as a user gives them.
+// settings returns the settings common to servers on one etcd, as a user gives them.
 func settings(o Options) string {
 	var all []string
 	for _, n := range o.ConsumerNamespaces {

@@ -16,11 +16,11 @@ import (
 // roleTimeout bounds a request about a role: the server is our own and serves already.
 const roleTimeout = 30 * time.Second
 
-// installRoles creates or updates the roles of people and services. It removes rules that others have added, unlike
-// Kubernetes with its own roles, so that a role means what the documentation says. A role with the annotation
+// installRoles creates or updates the roles of people and services. It removes rules added by others, unlike Kubernetes
+// with its own roles. So a role agrees with the documentation. A role with the annotation
 // rbac.authorization.kubernetes.io/autoupdate: "false" does not change, and labels and annotations of others stay too.
 //
-// On a cluster, the installer creates the roles: for that, the operator would need every permission in them, or the
+// On a cluster, the installer creates the roles. To do so, the operator would need every permission in them, or the
 // permission to escalate. The server's own operator is a member of system:masters and needs no role.
 func installRoles(config *rest.Config) error {
 	config = rest.CopyConfig(config)

@@ -41,7 +41,7 @@ type Options struct {
 	OnServing func(kubeconfig string)
 	// Out receives a plain line for each step. Default: no output.
 	Out io.Writer
-	// History has the journals that users read. Default: what the configured sink stores, if it can be read.
+	// History has the journals for users. Default: the entries in the configured sink, if it is readable.
 	History journal.Source
 	// Metrics, if set, receives the operator's metrics while it runs.
 	Metrics prometheus.Registerer
@@ -74,7 +74,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A stopping API server finishes requests that need the operator's answer, so the operator ends last. With an
+	// A stopping API server finishes requests, and they need the operator's answer, so the operator ends last. With an
 	// external etcd it ends first, because it needs the API server to release its lead.
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	starting := context.AfterFunc(ctx, stop)
@@ -115,7 +115,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// run runs the operator until ctx ends. If it has an API server to itself, that ends first.
+// run runs the operator until ctx ends. An API server of its own ends first.
 func (s *Server) run(ctx context.Context, op *operator.Operator, isShared bool) {
 	running := s.untilEnded(context.WithoutCancel(ctx))
 	if isShared {
@@ -142,7 +142,7 @@ func (s *Server) untilEnded(ctx context.Context) context.Context {
 	return ctx
 }
 
-// newOperator creates the operator, after installing the objects that administrators install on a cluster.
+// newOperator creates the operator, after installing the objects left to administrators on a cluster.
 func newOperator(plane *apiserver.ControlPlane, webhooks *inprocess.Server, replica *replica, o Options) (*operator.Operator, error) {
 	if err := installRoles(plane.Config()); err != nil {
 		return nil, err
@@ -190,7 +190,7 @@ func (s *Server) waitReady(ctx context.Context) error {
 	return err
 }
 
-// Wait returns once everything has stopped, with the error that stopped it, if any.
+// Wait returns once everything has stopped, with the error behind the stop, if any.
 func (s *Server) Wait() error {
 	operatorErr := make(chan error, 1)
 	go func() { operatorErr <- <-s.operatorDone }()

@@ -26,7 +26,7 @@ type ClaimItem struct {
 	ConsumerRef quotav1alpha1.ConsumerRef `json:"consumerRef"`
 	Namespace   string                    `json:"namespace"`
 	Name        string                    `json:"name"`
-	// For is the object that it pays for, as Kind/name, and ForNamespace is the namespace of the object, if it has one.
+	// For is the object it pays for, as Kind/name, and ForNamespace is the namespace of the object, if it has one.
 	For          string                          `json:"for"`
 	ForNamespace string                          `json:"forNamespace,omitempty"`
 	Requests     []quotav1alpha1.ResourceRequest `json:"requests"`
@@ -58,8 +58,8 @@ func stateOf(claim *quotav1alpha1.ResourceClaim) (state, message string) {
 	}
 }
 
-// readClaims reads the claims of the consumers that match the filter. isWhole is false if there are too many, or the
-// user may not read claims.
+// readClaims reads the claims of the matching consumers. isWhole is false if there are too many, or the user may not
+// read claims.
 func (r *reader) readClaims(ctx context.Context) (claims []quotav1alpha1.ResourceClaim, isWhole bool, err error) {
 	var selection []client.ListOption
 	if _, name, hasKind := strings.Cut(r.filter.Consumer, "/"); r.filter.Consumer != "" {
@@ -243,10 +243,11 @@ func UnitOf(item Item) (Unit, bool) {
 // Amount formats an amount of base units as denials do.
 func (u Unit) Amount(amount int64) string { return u.format(amount, message.Amount) }
 
-// AmountUp is Amount, but where digits are cut, the amount is rounded up: a limit of that much is enough.
+// AmountUp is Amount, but rounds up instead of cutting digits: a limit of the returned amount is enough.
 func (u Unit) AmountUp(amount int64) string { return u.format(amount, message.AmountUp) }
 
-// Parse parses an amount as [Unit.Amount] writes it, and returns base units. A number without a unit is in display units.
+// Parse parses an amount as [Unit.Amount] writes it, and returns base units. A number without a unit is in display
+// units.
 func (u Unit) Parse(text string) (int64, error) {
 	amount, err := message.ParseAmount(text, &catalog.Registration{DisplayUnit: u.Name, Factor: max(u.Factor, 1), BaseUnit: u.Base})
 	return int64(amount), err

@@ -23,14 +23,14 @@ var steps = []float64{0.5, 0.7, 0.8, 0.9, 0.95, 1}
 // Leadership reports whether this replica leads.
 type Leadership interface{ Leads() bool }
 
-// Waiting knows the claims that wait for quota.
+// Waiting knows the claims waiting for quota.
 type Waiting interface {
-	// Waiting returns, by consumer, the missing amounts of each claim that waits for quota.
+	// Waiting returns, by consumer, the missing amounts of each claim waiting for quota.
 	Waiting() map[quotav1alpha1.ConsumerRef][][]quotav1alpha1.ResourceRequest
 }
 
-// Collector exports consumers' utilization to Prometheus. It reads at each scrape, so that the series of deleted
-// consumers disappear.
+// Collector exports consumers' utilization to Prometheus. It reads at each scrape, so the series of deleted consumers
+// disappear.
 type Collector struct {
 	Source Source
 	// Leadership restricts the metrics of consumers to the leader.

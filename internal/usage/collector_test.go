@@ -30,7 +30,7 @@ func bucket(name string, used, limit int64) quotav1alpha1.AllowanceBucket {
 	}
 }
 
-// collector has three projects, of which one uses more than its limit and one its whole limit of nothing.
+// collector has three projects. One uses more than its limit, and one its whole limit of nothing.
 func collector() *Collector {
 	registrations := catalog.New()
 	r := &quotav1alpha1.ResourceRegistration{ObjectMeta: metav1.ObjectMeta{Name: "vcpus"}, Spec: quotav1alpha1.ResourceRegistrationSpec{
@@ -109,8 +109,8 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// Without series of consumers there are those of resource types. Without buckets there are none, and no error that
-// would fail other collectors.
+// Without series of consumers there are those of resource types. Without buckets there are none, but no error either,
+// as that would fail other collectors.
 func TestCollectLess(t *testing.T) {
 	aggregate := collector()
 	aggregate.ConsumersMax = 0
@@ -138,8 +138,8 @@ func TestCollectLess(t *testing.T) {
 	}
 }
 
-// BenchmarkCollect is one scrape with 10,000 consumers of four resource types each, of which 10,000 pairs have series,
-// and grants with thresholds.
+// BenchmarkCollect is one scrape with grants with thresholds and 10,000 consumers of four resource types each. Of these
+// pairs, 10,000 have series.
 func BenchmarkCollect(b *testing.B) {
 	c, buckets, grants := many()
 	c.Source = &source{buckets: buckets, grants: grants, registrations: c.Registrations}
@@ -154,7 +154,7 @@ func BenchmarkCollect(b *testing.B) {
 	}
 }
 
-// BenchmarkNotify is one look of the notifier at as many, of which none has crossed a threshold.
+// BenchmarkNotify is one look of the notifier at as many consumers, none beyond a threshold.
 func BenchmarkNotify(b *testing.B) {
 	c, buckets, grants := many()
 	n := &Notifier{

@@ -15,12 +15,12 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// UnknownError means that a filter names a consumer, resource type or namespace that does not exist.
+// UnknownError means that a filter names a missing consumer, resource type or namespace.
 type UnknownError struct{ message string }
 
 func (e *UnknownError) Error() string { return e.message }
 
-// check returns an [UnknownError] if the filter names a consumer, resource type or namespace that does not exist.
+// check returns an [UnknownError] if the filter names a missing consumer, resource type or namespace.
 func (r *reader) check(ctx context.Context, claims []quotav1alpha1.ResourceClaim) error {
 	if err := r.checkNamespace(ctx); err != nil {
 		return err

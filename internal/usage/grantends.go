@@ -19,7 +19,7 @@ type GrantEnds struct {
 	Cache client.Reader
 	// Leadership restricts the metric to the leader.
 	Leadership Leadership
-	// Clock is that of the API server.
+	// Clock is the clock of the API server.
 	Clock Clock
 	// Max is how many grants have a series: those that end first.
 	Max int

@@ -20,7 +20,7 @@ type hiddenQuota struct {
 	grants map[quotav1alpha1.ConsumerRef]string
 }
 
-// readHidden adds hidden quota to the items. It adds nothing for users who may not read all grants.
+// readHidden adds hidden quota to the items. It adds nothing for users without permission to read all grants.
 func (r *reader) readHidden(ctx context.Context) (notes []string, err error) {
 	if r.filter.Namespace != "" {
 		return nil, nil

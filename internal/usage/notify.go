@@ -17,11 +17,11 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// notifyInterval is the time between two reads of all buckets. A level that ends in between is not reported.
+// notifyInterval is the time between two reads of all buckets. A level that ends in between goes unreported.
 const notifyInterval = 10 * time.Second
 
 // Notifier reports to consumers, by events on their EffectiveResourceGrants, when they come close to a limit, reach it
-// or exceed it, and when they leave that level.
+// or exceed it, and when they leave the level.
 type Notifier struct {
 	Source Source
 	// Registrations has the units.

@@ -65,7 +65,7 @@ func TestNotifier(t *testing.T) {
 	}
 }
 
-// The threshold of the consumer itself comes first, then that of a grant, then that of the registration, then that of the platform.
+// The threshold of the consumer itself comes first, then the grant's, then the registration's, then the platform's.
 func TestThresholds(t *testing.T) {
 	registrations := collector().Registrations
 	grant := func(name, resourceType, percent string, isActive metav1.ConditionStatus) quotav1alpha1.ResourceGrant {

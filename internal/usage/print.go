@@ -151,7 +151,7 @@ func NameOf(consumer quotav1alpha1.ConsumerRef) string {
 	return consumer.Kind + "/" + consumer.Name
 }
 
-// Amounts returns what is used and the limit, in display units if they are known.
+// Amounts returns the usage and the limit, in display units if they are known.
 func (i Item) Amounts() (used, limit string) {
 	if i.Display == nil {
 		return fmt.Sprint(i.Used), fmt.Sprint(i.Limit)

@@ -13,13 +13,13 @@ import (
 
 // Origin is why a grant exists. At most one of Policy and Request is set.
 type Origin struct {
-	// Policy is the GrantCreationPolicy that made the grant, and Object the name of the object that it was made for.
+	// Policy is the GrantCreationPolicy behind the grant, and Object the name of its object.
 	Policy, Object string
-	// Request is the QuotaRequest that the grant was made on, in the namespace of the grant.
+	// Request is the QuotaRequest behind the grant, in the namespace of the grant.
 	Request string
-	// Source is the label of that name, if it is not the policy.
+	// Source is the label of the same name, if it is not the policy.
 	Source string
-	// ChangedBy is who wrote the grant last, or for a request who approved it.
+	// ChangedBy is the latest writer of the grant, or for a request its approver.
 	ChangedBy string
 }
 
@@ -38,7 +38,7 @@ func OriginOf(grant *quotav1alpha1.ResourceGrant) Origin {
 	return o
 }
 
-// Part is what a grant gives of a limit until a time. A grant whose allowances end at different times has several.
+// Part is a grant's contribution to a limit until a time. A grant with different ends of its allowances has several.
 type Part struct {
 	Grant  types.NamespacedName
 	Origin Origin
@@ -63,7 +63,7 @@ func (p *Part) Name() string {
 }
 
 // PartsOf returns the parts of a limit of a resource type, the largest first. The references are those of the effective
-// grant: the grants that count now. What they are for is in the grants.
+// grant: the grants that count now. Their origins are in the grants.
 func PartsOf(resourceType string, refs []quotav1alpha1.EffectiveGrantRef, grants []quotav1alpha1.ResourceGrant, now time.Time) []Part {
 	var parts []Part
 	for _, ref := range refs {
@@ -79,8 +79,8 @@ func PartsOf(resourceType string, refs []quotav1alpha1.EffectiveGrantRef, grants
 	return parts
 }
 
-// partsOfGrant returns the parts of one grant, by their ends. If the grant says otherwise than the limit, such as while a cap
-// holds back its last change, the limit counts and its ends are unknown.
+// partsOfGrant returns the parts of one grant, by their ends. If the grant says otherwise than the limit, such as while
+// a cap holds back its last change, the limit counts and its ends are unknown.
 func partsOfGrant(grant *quotav1alpha1.ResourceGrant, resourceType string, amount int64, now time.Time) []Part {
 	name := types.NamespacedName{Namespace: grant.Namespace, Name: grant.Name}
 	byEnd := map[time.Time]int64{}
@@ -113,8 +113,8 @@ func partsOfGrant(grant *quotav1alpha1.ResourceGrant, resourceType string, amoun
 	return parts
 }
 
-// Composition says how a limit comes about, such as "10 maps = policy gold: 8 maps + request more: 2 maps until 2026-03-31
-// 00:00 UTC". It is empty without parts.
+// Composition says how a limit comes about, such as "10 maps = policy gold: 8 maps + request more: 2 maps until
+// 2026-03-31 00:00 UTC". It is empty without parts.
 func Composition(unit Unit, limit int64, parts []Part) string {
 	if len(parts) == 0 {
 		return ""

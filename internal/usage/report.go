@@ -24,7 +24,7 @@ type Filter struct {
 	Consumer string
 	// ResourceType is a resource type, or the part after its last slash.
 	ResourceType string
-	// NearPercent excludes items below that part of their limit and without a waiting claim.
+	// NearPercent excludes items below this part of their limit and without a waiting claim.
 	NearPercent int
 	// Limit is the largest number of items, the first in the order of SortBy. 0: all.
 	Limit  int
@@ -90,11 +90,11 @@ type Item struct {
 	Used         int64                     `json:"used"`
 	Limit        int64                     `json:"limit"`
 	Available    int64                     `json:"available"`
-	// Feature is On or Off for a resource type that is a feature, and empty for every other.
+	// Feature is On or Off for a resource type of features, and empty for every other.
 	Feature quotav1alpha1.FeatureState `json:"feature,omitempty"`
 	// Utilization is the used part of the limit, or nil if something is used without a limit.
 	Utilization *float64 `json:"utilization"`
-	// Waiting is how many claims on it wait for quota, or nil if that is unknown.
+	// Waiting is the number of claims on it waiting for quota, or nil if the number is unknown.
 	Waiting *int `json:"waiting,omitempty"`
 	// Display has the amounts in display units, or nil without an active registration.
 	Display *quotav1alpha1.DisplayedQuota `json:"display,omitempty"`
@@ -123,7 +123,7 @@ func (i *Item) complete() {
 const (
 	// pageSize is how many objects one request lists.
 	pageSize = 500
-	// claimsMax bounds the claims of a report, so that it does not read a large cluster.
+	// claimsMax bounds the claims of a report, to avoid reading a large cluster.
 	claimsMax = 10_000
 )
 
@@ -137,8 +137,8 @@ type reader struct {
 	mayNotReadClaims bool
 }
 
-// Read reads the quota that matches the filter and that the user may see. It returns an [UnknownError], or the API
-// server's error about EffectiveResourceGrants. It leaves out everything else that the user may not read.
+// Read reads the quota within the filter and within the user's permissions. It returns an [UnknownError], or the API
+// server's error about EffectiveResourceGrants. It leaves out everything else hidden from the user.
 func Read(ctx context.Context, api client.Reader, filter Filter) (*Report, error) {
 	r := &reader{api: api, filter: filter}
 	report := &Report{Items: []Item{}, withClaims: filter.WithClaims}
@@ -239,7 +239,7 @@ func IsOutOfReach(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apimeta.IsNoMatchError(err)
 }
 
-// ItemOf returns the item that an effective grant shows.
+// ItemOf returns the item of an effective grant.
 func ItemOf(shown *quotav1alpha1.EffectiveResourceGrant) Item {
 	status := &shown.Status
 	item := Item{

@@ -43,7 +43,7 @@ func (r *reader) readAllocations(ctx context.Context) error {
 	return nil
 }
 
-// addAllocation adds a cap. In a namespace, available is the most that a ResourceQuota may give there.
+// addAllocation adds a cap. In a namespace, available is the most for a ResourceQuota there.
 func (r *reader) addAllocation(namespace, name string, allocated corev1.ResourceQuotaStatus, available corev1.ResourceList) {
 	for _, resourceName := range slices.Sorted(maps.Keys(allocated.Hard)) {
 		hard, used := allocated.Hard[resourceName], allocated.Used[resourceName]

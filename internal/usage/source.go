@@ -22,7 +22,7 @@ type Source interface {
 type Cached struct {
 	Cache         client.Reader
 	Registrations *catalog.Catalog
-	// Settings has the platform's threshold, and the bounds of those that consumers set.
+	// Settings has the platform's threshold, and the bounds of the consumers' own.
 	Settings config.Metrics
 }
 

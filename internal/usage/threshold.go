@@ -14,8 +14,9 @@ type pair struct {
 	resourceType string
 }
 
-// Thresholds are the percentages at which consumers count as near a limit: the lowest of the consumer's QuotaAlerts,
-// otherwise the lowest of its active grants of the resource type, otherwise the registration's, otherwise the platform's.
+// Thresholds are the percentages at which consumers count as near a limit. The lowest of the consumer's QuotaAlerts
+// counts first, otherwise the lowest of its active grants of the resource type, then the registration's, then the
+// platform's.
 type Thresholds struct {
 	alerted, granted lowest
 	registrations    *catalog.Catalog
@@ -31,8 +32,8 @@ func (l lowest) add(of pair, percent int) {
 	}
 }
 
-// NewThresholds takes the alerts and the grants of all consumers, and the platform's settings. It ignores invalid thresholds
-// of grants, and alerts outside of the namespace of their consumer.
+// NewThresholds takes the alerts and the grants of all consumers, and the platform's settings. It ignores invalid
+// thresholds of grants, and alerts outside of the namespace of their consumer.
 func NewThresholds(alerts []quotav1alpha1.QuotaAlert, grants []quotav1alpha1.ResourceGrant, registrations *catalog.Catalog, settings config.Metrics) *Thresholds {
 	t := &Thresholds{alerted: lowest{}, granted: lowest{}, registrations: registrations, platform: settings.AlertThresholdPercent}
 	for i := range alerts {

@@ -48,8 +48,8 @@ func compare(a, b Usage) int {
 	return cmp.Or(cmp.Compare(b.Ratio(), a.Ratio()), compareConsumers(a.Consumer, b.Consumer), cmp.Compare(a.ResourceType, b.ResourceType))
 }
 
-// usagesOf returns the usages in buckets, the highest utilization first. It leaves out the buckets of dimensions, which
-// are parts of others. A bucket being moved to another namespace may exist twice, and counts once.
+// usagesOf returns the usages in buckets, the highest utilization first. It leaves out the buckets of dimensions, as
+// they are parts of others. During a move to another namespace a bucket may exist twice, and counts once.
 func usagesOf(buckets []quotav1alpha1.AllowanceBucket) []Usage {
 	seen := make(map[pair]bool, len(buckets))
 	all := make([]Usage, 0, len(buckets))

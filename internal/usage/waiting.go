@@ -6,7 +6,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// countShort counts waiting claims by consumer and by the resource types that they are short of.
+// countShort counts waiting claims by consumer and by the resource types with too little left.
 func countShort(waiting map[quotav1alpha1.ConsumerRef][][]quotav1alpha1.ResourceRequest, all []Usage) map[quotav1alpha1.ConsumerRef]map[string]int {
 	available := make(map[pair]int64, len(all))
 	for _, u := range all {
@@ -27,8 +27,8 @@ func countShort(waiting map[quotav1alpha1.ConsumerRef][][]quotav1alpha1.Resource
 	return counts
 }
 
-// shortOf returns the resource types of which a claim requests more than is left. If there is enough of each, the claim
-// waits for its dimensions or for an earlier claim, so it returns all of them.
+// shortOf returns the resource types with less left than a claim requests. If there is enough of each, the claim waits
+// for its dimensions or for an earlier claim, so it returns all of them.
 func shortOf(consumer quotav1alpha1.ConsumerRef, requests []quotav1alpha1.ResourceRequest, available map[pair]int64) (short []string) {
 	for _, request := range requests {
 		if request.Amount > available[pair{consumer, request.ResourceType}] {

@@ -18,27 +18,27 @@ import (
 type Client struct {
 	// Client reads and writes claims, and maps their owners to kinds. It may read from a cache.
 	Client client.Client
-	// Live reads claims and objects from the API server, because a cache may lag behind. Default: Client, which then
-	// must not read from a cache.
+	// Live reads claims and objects from the API server, because a cache may lag behind. Default: Client. Client must
+	// then not read from a cache.
 	Live client.Reader
 }
 
-// ErrDiffers is returned for an object with a claim of another consumer. The consumer of a claim cannot be changed:
-// release the claim, and then ensure another.
+// ErrDiffers is the error for an object with a claim of another consumer. The consumer of a claim is fixed: release the
+// claim, and then ensure another.
 var ErrDiffers = errors.New("the object has a quota claim of another consumer, which has to be released first")
 
 // Ensure creates the claim of the request's owner if it does not exist, and returns its current decision.
 //
 // If the amounts differ from those of a granted claim, Ensure requests a resize, see [Decision.Resize]. The object
-// keeps its current amounts until the resize is granted. A resize is granted as a whole or not at all, and one without
-// an increase is always granted. Shrink the object before you request less for it. If the amounts differ from those of
-// a claim that is not granted, Ensure deletes the claim, and a later call creates another.
+// keeps its current amounts until Bursar grants the resize. Bursar grants a resize as a whole or not at all, and always
+// grants one without an increase. Shrink the object before you request less for it. If the amounts differ from those of
+// a claim without a grant, Ensure deletes the claim, and a later call creates another.
 //
-// If the claim has another consumer, Ensure returns [ErrDiffers]. The Decision is valid even if err is non-nil: it means
-// that quota cannot be claimed at the moment, or not as requested, and can be written to the status of the object. Call
-// Ensure again later.
+// If the claim has another consumer, Ensure returns [ErrDiffers]. The Decision is valid even if err is non-nil. It
+// means that the service cannot claim quota at the moment, or not as requested. You can write it to the status of the
+// object. Call Ensure again later.
 //
-// If the owner is being deleted, Ensure creates no claim and returns a decision that is not granted, whatever the
+// If the owner is being deleted, Ensure creates no claim. It returns a decision other than granted, whatever the
 // claim's status: do not provision the object. If the claim is being deleted although its owner exists, Ensure releases
 // it. A later call creates another claim.
 func (c *Client) Ensure(ctx context.Context, request Request) (Decision, error) {
@@ -65,9 +65,9 @@ func (c *Client) Ensure(ctx context.Context, request Request) (Decision, error) 
 	return c.resize(ctx, claim, desired.Spec.Requests)
 }
 
-// Read returns the current decision on the claim of the request's owner. It creates nothing. It reads from Live, so
-// that you can compare the resources to provision with the amounts of the claim. It does not check whether the owner is
-// being deleted.
+// Read returns the current decision on the claim of the request's owner. It creates nothing. It reads from Live, so you
+// can compare the resources to provision with the amounts of the claim. It does not check whether somebody is deleting
+// the owner.
 func (c *Client) Read(ctx context.Context, request Request) (Decision, error) {
 	desired, err := request.claim(c.Client.Scheme())
 	if err != nil {
@@ -83,8 +83,8 @@ func (c *Client) Read(ctx context.Context, request Request) (Decision, error) {
 	return DecisionOf(claim), nil
 }
 
-// resize requests the desired amounts for a claim, and returns its decision. A claim that is not granted holds nothing.
-// It is deleted, so that the next call creates another.
+// resize requests the desired amounts for a claim, and returns its decision. A claim without a grant holds nothing.
+// resize deletes it, and the next call creates another.
 func (c *Client) resize(ctx context.Context, claim *quotav1alpha1.ResourceClaim, desired []quotav1alpha1.ResourceRequest) (Decision, error) {
 	decision := DecisionOf(claim)
 	requested := claim.Spec.Requests
@@ -95,7 +95,7 @@ func (c *Client) resize(ctx context.Context, claim *quotav1alpha1.ResourceClaim,
 		return decision, nil
 	}
 	if !decision.IsGranted() {
-		// It may have been granted since it was read.
+		// Bursar may have granted it since the read.
 		err := c.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion})
 		if client.IgnoreNotFound(err) != nil {
 			return decision, fmt.Errorf("replace ResourceClaim %s/%s: %w", claim.Namespace, claim.Name, err)
@@ -126,7 +126,7 @@ func (c *Client) create(ctx context.Context, desired *quotav1alpha1.ResourceClai
 	}
 	claim, readErr := read(ctx, c.live(), desired)
 	if claim == nil && readErr == nil {
-		return nil, err // it was deleted in between
+		return nil, err // somebody deleted it in between
 	}
 	return claim, readErr
 }
@@ -138,7 +138,7 @@ func (c *Client) live() client.Reader {
 	return c.Client
 }
 
-// read returns a claim, or nil if there is none. It returns an error if the claim of that name belongs to another
+// read returns a claim, or nil if there is none. It returns an error if the claim with the name belongs to another
 // object.
 func read(ctx context.Context, from client.Reader, desired *quotav1alpha1.ResourceClaim) (*quotav1alpha1.ResourceClaim, error) {
 	claim := &quotav1alpha1.ResourceClaim{}
@@ -155,7 +155,7 @@ func read(ctx context.Context, from client.Reader, desired *quotav1alpha1.Resour
 	return claim, nil
 }
 
-// undecided returns the decision for a claim that cannot be created or read.
+// undecided returns the decision for a failed create or read of a claim.
 func undecided(desired *quotav1alpha1.ResourceClaim, err error) (Decision, error) {
 	err = fmt.Errorf("ensure ResourceClaim %s/%s: %w", desired.Namespace, desired.Name, err)
 	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) {
@@ -164,9 +164,9 @@ func undecided(desired *quotav1alpha1.ResourceClaim, err error) (Decision, error
 	return Decision{Message: "quota cannot be claimed at the moment: " + err.Error()}, err
 }
 
-// releaseDeleted releases the charge of a deleted claim, so that another can be created for its object. If the object
-// is being deleted as well, the garbage collector may have deleted the claim first. Then the charge stays until the
-// object is gone.
+// releaseDeleted releases the charge of a deleted claim, to make room for another claim of its object. If the object is
+// being deleted as well, the garbage collector may have deleted the claim first. Then the charge stays until the object
+// is gone.
 func (c *Client) releaseDeleted(ctx context.Context, owner client.Object, claim *quotav1alpha1.ResourceClaim) error {
 	live := owner.DeepCopyObject().(client.Object)
 	if err := c.live().Get(ctx, client.ObjectKeyFromObject(owner), live); err != nil {
@@ -192,8 +192,8 @@ func (c *Client) annotateRelease(ctx context.Context, claim *quotav1alpha1.Resou
 }
 
 // Release releases the claim of an object before the object is deleted, see [quotav1alpha1.AnnotationRelease]. Call it
-// only once the object uses no resources, otherwise their quota is granted to others while they are still in use. You
-// need not call it for a deleted object.
+// only once the object uses no resources. Otherwise Bursar grants their quota to others while they are still in use.
+// You need not call it for a deleted object.
 func (c *Client) Release(ctx context.Context, request Request) error {
 	desired, err := request.claim(c.Client.Scheme())
 	if err != nil {

@@ -16,8 +16,7 @@ const (
 	// PendingEvaluation, QuotaExceeded or ValidationFailed. Otherwise the condition is absent.
 	ConditionQuotaResizePending = "QuotaResizePending"
 
-	// ReasonPendingQuota is the reason of the conditions that [Decision.Set] sets to False while an object has no
-	// quota.
+	// ReasonPendingQuota is the reason of the conditions set to False by [Decision.Set] while an object has no quota.
 	ReasonPendingQuota = "PendingQuota"
 
 	pendingMessage = "the quota claim awaits evaluation"

@@ -12,13 +12,13 @@ import (
 type State int
 
 const (
-	// Pending means that the request is not decided yet.
+	// Pending means that Bursar has not decided the request yet.
 	Pending State = iota
 	// Granted means that you may provision the object.
 	Granted
 	// Exceeded means that the quota does not suffice. Bursar grants the request as soon as it does.
 	Exceeded
-	// Invalid means that the request cannot be decided as it is. An administrator of the platform has to correct the
+	// Invalid means that Bursar cannot decide the request as it is. An administrator of the platform has to correct the
 	// cause.
 	Invalid
 )
@@ -30,7 +30,7 @@ type Decision struct {
 	Message string
 	// Resize is the state of a requested resize. It is nil if the granted amounts are the requested ones.
 	Resize *Resize
-	// Claim is the claim that the decision was read from, or nil.
+	// Claim is the claim behind the decision, or nil.
 	Claim *quotav1alpha1.ResourceClaim
 }
 
@@ -43,8 +43,7 @@ type Resize struct {
 // IsGranted reports whether you may provision the object.
 func (d Decision) IsGranted() bool { return d.State == Granted }
 
-// Held returns the amounts that the object may use now: the requested amounts or, while a resize is pending, the
-// earlier ones.
+// Held returns the amounts for the object now: the requested amounts or, while a resize is pending, the earlier ones.
 func (d Decision) Held() []quotav1alpha1.ResourceRequest {
 	if !d.IsGranted() || d.Claim == nil {
 		return nil
@@ -52,7 +51,7 @@ func (d Decision) Held() []quotav1alpha1.ResourceRequest {
 	return d.Claim.Spec.Requests
 }
 
-// DecisionOf returns the decision in the status of a claim. A nil claim is one that does not exist yet.
+// DecisionOf returns the decision in the status of a claim. A nil claim does not exist yet.
 func DecisionOf(claim *quotav1alpha1.ResourceClaim) Decision {
 	d := Decision{Claim: claim, Message: pendingMessage}
 	if claim == nil {
@@ -74,7 +73,7 @@ func DecisionOf(claim *quotav1alpha1.ResourceClaim) Decision {
 	return d
 }
 
-// stateOf returns the state for the reason why a claim is not granted, or not resized.
+// stateOf returns the state for the reason of a condition: why Bursar did not grant or resize a claim.
 func stateOf(reason string) State {
 	if reason == quotav1alpha1.ReasonQuotaExceeded {
 		return Exceeded
@@ -94,7 +93,7 @@ func resizeOf(claim *quotav1alpha1.ResourceClaim) *Resize {
 	return &Resize{Message: pendingMessage}
 }
 
-// denials returns the messages of the requests that do not fit.
+// denials returns the messages of the requests beyond the quota.
 func denials(claim *quotav1alpha1.ResourceClaim) (messages []string) {
 	for _, allocation := range claim.Status.Allocations {
 		if allocation.Status == quotav1alpha1.AllocationDenied && allocation.Reason == quotav1alpha1.ReasonQuotaExceeded && allocation.Message != "" {

@@ -11,7 +11,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// claimWith returns a claim with that condition, and messages for its requests.
+// claimWith returns a claim with the given condition, and messages for its requests.
 func claimWith(status metav1.ConditionStatus, reason, message string, messages ...quotav1alpha1.RequestAllocation) *quotav1alpha1.ResourceClaim {
 	return &quotav1alpha1.ResourceClaim{Status: quotav1alpha1.ResourceClaimStatus{
 		Conditions:  []metav1.Condition{{Type: quotav1alpha1.ConditionGranted, Status: status, Reason: reason, Message: message}},
@@ -23,7 +23,7 @@ func denied(resourceType, reason, message string) quotav1alpha1.RequestAllocatio
 	return quotav1alpha1.RequestAllocation{ResourceType: resourceType, Status: quotav1alpha1.AllocationDenied, Reason: reason, Message: message}
 }
 
-// The reasons and messages are those of the table in the document that the compute service goes by.
+// The reasons and messages are from the table in the document behind the compute service.
 func TestConditions(t *testing.T) {
 	waiting := metav1.Condition{Status: "False", Reason: "PendingQuota", Message: "Waiting for quota claim to be granted"}
 	tests := map[string]struct {
@@ -74,7 +74,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// What others have brought about stays once it is granted.
+// The conditions written by others stay once the claim is granted.
 func TestGrantedLeavesOthersAlone(t *testing.T) {
 	conditions := []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Up"}}
 	DecisionOf(claimWith("True", "QuotaAvailable", "")).Set(&conditions, 1, "Ready")

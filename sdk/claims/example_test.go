@@ -16,7 +16,8 @@ import (
 	"github.com/bursar/bursar/sdk/claims"
 )
 
-// reconcile provisions an object once it has quota. It is called whenever the object or its claim has changed.
+// reconcile provisions an object once it has quota. The controller calls it after each change of the object or its
+// claim.
 func reconcile(ctx context.Context, quota *claims.Client, object *corev1.ConfigMap, conditions *[]metav1.Condition) error {
 	consumer := quotav1alpha1.ConsumerRef{APIGroup: "platform.example.com", Kind: "Organization", Name: "acme"}
 	decision, err := quota.Ensure(ctx, claims.For(object, consumer, claims.Amount("platform.example.com/units", 2)))
@@ -48,7 +49,7 @@ func Example() {
 	}
 	show()
 
-	// What Bursar does.
+	// Bursar's part.
 	var list quotav1alpha1.ResourceClaimList
 	if err := api.List(ctx, &list, client.InNamespace("web")); err != nil {
 		panic(err)

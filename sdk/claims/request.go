@@ -19,12 +19,12 @@ import (
 
 // Request is a request for quota for an object.
 type Request struct {
-	// Owner is the object. The claim is in its namespace, and is deleted with it.
+	// Owner is the object. The claim is in its namespace, and goes with it.
 	Owner client.Object
-	// Consumer is the consumer to charge. It cannot be changed later.
+	// Consumer is the consumer to charge. It cannot change later.
 	Consumer quotav1alpha1.ConsumerRef
-	// Amounts are 1 to 20 amounts, each of another resource type, in base units and in any order. They are granted
-	// together or not at all.
+	// Amounts are 1 to 20 amounts, each of another resource type, in base units and in any order. Bursar grants all of
+	// them or none.
 	Amounts []quotav1alpha1.ResourceRequest
 	// Namespace is the namespace of the claim of a cluster-scoped object. It is empty for other objects.
 	Namespace string

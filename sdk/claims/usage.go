@@ -33,7 +33,7 @@ func (u Usage) String() string {
 // inform users before they create objects. It is slightly out of date and ignores dimensions: only the decision on a
 // claim is binding.
 //
-// It reads from Live. An error is that of the API server.
+// It reads from Live. An error is the API server's.
 func (c *Client) Usage(ctx context.Context, consumer quotav1alpha1.ConsumerRef) ([]Usage, error) {
 	var list quotav1alpha1.EffectiveResourceGrantList
 	err := c.live().List(ctx, &list, client.MatchingFields{"spec.consumerRef.kind": consumer.Kind, "spec.consumerRef.name": consumer.Name})
@@ -51,5 +51,5 @@ func (c *Client) Usage(ctx context.Context, consumer quotav1alpha1.ConsumerRef) 
 		})
 	}
 	slices.SortFunc(all, func(a, b Usage) int { return cmp.Compare(a.ResourceType, b.ResourceType) })
-	return slices.CompactFunc(all, func(a, b Usage) bool { return a.ResourceType == b.ResourceType }), nil // it may be moving
+	return slices.CompactFunc(all, func(a, b Usage) bool { return a.ResourceType == b.ResourceType }), nil // it may move
 }

@@ -41,8 +41,8 @@ func (p *Provider) BooleanEvaluation(_ context.Context, flag string, defaultValu
 	return openfeature.BoolResolutionDetail{Value: isOn, ProviderResolutionDetail: detail}
 }
 
-// IntEvaluation implements [openfeature.FeatureProvider]: the limit of a resource type in base units, or with #available
-// or #used after the key, what is left or used of it.
+// IntEvaluation implements [openfeature.FeatureProvider]: the limit of a resource type in base units. With #available
+// or #used after the key, it is the free or the used part.
 func (p *Provider) IntEvaluation(_ context.Context, flag string, defaultValue int64, flat openfeature.FlattenedContext) openfeature.IntResolutionDetail {
 	key, figure, isNamed := strings.Cut(flag, "#")
 	if !isNamed {
@@ -97,8 +97,8 @@ func (p *Provider) StringEvaluation(_ context.Context, flag string, defaultValue
 	return openfeature.StringResolutionDetail{Value: value, ProviderResolutionDetail: detail}
 }
 
-// ObjectEvaluation implements [openfeature.FeatureProvider]. No quota is an object, so it returns the default value with
-// TYPE_MISMATCH.
+// ObjectEvaluation implements [openfeature.FeatureProvider]. No quota is an object, so it returns the default value
+// with TYPE_MISMATCH.
 func (p *Provider) ObjectEvaluation(_ context.Context, flag string, defaultValue any, flat openfeature.FlattenedContext) openfeature.InterfaceResolutionDetail {
 	_, detail := p.resolve(flag, flat)
 	if detail.Reason == openfeature.TargetingMatchReason {
@@ -107,8 +107,8 @@ func (p *Provider) ObjectEvaluation(_ context.Context, flag string, defaultValue
 	return openfeature.InterfaceResolutionDetail{Value: defaultValue, ProviderResolutionDetail: detail}
 }
 
-// resolve finds the quota for a flag. The reason of the detail is TARGETING_MATCH if there is one, DEFAULT if the consumer
-// has none, and ERROR otherwise.
+// resolve finds the quota for a flag. The reason of the detail is TARGETING_MATCH if there is one, DEFAULT if the
+// consumer has none, and ERROR otherwise.
 func (p *Provider) resolve(key string, flat openfeature.FlattenedContext) (quota, openfeature.ProviderResolutionDetail) {
 	consumer, err := p.consumerOf(flat)
 	if err != nil {

@@ -114,7 +114,7 @@ func TestEventsOfChanges(t *testing.T) {
 	}
 	moved := shown("example.com/newest", quotav1alpha1.EffectiveResourceGrantStatus{TotalLimit: 1})
 	moved.Namespace = "elsewhere"
-	handler.OnDelete(moved) // the one that is known is another object
+	handler.OnDelete(moved) // the known one is another object
 	handler.OnUpdate(nil, shown("example.com/newest", quotav1alpha1.EffectiveResourceGrantStatus{TotalLimit: 2}))
 	if got := (<-p.events).FlagChanges; len(got) != 2 || got[0] != "example.com/newer" || got[1] != "example.com/newest" {
 		t.Errorf("the second event has %q", got)

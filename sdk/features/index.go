@@ -19,13 +19,13 @@ const eventsMax = 16
 type index struct {
 	mu         sync.RWMutex
 	byConsumer map[quotav1alpha1.ConsumerRef]map[string]quota
-	// unsent are the resource types that changed and are in no event yet.
+	// unsent are the changed resource types not yet in an event.
 	unsent []string
 }
 
-// quota is what an effective grant shows.
+// quota has the figures of an effective grant.
 type quota struct {
-	// object is its namespace and name: one that is being moved exists twice.
+	// object is its namespace and name: an effective grant exists twice during a move.
 	object                 string
 	limit, used, available int64
 	feature                quotav1alpha1.FeatureState
@@ -114,8 +114,8 @@ func (x *index) find(consumer quotav1alpha1.ConsumerRef, key string) (found quot
 	return found, len(ends) == 1, nil
 }
 
-// EventChannel implements [openfeature.EventHandler]. There is an event for each changed limit. OpenFeature itself emits
-// the event that the provider is ready.
+// EventChannel implements [openfeature.EventHandler]. There is an event for each changed limit. OpenFeature itself
+// emits the event that the provider is ready.
 func (p *Provider) EventChannel() <-chan openfeature.Event { return p.events }
 
 // send sends an event about a changed resource type. If nobody reads the events, it goes with the next one.

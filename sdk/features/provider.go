@@ -20,7 +20,7 @@ import (
 // Name is the name of the provider in evaluations and events.
 const Name = "bursar"
 
-// Options tell a [Provider] whose quota it reads. The zero value reads all quota that it may list, and leaves the consumer
+// Options select the quota that a [Provider] reads. The zero value reads all quota it may list, and leaves the consumer
 // to the evaluation context.
 type Options struct {
 	// Consumer completes the evaluation context: its fields apply where the context has none, see [Provider]. With a name
@@ -34,12 +34,12 @@ type Options struct {
 
 const startTimeoutDefault = 30 * time.Second
 
-// Provider evaluates flags by quota. Register it with OpenFeature, which starts and stops it. It is safe for concurrent
-// use, and cannot be started again once it was stopped.
+// Provider evaluates flags by quota. Register it with OpenFeature: OpenFeature starts and stops it. It is safe for
+// concurrent use. After a stop it cannot start again.
 //
 // The key of a flag is a resource type, such as features.example.com/dark-mode, or its last part, if no other resource
-// type of the consumer ends the same. The flags of an Allocation or Entity are integers: KEY is the limit in base units,
-// KEY#available what is left of it, and KEY#used what is used.
+// type of the consumer ends the same. The flags of an Allocation or Entity are integers: KEY is the limit in base
+// units, KEY#available its free part, and KEY#used its used part.
 //
 // The evaluation context names the consumer: by consumer.name or the targeting key, and optionally consumer.group,
 // consumer.kind and consumer.namespace. [Options.Consumer] has the defaults.
@@ -60,7 +60,7 @@ var (
 	_ openfeature.EventHandler             = (*Provider)(nil)
 )
 
-// New returns a provider that reads from the API server of a configuration. It connects once the provider is registered.
+// New returns a provider that reads from the API server of a configuration. It connects upon its registration.
 func New(config *rest.Config, options Options) (*Provider, error) {
 	scheme := runtime.NewScheme()
 	if err := quotav1alpha1.AddToScheme(scheme); err != nil {
@@ -88,10 +88,10 @@ func (p *Provider) Init(evaluation openfeature.EvaluationContext) error {
 	return p.InitWithContext(context.Background(), evaluation)
 }
 
-// errStopped means that a provider was stopped, and is to be made anew.
+// errStopped means that a provider has stopped, and the caller has to make another.
 var errStopped = errors.New("the provider was started before: make another")
 
-// InitWithContext implements [openfeature.ContextAwareStateHandler]. It returns once the quota was read.
+// InitWithContext implements [openfeature.ContextAwareStateHandler]. It returns once it has read the quota.
 func (p *Provider) InitWithContext(ctx context.Context, _ openfeature.EvaluationContext) error {
 	timeout := p.options.StartTimeout
 	if timeout <= 0 {

@@ -1,4 +1,4 @@
-// Package await waits in tests for what happens by itself.
+// Package await waits in tests for conditions.
 package await
 
 import (
@@ -9,12 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// pace is the time between two looks: short at first, so that what happens at once is seen at once, and longer later, so
-// that many tests which wait do not keep a busy server from what they wait for.
+// pace is the time between two looks. It is short at first, to see quick results at once. It is longer later, so many
+// waiting tests do not keep a busy server from its work.
 var pace = wait.Backoff{Duration: 20 * time.Millisecond, Factor: 1.2, Cap: 250 * time.Millisecond, Steps: 1 << 30}
 
-// NoError calls check until it returns nil, and fails the test with its last error if that takes longer than
-// within.
+// NoError calls check until it returns nil. It fails the test with the last error if this takes longer than within.
 func NoError(t testing.TB, within time.Duration, check func() error) {
 	t.Helper()
 	var last error

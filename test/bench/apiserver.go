@@ -12,8 +12,8 @@ import (
 	"github.com/bursar/bursar/internal/standalone/apiserver"
 )
 
-// apiServerMode is the first argument of this program when it is an API server, which it starts as a process
-// of its own, so that what the API server uses of the machine can be told from what clients use.
+// apiServerMode is the first argument of this program as an API server. bench starts the API server as a process of its
+// own, to tell its use of the machine from the use by clients.
 const apiServerMode = "apiserver"
 
 // startAPIServer starts an API server without quota on a directory.
@@ -32,7 +32,7 @@ func startAPIServer(ctx context.Context, dir string) (*child, error) {
 	return server, nil
 }
 
-// runAPIServer is that process. It runs until ctx ends.
+// runAPIServer runs this process until ctx ends.
 func runAPIServer(ctx context.Context, dir string) error {
 	plane, err := apiserver.Start(ctx, apiserver.Options{DataDir: dir, Listen: "127.0.0.1:0"})
 	if err != nil {
@@ -46,7 +46,7 @@ func runAPIServer(ctx context.Context, dir string) error {
 	return err
 }
 
-// apiServerMetrics reads the metrics of the API server that keeps its state in a directory.
+// apiServerMetrics reads the metrics of the API server with its state in a directory.
 func apiServerMetrics(ctx context.Context, dir string) ([]byte, error) {
 	admin, err := adminOf(dir)
 	if err != nil {

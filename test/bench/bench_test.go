@@ -10,8 +10,8 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// TestLatencyCountsFromWhenDue has more offered than a client can do: those that wait for it are late, however
-// quick each of them is once it begins.
+// TestLatencyCountsFromWhenDue offers more than a client can do: waiting operations are late, however quick each of
+// them is once it begins.
 func TestLatencyCountsFromWhenDue(t *testing.T) {
 	const duration, takes = 100 * time.Millisecond, 5 * time.Millisecond
 	b := bench{rate: 400}
@@ -22,7 +22,7 @@ func TestLatencyCountsFromWhenDue(t *testing.T) {
 	}
 }
 
-// TestOfferTakesTurns offers two operations: each is carried out as often as the other.
+// TestOfferTakesTurns offers two operations and wants as many of one as of the other.
 func TestOfferTakesTurns(t *testing.T) {
 	b := bench{rate: 500}
 	nothing := func(context.Context, int, int) error { return nil }
@@ -43,8 +43,8 @@ func TestValueIn(t *testing.T) {
 	}
 }
 
-// TestRenamer makes one consumer's object another's: what points to the consumer and to its own objects follows,
-// what points elsewhere stays, and its length does, as encodings need it.
+// TestRenamer makes one consumer's object another's. References to the consumer and to its own objects follow, and
+// others stay. The length stays too, as encodings need it.
 func TestRenamer(t *testing.T) {
 	const own, foreign = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"
 	from, to := platform.Consumer(standing(0)), platform.Consumer(standing(17))

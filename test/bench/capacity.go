@@ -17,16 +17,15 @@ import (
 )
 
 const (
-	// standingSpace is the namespace of the objects of standing consumers. Each has a label that says
-	// whose it is.
+	// standingSpace is the namespace of the objects of standing consumers. Each has a label with its consumer.
 	standingSpace = "standing"
 	consumerLabel = "consumer"
-	// crowd is the consumer that has many claims alone.
+	// crowd is the single consumer with many claims.
 	crowd = "crowd"
-	// capacityRestarts is how often a restart is measured.
+	// capacityRestarts is the number of measured restarts.
 	capacityRestarts = 3
-	// capacityRate is how many creates a second there are under load, if no other rate is given, and
-	// capacityClients make them.
+	// capacityRate is the number of creates a second under load without another given rate, and capacityClients make
+	// them.
 	capacityRate    = 20
 	capacityClients = 50
 	// firstCreates is how many creates there are right after a restart.
@@ -35,7 +34,7 @@ const (
 	capacityPatience = 15 * time.Minute
 )
 
-// standing is the name of one of the consumers that capacity is measured with. All are equally long.
+// standing is the name of one of the consumers in measurements of capacity. All are equally long.
 func standing(n int) string { return fmt.Sprintf("standing-%06d", n) }
 
 // standingSize is how many consumers there are, with how many claims in total, and how many one more
@@ -45,7 +44,7 @@ type standingSize struct{ consumers, claims, crowd int }
 // standingMax is how many names of one length there are.
 const standingMax = 1_000_000
 
-// check makes sure that so many can be made.
+// check returns an error if it cannot make so many.
 func (s standingSize) check() error {
 	if s.consumers > standingMax {
 		return fmt.Errorf("-consumers %d: %d at most", s.consumers, standingMax)
@@ -56,8 +55,8 @@ func (s standingSize) check() error {
 	return nil
 }
 
-// measureCapacity measures a start, memory, creates and the size of etcd's database with many consumers that
-// have many claims in total, and one that has many alone.
+// measureCapacity measures a start, memory, creates and the size of etcd's database, with many consumers with many
+// claims in total, and one consumer with many claims of its own.
 func (b *bench) measureCapacity(ctx context.Context, size standingSize) error {
 	if b.rate == 0 {
 		b.rate = capacityRate
@@ -139,7 +138,7 @@ func (b *bench) makeCrowd(ctx context.Context, claims int) error {
 	return nil
 }
 
-// createFor creates so many objects of a consumer, and waits until all that is shown of its books is right.
+// createFor creates so many objects of a consumer, and waits until its ledger and buckets are right.
 func (b *bench) createFor(ctx context.Context, consumer string, objects int) error {
 	const clients = 16
 	connections, err := b.connect(clients)
@@ -167,7 +166,7 @@ func (b *bench) createFor(ctx context.Context, consumer string, objects int) err
 	})
 }
 
-// createOf creates protected objects of standing consumers, under names that begin with prefix.
+// createOf creates protected objects of standing consumers, under names with a prefix.
 func createOf(connections []kubernetes.Interface, consumer func(n int) string, prefix string) operation {
 	return func(ctx context.Context, client, n int) error {
 		object := configMap(fmt.Sprintf("%s-%06d", prefix, n))
@@ -199,8 +198,8 @@ func (b *bench) cloneStanding(ctx context.Context, consumers int) error {
 	return b.openClient()
 }
 
-// waitAudited waits until every ledger was audited, and makes sure that the books of all consumers agree
-// with their claims.
+// waitAudited waits for the audit of every ledger, and returns an error unless the ledgers of all consumers agree with
+// their claims.
 func (b *bench) waitAudited(ctx context.Context, consumers int) error {
 	return wait.PollUntilContextTimeout(ctx, time.Second, capacityPatience, true, func(ctx context.Context) (bool, error) {
 		audited := 0.0
@@ -233,8 +232,9 @@ func (b *bench) printMemory(ctx context.Context, when string) error {
 	return nil
 }
 
-// measureFirst creates as fast as it can for one consumer right after a start, when the claims are not listed yet, and tells how
-// many creates failed. They are more than a ledger may have in flight, so their claims have to be made and settled meanwhile.
+// measureFirst creates as fast as it can for one consumer right after a start, before the claims are listed, and prints
+// the number of failed creates. There are more creates than the ledger takes reservations in flight, so Bursar has to
+// make and settle their claims meanwhile.
 func (b *bench) measureFirst(ctx context.Context, restart int) error {
 	connections, err := b.connect(capacityClients)
 	if err != nil {
@@ -246,8 +246,8 @@ func (b *bench) measureFirst(ctx context.Context, restart int) error {
 	return nil
 }
 
-// measureStanding offers creates for all standing consumers, for one of them alone, and for the one that has
-// many claims, in turns, and tells the memory after that.
+// measureStanding offers creates for all standing consumers, for one of them, and for the one with many claims, in
+// turns. Then it prints the memory.
 func (b *bench) measureStanding(ctx context.Context, consumers int) error {
 	connections, err := b.connect(capacityClients)
 	if err != nil {

@@ -19,16 +19,15 @@ import (
 )
 
 const (
-	// cloners write at a time, and each writes so many objects in one transaction, which is fewer than
-	// etcd takes.
+	// cloners write at a time, and each writes so many objects in one transaction, fewer than etcd takes.
 	cloners        = 8
 	clonedTogether = 100
 )
 
-// cloneConsumer makes consumers that have all that the first one has, by writing its objects into etcd again under
-// other names and UIDs: they are what Bursar itself has written, byte for byte. All names of consumers
-// are equally long, and so are UIDs, so that it makes no difference how the objects are encoded. Nothing may be
-// at work that would keep the objects right while they appear.
+// cloneConsumer makes consumers with the same objects as the first one, by writing its objects into etcd again under
+// other names and UIDs. Byte for byte they are Bursar's own objects. All names of consumers are equally long, and so
+// are UIDs, so the encoding of the objects makes no difference. Nothing may run that would keep the objects right while
+// they appear.
 func cloneConsumer(ctx context.Context, etcd *clientv3.Client, consumers int) error {
 	original, err := storedOf(ctx, etcd, standing(0))
 	if err != nil {
@@ -54,8 +53,8 @@ func cloneConsumer(ctx context.Context, etcd *clientv3.Client, consumers int) er
 	return group.Wait()
 }
 
-// belongings are all objects in which one consumer appears, owners before what they own, which would be
-// garbage without them, and the objects' UIDs.
+// belongings are all objects with a reference to one consumer, and the objects' UIDs. Owners come before the objects
+// they own: without owners those would be garbage.
 type belongings struct {
 	objects []stored
 	uids    []string
@@ -88,8 +87,7 @@ func storedOf(ctx context.Context, etcd *clientv3.Client, consumer string) (*bel
 	return found, cmp.Or(err, failure)
 }
 
-// renamer makes one consumer's objects another's. The names that hold a hash of the consumer's come
-// first.
+// renamer makes one consumer's objects another's. The names with a hash of the consumer's come first.
 func (b *belongings) renamer(from, to string) *strings.Replacer {
 	old, other := platform.Consumer(from), platform.Consumer(to)
 	pairs := []string{

@@ -19,7 +19,7 @@ import (
 const (
 	// replicaPatience is how long a replica may take to be ready.
 	replicaPatience = 5 * time.Minute
-	// readyInterval is how often it is asked.
+	// readyInterval is the time between two probes of readiness.
 	readyInterval = 20 * time.Millisecond
 )
 
@@ -159,7 +159,7 @@ func (c *cluster) stop() {
 	_ = os.RemoveAll(c.dir)
 }
 
-// get asks for a page and returns it if the answer is that all is well.
+// get asks for a page and returns it if the answer is a success.
 func get(ctx context.Context, url string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -26,13 +26,13 @@ import (
 )
 
 const (
-	// openConsoles are open beside consoleClients that create, in consoleTurns with and without them.
+	// openConsoles are open beside so many consoleClients with creates, in consoleTurns with and without them.
 	openConsoles, consoleClients, consoleTurns = 50, 32, 5
 	// openFleets of the people with an open console are administrators.
 	openFleets = 5
 	// peopleSpace has the ServiceAccounts of the people.
 	peopleSpace = "people"
-	// pageVisits is how often a page is loaded after the first time.
+	// pageVisits is the number of loads of a page after the first.
 	pageVisits = 9
 )
 
@@ -42,7 +42,7 @@ type viewer struct {
 	base   string
 }
 
-// makePeople makes people who may use the console, and returns their tokens: administrators first, then tenants.
+// makePeople makes people with access to the console, and returns their tokens: administrators first, then tenants.
 func (b *bench) makePeople(ctx context.Context, administrators, tenants int) ([]string, error) {
 	objects := []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: peopleSpace}},
@@ -99,7 +99,7 @@ func newViewer(ctx context.Context, config *rest.Config, token string) (*viewer,
 	return v, err
 }
 
-// read sends a request and returns the page that answers it.
+// read sends a request and returns the page in the answer.
 func (v *viewer) read(request *http.Request) (string, error) {
 	response, err := v.client.Do(request)
 	if err != nil {
@@ -197,7 +197,7 @@ func (b *bench) measureConsoles(ctx context.Context) error {
 	return nil
 }
 
-// besideConsoles runs something while consoles are open, and returns once all is settled.
+// besideConsoles runs something beside open consoles, and returns once everything has settled.
 func (b *bench) besideConsoles(ctx context.Context, people []string, loaded *atomic.Int64, run func() result) (result, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -233,8 +233,8 @@ func (b *bench) besideConsoles(ctx context.Context, people []string, loaded *ato
 	return r, b.settle(context.WithoutCancel(ctx))
 }
 
-// measurePages loads pages of the console with all standing consumers, each in a session of its own: the first time, and
-// several times after that.
+// measurePages loads pages of the console with all standing consumers, each in a session of its own: the first time,
+// and several times afterwards.
 func (b *bench) measurePages(ctx context.Context) error {
 	people, err := b.makePeople(ctx, 1, 0)
 	if err != nil {

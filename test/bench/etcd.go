@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// registry is what the keys of all objects begin with.
+	// registry is the beginning of the keys of all objects.
 	registry = "/registry/"
-	// etcdPage is how many keys are read at a time.
+	// etcdPage is the number of keys in one read.
 	etcdPage = 1000
 	// etcdPatience bounds the work of etcd on its whole database.
 	etcdPatience = 5 * time.Minute
 )
 
-// openEtcd reaches the etcd that keeps its state in a system's directory, while it runs.
+// openEtcd reaches the running etcd with its state in a system's directory.
 func openEtcd(dir string) (*clientv3.Client, error) {
 	socket := filepath.Join(dir, "etcd", "socket", "etcd.sock")
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + socket}, Logger: zap.NewNop()})
@@ -52,8 +52,8 @@ func eachStored(ctx context.Context, etcd *clientv3.Client, visit func(stored)) 
 	}
 }
 
-// printSizes tells what objects take in etcd: key and value of each kind that there are many of, and the
-// file of the database with the revisions that the API server has not dropped yet, and without them.
+// printSizes prints the sizes of objects in etcd: key and value of each frequent kind. It also prints the size of the
+// file of the database, with and without the revisions that the API server has not dropped yet.
 func (b *bench) printSizes(ctx context.Context) error {
 	etcd, err := openEtcd(b.system.directory())
 	if err != nil {

@@ -15,8 +15,7 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// grants tells clients when their claims are granted. They share one watch, as the parts of an
-// owning service would.
+// grants reports the grants of claims to clients. They share one watch, as the parts of an owning service would.
 type grants struct {
 	api   client.Client
 	watch watch.Interface
@@ -49,7 +48,7 @@ func (g *grants) follow() {
 	}
 }
 
-// outcome is that a claim was granted, which is told once.
+// outcome is the grant of a claim, reported once.
 type outcome struct {
 	once  sync.Once
 	given chan struct{}
@@ -57,7 +56,7 @@ type outcome struct {
 
 func (s *outcome) grant() { s.once.Do(func() { close(s.given) }) }
 
-// of returns what a claim comes to.
+// of returns the outcome of a claim.
 func (g *grants) of(uid types.UID) *outcome {
 	g.mu.Lock()
 	defer g.mu.Unlock()

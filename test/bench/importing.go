@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	// importedNamespaces is how many namespaces with ResourceQuotas are imported.
+	// importedNamespaces is the number of imported namespaces with ResourceQuotas.
 	importedNamespaces = 100
-	// importedFrom is the value of the label on what the import writes.
+	// importedFrom is the value of the label on imported objects.
 	importedFrom = "quota.miloapis.com/imported-from"
 	// adoptionTimeout bounds the wait for the claims of existing objects.
 	adoptionTimeout = time.Hour
@@ -32,8 +32,8 @@ const (
 
 func importedNamespace(n int) string { return fmt.Sprint("import-", n) }
 
-// measureImport imports the ResourceQuotas of namespaces with many objects, beside creates in them. None of these may
-// be denied, while the import runs, while the objects get their claims, and after the policies enforce.
+// measureImport imports the ResourceQuotas of namespaces with many objects, beside creates in them. Bursar may deny
+// none of these, during the import, while the objects get their claims, and after the policies enforce.
 func (b *bench) measureImport(ctx context.Context) error {
 	const clients = 8
 	connections, err := b.connect(clients)

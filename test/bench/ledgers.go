@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// writes is how often ledgers were written, and how often in vain because another replica had been
-// there first, by all processes together.
+// writes has the numbers of writes of ledgers, and of those in vain because of an earlier write by another replica, of
+// all processes together.
 type writes struct {
 	committed, conflicts float64
 }
@@ -26,8 +26,8 @@ func (b *bench) ledgerWrites(ctx context.Context) (writes, error) {
 	return w, nil
 }
 
-// since tells what so many grants have cost since an earlier time. Commits are all there were, also those
-// by which the charges of the grants were settled.
+// since returns the cost of so many grants since an earlier time. It counts all commits, also those that settled the
+// charges of the grants.
 func (w writes) since(before writes, grants int) string {
 	commits, conflicts := w.committed-before.committed, w.conflicts-before.conflicts
 	if grants == 0 || commits == 0 {

@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// result is what one measurement came to.
+// result is the result of one measurement.
 type result struct {
 	count    int
 	failures int
 	elapsed  time.Duration
-	// p50, p99 and slowest are latencies, of those that did not fail.
+	// p50, p99 and slowest are latencies of successful operations.
 	p50, p99, slowest time.Duration
-	// cpuEach is the processor time of what is measured for each operation, without that of the clients.
+	// cpuEach is the CPU time of the system for each operation, without that of the clients.
 	cpuEach time.Duration
-	// cpuBefore is the CPU time that all servers had taken at the begin.
+	// cpuBefore is the CPU time used by all servers before the measurement.
 	cpuBefore time.Duration
 	// failure is one of the failures, if there were any.
 	failure error
-	// latencies are those of all that did not fail.
+	// latencies are those of all successful operations.
 	latencies []time.Duration
 }
 
@@ -43,11 +43,11 @@ func round(d time.Duration) time.Duration {
 	return d.Round(10 * time.Microsecond)
 }
 
-// operation is something that clients do: it gets the number of its client and a number of its own.
+// operation is one operation of a client: it gets the number of its client and a number of its own.
 type operation func(ctx context.Context, client, n int) error
 
-// load runs operate in a closed loop in each of the clients until duration has passed or, if
-// most is not zero, until that many operations were started.
+// load runs operate in a closed loop in each of the clients until duration has passed or, if most is not zero, until
+// most operations have started.
 func (b *bench) load(ctx context.Context, clients int, most int, operate operation) result {
 	var started atomic.Int64
 	var mu sync.Mutex
@@ -87,7 +87,7 @@ func (b *bench) load(ctx context.Context, clients int, most int, operate operati
 	return r
 }
 
-// loadSettled is load for creates: their CPU time goes on until the claims of all are made and settled.
+// loadSettled is load for creates: their CPU time includes making and settling all their claims.
 func (b *bench) loadSettled(ctx context.Context, clients int, operate operation) result {
 	r := b.load(ctx, clients, 0, operate)
 	if err := b.settle(ctx); err != nil && ctx.Err() == nil {
@@ -100,7 +100,7 @@ func (b *bench) loadSettled(ctx context.Context, clients int, operate operation)
 	return r
 }
 
-// summarize fills in what latencies, which it sorts, come to.
+// summarize sorts latencies, and fills in the figures from them.
 func (r *result) summarize(latencies []time.Duration) {
 	slices.Sort(latencies)
 	r.latencies = latencies

@@ -1,10 +1,10 @@
-// Command bench measures Bursar as its clients see it, on a standalone server or on an API server with
-// replicas of the operator: creates that no policy protects beside creates that one does, refusals, directly
-// created claims, capacity that comes back, and all of it again with more and more claims in the books.
-// Everything is measured in one run on one server, so that the numbers can be compared.
+// Command bench measures Bursar as its clients see it, on a standalone server or on an API server with replicas of the
+// operator. It measures creates without a policy beside creates with one, denials, directly created claims, the return
+// of capacity, and all of it again with more and more claims. One run on one server measures everything, to make the
+// numbers comparable.
 //
-// It can also offer creates at a fixed rate, whatever the answers, to tell what protection adds to their
-// latency, and measure a start, memory and the size of etcd's database with many consumers.
+// It can also offer creates at a fixed rate, independent of the answers, to show the latency added by protection. And
+// it can measure a start, memory and the size of etcd's database with many consumers.
 package main
 
 import (
@@ -37,7 +37,7 @@ Each on a standalone server, or on replicas of the operator: -operators 3.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	quiet.Libraries() // policies come before their kinds are found
+	quiet.Libraries() // policies come before discovery finds their kinds
 	var err error
 	if len(os.Args) == 3 && os.Args[1] == apiServerMode {
 		err = runAPIServer(ctx, os.Args[2])

@@ -6,14 +6,13 @@ import (
 	"strings"
 )
 
-// measurement is something that is measured in closed loops.
+// measurement is a measurement in closed loops.
 type measurement struct {
 	name    string
 	measure func(*bench, context.Context) error
 }
 
-// measurements are all that there are, in the order in which they are made: what leaves the most behind
-// comes last.
+// measurements are all measurements, in the order in which bench takes them: those with the largest remains come last.
 var measurements = []measurement{
 	{"sidebyside", (*bench).measureSideBySide},
 	{"creates", (*bench).measureCreates},
@@ -57,7 +56,7 @@ func chosenFrom(list string) ([]measurement, error) {
 	return chosen, nil
 }
 
-// measureClosedLoops makes what was chosen.
+// measureClosedLoops takes the chosen measurements.
 func (b *bench) measureClosedLoops(ctx context.Context) error {
 	for _, m := range b.measured {
 		if err := m.measure(b, ctx); err != nil {

@@ -7,13 +7,14 @@ import (
 )
 
 const (
-	// memoryRest is how long a system is left alone before its memory at rest is measured.
+	// memoryRest is the pause of a system before the measurement of its memory at rest.
 	memoryRest = time.Minute
 	// memoryClients create claims until there are as many as wanted.
 	memoryClients = 32
 )
 
-// measureMemory measures the resident memory with many claims: while the last of them are created, at rest, and after a restart.
+// measureMemory measures the resident memory with many claims: during the creation of the last of them, at rest, and
+// after a restart.
 func (b *bench) measureMemory(ctx context.Context) error {
 	fmt.Printf("\nmemory with %d claims\n\n| | | resident | at most so far | Go heap |\n| --- | --- | --- | --- | --- |\n", b.memory)
 	count, err := b.claimCount(ctx)

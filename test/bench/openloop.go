@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// warmUpShare is which part of the duration goes by before anything is counted.
+// warmUpShare is the part of the duration before the count begins, as a divisor.
 const warmUpShare = 5
 
-// measureRate offers creates at a fixed rate, whatever the answers, and tells what protection adds to their
-// latency: first of an unprotected kind, then as many of a protected one.
+// measureRate offers creates at a fixed rate, independent of the answers, and prints the latency added by protection:
+// first of an unprotected kind, then as many of a protected one.
 func (b *bench) measureRate(ctx context.Context) error {
 	for _, clients := range b.clients {
 		if clients == 0 {
@@ -46,7 +46,7 @@ func (b *bench) measureRate(ctx context.Context) error {
 	return nil
 }
 
-// compareRates offers protected creates and prints what came of them, beside unprotected ones.
+// compareRates offers protected creates and prints their result, beside unprotected ones.
 func (b *bench) compareRates(ctx context.Context, clients int, name string, unprotected result, create operation) error {
 	if err := b.settle(ctx); err != nil {
 		return err
@@ -80,9 +80,9 @@ func printRow(name string, r result) {
 	fmt.Printf("| %s | %s | %s | %s | %s |\n", name, created, round(r.p50), round(r.p99), round(r.slowest))
 }
 
-// offer has clients carry out operations in turns, each so many times a second, for some time, and returns
-// what each came to. The gaps are distributed exponentially. When one is due does not depend on the answers
-// to others, and its latency counts from then: if no client is free, the wait for one is a part of it.
+// offer has clients carry out operations in turns, each so many times a second, for some time, and returns the result
+// of each. The gaps have an exponential distribution. Operations fall due independent of the answers to others. The
+// latency of one counts from its due time: if no client is free, the wait for one is a part of it.
 func (b *bench) offer(ctx context.Context, clients int, duration time.Duration, operations ...operation) []result {
 	return b.offerAt(ctx, b.rate, clients, duration, operations...)
 }
@@ -125,7 +125,7 @@ func (b *bench) offerAt(ctx context.Context, rate float64, clients int, duration
 	return results
 }
 
-// dueTimes are the times, since the beginning, at which so many operations a second are due.
+// dueTimes are the due times of so many operations a second, since the beginning.
 func dueTimes(rate float64, duration time.Duration) []time.Duration {
 	random := rand.New(rand.NewPCG(1, 2)) // the same in every run
 	var due []time.Duration

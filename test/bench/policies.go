@@ -73,8 +73,7 @@ func (b *bench) comparePolicies(ctx context.Context, name string) error {
 	return nil
 }
 
-// measureManyPolicies measures creates to which ten policies for one consumer apply, and how often
-// they commit its ledger.
+// measureManyPolicies measures creates under ten policies for one consumer, and how often they commit its ledger.
 func (b *bench) measureManyPolicies(ctx context.Context) error {
 	objects := []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: crowded}},
@@ -108,7 +107,7 @@ func (b *bench) measureManyPolicies(ctx context.Context) error {
 		if err := create(ctx, 0, n); err != nil {
 			return err
 		}
-		after, err := b.ledgerWrites(ctx) // before the claims are settled, which takes commits of its own
+		after, err := b.ledgerWrites(ctx) // before settling the claims, with commits of its own
 		if err != nil {
 			return err
 		}
@@ -121,13 +120,12 @@ func (b *bench) measureManyPolicies(ctx context.Context) error {
 	return b.report(ctx, "protected create", 1, numberedFrom(creates, create))
 }
 
-// numberedFrom numbers the creates on from those that were made.
+// numberedFrom numbers the creates on from the earlier ones.
 func numberedFrom(made int, create operation) operation {
 	return func(ctx context.Context, client, n int) error { return create(ctx, client, made+n) }
 }
 
-// measureAdoption measures how fast existing objects get their claims, alone and beside creates
-// that are as many as there can be.
+// measureAdoption measures how fast existing objects get their claims, alone and beside as many creates as possible.
 func (b *bench) measureAdoption(ctx context.Context) error {
 	const clients = 32
 	connections, err := b.connect(clients)
@@ -211,7 +209,7 @@ func (b *bench) adopt(ctx context.Context, namespace string) (int64, error) {
 	return policy.Status.Adoption.Adopted, nil
 }
 
-// policyFor is a policy by which objects of a kind that meet a condition cost one.
+// policyFor is a policy with a cost of one for each object of a kind under a condition.
 func policyFor(name, apiVersion, kind, condition, resourceType, consumer string) *quotav1alpha1.ClaimCreationPolicy {
 	return &quotav1alpha1.ClaimCreationPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: name},

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// pid is a process whose use of the machine is looked at.
+// pid is a process under measurement.
 type pid int
 
-// cpu is the processor time that it has used.
+// cpu is the CPU time used by the process.
 func (p pid) cpu() time.Duration {
 	fields := p.fields("stat")
 	if len(fields) < 15 {
@@ -27,7 +27,7 @@ func (p pid) cpu() time.Duration {
 	return time.Duration(user+system) * time.Second / ticksPerSecond
 }
 
-// memory is its resident memory in MiB, and the most that it ever was.
+// memory is its resident memory in MiB, now and at most so far.
 func (p pid) memory() (now, peak int64) {
 	fields := p.fields("status")
 	for i, field := range fields[:max(0, len(fields)-1)] {
@@ -50,11 +50,11 @@ func (p pid) fields(file string) []string {
 	return strings.Fields(string(content))
 }
 
-// process is one process of what is measured.
+// process is one process of the measured system.
 type process struct {
 	pid
 	name string
-	// metrics reads what it tells of itself, in the text form of Prometheus.
+	// metrics reads its metrics, in the text form of Prometheus.
 	metrics func(context.Context) ([]byte, error)
 }
 
@@ -63,7 +63,7 @@ type child struct {
 	command *exec.Cmd
 }
 
-// startChild starts a process of a command that a context ends, and waits until it says that it is ready.
+// startChild starts a process of a command with a context to end it, and waits until it reports that it is ready.
 func startChild(command *exec.Cmd) (*child, error) {
 	c := &child{command: command}
 	c.command.Cancel = func() error { return c.command.Process.Signal(syscall.SIGTERM) }

@@ -30,8 +30,8 @@ func (b *bench) measureRelease(ctx context.Context) error {
 	return b.measureMany(ctx, connections)
 }
 
-// measureOne fills the narrow namespace to its limit and measures, from the answer to a delete,
-// how long it takes until one more create is admitted.
+// measureOne fills the narrow namespace to its limit and measures the time from the answer to a delete until the
+// admission of one more create.
 func (b *bench) measureOne(ctx context.Context, connection kubernetes.Interface) error {
 	api := connection.CoreV1().ConfigMaps(narrow)
 	for n := range narrowLimit {
@@ -61,8 +61,8 @@ func (b *bench) measureOne(ctx context.Context, connection kubernetes.Interface)
 	return nil
 }
 
-// measureChurn lets every client delete what it created and create again, at the limit, and
-// tells how much of the quota was in use.
+// measureChurn lets every client delete its objects and create again, at the limit, and prints the used share of the
+// quota.
 func (b *bench) measureChurn(ctx context.Context, connections []kubernetes.Interface) {
 	if err := connections[0].CoreV1().ConfigMaps(narrow).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "counted"}); err != nil {
 		fmt.Println("  churn:", err)

@@ -54,8 +54,8 @@ func (b *bench) measureCreates(ctx context.Context) error {
 	return nil
 }
 
-// measureRestart restarts a process that enforces quota with all the claims that there are now. The processor
-// time is from the request to end until it was ready again.
+// measureRestart restarts a process that enforces quota, with all present claims. The CPU time is from the request to
+// end until the process is ready again.
 func (b *bench) measureRestart(ctx context.Context) error {
 	count, err := b.claimCount(ctx)
 	if err != nil {
@@ -105,14 +105,13 @@ func (b *bench) compare(ctx context.Context, clients int) error {
 	return b.reportGrants(ctx, "direct claim to Granted", clients, grants.directClaim)
 }
 
-// report measures one operation and prints what it came to.
+// report measures one operation and prints its result.
 func (b *bench) report(ctx context.Context, name string, clients int, operate operation) error {
 	fmt.Printf("    %-24s %s\n", name, b.loadSettled(ctx, clients, operate))
 	return b.settle(ctx)
 }
 
-// reportGrants measures an operation by which something is granted, and prints also how ledgers were
-// written for it.
+// reportGrants measures an operation with grants, and prints also the writes of ledgers for it.
 func (b *bench) reportGrants(ctx context.Context, name string, clients int, operate operation) error {
 	before, err := b.ledgerWrites(ctx)
 	if err != nil {
@@ -176,7 +175,7 @@ func (b *bench) spread(connections []kubernetes.Interface) operation {
 	}
 }
 
-// unprotected creates Secrets, objects like ConfigMaps of a kind that no policy protects.
+// unprotected creates Secrets: objects like ConfigMaps, but of a kind without a policy.
 func (b *bench) unprotected(connections []kubernetes.Interface) operation {
 	return b.secrets(connections, unprotected)
 }
@@ -200,7 +199,7 @@ func configMap(name string) *corev1.ConfigMap {
 	}
 }
 
-// denied creates what must be refused.
+// denied creates objects that Bursar must deny.
 func (b *bench) denied(connections []kubernetes.Interface) operation {
 	create := b.creator(connections, nothing)
 	return func(ctx context.Context, client, n int) error {
@@ -215,7 +214,7 @@ func (b *bench) denied(connections []kubernetes.Interface) operation {
 	}
 }
 
-// fill creates protected ConfigMaps until that many claims exist.
+// fill creates protected ConfigMaps up to a number of claims.
 func (b *bench) fill(ctx context.Context, wanted int) error {
 	count, err := b.claimCount(ctx)
 	if err != nil || count >= wanted {
@@ -247,8 +246,8 @@ func (b *bench) claimCount(ctx context.Context) (int, error) {
 	return count, nil
 }
 
-// settle waits until what was created is in the books and nothing is in flight, so that one
-// measurement does not pay for the one before.
+// settle waits until the ledgers have all created objects and nothing is in flight, so one measurement does not pay for
+// the one before.
 func (b *bench) settle(ctx context.Context) error {
 	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
 		list := &quotav1alpha1.ConsumerLedgerList{}

@@ -20,8 +20,8 @@ const (
 	tokenSeconds = 7 * 24 * 60 * 60
 )
 
-// writeServiceAccount makes a ServiceAccount for the replicas, as they have on a cluster, and writes a
-// kubeconfig with its token. It may do everything, since what it may do is not what is measured.
+// writeServiceAccount makes a ServiceAccount for the replicas, as they have on a cluster, and writes a kubeconfig with
+// its token. It may do everything, since the benchmarks do not measure its permissions.
 func writeServiceAccount(ctx context.Context, admin *rest.Config, path string) error {
 	api, err := kubernetes.NewForConfig(admin)
 	if err != nil {

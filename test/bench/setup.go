@@ -54,8 +54,7 @@ func newScheme() *runtime.Scheme {
 	return s
 }
 
-// setUp declares what the measurements need: ConfigMaps labelled counted=true are charged to
-// their namespace.
+// setUp makes the declarations for the measurements: ConfigMaps with the label counted=true charge their namespace.
 func (b *bench) setUp(ctx context.Context) error {
 	if err := platform.Install(ctx, b.client); err != nil {
 		return err
@@ -103,7 +102,7 @@ func (b *bench) setUp(ctx context.Context) error {
 	return b.waitUsable(ctx, objects)
 }
 
-// waitUsable waits until every object says that it is in effect.
+// waitUsable waits until every object reports itself ready.
 func (b *bench) waitUsable(ctx context.Context, objects []client.Object) error {
 	for _, object := range objects {
 		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 5*time.Minute, true, func(ctx context.Context) (bool, error) {
@@ -127,7 +126,7 @@ func (b *bench) waitUsable(ctx context.Context, objects []client.Object) error {
 	return nil
 }
 
-// registrationOf makes a resource type known of which Organizations have quota.
+// registrationOf registers a resource type for quota of Organizations.
 func registrationOf(resourceType string, claiming []quotav1alpha1.ClaimingResource) *quotav1alpha1.ResourceRegistration {
 	return &quotav1alpha1.ResourceRegistration{
 		ObjectMeta: metav1.ObjectMeta{Name: path.Base(resourceType)},

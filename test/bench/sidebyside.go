@@ -16,23 +16,26 @@ import (
 )
 
 const (
-	// sideBySideRounds is how often each protection has its turn, so that a machine whose speed drifts favours none.
+	// sideBySideRounds is the number of turns of each protection. With several turns, a machine with drifting speed
+	// favours none.
 	sideBySideRounds = 3
-	// sideBySideRate is how many creates a second are offered to each protection, by sideBySideClients, after the closed loops.
+	// sideBySideRate is the number of creates a second offered to each protection, by sideBySideClients, after the
+	// closed loops.
 	sideBySideRate    = 100
 	sideBySideClients = 50
-	// coreQuota and free are what the namespaces under a core ResourceQuota, and those under none, are called with a number.
+	// coreQuota and free, each with a number, are the names of the namespaces with and without a core ResourceQuota.
 	coreQuota = "core"
 	free      = "free"
 )
 
-// protection is what quota a create is under.
+// protection is the kind of quota on a create.
 type protection struct {
 	name   string
 	create func(connections []kubernetes.Interface, namespaces int) operation
 }
 
-// protections are compared in this order: each row of the result has its ratio to the first.
+// protections returns all protections, in the order of the comparison: each row of the result has its ratio to the
+// first.
 func (b *bench) protections() []protection {
 	secrets := func(prefix string) func([]kubernetes.Interface, int) operation {
 		return func(connections []kubernetes.Interface, namespaces int) operation {
@@ -63,10 +66,11 @@ func (b *bench) secretsIn(connections []kubernetes.Interface, namespace func(n i
 	}
 }
 
-// measureSideBySide measures the same creates without quota, under a core ResourceQuota and under Bursar, in turns on one server.
+// measureSideBySide measures the same creates without quota, under a core ResourceQuota and under Bursar, in turns on
+// one server.
 //
-// The first two create Secrets, and Bursar protects ConfigMaps: so no create pays for the protection of another. The core
-// ResourceQuota is on count/secrets, which the API server counts as it does count/configmaps.
+// The first two create Secrets, and Bursar protects ConfigMaps: so no create pays for the protection of another. The
+// core ResourceQuota is on count/secrets. The API server counts it like count/configmaps.
 func (b *bench) measureSideBySide(ctx context.Context) error {
 	if err := b.setUpSideBySide(ctx); err != nil {
 		return err
@@ -95,7 +99,7 @@ func (b *bench) measureSideBySide(ctx context.Context) error {
 	return nil
 }
 
-// setUpSideBySide makes the namespaces that only this measurement needs.
+// setUpSideBySide makes the namespaces for this measurement only.
 func (b *bench) setUpSideBySide(ctx context.Context) error {
 	for n := range manyConsumers {
 		for _, prefix := range []string{free, coreQuota} {
@@ -117,7 +121,7 @@ func (b *bench) setUpSideBySide(ctx context.Context) error {
 	return nil
 }
 
-// cost is what creates came to, in all turns of one protection.
+// cost is the cost of creates, in all turns of one protection.
 type cost struct {
 	result
 	cpu time.Duration
@@ -146,7 +150,7 @@ func (b *bench) takeTurns(ctx context.Context, name string, namespaces, clients 
 	return nil
 }
 
-// takeTurn measures one turn, until everything that it causes is done.
+// takeTurn measures one turn, with all its consequences.
 func (b *bench) takeTurn(ctx context.Context, c *cost, run func() result) error {
 	etcd, err := openEtcd(b.system.directory())
 	if err != nil {
@@ -187,7 +191,7 @@ func (b *bench) takeTurn(ctx context.Context, c *cost, run func() result) error 
 	return err
 }
 
-// row is a line of the table. Its ratio is the CPU time to that of another.
+// row is a line of the table. Its ratio is its CPU time in relation to the other's.
 func (c cost) row(name, protection string, other cost) string {
 	cpuEach := c.cpu / time.Duration(max(c.count, 1))
 	otherEach := other.cpu / time.Duration(max(other.count, 1))
@@ -198,7 +202,7 @@ func (c cost) row(name, protection string, other cost) string {
 // each is how many there were for each create.
 func (c cost) each(n int) float64 { return float64(n) / float64(max(c.count, 1)) }
 
-// writesIn is how many of the requests that the API server has answered stored something.
+// writesIn is the number of answered requests of the API server that stored something.
 func writesIn(requests map[string]int) (writes int) {
 	for request, count := range requests {
 		verb, resource, _ := strings.Cut(request, " ")
@@ -218,8 +222,8 @@ func revisionOf(ctx context.Context, etcd *clientv3.Client) (int64, error) {
 	return page.Header.Revision, nil
 }
 
-// bytesBetween is how many bytes of keys and values were written to etcd after one revision, up to another. It reads etcd's
-// history afterwards, so that counting costs nothing while it is measured.
+// bytesBetween is the number of bytes of keys and values written to etcd after one revision, up to another. It reads
+// etcd's history afterwards, so counting costs nothing during the measurement.
 func bytesBetween(ctx context.Context, etcd *clientv3.Client, began, end int64) (bytes int, err error) {
 	if end == began {
 		return 0, nil

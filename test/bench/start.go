@@ -13,15 +13,14 @@ import (
 )
 
 const (
-	// quietRate is how many requests a second an API server answers at most that counts as quiet: Leases are renewed
-	// all the time.
+	// quietRate is the most requests a second of a quiet API server: replicas renew their Leases all the time.
 	quietRate = 25
 	// quietFor is how many seconds in a row it has to be quiet.
 	quietFor = 10
 )
 
-// measureStart ends a process that leads, starts it again, and prints what that costs until the API server is quiet
-// again. It waits until it is quiet before.
+// measureStart ends a leading process, starts it again, and prints the cost until the API server is quiet again. It
+// waits for a quiet API server before.
 func (b *bench) measureStart(ctx context.Context, consumers int) error {
 	if _, err := b.waitQuiet(ctx); err != nil {
 		return err
@@ -109,7 +108,7 @@ func total(counts map[string]int) int {
 	return sum
 }
 
-// commonest tells how many requests there were between two counts, and of which there were most.
+// commonest describes the requests between two counts: their number, and the most frequent ones.
 func commonest(before, after map[string]int) string {
 	made := map[string]int{}
 	for kind, count := range after {

@@ -19,8 +19,8 @@ const (
 	switchOffRounds = 20
 )
 
-// measureSwitchOff measures, from the request that disables or deletes a policy, how long it takes
-// until a create beyond the limit passes.
+// measureSwitchOff measures the time from the request to disable or delete a policy until a create beyond the limit
+// passes.
 func (b *bench) measureSwitchOff(ctx context.Context) error {
 	if err := b.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: switchedOff}}); err != nil {
 		return err
@@ -51,10 +51,10 @@ func (b *bench) measureSwitchOff(ctx context.Context) error {
 	return nil
 }
 
-// switchOff puts a policy into force by which nothing may be created, switches it off, and returns how
-// long after that something could be created.
+// switchOff makes a policy effective that denies every create, switches it off, and returns the time from then until a
+// create succeeds.
 func (b *bench) switchOff(ctx context.Context, name string, off func(context.Context, *quotav1alpha1.ClaimCreationPolicy) error) (time.Duration, error) {
-	// The name is that of a consumer without a grant.
+	// The name belongs to a consumer without a grant.
 	policy := policyFor(name, "v1", "ConfigMap", fmt.Sprintf("trigger.metadata.namespace == %q", switchedOff), resourceType, name)
 	if err := b.client.Create(ctx, policy); err != nil {
 		return 0, err

@@ -13,23 +13,23 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// system is what is measured: a standalone server, or an API server with replicas of the operator.
+// system is the system under measurement: a standalone server, or an API server with replicas of the operator.
 type system interface {
-	// directory holds everything that is kept.
+	// directory holds all stored data.
 	directory() string
-	// processes are those that are measured.
+	// processes are the processes under measurement.
 	processes() []process
-	// restart ends a process that enforces quota, starts it again, and returns how long that took from
-	// the start until it was ready.
+	// restart ends a process that enforces quota, starts it again, and returns the time from the start until it was
+	// ready.
 	restart(ctx context.Context) (time.Duration, error)
 	// withoutQuota has something done while the API server runs and nothing enforces quota.
 	withoutQuota(ctx context.Context, do func() error) error
-	// stop ends its processes and removes what they keep.
+	// stop ends its processes and removes their data.
 	stop()
 }
 
-// startSystem starts a standalone server or, if replicas is not zero, so many replicas of the operator on
-// an API server. admission and journal are the flags of a standalone server. It returns once quota is enforced.
+// startSystem starts a standalone server or, if replicas is not zero, so many replicas of the operator on an API
+// server. admission and journal are the flags of a standalone server. It returns once the system enforces quota.
 func startSystem(ctx context.Context, binary, admission, journal string, replicas int) (system, error) {
 	if replicas == 0 {
 		return startStandalone(ctx, cmp.Or(binary, "bin/bursar"), admission, journal)
@@ -37,7 +37,7 @@ func startSystem(ctx context.Context, binary, admission, journal string, replica
 	return startCluster(ctx, cmp.Or(binary, "bin/bursar-operator"), replicas)
 }
 
-// adminOf reaches the API server that keeps its state in a directory as its administrator.
+// adminOf reaches, as its administrator, the API server with its state in a directory.
 func adminOf(dir string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(dir, "admin.kubeconfig"))
 	if err != nil {
@@ -57,7 +57,7 @@ func ownConnection(shared *rest.Config) *rest.Config {
 	return config
 }
 
-// cpuOf is the processor time that the processes of a system have used.
+// cpuOf is the CPU time used by the processes of a system.
 func cpuOf(s system) time.Duration {
 	var used time.Duration
 	for _, p := range s.processes() {

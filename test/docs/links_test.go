@@ -11,12 +11,12 @@ import (
 )
 
 var (
-	// pageLink is a link of a page to a place that is no URL.
+	// pageLink is a link from a page to a place other than a URL.
 	pageLink = regexp.MustCompile(`\]\(([^)\s:]+)\)`)
 	// fence is a block of code, and inline is code in a line.
 	fence  = regexp.MustCompile("(?ms)^ *```.*?^ *```")
 	inline = regexp.MustCompile("`[^`\\n]*`")
-	// notInAnchors are the characters of a heading that its anchor does not have.
+	// notInAnchors are the characters of a heading left out of its anchor.
 	notInAnchors = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 	markup       = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 )
@@ -51,7 +51,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// TestProjectPages proves that the pages which a project is expected to have exist, and that the README leads to them.
+// TestProjectPages proves that the expected pages of a project exist, and that the README leads to them.
 func TestProjectPages(t *testing.T) {
 	readme := read(t, "README.md")
 	for _, page := range []string{"LICENSE", "SECURITY.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md", "GOVERNANCE.md", "CHANGELOG.md", "docs/reference/stability.md"} {
@@ -69,7 +69,7 @@ func TestProjectPages(t *testing.T) {
 	}
 }
 
-// anchorsOf returns the anchors of the headings of a page, as GitHub makes them, and those that are spelled out.
+// anchorsOf returns the anchors of the headings of a page, as GitHub makes them, and the explicit ones.
 func anchorsOf(page string) []string {
 	var anchors []string
 	for line := range strings.Lines(fence.ReplaceAllString(page, "")) {
@@ -84,7 +84,7 @@ func anchorsOf(page string) []string {
 	return anchors
 }
 
-// prose returns a page without code. The text of a link that is code stays empty.
+// prose returns a page without code. The text of a link in code style stays empty.
 func prose(page string) string {
 	return inline.ReplaceAllString(fence.ReplaceAllString(page, ""), "")
 }

@@ -11,9 +11,8 @@ import (
 
 const troubleshooting = "docs/tasks/troubleshooting.md"
 
-// TestMessagesAreSaid holds what is quoted in the first column of a table to what the code says. What
-// is in back quotes there is a message, or the name of a metric, event or field; "..." stands for
-// what differs.
+// TestMessagesAreSaid holds the quotations in the first column of a table to the code. A text in back quotes there is a
+// message, or the name of a metric, event or field; "..." stands for any text.
 func TestMessagesAreSaid(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, troubleshooting))
 	if err != nil {
@@ -41,8 +40,7 @@ func TestMessagesAreSaid(t *testing.T) {
 	}
 }
 
-// readCode returns all code but tests, with the pieces of a message that stands on several lines
-// put together.
+// readCode returns all code but tests, and joins the pieces of a message on several lines.
 func readCode(t *testing.T) string {
 	t.Helper()
 	var code strings.Builder

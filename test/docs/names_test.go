@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// command finds a kubectl command that names resources.
+// command finds a kubectl command with resources.
 var command = regexp.MustCompile(`kubectl (-n \S+ )?(annotate|delete|describe|edit|explain|get|label|patch|wait)\b`)
 
-// claimName finds the resource name of claims, with what follows of it.
+// claimName finds the resource name of claims, with the characters after it.
 var claimName = regexp.MustCompile(`\bresourceclaims?\b[\w.]*`)
 
 // TestClaimsAreNamedInFull holds every kubectl command to the full name of claims, or the short one. Since Kubernetes

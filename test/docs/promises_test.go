@@ -1,4 +1,4 @@
-// Package docs holds documentation to what it says about the code.
+// Package docs holds the documentation to the code.
 package docs
 
 import (
@@ -57,8 +57,8 @@ func readPromises(t *testing.T) []row {
 	return rows
 }
 
-// TestEveryPromiseIsAccountedFor holds that each promise names a test or a reason, in a table for
-// each kind of the API reference.
+// TestEveryPromiseIsAccountedFor wants a test or a reason for each promise, in a table for each kind of the API
+// reference.
 func TestEveryPromiseIsAccountedFor(t *testing.T) {
 	var kinds []string
 	said := map[string]int{}
@@ -82,8 +82,7 @@ func TestEveryPromiseIsAccountedFor(t *testing.T) {
 
 var link = regexp.MustCompile(`\[(\w+)\]\((?:\.\./)+([^)]*)\)`)
 
-// TestNamedTestsExist holds that each test that is named is a function of the file that it is said
-// to be in.
+// TestNamedTestsExist wants each named test to be a function of its named file.
 func TestNamedTestsExist(t *testing.T) {
 	functions := map[string][]string{} // by file
 	for _, r := range readPromises(t) {
@@ -110,7 +109,7 @@ func TestNamedTestsExist(t *testing.T) {
 	}
 }
 
-// functionsOf lists the functions of a file. It is not empty, nor nil, where the file can be read.
+// functionsOf lists the functions of a file. It is neither empty nor nil for a readable file.
 func functionsOf(t *testing.T, file string) []string {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, file), nil, parser.SkipObjectResolution)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestReadinessNamesTests holds what the page on production readiness says was tested to the tests
-// that there are. It names them as `folder: TestA, TestB`.
+// TestReadinessNamesTests wants every test named by the page on production readiness to exist. The page names them as
+// `folder: TestA, TestB`.
 func TestReadinessNamesTests(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs/reference/production-readiness.md"))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // makeCommand is a call of make in a page: in a line of a shell block, or in backquotes.
 var makeCommand = regexp.MustCompile("(?m)(?:^make ([a-z-]+)(?:$|  )|`make ([a-z-]+)`)")
 
-// Every target that a page names exists.
+// Every target on a page exists.
 func TestTargetsExist(t *testing.T) {
 	pages, err := exec.Command("git", "-C", "../..", "ls-files", "*.md").Output()
 	if err != nil {

@@ -36,8 +36,7 @@ func Start(t testing.TB) string {
 	return "http://" + server.Clients[0].Addr().String()
 }
 
-// RevokeLease ends the lease of the one key that begins with prefix, as a long silence of its
-// holder would.
+// RevokeLease ends the lease of the one key with prefix, as a long silence of its holder would.
 func RevokeLease(t testing.TB, server, prefix string) {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{server}, Logger: zap.NewNop()})

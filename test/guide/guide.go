@@ -1,4 +1,4 @@
-// Package guide does what a guide tells its readers to do.
+// Package guide follows a guide like its readers.
 package guide
 
 import (
@@ -29,10 +29,10 @@ var (
 	spacing = regexp.MustCompile(` +`)
 )
 
-// Follow types the commands in the blocks for sh of a guide, which is named from the root of the repository, and checks
-// that the last one before a block of text comes to print that text. It returns how many texts there were. The
-// commands are those of "bin/bursar", to a server that a kubeconfig reaches. A block below a comment "run by" belongs to
-// another test. Files below /tmp are those of the test, and programs that a guide leaves in the background end with it.
+// Follow types the commands in the blocks for sh of a guide. guide is its path from the root of the repository. Follow
+// checks that the last command before a block of text comes to print the text, and returns the number of texts. The
+// commands are those of "bin/bursar", with a kubeconfig for the server. A block below a comment "run by" belongs to
+// another test. Files below /tmp are those of the test, and programs in the background end with it.
 func Follow(t *testing.T, guide, kubeconfig string) (texts int) {
 	t.Helper()
 	root, err := process.Root()
@@ -62,7 +62,7 @@ func Follow(t *testing.T, guide, kubeconfig string) (texts int) {
 		for n, line := range lines {
 			last = line
 			if n == len(lines)-1 && i+1 < len(blocks) && blocks[i+1][1] == "text" {
-				continue // it is typed for what it prints
+				continue // only its output matters
 			}
 			await.NoError(t, within, func() error {
 				output, err := s.run(t, last)

@@ -28,7 +28,7 @@ var build = sync.OnceValues(func() (string, error) {
 	return filepath.Join(dir, "helm"), nil
 })
 
-// Run runs Helm with values of its own, and returns what it prints. An error is what it complains about.
+// Run runs Helm with the given values, and returns its output. An error has its complaints.
 func Run(t testing.TB, values string, arguments ...string) (output string, err error) {
 	t.Helper()
 	if testing.Short() {

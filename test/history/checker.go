@@ -1,5 +1,5 @@
-// Package history holds every revision of the books that was ever stored against what must never be, while a
-// test disturbs whoever writes them.
+// Package history holds every revision ever stored of the ledgers against the invariants, while a test disturbs their
+// writers.
 package history
 
 import (
@@ -11,26 +11,26 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Checker is shown all revisions of ledgers and claims in the order in which they were stored. It
-// understands the books of policies whose objects come and go, one claim for each, with limits that do
-// not shrink and requests without dimensions. Amendments and corrections are violations to it.
+// Checker receives all revisions of ledgers and claims in their order in storage. It understands the ledgers of
+// policies on objects that come and go, one claim for each, with limits that do not shrink and requests without
+// dimensions. Amendments and corrections are violations to it.
 type Checker struct {
-	// Violations say what was wrong, and at which revision.
+	// Violations have the violated invariant and the revision.
 	Violations []string
 	// Grants is the number of reservations, by consumer.
 	Grants map[string]int
 
 	accounts map[string]*account // by name of the ledger
-	// claims are the sequences of the reservations that claims were made from, by UID.
+	// claims are the sequences of the reservations behind claims, by UID.
 	claims map[string]int64
 }
 
-// account is what is known of a ledger.
+// account is the knowledge of a ledger.
 type account struct {
 	spec         quotav1alpha1.ConsumerLedgerSpec
-	reservations map[int64]*reservation // by sequence, also those that are gone
-	settled      map[string]int64       // sequences of charges that are certainly settled, by key
-	released     map[string]bool        // UIDs of claims, also those that are forgotten
+	reservations map[int64]*reservation // by sequence, also past ones
+	settled      map[string]int64 // sequences of certainly settled charges, by key
+	released     map[string]bool // UIDs of claims, also forgotten ones
 }
 
 type reservation struct {
@@ -40,8 +40,8 @@ type reservation struct {
 	end *end
 }
 
-// end is a revision in which reservations were settled or cancelled. Which of them were settled, the
-// ledger does not tell, only how many.
+// end is a revision with settled or canceled reservations. The ledger has the number of the settled ones, but does not
+// identify them.
 type end struct {
 	settled, givenBack int64
 }
@@ -80,7 +80,7 @@ func (c *Checker) Ledger(revision int64, ledger *quotav1alpha1.ConsumerLedger) {
 
 type complaint func(format string, arguments ...any)
 
-// reserved takes up the reservations that are new, and returns how many there are.
+// reserved takes up the new reservations, and returns their number.
 func (a *account) reserved(sequence int64, complain complaint) (count int) {
 	keys := map[string]bool{}
 	for _, r := range a.spec.Reservations {
@@ -112,7 +112,7 @@ func equalCharges(a, b quotav1alpha1.LedgerCharge) bool {
 	return a.ResourceType == b.ResourceType && a.Amount == b.Amount && maps.Equal(a.Dimensions, b.Dimensions)
 }
 
-// gone returns the reservations that were settled or cancelled by this revision.
+// gone returns the reservations settled or canceled by this revision.
 func (a *account) gone() map[int64]*reservation {
 	there, gone := map[int64]bool{}, map[int64]*reservation{}
 	for _, r := range a.spec.Reservations {
@@ -127,8 +127,7 @@ func (a *account) gone() map[int64]*reservation {
 	return gone
 }
 
-// checkSums checks that usage has changed by what reservations have gone and claims were released, each
-// once.
+// checkSums checks that usage has changed by the settled reservations and the released claims, each once.
 func (c *Checker) checkSums(a *account, before *quotav1alpha1.ConsumerLedgerSpec, gone map[int64]*reservation, complain complaint) {
 	for sequence, r := range gone {
 		if isWithdrawn(&a.spec, sequence) {
@@ -136,7 +135,7 @@ func (c *Checker) checkSums(a *account, before *quotav1alpha1.ConsumerLedgerSpec
 			delete(gone, sequence)
 		}
 	}
-	var given []*reservation // back, of what was settled
+	var given []*reservation // for settled ones
 	for _, uid := range a.spec.Released {
 		if slices.Contains(before.Released, uid) {
 			continue
@@ -188,13 +187,13 @@ func (c *Checker) checkSums(a *account, before *quotav1alpha1.ConsumerLedgerSpec
 	}
 }
 
-// isWithdrawn reports whether a ledger says that a sequence was withdrawn.
+// isWithdrawn reports whether a ledger lists a sequence as withdrawn.
 func isWithdrawn(ledger *quotav1alpha1.ConsumerLedgerSpec, sequence int64) bool {
 	return slices.ContainsFunc(ledger.Withdrawn, func(w quotav1alpha1.LedgerSequenceRange) bool { return w.First <= sequence && sequence <= w.Last })
 }
 
-// checkType checks the sums of a resource type, and returns how many of the reservations that have gone
-// were settled: the others were cancelled.
+// checkType checks the sums of a resource type, and returns the number of settled reservations among those gone. The
+// others were canceled.
 func checkType(resourceType string, before, after *quotav1alpha1.ConsumerLedgerSpec, gone map[int64]*reservation, given []*reservation, complain complaint) int64 {
 	amountBefore, claimsBefore := sum(before, resourceType)
 	amount, claims := sum(after, resourceType)
@@ -247,8 +246,8 @@ func sum(spec *quotav1alpha1.ConsumerLedgerSpec, resourceType string) (amount, c
 	return amount, claims
 }
 
-// checkLimits checks that nothing is negative, and that nothing is given beyond a limit. That more may be
-// used than a limit that has shrunk is none of its business as long as it does not grow.
+// checkLimits checks that nothing is negative, and that no charge goes beyond a limit. It permits usage beyond a
+// reduced limit as long as the usage does not grow.
 func (a *account) checkLimits(before *quotav1alpha1.ConsumerLedgerSpec, complain complaint) {
 	for _, used := range a.spec.Used {
 		if used.Amount < 0 || used.Claims < 0 {
@@ -269,7 +268,7 @@ func (a *account) checkLimits(before *quotav1alpha1.ConsumerLedgerSpec, complain
 	}
 }
 
-// charges is what is used and reserved by resource type.
+// charges is the used and reserved amount by resource type.
 func charges(spec *quotav1alpha1.ConsumerLedgerSpec, complain complaint) map[string]int64 {
 	sums := map[string]int64{}
 	for _, used := range spec.Used {

@@ -10,7 +10,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// books are a revision of a ledger with a limit of 3, in which every claim holds 1.
+// books are a revision of a ledger with a limit of 3. Every claim holds 1.
 type books struct {
 	sequence, used int64
 	reserved       map[int64]string // keys by sequence

@@ -22,7 +22,7 @@ func read(t *testing.T, name string) string {
 	return string(content)
 }
 
-// koConfig is what .ko.yaml says.
+// koConfig has the content of .ko.yaml.
 type koConfig struct {
 	DefaultBaseImage string
 	Builds           []struct {
@@ -31,7 +31,7 @@ type koConfig struct {
 	}
 }
 
-// TestBuiltAlike proves that the binary in the image is built as that in the archives.
+// TestBuiltAlike wants the same build of the binary in the image as of the one in the archives.
 func TestBuiltAlike(t *testing.T) {
 	var got koConfig
 	if err := yaml.UnmarshalStrict([]byte(read(t, ".ko.yaml")), &got); err != nil {
@@ -58,8 +58,7 @@ func TestBuiltAlike(t *testing.T) {
 	}
 }
 
-// TestOperatorAlone proves that the image does not hold what only a standalone server needs, which is more than half
-// of it.
+// TestOperatorAlone proves that the image lacks the parts only for a standalone server. They are more than half of it.
 func TestOperatorAlone(t *testing.T) {
 	packages, err := exec.Command("go", "list", "-deps", "../../cmd/bursar-operator").Output()
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package issuer is an OpenID Connect provider for tests: it signs the tokens that a test asks for.
+// Package issuer is an OpenID Connect provider for tests: it signs the tokens requested by a test.
 package issuer
 
 import (
@@ -26,7 +26,7 @@ type Issuer struct {
 	mux *http.ServeMux
 }
 
-// New starts a provider, which ends with the test.
+// New starts a provider. It ends with the test.
 func New(t testing.TB) *Issuer {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -83,8 +83,8 @@ func (i *Issuer) Token(t testing.TB, claims map[string]any) string {
 	return signed + "." + encode(signature)
 }
 
-// LogsIn makes the provider log in everybody who comes, by the authorization code flow with PKCE (RFC 7636). The nonce of
-// a token is the one that was asked for, unless the claims have one.
+// LogsIn makes the provider log in everybody who comes, by the authorization code flow with PKCE (RFC 7636). The nonce
+// of a token is the requested one, unless the claims have one.
 func (i *Issuer) LogsIn(t testing.TB, claims map[string]any) {
 	t.Helper()
 	var asked url.Values

@@ -1,4 +1,4 @@
-// Package kit has what tests of whole servers share.
+// Package kit has helpers for tests of whole servers.
 package kit
 
 import (
@@ -17,15 +17,15 @@ import (
 type (
 	// Amounts are amounts by resource type.
 	Amounts map[string]int64
-	// Charges are amounts by the name of the consumer that pays.
+	// Charges are amounts by the name of the paying consumer.
 	Charges map[string]Amounts
 )
 
-// Agreement is what claims, ledgers and buckets have to agree on.
+// Agreement is the expected state of claims, ledgers and buckets.
 type Agreement struct {
 	// Limits are the limits of the consumers to look at. Others are ignored.
 	Limits Charges
-	// Objects are what each object that exists is charged, by its UID.
+	// Objects are the charges for each existing object, by its UID.
 	Objects map[types.UID]Charges
 	// Direct permits claims of no object, as services make them: granted ones count.
 	Direct bool
@@ -33,8 +33,8 @@ type Agreement struct {
 	Overdraft bool
 }
 
-// Check returns nil if each object has one granted claim for each consumer that pays for it and there is no other claim,
-// and if ledgers, with nothing in flight, and buckets say the same. A test calls it until it does.
+// Check returns nil if each object has one granted claim for each consumer that pays for it, and there is no other
+// claim. Ledgers, with nothing in flight, and buckets must agree with this. A test calls Check until they do.
 func (a Agreement) Check(ctx context.Context, api client.Reader) error {
 	var claims quotav1alpha1.ResourceClaimList
 	var ledgers quotav1alpha1.ConsumerLedgerList
@@ -52,7 +52,7 @@ func (a Agreement) Check(ctx context.Context, api client.Reader) error {
 // account is one resource type of a consumer.
 type account struct{ consumer, resourceType string }
 
-// usage is what an account holds.
+// usage is the amount and the number of claims in an account.
 type usage struct{ amount, claims int64 }
 
 // usage adds up the granted claims, and compares them with the objects.
@@ -96,7 +96,7 @@ func (a Agreement) usage(claims []quotav1alpha1.ResourceClaim) (map[account]usag
 	return used, nil
 }
 
-// requested returns what a claim requests in all.
+// requested returns the total request of a claim.
 func requested(claim *quotav1alpha1.ResourceClaim) Amounts {
 	amounts := Amounts{}
 	for _, request := range claim.Spec.Requests {

@@ -13,7 +13,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// stored is an API server that lists what a test has put into it.
+// stored is an API server with the objects of a test.
 type stored struct {
 	client.Reader
 	claims  []quotav1alpha1.ResourceClaim
@@ -47,7 +47,7 @@ func claim(uid, consumer string, amount int64) quotav1alpha1.ResourceClaim {
 	}
 }
 
-// agreeing is a world of two objects, which acme pays 2 and 3 for.
+// agreeing is a world of two objects. acme pays 2 and 3 for them.
 func agreeing() (Agreement, *stored) {
 	a := Agreement{
 		Limits:  Charges{"acme": {"things": 10}},

@@ -13,18 +13,18 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// keptOf is the number of maps of which Churn keeps one.
+// Churn keeps one of keptOf maps.
 const keptOf = 8
 
 // Churn creates maps within the limit, and deletes most of them.
 type Churn struct {
-	// Created counts the maps whose create was answered, and Kept those of them that were not deleted.
+	// Created counts the maps with an answered create, and Kept those of them without a delete.
 	Created, Kept atomic.Int64
 
 	group sync.WaitGroup
 }
 
-// Start creates maps with one client until ctx ends. Clients have different numbers, and a number is used once.
+// Start creates maps with one client until ctx ends. Clients have different numbers. Use a number once.
 func (c *Churn) Start(ctx context.Context, t testing.TB, api client.Client, number int) {
 	c.group.Go(func() {
 		for i := 0; ctx.Err() == nil; i++ {
@@ -40,12 +40,12 @@ func (c *Churn) Start(ctx context.Context, t testing.TB, api client.Client, numb
 				c.Kept.Add(1)
 				continue
 			}
-			_ = api.Delete(t.Context(), m) // one that stays is charged
+			_ = api.Delete(t.Context(), m) // one that stays has a charge
 		}
 	})
 }
 
-// Advance returns an error unless some more maps than before were created, and some quota is reserved ahead of demand.
+// Advance returns an error unless there are some more created maps than before, and a slice of quota.
 func (c *Churn) Advance(ctx context.Context, api client.Reader, before, more int64) error {
 	sliced, err := Sliced(ctx, api)
 	if err != nil {
@@ -60,7 +60,7 @@ func (c *Churn) Advance(ctx context.Context, api client.Reader, before, more int
 // Wait waits until all clients have ended.
 func (c *Churn) Wait() { c.group.Wait() }
 
-// Check returns an error unless at least the kept maps exist, each is charged, and no quota is reserved ahead of demand.
+// Check returns an error unless at least the kept maps exist, each with a charge, and no quota is in slices.
 func (c *Churn) Check(ctx context.Context, api client.Reader, limit int64) error {
 	sliced, err := Sliced(ctx, api)
 	if err != nil {

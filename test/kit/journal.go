@@ -13,9 +13,9 @@ import (
 	"github.com/bursar/bursar/test/replayed"
 )
 
-// CheckJournal returns nil if the journal in some directories, replayed, gives each ledger exactly as it is stored at
-// some moment during the call, and lost nothing. The journal follows the ledgers a moment later: a test calls it until
-// it returns nil. Ledgers may change meanwhile.
+// CheckJournal returns nil if the journal in some directories has lost nothing and its replay gives each ledger exactly
+// as it was in storage at some moment during the call. The journal follows the ledgers a moment later: a test calls it
+// until it returns nil. Ledgers may change meanwhile.
 func CheckJournal(ctx context.Context, api client.Reader, dirs ...string) error {
 	var ledgers, later quotav1alpha1.ConsumerLedgerList
 	if err := api.List(ctx, &ledgers); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// CheckMaps returns how many maps exist that [platform.ProtectMaps] protects, and an error unless claims, ledgers and
-// buckets agree that Organization acme uses so many of the limit.
+// CheckMaps returns the number of existing maps under the policy of [platform.ProtectMaps], and an error unless claims,
+// ledgers and buckets agree that Organization acme uses so many of the limit.
 func CheckMaps(ctx context.Context, api client.Reader, limit int64) (objects int64, err error) {
 	var list corev1.ConfigMapList
 	if err := api.List(ctx, &list); err != nil {

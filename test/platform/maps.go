@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	// MapsType is what objects whose names begin with mapPrefix use one of.
+	// MapsType is the resource type for objects with names that begin with mapPrefix. Each uses one.
 	MapsType  = Group + "/maps"
 	mapPrefix = "map-"
-	// patience is longer than a busy machine takes to look at what was declared.
+	// patience is longer than a busy machine takes to look at new declarations.
 	patience = 100 * time.Second
 )
 
-// DeclareMaps says that ConfigMaps and Secrets count, and gives Organization acme so many of them. It waits until
+// DeclareMaps declares that ConfigMaps and Secrets count, and gives Organization acme so many of them. It waits until
 // the grant is active.
 func DeclareMaps(t testing.TB, api client.Client, amount int64) {
 	t.Helper()
@@ -55,7 +55,7 @@ func DeclareMaps(t testing.TB, api client.Client, amount int64) {
 	})
 }
 
-// MapPolicy creates the policy by which Organization acme pays for the maps of a kind. It need not be ready yet.
+// MapPolicy creates the policy to charge the maps of a kind to Organization acme. The policy need not be ready yet.
 func MapPolicy(t testing.TB, api client.Client, kind string) *quotav1alpha1.ClaimCreationPolicy {
 	t.Helper()
 	policy := &quotav1alpha1.ClaimCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: strings.ToLower(kind)}, Spec: quotav1alpha1.ClaimCreationPolicySpec{
@@ -82,7 +82,7 @@ func ProtectMaps(t testing.TB, api client.Client, kind string) {
 	await.NoError(t, patience, func() error { return IsReady(t.Context(), api, policy) })
 }
 
-// IsReady reads a policy, and returns nil if it is in force, or why that cannot be told.
+// IsReady reads a policy, and returns nil if it is Ready, or an error with the reason.
 func IsReady(ctx context.Context, api client.Client, policy *quotav1alpha1.ClaimCreationPolicy) error {
 	if err := api.Get(ctx, client.ObjectKeyFromObject(policy), policy); err != nil {
 		return err
@@ -93,7 +93,7 @@ func IsReady(ctx context.Context, api client.Client, policy *quotav1alpha1.Claim
 	return nil
 }
 
-// Map is a ConfigMap that counts.
+// Map is a counted ConfigMap.
 func Map(n int) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(mapPrefix, n), Namespace: "default"}}
 }
@@ -101,7 +101,7 @@ func Map(n int) *corev1.ConfigMap {
 // IsMap tells whether an object counts, by its name.
 func IsMap(object metav1.Object) bool { return strings.HasPrefix(object.GetName(), mapPrefix) }
 
-// IsExceeded tells whether somebody was refused because quota is used up.
+// IsExceeded reports whether an error is a denial for lack of quota.
 func IsExceeded(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
 }

@@ -26,12 +26,12 @@ func ConsumerType() quotav1alpha1.ConsumerTypeRef {
 	return quotav1alpha1.ConsumerTypeRef{APIGroup: Group, Kind: Kind}
 }
 
-// Consumer is the Organization of that name. It need not exist.
+// Consumer is the Organization with a name. It need not exist.
 func Consumer(name string) quotav1alpha1.ConsumerRef {
 	return quotav1alpha1.ConsumerRef{APIGroup: Group, Kind: Kind, Name: name}
 }
 
-// Definition defines a cluster-scoped kind of the platform that may hold anything.
+// Definition defines a cluster-scoped kind of the platform for any content.
 func Definition(group, kind, plural string) *apiextensionsv1.CustomResourceDefinition {
 	anything := true
 	return &apiextensionsv1.CustomResourceDefinition{
@@ -50,8 +50,8 @@ func Definition(group, kind, plural string) *apiextensionsv1.CustomResourceDefin
 	}
 }
 
-// ScalableDefinition defines a namespaced kind of the platform that has replicas and can be scaled,
-// and whose spec may hold anything else.
+// ScalableDefinition defines a namespaced kind of the platform with replicas and a scale subresource. Its spec may also
+// hold anything else.
 func ScalableDefinition(group, kind, plural string) *apiextensionsv1.CustomResourceDefinition {
 	anything := true
 	part := apiextensionsv1.JSONSchemaProps{

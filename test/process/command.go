@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// shownLines is how many of the last lines of a log are shown if its test fails, and shownLength how many bytes of
-// each: the reason of the failure is to be found among them.
+// shownLines is the number of last lines of a log to show if its test fails, and shownLength the number of bytes of
+// each. The reason of the failure is among them.
 const shownLines, shownLength = 12, 300
 
 // End returns the last lines of a log, each cut to a length.
@@ -30,8 +30,8 @@ func End(log string) string {
 	return strings.Join(lines, "")
 }
 
-// Command is a program that a test runs beside itself, may kill, stop and continue, and may start again
-// with the same arguments.
+// Command is a program beside a test. The test may kill, stop and continue it, and may start it again with the same
+// arguments.
 type Command struct {
 	t         testing.TB
 	name      string
@@ -44,8 +44,8 @@ type Command struct {
 	ended   chan struct{}
 }
 
-// Run starts a program, which is killed at the end of the test. The name is for messages. Ready tells
-// whether it is ready, for WaitReady.
+// Run starts a program, and kills it at the end of the test. The name is for messages. WaitReady calls ready to find
+// out whether the program is ready.
 func Run(t testing.TB, name string, ready func(context.Context) error, binary string, arguments ...string) *Command {
 	t.Helper()
 	c := &Command{t: t, name: name, binary: binary, arguments: arguments, ready: ready, log: filepath.Join(t.TempDir(), "log")}
@@ -97,16 +97,16 @@ func (c *Command) WaitReady() {
 	}
 }
 
-// Signal sends a signal, which tells nothing to a program that has ended.
+// Signal sends a signal. The signal has no effect on an ended program.
 func (c *Command) Signal(s syscall.Signal) { _ = c.command.Process.Signal(s) }
 
-// Kill ends the program as a power cut would, and waits until it is gone.
+// Kill ends the program like a power cut, and waits for its end.
 func (c *Command) Kill() {
 	c.Signal(syscall.SIGKILL)
 	<-c.ended
 }
 
-// Output is what the program has printed so far, in all its runs.
+// Output is the output of the program so far, in all its runs.
 func (c *Command) Output() string {
 	text, err := os.ReadFile(c.log)
 	if err != nil {

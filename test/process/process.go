@@ -25,12 +25,12 @@ import (
 // tests run beside it.
 const startTimeout = 2 * time.Minute
 
-// RequestTimeout is how long API servers give a request where tests wait for quota of creates that were cut off: it comes
-// back 10 s later, and after 70 s by default.
+// RequestTimeout is the request timeout of API servers in tests that wait for the quota of cut-off creates. The quota
+// returns 10 s later, and after 70 s by default.
 const RequestTimeout = 15 * time.Second
 
-// Parallel lets so many tests of a package run beside each other, whatever the number of processors: tests of processes
-// mostly wait. TestMain calls it.
+// Parallel lets so many tests of a package run beside each other, on any number of CPUs: tests of processes mostly
+// wait. TestMain calls it.
 func Parallel(tests int) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", strconv.Itoa(tests)); err != nil {
@@ -82,9 +82,9 @@ func build(command string) (string, error) {
 	return binary, nil
 }
 
-// Touch looks at all files in some folders of the module, which a program reads that a test runs. A test depends on what it
-// reads itself, and is not answered from the test cache when that has changed; the files that a command of its own reads say
-// nothing to the cache.
+// Touch looks at all files in some folders of the module, for a program that reads them during a test. The test cache
+// takes only the files read by the test itself into account. It ignores the files read by a command. After Touch, a
+// change of these files runs the test again.
 func Touch(root string, folders ...string) error {
 	for _, folder := range folders {
 		err := filepath.WalkDir(filepath.Join(root, folder), func(_ string, entry fs.DirEntry, err error) error {
@@ -101,7 +101,7 @@ func Touch(root string, folders ...string) error {
 	return nil
 }
 
-// FreeAddress is host:port on the loopback interface that nothing listens on.
+// FreeAddress is host:port on the loopback interface without a listener.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	address, err := FindFreeAddress()
@@ -111,7 +111,7 @@ func FreeAddress(t testing.TB) string {
 	return address
 }
 
-// FindFreeAddress is FreeAddress for those who are no test.
+// FindFreeAddress is FreeAddress for callers outside of tests.
 func FindFreeAddress() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -131,7 +131,7 @@ type Server struct {
 	output  []string
 }
 
-// Start starts a server on a data directory and waits until it says that it is ready.
+// Start starts a server on a data directory and waits until it reports that it is ready.
 func Start(t testing.TB, dir string, arguments ...string) *Server {
 	t.Helper()
 	binary, err := Build()
@@ -180,7 +180,7 @@ func (s *Server) read(reader *os.File, ready chan struct{}) {
 	}
 }
 
-// Output is what the server has printed so far.
+// Output is the output of the server so far.
 func (s *Server) Output() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,17 +201,17 @@ func (s *Server) Config() *rest.Config {
 	return config
 }
 
-// Kill ends the server as a power cut would, and waits until it is gone.
+// Kill ends the server like a power cut, and waits for its end.
 func (s *Server) Kill() {
 	_ = s.command.Process.Kill()
 	<-s.ended
 }
 
-// Signal sends a signal, which tells nothing to a server that has ended.
+// Signal sends a signal. The signal has no effect on an ended server.
 func (s *Server) Signal(signal syscall.Signal) { _ = s.command.Process.Signal(signal) }
 
-// Stop asks the server to end, waits until it has, and returns its exit code. What one waited for that had to be ended at
-// last is logged.
+// Stop asks the server to end, waits until it has, and returns its exit code. If it had to kill the server in the end,
+// it logs the awaited step.
 func (s *Server) Stop() int {
 	s.t.Helper()
 	_ = s.command.Process.Signal(syscall.SIGTERM)

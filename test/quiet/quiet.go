@@ -1,5 +1,5 @@
-// Package quiet silences what client libraries log in tests: connections that are refused, and watches
-// that break, while servers start and end.
+// Package quiet silences the logs of client libraries in tests: refused connections and broken watches while servers
+// start and end.
 package quiet
 
 import (
@@ -10,8 +10,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// Libraries silences all of them in this process. They do not slow down either because of errors, by a
-// clock that is another one in a bubble of package synctest.
+// Libraries silences all of them in this process. Errors do not slow them down either: their delays use a clock other
+// than the one in a bubble of package synctest.
 func Libraries() {
 	utilruntime.ErrorHandlers = nil
 	klog.SetLogger(logr.Discard())

@@ -1,4 +1,4 @@
-// Package replayed compares what the journal has with the ledgers that it is the record of.
+// Package replayed compares the journal with the ledgers it records.
 package replayed
 
 import (
@@ -27,7 +27,7 @@ func Ordered(entries []journal.Entry) ([]journal.Entry, error) {
 	return slices.CompactFunc(ordered, func(a, b journal.Entry) bool { return a.Sequence == b.Sequence }), nil
 }
 
-// Compare returns nil if the ordered entries up to the last change of a stored ledger give that ledger exactly.
+// Compare returns nil if the ordered entries up to the last change of a stored ledger give the ledger exactly.
 func Compare(spec *quotav1alpha1.ConsumerLedgerSpec, entries []journal.Entry) error {
 	var replayed journal.Replay
 	last := LastChange(spec.Journal)
@@ -67,7 +67,7 @@ func LastChange(stored *quotav1alpha1.LedgerJournal) int64 {
 	return last
 }
 
-// stateOf returns the limits of a ledger and what it has in use, with what is reserved.
+// stateOf returns the limits of a ledger and its usage, including the reserved amounts.
 func stateOf(spec *quotav1alpha1.ConsumerLedgerSpec) (state journal.Opening, err error) {
 	snapshot, err := ledgerstore.SnapshotOf(spec)
 	if err != nil {

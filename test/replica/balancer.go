@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// probeInterval is how often the balancer asks replicas whether they are ready, and probeTimeout how
-	// long it waits for the answer, which may take a while on a busy machine.
+	// probeInterval is the time between two probes of replicas, and probeTimeout the timeout of a probe. An answer may
+	// take a while on a busy machine.
 	probeInterval = 100 * time.Millisecond
 	probeTimeout  = 3 * time.Second
 )
 
-// Balancer stands for a Service, such as that of the webhooks: each connection goes to the next server that
-// is ready. It lasts for as long as that one answers probes at all.
+// Balancer stands for a Service, such as that of the webhooks: each connection goes to the next ready server. It lasts
+// for as long as this server answers probes at all.
 type Balancer struct {
 	listener net.Listener
-	// probing ends when the balancer is closed.
+	// probing ends with Close.
 	probing context.Context
 	end     context.CancelFunc
 
@@ -38,7 +38,7 @@ type backend struct {
 	conns map[net.Conn]struct{}
 }
 
-// NewBalancer returns a balancer without servers that listens on a free port, until it is closed.
+// NewBalancer returns a balancer without servers. It listens on a free port until Close.
 func NewBalancer() (*Balancer, error) {
 	listener, err := net.Listen("tcp", "localhost:0")
 	if err != nil {
@@ -58,24 +58,23 @@ func NewBalancer() (*Balancer, error) {
 	return b, nil
 }
 
-// Close stops to listen. Connections that there are to replicas stay.
+// Close stops listening. Existing connections to replicas stay.
 func (b *Balancer) Close() {
 	b.end()
 	_ = b.listener.Close()
 }
 
-// URL is where the servers are reached.
+// URL is the address of the servers.
 func (b *Balancer) URL() string {
 	return fmt.Sprintf("https://localhost:%d", b.listener.Addr().(*net.TCPAddr).Port)
 }
 
-// Add has the balancer know of a server at an address until it is closed. The probe tells whether it
-// is ready, or why not.
+// Add adds a server at an address until Close. The probe returns nil if the server is ready, or why not.
 func (b *Balancer) Add(address string, probe func(context.Context) error) {
 	b.add(b.probing, address, func(ctx context.Context) (ready, answers bool) { return probe(ctx) == nil, true })
 }
 
-// Cut closes all connections that there are. New ones may be made at once.
+// Cut closes all existing connections. Clients may make new ones at once.
 func (b *Balancer) Cut() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -123,7 +122,7 @@ func (r *backend) IsReady() bool {
 	return r.ready
 }
 
-// pick returns the next server that is ready, or nil.
+// pick returns the next ready server, or nil.
 func (b *Balancer) pick() *backend {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -25,7 +25,7 @@ type Options struct {
 	Dir string
 	// Kubeconfig says how it reaches its API server.
 	Kubeconfig string
-	// Configuration is what is not said otherwise here. The CRDs are installed by the replica.
+	// Configuration has the settings without a field here. The replica installs the CRDs.
 	Configuration config.Operator
 }
 
@@ -101,32 +101,31 @@ func (r *Replica) probe(ctx context.Context) (ready, answers bool) {
 // Signal sends the process a signal.
 func (r *Replica) Signal(s syscall.Signal) { _ = r.command.Process.Signal(s) }
 
-// Kill ends the process at once, if it has not ended, waits until it is gone, and takes it from the
-// balancer.
+// Kill ends the process at once, if it has not ended, waits for its end, and takes it from the balancer.
 func (r *Replica) Kill() {
 	r.forget()
 	r.Signal(syscall.SIGKILL)
 	<-r.ended
 }
 
-// Exclude has the balancer send nothing to it any more, as if its Pod were deleted. That is so once
-// [Replica.IsReady] says false.
+// Exclude has the balancer send nothing to it any more, as after a deletion of its Pod. It takes effect once
+// [Replica.IsReady] returns false.
 func (r *Replica) Exclude() { r.forget() }
 
-// Ended is closed once the process has ended.
+// Ended is closed at the end of the process.
 func (r *Replica) Ended() <-chan struct{} { return r.ended }
 
-// ExitCode is that of the process that has ended.
+// ExitCode is the exit code of the ended process.
 func (r *Replica) ExitCode() int { return r.command.ProcessState.ExitCode() }
 
 // Pid is the number of the process.
 func (r *Replica) Pid() int { return r.command.Process.Pid }
 
-// Log is the file with everything that the process writes.
+// Log is the file with the output of the process.
 func (r *Replica) Log() string { return r.log }
 
 // Webhooks is where it answers reviews, as host:port.
 func (r *Replica) Webhooks() string { return r.address }
 
-// Endpoints is the URL under which it tells of its health, and its metrics.
+// Endpoints is the URL of its health and its metrics.
 func (r *Replica) Endpoints() string { return "http://" + r.health }

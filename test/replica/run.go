@@ -27,9 +27,9 @@ func Run(t testing.TB, b *Balancer, kubeconfig, systemNamespace string) *Replica
 	return RunBinary(t, binary, b, kubeconfig, config.Quota{SystemNamespace: systemNamespace})
 }
 
-// RunBinary starts a replica for the time of a test, with times for the election of a leader that are short, and
-// still longer than a busy machine keeps the API server from answering. An empty
-// system namespace is the default one. The API server gives a request [process.RequestTimeout]. It need not be ready yet.
+// RunBinary starts a replica for the time of a test, with short times for the election of a leader. They are still
+// longer than a busy machine keeps the API server from answering. An empty system namespace is the default one. The API
+// server gives a request [process.RequestTimeout]. It need not be ready yet.
 func RunBinary(t testing.TB, binary string, b *Balancer, kubeconfig string, quota config.Quota) *Replica {
 	t.Helper()
 	quota.RequestTimeout = config.Duration{Duration: process.RequestTimeout}
@@ -73,7 +73,7 @@ func (r *Replica) WaitReady(t testing.TB) {
 	}
 }
 
-// Output is what the process has written so far.
+// Output is the output of the process so far.
 func (r *Replica) Output(t testing.TB) string {
 	t.Helper()
 	text, err := os.ReadFile(r.Log())
@@ -83,7 +83,7 @@ func (r *Replica) Output(t testing.TB) string {
 	return string(text)
 }
 
-// Leader waits until one of the replicas leads, and returns the one that was the last to do so.
+// Leader waits until one of the replicas leads, and returns the latest leader.
 func Leader(t testing.TB, replicas []*Replica) *Replica {
 	t.Helper()
 	var leader *Replica

@@ -23,7 +23,7 @@ import (
 	"github.com/bursar/bursar/test/quiet"
 )
 
-// Server is an API server that runs.
+// Server is a running API server.
 type Server struct {
 	// Kubeconfig is the path of the administrator's kubeconfig, and Config its content.
 	Kubeconfig string
@@ -31,22 +31,22 @@ type Server struct {
 	// Admin talks to the server as its administrator, without a cache.
 	Admin client.WithWatch
 
-	// stop ends a server that [Start] has started, and returns once it has ended.
+	// stop ends a server started by [Start], and returns once it has ended.
 	stop func() error
 }
 
-// As returns a client for somebody whom the administrator impersonates.
+// As returns a client for a user, by impersonation.
 func (s *Server) As(who rest.ImpersonationConfig) (client.Client, error) {
 	config := rest.CopyConfig(s.Config)
 	config.Impersonate = who
 	return client.New(config, client.Options{Scheme: s.Admin.Scheme(), Mapper: s.Admin.RESTMapper()})
 }
 
-// Stop ends a server that [Start] has started, and returns once it has ended. Call it once.
+// Stop ends a server started by [Start], and returns once it has ended. Call it once.
 func (s *Server) Stop() error { return s.stop() }
 
-// Start starts a server and returns once it enforces quota. Unless the options name a directory, its data is gone once
-// it is stopped. It listens on a free port unless they say where.
+// Start starts a server and returns once it enforces quota. Unless the options name a directory, Stop removes its data.
+// It listens on a free port unless the options name an address.
 func Start(options standalone.Options) (*Server, error) {
 	remove := func() error { return nil }
 	if options.DataDir == "" {
@@ -82,8 +82,8 @@ func Start(options standalone.Options) (*Server, error) {
 	return server, nil
 }
 
-// Main starts a server, passes it to use, runs the tests, and ends the process. An error of after, which is called once
-// the tests have run and while the server still does, fails them; it may be nil. With -short there are no tests.
+// Main starts a server, passes it to use, runs the tests, and ends the process. It calls after once the tests have run
+// and while the server still runs. An error of after fails the tests; after may be nil. With -short there are no tests.
 func Main(m *testing.M, options standalone.Options, use func(context.Context, *Server) error, after func(context.Context) error) {
 	flag.Parse()
 	if testing.Short() {
@@ -115,7 +115,7 @@ func run(m *testing.M, options standalone.Options, use func(context.Context, *Se
 	return code, err
 }
 
-// Connect reaches a server that runs already, and that somebody else stops.
+// Connect reaches a running server. Its starter stops it.
 func Connect(kubeconfig string) (*Server, error) {
 	types := runtime.NewScheme()
 	if err := errors.Join(scheme.AddToScheme(types), apiextensionsv1.AddToScheme(types), quotav1alpha1.AddToScheme(types), openmcpv1alpha1.AddToScheme(types)); err != nil {

@@ -21,11 +21,11 @@ import (
 	"github.com/bursar/bursar/test/simulation/controlplane"
 )
 
-// books are what the world knows of objects, claims and ledgers. It holds each revision to the invariants:
+// books are the world's own knowledge of objects, claims and ledgers. It holds each revision to the invariants:
 //
-//   - What objects and granted claims of users cost is never more than the limit, nor more than what the ledger has as
-//     used, reserved or in slices. So what exists is charged, at every moment.
-//   - What the ledger has in all is never more than the limit, unless the limit has shrunk; then it does not grow.
+//   - The cost of objects and of granted claims of users is never more than the limit, nor more than the ledger's
+//     used amounts, reservations and slices. So every existing object has a charge, at every moment.
+//   - The total of the ledger is never more than the limit, unless the limit has shrunk; then it does not grow.
 //   - The revisions of a ledger follow from each other ([history.Checker]).
 type books struct {
 	*World
@@ -37,23 +37,23 @@ type books struct {
 	totals  map[quotav1alpha1.ConsumerRef]total
 	ledgers map[quotav1alpha1.ConsumerRef]*quotav1alpha1.ConsumerLedger
 	history *history.Checker
-	// asked are the objects whose creation was asked for, until a ledger has them, or nobody can reserve for them any more.
+	// asked are the objects of open requests, until a ledger has them, or nobody can reserve for them any more.
 	asked   map[types.UID]asked
 	reviews map[*review]struct{}
 }
 
-// total is what a ledger says.
+// total has the figures of a ledger.
 type total struct{ limit, used, reserved, sliced int64 }
 
 func (t total) taken() int64 { return t.used + t.reserved }
 
-// asked is an object whose creation was asked for. until is when it is given up; zero if it was admitted.
+// asked is an object of a request. until is the time after which nobody reserves for it; zero after its admission.
 type asked struct {
 	*corev1.ConfigMap
 	until time.Time
 }
 
-// review is an open request of a user, with what may have been taken at most meanwhile.
+// review is an open request of a user, with the most that the ledger may have taken meanwhile.
 type review struct {
 	uid      types.UID
 	consumer quotav1alpha1.ConsumerRef
@@ -142,12 +142,12 @@ func (b *books) storedLedgerLocked(r *controlplane.Revision) {
 	b.checkLocked(of)
 }
 
-// hasHistory reports whether this world has only what [history.Checker] understands.
+// hasHistory reports whether [history.Checker] understands everything in this world.
 func (b *books) hasHistory() bool {
 	return !b.shape.hasUpdates && !b.shape.hasDirect && !b.shape.changesLimits
 }
 
-// checkLocked checks what must hold for a consumer at every moment.
+// checkLocked checks the invariants of a consumer at every moment.
 func (b *books) checkLocked(of quotav1alpha1.ConsumerRef) {
 	demand, now := b.demandLocked(of), b.totals[of]
 	if demand > b.limits[of] && !b.shape.changesLimits {
@@ -174,7 +174,7 @@ func (b *books) checkLocked(of quotav1alpha1.ConsumerRef) {
 	}
 }
 
-// demandLocked returns what the objects and the granted claims of users cost.
+// demandLocked returns the cost of the objects and of the granted claims of users.
 func (b *books) demandLocked(of quotav1alpha1.ConsumerRef) (demand int64) {
 	for _, object := range b.objects {
 		if consumerOf(object) == of {
@@ -207,7 +207,7 @@ func (b *books) totalOf(of quotav1alpha1.ConsumerRef) total {
 	return b.totals[of]
 }
 
-// ask records that a user asks for an object, which may be charged from now on unless the request is a dry run.
+// ask records a user's request for an object. From now on the ledger may charge it, unless the request is a dry run.
 func (b *books) ask(object *corev1.ConfigMap, isDryRun bool) *review {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -237,7 +237,7 @@ func (b *books) answered(r *review, object *corev1.ConfigMap, isAdmitted, isRefu
 	}
 }
 
-// existing returns the objects that exist, in the order of their UIDs.
+// existing returns the existing objects, in the order of their UIDs.
 func (b *books) existing() (existing []*corev1.ConfigMap) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -247,8 +247,8 @@ func (b *books) existing() (existing []*corev1.ConfigMap) {
 	return existing
 }
 
-// liveClaims returns the claims that pay for objects, and those that users made, without the standing ones, each in the
-// order of their names.
+// liveClaims returns the claims that pay for objects, and those of users without the standing ones, each in the order
+// of their names.
 func (b *books) liveClaims() (paying, made []*quotav1alpha1.ResourceClaim) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -314,7 +314,7 @@ func (b *books) agreement() error {
 	return nil
 }
 
-// storedLedgers returns the ledgers as they are stored.
+// storedLedgers returns the ledgers in storage.
 func (b *books) storedLedgers() map[quotav1alpha1.ConsumerRef]*quotav1alpha1.ConsumerLedger {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -346,7 +346,7 @@ func isGranted(claim *quotav1alpha1.ResourceClaim) bool {
 	return apimeta.IsStatusConditionTrue(claim.Status.Conditions, quotav1alpha1.ConditionGranted)
 }
 
-// isWaiting reports whether a claim was told that it does not fit.
+// isWaiting reports whether, by its status, a claim does not fit.
 func isWaiting(claim *quotav1alpha1.ResourceClaim) bool {
 	granted := apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionGranted)
 	return granted != nil && granted.Reason == quotav1alpha1.ReasonQuotaExceeded

@@ -51,7 +51,7 @@ func consumer(number int) quotav1alpha1.ConsumerRef {
 	return platform.Consumer("org-" + strconv.Itoa(number))
 }
 
-// registration counts ConfigMaps by what they say that they cost.
+// registration counts ConfigMaps by the cost in them.
 func registration() *quotav1alpha1.ResourceRegistration {
 	r := &quotav1alpha1.ResourceRegistration{
 		TypeMeta:   metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceRegistration"},
@@ -90,7 +90,7 @@ func (w *World) policy() *quotav1alpha1.ClaimCreationPolicy {
 	return p
 }
 
-// catalog returns a catalog with what is declared.
+// catalog returns a catalog with the declarations.
 func (w *World) catalog() *catalog.Catalog {
 	declared := catalog.New()
 	declared.SetRegistration(registration())
@@ -100,7 +100,7 @@ func (w *World) catalog() *catalog.Catalog {
 	return declared
 }
 
-// declare stores the declarations, and a claim of each consumer that stays.
+// declare stores the declarations, and a standing claim of each consumer.
 func (w *World) declare() {
 	w.mustCreate(controlplane.Key{Resource: "resourceregistrations", Name: resourceType}, registration())
 	w.mustCreate(controlplane.Key{Resource: "claimcreationpolicies", Name: policyName}, w.policy())

@@ -19,7 +19,7 @@ type archive struct {
 	byConsumer map[quotav1alpha1.ConsumerRef][]journal.Entry
 }
 
-// appending is a replica that appends to the archive. It implements [journal.Sink].
+// appending is a replica with access to the archive. It implements [journal.Sink].
 type appending struct {
 	*archive
 	ended context.Context //nolint:containedctx // the one of the process
@@ -27,7 +27,7 @@ type appending struct {
 
 var errNoRoom = errors.New("the disk is full")
 
-// Append implements [journal.Sink]. What a process appends when it ends may be stored in part.
+// Append implements [journal.Sink]. The archive may store only a part of the entries of an ending process.
 func (a appending) Append(ctx context.Context, entries []journal.Entry) error {
 	w := a.world
 	if !w.calm() {

@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// forwardedHeader marks a forwarded review, as package routing does, and decisionTime is what that package keeps back.
+	// forwardedHeader marks a forwarded review, as package routing does, and decisionTime is the time that package
+	// routing keeps back.
 	forwardedHeader = "Bursar-Forwarded"
 	decisionTime    = 1200 * time.Millisecond
 )

@@ -36,7 +36,7 @@ import (
 
 const (
 	systemNamespace = "bursar-system"
-	// requestTimeout is that of the API servers, and auditInterval the time between two audits.
+	// requestTimeout is the timeout of the API servers, and auditInterval the time between two audits.
 	requestTimeout = 10 * time.Second
 	auditInterval  = 20 * time.Second
 )
@@ -45,7 +45,7 @@ const (
 type host struct {
 	*World
 	number int
-	// thinks is the number of the host that this one takes for the preferred one.
+	// thinks is the number of the preferred host, in the opinion of this one.
 	thinks  atomic.Int32
 	current atomic.Pointer[replica]
 	// leads is set if its next process certainly leads.
@@ -81,14 +81,14 @@ func (h *host) IsOnly() bool { return len(h.hosts) == 1 }
 // CanRead implements [ledgerstore.Replicas].
 func (h *host) CanRead(int64) bool { return true }
 
-// kill ends the process in the middle of what it does.
+// kill ends the process in the middle of its work.
 func (h *host) kill() {
 	if r := h.current.Load(); r != nil {
 		r.end()
 	}
 }
 
-// start starts a process. One that is there ends.
+// start starts a process. An earlier one ends.
 func (h *host) start() {
 	h.kill()
 	r := &replica{host: h}
@@ -105,7 +105,7 @@ func (w *World) must(err error) {
 	}
 }
 
-// log returns the log of a process, which is part of the trace.
+// log returns the log of a process. It is part of the trace.
 func (r *replica) log(name string) logr.Logger {
 	return funcr.New(func(_, args string) { r.note("host %d, %s: %s", r.number, name, args) }, funcr.Options{})
 }
@@ -181,7 +181,7 @@ func (r *replica) run(live client.Client, onlyMetadata metadata.Interface, objec
 	}{
 		following, deciding, r.recorded, &escrow.Controller{Store: r.store, Adopter: adopter, Log: r.log("escrow")},
 	}
-	// Leases overlap, so that two may lead.
+	// Leases overlap, so two may lead.
 	if r.roll(2) == 0 || r.leads {
 		r.processes.Go(func() { r.scan(adopter) })
 		components = append(components, audit.New(audit.Options{
@@ -206,7 +206,8 @@ func (r *replica) run(live client.Client, onlyMetadata metadata.Interface, objec
 	})
 }
 
-// scan compares the claims of all objects with what the objects cost, if the policy follows updates, as a new leader does.
+// scan compares the claims of all objects with the cost of the objects, if the policy follows updates, as a new leader
+// does.
 func (r *replica) scan(adopter *adoption.Controller) {
 	for r.shape.hasUpdates && r.working.Err() == nil {
 		if _, err := adopter.AdoptSince(r.working, r.began); err == nil {
@@ -229,7 +230,7 @@ func (r *replica) retire() {
 	r.end()
 }
 
-// kinds is the discovery of a cluster in which ConfigMaps are protected.
+// kinds is the discovery of a cluster with a policy on ConfigMaps.
 type kinds struct{}
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}

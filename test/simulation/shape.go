@@ -2,23 +2,23 @@ package simulation
 
 import "time"
 
-// shape is what the world of a seed is like. Small worlds of many kinds find more than large ones of one kind.
+// shape describes the world of a seed. Small worlds of many kinds find more than large ones of one kind.
 type shape struct {
 	replicas, servers, consumers, users int
-	// limit is what each consumer may use of, standing what a claim holds all the time, and amountMax what an object costs
-	// at most.
+	// limit is the limit of each consumer, standing the constant amount of a claim, and amountMax the highest cost of
+	// an object.
 	limit, standing, amountMax int64
 	// isDurable turns escrow off. hasUpdates makes the policy follow updates, and hasDirect makes users create claims.
 	isDurable, hasUpdates, hasDirect, changesLimits bool
 	// standsStill makes the journal take nothing while anything fails.
 	standsStill bool
-	// faults is of how many requests one fails, or 0 if none does. latency bounds each way of a request, lag the time until
-	// an API server sees a revision.
+	// faults is the number of requests with one failure among them, or 0 for none. latency bounds each way of a
+	// request, lag the time until an API server sees a revision.
 	faults       int
 	latency, lag time.Duration
 	// pause bounds the time between two requests of a user, and trouble the time between two troubles.
 	pause, trouble time.Duration
-	// active is how long users are at work, and quiet bounds the times in between in which they are not.
+	// active is the working time of users, and quiet bounds their pauses in between.
 	active, quiet time.Duration
 	// stall bounds the time for which a host stands still.
 	stall time.Duration

@@ -19,8 +19,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// SEED is one seed. Without it, these are those that have found something, and the first ones. The order of goroutines is
-// another one each time, and the race detector sees it: see command simulate for seeds that repeat themselves.
+// SEED is one seed. Without it, the test runs the kept seeds and the first ones. The order of goroutines is another one
+// each time, and the race detector sees it: see command simulate for seeds that repeat themselves.
 func TestSeeds(t *testing.T) {
 	seeds := slices.Clone(Kept)
 	for seed := range uint64(20) {

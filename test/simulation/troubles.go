@@ -28,7 +28,7 @@ func (w *World) disturb(ctx context.Context) {
 			pause(ctx, 8*time.Second)
 		case 3:
 			if w.roll(2) == 0 {
-				h = w.hosts[h.thinks.Load()] // which may hold a slice
+				h = w.hosts[h.thinks.Load()] // it may hold a slice
 			}
 			w.note("host %d stands still", h.number)
 			h.gate.Shut()
@@ -76,7 +76,8 @@ func (w *World) later(bound time.Duration, f func()) {
 	})
 }
 
-// prefer has the hosts that do not stand still change their minds about who is preferred, each at its own time.
+// prefer has the hosts, except for those standing still, change their minds about the preferred one, each at its own
+// time.
 func (w *World) prefer(number int) {
 	w.note("host %d becomes preferred", number)
 	for _, h := range w.hosts {
@@ -111,7 +112,7 @@ func (w *World) conclude() {
 	for _, h := range w.hosts {
 		h.open()
 		if h.number == 0 && w.shape.hasUpdates {
-			// An update that costs less and that nobody could record is found by the next leader.
+			// The next leader finds an unrecorded update to a lower cost.
 			h.leads = true
 			h.kill()
 		}
@@ -136,7 +137,7 @@ func (w *World) conclude() {
 	w.settleDown("the journal gives the ledgers", w.givesTheLedgers)
 }
 
-// fill uses all that is left of a consumer's quota, and asks for more.
+// fill uses all free quota of a consumer, and asks for more.
 func (w *World) fill(number int) {
 	of := consumer(number)
 	now := w.books.totalOf(of)

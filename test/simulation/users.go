@@ -22,7 +22,7 @@ const (
 	lateMax        = 8 * time.Second
 )
 
-// use is what a user does until ctx ends.
+// use is the work of a user until ctx ends.
 func (w *World) use(ctx context.Context) {
 	for pause(ctx, w.upTo(w.shape.pause)) {
 		if w.roll(12) == 0 && !pause(ctx, w.upTo(w.shape.quiet)) {
@@ -61,7 +61,7 @@ func (w *World) name(prefix string) string {
 	return fmt.Sprintf("%s-%d", prefix, w.names)
 }
 
-// newMap returns an object that nobody has created yet.
+// newMap returns an object not created yet.
 func (w *World) newMap(cost int64) *corev1.ConfigMap {
 	name := w.name("map")
 	return &corev1.ConfigMap{
@@ -76,7 +76,7 @@ func keyOf(object *corev1.ConfigMap) controlplane.Key {
 }
 
 // create asks for an object as an API server does: it has a replica review it, and stores it within the time of a
-// request. It returns the answer, which is nil if nobody decided.
+// request. It returns the answer, or nil without a decision.
 func (w *World) create(object *corev1.ConfigMap, isDryRun bool) *admissionv1.AdmissionResponse {
 	began := time.Now()
 	asked := w.books.ask(object, isDryRun)
@@ -158,7 +158,7 @@ func (w *World) review(request *admissionv1.AdmissionRequest, object *corev1.Con
 	return answer.Response
 }
 
-// update changes what an object costs.
+// update changes the cost of an object.
 func (w *World) update(object *corev1.ConfigMap) {
 	began := time.Now()
 	changed := object.DeepCopy()
@@ -177,7 +177,7 @@ func (w *World) update(object *corev1.ConfigMap) {
 	})
 }
 
-// claim creates or deletes a claim. A claim that pays for an object stays while its object does, although it is deleted.
+// claim creates or deletes a claim. A deleted claim stays while it pays for an existing object.
 func (w *World) claim() {
 	paying, made := w.books.liveClaims()
 	if len(paying) > 0 && w.roll(6) == 0 {

@@ -1,7 +1,8 @@
-// Package simulation runs Bursar in a world where a seed decides everything: the replicas, the users, what fails and when.
-// The ledger, the store, the engine, the webhook and the controllers are the real ones; etcd, the API servers and the
-// network are simulated (package controlplane), and the clock is that of a bubble of package synctest. Every stored
-// revision is held to what must always be true, and at the end, when nothing fails any more, everything must agree.
+// Package simulation runs Bursar in a world where a seed decides everything: the replicas, the users, the failures and
+// their times. The ledger, the store, the engine, the webhook and the controllers are the real ones. Package
+// controlplane simulates etcd, the API servers and the network, and the clock is the clock of a bubble of package
+// synctest. The world holds every stored revision to the invariants. At the end, with no more failures, everything must
+// agree.
 //
 // A seed repeats itself only where the Go runtime does: command simulate runs seeds like that. Natively the order of
 // goroutines is another one each time.
@@ -34,12 +35,12 @@ type World struct {
 	books   *books
 	journal *archive
 	users   sync.WaitGroup
-	// processes are all that were started.
+	// processes are all started processes.
 	processes sync.WaitGroup
 
 	mu     sync.Mutex
 	random *rand.Rand
-	// trace gets a line for everything that happens.
+	// trace gets a line for every event.
 	trace io.Writer
 	// isCalm is set while nothing fails.
 	isCalm bool
@@ -63,7 +64,7 @@ func New(t testing.TB, seed uint64) *World {
 	return w
 }
 
-// Run runs the world to its end, and reports what is wrong to the test.
+// Run runs the world to its end, and reports every violation to the test.
 func (w *World) Run() {
 	w.note("the world is %+v", w.shape)
 	w.declare()
@@ -100,7 +101,7 @@ func (w *World) roll(n int) int {
 	return w.random.IntN(n)
 }
 
-// upTo returns a time up to a bound. No two are the same, so that few things happen at the same time.
+// upTo returns a time up to a bound. No two are the same, so few events happen at the same time.
 func (w *World) upTo(bound time.Duration) time.Duration { return time.Duration(1 + w.roll(int(bound))) }
 
 // Lag implements [controlplane.Lag].
@@ -137,8 +138,8 @@ func (w *World) FateOf(*http.Request) controlplane.Fate {
 	return fate
 }
 
-// openTrace returns the standard output if TRACE is 1, and a file that keeps nothing otherwise. Both take the same memory: its
-// addresses order maps by pointers, so that otherwise a seed would be another world with a trace.
+// openTrace returns the standard output if TRACE is 1, and a file without content otherwise. Both take the same memory:
+// its addresses order maps by pointers. Otherwise a seed would be another world with a trace.
 func openTrace(t testing.TB) io.Writer {
 	none, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
@@ -156,14 +157,14 @@ func (w *World) note(format string, args ...any) {
 	_, _ = fmt.Fprintf(w.trace, "%8.3fs  %s\n", time.Since(w.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// count counts something that happened.
+// count counts an event.
 func (w *World) count(what string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.counts[what]++
 }
 
-// Counts returns how often what happened.
+// Counts returns the number of each event.
 func (w *World) Counts() map[string]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

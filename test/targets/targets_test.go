@@ -1,4 +1,4 @@
-// Package targets holds the targets of the Makefile to the packages that there are.
+// Package targets holds the targets of the Makefile to the existing packages.
 package targets
 
 import (
@@ -12,7 +12,7 @@ import (
 
 const root = "../.."
 
-// TestEveryPackageHasOneTarget proves that no package is forgotten by the targets that run tests, and none is run twice.
+// TestEveryPackageHasOneTarget proves that the targets for tests run every package once.
 func TestEveryPackageHasOneTarget(t *testing.T) {
 	campaigns, err := os.ReadDir(filepath.Join(root, "test", "campaign"))
 	if err != nil {
@@ -43,7 +43,7 @@ func TestEveryPackageHasOneTarget(t *testing.T) {
 	}
 }
 
-// TestFoldersAreExplained proves that the page on tests says what each folder is for.
+// TestFoldersAreExplained proves that the page on tests explains each folder.
 func TestFoldersAreExplained(t *testing.T) {
 	page, err := os.ReadFile("../README.md")
 	if err != nil {
@@ -60,7 +60,7 @@ func TestFoldersAreExplained(t *testing.T) {
 	}
 }
 
-// tested returns the packages that a target tests.
+// tested returns the packages tested by a target.
 func tested(t *testing.T, target string) []string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "make", "--silent", "--dry-run", target)
@@ -70,7 +70,7 @@ func tested(t *testing.T, target string) []string {
 	if err != nil {
 		t.Fatalf("make %s: %v", target, err)
 	}
-	// Of `go test -flag value ./one/... example.com/two`, what has a slash.
+	// Of `go test -flag value ./one/... example.com/two`, the words with a slash.
 	patterns := slices.DeleteFunc(strings.Fields(string(output)), func(word string) bool { return !strings.Contains(word, "/") })
 	if len(patterns) == 0 {
 		t.Fatalf("make %s tests no package: %s", target, output)

@@ -67,7 +67,7 @@ func sources(t *testing.T, folders ...string) []*file {
 	return files
 }
 
-// exceptions are the permitted violations of a rule, with the reason. An unneeded one has to be removed.
+// exceptions are the permitted violations of a rule, with the reason. Remove an unneeded one.
 type exceptions struct {
 	*testing.T
 	reasons map[string]string

@@ -20,12 +20,11 @@ import (
 const (
 	// machineContainer is the container of a Pod that is a machine.
 	machineContainer = "machine"
-	// annotationImage on a Pod is the image of its Instance. The image of the container may have been changed by a
-	// webhook.
+	// annotationImage on a Pod is the image of its Instance. A webhook may have changed the image of the container.
 	annotationImage = "compute.datumapis.com/image"
 )
 
-// Pods runs machines as Pods with dedicated resources. They are resized in place.
+// Pods runs machines as Pods with dedicated resources. It resizes them in place.
 type Pods struct {
 	// Client reads Pods from the API server, not from a cache.
 	Client client.Client
@@ -136,8 +135,8 @@ func (p Pods) ending(pod *corev1.Pod) *Machine {
 	return &Machine{Resources: p.used(pod), IsEnding: true, NetworkIP: pod.Status.PodIP, Programmed: state, Running: state, Ready: state}
 }
 
-// used returns the resources that a Pod may use: its requests or, until it has been resized, the earlier ones if they
-// are larger.
+// used returns the resources a Pod may use: its requests or, until the end of a resize, the earlier ones if they are
+// larger.
 func (p Pods) used(pod *corev1.Pod) computev1alpha1.Resources {
 	requests := maps.Clone(containerOf(pod).Resources.Requests)
 	for _, status := range pod.Status.ContainerStatuses {

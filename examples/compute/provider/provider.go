@@ -13,8 +13,8 @@ import (
 	computev1alpha1 "github.com/bursar/bursar/examples/compute/api/v1alpha1"
 )
 
-// Provider makes machines. Each is an object in the namespace of its Instance, which is its controller. Results are
-// read from the API server, not from a cache.
+// Provider makes machines. Each is an object in the namespace of its Instance, with the Instance as its controller. A
+// Provider reads from the API server, not from a cache.
 type Provider interface {
 	// Name is the name of the provider in the status of an Instance.
 	Name() string
@@ -35,7 +35,7 @@ type Machine struct {
 	Resources computev1alpha1.Resources
 	// Programmed, Running and Ready are the states of the conditions with these names.
 	Programmed, Running, Ready State
-	// IsEnding is set if the machine is about to be gone.
+	// IsEnding is true shortly before the end of the machine.
 	IsEnding bool
 	// NetworkIP and ExternalIP are its addresses, or empty.
 	NetworkIP, ExternalIP string
@@ -47,7 +47,7 @@ type State struct {
 	Reason, Message string
 }
 
-// prefix is the prefix of machines' names, so that they do not collide with other objects.
+// prefix is the prefix of machines' names. It prevents collisions with other objects.
 const prefix = "instance-"
 
 // keyOf returns namespace and name of the machine of an Instance.
@@ -55,7 +55,7 @@ func keyOf(instance *computev1alpha1.Instance) client.ObjectKey {
 	return client.ObjectKey{Namespace: instance.Namespace, Name: prefix + instance.Name}
 }
 
-// ErrNameTaken is returned if another object has the name of an Instance's machine.
+// ErrNameTaken means that another object has the name of an Instance's machine.
 var ErrNameTaken = errors.New("it is not the machine of the Instance: delete it, or give the Instance another name")
 
 // read reads the object of a machine into object, and reports whether it exists. The error wraps [ErrNameTaken] if the
@@ -75,8 +75,8 @@ func read(ctx context.Context, api client.Client, instance *computev1alpha1.Inst
 	return true, nil
 }
 
-// remove deletes the object of a machine, and reports whether it is gone. It does not delete an object that does not
-// belong to the Instance.
+// remove deletes the object of a machine, and reports whether it is gone. It does not delete an object of another
+// owner.
 func remove(ctx context.Context, api client.Client, instance *computev1alpha1.Instance, object client.Object) (isGone bool, err error) {
 	found, err := read(ctx, api, instance, object)
 	if errors.Is(err, ErrNameTaken) {

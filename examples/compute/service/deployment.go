@@ -24,7 +24,7 @@ import (
 	"github.com/bursar/bursar/sdk/claims"
 )
 
-// deploymentWorkers is the number of WorkloadDeployments that are reconciled concurrently.
+// deploymentWorkers is the number of concurrent reconciles of WorkloadDeployments.
 const deploymentWorkers = 4
 
 // deployments reconciles WorkloadDeployments with their Instances.
@@ -44,7 +44,7 @@ func (r *deployments) setUp(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// blockedBy returns requests for the deployments that wait for the quota of a Project, because their messages have its
+// blockedBy returns requests for the deployments waiting for the quota of a Project, because their messages have its
 // figures.
 func (r *deployments) blockedBy(ctx context.Context, object client.Object) (blocked []reconcile.Request) {
 	consumer := object.(*quotav1alpha1.EffectiveResourceGrant).Spec.ConsumerRef
@@ -75,7 +75,7 @@ func (r *deployments) Reconcile(ctx context.Context, request ctrl.Request) (ctrl
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	reader := client.Reader(r.cached)
-	if deployment.Spec.Quota.WaitingTTL != nil { // expired Instances must not be counted twice
+	if deployment.Spec.Quota.WaitingTTL != nil { // never count expired Instances twice
 		reader = r.live
 		if err := reader.Get(ctx, request.NamespacedName, deployment); err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -113,8 +113,8 @@ func (r *deployments) usage(ctx context.Context, deployment *computev1alpha1.Wor
 	return r.quota.Usage(ctx, *project)
 }
 
-// carryOut carries out a plan. Expired Instances are removed before they are counted. In the reverse order, a crash in
-// between would remove others instead of them. carryOut returns a conflict after everything else is done.
+// carryOut carries out a plan. It removes expired Instances before it counts them. In the reverse order, a crash in
+// between would remove others instead of them. carryOut returns a conflict after everything else.
 func (r *deployments) carryOut(ctx context.Context, deployment *computev1alpha1.WorkloadDeployment, p plan) error {
 	conflict := r.remove(ctx, deployment, &p)
 	if conflict != nil && !apierrors.IsConflict(conflict) {
@@ -144,8 +144,8 @@ func (r *deployments) carryOut(ctx context.Context, deployment *computev1alpha1.
 	return conflict
 }
 
-// remove deletes the Instances in a plan. Instances that have changed since stay, and do not count as expired: they may
-// have been granted.
+// remove deletes the Instances in a plan. Instances with a change since then stay, and do not count as expired: Bursar
+// may have granted them.
 func (r *deployments) remove(ctx context.Context, deployment *computev1alpha1.WorkloadDeployment, p *plan) (conflict error) {
 	gone := 0
 	for i, instance := range p.remove {

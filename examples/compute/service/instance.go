@@ -27,11 +27,11 @@ import (
 	"github.com/bursar/bursar/sdk/claims"
 )
 
-// instanceWorkers is the number of Instances that are reconciled concurrently.
+// instanceWorkers is the number of concurrent reconciles of Instances.
 const instanceWorkers = 8
 
 const (
-	// conflictPause is the time until a cache has a change that caused a conflict.
+	// conflictPause is the time for a cache to receive the change behind a conflict.
 	conflictPause = 50 * time.Millisecond
 	// nameTakenPause is the time between checks of a taken name. The Instance reports the conflict.
 	nameTakenPause = 10 * time.Second
@@ -39,9 +39,9 @@ const (
 
 // Reasons of conditions of an Instance with quota.
 const (
-	// reasonProvisioning: its machine is being made.
+	// reasonProvisioning: the machine does not exist yet.
 	reasonProvisioning = "Provisioning"
-	// reasonFailed: its machine cannot be made, or cannot reach its desired state. The controller retries.
+	// reasonFailed: the service cannot make its machine, or bring it to its desired state. The controller retries.
 	reasonFailed = "ProvisioningFailed"
 )
 
@@ -65,7 +65,7 @@ func (r *instances) setUp(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// ofProject returns requests for all Instances that a Project is charged for.
+// ofProject returns requests for all Instances charged to a Project.
 func (r *instances) ofProject(ctx context.Context, project client.Object) (all []reconcile.Request) {
 	var list corev1.NamespaceList
 	if err := r.cached.List(ctx, &list, client.MatchingLabels{LabelProject: project.GetName()}); err != nil {
@@ -117,7 +117,8 @@ func (r *instances) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.R
 	return later(err)
 }
 
-// later returns a result that retries errors that end by themselves, or by an action of a user, and returns all others.
+// later returns a result to retry for errors that end by themselves or after an action of a user, and returns all
+// others.
 func later(err error) (ctrl.Result, error) {
 	switch {
 	case apierrors.IsConflict(err):
@@ -146,7 +147,7 @@ func (r *instances) ensure(ctx context.Context, instance *computev1alpha1.Instan
 	case decision.IsGranted():
 		return r.provision(ctx, instance, machine, request)
 	case isLost:
-		// Its claim was removed, and there is no room for another.
+		// Somebody removed its claim, and there is no room for another.
 		if !machine.IsEnding {
 			r.recorder.Eventf(instance, nil, corev1.EventTypeWarning, "QuotaLost", "Deprovision", "The machine is ended: %s", decision.Message)
 		}
@@ -156,8 +157,8 @@ func (r *instances) ensure(ctx context.Context, instance *computev1alpha1.Instan
 	return machine, nil
 }
 
-// claim returns the decision on the claim of an Instance, with its request. The Project that was charged when the
-// machine was made is charged from then on. Until then it is the current Project of the namespace.
+// claim returns the decision on the claim of an Instance, with its request. An Instance with a machine stays charged to
+// its Project from the creation of the machine. Before, it is the current Project of the namespace.
 func (r *instances) claim(ctx context.Context, instance *computev1alpha1.Instance, machine *provider.Machine) (claims.Decision, claims.Request, error) {
 	project, err := projectOf(ctx, r.cached, instance.Namespace)
 	if err != nil {
@@ -205,8 +206,8 @@ func (r *instances) claim(ctx context.Context, instance *computev1alpha1.Instanc
 // provision makes the machine of an Instance as its claim allows.
 //
 // It makes no machine once the Instance is being deleted, and no machine larger than the claim. The cache may lag
-// behind in both cases, so it reads live. The finalizer, which cannot be added to an Instance that is being deleted,
-// keeps the Instance and its claim for as long as there is a machine.
+// behind in both cases, so it reads live. The finalizer keeps the Instance and its claim for as long as there is a
+// machine. Nobody can add it to an Instance during its deletion.
 func (r *instances) provision(ctx context.Context, instance *computev1alpha1.Instance, machine *provider.Machine, request claims.Request) (*provider.Machine, error) {
 	if machine == nil {
 		live := &computev1alpha1.Instance{}
@@ -232,7 +233,7 @@ func (r *instances) provision(ctx context.Context, instance *computev1alpha1.Ins
 	return provided, err
 }
 
-// end removes the finalizer of a deleted Instance once its machine is gone. The claim is deleted with the Instance.
+// end removes the finalizer of a deleted Instance once its machine is gone. The claim goes with the Instance.
 func (r *instances) end(ctx context.Context, instance *computev1alpha1.Instance) error {
 	if !controllerutil.ContainsFinalizer(instance, computev1alpha1.FinalizerMachine) {
 		return nil // there never was a machine
@@ -246,8 +247,8 @@ func (r *instances) end(ctx context.Context, instance *computev1alpha1.Instance)
 	return client.IgnoreNotFound(r.cached.Patch(ctx, instance, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
 }
 
-// describe writes the state of a machine into a status. The state of the quota is in it already. err is the error that
-// keeps the machine from its desired state.
+// describe writes the state of a machine into a status. The state of the quota is in it already. err is the reason why
+// the machine is not in its desired state.
 func (r *instances) describe(status *computev1alpha1.InstanceStatus, generation int64, machine *provider.Machine, err error) {
 	status.ObservedGeneration = generation
 	isGranted := apimeta.IsStatusConditionTrue(status.Conditions, claims.ConditionQuotaGranted)

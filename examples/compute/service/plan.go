@@ -29,7 +29,7 @@ type plan struct {
 	again time.Duration
 }
 
-// replicas are the Instances of a WorkloadDeployment that are not being deleted.
+// replicas are the Instances of a WorkloadDeployment, except for those being deleted.
 type replicas []*computev1alpha1.Instance
 
 // count returns the number of replicas that is accepts.
@@ -46,8 +46,7 @@ func (r replicas) count(is func(*computev1alpha1.Instance) bool) (n int) {
 // Project.
 //
 // It creates Instances while only a few wait for quota: these detect new quota, and take it as soon as there is some.
-// So a deployment that is far too large does not fill the waiting list, and one whose quota is raised continues at
-// once.
+// So a deployment far too large does not fill the waiting list, and a deployment with more quota continues at once.
 func planFor(d *computev1alpha1.WorkloadDeployment, all []computev1alpha1.Instance, usage []claims.Usage, now time.Time) plan {
 	var active replicas
 	taken := map[string]bool{}
@@ -113,7 +112,7 @@ func (p *plan) expireWaiting(d *computev1alpha1.WorkloadDeployment, active repli
 	return others, expired + p.expiredRemovals
 }
 
-// isRoomFor reports whether the amounts would be granted, by the known usage.
+// isRoomFor reports whether, by the known usage, Bursar would grant the amounts.
 func isRoomFor(amounts []quotav1alpha1.ResourceRequest, usage []claims.Usage) bool {
 	return !slices.ContainsFunc(amounts, func(amount quotav1alpha1.ResourceRequest) bool {
 		of := usageOf(usage, amount.ResourceType)
@@ -141,8 +140,8 @@ func worth(instance *computev1alpha1.Instance) int {
 	}
 }
 
-// toUpdate returns the Instances to update to the template: all that are not ready and, once all updated ones are ready
-// with the resources of the template, one that is ready.
+// toUpdate returns the Instances to update to the template: all Instances not ready. Once all updated ones are ready
+// with the resources of the template, it returns one of the ready ones, too.
 func toUpdate(d *computev1alpha1.WorkloadDeployment, active replicas) (update []*computev1alpha1.Instance) {
 	var ready []*computev1alpha1.Instance
 	isSettled := true
@@ -182,7 +181,7 @@ func isGranted(instance *computev1alpha1.Instance) bool {
 	return apimeta.IsStatusConditionTrue(instance.Status.Conditions, claims.ConditionQuotaGranted)
 }
 
-// isDenied reports whether an Instance has no quota for that reason.
+// isDenied reports whether an Instance has no quota for a reason.
 func isDenied(instance *computev1alpha1.Instance, reason string) bool {
 	condition := apimeta.FindStatusCondition(instance.Status.Conditions, claims.ConditionQuotaGranted)
 	return condition != nil && condition.Status == metav1.ConditionFalse && condition.Reason == reason

@@ -20,11 +20,11 @@ const (
 	projectKind  = "Project"
 )
 
-// LabelProject on a namespace names the Project that is charged for the Instances in it. A user who may label
+// LabelProject on a namespace names the Project to charge for the Instances in it. A user with permission to label
 // namespaces can choose the Project.
 const LabelProject = projectGroup + "/project-name"
 
-// projectOf returns the Project that is charged for a namespace, or nil if there is none.
+// projectOf returns the Project to charge for a namespace, or nil without one.
 func projectOf(ctx context.Context, cached client.Reader, namespace string) (*quotav1alpha1.ConsumerRef, error) {
 	object := &corev1.Namespace{}
 	if err := cached.Get(ctx, types.NamespacedName{Name: namespace}, object); err != nil {
@@ -37,15 +37,15 @@ func projectOf(ctx context.Context, cached client.Reader, namespace string) (*qu
 	return &quotav1alpha1.ConsumerRef{APIGroup: projectGroup, Kind: projectKind, Name: name}, nil
 }
 
-// anyProject returns the metadata of a Project, to be read into.
+// anyProject returns the metadata of a Project, for reading into it.
 func anyProject() *metav1.PartialObjectMetadata {
 	project := &metav1.PartialObjectMetadata{}
 	project.SetGroupVersionKind(schema.GroupVersionKind{Group: projectGroup, Version: "v1alpha1", Kind: projectKind})
 	return project
 }
 
-// projectExists reports whether there is a Project of that name. A missing Project has no quota. An administrator has
-// to correct that, not the user who created an Instance.
+// projectExists reports whether a Project exists. A missing Project has no quota. An administrator has to correct this,
+// not the user with the Instance.
 func projectExists(ctx context.Context, cached client.Reader, name string) (bool, error) {
 	err := cached.Get(ctx, types.NamespacedName{Name: name}, anyProject())
 	if apierrors.IsNotFound(err) {

@@ -89,7 +89,7 @@ func newManager(o Options) (ctrl.Manager, error) {
 	mgr, err := ctrl.NewManager(o.Config, ctrl.Options{
 		Scheme: types, Logger: o.Log,
 		Metrics: metricsserver.Options{BindAddress: o.MetricsAddress},
-		// Providers need the current state: a cache may lack a machine that was just made.
+		// Providers need the current state: a cache may lack a machine made just before.
 		Client:         client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Pod{}, &corev1.ConfigMap{}}}},
 		LeaderElection: o.LeaderElectionNamespace != "", LeaderElectionNamespace: o.LeaderElectionNamespace, LeaderElectionID: "compute.datumapis.com",
 		LeaderElectionReleaseOnCancel: true,

@@ -33,7 +33,7 @@ func TestKinds(t *testing.T) {
 	want("")
 }
 
-// The service is built as anybody's could be: of Bursar it imports what is meant for others.
+// The build of the service is like anybody's: of Bursar it imports only the packages for others.
 func TestImports(t *testing.T) {
 	const module = "github.com/bursar/bursar/"
 	output, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "..").Output()

@@ -9,19 +9,19 @@ import (
 const (
 	// clockInterval is the time between two comparisons with the clock of the API server.
 	clockInterval = 10 * time.Second
-	// clockPrecision is the longest duration of a request that the clock is read from again, and the least difference that
-	// counts: answers have the time in whole seconds.
+	// clockPrecision bounds the duration of a request for another reading of the clock. Smaller differences do not
+	// count: answers have the time in whole seconds.
 	clockPrecision = time.Second
 )
 
-// Clock is the clock of the API server, which sets the creation timestamps of objects. With several API servers, it is
-// the clock of the latest answer. The zero value is this machine's clock until the first observed answer. From then on
-// the clock goes on by the machine's monotonic time, so that it does not jump with the clock of the machine.
+// Clock is the clock of the API server, the source of the creation timestamps of objects. With several API servers, it
+// is the clock of the latest answer. The zero value is this machine's clock until the first observed answer. From then
+// on the clock goes on by the machine's monotonic time and does not jump with the clock of the machine.
 type Clock struct {
 	reading atomic.Pointer[reading]
 }
 
-// reading is what the clock showed at a moment.
+// reading is the time on the clock at a moment.
 type reading struct {
 	at    time.Time // with the monotonic time
 	shown time.Time
@@ -40,8 +40,8 @@ func (c *Clock) Now() time.Time {
 	return now
 }
 
-// observe reads the clock from the answer to a request sent at that time. A reading that agrees with the clock, as far
-// as answers are precise, does not change it.
+// observe reads the clock from the answer to a request sent at the given time. A reading equal to the clock, within the
+// precision of answers, does not change it.
 func (c *Clock) observe(sent time.Time, answer *http.Response) {
 	received := time.Now()
 	took, last := received.Sub(sent), c.reading.Load()
@@ -66,8 +66,9 @@ func (c *Clock) observe(sent time.Time, answer *http.Response) {
 	c.reading.Store(&reading{at: received, shown: shown, took: took})
 }
 
-// isDue reports whether an answer is worth a reading. The first one is, however long it took, because this machine's clock
-// may be wrong by any amount; so is one that is more precise, and one after the machine was suspended or its clock set.
+// isDue reports whether an answer is worth a reading. The first one is, however long it took, because this machine's
+// clock may be wrong by any amount. A more precise one is, too, and so is one after somebody suspended the machine or
+// set its clock.
 func isDue(last *reading, received time.Time, took time.Duration) bool {
 	if last == nil || last.took > clockPrecision && took < last.took {
 		return true

@@ -43,8 +43,8 @@ func TestServerClock(t *testing.T) {
 	}
 }
 
-// A reading that agrees leaves the clock as it is, so that it does not step back; a precise one replaces an imprecise one
-// at once.
+// An equal reading leaves the clock as it is, so the clock does not step back. A precise reading replaces an imprecise
+// one at once.
 func TestServerClockIsSteady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var clock Clock
@@ -71,7 +71,7 @@ func TestServerClockIsSteady(t *testing.T) {
 	})
 }
 
-// The clock goes on by monotonic time, which does not jump when the machine's clock is set.
+// The clock goes on by monotonic time. It does not jump when somebody sets the machine's clock.
 func TestServerClockIsMonotonic(t *testing.T) {
 	var clock Clock
 	clock.observe(time.Now(), &http.Response{Header: http.Header{"Date": {time.Now().UTC().Format(http.TimeFormat)}}})

@@ -1,6 +1,6 @@
-// Package apiclient connects to API servers that may be slow, gone or several: with timeouts for every request, health
-// checks on watches, and the clock of the server. Like all of kube it knows no quota, and any internal package may
-// import it.
+// Package apiclient connects to one or several API servers, even slow or stopped ones: with timeouts for every request,
+// health checks on watches, and the clock of the server. Like all of kube it knows no quota, and any internal package
+// may import it.
 package apiclient
 
 import (
@@ -17,7 +17,7 @@ import (
 // connectionsMax is how many idle connections to the API server are kept: more than the number of concurrent writers.
 const connectionsMax = 128
 
-// Timeouts bound the wait for an API server that does not answer.
+// Timeouts bound the wait for an unresponsive API server.
 type Timeouts struct {
 	// Read and Write bound one request with its answer. By default an API server ends reads after 60 s and writes after
 	// 34 s. Watches have no such bound.
@@ -46,9 +46,9 @@ func (t Timeouts) dial(config *rest.Config) func(ctx context.Context, network, a
 	return dialer.DialContext
 }
 
-// NewHTTPClient returns the HTTP client for the writes of every create. It uses HTTP/1.1, in which many small requests
-// cost both sides less than as streams of one connection. Watches use HTTP/2 if the API server supports it: only there
-// can a client ping. The clock learns from the answers.
+// NewHTTPClient returns the HTTP client for the writes of every create. It uses HTTP/1.1: many small requests cost both
+// sides less there than as streams of one connection. Watches use HTTP/2 if the API server supports it: only there can
+// a client ping. The clock learns from the answers.
 func NewHTTPClient(config *rest.Config, t Timeouts, clock *Clock) (*http.Client, error) {
 	requests, err := newTransport(config, t, "http/1.1")
 	if err != nil {
@@ -129,7 +129,7 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// isWatch reports whether a request is a watch, whose answer has no end.
+// isWatch reports whether a request is a watch. The answer of a watch has no end.
 func isWatch(request *http.Request) bool {
 	switch request.URL.Query().Get("watch") {
 	case "", "0", "false":

@@ -13,8 +13,8 @@ import (
 	"github.com/bursar/bursar/deploy/crds"
 )
 
-// NewMapper returns a mapper that knows Bursar's own kinds, and asks the API server for all others. With several API
-// servers, one may list a kind that another does not serve yet.
+// NewMapper returns a mapper for Bursar's own kinds and, by asking the API server, for all others. With several API
+// servers, one may list a kind before another serves it.
 func NewMapper(config *rest.Config, httpClient *http.Client) (meta.RESTMapper, error) {
 	others, err := apiutil.NewDynamicRESTMapper(config, httpClient)
 	if err != nil {

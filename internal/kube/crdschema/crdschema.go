@@ -25,7 +25,7 @@ type Schema struct {
 	rules      *cel.Validator
 }
 
-// New returns the schema of a version that the definition has.
+// New returns the schema of a version of the definition.
 func New(definition *apiextensionsv1.CustomResourceDefinition, version string) (*Schema, error) {
 	definition = definition.DeepCopy()
 	apiextensionsv1.SetDefaults_CustomResourceDefinition(definition)
@@ -52,8 +52,8 @@ func New(definition *apiextensionsv1.CustomResourceDefinition, version string) (
 	return s, nil
 }
 
-// Admit prunes and defaults an object in place, and returns what is wrong with it. For a create, old is nil. As in the API
-// server, CEL rules are evaluated only where the rest of the schema is met.
+// Admit prunes and defaults an object in place, and returns its errors. For a create, old is nil. As in the API server,
+// CEL rules run only where the object meets the rest of the schema.
 func (s *Schema) Admit(ctx context.Context, object, old map[string]any) field.ErrorList {
 	pruning.Prune(object, s.structural, true)
 	defaulting.Default(object, s.structural)

@@ -1,7 +1,7 @@
-// Package directstore writes custom objects into the etcd of an API server, in the form in which the API server stores
-// them. It is for an API server with Bursar in the same process, and for objects that only Bursar writes: nobody
-// decodes, checks or admits them on the way, nor checks that their CustomResourceDefinition is still there. Their watches,
-// lists and reads are those of the API server.
+// Package directstore writes custom objects into the etcd of an API server, in the API server's own storage format. It
+// is for an API server with Bursar in the same process, and for objects with Bursar as their only writer. Nobody
+// decodes, checks or admits these objects on the way, or checks that their CustomResourceDefinition still exists. Their
+// watches, lists and reads go through the API server.
 //
 // Like all of kube it knows no quota.
 package directstore
@@ -36,22 +36,22 @@ type Store struct {
 	kv         clientv3.KV
 	prefix     string
 	namespaces corev1client.NamespaceInterface
-	// active has the revisions of namespaces that were not being deleted when they were last read.
+	// active has the revisions of namespaces that were not being deleted at their last read.
 	active *lru.Cache
 }
 
-// New returns a store on the etcd of an API server that stores its objects below prefix. It reads namespaces through
-// the API server.
+// New returns a store on the etcd of an API server with its objects below prefix. It reads namespaces through the API
+// server.
 func New(kv clientv3.KV, prefix string, namespaces corev1client.NamespaceInterface) *Store {
 	return &Store{kv: kv, prefix: prefix, namespaces: namespaces, active: lru.New(namespacesMax)}
 }
 
-// Create stores a new object of a resource in its namespace. It sets the metadata that the API server would set. The
-// object must have its kind and a version that is the one in storage.
+// Create stores a new object of a resource in its namespace. It sets the metadata, as the API server would. The object
+// must have its kind and its version in storage.
 //
-// Errors of the API server mean that the object was not stored: AlreadyExists, NotFound if the namespace does not exist,
-// Forbidden with the cause NamespaceTerminating, and those of reading the namespace. After any other error it may still be
-// stored later. After an error the object is of no further use.
+// After an error of the API server the object is not in storage: AlreadyExists, NotFound without the namespace,
+// Forbidden with the cause NamespaceTerminating, and the errors of reading the namespace. After any other error storage
+// may still take the object later. After an error the object is of no further use.
 func (s *Store) Create(ctx context.Context, resource schema.GroupResource, object metav1.Object) error {
 	object.SetUID(uuid.NewUUID())
 	object.SetCreationTimestamp(metav1.NewTime(time.Now().Truncate(time.Second)))
@@ -86,12 +86,12 @@ func (s *Store) Create(ctx context.Context, resource schema.GroupResource, objec
 	}
 }
 
-// Update stores a new state of an object that was not changed since its resource version. It sets the next generation and
-// the new resource version. The object must have the UID and the other metadata that are stored, and its kind and version as
-// for Create.
+// Update stores a new state of an object unchanged since its resource version. It sets the next generation and the new
+// resource version. The object must have the UID and the other metadata from storage, and its kind and version as for
+// Create.
 //
-// The error is a Conflict if the object was changed or deleted since. After any other error it may still be stored later.
-// After an error the object is of no further use.
+// The error is a Conflict after a change or deletion of the stored object. After any other error storage may still take
+// the new state later. After an error the object is of no further use.
 func (s *Store) Update(ctx context.Context, resource schema.GroupResource, object metav1.Object) error {
 	revision, err := strconv.ParseInt(object.GetResourceVersion(), 10, 64)
 	if err != nil {
@@ -128,7 +128,7 @@ func (s *Store) key(resource schema.GroupResource, namespace, name string) strin
 
 func (s *Store) namespaceKey(name string) string { return path.Join(s.prefix, "namespaces", name) }
 
-// namespace returns the revision at which the object's namespace exists and is not being deleted.
+// namespace returns a revision of the object's namespace at which it exists and is not being deleted.
 func (s *Store) namespace(ctx context.Context, resource schema.GroupResource, object metav1.Object) (int64, error) {
 	name := object.GetNamespace()
 	if revision, ok := s.active.Get(name); ok {

@@ -1,9 +1,9 @@
-// Package discoverycache caches the kinds that the API server serves, and notifies of changes.
+// Package discoverycache caches the kinds served by the API server, and notifies of changes.
 //
 // It keeps the discovery result in memory. It repeats discovery, one request at a time, after a change of a
 // CustomResourceDefinition and every half minute. If discovery of a group fails, as during a restart of an aggregated
-// API server, the group's last result stands: only the API server's own answer makes a kind not served, because that
-// ends the enforcement of its quota.
+// API server, the group's last result stands. Only the API server's own answer makes a kind not served, because a kind
+// not served loses the enforcement of its quota.
 //
 // Like all of kube it knows no quota, and any internal package may import it.
 package discoverycache
@@ -18,16 +18,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Discovery asks the API server for its kinds. An error of the type discovery.ErrGroupDiscoveryFailed names groups that
-// the results do not cover.
+// Discovery asks the API server for its kinds. An error of the type discovery.ErrGroupDiscoveryFailed names the groups
+// missing from the results.
 type Discovery interface {
 	ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error)
 }
 
 // Resolver finds the resource of a kind at one version.
 type Resolver interface {
-	// VersionedResourceFor returns false if the kind is not served at that version. An error means that the answer is
-	// unknown now.
+	// VersionedResourceFor returns false for a version of the kind not served now. After an error the answer is unknown
+	// now.
 	VersionedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error)
 }
 
@@ -56,7 +56,7 @@ type Cache struct {
 	// deleted are the kinds with a deleted definition.
 	deleted map[schema.GroupKind]struct{}
 
-	// discoverMu is held during discovery, so that all waiting callers share the answer.
+	// discoverMu guards discovery, so all waiting callers share the answer.
 	discoverMu sync.Mutex
 	served     *served
 	stale      bool
@@ -98,7 +98,7 @@ func (k *Cache) resolve(kind schema.GroupKind, version string) (schema.GroupVers
 	return s.find(kind, version)
 }
 
-// current returns the served kinds, from memory unless that is stale.
+// current returns the served kinds, from memory unless they are stale there.
 func (k *Cache) current() (*served, error) {
 	k.discoverMu.Lock()
 	defer k.discoverMu.Unlock()

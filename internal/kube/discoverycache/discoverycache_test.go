@@ -51,7 +51,7 @@ func serving(versions ...string) *answer {
 	return a
 }
 
-// failing is an answer that does not cover the shop.
+// failing is an answer without the shop.
 func failing(err error) *answer {
 	return &answer{err: &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: shop, Version: "v1"}: err}}}
 }

@@ -31,7 +31,7 @@ const (
 	latestFor = 50 * time.Minute
 	// latestMax bounds the number of subjects. Events on further ones are dropped.
 	latestMax = 4096
-	// uidWait is how long a new event waits for its object, which may be written a moment later.
+	// uidWait is how long a new event waits for its object, because the object may come a moment later.
 	uidWait = 15 * time.Second
 	// latestTimeout bounds one write.
 	latestTimeout = 3 * time.Second
@@ -61,7 +61,7 @@ type occurrences struct {
 	written time.Time // or zero
 }
 
-// Record records an event of type Warning on a namespaced object, which need not exist. It returns at once; [Latest.Run]
+// Record records an event of type Warning on a namespaced object, existing or not. It returns at once; [Latest.Run]
 // finds the object's UID and writes the event.
 func (l *Latest) Record(regarding *corev1.ObjectReference, reason, note string) {
 	now := metav1.Now()
@@ -184,8 +184,9 @@ func (l *Latest) write(ctx context.Context, event dueEvent) error {
 	return err
 }
 
-// uid returns the UID of an object, or "" if it does not exist. kubectl describe finds events by it. Once for each event
-// a request is cheaper than a watch of all such objects. It lists, because Bursar may list its views and not get them.
+// uid returns the UID of an object, or "" if it does not exist. kubectl describe finds events by it. Once for each
+// event a request is cheaper than a watch of all such objects. It lists, because Bursar may list its views and not get
+// them.
 func (l *Latest) uid(ctx context.Context, of *corev1.ObjectReference) (types.UID, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(of.GroupVersionKind().GroupVersion().WithKind(of.Kind + "List"))

@@ -30,7 +30,7 @@ func (r *Recorder) withNamespace(regarding, related runtime.Object) runtime.Obje
 	return &placed
 }
 
-// namespaceOf returns the namespace of an object, which may be nil.
+// namespaceOf returns the namespace of an object. The object may be nil.
 func (r *Recorder) namespaceOf(object runtime.Object) string {
 	if ref, ok := object.(*corev1.ObjectReference); object == nil || ok && ref == nil {
 		return ""

@@ -1,5 +1,5 @@
-// Package events records events in a form that the API server accepts. client-go's recorders send in the background and
-// silently drop rejected events.
+// Package events records events in a form acceptable to the API server. client-go's recorders send in the background
+// and silently drop rejected events.
 //
 // They also count events with the same content except for the note as one, and keep only its first note. So an event on
 // one object about others names each of them as related, or its note leaves them out.
@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// noteBytesMax is the length of the longest note that the API server accepts.
+	// noteBytesMax is the API server's bound on the length of a note.
 	noteBytesMax = 1024
 	ellipsis     = "..."
 )

@@ -19,7 +19,7 @@ func (n *notes) Eventf(_, _ runtime.Object, _, _, _, note string, args ...any) {
 }
 
 func TestNotesAreCut(t *testing.T) {
-	const bytesMax = 1024 // of what an API server takes
+	const bytesMax = 1024 // the API server's bound
 	for name, tc := range map[string]struct{ reason, text, want string }{
 		"short":       {"it is kept", "100% of it", "100% of it"},
 		"longest":     {"it is kept", strings.Repeat("a", bytesMax), strings.Repeat("a", bytesMax)},

@@ -33,7 +33,7 @@ type handling struct {
 }
 
 // Handle has handler answer the requests to host, as it is in their URLs, until Shutdown. log receives the panics of
-// the handler. Requests arrive without TLS, so that a handler cannot see a client certificate.
+// the handler. Requests arrive without TLS, so a handler cannot see a client certificate.
 func (s *Server) Handle(host string, handler http.Handler, log logr.Logger) {
 	if s == nil {
 		return
@@ -62,7 +62,7 @@ func (s *Server) Shutdown(ctx context.Context) {
 	}
 }
 
-// Transport returns a transport whose requests to the handler's host are answered by it. All others go to next.
+// Transport returns a transport that passes requests to the handler's host to the handler, and all others to next.
 func (s *Server) Transport(next http.RoundTripper) http.RoundTripper {
 	if s == nil {
 		return next
@@ -75,11 +75,11 @@ type transport struct {
 	next   http.RoundTripper
 }
 
-// errPanicked is without what the handler panicked with, which is nothing for those who asked.
+// errPanicked leaves out the value of the panic, as it means nothing to the caller.
 var errPanicked = errors.New("the handler panicked")
 
 // RoundTrip implements [http.RoundTripper]. Like a request over the network, one to the handler fails once its context
-// ends, even if the handler ignores that, and if the handler panics.
+// ends, even if the handler ignores the end, and if the handler panics.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	h := t.server.current.Load()
 	if h == nil || r.URL.Host != h.host || h.open.Add(1) != nil {

@@ -16,7 +16,7 @@ import (
 
 const host = "127.0.0.1:1"
 
-// elsewhere answers what goes over the network.
+// elsewhere answers the requests over the network.
 type elsewhere struct{}
 
 func (elsewhere) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -41,7 +41,7 @@ func post(ctx context.Context, t *testing.T, s *Server, url string) (int, string
 	return response.StatusCode, string(body), err
 }
 
-// echo answers with what it was asked.
+// echo answers with the request.
 var echo = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain")
 	if r.URL.Path == "/none" {

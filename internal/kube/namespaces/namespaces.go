@@ -19,14 +19,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Exempt returns the namespaces that every ClaimCreationPolicy ignores, together with their objects: those of the
-// control plane, and Bursar's own.
+// Exempt returns the namespaces ignored by every ClaimCreationPolicy, together with their objects: those of the control
+// plane, and Bursar's own.
 func Exempt(systemNamespace string) []string {
 	return []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease, systemNamespace}
 }
 
 // IsExempt reports whether an object is in an exempt namespace, or is one. It agrees with the namespace selector of a
-// webhook, which matches a Namespace by its own labels.
+// webhook: such a selector matches a Namespace by its own labels.
 func IsExempt(systemNamespace string, kind schema.GroupKind, name types.NamespacedName) bool {
 	return slices.Contains(Exempt(systemNamespace), Of(kind, name))
 }

@@ -39,8 +39,8 @@ func (o *Cache) stateOf(ctx context.Context, groupKind schema.GroupKind) (discov
 		groupKind, since.Add(unavailableMax).UTC().Format(time.RFC3339))
 }
 
-// IsAlive asks the API server whether the object of that kind, name and UID exists. It fails if that is unknown, as
-// while the kind is not served.
+// IsAlive asks the API server whether an object of the kind exists under the name and UID. It fails if the answer is
+// unknown, as for a kind not served now.
 func (o *Cache) IsAlive(ctx context.Context, groupKind schema.GroupKind, name types.NamespacedName, uid types.UID) (bool, error) {
 	state, resource, err := o.stateOf(ctx, groupKind)
 	switch {
@@ -55,14 +55,14 @@ func (o *Cache) IsAlive(ctx context.Context, groupKind schema.GroupKind, name ty
 	}
 }
 
-// IsUndefined reports whether the kind does not exist, and so has no objects. It is false if that is unknown, and while
-// the kind may come back.
+// IsUndefined reports whether the kind does not exist, and so has no objects. It is false if the answer is unknown, and
+// while the kind may come back.
 func (o *Cache) IsUndefined(ctx context.Context, groupKind schema.GroupKind) bool {
 	state, _, err := o.stateOf(ctx, groupKind)
 	return err == nil && state == discoverycache.Undefined
 }
 
-// Exists asks the API server whether the object of that resource, name and UID exists. An empty uid matches any.
+// Exists asks the API server whether an object of the resource exists under the name and UID. An empty uid matches any.
 func (o *Cache) Exists(ctx context.Context, resource schema.GroupVersionResource, name types.NamespacedName, uid types.UID) (bool, error) {
 	object, err := o.client.Resource(resource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	if isObjectNotFound(err, name.Name) {
@@ -74,8 +74,8 @@ func (o *Cache) Exists(ctx context.Context, resource schema.GroupVersionResource
 	return uid == "" || object.UID == uid, nil
 }
 
-// Find reads the metadata of the object of that kind and name from the API server. It returns nil if there is no such
-// object or kind, and fails if that is unknown.
+// Find reads the metadata of the object with a kind and name from the API server. It returns nil without such an object
+// or kind, and fails if the answer is unknown.
 func (o *Cache) Find(ctx context.Context, groupKind schema.GroupKind, name types.NamespacedName) (*metav1.PartialObjectMetadata, error) {
 	state, resource, err := o.stateOf(ctx, groupKind)
 	switch {

@@ -23,8 +23,8 @@ type kind struct {
 	synced    chan struct{}
 	syncOnce  sync.Once
 
-	// notifying is held from the record of a change until the handlers have returned, so that uidOf returns only names
-	// whose handlers were called. Handlers may call everything but uidOf.
+	// notifying guards the time from the record of a change until the return of the handlers, so uidOf returns only
+	// names already known to the handlers. Handlers may call everything but uidOf.
 	notifying sync.RWMutex
 
 	mu     sync.RWMutex
@@ -190,7 +190,7 @@ func (k *kind) Replace(list []any, _ string) error {
 	return nil
 }
 
-// unlisted returns the known objects that are not in listed.
+// unlisted returns the known objects missing from listed.
 func (k *kind) unlisted(listed map[types.NamespacedName]struct{}) []*identity {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -223,7 +223,7 @@ func notify(handlers []Handler, groupKind schema.GroupKind, uid types.UID) {
 	}
 }
 
-// reportGone removes the object of that name and UID.
+// reportGone removes the object with the name and UID.
 func (k *kind) reportGone(name types.NamespacedName, uid types.UID) {
 	k.notifying.Lock()
 	defer k.notifying.Unlock()

@@ -1,6 +1,7 @@
-// Package objectcache knows which objects of the protected kinds exist: only their names and UIDs. It follows the API
-// server with one metadata-only watch for each kind, so it may lag by milliseconds; [Cache.Exists] and [Cache.IsAlive]
-// ask the API server itself. Like all of kube it knows no quota, and any internal package may import it.
+// Package objectcache knows the existing objects of the protected kinds, only by their names and UIDs. It follows the
+// API server with one metadata-only watch for each kind, so it may lag by milliseconds; [Cache.Exists] and
+// [Cache.IsAlive] ask the API server itself. Like all of kube it knows no quota, and any internal package may import
+// it.
 package objectcache
 
 import (
@@ -35,7 +36,7 @@ type Cache struct {
 	kinds map[schema.GroupKind]*kind
 	// lists counts the follows of kinds.
 	lists int64
-	// unavailable are the kinds that are expected back, with the time since they are unavailable.
+	// unavailable are the kinds expected to come back, with the times from which they are unavailable.
 	unavailable map[schema.GroupKind]time.Time
 }
 
@@ -44,8 +45,8 @@ func New(client metadata.Interface, states discoverycache.States) *Cache {
 	return &Cache{client: client, states: states, kinds: map[schema.GroupKind]*kind{}, unavailable: map[schema.GroupKind]time.Time{}}
 }
 
-// Expect registers f to decide which kinds are expected back after their aggregated API server is gone: their objects
-// count as existing for unavailableMax. Call it before use.
+// Expect registers f to decide whether a kind should come back after its aggregated API server is gone. Until then its
+// objects count as existing, for at most unavailableMax. Call it before use.
 func (o *Cache) Expect(f func(schema.GroupKind) bool) { o.isExpected = f }
 
 // OnAppear registers f for the objects in the first list of their kind and for those created later. Register before the
@@ -77,8 +78,8 @@ func (o *Cache) Follow(ctx context.Context, desired map[schema.GroupKind]schema.
 	}
 }
 
-// Lists numbers the complete lists of the followed kinds. A kind that was not followed for a while, so that deletions
-// went unnoticed, gets another number.
+// Lists numbers the complete lists of the followed kinds. A kind gets another number after a gap in following it, with
+// deletions unnoticed.
 func (o *Cache) Lists() map[schema.GroupKind]int64 {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -113,8 +114,8 @@ func (o *Cache) WaitForSync(ctx context.Context, groupKind schema.GroupKind) err
 	}
 }
 
-// UIDOf returns the UID of the known object of that name. The handlers of its appearance, or of its end, have returned
-// when UIDOf returns.
+// UIDOf returns the UID of the known object with a name. When it returns, the handlers of the object's appearance, or
+// of its end, have returned, too.
 func (o *Cache) UIDOf(groupKind schema.GroupKind, name types.NamespacedName) (types.UID, bool) {
 	k := o.kind(groupKind)
 	if k == nil {
@@ -123,7 +124,7 @@ func (o *Cache) UIDOf(groupKind schema.GroupKind, name types.NamespacedName) (ty
 	return k.uidOf(name)
 }
 
-// Object is an object that exists.
+// Object is an existing object.
 type Object struct {
 	types.NamespacedName
 	UID types.UID
@@ -154,15 +155,15 @@ func (o *Cache) Name(groupKind schema.GroupKind, uid types.UID) (types.Namespace
 type Presence int
 
 const (
-	// Unknown means that the kind is not followed, or has not been listed yet.
+	// Unknown means that the cache does not follow the kind, or has not listed it yet.
 	Unknown Presence = iota
 	// Present means that the object exists.
 	Present
-	// Absent means that the object is not known. It may be too new.
+	// Absent means that the cache does not know the object. It may be too new.
 	Absent
 )
 
-// Presence returns whether the object with that UID exists, as far as is known.
+// Presence returns whether the object with a UID exists, as far as the cache knows.
 func (o *Cache) Presence(groupKind schema.GroupKind, uid types.UID) Presence {
 	k := o.kind(groupKind)
 	if k == nil {
@@ -177,7 +178,7 @@ func (o *Cache) kind(groupKind schema.GroupKind) *kind {
 	return o.kinds[groupKind]
 }
 
-// ReportGone removes an object that another read found to be gone, for a watch that is behind.
+// ReportGone removes an object missing from another read, for a watch that is behind.
 func (o *Cache) ReportGone(groupKind schema.GroupKind, name types.NamespacedName, uid types.UID) {
 	if k := o.kind(groupKind); k != nil {
 		k.reportGone(name, uid)

@@ -1,5 +1,5 @@
 // Package quotavalidation validates the spec of a ResourceQuota by a dry run on the API server. The API server knows
-// which resources can be limited, which scopes and resources go together, and which amounts are valid. No library has
+// the resources with limits, the valid combinations of scopes and resources, and the valid amounts. No library has
 // these rules. Like all of kube it knows no quota, and any internal package may import it.
 package quotavalidation
 
@@ -61,7 +61,7 @@ func errorOf(path *field.Path, cause metav1.StatusCause) *field.Error {
 	if below, isInSpec := strings.CutPrefix(cause.Field, "spec"); isInSpec {
 		at += below
 	}
-	// The message begins with the type of the error and the value, as that of the new error would.
+	// The message begins with the type of the error and the value, as the new error's would.
 	detail := strings.TrimPrefix(cause.Message, field.ErrorTypeInvalid.String()+": ")
 	return &field.Error{Type: field.ErrorTypeInvalid, Field: at, BadValue: field.OmitValueType{}, Detail: detail}
 }

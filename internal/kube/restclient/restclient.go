@@ -1,6 +1,6 @@
 // Package restclient makes low-level clients for Bursar's frequently written objects: in JSON, through a shared HTTP
-// client, and with answers that hold only metadata, because the writer knows the rest. Like all of kube it knows no
-// quota, and any internal package may import it.
+// client, and with answers of only metadata, because the writer knows the rest. Like all of kube it knows no quota, and
+// any internal package may import it.
 package restclient
 
 import (
@@ -37,7 +37,7 @@ func New(config *rest.Config, httpClient *http.Client, version schema.GroupVersi
 	return client, nil
 }
 
-// Stored is the metadata that the API server gives an object when it stores it.
+// Stored is the metadata set by the API server when it stores an object.
 type Stored struct {
 	UID               types.UID   `json:"uid"`
 	ResourceVersion   string      `json:"resourceVersion"`

@@ -6,9 +6,9 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// NewFairQueue returns a queue that serves groups in turn, so that the items of one group do not delay those of
-// another, however many there are. Items of one group are served in order of arrival. retry and retryMax bound the
-// delay of a failed item, which doubles each time.
+// NewFairQueue returns a queue that serves groups in turn. The items of one group, however many, do not delay those of
+// another. The queue serves the items of one group in order of arrival. retry and retryMax bound the delay of a failed
+// item. The delay doubles each time.
 func NewFairQueue[T, G comparable](groupOf func(T) G, retry, retryMax time.Duration) workqueue.TypedRateLimitingInterface[T] {
 	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Queue: &fairQueue[T, G]{groupOf: groupOf, items: map[G][]T{}}})
 	return workqueue.NewTypedRateLimitingQueueWithConfig(
@@ -18,7 +18,7 @@ func NewFairQueue[T, G comparable](groupOf func(T) G, retry, retryMax time.Durat
 		})
 }
 
-// fairQueue implements [workqueue.Queue], whose user locks it.
+// fairQueue implements [workqueue.Queue]. Its user locks it.
 type fairQueue[T, G comparable] struct {
 	groupOf func(T) G
 	// items are the items of each non-empty group, and groups the order of turns.

@@ -1,5 +1,5 @@
-// Package worker processes the items of work queues, for controllers that do not use controller-runtime's watches. Like
-// all of kube it knows no quota, and any internal package may import it.
+// Package worker processes the items of work queues, for controllers without controller-runtime's watches. Like all of
+// kube it knows no quota, and any internal package may import it.
 package worker
 
 import (

@@ -59,8 +59,8 @@ func (c *ControlPlane) newAPIServer(ctx context.Context, operator *operatorUser,
 	return server, nil
 }
 
-// serverID identifies the API server among those on the same etcd. It is constant for a data directory, so that Leases
-// by that name do not accumulate.
+// serverID identifies the API server among those on the same etcd. It is constant for a data directory, so Leases by
+// its name do not accumulate.
 func (c *ControlPlane) serverID() string {
 	host, _ := os.Hostname() // without it, the path suffices
 	return "apiserver-" + naming.Suffix(host, c.dir.Path())

@@ -18,8 +18,8 @@ import (
 	"github.com/bursar/bursar/internal/console/web"
 )
 
-// serveConsole makes the API server answer the paths of the console, whose sessions end with ctx. The API server
-// authenticates the console's users, and authorizes each of the requests that the console makes for them.
+// serveConsole makes the API server answer the paths of the console. The console's sessions end with ctx. The API
+// server authenticates the console's users, and authorizes each request of the console for them.
 func serveConsole(ctx context.Context, config *genericapiserver.Config) error {
 	handler, err := console.New(ctx, console.Options{
 		Login: console.Server{
@@ -56,7 +56,7 @@ func (c certificates) Authenticate(r *http.Request) (session.Credentials, bool) 
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return session.Credentials{}, false
 	}
-	// Only the certificate counts, and not what else the request has.
+	// Only the certificate counts, and nothing else in the request.
 	byCertificate := (&http.Request{Method: http.MethodGet, URL: r.URL, Header: http.Header{}, TLS: r.TLS, RemoteAddr: r.RemoteAddr}).WithContext(r.Context())
 	answer, isKnown, err := c.authenticator.AuthenticateRequest(byCertificate)
 	if err != nil || !isKnown || answer.User.GetName() == "system:anonymous" {

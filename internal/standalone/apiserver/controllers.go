@@ -47,16 +47,16 @@ const (
 	namespaceWorkers  = 4
 )
 
-// notCollected returns the resources that the garbage collector does not watch: the upstream ones and the ledgers of
-// consumers, which change with every create and have no owners.
+// notCollected returns the resources ignored by the garbage collector: the upstream ones and the ledgers of consumers.
+// Ledgers change with every create and have no owners.
 func notCollected() map[schema.GroupResource]struct{} {
 	ignored := maps.Clone(garbagecollector.DefaultIgnoredResources())
 	ignored[schema.GroupResource{Group: quotav1alpha1.GroupName, Resource: "consumerledgers"}] = struct{}{}
 	return ignored
 }
 
-// ownership strips an object's metadata of everything that neither the garbage collector nor the count of objects for
-// ResourceQuotas uses. The garbage collector reads an object again before it changes it.
+// ownership strips an object's metadata of everything unused by the garbage collector and by the count of objects for
+// ResourceQuotas. The garbage collector reads an object again before it changes it.
 func ownership(object any) (any, error) {
 	full, ok := object.(*metav1.PartialObjectMetadata)
 	if !ok {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// The garbage collector needs to know who owns an object, and whether it ends.
+// The garbage collector needs to know the owners of an object, and whether it ends.
 func TestOwnership(t *testing.T) {
 	now := metav1.Now()
 	kept := metav1.ObjectMeta{

@@ -193,7 +193,7 @@ func (c *ControlPlane) finish(ctx context.Context, failed chan error, stopped fu
 	case <-c.hold.lost():
 		c.err = c.hold.lostError()
 		c.cancel()
-		// A graceful end needs an etcd that answers.
+		// A graceful end needs a responsive etcd.
 		select {
 		case <-failed:
 		case <-time.After(endTimeout):
@@ -226,7 +226,7 @@ func (c *ControlPlane) Wait() error {
 // Config returns a configuration for the operator's own user, without client-side throttling.
 func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.operator) }
 
-// Direct returns a store that writes custom objects into the etcd of the API server.
+// Direct returns a store for custom objects in the etcd of the API server.
 func (c *ControlPlane) Direct() (*directstore.Store, error) {
 	client, err := kubernetes.NewForConfig(c.operator)
 	if err != nil {

@@ -30,11 +30,11 @@ const databaseLockTimeout = time.Second
 // checkEtcd reads the files of an embedded etcd as etcd does at its start, and returns any damage. The remains of a
 // killed process are no damage.
 //
-// etcd 3.6.8 itself, started on each kind of damage in this function's test, returns an error for one (a log entry with
-// a wrong checksum). It kills the process for five (a database that is overwritten, cut short or has overwritten pages,
-// a log without its first entry: panics of bbolt and a memory fault, some in goroutines of etcd, out of reach of a
-// recover). It hangs for two (a log that is removed or ends before the database). And it starts again from the log for
-// two (a database that is removed or empty), although the log is complete only until the first snapshot.
+// etcd 3.6.8 itself, started on each kind of damage in this function's test, returns an error for one: a log entry with
+// a wrong checksum. It kills the process for five: an overwritten database, one cut short, one with overwritten pages,
+// and a log without its first entry. These are panics of bbolt and a memory fault, some in goroutines of etcd, out of
+// reach of a recover. It hangs for two: a removed log, and one with an end before the database's. And it starts again
+// from the log for two, a removed and an empty database, although the log is complete only until the first snapshot.
 //
 // So neither the logger's hooks for panics and fatal errors nor a supervised child process can replace the read. The
 // hooks see no panic of bbolt and no memory fault. A child process needs a timeout for a hang, and passes a start from
@@ -134,8 +134,8 @@ func checkBucket(name []byte, bucket *bolt.Bucket) error {
 	})
 }
 
-// checkLog reads the log from the last snapshot on, and makes sure that it includes the last entry in the database. A
-// partial last entry is no damage: etcd cuts it off.
+// checkLog reads the log from the last snapshot on, and rejects a log without the last entry in the database. A partial
+// last entry is no damage: etcd cuts it off.
 func checkLog(dir string, applied uint64) error {
 	logger := zap.NewNop()
 	noted, err := wal.ValidSnapshotEntries(logger, datadir.ToWALDir(dir))

@@ -19,8 +19,8 @@ const (
 	objectBytes = 1000
 )
 
-// newEtcdDirectory returns the data directory of an etcd that has stored some objects and ended, the name of its log,
-// and the log's content halfway.
+// newEtcdDirectory returns the data directory of an ended etcd with some objects, the name of its log, and the log's
+// content halfway.
 func newEtcdDirectory(t *testing.T) (dir, log string, logHalfway []byte) {
 	t.Helper()
 	dir = t.TempDir()
@@ -82,7 +82,7 @@ func fill(content []byte) {
 	}
 }
 
-// TestCheckEtcd proves that damage of every kind is recognised, and that nothing else is.
+// TestCheckEtcd proves the recognition of damage of every kind, and of nothing else.
 func TestCheckEtcd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts etcd")
@@ -140,8 +140,8 @@ func TestCheckEtcd(t *testing.T) {
 	t.Run("each page overwritten", func(t *testing.T) { checkEachPage(t, filepath.Join(healthy, database)) })
 }
 
-// checkEachPage overwrites one page of a database after another. Those that are in use are
-// missed, and none brings the process down.
+// checkEachPage overwrites one page of a database after another. The check misses the pages in use, and none brings the
+// process down.
 func checkEachPage(t *testing.T, path string) {
 	healthy, err := os.ReadFile(path)
 	if err != nil {

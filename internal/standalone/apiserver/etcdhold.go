@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// etcdHoldPrefix begins the key of every standalone server in an etcd cluster. Its value are the settings that all
-	// servers must share. The API server's own keys begin otherwise.
+	// etcdHoldPrefix begins the key of every standalone server in an etcd cluster. Its value are the settings common to
+	// all servers. The API server's own keys begin otherwise.
 	etcdHoldPrefix = "/bursar/standalone/"
-	// etcdReportPrefix begins the key with the webhook configurations that a server's API server uses.
+	// etcdReportPrefix begins the key with the webhook configurations in use by a server's API server.
 	etcdReportPrefix = "/bursar/observed/"
 	// etcdHoldSeconds is how long a hold outlives a killed server.
 	etcdHoldSeconds = 15
-	// etcdHoldMargin is the additional wait for the hold of a server that may have been killed.
+	// etcdHoldMargin is the additional wait for the hold of a possibly killed server.
 	etcdHoldMargin = 2 * time.Second
 )
 
@@ -114,7 +114,7 @@ func (h *EtcdHold) join(ctx context.Context, settings string) (joined bool, othe
 
 func (h *EtcdHold) key(prefix string) string { return fmt.Sprintf("%s%x", prefix, h.session.Lease()) }
 
-// Report publishes the webhook configurations that this server's API server uses to all servers.
+// Report publishes the webhook configurations in use by this server's API server to all servers.
 func (h *EtcdHold) Report(ctx context.Context, contents []string) error {
 	_, err := h.client.Put(ctx, h.key(etcdReportPrefix), strings.Join(contents, " "), clientv3.WithLease(h.session.Lease()))
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 // untrackedPlugin is the name of the admission plugin [untracked].
 const untrackedPlugin = "UntrackedOperatorObjects"
 
-// untracked disables the tracking of managed fields for objects that the operator creates. Only the operator writes
-// them, many a second, and the record would be almost half of a claim. The first server-side apply begins tracking.
+// untracked disables the tracking of managed fields for objects of the operator. Only the operator writes them, many a
+// second, and the record would be almost half of a claim. The first server-side apply begins tracking.
 type untracked struct{}
 
 var _ admission.MutationInterface = untracked{}

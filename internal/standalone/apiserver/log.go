@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// logFileMegabytesMax is the size at which a log file is rotated.
+	// logFileMegabytesMax is the size at which a log file rotates.
 	logFileMegabytesMax = 16
 	// logFilesKept is how many rotated log files are kept.
 	logFilesKept = 1

@@ -27,14 +27,13 @@ type Options struct {
 	Etcd ExternalEtcd
 	// Authentication configures the users of the API server besides its own.
 	Authentication Authentication
-	// Settings are those that all servers on one external etcd must share, as a user gives them. It is not empty.
+	// Settings are the settings common to all servers on one external etcd, as a user gives them. It is not empty.
 	Settings string
 	// RequestTimeout is how long the API server gives a request. Default: a minute.
 	RequestTimeout time.Duration
 	// MaxObjectBytes is the size of the largest object that the embedded etcd stores. Default: etcd's.
 	MaxObjectBytes int
-	// LocalServices are addresses, as host:port, of Services for webhooks that lead to this process. Other Services are
-	// resolved by DNS.
+	// LocalServices are addresses, as host:port, of Services of this process for webhooks. DNS resolves other Services.
 	LocalServices map[types.NamespacedName]string
 	// Webhooks answers calls of webhooks of this process. All others go over the network. Default: all do.
 	Webhooks *inprocess.Server
@@ -47,7 +46,7 @@ type Options struct {
 	Progress Progress
 }
 
-// Progress writes plain lines to Out, or nowhere if that is nil.
+// Progress writes plain lines to Out, or nowhere if Out is nil.
 type Progress struct{ Out io.Writer }
 
 // Printf writes a line.

@@ -18,8 +18,8 @@ import (
 
 const (
 	quotaWorkers = 2
-	// quotaResync is the time between two full counts of ResourceQuotas. A ResourceQuota may name a kind that was not
-	// served yet at its creation, such as Bursar's own right after the start. It is counted by then.
+	// quotaResync is the time between two full counts of ResourceQuotas. A ResourceQuota may name a kind not yet served
+	// at its creation, such as Bursar's own right after the start. The next full count includes it.
 	quotaResync = 30 * time.Second
 )
 

@@ -35,10 +35,10 @@ func (l localServices) ResolveEndpoint(namespace, name string, port int32) (*url
 	return webhook.NewDefaultServiceResolver().ResolveEndpoint(namespace, name, port)
 }
 
-// newServerConfig does the same as [generic.NewConfig] with five differences: it resolves the Services of webhooks and
-// aggregated APIs by services, it calls the webhooks of this process without a connection, it allows for other API
-// servers, maybe on the same machine, distinguished by id, some custom resources have no watch cache, and it serves the
-// console, whose sessions end with ctx.
+// newServerConfig does the same as [generic.NewConfig] with five differences. It resolves the Services of webhooks and
+// aggregated APIs by services. It calls the webhooks of this process without a connection. It allows for other API
+// servers, maybe on the same machine, distinguished by id. Some custom resources have no watch cache. It serves the
+// console, and the console's sessions end with ctx.
 func newServerConfig(ctx context.Context, o options.CompletedOptions, services webhook.ServiceResolver, webhooks *inprocess.Server, apiServers int, id string, uncachedResources []schema.GroupVersionResource) (*generic.Config, error) {
 	genericConfig, informers, storage, err := apiserver.BuildGenericConfig(o,
 		[]*runtime.Scheme{legacyscheme.Scheme, apiextensions.Scheme, aggregatorscheme.Scheme},

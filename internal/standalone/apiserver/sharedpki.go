@@ -11,8 +11,8 @@ import (
 	"github.com/bursar/bursar/internal/standalone/datadir"
 )
 
-// etcdPKIKey is the key of the CA and the service account key that the servers of an etcd cluster share. Every reader
-// of it can read all Secrets as well.
+// etcdPKIKey is the key of the CA and the service account key common to the servers of an etcd cluster. Every reader of
+// it can read all Secrets as well.
 const etcdPKIKey = "/bursar/pki"
 
 // sharedPKI are the shared files of a [pki], by name.

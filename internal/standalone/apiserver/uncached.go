@@ -16,7 +16,7 @@ import (
 // more than a minute.
 type uncached struct {
 	generic.RESTOptionsGetter
-	// resources are in one version, or in all if that is empty.
+	// resources are in one version, or in all if the version is empty.
 	resources []schema.GroupVersionResource
 }
 

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// cachedOptions are options whose decorator only notes that it was used, and an error.
+// cachedOptions are options with an error and a decorator that only notes its use.
 type cachedOptions struct {
 	err    error
 	isUsed *bool
@@ -53,7 +53,7 @@ func TestUncached(t *testing.T) {
 			object.SetGroupVersionKind(schema.GroupVersionKind{Group: "example.com", Version: tt.version, Kind: "Any"})
 			return object
 		}
-		config := &storagebackend.ConfigForResource{Config: storagebackend.Config{Type: "none"}} // storage that fails to start
+		config := &storagebackend.ConfigForResource{Config: storagebackend.Config{Type: "none"}} // fails to start
 		_, _, err = options.Decorator(config, "", nil, newObject, nil, nil, nil, nil)
 		if isUsed != tt.wantCached || (err == nil) != tt.wantCached {
 			t.Errorf("%s: is stored with a cache: %t, want %t, error %v: %s", name, isUsed, tt.wantCached, err, tt.reason)

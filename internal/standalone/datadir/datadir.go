@@ -1,5 +1,5 @@
-// Package datadir is the data directory of a standalone server: its mark, its lock and its files. Clients import it to find
-// a running server, so it depends on no part of the server.
+// Package datadir is the data directory of a standalone server: its mark, its lock and its files. Clients import it to
+// find a running server, so it depends on no part of the server.
 package datadir
 
 import (

@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How tryLock locks: the server exclusively, and a client that asks whether it runs shared.
+// How tryLock locks: the server exclusively, and a client asking whether it runs shared.
 const (
 	exclusive = unix.LOCK_EX
 	shared    = unix.LOCK_SH
 )
 
-// errHeld is returned for a file that another process has locked.
+// errHeld is the error for a file locked by another process.
 const errHeld = unix.EWOULDBLOCK
 
 // tryLock locks a file until it is closed, without waiting.

@@ -1,5 +1,5 @@
 // Package browser uses the web console as people do: in Chromium, driven by chromedp, on a standalone server with three
-// persons. axe-core checks what it shows.
+// persons. axe-core checks the pages.
 package browser
 
 import (
@@ -20,7 +20,7 @@ import (
 // images is a folder for screenshots: go test ./test/campaign/browser -images docs/images.
 var images = flag.String("images", "", "folder, in the root of the repository, into which to write the screenshots of the documentation")
 
-// shared is what the tests share.
+// shared is the state common to the tests.
 var shared struct {
 	world   *world
 	browser context.Context

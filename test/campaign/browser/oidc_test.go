@@ -15,8 +15,8 @@ import (
 	"github.com/bursar/bursar/test/process"
 )
 
-// A tenant logs in with the company's provider of identities at the console of a cluster, and is led to the page that was
-// asked for. The browser follows the provider's redirects, and blocks nothing.
+// A tenant logs in with the company's provider of identities at the console of a cluster, and arrives at the requested
+// page. The browser follows the provider's redirects, and blocks nothing.
 func TestLoginWithProvider(t *testing.T) {
 	provider := issuer.New(t)
 	provider.LogsIn(t, map[string]any{

@@ -37,7 +37,7 @@ func TestPages(t *testing.T) {
 	t.Run(administrator, func(t *testing.T) { withToken(t, administrator).wantPages(administratorPages) })
 }
 
-// wantPages wants pages that are accessible in all views.
+// wantPages wants accessible pages in all views.
 func (p *person) wantPages(paths []string) {
 	p.Helper()
 	for _, v := range views {
@@ -59,7 +59,7 @@ func TestLostConnection(t *testing.T) {
 	p.sees("The connection was lost at")
 }
 
-// Pages can be read without a script, and forms work.
+// People can read pages without a script, and forms work.
 func TestWithoutScript(t *testing.T) {
 	p := opens(t, tenant, "https://"+shared.world.address)
 	p.do(call(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}))
@@ -78,7 +78,7 @@ func TestWithoutScript(t *testing.T) {
 	p.sees("Bearer token of the API server")
 }
 
-// A person who uses no mouse reaches the content, the menu and a form, and sees where the focus is.
+// A person without a mouse reaches the content, the menu and a form, and sees where the focus is.
 func TestKeyboard(t *testing.T) {
 	p := withToken(t, tenant)
 	p.goTo("/quota")

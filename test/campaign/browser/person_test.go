@@ -34,18 +34,18 @@ type person struct {
 	base string
 
 	mu sync.Mutex
-	// problems are what the browser complains about: blocked content, errors of scripts, and requests of a page from a folder.
+	// problems are the complaints of the browser: blocked content, errors of scripts, and requests of a page from a folder.
 	problems []string
 }
 
-// opens opens a browser for a person who is not logged in.
+// opens opens a browser for a person without a login.
 func opens(t *testing.T, name, base string) *person {
 	t.Helper()
 	p := &person{T: t, name: name, base: base}
 	ctx, cancel := chromedp.NewContext(shared.browser, chromedp.WithNewBrowserContext(), chromedp.WithListener(p.listen))
 	t.Cleanup(cancel)
 	p.ctx = ctx
-	if err := chromedp.Do(ctx); err != nil { // opens the tab, which lives as long as the context of this call
+	if err := chromedp.Do(ctx); err != nil { // opens the tab, until the context of this call ends
 		t.Fatalf("open a tab: %v", err)
 	}
 	p.do(chromedp.EmulateViewport(1280, 900))
@@ -53,7 +53,7 @@ func opens(t *testing.T, name, base string) *person {
 	return p
 }
 
-// listen collects what the browser complains about.
+// listen collects the complaints of the browser.
 func (p *person) listen(event any) {
 	problem := ""
 	switch event := event.(type) {
@@ -76,7 +76,7 @@ func (p *person) listen(event any) {
 	}
 }
 
-// wantNoProblems wants that the browser complained about nothing.
+// wantNoProblems wants no complaint of the browser.
 func (p *person) wantNoProblems() {
 	p.Helper()
 	p.mu.Lock()
@@ -99,7 +99,7 @@ func withToken(t *testing.T, name string) *person {
 
 var printedURL = regexp.MustCompile(`http://\S+#token=\S+`)
 
-// withCommand logs a person in by the URL that bursar console prints. The flags say who it is.
+// withCommand logs a person in by the URL from bursar console. The flags say who it is.
 func withCommand(t *testing.T, name string, flags ...string) *person {
 	t.Helper()
 	p, _ := atConsole(t, name, flags...)
@@ -187,7 +187,7 @@ func ask[T any](p *person, expression string) T {
 	return value
 }
 
-// text returns what the page shows.
+// text returns the visible text of the page.
 func (p *person) text() string {
 	p.Helper()
 	return ask[string](p, "document.body ? document.body.innerText : ''")
@@ -259,8 +259,8 @@ type violation struct {
 	Nodes    []struct{ HTML, FailureSummary string }
 }
 
-// wantAccessible wants that axe-core finds no violation of WCAG 2.2 AA or of good practice on the page, and that nothing
-// is wider than the window.
+// wantAccessible wants no violation of WCAG 2.2 AA or of good practice on the page by axe-core, and nothing wider than
+// the window.
 func (p *person) wantAccessible(where string) {
 	p.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
@@ -293,7 +293,7 @@ func (p *person) wantAccessible(where string) {
 	}
 }
 
-// picture writes a screenshot of the page for the documentation, if that was asked for.
+// picture writes a screenshot of the page for the documentation, if the flag asks for it.
 func (p *person) picture(name string) {
 	p.Helper()
 	if *images == "" {

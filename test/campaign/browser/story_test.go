@@ -8,8 +8,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// The way from refused to running, with two persons at once: the tenant is denied and asks, the approver sees it at once
-// and approves less, the tenant sees it at once, and the machine runs.
+// The way from denied to running, with two persons at once. The tenant gets a denial and asks, and the approver sees it
+// at once and approves less. The tenant sees it at once, and the machine runs.
 func TestFromDeniedToRunning(t *testing.T) {
 	tom, ann := withToken(t, tenant), withCommand(t, approver, finance...)
 	ann.goTo("/inbox")

@@ -7,7 +7,8 @@ import (
 	"github.com/bursar/bursar/test/guide"
 )
 
-// aggregation registers the example of an aggregated API server. As there is no network of Pods, its Service names the host.
+// aggregation registers the example of an aggregated API server. As there is no network of Pods, its Service names the
+// host.
 const aggregation = `
 apiVersion: v1
 kind: Namespace
@@ -65,7 +66,7 @@ spec:
 ---
 `
 
-// testAggregated does what the README of the example says, with the kinds of an aggregated API server.
+// testAggregated follows the README of the example, with the kinds of an aggregated API server.
 func testAggregated(n *team) {
 	n.kubectl(n.T, aggregation, "apply", "--server-side", "--filename", "-")
 	_, port, _ := strings.Cut(n.StartAggregated("wardle", "apiserver"), ":")

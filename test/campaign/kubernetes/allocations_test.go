@@ -14,8 +14,8 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// testAllocation caps how many Pods the ResourceQuotas of two namespaces may give together. Within the cap, what
-// they give is what Kubernetes allows.
+// testAllocation caps how many Pods the ResourceQuotas of two namespaces may give together. Within the cap, Kubernetes
+// allows as many as the quotas give.
 func testAllocation(n *team) {
 	other := n.newTeam(n.T, n.name+"-other")
 	allocation := n.allocate(5, n, other)
@@ -31,7 +31,7 @@ func testAllocation(n *team) {
 	n.wantRefused(n.setQuota(4), "exceeded ResourceQuotaAllocation: "+allocation.Name+", requested: pods=4, allocated: pods=5, limited: pods=5")
 	n.wantRefused(other.setQuota(3), "exceeded ResourceQuotaAllocation: "+allocation.Name+", requested: pods=3, allocated: pods=5, limited: pods=5")
 
-	// What the one gives back, the other may have.
+	// Quota returned by the one is free for the other.
 	n.must(other.setQuota(1))
 	n.eventually(func() error { return n.setQuota(4) })
 	n.createSoon(n.pod("d", 1))
@@ -48,7 +48,7 @@ func testAllocation(n *team) {
 	})
 }
 
-// allocate caps how many Pods the ResourceQuotas of teams give together, and waits until that is enforced.
+// allocate caps how many Pods the ResourceQuotas of teams give together, and waits until Bursar enforces the cap.
 func (n *team) allocate(limit int64, teams ...*team) *quotav1alpha1.ResourceQuotaAllocation {
 	n.Helper()
 	selected := metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn}

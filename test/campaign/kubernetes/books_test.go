@@ -8,8 +8,8 @@ import (
 	"github.com/bursar/bursar/test/kit"
 )
 
-// wantBooks waits until every Pod has one granted claim, and the books and buckets say the same; and checks
-// the history of the books, and that every Pod is there whose create was answered.
+// wantBooks waits until every Pod has one granted claim, and the ledgers and buckets agree. It also checks the history
+// of the ledgers, and the existence of every Pod with an answered create.
 func (f *faults) wantBooks() {
 	f.Helper()
 	defer func() {
@@ -39,7 +39,7 @@ func (f *faults) wantBooks() {
 	}
 }
 
-// booksAgree tells what the books of a team and its claims and Pods do not agree on.
+// booksAgree returns the differences between the ledger of a team and its claims and Pods.
 func (n *team) booksAgree() error {
 	var list corev1.PodList
 	if err := n.List(n.Context(), &list, client.InNamespace(n.name)); err != nil {

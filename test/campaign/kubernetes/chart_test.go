@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// testChart checks what became of the chart that was installed: its Pods are admitted in a restricted
-// namespace, and what the operator asks for has a priority level of its own, and ledgers have another.
+// testChart checks the installed chart. A restricted namespace admits its Pods. Requests of the operator have a
+// priority level of their own, and requests for ledgers have another.
 func testChart(n *team) {
 	n.eventually(func() error {
 		var list corev1.PodList
@@ -28,7 +28,7 @@ func testChart(n *team) {
 	if err := n.Create(n.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "any", Namespace: system}, Spec: n.pod("any", 1).Spec}); err == nil || !strings.Contains(err.Error(), "violates PodSecurity \"restricted") {
 		n.Errorf("a Pod that is not restricted: got %v, want it to be refused", err)
 	}
-	n.grant(map[string]int64{pods: 1}) // for which a ledger is written
+	n.grant(map[string]int64{pods: 1}) // it makes Bursar write a ledger
 	metrics := n.kubectl(n.T, "", "get", "--raw", "/metrics")
 	for _, flow := range []string{"bursar", "bursar-ledgers"} {
 		if want := fmt.Sprintf("apiserver_flowcontrol_dispatched_requests_total{flow_schema=%[1]q,priority_level=%[1]q}", flow); !strings.Contains(metrics, want) {

@@ -22,7 +22,8 @@ import (
 
 const instanceMemory = "compute.datumapis.com/memory"
 
-// testCompute runs the compute service of the examples with what its ServiceAccount may do. Its machines are Pods.
+// testCompute runs the compute service of the examples with the permissions of its ServiceAccount. Its machines are
+// Pods.
 func testCompute(n *team) {
 	const config = "../../../examples/compute/config"
 	n.grant(map[string]int64{pods: 2, memory: 500 * mebibyte}) // the platform counts Pods as well
@@ -69,7 +70,7 @@ func testCompute(n *team) {
 		n.Errorf("the status is %+v", first.Status)
 	}
 
-	// What becomes more is claimed before the Pod gets it, and what becomes less is given back once it has less.
+	// The service claims an increase before the Pod gets it, and returns a reduction once the Pod has less.
 	resize := func(mebibytes int64) {
 		n.Helper()
 		before := first.DeepCopy()
@@ -109,7 +110,7 @@ func testCompute(n *team) {
 	says(first, metav1.ConditionTrue, "Ready")
 	n.wantAllocatedTo(project, 50)
 
-	// The quota is given back once the Pod is gone.
+	// The quota returns once the Pod is gone.
 	n.must(n.Delete(n.Context(), first))
 	n.eventually(func() error {
 		if n.must(n.Get(n.Context(), client.ObjectKeyFromObject(pod), pod)); pod.DeletionTimestamp == nil {
@@ -154,7 +155,7 @@ func (n *team) runCompute() {
 	})
 }
 
-// report says of a Pod that runs that it has what it is to have, as a kubelet would.
+// report reports the desired resources of a running Pod as its actual ones, like a kubelet.
 func (n *team) report(pod *corev1.Pod) {
 	n.Helper()
 	n.must(n.Get(n.Context(), client.ObjectKeyFromObject(pod), pod))
@@ -162,7 +163,7 @@ func (n *team) report(pod *corev1.Pod) {
 	n.must(n.Status().Update(n.Context(), pod))
 }
 
-// wantAllocatedTo waits until a Project is charged so many MiB.
+// wantAllocatedTo waits until a Project has a charge of so many MiB.
 func (n *team) wantAllocatedTo(project quotav1alpha1.ConsumerRef, mebibytes int64) {
 	n.Helper()
 	n.eventually(func() error {

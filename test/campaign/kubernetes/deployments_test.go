@@ -78,7 +78,7 @@ func testReplicaSet(n *team) {
 	}
 	n.wantPods(5, 10)
 
-	// What is deleted is replaced, at the limit.
+	// The controller replaces deleted Pods, at the limit.
 	if err := n.DeleteAllOf(n.Context(), &corev1.Pod{}, client.InNamespace(n.name)); err != nil {
 		n.Fatal(err)
 	}

@@ -29,10 +29,9 @@ import (
 	operator "github.com/bursar/bursar/test/replica"
 )
 
-// TestFaults has three replicas of the operator and two API servers on one etcd, of which one after the
-// other is killed, stopped, cut off or replaced, while clients create and delete at the limit of one
-// consumer and for many others. Every revision of the books that was ever stored is checked, and in the end
-// that no grant was lost.
+// TestFaults has three replicas of the operator and two API servers on one etcd. It kills, stops, cuts off or replaces
+// one after the other, while clients create and delete at the limit of one consumer and for many others. It checks
+// every stored revision of the ledgers, and in the end that no grant is lost.
 func TestFaults(t *testing.T) {
 	f := newFaults(t, newWorld(t))
 	f.conflicts()
@@ -60,11 +59,11 @@ const (
 	others               = 30
 )
 
-// faults is what is disturbed, seen from the team of the hot consumer.
+// faults is the disturbed cluster, seen from the team of the hot consumer.
 type faults struct {
 	*team
 	others []*team
-	// apis are clients of the API servers, and servers stands for their Service, which replicas use.
+	// apis are clients of the API servers, and servers stands for the Service between them and the replicas.
 	apis     []client.Client
 	servers  *operator.Balancer
 	recorder *recorder.Recorder
@@ -142,7 +141,7 @@ func (f *faults) startLoad() {
 	}
 }
 
-// commits returns how often ledgers were written, and how often in vain, by all replicas.
+// commits returns the numbers of writes of ledgers, and of those in vain, by all replicas.
 func (f *faults) commits() (committed, conflicts float64) {
 	f.Helper()
 	for _, r := range f.replicas {
@@ -165,8 +164,8 @@ func (f *faults) commits() (committed, conflicts float64) {
 	return committed, conflicts
 }
 
-// disturb does something while the load goes on, and then starts those replicas anew that have ended, as a
-// kubelet would: a leader does that cannot renew its Lease.
+// disturb does something under load. Then it starts the ended replicas again, as a kubelet would: a leader ends if it
+// cannot renew its Lease.
 func (f *faults) disturb(what string, action func()) {
 	f.Helper()
 	f.load.disturb(f.team, what, action)
@@ -182,7 +181,7 @@ func (f *faults) disturb(what string, action func()) {
 
 func (f *faults) leader() *operator.Replica { return operator.Leader(f.T, f.replicas) }
 
-// replace takes a replica that has ended from the list, and starts another.
+// replace takes an ended replica from the list, and starts another.
 func (f *faults) replace(r *operator.Replica) {
 	f.Helper()
 	<-r.Ended()
@@ -196,7 +195,7 @@ func (f *faults) killLeader() {
 	f.disturb("the leader is killed", leader.Kill)
 }
 
-// killKeeper kills a replica that does not lead, and keeps the hot ledger.
+// killKeeper kills the preferred replica of the hot ledger, while another one leads.
 func (f *faults) killKeeper() {
 	var preferred *operator.Replica
 	for preferred = f.preferred(); preferred == f.leader(); preferred = f.preferred() {
@@ -206,7 +205,7 @@ func (f *faults) killKeeper() {
 	f.disturb("the preferred replica of the hot ledger is killed", preferred.Kill)
 }
 
-// preferred returns the preferred replica of the hot ledger: that whose Lease weighs most.
+// preferred returns the preferred replica of the hot ledger: the one with the heaviest Lease.
 func (f *faults) preferred() *operator.Replica {
 	f.Helper()
 	var preferred *operator.Replica
@@ -262,8 +261,7 @@ func (f *faults) killServer() {
 	})
 }
 
-// loseWatches has the history compacted and all API servers start anew, so that no watch can be taken up
-// where it ended.
+// loseWatches compacts the history and restarts all API servers, so no watch can resume where it ended.
 func (f *faults) loseWatches() {
 	f.disturb("no API server knows the history", func() {
 		for _, server := range f.Servers {

@@ -22,7 +22,7 @@ func testIncrease(n *team) {
 		}},
 	}})
 	n.eventually(func() error {
-		// Once it does this, the API server knows of the ResourceQuota, and counts what is created.
+		// From then on the API server knows of the ResourceQuota, and counts new objects.
 		if err := n.Create(n.Context(), n.pod("a", 1), client.DryRunAll); !isRefusedByQuota(err) {
 			return fmt.Errorf("got %v, want a Pod to be refused by the ResourceQuota", err)
 		}

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// testJob has the Job controller of Kubernetes create more Pods than there is quota for. Those that are finished hold
-// their charge until they are deleted, and then the Job gets the rest.
+// testJob has the Job controller of Kubernetes create more Pods than there is quota for. Finished Pods hold their
+// charge until their deletion, and then the Job gets the rest.
 func testJob(n *team) {
 	n.StartNode(n.name, n.name)
 	n.grant(map[string]int64{pods: 2, memory: 1000 * mebibyte})
@@ -46,7 +46,7 @@ func (n *team) wantSucceeded(job *batchv1.Job, count int32) {
 	})
 }
 
-// testRollout replaces the Pods of a Deployment that run, at the limit, one after the other.
+// testRollout replaces the running Pods of a Deployment, at the limit, one after the other.
 func testRollout(n *team) {
 	n.StartNode(n.name, n.name)
 	n.grant(map[string]int64{pods: 3, memory: 30 * mebibyte, replica: 3})

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// devices is the API of devices, which has ResourceClaims too.
+// devices is the API of devices. It has ResourceClaims too.
 const devices = "resource.k8s.io/v1"
 
 const manifest = `
@@ -23,7 +23,7 @@ spec:
       - {name: web, image: web, resources: {requests: {memory: 10Mi}}}
 `
 
-// testKubectl does what people do.
+// testKubectl runs the usual commands of people.
 func testKubectl(n *team) {
 	n.grant(map[string]int64{pods: 2, memory: 1000 * mebibyte, replica: 2})
 	for range 2 {
@@ -37,7 +37,7 @@ func testKubectl(n *team) {
 		{"scale deployment/web --replicas=3", replica + " quota of Organization " + n.name + ", requested: 1 replicas (3 replicas in total), used: 2, limited: 2"},
 		{"run more --image=web", "Pod quota of Organization " + n.name + ", requested: 1 pods, used: 2, limited: 2"},
 	} {
-		n.eventually(func() error { // the figures are left out if it is not found out in time who may see them
+		n.eventually(func() error { // denials leave out the figures if it takes too long to find out who may see them
 			stdout, stderr, code := n.Kubectl("", append([]string{"-n", n.name}, strings.Fields(refused.command)...)...)
 			if code != 1 || stdout != "" || !strings.HasPrefix(stderr, "Error from server (Forbidden): ") || !strings.Contains(stderr, "exceeded quota: "+refused.want) {
 				return fmt.Errorf("kubectl %s: exit code %d, %q and %q, want 1 and %q", refused.command, code, stdout, stderr, refused.want)
@@ -56,7 +56,7 @@ func testKubectl(n *team) {
 		}
 		return nil
 	})
-	// From 1.34 on Kubernetes has ResourceClaims of its own, and kubectl takes those unless it is told.
+	// From 1.34 on Kubernetes has ResourceClaims of its own, and by default kubectl takes those.
 	if n.serves(n.T, devices, "resourceclaims") {
 		if got := n.kubectl(n.T, "", "get", "resourceclaims", "-n", n.name); got != "" {
 			n.Errorf("kubectl get resourceclaims shows\n%s", got)

@@ -15,8 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// load is clients that create Pods and delete them again, each at a steady pace and at all API servers in
-// turn, until it is stopped.
+// load is clients that create and delete Pods, each at a steady pace and at all API servers in turn, until stop.
 type load struct {
 	t      *testing.T
 	cancel context.CancelFunc
@@ -24,15 +23,15 @@ type load struct {
 	group  sync.WaitGroup
 
 	mu sync.Mutex
-	// admitted are the times at which creates were answered, by whether they were for the hot team.
+	// admitted are the times of answered creates, by whether they were for the hot team.
 	admitted map[bool][]time.Time
 	refused  int
 	failures []failure
-	// held are the Pods whose create was answered and which nobody has tried to delete, by UID.
+	// held are the Pods with an answered create and without an attempt to delete them, by UID.
 	held map[types.UID]string
 }
 
-// failure is a call that was neither admitted nor refused for the quota.
+// failure is a call with an error other than a denial for the quota.
 type failure struct {
 	began time.Time
 	err   error
@@ -44,8 +43,7 @@ func newLoad(t *testing.T) *load {
 	return l
 }
 
-// run starts a client, which holds some Pods of the teams and replaces the oldest by a new one at every
-// interval.
+// run starts a client. It holds some Pods of the teams and replaces the oldest by a new one at every interval.
 func (l *load) run(id int, apis []client.Client, hot bool, holds int, interval time.Duration, teams ...*team) {
 	l.group.Go(func() {
 		ticker := time.NewTicker(interval)
@@ -101,20 +99,20 @@ func (l *load) note(began time.Time, err error) {
 		l.refused++
 		return
 	}
-	// A client that was cut off while it was answered may have been heard.
+	// The server may have heard a client despite a cut before its answer.
 	if !apierrors.IsAlreadyExists(err) {
 		l.failures = append(l.failures, failure{began, err})
 	}
 }
 
-// stop ends all clients, each once its call is answered.
+// stop ends all clients, each after the answer to its call.
 func (l *load) stop() {
 	l.cancel()
 	l.group.Wait()
 }
 
-// disturb does something to the cluster, and waits until creates of both kinds of teams are answered again.
-// It logs how long that took.
+// disturb does something to the cluster, and waits for answers to creates of both kinds of teams again. It logs the
+// time until then.
 func (l *load) disturb(n *team, what string, action func()) {
 	n.Helper()
 	began := time.Now()
@@ -138,7 +136,7 @@ func (l *load) disturb(n *team, what string, action func()) {
 
 func round(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }
 
-// since returns how many creates were answered since a time.
+// since returns the number of answered creates since a time.
 func (l *load) since(hot bool, began time.Time) (count int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,7 +146,7 @@ func (l *load) since(hot bool, began time.Time) (count int) {
 	return count
 }
 
-// pause returns the longest time since began in which no create was answered.
+// pause returns the longest time since began without an answered create.
 func (l *load) pause(hot bool, began time.Time) (longest time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -161,10 +159,10 @@ func (l *load) pause(hot bool, began time.Time) (longest time.Duration) {
 	return longest
 }
 
-// numbers are what tells failures of one sort apart.
+// numbers are the parts that differ between failures of one sort.
 var numbers = []*regexp.Regexp{regexp.MustCompile(`(Post|Delete) "\S*"`), regexp.MustCompile(`"load-\S*"`), regexp.MustCompile(`[0-9.]*:\d{4,}`)}
 
-// failed returns how often calls that were made since a time failed, by how.
+// failed returns the number of failed calls that began since a time, by error.
 func (l *load) failed(began time.Time) map[string]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

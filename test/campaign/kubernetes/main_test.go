@@ -46,7 +46,7 @@ const (
 	mebibyte = 1 << 20
 	gibibyte = 1 << 30
 
-	// soon is longer than it takes until a reservation is given up whose object never came, on a busy machine.
+	// soon is longer than the time until Bursar cancels a reservation without an object, on a busy machine.
 	soon = 3 * time.Minute
 )
 
@@ -56,7 +56,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// tests are run with a team each. The table of tested versions says what they prove.
+// tests run with a team each. The table of tested versions has the statements they prove.
 var tests = map[string]struct {
 	proves string
 	run    func(*team)
@@ -103,8 +103,8 @@ func TestKubernetes(t *testing.T) {
 	w.wantNothingForbidden(t)
 }
 
-// world is a cluster with the chart installed, and replicas of the operator beside it, since there are no
-// nodes. They are the chart's ServiceAccount, so that they may do what the chart permits and nothing else.
+// world is a cluster with the chart installed, and replicas of the operator beside it, since there are no nodes. They
+// are the chart's ServiceAccount, so they have the chart's permissions and no others.
 type world struct {
 	*cluster.Cluster
 	client.Client
@@ -112,7 +112,7 @@ type world struct {
 	webhooks *operator.Balancer
 	// kubeconfig is how replicas reach the API server.
 	kubeconfig string
-	// binary is the operator that starts next.
+	// binary is the operator for the next start.
 	binary   string
 	replicas []*operator.Replica
 }
@@ -168,14 +168,14 @@ func (w *world) startReplica(t *testing.T) *operator.Replica {
 	return r
 }
 
-// setUp registers what is counted, and puts the policies in force.
+// setUp registers the resource types, and makes the policies effective.
 func (w *world) setUp(t *testing.T) {
 	t.Helper()
 	w.kubectl(t, "", "apply", "--server-side", "--filename", filepath.Join("testdata", "platform.yaml"))
 	w.kubectl(t, "", "wait", "--for=condition=Ready", "--timeout=1m", "claimcreationpolicies", "--all")
 }
 
-// wantNothingForbidden checks that the chart permits what the operator does.
+// wantNothingForbidden checks that the chart has all permissions used by the operator.
 func (w *world) wantNothingForbidden(t *testing.T) {
 	t.Helper()
 	for _, r := range w.replicas {
@@ -185,7 +185,7 @@ func (w *world) wantNothingForbidden(t *testing.T) {
 	}
 }
 
-// install installs the chart, in a namespace that restricts Pods as far as Kubernetes can.
+// install installs the chart, in a namespace with the strictest rules of Kubernetes for Pods.
 func (w *world) install(t *testing.T) {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system, Labels: map[string]string{
@@ -203,7 +203,7 @@ func (w *world) install(t *testing.T) {
 	w.kubectl(t, rendered, "apply", "--server-side", "--namespace", system, "--filename", "-")
 }
 
-// version returns the version that the API server says it is.
+// version returns the version reported by the API server.
 func (w *world) version(t *testing.T) string {
 	t.Helper()
 	server, err := discovery.NewDiscoveryClientForConfigOrDie(w.Servers[0].Config()).ServerVersion()
@@ -223,7 +223,7 @@ func (w *world) serves(t *testing.T, version, resource string) bool {
 	return list != nil && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == resource })
 }
 
-// kubectl runs kubectl, which has to succeed, and returns what it prints.
+// kubectl runs kubectl and returns its output. The run has to succeed.
 func (w *world) kubectl(t *testing.T, input string, arguments ...string) string {
 	t.Helper()
 	stdout, stderr, code := w.Kubectl(input, arguments...)
@@ -233,12 +233,12 @@ func (w *world) kubectl(t *testing.T, input string, arguments ...string) string 
 	return stdout
 }
 
-// team is a namespace whose objects are charged to the Organization of its name.
+// team is a namespace. Its objects are charges of the Organization with its name.
 type team struct {
 	*testing.T
 	*world
 	name string
-	// granted is what the team was granted at last.
+	// granted is the latest grant of the team.
 	granted kit.Amounts
 }
 
@@ -258,7 +258,8 @@ func (n *team) create(objects ...client.Object) {
 	}
 }
 
-// createSoon creates an object for which there is room once it is seen that another is gone, or a quota was raised.
+// createSoon creates an object after another has gone or a quota has grown. The create succeeds once Bursar has seen
+// this.
 func (n *team) createSoon(object client.Object) {
 	n.Helper()
 	n.eventually(func() error { return n.Create(n.Context(), object) })
@@ -286,7 +287,7 @@ func (n *team) grant(amounts map[string]int64) {
 	}
 }
 
-// bucket returns what the team's bucket of a resource type shows, which is nothing while there is none.
+// bucket returns the status of the team's bucket of a resource type, or an empty one without a bucket.
 func (n *team) bucket(resourceType string) quotav1alpha1.AllowanceBucketStatus {
 	n.Helper()
 	var buckets quotav1alpha1.AllowanceBucketList
@@ -300,7 +301,7 @@ func (n *team) bucket(resourceType string) quotav1alpha1.AllowanceBucketStatus {
 	return buckets.Items[0].Status
 }
 
-// wantAllocated waits until the books say so, and every claim in the namespace is granted.
+// wantAllocated waits until the ledgers have the amount, and every claim in the namespace is granted.
 func (n *team) wantAllocated(resourceType string, amount int64, claims int32) {
 	n.Helper()
 	n.eventually(func() error {
@@ -328,7 +329,7 @@ func (n *team) wantAllocated(resourceType string, amount int64, claims int32) {
 	})
 }
 
-// wantExceeded checks that an error is the refusal that people get.
+// wantExceeded checks that an error is the denial for people.
 func (n *team) wantExceeded(err error, what, requested, used, limited string) {
 	n.Helper()
 	want := fmt.Sprintf(`exceeded quota: %s quota of Organization %s, requested: %s( \([^()]+ in total\))?, used: %s, limited: %s`,
@@ -351,7 +352,7 @@ func (n *team) eventually(check func() error) {
 	await.NoError(n.T, soon, check)
 }
 
-// pod is a Pod that requests so many MiB.
+// pod is a Pod with a request of so many MiB.
 func (n *team) pod(name string, memory int64) *corev1.Pod {
 	amount := *resource.NewQuantity(memory*mebibyte, resource.BinarySI)
 	return &corev1.Pod{

@@ -10,9 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// patient returns a client that sends a request up to two times more if the API server got no answer from a webhook in
-// its five seconds, as the controllers of Kubernetes do: a machine that is busy with other things may stand still that
-// long.
+// patient returns a client like the controllers of Kubernetes. It sends a request up to two times more if the API
+// server got no answer from a webhook in its five seconds. A machine busy with other things may stand still that long.
 func patient(t *testing.T, api client.WithWatch) client.Client {
 	patiently := func(try func() error) (err error) {
 		for range 3 {
@@ -39,8 +38,7 @@ func patient(t *testing.T, api client.WithWatch) client.Client {
 	})
 }
 
-// slowCallsMax is how many calls may be answered too late, on a machine that is busy with other things, while nothing
-// may fail.
+// slowCallsMax is the number of calls with an answer too late, on a machine busy with other things. No call may fail.
 const slowCallsMax = 3
 
 // isSlow tells from the message whether a request failed for its time alone.

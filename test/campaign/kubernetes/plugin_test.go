@@ -9,7 +9,7 @@ import (
 	"github.com/bursar/bursar/test/process"
 )
 
-// testPlugin asks with the plugin of kubectl how much is used, and why a Pod would be denied.
+// testPlugin asks with the plugin of kubectl for the usage, and why Bursar would deny a Pod.
 func testPlugin(n *team) {
 	n.grant(map[string]int64{pods: 1, memory: 100 * mebibyte})
 	n.create(n.pod("web", 10))
@@ -32,7 +32,7 @@ func testPlugin(n *team) {
 	}
 }
 
-// plugin runs the plugin as the administrator of the cluster, and returns what it prints.
+// plugin runs the plugin as the administrator of the cluster, and returns its output.
 func (n *team) plugin(arguments ...string) (string, error) {
 	n.Helper()
 	binary, err := process.BuildPlugin()

@@ -22,7 +22,7 @@ func testPods(n *team) {
 	applied := corev1apply.Pod("applied", n.name).WithSpec(corev1apply.PodSpec().WithContainers(
 		corev1apply.Container().WithName("web").WithImage("web").WithResources(corev1apply.ResourceRequirements().
 			WithRequests(corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("100Mi")}))))
-	for range 2 { // it is one Pod, however often it is applied
+	for range 2 { // it is one Pod, despite two applies
 		if err := n.Apply(n.Context(), applied, client.FieldOwner("test")); err != nil {
 			n.Fatal(err)
 		}
@@ -37,7 +37,7 @@ func testPods(n *team) {
 		n.Errorf("a name that is taken: got %v, want AlreadyExists", err)
 	}
 
-	// A Pod that is done holds what it has until it is deleted: what it costs is told by its spec.
+	// A finished Pod holds its charge until its deletion: its cost follows from its spec.
 	first.Status.Phase = corev1.PodSucceeded
 	if err := n.Status().Update(n.Context(), first); err != nil {
 		n.Fatal(err)
@@ -55,7 +55,7 @@ func testPods(n *team) {
 	n.wantAllocated(memory, 0, 0)
 }
 
-// run makes a Pod one that runs on a node, as the scheduler and a kubelet would.
+// run makes a Pod run on a node, as the scheduler and a kubelet would.
 func (n *team) run(pod *corev1.Pod) {
 	n.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name}, Status: corev1.NodeStatus{
@@ -65,7 +65,7 @@ func (n *team) run(pod *corev1.Pod) {
 	n.runOn(pod)
 }
 
-// runOn makes a Pod one that runs on the node of the team.
+// runOn makes a Pod run on the node of the team.
 func (n *team) runOn(pod *corev1.Pod) {
 	n.Helper()
 	binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: n.name}}
@@ -87,7 +87,7 @@ func (n *team) runOn(pod *corev1.Pod) {
 	}
 }
 
-// testTerminatingPod deletes a Pod that runs. It holds its charge until the kubelet says that it is gone.
+// testTerminatingPod deletes a running Pod. It holds its charge until the kubelet reports its end.
 func testTerminatingPod(n *team) {
 	n.grant(map[string]int64{pods: 1, memory: 100 * mebibyte})
 	pod := n.pod("first", 100)
@@ -105,7 +105,7 @@ func testTerminatingPod(n *team) {
 	n.wantAllocated(pods, 1, 1)
 }
 
-// testResize changes what a Pod that runs requests.
+// testResize changes the requests of a running Pod.
 func testResize(n *team) {
 	if !n.serves(n.T, "v1", "pods/resize") {
 		n.Skip("this API server cannot resize Pods")
@@ -130,7 +130,7 @@ func testResize(n *team) {
 	n.wantAllocated(pods, 1, 1)
 }
 
-// testNamespace deletes a namespace with all that is in it.
+// testNamespace deletes a namespace with all its objects.
 func testNamespace(n *team) {
 	n.grant(map[string]int64{pods: 5, memory: 500 * mebibyte, replica: 5})
 	n.create(n.pod("web", 100), n.deployment("web", 2, 100))

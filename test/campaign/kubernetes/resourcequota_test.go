@@ -37,7 +37,7 @@ func (n *team) wantQuotaUsed(used int64) {
 	})
 }
 
-// wantNothingInFlight waits until the team's ledger has no reservation whose object did not come.
+// wantNothingInFlight waits until the team's ledger has no reservation without an object.
 func (n *team) wantNothingInFlight() {
 	n.Helper()
 	n.eventually(func() error {
@@ -58,7 +58,7 @@ func isRefusedByQuota(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota: native, requested: pods=1")
 }
 
-// wantRefused checks that an error is a refusal that says a text.
+// wantRefused checks that an error is a denial with a text.
 func (n *team) wantRefused(err error, says string) {
 	n.Helper()
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), says) {
@@ -67,16 +67,16 @@ func (n *team) wantRefused(err error, says string) {
 }
 
 func isRefusedByBursar(err error) bool {
-	if apierrors.IsTooManyRequests(err) { // what is left is held by creates that came to nothing
+	if apierrors.IsTooManyRequests(err) { // failed creates still hold the rest
 		return strings.Contains(err.Error(), "held by creates in flight")
 	}
-	// Without figures if it cannot be found out in time who may see them.
+	// Without figures if it takes too long to find out who may see them.
 	return apierrors.IsForbidden(err) && (strings.Contains(err.Error(), "exceeded quota: Pod quota of Organization") ||
 		strings.Contains(err.Error(), "exceeded quota: the quota of Organization"))
 }
 
-// testQuotaIsTighter has Kubernetes refuse what Bursar has admitted. Nobody tells Bursar, so what it has
-// reserved is given up once the request cannot be carried out any more.
+// testQuotaIsTighter has Kubernetes deny creates admitted by Bursar. Nobody informs Bursar, so it cancels the
+// reservation once the request can no longer succeed.
 func testQuotaIsTighter(n *team) {
 	n.grant(map[string]int64{pods: 3, memory: 1000 * mebibyte})
 	n.quota(2)
@@ -106,8 +106,8 @@ func testBursarIsTighter(n *team) {
 func testChurnInTightQuota(n *team) { n.churn(1000, 8) }
 func testChurnInQuota(n *team)      { n.churn(8, 1000) }
 
-// churn creates and deletes Pods from many clients, each of which leaves one behind if it can. In the end
-// Kubernetes, Bursar and the API server agree on how many there are.
+// churn creates and deletes Pods from many clients. Each leaves one behind if it can. In the end Kubernetes, Bursar and
+// the API server agree on their number.
 func (n *team) churn(limit, quota int64) {
 	const clients, rounds = 16, 12
 	n.grant(map[string]int64{pods: limit, memory: 1000 * mebibyte})
@@ -143,12 +143,12 @@ func (n *team) churn(limit, quota int64) {
 	}
 	left := int64(len(list.Items))
 	n.Logf("%d Pods are left", left)
-	if left > min(limit, quota) { // none may be left: creates that Kubernetes refuses are bounded, and are tried again later
+	if left > min(limit, quota) { // there may be none: creates denied by Kubernetes are bounded, with a later retry
 		n.Errorf("%d Pods are left, want %d at most", left, min(limit, quota))
 	}
 	n.wantAllocated(pods, left, int32(left))
-	// With each conflict the controller of Kubernetes waits longer, minutes in the end. What is asked for anew it counts
-	// at once.
+	// With each conflict the controller of Kubernetes waits longer, minutes in the end. After a change of the spec it
+	// counts at once.
 	n.must(n.setQuota(quota + 1))
 	n.wantQuotaUsed(left)
 	n.wantNothingInFlight()

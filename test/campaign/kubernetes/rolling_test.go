@@ -12,8 +12,8 @@ import (
 	"github.com/bursar/bursar/test/process"
 )
 
-// previous is the version before this one: the commit of the last release, or before there is one, of the last state
-// that went through all campaigns.
+// previous is the version before this one: the commit of the last release or, before the first, of the last state
+// through all campaigns.
 const previous = "90171ee"
 
 // TestRollingUpgrade replaces every replica of the previous version by one of this, and then back, while clients create

@@ -23,8 +23,8 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// TestUninstall removes Bursar beside device claims of Kubernetes, which stay where it has them. BURSAR_UNINSTALL_CLAIMS is how many
-// claims there are.
+// TestUninstall removes Bursar beside device claims of Kubernetes. They stay where Kubernetes has them.
+// BURSAR_UNINSTALL_CLAIMS is the number of claims.
 func TestUninstall(t *testing.T) {
 	t.Attr("proves", "bursar uninstall removes Bursar and nothing else")
 	claims := 1000
@@ -116,7 +116,7 @@ type writerFunc func()
 
 func (f writerFunc) Write(line []byte) (int, error) { f(); return len(line), nil }
 
-// uninstall has to succeed, and returns what it says.
+// uninstall has to succeed, and returns its output.
 func (n *team) uninstall(config *rest.Config, o uninstall.Options) string {
 	n.Helper()
 	var said strings.Builder
@@ -127,7 +127,7 @@ func (n *team) uninstall(config *rest.Config, o uninstall.Options) string {
 	return said.String()
 }
 
-// uninstallFails checks that nothing is begun, and why.
+// uninstallFails checks that nothing begins, and why.
 func (n *team) uninstallFails(config *rest.Config, o uninstall.Options, why string) {
 	n.Helper()
 	var said strings.Builder
@@ -147,7 +147,7 @@ func (n *team) claims() []quotav1alpha1.ResourceClaim {
 	return list.Items
 }
 
-// createClaims creates claims as they are once they are granted.
+// createClaims creates claims in the form of granted ones.
 func (n *team) createClaims(count int) {
 	n.Helper()
 	failed := make(chan error, count)

@@ -51,7 +51,7 @@ func (f *faults) rotateAndUpgrade() {
 	f.wantNoFailure(began, "the certificate and all replicas were replaced")
 }
 
-// replaceAll starts a replica for each one, and then stops that, as a Deployment does with maxUnavailable 0.
+// replaceAll starts a replica for each one before it stops the old one, as a Deployment does with maxUnavailable 0.
 func (f *faults) replaceAll() {
 	f.Helper()
 	for _, old := range slices.Clone(f.replicas) {
@@ -77,7 +77,7 @@ func (f *faults) wantNoFailure(began time.Time, while string) {
 	}
 }
 
-// otherCertificate is what Bursar would put into its Secret if there had been none.
+// otherCertificate is the content that Bursar would put into an empty Secret.
 func (f *faults) otherCertificate(key client.ObjectKey) map[string][]byte {
 	f.Helper()
 	elsewhere := fake.NewClientset()
@@ -92,7 +92,7 @@ func (f *faults) otherCertificate(key client.ObjectKey) map[string][]byte {
 	return secret.Data
 }
 
-// wantAuthorities waits until the authority of the Secret is published beside another.
+// wantAuthorities waits until Bursar publishes the authority of the Secret beside another.
 func (f *faults) wantAuthorities(key client.ObjectKey) {
 	f.Helper()
 	f.eventually(func() error {
@@ -138,7 +138,7 @@ func (f *faults) wantServed(key client.ObjectKey) {
 	}
 }
 
-// served asks a server for its certificate, which has to be the one that is wanted.
+// served asks a server for its certificate. It has to be the wanted one.
 func served(ctx context.Context, address string, want []byte) error {
 	dialer := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // it is only looked at
 	connection, err := dialer.DialContext(ctx, "tcp", address)

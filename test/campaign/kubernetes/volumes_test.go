@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// testVolumes creates PersistentVolumeClaims and expands one that is bound.
+// testVolumes creates PersistentVolumeClaims and expands a bound one.
 func testVolumes(n *team) {
 	n.grant(map[string]int64{storage: 10 * gibibyte})
 	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: n.name}, Provisioner: "example.com/none", AllowVolumeExpansion: new(true)}
@@ -42,7 +42,7 @@ func testVolumes(n *team) {
 	n.wantAllocated(storage, 8*gibibyte, 1)
 	n.wantExceeded(expand("11Gi"), storage, "3 GiB", "8", "10")
 
-	// It is protected from deletion while it may be in use, and holds its charge so long.
+	// Kubernetes protects it from deletion while it may be in use, and it holds its charge so long.
 	if err := n.Delete(n.Context(), data); err != nil {
 		n.Fatal(err)
 	}

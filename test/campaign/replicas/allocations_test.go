@@ -21,9 +21,9 @@ import (
 
 const secrets corev1.ResourceName = "count/secrets"
 
-// TestAllocationAcrossReplicas has owners raise and lower quotas in many projects under one cap, with reviews that go to
-// all replicas, while the one that leads is killed, and the next stands still and goes on. At no time is more handed
-// out than the cap, and in the end the books say what the quotas do.
+// TestAllocationAcrossReplicas has owners raise and lower quotas in many projects under one cap, with reviews to all
+// replicas. Meanwhile it kills the leader, and stops and continues the next one. At no time do the quotas exceed the
+// cap, and in the end the ledger agrees with them.
 func TestAllocationAcrossReplicas(t *testing.T) {
 	t.Parallel()
 	const limit, owners, projects = 200, 12, 20
@@ -145,7 +145,7 @@ func (c *cluster) add(ctx context.Context, project string, by int64) error {
 	return c.Update(ctx, quota)
 }
 
-// handedOut adds up what all projects have at one time.
+// handedOut adds up the quotas of all projects at one time.
 func (c *cluster) handedOut(ctx context.Context) (sum int64, err error) {
 	var quotas corev1.ResourceQuotaList
 	if err := c.List(ctx, &quotas); err != nil {

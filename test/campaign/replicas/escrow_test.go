@@ -12,8 +12,8 @@ import (
 	"github.com/bursar/bursar/test/replica"
 )
 
-// TestReplicasDieWithSlices kills and stops the replicas that admit from quota that they reserved ahead of demand. Every
-// object is charged once, and what was reserved returns.
+// TestReplicasDieWithSlices kills and stops the replicas while they admit from quota reserved ahead of demand. Every
+// object has one charge, and the reserved quota returns.
 func TestReplicasDieWithSlices(t *testing.T) {
 	t.Parallel()
 	const limit, clients = 4_000, 4

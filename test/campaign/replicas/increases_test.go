@@ -17,9 +17,9 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 )
 
-// TestIncreasesAcrossReplicas raises the quotas of many namespaces, one increase after the other, while the replica that
-// leads is killed and others start. No quota falls or goes meanwhile, and in the end each is what its increases make
-// of it; in the namespaces in maximum mode the highest increase is left, and all others are deleted.
+// TestIncreasesAcrossReplicas raises the quotas of many namespaces, one increase after the other, while it kills the
+// leader and starts others. Meanwhile no quota falls or goes, and in the end each agrees with its increases. In the
+// namespaces in maximum mode only the highest increase is left.
 func TestIncreasesAcrossReplicas(t *testing.T) {
 	t.Parallel()
 	const namespaces, increases, base = 8, 12, 10
@@ -28,7 +28,7 @@ func TestIncreasesAcrossReplicas(t *testing.T) {
 	hard := func(amount int64) corev1.ResourceList {
 		return corev1.ResourceList{secrets: *resource.NewQuantity(amount, resource.DecimalSI)}
 	}
-	// create goes on until it is done: while replicas die, some reviews are not answered.
+	// create repeats itself until it succeeds: while replicas die, some reviews have no answer.
 	create := func(object client.Object) {
 		t.Helper()
 		c.eventually(func() error {
@@ -111,7 +111,7 @@ func TestIncreasesAcrossReplicas(t *testing.T) {
 	watching.Wait()
 }
 
-// watchRising fails the test if a ResourceQuota gives less than before or goes, until it is stopped.
+// watchRising fails the test if a ResourceQuota gives less than before or goes, until ctx ends.
 func (c *cluster) watchRising(ctx context.Context) {
 	most := map[string]resource.Quantity{}
 	for ctx.Err() == nil {

@@ -21,14 +21,13 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// laggard stands between a replica and the API server. While it is held, nothing comes of watches, and
-// all else goes through.
+// laggard stands between a replica and the API server. On hold, it passes nothing from watches, and everything else.
 type laggard struct {
 	mu   sync.Mutex
 	held chan struct{} // closed once watches go on
 }
 
-// newLaggard returns a laggard that is not held, and a kubeconfig that leads through it.
+// newLaggard returns a laggard not on hold, and a kubeconfig through it.
 func (c *cluster) newLaggard() (l *laggard, kubeconfig string) {
 	c.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", c.plane.AdminKubeconfigPath())
@@ -73,7 +72,7 @@ func (c *cluster) newLaggard() (l *laggard, kubeconfig string) {
 	return l, kubeconfig
 }
 
-// hold keeps back all that watches have to tell.
+// hold keeps back all events of watches.
 func (l *laggard) hold() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,8 +104,8 @@ func (w *watched) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestReplicaThatLagsBehind asks a replica that has not heard of the policy that is in force: it lets
-// nothing pass that the policy refuses.
+// TestReplicaThatLagsBehind asks a replica that has not heard of an effective policy. It admits nothing that the policy
+// denies.
 func TestReplicaThatLagsBehind(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -127,7 +126,7 @@ func TestReplicaThatLagsBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A client that is told to try again does so, unless it is kept from it.
+	// A client asked to try again does so, unless something keeps it from it.
 	err = api.CoreV1().RESTClient().Post().Namespace("default").Resource("configmaps").Body(platform.Map(0)).MaxRetries(0).Do(t.Context()).Error()
 	if !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "has not loaded the current policies") {
 		t.Errorf("the replica that lags behind answers %v", err)

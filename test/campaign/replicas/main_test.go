@@ -25,7 +25,7 @@ import (
 	"github.com/bursar/bursar/test/replica"
 )
 
-// soon is longer than it takes until a reservation is given up whose object never came.
+// soon is longer than the time until Bursar cancels a reservation without an object.
 const soon = 3 * time.Minute
 
 func TestMain(m *testing.M) {
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 type cluster struct {
 	*testing.T
 	client.Client
-	// config reaches the API server as somebody whom Bursar is asked about.
+	// config reaches the API server as a user whose requests the API server asks Bursar about.
 	config   *rest.Config
 	plane    *apiserver.ControlPlane
 	balancer *replica.Balancer
@@ -63,7 +63,7 @@ func newCluster(t *testing.T, replicas int) *cluster {
 		t.Fatal(err)
 	}
 	user.QPS = -1
-	// What the operator's own user asks for is not asked about.
+	// The API server does not ask about the requests of the operator's own user.
 	user.Impersonate = rest.ImpersonationConfig{UserName: "jane", Groups: []string{"system:masters"}}
 	types := runtime.NewScheme()
 	if err := errors.Join(scheme.AddToScheme(types), apiextensionsv1.AddToScheme(types), quotav1alpha1.AddToScheme(types), openmcpv1alpha1.AddToScheme(types)); err != nil {
@@ -88,7 +88,7 @@ func (c *cluster) start() *replica.Replica {
 	return c.startWith(c.plane.AdminKubeconfigPath())
 }
 
-// startWith starts a replica that reaches the API server as a kubeconfig says.
+// startWith starts a replica with a kubeconfig for the API server.
 func (c *cluster) startWith(kubeconfig string) *replica.Replica {
 	c.Helper()
 	r := replica.Run(c, c.balancer, kubeconfig, "")
@@ -96,7 +96,7 @@ func (c *cluster) startWith(kubeconfig string) *replica.Replica {
 	return r
 }
 
-// leader returns the replica that was the last to lead.
+// leader returns the latest leader.
 func (c *cluster) leader() *replica.Replica {
 	c.Helper()
 	return replica.Leader(c, c.replicas)

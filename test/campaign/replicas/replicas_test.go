@@ -27,7 +27,7 @@ func (c *cluster) wantMaps(want int64) {
 	})
 }
 
-// TestReplicasAdmitExactly has many clients create at once, whose reviews go to all replicas.
+// TestReplicasAdmitExactly has many clients create at once, with reviews to all replicas.
 func TestReplicasAdmitExactly(t *testing.T) {
 	t.Parallel()
 	const limit, clients, tries = 60, 12, 10
@@ -56,9 +56,8 @@ func TestReplicasAdmitExactly(t *testing.T) {
 	c.wantMaps(limit)
 }
 
-// TestReplicaDies kills the replica that leads, and stops and continues the one that leads next, while
-// clients create and delete at the limit. Nothing is admitted beyond it, nothing leaks, and the books are
-// right in the end.
+// TestReplicaDies kills the leader, and stops and continues the next one, while clients create and delete at the limit.
+// The replicas admit nothing beyond it, nothing leaks, and the ledgers are right in the end.
 func TestReplicaDies(t *testing.T) {
 	t.Parallel()
 	const limit, clients = 20, 8
@@ -72,13 +71,13 @@ func TestReplicaDies(t *testing.T) {
 			for i := 0; ctx.Err() == nil; i++ {
 				m := platform.Map(n*100000 + i)
 				if c.Create(t.Context(), m) != nil {
-					continue // refused, or nobody could be asked
+					continue // denied, or no replica answered
 				}
 				if now := live.Add(1); now > most.Load() {
 					most.Store(now)
 				}
 				created.Add(1)
-				live.Add(-1) // before it is deleted: what counts is what exists for certain
+				live.Add(-1) // before the deletion: only objects that exist for certain count
 				if err := c.Delete(t.Context(), m); err != nil {
 					t.Errorf("delete: %v", err)
 				}

@@ -21,7 +21,7 @@ import (
 // stored is where an API server keeps the kinds of Bursar in etcd.
 const stored = "/registry/" + quotav1alpha1.GroupName + "/"
 
-// patience is how long it may take until a recorder has seen what is stored.
+// patience is a timeout for a recorder to see everything in storage.
 const patience = time.Minute
 
 // Recorder reads the history of ledgers and claims from etcd itself, where none of Bursar's processes nor
@@ -36,8 +36,8 @@ type Recorder struct {
 	count    int
 }
 
-// Start follows the history from its beginning, for the time of a test. It outlives etcd, which may be
-// killed and come back. What it has not read yet must not be compacted, see [Recorder.Revision].
+// Start follows the history from its beginning, for the time of a test. It outlives the death and return of etcd. Do
+// not compact revisions before the recorder has read them, see [Recorder.Revision].
 func Start(t testing.TB, etcd *clientv3.Client) *Recorder {
 	r := &Recorder{t: t, etcd: etcd, checker: history.NewChecker()}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -87,22 +87,22 @@ func (r *Recorder) see(event *clientv3.Event) {
 	}
 }
 
-// Revision is the last one that has been read.
+// Revision is the last one read.
 func (r *Recorder) Revision() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.revision
 }
 
-// Grants returns how many reservations were made for a consumer so far.
+// Grants returns the number of reservations for a consumer so far.
 func (r *Recorder) Grants(consumer string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.checker.Grants[consumer]
 }
 
-// Finish waits until all that is stored has been read, reports every violation as a failure of the test, and
-// returns how many revisions of ledgers were checked.
+// Finish waits until the recorder has read everything in storage. It reports every violation as a failure of the test,
+// and returns the number of checked revisions of ledgers.
 func (r *Recorder) Finish() int {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -8,33 +8,33 @@ import (
 	"time"
 )
 
-// Outcome is what becomes of a request.
+// Outcome is the outcome of a request.
 type Outcome int
 
 // Outcomes of a request.
 const (
-	// Answered requests are executed and answered.
+	// Answered requests take effect and get an answer.
 	Answered Outcome = iota
-	// Lost requests fail and are never executed.
+	// Lost requests fail and never take effect.
 	Lost
-	// Unanswered requests are executed, and fail for the client.
+	// Unanswered requests take effect, and fail for the client.
 	Unanswered
-	// Late requests fail, and are executed afterwards.
+	// Late requests fail, and take effect afterwards.
 	Late
 )
 
-// Fate is what becomes of a request, and when.
+// Fate is the fate of a request, with its times.
 type Fate struct {
 	Server  *Server
 	Outcome Outcome
-	// Before and After are the times until the request arrives and until its answer does. Delay is how much later a late
-	// request is executed.
+	// Before and After are the times until the request arrives and until its answer does. Delay is the further delay of
+	// a late request.
 	Before, After, Delay time.Duration
 }
 
 // Network decides on requests.
 type Network interface {
-	// FateOf decides what becomes of a request.
+	// FateOf decides the fate of a request.
 	FateOf(r *http.Request) Fate
 }
 
@@ -46,8 +46,8 @@ type Connection struct {
 	gate  *Gate
 }
 
-// Connect returns the connection of a process that lives as long as ctx. While the gate is shut, its requests and watches
-// stand still.
+// Connect returns the connection of a process that lives as long as ctx. While the gate is shut, its requests and
+// watches stand still.
 func Connect(ctx context.Context, network Network, gate *Gate) *Connection {
 	return &Connection{network: network, ended: ctx, gate: gate}
 }
@@ -121,7 +121,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// gated is the body of a watch that stands still while a gate is shut.
+// gated is the body of a watch. It stands still while a gate is shut.
 type gated struct {
 	io.ReadCloser
 	ctx  context.Context //nolint:containedctx // the one of the request

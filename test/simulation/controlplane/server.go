@@ -21,8 +21,8 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Server is an API server on a [Store]. It reads through to the store, except for watches and for lists at any version,
-// which lag behind. Create it with [NewServer].
+// Server is an API server on a [Store]. It reads through to the store. Only watches and lists at any version lag
+// behind. Create it with [NewServer].
 type Server struct {
 	store *Store
 	lag   Lag
@@ -93,7 +93,7 @@ func (s *Server) expect(version int64) {
 	})
 }
 
-// kinds are the kinds of the resources that are served.
+// kinds are the kinds of the served resources.
 var kinds = map[string]metav1.TypeMeta{
 	"configmaps":            {APIVersion: "v1", Kind: "ConfigMap"},
 	"resourceclaims":        {APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceClaim"},
@@ -109,7 +109,7 @@ type request struct {
 	subresource string
 	body        []byte
 	onlyMeta    bool
-	isGranted   bool // in the version in which claims are created with their status
+	isGranted   bool // in the version for creating claims with their status
 }
 
 func parse(r *http.Request, body []byte) *request {

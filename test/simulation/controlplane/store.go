@@ -1,6 +1,6 @@
-// Package controlplane simulates etcd, API servers and the network to them, in memory and without a goroutine of its own.
-// It has what breaks clients in reality: writes that are lost, late or unanswered, conflicts, API servers that lag behind,
-// end and come back, and versions that are compacted. Package simulation decides when.
+// Package controlplane simulates etcd, API servers and the network to them, in memory and without a goroutine of its
+// own. It has the troubles of clients in reality: lost, late and unanswered writes, conflicts, API servers that lag
+// behind, end and come back, and compacted versions. Package simulation decides when.
 package controlplane
 
 import (
@@ -41,7 +41,7 @@ func (r *Revision) metadata() []byte {
 	return r.partial
 }
 
-// Observer is called for each revision in order, while nothing else can be stored.
+// Observer receives each revision in order, while nobody else can store anything.
 type Observer interface{ Stored(r *Revision) }
 
 // Store is etcd: it has every revision since the last compaction. Create it with [NewStore].
@@ -75,8 +75,7 @@ func (s *Store) Compact() {
 	s.compacted = int64(len(s.revisions))
 }
 
-// Each calls f for each object of a resource that exists, in the order in which they were stored. f must not call the
-// store.
+// Each calls f for each existing object of a resource, in the order of their versions. f must not call the store.
 func (s *Store) Each(resource string, f func(r *Revision)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +84,7 @@ func (s *Store) Each(resource string, f func(r *Revision)) {
 	}
 }
 
-// existingLocked returns the objects of a resource that existed at a version.
+// existingLocked returns the objects of a resource at a version.
 func (s *Store) existingLocked(resource string, version int64) []*Revision {
 	latest := map[Key]*Revision{}
 	for _, r := range s.revisions[:version] {
@@ -102,7 +101,7 @@ func (s *Store) existingLocked(resource string, version int64) []*Revision {
 	return existing
 }
 
-// get returns an object that exists, or nil.
+// get returns an existing object, or nil.
 func (s *Store) get(key Key) *Revision {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,12 +122,12 @@ var (
 	errConflict = &errorOf{409, metav1.StatusReasonConflict, ""}
 )
 
-// Create stores a new object. An error means that there is one of that name.
+// Create stores a new object. An error means that the name is taken.
 func (s *Store) Create(key Key, object any) (*Revision, error) {
 	return s.create(key, decode(encode(object)))
 }
 
-// Change replaces the object of a UID by what change makes of it. An error means that there is none.
+// Change replaces the object with a UID by the result of change. An error means that there is no such object.
 func (s *Store) Change(key Key, uid types.UID, change func(content map[string]any)) (*Revision, error) {
 	return s.change(key, func(content map[string]any) (map[string]any, error) {
 		object := unstructured.Unstructured{Object: content}
@@ -167,7 +166,7 @@ func (s *Store) create(key Key, content map[string]any) (*Revision, error) {
 	return s.putLocked(key, watch.Added, content), nil
 }
 
-// change replaces an object by what change returns for a copy of it, or fails with its error.
+// change replaces an object by the result of change for a copy of it, or fails with its error.
 func (s *Store) change(key Key, change func(content map[string]any) (map[string]any, error)) (*Revision, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,7 +16,7 @@ type watchStream struct {
 	server  *Server
 	request *request
 	run     int
-	next    int64 // the version after the last one that was sent
+	next    int64 // the version after the last one sent
 	unread  []byte
 }
 
@@ -24,7 +24,7 @@ var errWatchEnded = errors.New("the API server has ended")
 
 func (s *Server) watch(r *request) *http.Response {
 	if r.URL.Query().Has("sendInitialEvents") {
-		return failed(&errorOf{422, metav1.StatusReasonInvalid, ""}) // like a server that cannot stream a list
+		return failed(&errorOf{422, metav1.StatusReasonInvalid, ""}) // like a server without streamed lists
 	}
 	since, _ := strconv.ParseInt(r.URL.Query().Get("resourceVersion"), 10, 64)
 	s.store.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// patch replaces lines of the Go runtime by ones that leave nothing to chance: what is there so many times.
+// patch replaces lines of the Go runtime by lines without chance: before is there so many times.
 type patch struct {
 	file, before, after string
 	times               int
@@ -19,20 +19,21 @@ type patch struct {
 // patches make a process with one thread, without garbage collection, repeat itself exactly. In a bubble of package
 // synctest the clock is simulated; these are the other sources of chance.
 var patches = []patch{
-	// The order of maps and of select, and what package rand returns.
+	// The order of maps and of select, and the results of package rand.
 	{"runtime/rand.go", "globalRand.state.Init(*seed)", "clear(seed[:]); globalRand.state.Init(*seed)", 1},
 	// Threads of the runtime have random numbers of their own, and it matters which thread runs a goroutine.
 	{"runtime/rand.go", "mp := getg().m", "mp := &m0", 2},
-	// What happens before a bubble begins does not always take the same random numbers.
+	// Code before the start of a bubble does not always take the same random numbers.
 	{"runtime/synctest.go", "func synctestRun(f func()) {\n",
 		"func synctestRun(f func()) {\n\tm0.chacha8.Init64([4]uint64{1, 2, 3, 4})\n\tm0.cheaprand = 1\n\tgetg().m.p.ptr().schedtick = 0\n", 1},
-	// Maps that are made before a bubble begins keep the order that they get then.
+	// Maps made before the start of a bubble keep their first order.
 	{"internal/runtime/maps/map.go", "m.seed = uintptr(rand())", "m.seed = 1", 4},
 	{"internal/sync/hashtriemap.go", "ht.seed = uintptr(runtime_rand())", "ht.seed = 1", 1},
 	// The monitor interrupts goroutines by the real time.
 	{"runtime/proc.go", "\tlastgomaxprocs := int64(0)\n\tlasttrace := int64(0)\n", "\tfor { usleep(1 << 30) }\n\tlastgomaxprocs := int64(0)\n\tlasttrace := int64(0)\n", 1},
-	// While packages are initialized, the first goroutine has a thread for itself, and how many others there are depends on
-	// the real time. The memory of their stacks moves everything else, and maps by pointers take another order.
+	// During the initialization of packages, the first goroutine has a thread for itself, and the number of others
+	// depends on the real time. The memory of their stacks moves everything else, and maps by pointers take another
+	// order.
 	{"runtime/proc.go", "\n\tlockOSThread()\n", "\n", 1},
 	{"runtime/proc.go", "\tneedUnlock := true\n", "\tneedUnlock := false\n", 1},
 	{"runtime/proc.go", "\tneedUnlock = false\n\tunlockOSThread()\n", "", 1},
@@ -105,7 +106,7 @@ func writeOverlay(folder string, replaced map[string]string) (string, error) {
 	return list, os.WriteFile(list, content, 0o600)
 }
 
-// isRed reports whether a test fails if files are replaced. test is its package and its name.
+// isRed reports whether a test fails after the replacement of files. test is its package and its name.
 func isRed(folder string, replaced map[string]string, test string) (bool, error) {
 	list, err := writeOverlay(folder, replaced)
 	if err != nil {
@@ -119,7 +120,7 @@ func isRed(folder string, replaced map[string]string, test string) (bool, error)
 	return err != nil, nil
 }
 
-// writeUnlessSame writes a file, unless it has that content: a build takes a file by its time.
+// writeUnlessSame writes a file, unless it has the content already: a build takes a file by its time.
 func writeUnlessSame(file string, content []byte) error {
 	if before, err := os.ReadFile(file); err == nil && string(before) == string(content) {
 		return nil

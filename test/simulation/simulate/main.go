@@ -1,6 +1,6 @@
-// Command simulate runs seeds of package simulation, each in a process that repeats itself exactly: one thread, no garbage
-// collection, and a Go runtime that leaves nothing to chance (see patches). So a seed that fails does so again, with the
-// same trace. It runs at the root of the repository.
+// Command simulate runs seeds of package simulation, each in a process that repeats itself exactly: one thread, no
+// garbage collection, and a Go runtime without chance (see patches). So a failed seed fails again, with the same trace.
+// It runs at the root of the repository.
 //
 //	make simulate SEEDS=2000    # the seeds 0 to 1999, on all CPUs
 //	make simulate SEED=17       # one, with its trace
@@ -23,10 +23,10 @@ import (
 	"github.com/bursar/bursar/test/simulation"
 )
 
-// folder has what is built. The go command takes it for no package.
+// folder has the built files. The go command takes it for no package.
 const folder = "bin/.simulation"
 
-// seedTimeout bounds the real time of a seed: some hundred times what it takes.
+// seedTimeout bounds the real time of a seed: some hundred times the usual time.
 const seedTimeout = 15 * time.Second
 
 func main() {
@@ -67,8 +67,8 @@ func run(first, seeds, only, enough int) error {
 	return nil
 }
 
-// runAll runs the seeds that have found something before, and others, on all CPUs until enough have failed. It writes what
-// failed to out, and returns how many seeds it ran.
+// runAll runs the kept seeds, and others, on all CPUs until enough have failed. It writes the failures to out, and
+// returns how many seeds it ran.
 func runAll(out io.Writer, tests string, first, seeds, enough int) (done int, failed []int) {
 	var mu sync.Mutex
 	var workers sync.WaitGroup
@@ -107,12 +107,12 @@ func runAll(out io.Writer, tests string, first, seeds, enough int) (done int, fa
 	return done, failed
 }
 
-// runSeed runs a seed, and returns what it printed.
+// runSeed runs a seed, and returns its output.
 func runSeed(tests string, seed int, withTrace bool) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), seedTimeout)
 	defer cancel()
 	command := exec.CommandContext(ctx, tests, "-test.run=TestSeeds", "-test.v", "-test.timeout=0")
-	trace := "TRACE=0" // an environment of another size would move what is in memory
+	trace := "TRACE=0" // an environment of another size would move everything in memory
 	if withTrace {
 		trace = "TRACE=1"
 	}
@@ -120,7 +120,7 @@ func runSeed(tests string, seed int, withTrace bool) ([]byte, error) {
 	return command.CombinedOutput()
 }
 
-// violations returns the lines of an output that say what went wrong.
+// violations returns the lines of an output about violations.
 func violations(output []byte) []byte {
 	var lines [][]byte
 	for line := range bytes.Lines(output) {

@@ -13,9 +13,9 @@ import (
 
 // fault is a mistake in one place of Bursar's code.
 type fault struct {
-	// what says what is wrong with after, which replaces before in the file.
+	// what describes the fault. In the file, after replaces before.
 	what, file, before, after string
-	// test names the test that finds it, with its package. Default: a seed does.
+	// test names the test that finds it. Default: a seed finds it.
 	test string
 }
 
@@ -24,7 +24,7 @@ const (
 	engineDir = "internal/claims/engine/"
 )
 
-// faults are mistakes that one could make. Each must be found: by a seed, or by a named test.
+// faults are possible mistakes. A seed or a named test must find each.
 var faults = []fault{
 	{
 		what: "a write that conflicts counts as written", file: storeDir + "storedcopy.go",
@@ -275,7 +275,8 @@ var faults = []fault{
 	},
 }
 
-// plantAll plants one fault after the other, of those that match an expression, and prints a table of what found it.
+// plantAll plants the faults with a match of an expression, one after the other, and prints a table with the finder of
+// each.
 func plantAll(matching string, seeds int) error {
 	expression, err := regexp.Compile(matching)
 	if err != nil {
@@ -306,7 +307,7 @@ func plantAll(matching string, seeds int) error {
 	return nil
 }
 
-// find builds the simulation with the fault, and returns what finds it.
+// find builds the simulation with the fault, and returns its finder.
 func (f *fault) find(seeds int) (by string, after time.Duration, err error) {
 	source, err := os.ReadFile(f.file)
 	if err != nil {

@@ -13,8 +13,7 @@ import (
 
 const sources = "../../../../internal"
 
-// TestAlertsKnowTheirMetrics proves that no alert waits for a metric, or a value of its labels, that
-// Bursar does not have.
+// TestAlertsKnowTheirMetrics proves that Bursar has every metric in an alert, with the values of its labels.
 func TestAlertsKnowTheirMetrics(t *testing.T) {
 	output, err := run(t, "prometheusRule: {enabled: true}", "template", "bursar", chart, "--kube-version", "1.36.0", "--show-only", "templates/monitoring.yaml")
 	if err != nil {

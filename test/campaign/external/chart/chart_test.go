@@ -1,4 +1,4 @@
-// Package chart renders the Helm chart as its users do, and checks what comes out.
+// Package chart renders the Helm chart as its users do, and checks the result.
 package chart
 
 import (
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 // run runs Helm, with values of its own.
 func run(t *testing.T, values string, arguments ...string) (output string, err error) {
 	t.Helper()
-	// What Helm reads is nothing to the test cache; what the test itself reads is.
+	// The test cache knows only the files read by the test itself, not those read by Helm.
 	for _, folder := range []string{"chart", "crds", "rbac"} {
 		err := filepath.WalkDir(filepath.Join("../../../../deploy", folder), func(_ string, _ fs.DirEntry, err error) error { return err })
 		if err != nil {
@@ -91,7 +91,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestValuesAreChecked proves that a slip in the values is said and not ignored.
+// TestValuesAreChecked proves that the chart reports a slip in the values instead of ignoring it.
 func TestValuesAreChecked(t *testing.T) {
 	for values, want := range map[string]string{
 		"replicas: 0":                          "replicas",
@@ -99,7 +99,7 @@ func TestValuesAreChecked(t *testing.T) {
 		"configuration: {systemNamespace: x}":  "systemNamespace",
 		"certificate: {source: Vault}":         "source",
 		"follows: [{resources: [configmaps]}]": "apiGroup",
-		// Each of these would else be found out by Pods that do not come up.
+		// Without the check, each of these would surface in Pods that do not come up.
 		"configuration: {auditInterval: 5}":                                       "auditInterval",
 		"configuration: {leaderElection: {retryPeriod: 2 s}}":                     "retryPeriod",
 		"configuration: {logging: {verbosity: 11}}":                               "verbosity",
@@ -119,7 +119,7 @@ func TestValuesAreChecked(t *testing.T) {
 		"console: {oidc: {issuerURL: 'https://login.example.com', clientID: a}}":  "url",
 		"console: {impersonate: {enabled: true, users: [alice]}}":                 "issuerURL",
 		"console: {impersonate: {enabled: true, groups: ['system:masters']}}":     "groups",
-		// A NetworkPolicy that leaves out the API server would have it create nothing that policies protect.
+		// With a NetworkPolicy without the API server, the API server could create nothing protected by policies.
 		"networkPolicy: {enabled: true}": "webhookFrom",
 	} {
 		if _, err := run(t, values, "template", "bursar", chart, "--kube-version", "1.36.0"); err == nil || !strings.Contains(err.Error(), want) {
@@ -128,7 +128,7 @@ func TestValuesAreChecked(t *testing.T) {
 	}
 }
 
-// TestKubernetesVersion proves that the chart takes every version that Bursar is tested with, and those of vendors.
+// TestKubernetesVersion proves that the chart takes every tested version of Kubernetes, and those of vendors.
 func TestKubernetesVersion(t *testing.T) {
 	for name, tt := range map[string]struct{ version, rejected string }{
 		"oldest":      {"1.32.0", ""},
@@ -145,10 +145,10 @@ func TestKubernetesVersion(t *testing.T) {
 	}
 }
 
-// theirs are the kinds of other projects that the chart makes.
+// theirs are the kinds of other projects in the chart.
 var theirs = []string{"Issuer", "Certificate", "ServiceMonitor", "PrometheusRule"}
 
-// rendered returns the objects of the chart, each of which has to be just what its kind allows.
+// rendered returns the objects of the chart. Each of them has to satisfy its kind strictly.
 func rendered(t *testing.T, values string) []client.Object {
 	t.Helper()
 	output, err := run(t, values, "template", "bursar", chart, "--kube-version", "1.36.0")
@@ -195,7 +195,7 @@ func find[T client.Object](t *testing.T, objects []client.Object, name string) T
 	return none
 }
 
-// TestRendered renders the chart and applies what this project's API server serves of it.
+// TestRendered renders the chart, and applies the kinds known to this project's API server.
 func TestRendered(t *testing.T) {
 	for name, values := range map[string]string{"defaults": "", "everything": everything} {
 		t.Run(name, func(t *testing.T) {
@@ -274,7 +274,7 @@ func TestJournal(t *testing.T) {
 	})
 }
 
-// apply creates everything of which the API server knows the kind.
+// apply creates every object of a kind known to the API server.
 func apply(t *testing.T, objects []client.Object) {
 	t.Helper()
 	plane := controlplane.Start(t)

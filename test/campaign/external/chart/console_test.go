@@ -9,8 +9,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// TestConsoleHasNoRights proves that the console of the chart may do nothing by itself, but impersonate those who are
-// listed.
+// TestConsoleHasNoRights proves that the console of the chart may do nothing by itself except impersonate the listed
+// people.
 func TestConsoleHasNoRights(t *testing.T) {
 	const login = "console: {enabled: true, url: 'https://quota.example.com', oidc: {issuerURL: 'https://login.example.com', clientID: bursar}}"
 	for name, tt := range map[string]struct {
@@ -44,7 +44,7 @@ func TestConsoleHasNoRights(t *testing.T) {
 	}
 }
 
-// rolesOf returns the names of the roles that an object gives the console.
+// rolesOf returns the names of the console's roles in an object.
 func rolesOf(object any) []string {
 	var subjects []rbacv1.Subject
 	var role string

@@ -19,8 +19,8 @@ import (
 	"github.com/bursar/bursar/deploy/crds"
 )
 
-// TestDefinitionsAreInstalledFirst proves that a first install brings the kinds along, so that what
-// is installed with Bursar may use them at once.
+// TestDefinitionsAreInstalledFirst proves that a first install brings the kinds along, so objects installed with Bursar
+// may use them at once.
 func TestDefinitionsAreInstalledFirst(t *testing.T) {
 	output, err := run(t, "", "template", "bursar", chart, "--kube-version", "1.36.0", "--include-crds")
 	if err != nil {
@@ -53,9 +53,9 @@ func TestDefinitionsAreInstalledFirst(t *testing.T) {
 
 const definitionKind = "CustomResourceDefinition"
 
-// TestDefinitionsOutliveTheRelease proves that the CustomResourceDefinitions are no part of a
-// release: to Helm they are then nothing to delete with it, and all that is stored under them stays.
-// So that they do not grow old instead, the operator has to be permitted to replace them.
+// TestDefinitionsOutliveTheRelease proves that the CustomResourceDefinitions are no part of a release. So Helm does not
+// delete them with it, and all objects under them stay. To keep them up to date, the operator needs permission to
+// replace them.
 func TestDefinitionsOutliveTheRelease(t *testing.T) {
 	objects := rendered(t, "")
 	for _, object := range objects {

@@ -21,19 +21,18 @@ const kustomizations = "../../../../deploy/kustomize"
 
 var update = flag.Bool("update", false, "make the files in deploy/kustomize from the chart")
 
-// TestKustomize proves that kustomize makes the objects that Helm makes, with default values and in
-// the default namespace.
+// TestKustomize proves that kustomize makes the same objects as Helm, with default values and in the default namespace.
 func TestKustomize(t *testing.T) {
 	tests := map[string]struct {
 		reason, values, folder string
-		// base is the folder whose objects are left out of the file of this one.
+		// base is a folder. The file of this one leaves out its objects.
 		base string
 		file string
 	}{
 		"Base":        {"both are ways to install the same thing", "", "base", "", "bursar.yaml"},
 		"CertManager": {"the certificate of another source needs objects and a configuration", "certificate: {source: CertManager}", "overlays/cert-manager", "base", "certificate.yaml"},
 	}
-	for _, name := range []string{"Base", "CertManager"} { // the second is made from the first
+	for _, name := range []string{"Base", "CertManager"} { // the second derives from the first
 		tt := tests[name]
 		t.Run(name, func(t *testing.T) {
 			want := fromChart(t, tt.values)
@@ -51,15 +50,15 @@ func TestKustomize(t *testing.T) {
 	}
 }
 
-// notByHelm are lines of the chart's objects that are true of those that Helm installs alone.
+// notByHelm are lines of the chart's objects only true of objects installed by Helm.
 var notByHelm = regexp.MustCompile(`(?m)^ *(helm\.sh/chart|app\.kubernetes\.io/managed-by|checksum/configuration): .*\n`)
 
 var separator = regexp.MustCompile(`(?m)^---\n`)
 
-// configurationName is the ConfigMap with the hash that kustomize gives it.
+// configurationName is the name of the ConfigMap with the hash by kustomize.
 var configurationName = regexp.MustCompile(`\bname: bursar-config-[a-z0-9]{10}\n`)
 
-// fromChart returns the documents that Helm renders, without what only Helm has, by kind and name.
+// fromChart returns the documents rendered by Helm, without Helm's own lines, by kind and name.
 func fromChart(t *testing.T, values string) map[string]string {
 	t.Helper()
 	output, err := run(t, values, "template", "bursar", chart, "--kube-version", "1.36.0", "--namespace", "bursar-system")
@@ -69,7 +68,7 @@ func fromChart(t *testing.T, values string) map[string]string {
 	return documents(t, notByHelm.ReplaceAllString(output, ""))
 }
 
-// fromKustomize returns the documents that kustomize makes of a folder, by kind and name.
+// fromKustomize returns the documents made by kustomize of a folder, by kind and name.
 func fromKustomize(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(kustomizations, folder))
@@ -83,7 +82,7 @@ func fromKustomize(t *testing.T, folder string) map[string]string {
 	return documents(t, configurationName.ReplaceAllString(string(output), "name: bursar-config\n"))
 }
 
-// documents returns YAML documents in one form, so that they can be compared.
+// documents returns YAML documents in one form, for comparisons.
 func documents(t *testing.T, output string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -108,7 +107,7 @@ func documents(t *testing.T, output string) map[string]string {
 	return found
 }
 
-// withoutEmpty drops annotations without content, which the chart leaves where it has none.
+// withoutEmpty drops annotations without content. The chart leaves them where it has none.
 func withoutEmpty(object map[string]any) map[string]any {
 	for key, value := range object {
 		switch inner, isMap := value.(map[string]any); {
@@ -121,7 +120,7 @@ func withoutEmpty(object map[string]any) map[string]any {
 	return object
 }
 
-// writeFiles writes the configuration of a folder, and the documents that its base does not have.
+// writeFiles writes the configuration of a folder, and the documents missing from its base.
 func writeFiles(t *testing.T, folder, file string, wanted, base map[string]string) {
 	t.Helper()
 	var content bytes.Buffer

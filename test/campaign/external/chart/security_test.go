@@ -8,8 +8,7 @@ import (
 	"k8s.io/pod-security-admission/policy"
 )
 
-// TestRestricted proves that the Pods run in a namespace that enforces the Pod Security Standard
-// "restricted".
+// TestRestricted proves that the Pods run in a namespace under the Pod Security Standard "restricted".
 func TestRestricted(t *testing.T) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {

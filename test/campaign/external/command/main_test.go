@@ -17,7 +17,7 @@ import (
 	"github.com/bursar/bursar/test/process"
 )
 
-// TestRefusals proves that whatever keeps a server from starting is said in one sentence.
+// TestRefusals proves that the command explains in one sentence why a server cannot start.
 func TestRefusals(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds the binary")
@@ -131,8 +131,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestDamage proves that a server whose etcd is damaged says so in one sentence, whereas one that
-// was only killed starts.
+// TestDamage proves that a server reports damage of its etcd in one sentence, and that a killed server starts.
 func TestDamage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds and starts a server")
@@ -140,7 +139,7 @@ func TestDamage(t *testing.T) {
 	t.Parallel()
 	killed := t.TempDir()
 	process.Start(t, killed).Kill()
-	// It cannot be copied, and a killed server is as well off without it.
+	// A socket cannot be copied, and a killed server is as well off without it.
 	if err := os.RemoveAll(filepath.Join(killed, "etcd", "socket")); err != nil {
 		t.Fatal(err)
 	}
@@ -169,8 +168,8 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestExternalEtcd proves that a server on somebody else's etcd waits for one with other settings that was
-// killed, keeps off others with such, and ends when those who share its settings take it for gone.
+// TestExternalEtcd proves three properties of a server on somebody else's etcd. It waits for a killed server with other
+// settings. It keeps off others with such settings. And it ends when the servers with its settings take it for dead.
 func TestExternalEtcd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds and starts a server")
@@ -195,7 +194,7 @@ func TestExternalEtcd(t *testing.T) {
 	}
 }
 
-// wantRefusal runs bursar, which must end with one line on stderr and exit code 1.
+// wantRefusal runs bursar. The command must end with one line on stderr and exit code 1.
 func wantRefusal(t *testing.T, reason, want string, arguments ...string) {
 	t.Helper()
 	binary, err := process.Build()
@@ -217,8 +216,8 @@ func wantRefusal(t *testing.T, reason, want string, arguments ...string) {
 	}
 }
 
-// TestKubectl proves that `bursar kubectl` finds the running server, and that a second server
-// on its directory is refused.
+// TestKubectl proves that `bursar kubectl` finds the running server, and that a second server on its directory does not
+// start.
 func TestKubectl(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds and starts a server")

@@ -13,7 +13,7 @@ import (
 	"github.com/bursar/bursar/test/process"
 )
 
-// shell runs bursar as one user of one machine, whose files are the test's own.
+// shell runs bursar as one user of one machine, with the test's own files.
 type shell struct {
 	*testing.T
 	binary string
@@ -35,7 +35,7 @@ func newShell(t *testing.T) shell {
 	return shell{t, binary}
 }
 
-// run has to succeed. It returns what is printed on both outputs.
+// run has to succeed. It returns the text on both outputs.
 func (s shell) run(arguments ...string) (stdout, stderr string) {
 	s.Helper()
 	var printed, complaints strings.Builder
@@ -47,7 +47,8 @@ func (s shell) run(arguments ...string) (stdout, stderr string) {
 	return printed.String(), complaints.String()
 }
 
-// TestSeveralServers proves that nothing is written to a server that nobody named, and that one that is read from is named.
+// TestSeveralServers proves that commands write nothing to a server without its name, and name the server that they
+// read from.
 func TestSeveralServers(t *testing.T) {
 	s := newShell(t)
 	first, second := t.TempDir(), t.TempDir()
@@ -72,7 +73,7 @@ func TestSeveralServers(t *testing.T) {
 	}
 }
 
-// TestSettings proves that a server has the settings of its first start until they are changed on purpose.
+// TestSettings proves that a server keeps the settings of its first start until somebody changes them on purpose.
 func TestSettings(t *testing.T) {
 	newShell(t)
 	dir := filepath.Join(t.TempDir(), "data")
@@ -127,7 +128,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestUserCreate gives a tenant a kubeconfig that permits what its role does, and nothing else.
+// TestUserCreate gives a tenant a kubeconfig with the permissions of its role, and no others.
 func TestUserCreate(t *testing.T) {
 	s := newShell(t)
 	for _, tt := range []struct{ arguments, want string }{
@@ -174,7 +175,7 @@ func TestUserCreate(t *testing.T) {
 	}
 }
 
-// TestSlips proves that who mistypes is told what there is.
+// TestSlips proves that an error for a slip shows the right form.
 func TestSlips(t *testing.T) {
 	newShell(t)
 	for arguments, want := range map[string]string{
@@ -187,7 +188,7 @@ func TestSlips(t *testing.T) {
 	}
 }
 
-// TestCompletion proves that the values of flags can be completed, also those of kubectl.
+// TestCompletion proves the completion of the values of flags, also those of kubectl.
 func TestCompletion(t *testing.T) {
 	s := newShell(t)
 	process.Start(t, t.TempDir())
@@ -201,7 +202,7 @@ func TestCompletion(t *testing.T) {
 		{"kubectl get namespaces s", "shop\n"},
 		{"kubectl get serviceac", "serviceaccounts\n"},
 	} {
-		await.NoError(t, time.Minute, func() error { // what is granted is shown a moment later
+		await.NoError(t, time.Minute, func() error { // a grant shows a moment later
 			words := strings.Split(tt.typed, " ")
 			got, _ := s.run(append([]string{"__complete"}, words...)...)
 			if !strings.Contains("\n"+got, "\n"+tt.want) {
@@ -212,7 +213,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestStatus proves that a server that is well has no failed check, and that what fails is named, with exit code 1.
+// TestStatus proves that a healthy server has no failed check. It names each failed check, with exit code 1.
 func TestStatus(t *testing.T) {
 	s := newShell(t)
 	process.Start(t, t.TempDir())

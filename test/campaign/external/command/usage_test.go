@@ -20,7 +20,7 @@ import (
 	"github.com/bursar/bursar/test/process"
 )
 
-// TestUsage shows the usage to an administrator, to a tenant and to one who may see nothing.
+// TestUsage shows the usage to an administrator, to a tenant and to a user without any permission.
 func TestUsage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds and starts a server")
@@ -109,7 +109,7 @@ func TestUsage(t *testing.T) {
 		"usage", "--kubeconfig", nobody)
 }
 
-// kubeconfigOf writes a kubeconfig of a ServiceAccount, whose namespace it names.
+// kubeconfigOf writes a kubeconfig of a ServiceAccount with its namespace.
 func kubeconfigOf(t *testing.T, server *process.Server, namespace, name string) string {
 	t.Helper()
 	api, err := kubernetes.NewForConfig(server.Config())
@@ -134,7 +134,7 @@ func kubeconfigOf(t *testing.T, server *process.Server, namespace, name string) 
 	return path
 }
 
-// wantWhy asks why something waits, would be denied and was denied, as an administrator and as a tenant.
+// wantWhy asks why something waits, would get a denial and got one, as an administrator and as a tenant.
 func wantWhy(t *testing.T, run func(...string) string, tenant string) {
 	t.Helper()
 	run("kubectl", "apply", "-f", filepath.Join("testdata", "why.yaml"))

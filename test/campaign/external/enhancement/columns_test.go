@@ -23,7 +23,7 @@ var (
 	spacing = regexp.MustCompile(` {2,}`)
 )
 
-// tables shows every kind as people do, and with what they see by -o wide.
+// tables shows every kind as people see it, also by -o wide.
 func (p *platform) tables() string {
 	var text strings.Builder
 	for _, kind := range []string{"rreg", "rgrant", "rclaim", "ccp", "gcp", "abucket", "ergrant", "rqalloc", "lrqalloc"} {

@@ -1,5 +1,4 @@
-// Package enhancement does what the README of examples/enhancement says, on a server started as it
-// says.
+// Package enhancement follows the README of examples/enhancement, on a server started by it.
 package enhancement
 
 import (
@@ -36,7 +35,7 @@ const (
 	soon = time.Minute
 )
 
-// guide is what the README has a reader type.
+// guide has the commands for a reader of the README.
 type guide struct {
 	serverFlags []string
 	kubectl     [][]string
@@ -176,7 +175,7 @@ func (p *platform) checkFirstClaims() {
 	})
 }
 
-// numbers are what a bucket shows.
+// numbers are the figures in a bucket.
 type numbers struct {
 	limit, allocated, available int64
 	claims                      int32
@@ -208,7 +207,7 @@ func (p *platform) checkTooMuch() {
 	p.wantWaiting("proj-abc-dfw-more", "QuotaExceeded", "requested: 1 core, used: 600, limited: 600 (for "+dfw+", available: 0)")
 	p.wantWaiting("proj-abc-zone", "ValidationFailed",
 		`resource type "`+cpu+`" has no dimension "networking.datumapis.com/zone": add it to spec.dimensions of ResourceRegistration compute-instances-cpu-registration`)
-	// DFW waits for what DLS holds of the base.
+	// DFW waits for the amount of the base held by DLS.
 	p.kubectl("delete", "-n", "proj-abc", "resourceclaim", "proj-abc-dls")
 	p.wantGranted("proj-abc", "proj-abc-dfw-more")
 	p.wantBuckets(cpu, map[string]numbers{
@@ -283,8 +282,7 @@ func (p *platform) wantGranted(namespace, name string) {
 	})
 }
 
-// wantWaiting waits until a claim of proj-abc is not granted for that reason, with a message that
-// has the text.
+// wantWaiting waits until a claim of proj-abc is not granted, with the given reason and with the text in its message.
 func (p *platform) wantWaiting(name, reason, text string) {
 	p.Helper()
 	p.eventually(func() error {

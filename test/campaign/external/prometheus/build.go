@@ -9,14 +9,15 @@ import (
 	"sync"
 )
 
-// build builds prometheus and promtool, from a module of their own, once for all tests and returns the folder they are in.
+// build builds prometheus and promtool, from a module of their own, once for all tests and returns the folder they are
+// in.
 var build = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "bursar-prometheus-")
 	if err != nil {
 		return "", err
 	}
 	const module = "github.com/prometheus/prometheus/cmd/"
-	// It finds nothing by asking clouds, whose libraries would be most of it.
+	// It needs no discovery in clouds. Their libraries would be most of the binary.
 	command := exec.Command("go", "build", "-tags", "remove_all_sd", "-ldflags", "-s -w", "-o", dir+"/", module+"prometheus", module+"promtool")
 	command.Dir = "components"
 	command.Env = append(os.Environ(), "GOFLAGS=")

@@ -34,8 +34,8 @@ import (
 // soon is longer than anything takes on a busy machine.
 const soon = 2 * time.Minute
 
-// TestPrometheus has a Prometheus scrape a server, with the chart's alerts, until these fire and clear, and asks it what
-// the dashboard does. Only the durations in the rules are others.
+// TestPrometheus has a Prometheus scrape a server, with the chart's alerts, until these fire and clear, and sends it
+// the queries of the dashboard. Only the durations in the rules are others.
 func TestPrometheus(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds Prometheus")
@@ -95,7 +95,7 @@ func newClient(t *testing.T, config *rest.Config) client.Client {
 
 var duration = regexp.MustCompile(`(for|keep_firing_for): [0-9]+m`)
 
-// start starts Prometheus, which scrapes an API server.
+// start starts Prometheus. It scrapes an API server.
 func (w *world) start(api *rest.Config) {
 	w.Helper()
 	dir := w.TempDir()
@@ -162,7 +162,7 @@ func (w *world) create(first, last int) {
 	}
 }
 
-// waitingClaim is a claim for which there is no room.
+// waitingClaim is a claim without room.
 func waitingClaim() *quotav1alpha1.ResourceClaim {
 	object := quotav1alpha1.UnversionedObjectReference{Kind: "Secret", Name: "later", Namespace: corev1.NamespaceDefault}
 	return &quotav1alpha1.ResourceClaim{
@@ -174,7 +174,7 @@ func waitingClaim() *quotav1alpha1.ResourceClaim {
 	}
 }
 
-// limit sets what Organization acme is granted.
+// limit sets the grant of Organization acme.
 func (w *world) limit(amount int64) {
 	w.Helper()
 	grant := &quotav1alpha1.ResourceGrant{}
@@ -217,7 +217,7 @@ func (w *world) fires(want ...string) {
 	})
 }
 
-// variables are what Grafana puts into queries.
+// variables are the values put into queries by Grafana.
 var variables = strings.NewReplacer("$__rate_interval", "1m", "$resource_type", ".*", "$kind", ".*", "$consumer", ".*")
 
 var (
@@ -225,8 +225,8 @@ var (
 	labelList  = regexp.MustCompile(`^label_values\((.*), ([a-z_]+)\)$`)
 )
 
-// testDashboard asks Prometheus every query of the dashboard. Each is understood, is about metrics that there are, and but
-// for those that tell of what does not happen here it has an answer.
+// testDashboard asks Prometheus every query of the dashboard. Prometheus understands each, and each uses existing
+// metrics. Each has an answer, except for queries about events missing here.
 func (w *world) testDashboard(t *testing.T) {
 	content, err := os.ReadFile("../../../../deploy/grafana/bursar.json")
 	if err != nil {
@@ -314,7 +314,7 @@ func (w *world) testDashboard(t *testing.T) {
 	}
 }
 
-// capSecrets caps what the ResourceQuotas of a namespace that has none may give.
+// capSecrets caps the ResourceQuotas of a namespace without any.
 func (w *world) capSecrets(t *testing.T) {
 	t.Helper()
 	allocation := &quotav1alpha1.ResourceQuotaAllocation{

@@ -14,11 +14,11 @@ import (
 
 const (
 	chart = "../../../../deploy/chart/bursar"
-	// quotaRules are those of the chart that Prometheus can read as they are.
+	// quotaRules are the rules of the chart in Prometheus' own format.
 	quotaRules = chart + "/rules/quota.yaml"
 )
 
-// rules are what the chart installs.
+// rules are the rules installed by the chart.
 type rules struct {
 	Groups []struct {
 		Name  string `json:"name"`
@@ -29,8 +29,7 @@ type rules struct {
 	} `json:"groups"`
 }
 
-// TestRules runs the tests in testdata, of which there is one for every alert of the chart: that it fires, and that it
-// does not.
+// TestRules runs the tests in testdata. There is one for every alert of the chart: it fires, and it does not fire.
 func TestRules(t *testing.T) {
 	rendered, err := helm.Run(t, "prometheusRule: {enabled: true}", "template", "bursar", chart, "--namespace", "quota", "--kube-version", "1.36.0", "--show-only", "templates/monitoring.yaml")
 	if err != nil {
@@ -94,7 +93,7 @@ func write(t *testing.T, name string, content []byte) {
 	}
 }
 
-// promtool runs promtool, which has to succeed.
+// promtool runs promtool. The run has to succeed.
 func promtool(t *testing.T, arguments ...string) {
 	t.Helper()
 	binary, err := program("promtool")

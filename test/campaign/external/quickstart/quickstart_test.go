@@ -1,4 +1,4 @@
-// Package quickstart runs what the README tells newcomers to run.
+// Package quickstart runs the commands of the README for newcomers.
 package quickstart
 
 import (

@@ -20,7 +20,7 @@ const (
 	typeIndex    = "application/vnd.oci.image.index.v1+json"
 )
 
-// base is a registry with one empty image, in place of the base that ko pulls.
+// base is a registry with one empty image, instead of the base for ko.
 func base(t *testing.T) string {
 	t.Helper()
 	blobs := map[string]string{}
@@ -65,7 +65,7 @@ func base(t *testing.T) string {
 	return strings.TrimPrefix(server.URL, "http://") + "/base:latest"
 }
 
-// TestImage makes the image on a base that a local registry serves, and looks at it as a container runtime does.
+// TestImage makes the image on a base from a local registry, and looks at it as a container runtime does.
 func TestImage(t *testing.T) {
 	environment := []string{"KO_DEFAULTBASEIMAGE=" + base(t), "KOCACHE=" + t.TempDir()}
 	dist := makeRelease(t, environment, "-binaries", "bursar-operator", "-platforms", "linux-"+runtime.GOARCH, "-parts", "image")

@@ -1,4 +1,4 @@
-// Package release makes a release as the workflow does, of one platform, and uses what comes out.
+// Package release makes a release as the workflow does, of one platform, and uses the result.
 package release
 
 import (
@@ -91,7 +91,7 @@ func TestArchives(t *testing.T) {
 	checkChart(t, filepath.Join(dist, "bursar-0.0.0-campaign.tgz"))
 }
 
-// checkSums holds the list of checksums to the files, which it has to name.
+// checkSums holds the list of checksums to the files. The list has to name them.
 func checkSums(t *testing.T, dist string, names ...string) {
 	t.Helper()
 	want := map[string]bool{}
@@ -110,7 +110,7 @@ func checkSums(t *testing.T, dist string, names ...string) {
 	}
 }
 
-// checkChart renders the packed chart with its own defaults, and reads what Artifact Hub would.
+// checkChart renders the packed chart with its own defaults, and reads it as Artifact Hub would.
 func checkChart(t *testing.T, path string) {
 	t.Helper()
 	rendered, err := helm.Run(t, "", "template", "bursar", path, "--kube-version", "1.36.0")

@@ -12,7 +12,7 @@ func uses(projects int) string {
 
 const create = "kubectl create -f examples/quickstart/project-"
 
-// TestStop stops enforcement for a while, in which a limit is passed.
+// TestStop stops enforcement for a while. Meanwhile the usage exceeds a limit.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -39,8 +39,8 @@ func TestLedgersLost(t *testing.T) {
 	c.refused(create+"data.yaml", "used: 2, limited: 2")
 }
 
-// TestClaimsLost loses the claims, and nothing else. Until it is known that nobody holds what the books say,
-// objects are charged twice, never too little.
+// TestClaimsLost loses the claims, and nothing else. Until Bursar knows that nobody holds the charges in the ledgers,
+// it charges objects twice, never too little.
 func TestClaimsLost(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -50,11 +50,11 @@ func TestClaimsLost(t *testing.T) {
 	c.must("kubectl delete resourceclaims --all --all-namespaces")
 	c.start()
 	c.finally("kubectl get resourceclaim project-web -n bursar-system")
-	c.finally(create + "mobile.yaml") // once the auditor has given back what the lost claim held
+	c.finally(create + "mobile.yaml") // once the auditor has returned the charge of the lost claim
 	c.refused(create+"data.yaml", "used: 2, limited: 2")
 }
 
-// TestExport moves what was declared to another cluster, where the objects have other UIDs.
+// TestExport moves the declarations to another cluster. Objects have other UIDs there.
 func TestExport(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

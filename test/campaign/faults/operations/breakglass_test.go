@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// users is a kind that has the name of what Kubernetes calls users in its rules.
+// users is a kind with the name "users". Kubernetes uses the same name in its rules.
 const users = `
 kubectl create -f - <<END
 apiVersion: apiextensions.k8s.io/v1

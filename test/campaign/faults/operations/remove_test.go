@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// leftovers are the finalizers of Bursar anywhere, and what is being deleted.
+// leftovers are the finalizers of Bursar anywhere, and the objects being deleted.
 const leftovers = `
 kubectl get "$(kubectl api-resources --verbs=list -o name | paste -sd,)" --all-namespaces --ignore-not-found \
   -o jsonpath='{range .items[*]}{.kind} {.metadata.name} {.metadata.deletionTimestamp} {.metadata.finalizers}{"\n"}{end}' |
   grep -E 'quota\.miloapis\.com/|Z \[' || true`
 
-// unharmed creates what Bursar protected, more of it than it would allow.
+// unharmed creates objects protected by Bursar before, more than it would allow.
 const unharmed = `
 cd examples/quickstart
 kubectl create -f project-mobile.yaml -f project-data.yaml
@@ -32,14 +32,14 @@ func TestRemove(t *testing.T) {
 	c.checkRemoved()
 }
 
-// TestRemoveLate removes an operator that cannot help any more.
+// TestRemoveLate removes an operator that can no longer help.
 func TestRemoveLate(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.must(platform)
 	c.die()
 	c.refused("kubectl create -f examples/quickstart/project-data.yaml", "failed calling webhook")
-	// Claims and policies for grants that are deleted now wait for Bursar.
+	// Claims and policies for grants now wait for Bursar upon a deletion.
 	c.must("kubectl delete grantcreationpolicy more --wait=false --timeout=5s || true")
 	c.must(documented(t, "tasks/install.md", "remove-late"))
 	c.must("kubectl get resourceclaims.quota.miloapis.com project-web -n bursar-system")

@@ -8,12 +8,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// TestStatusOfADeadOperator proves that the page says at once that the API server reaches nobody, although the leader's Lease is
-// still fresh.
+// TestStatusOfADeadOperator proves that the page reports at once that the API server reaches nobody, although the
+// leader's Lease is still fresh.
 func TestStatusOfADeadOperator(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	// The operator's own user is not asked about.
+	// Nobody asks about the operator's own user.
 	config, err := clientcmd.LoadFromFile(c.kubeconfig)
 	if err != nil {
 		t.Fatal(err)

@@ -2,8 +2,8 @@ package operations
 
 import "testing"
 
-// TestDefinitionsAreBroughtUpToDate proves that an operator that is started on the definitions of
-// another version replaces them, and leaves what is stored under them.
+// TestDefinitionsAreBroughtUpToDate starts an operator on the definitions of another version. It replaces the
+// definitions, and leaves all objects under them.
 func TestDefinitionsAreBroughtUpToDate(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -1,4 +1,4 @@
-// Package operations does to a running operator what the documentation tells its administrators to do.
+// Package operations follows the documentation for administrators, on a running operator.
 package operations
 
 import (
@@ -52,7 +52,7 @@ func newCluster(t *testing.T) *cluster {
 	c := &cluster{T: t, binary: binary, kubeconfig: controlplane.Start(t).AdminKubeconfigPath(), bin: t.TempDir()}
 	const stop = `pid=$(cat "$(dirname "$0")/pid"); kill "$pid"; while kill -0 "$pid" 2>/dev/null; do sleep 0.05; done`
 	c.write(filepath.Join(c.bin, "helm"), "#!/bin/sh\n"+stop+"\n")
-	// The operator's own user is not asked about, so the administrator is another one.
+	// Nobody asks about the operator's own user, so the administrator is another one.
 	c.write(filepath.Join(c.bin, "kubectl"), fmt.Sprintf(`#!/bin/sh
 if [ "$1 $2" = "scale deployment" ]; then %s; exit; fi
 exec %s kubectl --kubeconfig %s --as jane --as-group system:masters "$@"
@@ -132,7 +132,7 @@ func (c *cluster) eventually(check func() error) {
 	await.NoError(c.T, soon, check)
 }
 
-// shell runs a script as the administrator, with the environment that is added.
+// shell runs a script as the administrator, with additional environment variables.
 func (c *cluster) shell(script string, environment ...string) (string, error) {
 	command := exec.CommandContext(c.Context(), "bash", "-euo", "pipefail", "-c", script)
 	command.Dir = "../../../.."
@@ -166,7 +166,7 @@ func (c *cluster) finally(script string) {
 	})
 }
 
-// refused runs a script that has to fail and to say why.
+// refused runs a script. It has to fail and to say why.
 func (c *cluster) refused(script, why string) {
 	c.Helper()
 	if output, err := c.shell(script); err == nil || !strings.Contains(output, why) {
@@ -174,7 +174,7 @@ func (c *cluster) refused(script, why string) {
 	}
 }
 
-// documented are the commands of a page that are marked with a name.
+// documented are the commands of a page under a name.
 func documented(t *testing.T, page, name string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("../../../../docs", page))

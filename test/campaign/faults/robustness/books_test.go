@@ -13,8 +13,7 @@ import (
 	"github.com/bursar/bursar/test/kit"
 )
 
-// checkAcknowledged makes sure that everything that was acknowledged is there, and no more
-// objects than there may be.
+// checkAcknowledged wants every acknowledged object to exist, and no more objects than allowed.
 func checkAcknowledged(t *testing.T, api client.Client, acknowledged map[types.UID]string) {
 	t.Helper()
 	var objects corev1.ConfigMapList

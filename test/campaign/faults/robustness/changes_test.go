@@ -25,9 +25,8 @@ const (
 	changeKills = 3
 )
 
-// TestKillUnderChanges kills the server while clients create, resize, scale, hand over and delete
-// fleets at the limits. At no time are more replicas stored than there may be, and in the end every
-// fleet is charged for what it has, to the payer that it names.
+// TestKillUnderChanges kills the server while clients create, resize, scale, hand over and delete fleets at the limits.
+// At no time do more replicas exist than allowed. In the end every fleet has a charge for its replicas, on its payer.
 func TestKillUnderChanges(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds and starts servers")
@@ -60,12 +59,12 @@ func TestKillUnderChanges(t *testing.T) {
 	checkDrift(t, server, len(payers))
 }
 
-// changes are made without pause until they are stopped.
+// changes go on without pause until stop.
 type changes struct {
 	cancel context.CancelFunc
 	group  sync.WaitGroup
 	mu     sync.Mutex
-	// made counts the changes that were acknowledged.
+	// made counts the acknowledged changes.
 	made  map[string]int
 	total int
 }
@@ -109,7 +108,7 @@ func watchLimits(ctx context.Context, t *testing.T, api client.Client) {
 	}
 }
 
-// note counts a change, and fails the test if it was refused for a reason that should not occur.
+// note counts a change, and fails the test after an error for an unexpected reason.
 func (c *changes) note(t *testing.T, change string, err error) {
 	var status apierrors.APIStatus
 	switch {
@@ -126,7 +125,7 @@ func (c *changes) note(t *testing.T, change string, err error) {
 	}
 }
 
-// wait waits until so many changes were acknowledged.
+// wait waits for a number of acknowledged changes.
 func (c *changes) wait(t *testing.T, enough int) {
 	t.Helper()
 	eventually(t, func() error {
@@ -150,7 +149,7 @@ type fleets struct {
 	*rand.Rand
 }
 
-// change makes one change and tells which.
+// change makes one change and returns its name.
 func (f *fleets) change(ctx context.Context) (string, error) {
 	name := fmt.Sprint("f", f.IntN(fleetsMax))
 	payer := [...]string{"first", "second"}[f.IntN(2)]

@@ -12,14 +12,14 @@ import (
 	"github.com/bursar/bursar/test/process"
 )
 
-// cleanAudits finds how many ledgers were audited and found in order.
+// cleanAudits finds the number of clean audits of ledgers.
 var cleanAudits = regexp.MustCompile(`(?m)^bursar_ledger_audits_total\{result="clean"\} (\d+)$`)
 
-// drift finds that ledgers were not in order.
+// drift finds repaired ledgers.
 var drift = regexp.MustCompile(`(?m)^bursar_ledger_drift_total\{.*\} [^0]`)
 
-// checkDrift waits for the audit that begins when a server starts, and fails if this one, or one
-// before, had to put one of so many ledgers right: drift that was repaired is a bug all the same.
+// checkDrift waits for the audit at the start of a server. It fails if this audit, or one before, had to repair one of
+// so many ledgers: repaired drift is a bug all the same.
 func checkDrift(t *testing.T, server *process.Server, ledgers int) {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(server.Config())

@@ -16,8 +16,7 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// fleetKind is the kind whose charges follow updates: a Fleet costs one for each of its replicas, and
-// its payer is charged.
+// fleetKind is a kind with charges that follow updates: a Fleet costs its payer one for each replica.
 var fleetKind = schema.GroupVersionKind{Group: "fleet.example.com", Version: "v1", Kind: "Fleet"}
 
 const (
@@ -27,7 +26,7 @@ const (
 	replicasMax = 5
 )
 
-// payers are the consumers that fleets may name, and how many replicas each may have.
+// payers are the consumers for fleets, with the replicas allowed for each.
 var payers = map[string]int64{"first": 20, "second": 12}
 
 func newFleet(name, payer string, replicas int64) *unstructured.Unstructured {
@@ -48,7 +47,7 @@ func payerOf(object *unstructured.Unstructured) string {
 	return payer
 }
 
-// setUpFleets declares fleets and who may have how many replicas, without a policy.
+// setUpFleets declares fleets and the limits of their payers, without a policy.
 func setUpFleets(t *testing.T, api client.Client) {
 	t.Helper()
 	if err := platform.Install(t.Context(), api); err != nil {

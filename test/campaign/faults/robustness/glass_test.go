@@ -13,8 +13,8 @@ import (
 	"github.com/bursar/bursar/test/process"
 )
 
-// TestKillBeforeUnreviewedAreCharged kills the server while it still has to charge objects that were
-// created by break-glass. The next one charges the others, though there are claims younger than these.
+// TestKillBeforeUnreviewedAreCharged kills the server while it still has to charge objects created by break-glass. The
+// next one charges the others, despite younger claims.
 func TestKillBeforeUnreviewedAreCharged(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds and starts servers")

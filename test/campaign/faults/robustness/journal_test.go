@@ -15,7 +15,7 @@ import (
 // journalLag bounds how long the journal may follow behind the ledgers.
 const journalLag = time.Minute
 
-// restart starts a server again on the data directory of one that was killed, and checks the journal.
+// restart starts a server again on the data directory of a killed one, and checks the journal.
 func restart(t *testing.T, dir string) (*process.Server, client.Client) {
 	t.Helper()
 	server := process.Start(t, dir, briefRequests...)

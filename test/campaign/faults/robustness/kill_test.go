@@ -1,5 +1,5 @@
-// Package robustness kills a real standalone process again and again under load, and then
-// holds what is stored against what Bursar promises of its books.
+// Package robustness kills a real standalone process again and again under load. Then it holds the stored objects
+// against Bursar's promises.
 package robustness
 
 import (
@@ -22,8 +22,8 @@ const (
 	resourceType = "robustness/configmaps"
 	space        = "robustness"
 	kills        = 6
-	// checkEvery is how many kills there are between two looks at the books, which wait until creates that were cut off
-	// are given up.
+	// checkEvery is the number of kills between two looks at the ledgers. A look waits until Bursar has canceled the
+	// reservations of cut-off creates.
 	checkEvery = 3
 	// creators create and delete objects, and claimers claims of their own.
 	creators = 6
@@ -32,13 +32,11 @@ const (
 	objectsMax = 30
 )
 
-// limits are what the consumers may use. Each object is charged to both, by two policies; claims
-// that are created directly charge acme.
+// limits are the limits of the consumers. Two policies charge each object to both; claims created directly charge acme.
 var limits = map[string]int64{"acme": 40, "shared": objectsMax}
 
-// TestKillUnderLoad kills the server while clients create and delete at the limits. Afterwards
-// every object that exists is charged exactly once by each policy, nothing else is, and
-// everything that was acknowledged is still there.
+// TestKillUnderLoad kills the server while clients create and delete at the limits. Afterwards each policy charges
+// every existing object exactly once, and nothing else. Every acknowledged object is still there.
 func TestKillUnderLoad(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds and starts servers")
@@ -90,8 +88,8 @@ func connect(t *testing.T, server *process.Server) client.Client {
 	return api
 }
 
-// eventually waits until check returns nil. The bound leaves room for reservations whose object
-// never appeared, which are given up after 25 s at the earliest.
+// eventually waits until check returns nil. The bound leaves room for the reservations of objects that never appeared.
+// Bursar cancels those after 25 s at the earliest.
 func eventually(t *testing.T, check func() error) {
 	t.Helper()
 	await.NoError(t, 3*time.Minute, check)

@@ -21,15 +21,15 @@ import (
 	"github.com/bursar/bursar/test/process"
 )
 
-// direct marks claims that no policy made.
+// direct marks claims made without a policy.
 var direct = client.MatchingLabels{"robustness/direct": "true"}
 
-// load creates and deletes until it is stopped, and remembers what was acknowledged.
+// load creates and deletes until stop, and remembers the acknowledged objects.
 type load struct {
 	cancel context.CancelFunc
 	group  sync.WaitGroup
 	mu     sync.Mutex
-	// promised holds objects and claims that were acknowledged and whose deletion was not asked for.
+	// promised holds acknowledged objects and claims without an attempt to delete them.
 	promised map[types.UID]string
 	count    int
 }
@@ -49,7 +49,7 @@ func startLoad(t *testing.T, server *process.Server, round int) *load {
 	return l
 }
 
-// createObjects creates ConfigMaps, and deletes the oldest whenever the quota is used up.
+// createObjects creates ConfigMaps, and deletes the oldest whenever it has used up the quota.
 func (l *load) createObjects(ctx context.Context, t *testing.T, api client.Client, prefix string) {
 	var own []*corev1.ConfigMap
 	for n := 0; ctx.Err() == nil; n++ {
@@ -70,7 +70,7 @@ func (l *load) createObjects(ctx context.Context, t *testing.T, api client.Clien
 	}
 }
 
-// createClaims creates claims, and deletes each once it was granted for a while, or was not.
+// createClaims creates claims, and deletes each after a while, granted or not.
 func (l *load) createClaims(ctx context.Context, api client.Client, prefix string) {
 	const keep, patience = 3, 100 * time.Millisecond
 	var own []*quotav1alpha1.ResourceClaim
@@ -109,7 +109,7 @@ func (l *load) promise(object client.Object) {
 	l.count++
 }
 
-// withdraw deletes an object. Whatever becomes of it, it is no longer promised.
+// withdraw deletes an object. From now on nobody promises it, with any outcome of the deletion.
 func (l *load) withdraw(ctx context.Context, api client.Client, object client.Object) {
 	l.mu.Lock()
 	delete(l.promised, object.GetUID())

@@ -8,10 +8,10 @@ import (
 	"github.com/bursar/bursar/test/quiet"
 )
 
-// briefRequests has quota for creates that were cut off come back early.
+// briefRequests makes the quota of cut-off creates return early.
 var briefRequests = []string{"--request-timeout", process.RequestTimeout.String()}
 
-// TestMain silences what client libraries log: refused connections are what these tests are about.
+// TestMain silences the logs of client libraries: refused connections are the subject of these tests.
 func TestMain(m *testing.M) {
 	quiet.Libraries()
 	process.Parallel(4)

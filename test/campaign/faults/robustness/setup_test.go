@@ -13,7 +13,7 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// setUp declares what is counted, who may use how much, and the policies.
+// setUp declares the resource types, the limits and the policies.
 func setUp(t *testing.T, api client.Client) {
 	t.Helper()
 	if err := platform.Install(t.Context(), api); err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/bursar/bursar/test/process"
 )
 
-// TestKillWithSlices kills the server, with its API server and etcd, while it admits from quota that it reserved ahead of
-// demand. Every object is charged once, and what was reserved returns.
+// TestKillWithSlices kills the server, with its API server and etcd, while it admits from quota reserved ahead of
+// demand. Every object has one charge, and the reserved quota returns.
 func TestKillWithSlices(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds and starts servers")

@@ -22,13 +22,13 @@ import (
 
 const (
 	starts = 3
-	// room is how much is left of the limit when the server is killed.
+	// room is the free part of the limit when the test kills the server.
 	room = 5
 )
 
-// TestEnforcedFromFirstRequest starts a server while clients already knock. A policy that was there
-// before binds them from the first request that is answered: whoever is admitted is charged, and
-// nobody beyond the limit is admitted. Before the server is ready it may refuse for other reasons.
+// TestEnforcedFromFirstRequest starts a server while clients already knock. An earlier policy binds them from the first
+// answered request: the ledger charges every admitted create, and the server admits nobody beyond the limit. Until it
+// is ready it may return errors for other reasons.
 func TestEnforcedFromFirstRequest(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds and starts servers")
@@ -94,13 +94,13 @@ func configMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: space}}
 }
 
-// knocks are creates that are tried without pause, whether a server answers or not.
+// knocks are attempts to create without pause, with or without a server that answers.
 type knocks struct {
 	cancel context.CancelFunc
 	group  sync.WaitGroup
 	mu     sync.Mutex
-	// unanswered counts those that reached no server, unready those that it refused because it
-	// was starting, and exceeded those that it refused for lack of quota.
+	// unanswered counts attempts that reached no server, unready the errors during the start, and exceeded the denials
+	// for lack of quota.
 	unanswered, unready, exceeded int
 	admitted                      []string
 }
@@ -143,7 +143,7 @@ func (k *knocks) note(t *testing.T, name string, err error) {
 	}
 }
 
-// waitRefused waits until the limit was met many times.
+// waitRefused waits for many denials at the limit.
 func (k *knocks) waitRefused(t *testing.T) {
 	t.Helper()
 	eventually(t, func() error {
@@ -156,7 +156,7 @@ func (k *knocks) waitRefused(t *testing.T) {
 	})
 }
 
-// stop returns the names of what was admitted.
+// stop returns the names of the admitted objects.
 func (k *knocks) stop() []string {
 	k.cancel()
 	k.group.Wait()

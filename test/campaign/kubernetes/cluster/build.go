@@ -20,14 +20,15 @@ func minorOf(version string) string {
 	return strings.Join(numbers[:min(2, len(numbers))], ".")
 }
 
-// Build builds Kubernetes from Bursar's own modules and returns the path of the binary, whose first argument is the
-// component to run. It stays in the module's bin folder, where later runs, and tests that run at the same time, find it.
+// Build builds Kubernetes from Bursar's own modules and returns the path of the binary. The binary's first argument is
+// the component to run. It stays in the module's bin folder, where later and concurrent tests find it.
 var Build = sync.OnceValues(func() (string, error) {
 	return build("kubernetes", "", "-tags", "kubernetes", "./"+sources+"/components")
 })
 
-// buildMinor builds kube-apiserver and kube-controller-manager of the minor version in the variable KUBERNETES_MINOR, such
-// as 1.33, from modules of their own, and returns the path of the binary. Without the variable it is that of Build.
+// buildMinor builds kube-apiserver and kube-controller-manager of the minor version in the variable KUBERNETES_MINOR,
+// such as 1.33, from modules of their own, and returns the path of the binary. Without the variable it returns the
+// binary of Build.
 var buildMinor = sync.OnceValues(func() (string, error) {
 	own, err := goTool("", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
 	if err != nil {
@@ -50,7 +51,7 @@ func build(name, folder string, arguments ...string) (string, error) {
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return "", err
 	}
-	// One at a time: Go leaves a binary that is up to date alone, and would replace one that runs.
+	// One at a time: Go leaves an up-to-date binary alone, and would replace a running one.
 	lock, err := os.OpenFile(filepath.Join(bin, name+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return "", err
@@ -73,7 +74,7 @@ func build(name, folder string, arguments ...string) (string, error) {
 	return binary, err
 }
 
-// modfile returns those arguments of a build that say which modules it is made of.
+// modfile returns the arguments of a build with its choice of modules.
 func modfile(arguments []string) []string {
 	if strings.HasPrefix(arguments[0], "-modfile=") {
 		return arguments[:1]
@@ -81,8 +82,8 @@ func modfile(arguments []string) []string {
 	return nil
 }
 
-// touchSources reads what Kubernetes is built from. A test depends on what it reads, and is not answered from the test
-// cache when that has changed.
+// touchSources reads the sources of Kubernetes. A test depends on the files it reads, and after a change of them its
+// answer does not come from the test cache.
 func touchSources(root string) error {
 	files, err := filepath.Glob(filepath.Join(root, sources, "minors", "*"))
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package cluster runs the real Kubernetes control plane for a test: etcd, any number of kube-apiserver on
-// it, and kube-controller-manager, each a process that the test may kill and start again. The variable
-// KUBERNETES_MINOR chooses their version. No container ever runs: a [Node] pretends that they do.
+// Package cluster runs the real Kubernetes control plane for a test: etcd, any number of kube-apiservers on it, and
+// kube-controller-manager. The test may kill each process and start it again. The variable KUBERNETES_MINOR chooses
+// their version. No container ever runs: a [Node] only reports them as running.
 package cluster
 
 import (
@@ -28,9 +28,9 @@ import (
 
 // Cluster is a control plane.
 type Cluster struct {
-	// Etcd holds what all API servers store.
+	// Etcd holds the objects of all API servers.
 	Etcd *process.Command
-	// Servers are the API servers, of which Start starts the first.
+	// Servers are the API servers. Start starts the first of them.
 	Servers []*APIServer
 
 	t   testing.TB
@@ -45,7 +45,7 @@ type Cluster struct {
 type APIServer struct {
 	*process.Command
 
-	// URL is where it is served.
+	// URL is its address.
 	URL string
 
 	cluster *Cluster
@@ -135,8 +135,8 @@ func (c *Cluster) StartAPIServer() *APIServer {
 	return s
 }
 
-// StartAggregated starts the example of an aggregated API server that Kubernetes has, which serves wardle.example.com, as
-// a ServiceAccount. It returns the address where it listens.
+// StartAggregated starts the example of an aggregated API server from Kubernetes, as a ServiceAccount. It serves
+// wardle.example.com. StartAggregated returns its address.
 func (c *Cluster) StartAggregated(namespace, serviceAccount string) string {
 	c.t.Helper()
 	address := process.FreeAddress(c.t)
@@ -198,7 +198,7 @@ func (s *APIServer) Config() *rest.Config {
 	return config
 }
 
-// Kubeconfig is the path of a kubeconfig by which a user in these groups reaches the API server.
+// Kubeconfig is the path of a kubeconfig of the API server for a user in some groups.
 func (s *APIServer) Kubeconfig(user string, groups ...string) string {
 	s.cluster.t.Helper()
 	path, err := s.cluster.pki.kubeconfig(s.URL, user, groups...)
@@ -208,7 +208,7 @@ func (s *APIServer) Kubeconfig(user string, groups ...string) string {
 	return path
 }
 
-// ServiceAccountKubeconfig is the path of a kubeconfig by which a ServiceAccount reaches the API server.
+// ServiceAccountKubeconfig is the path of a kubeconfig of the API server for a ServiceAccount.
 func (s *APIServer) ServiceAccountKubeconfig(namespace, name string) string {
 	s.cluster.t.Helper()
 	client, err := kubernetes.NewForConfig(s.Config())
@@ -226,8 +226,8 @@ func (s *APIServer) ServiceAccountKubeconfig(namespace, name string) string {
 	return path
 }
 
-// StartControllers starts the controllers of that name, such as replicaset-controller, of Kubernetes
-// against the first API server. Each acts as its own ServiceAccount.
+// StartControllers starts the controllers of Kubernetes with the given names, such as replicaset-controller, against
+// the first API server. Each acts as its own ServiceAccount.
 func (c *Cluster) StartControllers(names ...string) *process.Command {
 	c.t.Helper()
 	address := process.FreeAddress(c.t)
@@ -247,8 +247,7 @@ func (c *Cluster) StartControllers(names ...string) *process.Command {
 	)
 }
 
-// Kubectl runs kubectl as the administrator of the first API server, and returns what it prints and its exit
-// code.
+// Kubectl runs kubectl as the administrator of the first API server, and returns its output and its exit code.
 func (c *Cluster) Kubectl(input string, arguments ...string) (stdout, stderr string, code int) {
 	c.t.Helper()
 	command := exec.CommandContext(c.t.Context(), c.tools, append([]string{"kubectl"}, arguments...)...)
@@ -262,7 +261,7 @@ func (c *Cluster) Kubectl(input string, arguments ...string) (stdout, stderr str
 	return printed.String(), complaints.String(), command.ProcessState.ExitCode()
 }
 
-// EtcdClient reads and writes what all API servers store, for the time of the test.
+// EtcdClient reads and writes the storage of all API servers, for the time of the test.
 func (c *Cluster) EtcdClient() *clientv3.Client {
 	c.t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{c.etcdURL}, Logger: zap.NewNop()})

@@ -13,8 +13,8 @@ import (
 	"github.com/bursar/bursar/test/campaign/kubernetes/cluster"
 )
 
-// TestClusterOutlivesItsProcesses proves that what one API server has stored is there for another, and
-// after both it and etcd were killed.
+// TestClusterOutlivesItsProcesses proves that another API server has the objects of the first, also after the death of
+// both and of etcd.
 func TestClusterOutlivesItsProcesses(t *testing.T) {
 	c := cluster.Start(t)
 	c.StartControllers("serviceaccount-controller")

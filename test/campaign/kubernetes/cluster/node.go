@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// node is the scheduler and the kubelet of one node, for the Pods of one namespace. It runs no container: a Pod whose
-// containers would be restarted runs until it is deleted, and any other succeeds at once.
+// node is the scheduler and the kubelet of one node, for the Pods of one namespace. It runs no container. A Pod with
+// containers to restart runs until its deletion, and any other succeeds at once.
 type node struct {
 	name string
 	api  kubernetes.Interface
@@ -73,7 +73,7 @@ func (n *node) work(ctx context.Context) {
 	}
 }
 
-// reconcile does for a Pod what the scheduler or a kubelet does next.
+// reconcile does the next step of the scheduler or a kubelet for a Pod.
 func (n *node) reconcile(ctx context.Context, key cache.ObjectName) error {
 	object, exists, err := n.pods.GetStore().GetByKey(key.String())
 	if err != nil || !exists {

@@ -19,7 +19,7 @@ import (
 	"k8s.io/kubernetes/cmd/kubeadm/app/util/pkiutil"
 )
 
-// pki is the certificate authority of a cluster and what it has signed, in a folder.
+// pki is the certificate authority of a cluster with its certificates, in a folder.
 type pki struct {
 	dir string
 	ca  *x509.Certificate
@@ -76,10 +76,10 @@ func (p *pki) signServer() (certFile, keyFile string, err error) {
 	return certFile, keyFile, pkiutil.WriteCertAndKey(p.dir, name, cert, key)
 }
 
-// frontProxy is the user as whom API servers forward requests to aggregated ones.
+// frontProxy is the user behind the requests that API servers forward to aggregated ones.
 const frontProxy = "front-proxy-client"
 
-// signFrontProxy returns the files of the certificate of that user.
+// signFrontProxy returns the files of the certificate of frontProxy.
 func (p *pki) signFrontProxy() (certFile, keyFile string, err error) {
 	cert, key, err := pkiutil.NewCertAndKey(p.ca, p.key, certificate(frontProxy, nil, x509.ExtKeyUsageClientAuth))
 	if err != nil {
@@ -89,7 +89,7 @@ func (p *pki) signFrontProxy() (certFile, keyFile string, err error) {
 	return certFile, keyFile, pkiutil.WriteCertAndKey(p.dir, frontProxy, cert, key)
 }
 
-// kubeconfig returns the path of a kubeconfig by which a user in these groups reaches a server.
+// kubeconfig returns the path of a kubeconfig of a server for a user in some groups.
 func (p *pki) kubeconfig(server, user string, groups ...string) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,7 +110,7 @@ func (p *pki) kubeconfig(server, user string, groups ...string) (string, error) 
 	return path, err
 }
 
-// tokenKubeconfig returns the path of a kubeconfig by which whoever a token is of reaches a server.
+// tokenKubeconfig returns the path of a kubeconfig of a server for the owner of a token.
 func (p *pki) tokenKubeconfig(server, token string) (string, error) {
 	return p.writeKubeconfig(server, clientcmdapi.AuthInfo{Token: token})
 }

@@ -1,8 +1,8 @@
 //go:build kubernetes
 
 // Command components is Kubernetes in one binary: etcd, kube-apiserver, kube-controller-manager, kubectl and the
-// example of an aggregated API server, each chosen by the first argument. They come from the modules that Bursar is built from, so
-// that nothing has to be downloaded beside those, and are linked once.
+// example of an aggregated API server, each chosen by the first argument. They come from Bursar's own modules, so there
+// is nothing else to download, and only one binary to link.
 package main
 
 import (

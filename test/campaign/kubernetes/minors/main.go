@@ -1,6 +1,6 @@
-// Command minors is kube-apiserver and kube-controller-manager of one minor version of Kubernetes in one binary, chosen by
-// the first argument. Each minor has a module file of its own beside this one, such as 1.32.mod, so that none of them
-// decides about another's dependencies, or Bursar's.
+// Command minors is kube-apiserver and kube-controller-manager of one minor version of Kubernetes in one binary, chosen
+// by the first argument. Each minor has a module file of its own beside this one, such as 1.32.mod, so none of them
+// decides about the dependencies of another or of Bursar.
 package main
 
 import (

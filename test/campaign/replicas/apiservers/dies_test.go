@@ -12,8 +12,8 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// TestServerDies kills the server that leads while clients of the other create and delete at the limit, and
-// starts it again. Nothing is admitted beyond the limit, nothing leaks, and the books are right in the end.
+// TestServerDies kills the leading server while clients of the other create and delete at the limit, and starts it
+// again. The servers admit nothing beyond the limit, nothing leaks, and the ledgers are right in the end.
 func TestServerDies(t *testing.T) {
 	t.Parallel()
 	const limit, clients = 20, 8
@@ -31,13 +31,13 @@ func TestServerDies(t *testing.T) {
 			for i := 0; ctx.Err() == nil; i++ {
 				m := platform.Map(n*1000000 + i)
 				if api.Create(t.Context(), m) != nil {
-					continue // refused, or nobody could be asked
+					continue // denied, or no server answered
 				}
 				if now := live.Add(1); now > most.Load() {
 					most.Store(now)
 				}
 				created.Add(1)
-				live.Add(-1) // before it is deleted: what counts is what exists for certain
+				live.Add(-1) // before the deletion: only objects that exist for certain count
 				if err := api.Delete(t.Context(), m); err != nil && api == servers[1] {
 					t.Errorf("delete: %v", err)
 				}
@@ -66,6 +66,6 @@ func TestServerDies(t *testing.T) {
 		t.Errorf("%d objects existed at once, want at most %d", most.Load(), limit)
 	}
 	wantMaps(t, servers[1], limit)
-	// Who leads now does so for policies as well.
+	// The new leader leads for policies as well.
 	platform.ProtectMaps(t, servers[1], "Secret")
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/bursar/bursar/test/quiet"
 )
 
-// soon is longer than it takes until a reservation is given up whose object never came, and the record of that is.
+// soon is longer than the time until Bursar cancels a reservation without an object, and forgets its record.
 const soon = 3 * time.Minute
 
 func TestMain(m *testing.M) {

@@ -22,8 +22,8 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// TestServersAdmitExactly has many clients of two servers create at once, for a consumer whose limit is in
-// the way, as soon as a policy that was made through one server is Ready.
+// TestServersAdmitExactly has many clients of two servers create at once, for a consumer with a tight limit, as soon as
+// a policy made through one server is Ready.
 func TestServersAdmitExactly(t *testing.T) {
 	t.Parallel()
 	const limit, clients, tries = 60, 12, 10
@@ -57,7 +57,7 @@ func TestServersAdmitExactly(t *testing.T) {
 	}
 }
 
-// TestServersKnowEachOthersUsers shows each server what another has issued.
+// TestServersKnowEachOthersUsers shows each server the credentials issued by another.
 func TestServersKnowEachOthersUsers(t *testing.T) {
 	t.Parallel()
 	url := etcd.Start(t)
@@ -90,11 +90,11 @@ func TestServersKnowEachOthersUsers(t *testing.T) {
 	})
 }
 
-// TestPolicyWaitsForAllServers keeps one server from learning of a policy. It is not Ready until that one
+// TestPolicyWaitsForAllServers keeps one server from learning of a policy. The policy is not Ready until this server
 // enforces it too.
 func TestPolicyWaitsForAllServers(t *testing.T) {
 	t.Parallel()
-	const aWhile = 3 * time.Second // less than after which a server is taken for gone
+	const aWhile = 3 * time.Second // less than the time until a server counts as dead
 	url := etcd.Start(t)
 	leader, other := start(t, url, t.TempDir()), start(t, url, t.TempDir())
 	platform.DeclareMaps(t, leader, 0)
@@ -115,8 +115,8 @@ func TestPolicyWaitsForAllServers(t *testing.T) {
 	}
 }
 
-// TestServerThatStoodStillTooLong stops a server for so long that the others take it for gone. Their
-// policies wait no longer for it, and it ends when it wakes up.
+// TestServerThatStoodStillTooLong stops a server until the others take it for dead. Their policies no longer wait for
+// it, and it ends when it wakes up.
 func TestServerThatStoodStillTooLong(t *testing.T) {
 	t.Parallel()
 	url := etcd.Start(t)
