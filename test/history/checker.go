@@ -29,8 +29,8 @@ type Checker struct {
 type account struct {
 	spec         quotav1alpha1.ConsumerLedgerSpec
 	reservations map[int64]*reservation // by sequence, also past ones
-	settled      map[string]int64 // sequences of certainly settled charges, by key
-	released     map[string]bool // UIDs of claims, also forgotten ones
+	settled      map[string]int64       // sequences of certainly settled charges, by key
+	released     map[string]bool        // UIDs of claims, also forgotten ones
 }
 
 type reservation struct {
