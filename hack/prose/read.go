@@ -32,8 +32,11 @@ type file struct {
 	measure
 }
 
-// generated are the pages written by a command from comments and results. They count at their source.
-var generated = regexp.MustCompile(`^docs/reference/|/testdata/|^dist/|^bin/|^site/|node_modules/`)
+// notOurs are the folders without prose of our own.
+var notOurs = regexp.MustCompile(`/testdata/|^dist/|^bin/|node_modules/`)
+
+// generated marks pages written by a command from comments and results. They count at their source.
+var generated = []byte("<!-- Generated ")
 
 // read measures all pages and all comments below a folder.
 func read(root string) ([]file, error) {
@@ -55,7 +58,7 @@ func read(root string) ([]file, error) {
 		}
 		f := file{path: relative}
 		switch {
-		case generated.MatchString(relative):
+		case notOurs.MatchString(relative):
 			return nil
 		case strings.HasSuffix(relative, ".md"):
 			f.area = docs
@@ -80,10 +83,18 @@ func (f *file) readPage(path string) error {
 	if err != nil {
 		return err
 	}
-	f.lines(content)
-	return markdown.Walk(pages.Parser().Parse(text.NewReader(content)), func(node markdown.Node, entering bool) (markdown.WalkStatus, error) {
+	if bytes.Contains(content, generated) {
+		return nil
+	}
+	prose := bytes.Clone(content)
+	err = markdown.Walk(pages.Parser().Parse(text.NewReader(content)), func(node markdown.Node, entering bool) (markdown.WalkStatus, error) {
 		switch node.(type) {
-		case *markdown.Heading, *markdown.FencedCodeBlock, *markdown.CodeBlock, *markdown.HTMLBlock:
+		case *markdown.FencedCodeBlock, *markdown.CodeBlock:
+			for i := range node.Lines().Len() {
+				blank(prose, node.Lines().At(i))
+			}
+			return markdown.WalkSkipChildren, nil
+		case *markdown.Heading, *markdown.HTMLBlock:
 			return markdown.WalkSkipChildren, nil
 		case *markdown.Paragraph, *markdown.TextBlock, *tables.TableCell:
 			if entering {
@@ -95,6 +106,17 @@ func (f *file) readPage(path string) error {
 		}
 		return markdown.WalkContinue, nil
 	})
+	f.lines(prose)
+	return err
+}
+
+// blank removes a line of code, such as a command or an output: it is as long as it is.
+func blank(page []byte, line text.Segment) {
+	for i := line.Start; i < line.Stop; i++ {
+		if page[i] != '\n' {
+			page[i] = ' '
+		}
+	}
 }
 
 // inline writes the text of a block. Code and addresses are one word each.
@@ -183,6 +205,7 @@ func (f *file) paragraph(text string) {
 // lines notes the lines beyond the bound. A table's row and an address are indivisible.
 func (f *file) lines(content []byte) {
 	for _, line := range bytes.Split(content, []byte("\n")) {
+		line = bytes.TrimRight(line, " ")
 		if len([]rune(string(line))) > lineMax && !bytes.HasPrefix(line, []byte("|")) && !bytes.Contains(line, []byte("://")) {
 			f.longLines = append(f.longLines, fmt.Sprintf("a line of %d characters: %s", len([]rune(string(line))), line))
 		}
