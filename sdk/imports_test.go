@@ -1,4 +1,4 @@
-// Package sdk tests the demands on the builds of the packages for users.
+// Package sdk tests the dependencies that the packages for users bring into a build.
 package sdk
 
 import (

@@ -86,7 +86,7 @@ func changes(base string) (files []string, known bool) {
 	return strings.Fields(differ + added), true
 }
 
-// packages returns the folders of this module behind packages and their tests.
+// packages returns the folders of this module that packages and their tests depend on.
 func packages(patterns ...string) ([]string, error) {
 	const own = "{{with .Module}}{{if .Main}}{{$.Dir}}{{end}}{{end}}"
 	listed, err := output("go", append([]string{"list", "-deps", "-test", "-f", own}, patterns...)...)
@@ -109,7 +109,7 @@ func packages(patterns ...string) ([]string, error) {
 	return slices.Compact(folders), nil
 }
 
-// touches reports whether one of the changed files affects a campaign with Go packages from some folders.
+// touches reports whether one of the changed files affects a campaign that depends on Go packages in some folders.
 func touches(changed []string, campaign string, folders []string) bool {
 	own := path.Join(root, campaign)
 	inputs := slices.Concat(always, reads[campaign], []string{own})

@@ -21,7 +21,7 @@ import (
 
 const (
 	campaign = "./test/campaign/kubernetes"
-	// suite has the tests with results dependent on the version: of the operator, its removal, and its upgrade.
+	// suite matches the tests that depend on the version: of the operator, its removal, and its upgrade.
 	suite = "^(TestKubernetes|TestUninstall|TestRollingUpgrade)$"
 )
 

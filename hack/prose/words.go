@@ -12,7 +12,7 @@ var relatives = map[string]bool{
 	"whoever": true, "whatever": true, "whichever": true,
 }
 
-// irregular are the participles without -ed, of the verbs in technical texts.
+// irregular are the participles that do not end in -ed, among the verbs of technical texts.
 const irregular = `begun|born|bound|broken|brought|built|caught|chosen|cut|dealt|done|drawn|driven|eaten|fallen|fed|felt|found|forgotten|` +
 	`frozen|given|gone|grown|heard|held|hidden|hit|hurt|kept|known|laid|led|left|lent|let|lost|made|meant|met|overridden|paid|put|read|rewritten|` +
 	`run|said|seen|sent|set|shown|shut|sold|spent|split|spread|sworn|taken|taught|thought|thrown|told|torn|understood|unset|won|written`
@@ -28,7 +28,7 @@ func isWord(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("'’-_", r)
 }
 
-// abbreviations end in a stop within a sentence.
+// abbreviations end in a stop that ends no sentence.
 var abbreviations = strings.NewReplacer("e.g.", "eg", "i.e.", "ie", "etc.", "etc", "vs.", "vs", "cf.", "cf")
 
 // sentences splits a paragraph.

@@ -44,7 +44,8 @@ type listed struct {
 	}
 }
 
-// legalName matches the names of files with the terms for code. It does not match those of documentation.
+// legalName matches the names of files that say under which terms people may use code. It does not match those of
+// documentation.
 var legalName = regexp.MustCompile(`(?i)^(licen[cs]e|unlicense|copying|copyright|notice|patents)([-_.](md|txt|code|mit|apache|bsd|libyaml|[a-z0-9]*-?license))?$`)
 
 // embeddedLicense ends the name of the licence of an embedded file, after the name of the component.

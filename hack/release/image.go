@@ -13,7 +13,7 @@ const (
 	ko = "github.com/google/ko@v0.19.1"
 	// kodata is the folder that ko puts into the image, as /var/run/ko.
 	kodata = "cmd/" + operator + "/kodata"
-	// nobody is the user of the image, by its number. By a number Kubernetes can tell a user from root.
+	// nobody is the user of the image, by its number. The number lets Kubernetes tell that it is not root.
 	nobody = "65532:65532"
 )
 

@@ -74,7 +74,7 @@ const (
 	// pluginName is the word after kubectl.
 	pluginName = "bursar"
 
-	// The widths for Krew: of the list of plugins, and of the messages during an installation.
+	// The widths allowed by Krew: of the list of plugins, and of the messages during an installation.
 	shortDescriptionMax = 50
 	lineMax             = 80
 

@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	// plugin is the binary for Krew to install.
+	// plugin is the binary that Krew installs.
 	plugin = "kubectl-bursar"
 	// operator is the binary in the image.
 	operator = "bursar-operator"
 )
 
-// platform is a system with binaries.
+// platform is a system we build binaries for.
 type platform struct{ OS, Arch string }
 
 func (p platform) String() string { return p.OS + "-" + p.Arch }

@@ -106,7 +106,7 @@ func (g *Group[S]) Submit(op *Operation[S]) bool {
 }
 
 // Defer commits housekeeping with the next batch, or by itself at the end of its patience. A batch of questions may
-// leave it deferred. The group decides every other operation after Defer on a state with the housekeeping. If the
+// leave it deferred. The group decides every other later operation after the housekeeping has taken effect. If the
 // commit fails, the group tries again. Defer returns false if the group has closed.
 func (g *Group[S]) Defer(op *Operation[S]) bool {
 	g.mu.Lock()

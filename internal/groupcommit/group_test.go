@@ -91,7 +91,7 @@ func TestHousekeepingRidesAlong(t *testing.T) {
 	})
 }
 
-// Patient housekeeping waits for a commit, unless it piles up or an operation waits for its room.
+// Patient housekeeping waits for a commit, unless it piles up or an operation waits for the room that it makes.
 func TestPatience(t *testing.T) {
 	const patience = 5 * time.Second
 	tests := map[string]struct {

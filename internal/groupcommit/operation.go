@@ -42,8 +42,8 @@ type Operation[S any] struct {
 	Deadline time.Time
 	// Patience is how long deferred housekeeping waits for a commit to ride along with. Default: 100 ms.
 	Patience time.Duration
-	// LeavesDeferred marks a question with an answer independent of deferred housekeeping. For such a question the
-	// group need not commit the housekeeping.
+	// LeavesDeferred marks a question whose answer does not depend on deferred housekeeping. The group need not commit
+	// the housekeeping for it.
 	LeavesDeferred bool
 
 	// ctx belongs to the caller, and done receives the outcome once. Both are nil for housekeeping.

@@ -26,7 +26,7 @@ import (
 	"github.com/bursar/bursar/internal/routing"
 )
 
-// components are everything that runs, and the conditions of the start.
+// components are everything that runs, and what the start waits for.
 type components struct {
 	cluster *cluster
 	quota   *quota

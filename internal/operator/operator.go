@@ -161,9 +161,9 @@ func (o *Operator) Run(ctx context.Context) error {
 	return stopped(ctx, err)
 }
 
-// Flush commits the changes waiting for later commits, so no other process has to find them out, and stores the journal
-// entries of these commits. The operator flushes at its end. A caller ending its API server first calls Flush before.
-// Flush takes a few seconds at most.
+// Flush commits the changes waiting for later commits, and stores the journal entries of these commits. No other
+// process then has to discover the changes. The operator flushes at its end. A caller that ends its API server first
+// calls Flush before. Flush takes a few seconds at most.
 func (o *Operator) Flush(ctx context.Context) {
 	q := o.quota.Load()
 	if q == nil {

@@ -41,7 +41,7 @@ type Options struct {
 	LeaderElection *LeaderElection
 	// Direct, if set, stores claims and ledgers past the API server.
 	Direct Direct
-	// History has the journals for users. Default: the entries in the configured sink, if it is readable.
+	// History has the journals that users read. Default: the entries in the configured sink, if Bursar can read it.
 	History journal.Source
 	// Replica is the name of this process among the writers of the journal. Default: the host's name.
 	Replica string

@@ -6,7 +6,7 @@
 // Administrators write policies, but every user can write the objects that policies apply to. Therefore applying a
 // policy takes bounded time and memory, for any object. It yields a valid claim or an error with the failed field of
 // the policy, the position and the reason. Conditions run under the cost limits of the Kubernetes API server. Templates
-// have no loops and cannot call one another, and every text and list in a function is bounded (limits.go).
+// have no loops and cannot call each other, and every text and list in a function is bounded (limits.go).
 //
 // Reading a missing field of an object is an error, and never an empty text: a claim on the consumer "" would be worse
 // than none. In CEL, has() checks for the field first. In templates, the function default replaces it. The function

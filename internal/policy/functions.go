@@ -20,8 +20,9 @@ type function struct {
 // calling (print, printf, println, html, js, urlquery, call): these make texts of any size and write missing values as
 // "<no value>".
 //
-// The last argument is the value to work on, because text/template puts a piped value there: {{.trigger.metadata.name |
-// lower | replace "." "-"}}. Functions take texts as strings, numbers or booleans; numbers are written in full.
+// The last argument is the value to work on, because text/template puts a piped value there:
+// {{.trigger.metadata.name | lower | replace "." "-"}}. Functions take texts as strings, numbers or booleans; numbers
+// are written in full.
 var functions = map[string]function{
 	"and":      {argsMin: 1},
 	"or":       {argsMin: 1},

@@ -11,8 +11,8 @@ type Input struct {
 	// Object is the object under admission as decoded from JSON: maps, lists, strings, booleans, int64 and float64.
 	// Policies see it as trigger and as object.
 	Object map[string]any
-	// WithoutRequest means a missing request: User and RequestInfo are empty. Render then omits annotations with
-	// templates on them.
+	// WithoutRequest means that there is no request: User and RequestInfo are empty. Render then omits annotations with
+	// templates that use them.
 	WithoutRequest bool
 	// User is the user of the request. Policies see it as user.
 	User UserInfo

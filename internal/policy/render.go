@@ -23,7 +23,7 @@ import (
 //
 // Without a request, Render omits annotations with templates that use user or requestInfo.
 //
-// Render omits a request with the amount 0. Without any other it returns nil: the object costs nothing.
+// Render omits requests with the amount 0. If it omits all, it returns nil: the object costs nothing.
 //
 // The error names the first failed field, with the position in its template.
 func (p *ClaimPolicy) Render(ctx context.Context, in Input) (*quotav1alpha1.ResourceClaim, error) {

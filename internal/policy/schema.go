@@ -61,7 +61,7 @@ func fieldsOf(entries []keyedField) []*templateField {
 
 func mismatches(schema *spec.Schema, conditions []*condition, others []*expression, templates []*templateField) []string {
 	var found []string
-	// No variable has this name: otherwise CEL would take object.spec for a type.
+	// The name belongs to no variable: CEL would take object.spec for a type of that name.
 	object := declTypeOf(schema).MaybeAssignTypeName("Triggering")
 	environ, err := newEnv(requestVariables(object), object)
 	if err != nil {

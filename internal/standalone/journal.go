@@ -44,7 +44,7 @@ func isWithinData(o *Options) bool {
 	return err == nil && filepath.IsLocal(relative)
 }
 
-// completeJournal sets the defaults different from those on a cluster: files in the data directory.
+// completeJournal sets the defaults that differ from those on a cluster: files in the data directory.
 func completeJournal(o *Options) {
 	j := &o.Journal
 	if j.Sink == "" {

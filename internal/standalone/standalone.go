@@ -41,7 +41,7 @@ type Options struct {
 	OnServing func(kubeconfig string)
 	// Out receives a plain line for each step. Default: no output.
 	Out io.Writer
-	// History has the journals for users. Default: the entries in the configured sink, if it is readable.
+	// History has the journals that users read. Default: the entries in the configured sink, if Bursar can read it.
 	History journal.Source
 	// Metrics, if set, receives the operator's metrics while it runs.
 	Metrics prometheus.Registerer
@@ -115,7 +115,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// run runs the operator until ctx ends. An API server of its own ends first.
+// run runs the operator until ctx ends. If it has an API server to itself, the API server ends first.
 func (s *Server) run(ctx context.Context, op *operator.Operator, isShared bool) {
 	running := s.untilEnded(context.WithoutCancel(ctx))
 	if isShared {
@@ -190,7 +190,7 @@ func (s *Server) waitReady(ctx context.Context) error {
 	return err
 }
 
-// Wait returns once everything has stopped, with the error behind the stop, if any.
+// Wait returns once everything has stopped, with the error that stopped it, if any.
 func (s *Server) Wait() error {
 	operatorErr := make(chan error, 1)
 	go func() { operatorErr <- <-s.operatorDone }()

@@ -138,7 +138,7 @@ func TestCollectLess(t *testing.T) {
 	}
 }
 
-// BenchmarkCollect is one scrape with grants with thresholds and 10,000 consumers of four resource types each. Of these
+// BenchmarkCollect is one scrape of 10,000 consumers of four resource types each, with grants with thresholds. Of these
 // pairs, 10,000 have series.
 func BenchmarkCollect(b *testing.B) {
 	c, buckets, grants := many()

@@ -1,9 +1,9 @@
 // Package claims lets a service claim quota for its objects. The controller of the objects creates one ResourceClaim
 // for each, and provisions an object only after the grant of its claim.
 //
-// Users can create objects of such a service whether there is quota for them or not. The conditions of an object
-// without quota report the lack. The service provisions the object as soon as there is capacity. (To deny the creation
-// instead, use a ClaimCreationPolicy. The service then needs no code.)
+// Users can create objects of such a service whether there is quota for them or not. An object without quota reports
+// this in its conditions. The service provisions it as soon as there is capacity. (To deny the creation instead, use a
+// ClaimCreationPolicy. The service then needs no code.)
 //
 // A reconciler ensures the claim, writes the decision to the status, and continues if it may:
 //
@@ -23,7 +23,7 @@
 // gone, no matter who deletes the claim. To release the charge of an object earlier, call [Client.Release].
 //
 // The package keeps no state: the name of the claim follows from the object, and it reads everything else. Several
-// replicas may call it at any time, as often as they like. Without Bursar, or without its answer, no claim becomes
+// replicas may call it at any time, as often as they like. If Bursar is not installed or does not answer, no claim is
 // granted, and the condition has the reason.
 //
 // It imports the API types and controller-runtime, and nothing else of Bursar.

@@ -219,7 +219,7 @@ func (b *bench) waitAudited(ctx context.Context, consumers int) error {
 	})
 }
 
-// printMemory tells the memory of every process.
+// printMemory prints the memory of every process.
 func (b *bench) printMemory(ctx context.Context, when string) error {
 	for _, p := range b.system.processes() {
 		page, err := p.metrics(ctx)

@@ -138,7 +138,7 @@ func dueTimes(rate float64, duration time.Duration) []time.Duration {
 	}
 }
 
-// waitUntil tells whether the time has come before ctx ended.
+// waitUntil reports whether the time has come before ctx ended.
 func waitUntil(ctx context.Context, at time.Time) bool {
 	timer := time.NewTimer(time.Until(at))
 	defer timer.Stop()

@@ -34,7 +34,7 @@ type bench struct {
 	serial int
 }
 
-// measureCreates measures creates with more and more claims in the books.
+// measureCreates measures creates with more and more claims in the ledgers.
 func (b *bench) measureCreates(ctx context.Context) error {
 	for _, existing := range b.existing {
 		if err := b.fill(ctx, existing); err != nil {

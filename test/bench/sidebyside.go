@@ -191,7 +191,7 @@ func (b *bench) takeTurn(ctx context.Context, c *cost, run func() result) error 
 	return err
 }
 
-// row is a line of the table. Its ratio is its CPU time in relation to the other's.
+// row is a line of the table. Its ratio is its CPU time for each create, relative to the other's.
 func (c cost) row(name, protection string, other cost) string {
 	cpuEach := c.cpu / time.Duration(max(c.count, 1))
 	otherEach := other.cpu / time.Duration(max(other.count, 1))
@@ -231,7 +231,8 @@ func bytesBetween(ctx context.Context, etcd *clientv3.Client, began, end int64) 
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	isLast := false
-	for page := range etcd.Watch(ctx, "\x00", clientv3.WithFromKey(), clientv3.WithRev(began+1)) { // each revision has an event
+	// Each revision has an event.
+	for page := range etcd.Watch(ctx, "\x00", clientv3.WithFromKey(), clientv3.WithRev(began+1)) {
 		if err := page.Err(); err != nil {
 			return 0, fmt.Errorf("read etcd's history: %w", err)
 		}

@@ -66,7 +66,7 @@ func cpuOf(s system) time.Duration {
 	return used
 }
 
-// memoryOf tells the resident memory of the processes of a system.
+// memoryOf returns the resident memory of the processes of a system.
 func memoryOf(s system) string {
 	var all []string
 	for _, p := range s.processes() {

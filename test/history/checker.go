@@ -135,7 +135,7 @@ func (c *Checker) checkSums(a *account, before *quotav1alpha1.ConsumerLedgerSpec
 			delete(gone, sequence)
 		}
 	}
-	var given []*reservation // for settled ones
+	var given []*reservation // back, of the settled ones
 	for _, uid := range a.spec.Released {
 		if slices.Contains(before.Released, uid) {
 			continue

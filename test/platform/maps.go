@@ -98,7 +98,7 @@ func Map(n int) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(mapPrefix, n), Namespace: "default"}}
 }
 
-// IsMap tells whether an object counts, by its name.
+// IsMap reports whether an object counts, by its name.
 func IsMap(object metav1.Object) bool { return strings.HasPrefix(object.GetName(), mapPrefix) }
 
 // IsExceeded reports whether an error is a denial for lack of quota.

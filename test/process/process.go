@@ -210,8 +210,8 @@ func (s *Server) Kill() {
 // Signal sends a signal. The signal has no effect on an ended server.
 func (s *Server) Signal(signal syscall.Signal) { _ = s.command.Process.Signal(signal) }
 
-// Stop asks the server to end, waits until it has, and returns its exit code. If it had to kill the server in the end,
-// it logs the awaited step.
+// Stop asks the server to end, waits until it has, and returns its exit code. It logs the server's record of a stop
+// that got stuck, if there is one.
 func (s *Server) Stop() int {
 	s.t.Helper()
 	_ = s.command.Process.Signal(syscall.SIGTERM)

@@ -115,7 +115,7 @@ func (r *backend) set(ready, answers bool) {
 	}
 }
 
-// IsReady tells whether the last probe found it ready.
+// IsReady reports whether the last probe found it ready.
 func (r *backend) IsReady() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"github.com/bursar/bursar/test/process"
 )
 
-// Options say how a replica runs.
+// Options configure a replica.
 type Options struct {
 	// Binary is bursar or bursar-operator.
 	Binary string

@@ -37,7 +37,7 @@ type books struct {
 	totals  map[quotav1alpha1.ConsumerRef]total
 	ledgers map[quotav1alpha1.ConsumerRef]*quotav1alpha1.ConsumerLedger
 	history *history.Checker
-	// asked are the objects of open requests, until a ledger has them, or nobody can reserve for them any more.
+	// asked are the objects of open requests, until a ledger has them, or until nobody can reserve for them.
 	asked   map[types.UID]asked
 	reviews map[*review]struct{}
 }
@@ -220,7 +220,7 @@ func (b *books) ask(object *corev1.ConfigMap, isDryRun bool) *review {
 	return r
 }
 
-// answered records the answer to a review. A refusal must be true.
+// answered records the answer to a review. A denial must be true.
 func (b *books) answered(r *review, object *corev1.ConfigMap, isAdmitted, isRefused bool, message string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -247,8 +247,8 @@ func (b *books) existing() (existing []*corev1.ConfigMap) {
 	return existing
 }
 
-// liveClaims returns the claims that pay for objects, and those of users without the standing ones, each in the order
-// of their names.
+// liveClaims returns the claims that pay for objects, and those that users made, without the standing ones. Each are in
+// the order of their names.
 func (b *books) liveClaims() (paying, made []*quotav1alpha1.ResourceClaim) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -93,7 +93,7 @@ func (w *World) create(object *corev1.ConfigMap, isDryRun bool) *admissionv1.Adm
 	}
 	if !w.calm() {
 		switch w.roll(20) {
-		case 0: // another webhook refuses it, or the client goes
+		case 0: // another webhook denies it, or the client goes
 			return answer
 		case 1: // the API server stands still
 			time.Sleep(w.upTo(2 * requestTimeout))

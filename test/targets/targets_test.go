@@ -12,7 +12,7 @@ import (
 
 const root = "../.."
 
-// TestEveryPackageHasOneTarget proves that the targets for tests run every package once.
+// TestEveryPackageHasOneTarget proves that the targets for tests run every package exactly once.
 func TestEveryPackageHasOneTarget(t *testing.T) {
 	campaigns, err := os.ReadDir(filepath.Join(root, "test", "campaign"))
 	if err != nil {

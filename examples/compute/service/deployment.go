@@ -114,7 +114,7 @@ func (r *deployments) usage(ctx context.Context, deployment *computev1alpha1.Wor
 }
 
 // carryOut carries out a plan. It removes expired Instances before it counts them. In the reverse order, a crash in
-// between would remove others instead of them. carryOut returns a conflict after everything else.
+// between would remove others instead of them. carryOut returns a conflict after it has done everything else.
 func (r *deployments) carryOut(ctx context.Context, deployment *computev1alpha1.WorkloadDeployment, p plan) error {
 	conflict := r.remove(ctx, deployment, &p)
 	if conflict != nil && !apierrors.IsConflict(conflict) {

@@ -158,7 +158,7 @@ func (r *instances) ensure(ctx context.Context, instance *computev1alpha1.Instan
 }
 
 // claim returns the decision on the claim of an Instance, with its request. An Instance with a machine stays charged to
-// its Project from the creation of the machine. Before, it is the current Project of the namespace.
+// the same Project. Without one, the current Project of the namespace pays.
 func (r *instances) claim(ctx context.Context, instance *computev1alpha1.Instance, machine *provider.Machine) (claims.Decision, claims.Request, error) {
 	project, err := projectOf(ctx, r.cached, instance.Namespace)
 	if err != nil {
@@ -247,8 +247,8 @@ func (r *instances) end(ctx context.Context, instance *computev1alpha1.Instance)
 	return client.IgnoreNotFound(r.cached.Patch(ctx, instance, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
 }
 
-// describe writes the state of a machine into a status. The state of the quota is in it already. err is the reason why
-// the machine is not in its desired state.
+// describe writes the state of a machine into a status. The state of the quota is in it already. err is the error that
+// keeps the machine from its desired state.
 func (r *instances) describe(status *computev1alpha1.InstanceStatus, generation int64, machine *provider.Machine, err error) {
 	status.ObservedGeneration = generation
 	isGranted := apimeta.IsStatusConditionTrue(status.Conditions, claims.ConditionQuotaGranted)

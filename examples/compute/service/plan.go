@@ -181,7 +181,7 @@ func isGranted(instance *computev1alpha1.Instance) bool {
 	return apimeta.IsStatusConditionTrue(instance.Status.Conditions, claims.ConditionQuotaGranted)
 }
 
-// isDenied reports whether an Instance has no quota for a reason.
+// isDenied reports whether an Instance has no quota for the given reason.
 func isDenied(instance *computev1alpha1.Instance, reason string) bool {
 	condition := apimeta.FindStatusCondition(instance.Status.Conditions, claims.ConditionQuotaGranted)
 	return condition != nil && condition.Status == metav1.ConditionFalse && condition.Reason == reason

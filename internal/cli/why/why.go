@@ -22,6 +22,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/cli/request"
 	"github.com/bursar/bursar/internal/policy"
 	"github.com/bursar/bursar/internal/usage"
 )
@@ -121,7 +122,16 @@ func (r *Reader) Object(ctx context.Context, object *unstructured.Unstructured, 
 			e.Payments = paymentsOf(denied)
 		}
 	}
-	return e, r.complete(ctx, e)
+	return e, r.advised(e.Answer).complete(ctx, e)
+}
+
+// advised returns a reader for the namespace of the quota in the advice of a denial, or r without such an advice.
+func (r *Reader) advised(denial string) *Reader {
+	advice, err := request.ParseDenial(denial)
+	if err != nil || advice.Namespace == "" {
+		return r
+	}
+	return &Reader{API: r.API, Namespace: advice.Namespace, registrations: r.registrations}
 }
 
 // Denial explains the text of an error.
@@ -308,16 +318,16 @@ func paymentsOf(denied error) []Payment {
 		if denial.Consumer == nil || denial.ResourceType == "" {
 			continue
 		}
-		request := quotav1alpha1.ResourceRequest{ResourceType: denial.ResourceType, Dimensions: denial.Dimensions}
+		requested := quotav1alpha1.ResourceRequest{ResourceType: denial.ResourceType, Dimensions: denial.Dimensions}
 		if denial.Figures != nil {
-			request.Amount = denial.Figures.Requested
+			requested.Amount = denial.Figures.Requested
 		}
 		i := slices.IndexFunc(payments, func(p Payment) bool { return p.Consumer == *denial.Consumer })
 		if i < 0 {
 			i = len(payments)
 			payments = append(payments, Payment{Consumer: *denial.Consumer})
 		}
-		payments[i].Requests = append(payments[i].Requests, request)
+		payments[i].Requests = append(payments[i].Requests, requested)
 	}
 	return payments
 }

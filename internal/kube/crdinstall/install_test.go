@@ -12,7 +12,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// Waiting covers each group and version with served kinds, and no other.
+// The wait is for each kind in each group and version that serves it, and in no other.
 func TestWaitServed(t *testing.T) {
 	definitions := []*apiextensionsv1.CustomResourceDefinition{
 		definition("quota.miloapis.com", "grants", apiextensionsv1.CustomResourceDefinitionVersion{Name: "v1", Served: true}),

@@ -47,8 +47,8 @@ func defines(definition *apiextensionsv1.CustomResourceDefinition, kind schema.G
 	return definition.Spec.Group == kind.Group && definition.Spec.Names.Kind == kind.Kind
 }
 
-// DefinedResourceFor returns the resource of a kind at one version, also of a version not served now. It returns false
-// if the kind does not exist. After an error the answer is unknown now.
+// DefinedResourceFor returns the resource of a kind at one version, also while the API server does not serve this
+// version, and false if the kind does not exist. An error means that the answer is unknown now.
 func (k *Cache) DefinedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error) {
 	resource, served, err := k.VersionedResourceFor(ctx, kind)
 	if err != nil || served {

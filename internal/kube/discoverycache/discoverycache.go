@@ -2,8 +2,8 @@
 //
 // It keeps the discovery result in memory. It repeats discovery, one request at a time, after a change of a
 // CustomResourceDefinition and every half minute. If discovery of a group fails, as during a restart of an aggregated
-// API server, the group's last result stands. Only the API server's own answer makes a kind not served, because a kind
-// not served loses the enforcement of its quota.
+// API server, the group's last result stands. Only the API server's own answer makes a kind not served, because Bursar
+// then stops enforcing its quota.
 //
 // Like all of kube it knows no quota, and any internal package may import it.
 package discoverycache
@@ -26,8 +26,8 @@ type Discovery interface {
 
 // Resolver finds the resource of a kind at one version.
 type Resolver interface {
-	// VersionedResourceFor returns false for a version of the kind not served now. After an error the answer is unknown
-	// now.
+	// VersionedResourceFor returns false if the kind is not served at that version. An error means that the answer is
+	// unknown now.
 	VersionedResourceFor(ctx context.Context, kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error)
 }
 

@@ -30,10 +30,10 @@ func (k *Cache) KindOf(_ context.Context, resource schema.GroupVersionResource) 
 	return schema.GroupVersionKind{}, false, nil
 }
 
-// replicasPath is the field behind the scale subresource of Kubernetes' own kinds.
+// replicasPath is the field that the scale subresource of Kubernetes' own kinds sets.
 var replicasPath = []string{"spec", "replicas"}
 
-// ReplicasPath returns the field of a resource's objects behind its scale subresource.
+// ReplicasPath returns the field of a resource's objects that its scale subresource sets.
 func (k *Cache) ReplicasPath(ctx context.Context, resource schema.GroupVersionResource) ([]string, error) {
 	definition, err := k.definitions.ApiextensionsV1().CustomResourceDefinitions().Get(ctx, resource.GroupResource().String(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

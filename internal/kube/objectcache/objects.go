@@ -78,8 +78,8 @@ func (o *Cache) Follow(ctx context.Context, desired map[schema.GroupKind]schema.
 	}
 }
 
-// Lists numbers the complete lists of the followed kinds. A kind gets another number after a gap in following it, with
-// deletions unnoticed.
+// Lists numbers the complete lists of the followed kinds. A kind gets another number after a gap in which deletions
+// went unnoticed.
 func (o *Cache) Lists() map[schema.GroupKind]int64 {
 	o.mu.RLock()
 	defer o.mu.RUnlock()

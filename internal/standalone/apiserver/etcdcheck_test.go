@@ -82,7 +82,7 @@ func fill(content []byte) {
 	}
 }
 
-// TestCheckEtcd proves the recognition of damage of every kind, and of nothing else.
+// TestCheckEtcd proves that checkEtcd finds damage of every kind, and nothing else.
 func TestCheckEtcd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts etcd")

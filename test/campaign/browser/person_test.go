@@ -99,7 +99,7 @@ func withToken(t *testing.T, name string) *person {
 
 var printedURL = regexp.MustCompile(`http://\S+#token=\S+`)
 
-// withCommand logs a person in by the URL from bursar console. The flags say who it is.
+// withCommand logs a person in by the URL from bursar console. The flags choose the user.
 func withCommand(t *testing.T, name string, flags ...string) *person {
 	t.Helper()
 	p, _ := atConsole(t, name, flags...)

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// testChart checks the installed chart. A restricted namespace admits its Pods. Requests of the operator have a
-// priority level of their own, and requests for ledgers have another.
+// testChart checks the installed chart. A restricted namespace admits its Pods. The operator's requests have a priority
+// level of their own, and requests for ledgers have another.
 func testChart(n *team) {
 	n.eventually(func() error {
 		var list corev1.PodList

@@ -46,7 +46,7 @@ func testKubectl(n *team) {
 		})
 	}
 
-	n.eventually(func() error { // the buckets follow the books
+	n.eventually(func() error { // the buckets follow the ledgers
 		selector := fmt.Sprintf("spec.consumerRef.name=%s,spec.resourceType=%s", n.name, pods)
 		got := n.kubectl(n.T, "", "get", "allowancebuckets", "-n", system, "--field-selector", selector)
 		lines := strings.Split(got, "\n")

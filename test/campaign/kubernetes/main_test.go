@@ -233,7 +233,7 @@ func (w *world) kubectl(t *testing.T, input string, arguments ...string) string 
 	return stdout
 }
 
-// team is a namespace. Its objects are charges of the Organization with its name.
+// team is a namespace. Bursar charges its objects to the Organization with the same name.
 type team struct {
 	*testing.T
 	*world
@@ -329,7 +329,7 @@ func (n *team) wantAllocated(resourceType string, amount int64, claims int32) {
 	})
 }
 
-// wantExceeded checks that an error is the denial for people.
+// wantExceeded checks that an error is the denial that people get.
 func (n *team) wantExceeded(err error, what, requested, used, limited string) {
 	n.Helper()
 	want := fmt.Sprintf(`exceeded quota: %s quota of Organization %s, requested: %s( \([^()]+ in total\))?, used: %s, limited: %s`,

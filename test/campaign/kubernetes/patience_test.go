@@ -41,12 +41,12 @@ func patient(t *testing.T, api client.WithWatch) client.Client {
 // slowCallsMax is the number of calls with an answer too late, on a machine busy with other things. No call may fail.
 const slowCallsMax = 3
 
-// isSlow tells from the message whether a request failed for its time alone.
+// isSlow reports, by the message, whether a request failed only for its time.
 func isSlow(message string) bool {
 	return strings.Contains(message, "context deadline exceeded") && (strings.Contains(message, "failed calling webhook") || strings.Contains(message, "did not answer in time"))
 }
 
-// hasNoAnswer tells whether a request failed because a webhook did not answer in time. Then nothing was stored.
+// hasNoAnswer reports whether a request failed because a webhook did not answer in time. Then nothing was stored.
 func hasNoAnswer(err error) bool {
 	return apierrors.IsInternalError(err) && isSlow(err.Error())
 }

@@ -14,7 +14,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// quota gives the namespace a ResourceQuota of Kubernetes with so many Pods, and waits until it is in force.
+// quota gives the namespace a ResourceQuota of Kubernetes with so many Pods, and waits until Kubernetes enforces it.
 func (n *team) quota(limit int64) {
 	n.Helper()
 	n.create(&corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "native", Namespace: n.name},
@@ -90,7 +90,7 @@ func testQuotaIsTighter(n *team) {
 	n.wantQuotaUsed(2)
 }
 
-// testBursarIsTighter has Bursar refuse. Kubernetes counts a Pod only after Bursar has admitted it.
+// testBursarIsTighter has Bursar deny creates. Kubernetes counts a Pod only after Bursar has admitted it.
 func testBursarIsTighter(n *team) {
 	n.grant(map[string]int64{pods: 2, memory: 1000 * mebibyte})
 	n.quota(3)

@@ -77,7 +77,7 @@ func (f *faults) wantNoFailure(began time.Time, while string) {
 	}
 }
 
-// otherCertificate is the content that Bursar would put into an empty Secret.
+// otherCertificate is the content that Bursar would put into its Secret if there were none.
 func (f *faults) otherCertificate(key client.ObjectKey) map[string][]byte {
 	f.Helper()
 	elsewhere := fake.NewClientset()

@@ -78,7 +78,7 @@ func TestAllocationAcrossReplicas(t *testing.T) {
 		return nil
 	})
 	stopped.Signal(syscall.SIGCONT)
-	<-stopped.Ended() // it is not the leader any more
+	<-stopped.Ended() // it is no longer the leader
 	progress("it has ended")
 	stop()
 	group.Wait()

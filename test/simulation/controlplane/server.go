@@ -52,7 +52,7 @@ func NewServer(store *Store, lag Lag) *Server {
 	return s
 }
 
-// Stop ends all watches, and refuses requests until [Server.Start].
+// Stop ends all watches, and fails requests until [Server.Start].
 func (s *Server) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

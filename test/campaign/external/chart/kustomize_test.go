@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "make the files in deploy/kustomize from
 func TestKustomize(t *testing.T) {
 	tests := map[string]struct {
 		reason, values, folder string
-		// base is a folder. The file of this one leaves out its objects.
+		// base is a folder whose objects are missing from the file of this one.
 		base string
 		file string
 	}{

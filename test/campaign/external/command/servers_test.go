@@ -213,7 +213,8 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestStatus proves that a healthy server has no failed check. It names each failed check, with exit code 1.
+// TestStatus proves that a healthy server has no failed check, and that bursar status names each failed check, with
+// exit code 1.
 func TestStatus(t *testing.T) {
 	s := newShell(t)
 	process.Start(t, t.TempDir())

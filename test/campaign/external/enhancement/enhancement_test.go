@@ -1,4 +1,4 @@
-// Package enhancement follows the README of examples/enhancement, on a server started by it.
+// Package enhancement follows the README of examples/enhancement, on a server started as it says.
 package enhancement
 
 import (
@@ -132,7 +132,7 @@ func TestGuide(t *testing.T) {
 	p.checkRemoved()
 }
 
-// checkRemoved removes everything as the README says, in the order of the files.
+// checkRemoved removes everything by the README, in the order of the files.
 func (p *platform) checkRemoved() {
 	p.kubectl("delete", "--ignore-not-found", "--timeout=60s", "-f", examples, "-f", policies)
 	for _, list := range []client.ObjectList{

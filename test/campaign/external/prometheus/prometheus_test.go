@@ -225,8 +225,8 @@ var (
 	labelList  = regexp.MustCompile(`^label_values\((.*), ([a-z_]+)\)$`)
 )
 
-// testDashboard asks Prometheus every query of the dashboard. Prometheus understands each, and each uses existing
-// metrics. Each has an answer, except for queries about events missing here.
+// testDashboard sends every query of the dashboard to Prometheus. Prometheus understands each, and each uses existing
+// metrics. Each has an answer, except for queries about events that do not happen here.
 func (w *world) testDashboard(t *testing.T) {
 	content, err := os.ReadFile("../../../../deploy/grafana/bursar.json")
 	if err != nil {

@@ -25,7 +25,7 @@ func TestStop(t *testing.T) {
 	c.refused("sed 's/: data/: fourth/' examples/quickstart/project-data.yaml | kubectl create -f -", "exceeded quota")
 }
 
-// TestLedgersLost loses the books, and nothing else.
+// TestLedgersLost loses the ledgers, and nothing else.
 func TestLedgersLost(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/bursar/bursar/test/process"
 )
 
-// TestStandaloneRestored goes back to a copy of a data directory: books and objects are those of then.
+// TestStandaloneRestored goes back to a copy of a data directory: ledgers and objects are those of that time.
 func TestStandaloneRestored(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds and starts servers")

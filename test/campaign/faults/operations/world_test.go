@@ -121,7 +121,7 @@ auditInterval: 1s
 	})
 }
 
-// die ends the operator without giving it a say.
+// die ends the operator without a chance to finish.
 func (c *cluster) die() {
 	_ = c.operator.Process.Signal(syscall.SIGKILL)
 	<-c.ended

@@ -109,7 +109,7 @@ func (l *load) promise(object client.Object) {
 	l.count++
 }
 
-// withdraw deletes an object. From now on nobody promises it, with any outcome of the deletion.
+// withdraw deletes an object, and takes it from promised before, because the outcome of the deletion may stay unknown.
 func (l *load) withdraw(ctx context.Context, api client.Client, object client.Object) {
 	l.mu.Lock()
 	delete(l.promised, object.GetUID())

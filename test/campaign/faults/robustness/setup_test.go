@@ -42,7 +42,7 @@ func setUp(t *testing.T, api client.Client) {
 	}
 }
 
-// waitReady waits until a policy is in force.
+// waitReady waits until a policy is Ready.
 func waitReady(t *testing.T, api client.Client, policy *quotav1alpha1.ClaimCreationPolicy) {
 	t.Helper()
 	eventually(t, func() error {

@@ -15,7 +15,7 @@ import (
 )
 
 // node is the scheduler and the kubelet of one node, for the Pods of one namespace. It runs no container. A Pod with
-// containers to restart runs until its deletion, and any other succeeds at once.
+// restarting containers runs until its deletion, and any other succeeds at once.
 type node struct {
 	name string
 	api  kubernetes.Interface
