@@ -104,12 +104,12 @@ func (d *Denial) Hidden(c *catalog.Catalog) string {
 	for i := range d.Shortfalls {
 		subjects = append(subjects, registrationOf(c, d.Shortfalls[i].ResourceType).Subject())
 	}
-	text := fmt.Sprintf("exceeded quota: the quota of %s does not allow it (%s). Check that %s is who is to pay, or ask an administrator.",
+	text := fmt.Sprintf("exceeded quota: the quota of %s does not allow it (%s). Check that %s should pay, or ask an administrator.",
 		Consumer(d.Consumer), strings.Join(slices.Compact(subjects), ", "), Consumer(d.Consumer))
 	if c.ConsumerNamespaces == nil {
 		return text
 	}
-	return fmt.Sprintf("%s Whoever may see its quota does so by: kubectl get ergrant -n %s", text, c.ConsumerNamespace(d.Consumer))
+	return fmt.Sprintf("%s If you may see its quota: kubectl get ergrant -n %s", text, c.ConsumerNamespace(d.Consumer))
 }
 
 // shortfall writes the requested amount, and the figures. Numbers without a unit are in the unit of the request.
