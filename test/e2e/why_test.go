@@ -29,7 +29,7 @@ func TestWhyFindsQuotaElsewhere(t *testing.T) {
 		t.Fatalf("got %+v, want the quota of the consumer", e)
 	}
 	p := e.Payments[0]
-	if p.Types[0].Limit != "2" || !strings.Contains(p.Ask, "-n "+config.DefaultSystemNamespace) {
-		t.Errorf("got the limit %q and the advice %q, want 2, and a request in namespace %s", p.Types[0].Limit, p.Ask, config.DefaultSystemNamespace)
+	if p.Types[0].Limit != "2 maps" || !strings.Contains(p.Ask, "-n "+config.DefaultSystemNamespace) {
+		t.Errorf("got the limit %q and the advice %q, want 2 maps, and a request in namespace %s", p.Types[0].Limit, p.Ask, config.DefaultSystemNamespace)
 	}
 }
