@@ -46,6 +46,10 @@ image: ## Build the container image with ko: VERSION=v1.2.3; pushed to KO_DOCKER
 verify-reproducible: ## Build a binary in two folders and compare all bytes; BINARIES=all PLATFORMS=all for everything.
 	hack/verify-reproducible
 
+.PHONY: prose
+prose: ## Measure the language of pages and comments, and fail beyond the bounds of docs/contributing/language.md.
+	$(GO) run ./hack/prose
+
 .PHONY: licenses
 licenses: ## Check that all code in the binaries has a licence that is allowed.
 	$(GO) run ./hack/release licenses

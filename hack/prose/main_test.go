@@ -33,6 +33,7 @@ func TestBounds(t *testing.T) {
 		"comment of code":     {"quota.go", plainCode + "\n// It is what was denied, which is all that counts.\nvar denied int\n", "comments"},
 		"long line of code":   {"quota.go", plainCode + "\nvar denied = \"" + long + "\"\n", ""},
 		"long comment":        {"quota.go", plainCode + "\n// " + strings.Repeat("quota ", 20) + "\nvar denied int\n", "a line of 12"},
+		"long marker":         {"quota.go", plainCode + "\n// Denied counts.\n// +kubebuilder:validation:XValidation:rule=\"" + long + "\"\nvar Denied int\n", ""},
 		"markers of commands": {"quota.go", plainCode + "\n// Denied counts.\n// +kubebuilder:validation:MinLength=1\nvar Denied int\n", ""},
 	}
 	for name, tt := range tests {

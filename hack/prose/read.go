@@ -140,6 +140,9 @@ func inline(b *strings.Builder, node markdown.Node, source []byte) {
 // marker is a line for a generator, such as +kubebuilder:validation:MinLength=1.
 var marker = regexp.MustCompile(`(?m)^\+.*$`)
 
+// directive is a comment for a tool: it may not be wrapped.
+var directive = regexp.MustCompile(`^//( ?\+|[a-z]+:|nolint)`)
+
 // readComments measures the comments of a Go file.
 func (f *file) readComments(path string) error {
 	content, err := os.ReadFile(path)
@@ -159,7 +162,9 @@ func (f *file) readComments(path string) error {
 			f.block(block)
 		}
 		for _, line := range group.List {
-			f.lines([]byte(line.Text))
+			if !directive.MatchString(line.Text) {
+				f.lines([]byte(line.Text))
+			}
 		}
 	}
 	return nil
