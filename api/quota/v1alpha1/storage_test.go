@@ -12,7 +12,7 @@ import (
 	"github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// TestClaimStatusDefault proves that kubectl shows a claim with the empty status of the Go type as waiting for a
+// TestClaimStatusDefault creates a claim with the empty status of the Go type. Its columns show it as waiting for a
 // decision.
 func TestClaimStatusDefault(t *testing.T) {
 	schema := newSchema(t, "ResourceClaim")
@@ -33,7 +33,7 @@ func TestClaimStatusDefault(t *testing.T) {
 	}
 }
 
-// TestPendingDefaults proves that the status of new grants and registrations is pending.
+// TestPendingDefaults checks the status of new grants and registrations: it is pending.
 func TestPendingDefaults(t *testing.T) {
 	tests := map[string]struct {
 		kind, reason string
