@@ -38,8 +38,9 @@ const (
 	// 165 = base 10 + big 100 + medium 50 + small 5". Bursar sets it.
 	AnnotationComposition = keyPrefix + "/composition"
 
-	// AnnotationTemplateKeys lists, on a generated ResourceQuota and as JSON, the keys of its labels and annotations from
-	// the template. Bursar removes a key once the template drops it. It leaves the keys of others. Bursar sets it.
+	// AnnotationTemplateKeys is, on a generated ResourceQuota, the list, as JSON, of the keys of its labels and
+	// annotations from the template. Bursar removes a key once the template drops it. It leaves the keys of others. Bursar
+	// sets it.
 	AnnotationTemplateKeys = keyPrefix + "/template-keys"
 
 	// AnnotationOperation and AnnotationQuotaOperation are [OperationIgnore] on a namespace to keep it from changes by

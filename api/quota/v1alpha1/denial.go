@@ -15,7 +15,7 @@ const (
 	// the resource type. Try again after a release or a grant. Status 403.
 	CauseQuotaExceeded metav1.CauseType = "QuotaExceeded"
 	// CauseNothingGranted: no grant gives the consumer any of a resource type, the field of the cause. Users without the
-	// right to the figures get QuotaExceeded instead. Try again after a grant. Status 403.
+	// right to see the figures get QuotaExceeded instead. Try again after a grant. Status 403.
 	CauseNothingGranted metav1.CauseType = "NothingGranted"
 	// CausePolicyNotApplicable: a policy fails for the object. The message of the cause names the policy. Try again after
 	// a correction of the object or the policy. Status 403.

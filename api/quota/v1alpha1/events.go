@@ -38,10 +38,10 @@ const (
 	// EventQuotaRequestPending is a Normal event: the request waits for a decision.
 	EventQuotaRequestPending = EventQuotaRequest + ReasonPending
 
-	// EventQuotaRequestApproved is a Normal event: the request got everything, and the grant counts.
+	// EventQuotaRequestApproved is a Normal event: the approval covers everything, and the grant counts.
 	EventQuotaRequestApproved = EventQuotaRequest + ReasonApproved
 
-	// EventQuotaRequestPartiallyApproved is a Normal event: the request got a part, and the grant counts.
+	// EventQuotaRequestPartiallyApproved is a Normal event: the approval covers a part, and the grant counts.
 	EventQuotaRequestPartiallyApproved = EventQuotaRequest + ReasonPartiallyApproved
 
 	// EventQuotaRequestDenied is a Warning: an approver, a policy or a cap of a registration denied the request.

@@ -96,8 +96,8 @@ const (
 	// it describes the resource type, instead of spec.description. People set it.
 	AnnotationDescription = "kubernetes.io/description"
 
-	// AnnotationTemplateKeys lists, as JSON, the keys of a grant's labels and annotations from its policy's template.
-	// Bursar removes a key once the template drops it. It leaves the keys of others. Bursar sets it.
+	// AnnotationTemplateKeys is the list, as JSON, of the keys of a grant's labels and annotations from its policy's
+	// template. Bursar removes a key once the template drops it. It leaves the keys of others. Bursar sets it.
 	AnnotationTemplateKeys = GroupName + "/template-keys"
 
 	// AnnotationParentContext names the object of the control plane of a policy's grant, as Kind.group/name. Several
@@ -107,9 +107,9 @@ const (
 )
 
 // AnnotationUnfinished is, on a ConsumerLedger, a summary of the unfinished work of replicas, for readers without its
-// spec. It is the sequence of the oldest reservation in flight. Without reservations it is the first of these words
-// with such entries in the ledger: "slices", "released" (records of released claims) and "journal" (changes missing in
-// the journal). Otherwise it is "none". Bursar sets it.
+// spec. It is the sequence of the oldest reservation in flight. Without reservations it is "slices" if the ledger has
+// slices, else "released" if it has records of released claims, else "journal" if the journal lacks changes, and
+// otherwise "none". Bursar sets it.
 const AnnotationUnfinished = GroupName + "/unfinished"
 
 // Annotations of the grant of a QuotaRequest.
@@ -146,8 +146,8 @@ const (
 	FinalizerParentGrants = GroupName + "/parent-grants"
 )
 
-// AnnotationControlPlanes lists on a GrantCreationPolicy, as JSON, the other control planes with its grants. A deleted
-// policy stays until its grants there are gone. Bursar sets it.
+// AnnotationControlPlanes is, on a GrantCreationPolicy, the list, as JSON, of the other control planes with its grants.
+// A deleted policy stays until its grants there are gone. Bursar sets it.
 const AnnotationControlPlanes = GroupName + "/control-planes"
 
 // Labels of a Secret in Bursar's system namespace. Such a Secret registers a control plane by the object for it.

@@ -135,18 +135,22 @@ type JournalEntry struct {
 	// kind is Admitted, Canceled, Changed, Released, Corrected, LimitChanged or Opened.
 	Kind JournalEntryKind `json:"kind"`
 
-	// resourceType and dimensions name the changed balance. They are absent in an Opened entry.
+	// resourceType is the resource type of the change. It is absent in an Opened entry.
 	// +optional
 	ResourceType string `json:"resourceType,omitempty"`
+
+	// dimensions are the dimensions of the changed balance. They are absent in an Opened entry.
 	// +optional
 	Dimensions map[string]string `json:"dimensions,omitempty"`
 
 	// change is the change of the limit in a LimitChanged entry, and of the use in others. It may be negative.
 	Change int64 `json:"change"`
 
-	// used and limit are the figures of the resource type after the change, over all dimensions. used includes
-	// reservations for objects under creation.
-	Used  int64 `json:"used"`
+	// used is the use of the resource type after the change, over all dimensions. It includes reservations for objects
+	// under creation.
+	Used int64 `json:"used"`
+
+	// limit is the limit of the resource type after the change, over all dimensions.
 	Limit int64 `json:"limit"`
 
 	// object is the charged object. It is absent without one.
@@ -177,15 +181,23 @@ type JournalEntry struct {
 
 // JournalObject identifies an object.
 type JournalObject struct {
-	// apiGroup, kind, namespace, name and uid identify the object.
+	// apiGroup is the API group of the object. It is absent for the core group.
 	// +optional
 	APIGroup string `json:"apiGroup,omitempty"`
+
+	// kind is the kind of the object.
 	// +optional
 	Kind string `json:"kind,omitempty"`
+
+	// namespace is the namespace of the object. It is absent for a cluster-scoped object.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
+
+	// name is the name of the object.
 	// +optional
 	Name string `json:"name,omitempty"`
+
+	// uid is the metadata.uid of the object.
 	// +optional
 	UID string `json:"uid,omitempty"`
 }
@@ -221,8 +233,10 @@ type JournalLimit struct {
 
 // JournalBalance is the amount in use of a resource type for one dimension set.
 type JournalBalance struct {
-	// resourceType and dimensions name the balance.
+	// resourceType is the resource type of the balance.
 	ResourceType string `json:"resourceType"`
+
+	// dimensions are the dimensions of the balance. They are absent for a balance without dimensions.
 	// +optional
 	Dimensions map[string]string `json:"dimensions,omitempty"`
 

@@ -10,10 +10,10 @@ const (
 	// ReasonPending goes with Approved=Unknown: the request waits for a decision.
 	ReasonPending = "Pending"
 
-	// ReasonApproved goes with Approved=True: the request got everything, and the grant counts.
+	// ReasonApproved goes with Approved=True: the approval covers everything, and the grant counts.
 	ReasonApproved = "Approved"
 
-	// ReasonPartiallyApproved goes with Approved=True: the request got less, or for a shorter time, and the grant counts.
+	// ReasonPartiallyApproved goes with Approved=True: the approval covers less, or a shorter time, and the grant counts.
 	ReasonPartiallyApproved = "PartiallyApproved"
 
 	// ReasonDenied goes with Approved=False: an approver, a policy or a cap of a registration denied the request.
@@ -45,7 +45,7 @@ type QuotaRequest struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the question: the consumer, the amounts and the reason.
+	// spec is the consumer, the amounts and the reason of the request.
 	Spec QuotaRequestSpec `json:"spec"`
 
 	// status is the state of the request.
@@ -53,7 +53,8 @@ type QuotaRequest struct {
 	Status QuotaRequestStatus `json:"status,omitzero"`
 }
 
-// QuotaRequestSpec is the question. Only withdrawn can change, from false to true.
+// QuotaRequestSpec is the consumer, the amounts and the reason of a request. Only withdrawn can change, from false to
+// true.
 // +kubebuilder:validation:XValidation:rule="self.consumerRef == oldSelf.consumerRef && self.requests == oldSelf.requests && self.reason == oldSelf.reason",message="a request is immutable: withdraw it, and ask again"
 // +kubebuilder:validation:XValidation:rule="has(self.until) == has(oldSelf.until) && (!has(self.until) || self.until == oldSelf.until)",message="until is immutable: withdraw the request, and ask again"
 // +kubebuilder:validation:XValidation:rule="has(self.requester) == has(oldSelf.requester) && (!has(self.requester) || self.requester == oldSelf.requester)",message="requester is immutable"
@@ -239,8 +240,10 @@ type ApprovedQuota struct {
 
 // ApprovedIncrease is a granted amount.
 type ApprovedIncrease struct {
-	// resourceType and dimensions are those of the requested amount.
+	// resourceType is the resource type of the requested amount.
 	ResourceType string `json:"resourceType"`
+
+	// dimensions are the dimensions of the requested amount.
 	// +optional
 	Dimensions map[string]string `json:"dimensions,omitempty"`
 

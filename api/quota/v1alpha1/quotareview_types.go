@@ -133,11 +133,17 @@ const (
 
 // ReviewedObjectResult is the answer for an object.
 type ReviewedObjectResult struct {
-	// apiVersion, kind, namespace and name identify the object.
+	// apiVersion is the API group and version of the object.
 	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
+
+	// kind is the kind of the object.
+	Kind string `json:"kind"`
+
+	// namespace is the namespace of the object. It is absent for a cluster-scoped object.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
+
+	// name is the name of the object.
 	// +optional
 	Name string `json:"name,omitempty"`
 
@@ -197,9 +203,11 @@ type ReviewedCause struct {
 	// +optional
 	ConsumerRef *ConsumerRef `json:"consumerRef,omitempty"`
 
-	// resourceType is the lacking resource type, and dimensions are those of the request.
+	// resourceType is the lacking resource type. It is absent for PolicyNotApplicable.
 	// +optional
 	ResourceType string `json:"resourceType,omitempty"`
+
+	// dimensions are the dimensions of the lacking request.
 	// +optional
 	Dimensions map[string]string `json:"dimensions,omitempty"`
 }
@@ -209,8 +217,10 @@ type ReviewedCharge struct {
 	// consumerRef is the consumer.
 	ConsumerRef ConsumerRef `json:"consumerRef"`
 
-	// resourceType and dimensions name the account.
+	// resourceType is the resource type of the charge.
 	ResourceType string `json:"resourceType"`
+
+	// dimensions are the dimensions of the charge. They are absent for a charge without dimensions.
 	// +optional
 	Dimensions map[string]string `json:"dimensions,omitempty"`
 
@@ -222,10 +232,13 @@ type ReviewedCharge struct {
 type ReviewedQuota struct {
 	ReviewedCharge `json:",inline"`
 
-	// limit is the sum of the active grants, used the present use, and available the rest for requests with these
-	// dimensions.
-	Limit     int64 `json:"limit"`
-	Used      int64 `json:"used"`
+	// limit is the sum of the active grants.
+	Limit int64 `json:"limit"`
+
+	// used is the present use.
+	Used int64 `json:"used"`
+
+	// available is the rest for requests with these dimensions.
 	Available int64 `json:"available"`
 
 	// availableAfter is the rest after the fitting part of the set.
@@ -237,11 +250,19 @@ type ReviewedQuota struct {
 
 // DisplayedReview has the figures of a ReviewedQuota as text with units, such as "1.5 GiB".
 type DisplayedReview struct {
-	// amount is the change of the use, with a sign. The other fields are those of the ReviewedQuota.
-	Amount         string `json:"amount"`
-	Limit          string `json:"limit"`
-	Used           string `json:"used"`
-	Available      string `json:"available"`
+	// amount is the change of the use, with a sign.
+	Amount string `json:"amount"`
+
+	// limit is the sum of the active grants.
+	Limit string `json:"limit"`
+
+	// used is the present use.
+	Used string `json:"used"`
+
+	// available is the rest for requests with these dimensions.
+	Available string `json:"available"`
+
+	// availableAfter is the rest after the fitting part of the set.
 	AvailableAfter string `json:"availableAfter"`
 }
 

@@ -32,9 +32,8 @@ const (
 
 // ResourceClaim claims capacity from a consumer's quota, usually for one object. Bursar grants it whole or not at all.
 // It holds its amounts until its deletion and, if it names an object, until the end of the object. A
-// ClaimCreationPolicy makes most claims, on the create of the object. Such a claim is granted from the start, and
-// Bursar deletes it with the object. A directly created claim waits if it does not fit: Bursar grants it once there is
-// capacity.
+// ClaimCreationPolicy makes most claims, on the create of the object. Such a claim is granted from the start, and ends
+// with the object. A directly created claim waits if it does not fit: Bursar grants it once there is capacity.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion

@@ -45,7 +45,7 @@ type ResourceQuotaAllocationSpec struct {
 
 	// allocation is the cap: allocation.hard has, for each resource, the highest sum for all member namespaces together;
 	// other resources have no cap. With scopes or a scopeSelector, the cap counts and limits only ResourceQuotas with the
-	// same ones; without, only ResourceQuotas without scopes.
+	// same ones; without them, only ResourceQuotas without either.
 	Allocation corev1.ResourceQuotaSpec `json:"allocation"`
 
 	// mayLeave, if true, permits the removal of a capped resource from a ResourceQuota of a member namespace, and the
