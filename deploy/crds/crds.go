@@ -1,5 +1,5 @@
-// Package crds carries the CustomResourceDefinitions of Bursar's kinds, as YAML for kubectl and
-// embedded for the server. The YAML is generated from the types in api.
+// Package crds carries the CustomResourceDefinitions of Bursar's kinds, as YAML for kubectl and embedded for the
+// server. The YAML comes from the types in api.
 package crds
 
 import (
@@ -10,19 +10,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Version numbers what the CRDs are. A release that takes a field away, or gives one another meaning, raises it; one that
-// only adds fields need not.
+// Version is the version of the CRDs. A release raises it to remove a field or to give one another meaning, not to add
+// fields.
 const Version = 1
 
-// VersionAnnotation says on an installed CRD which [Version] it is of.
+// VersionAnnotation has the [Version] of an installed CRD.
 const VersionAnnotation = "quota.miloapis.com/crd-version"
 
 //go:embed *.yaml
 var files embed.FS
 
-// All returns every CustomResourceDefinition, ordered by file name. The objects are the caller's
-// own. An error means that a file does not hold exactly one definition without unknown fields,
-// which is a mistake in the build.
+// All returns every CustomResourceDefinition, ordered by file name. The caller owns the objects. An error means a
+// mistake in the build: a file without exactly one definition, or with unknown fields.
 func All() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	entries, err := files.ReadDir(".")
 	if err != nil {

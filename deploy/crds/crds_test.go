@@ -25,7 +25,7 @@ func TestAll(t *testing.T) {
 	}
 }
 
-// A standalone server stores objects past its API server, in the one version in which all are stored.
+// A standalone server stores objects past its API server, in the single storage version of each kind.
 func TestStorageVersion(t *testing.T) {
 	definitions, err := All()
 	if err != nil {

@@ -28,13 +28,13 @@ var resources = []string{
 	"quotaserviceconfigs", "quotaincreases", "events",
 }
 
-// special are the roles that the page tells of in words: they permit something with single objects, or contain
-// other roles.
+// special are the roles explained by the page in words: they permit something with single objects, or contain other
+// roles.
 var special = []string{"bursar-break-glass", "bursar-metrics-reader", "bursar-project-owner", "bursar-project-owner-quotas"}
 
 var update = flag.Bool("update", false, "write the table of docs/reference/access.md anew")
 
-// The table in the documentation is made from the roles.
+// The table in the documentation comes from the roles.
 func TestDocumentedTable(t *testing.T) {
 	content, err := os.ReadFile(page)
 	if err != nil {
@@ -57,7 +57,7 @@ func TestDocumentedTable(t *testing.T) {
 	}
 }
 
-// table has a row for each resource and a column for each role that permits any.
+// table has a row for each resource, and a column for each role with a permission for any of them.
 func table(t *testing.T) string {
 	t.Helper()
 	roles, err := ForUsers()
@@ -89,7 +89,7 @@ func table(t *testing.T) string {
 	return b.String()
 }
 
-// cell says what rules permit on a resource.
+// cell returns the permissions of rules for a resource.
 func cell(rules []rbacv1.PolicyRule, resource string) string {
 	var verbs []string
 	for _, rule := range rules {
@@ -106,7 +106,7 @@ func cell(rules []rbacv1.PolicyRule, resource string) string {
 	return said
 }
 
-// A journal has the names of users, so that what its readers may do is as little as reading takes.
+// A journal has the names of users, so its readers have only the permissions needed to read.
 func TestJournalReadersReadNothingElse(t *testing.T) {
 	want := []rbacv1.PolicyRule{
 		{APIGroups: []string{quotav1alpha1.GroupName}, Resources: []string{"quotahistories"}, Verbs: []string{"create"}},
@@ -117,7 +117,7 @@ func TestJournalReadersReadNothingElse(t *testing.T) {
 	}
 }
 
-// Only those who may get ledgers see actors, so that these are the roles of people whom the whole platform trusts.
+// Only users with the right to get ledgers see actors. These roles are for people trusted by the whole platform.
 func TestWhoMayReadJournals(t *testing.T) {
 	const nothing, figures, everything = "nothing", "figures", "everything"
 	want := map[string]string{

@@ -1,5 +1,5 @@
-// Package rbac carries the roles that say what people, services and Bursar itself may do, as YAML
-// for kubectl and embedded for the server.
+// Package rbac carries the roles of people, services and Bursar itself, as YAML for kubectl and embedded for the
+// server.
 package rbac
 
 import (
@@ -10,32 +10,31 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// AggregateToOperator is the label, with the value "true", of ClusterRoles whose rules Bursar gets
-// too: those for the kinds that policies name.
+// AggregateToOperator is the label, with the value "true", of additional ClusterRoles for Bursar. They have rules for
+// the kinds in policies.
 const AggregateToOperator = "quota.miloapis.com/aggregate-to-operator"
 
 //go:embed *.yaml
 var files embed.FS
 
-// ForUsers returns the ClusterRoles of people and services. The objects are the caller's own. An
-// error means that a file does not hold such a role without unknown fields, which is a mistake in the
-// build.
+// ForUsers returns the ClusterRoles of people and services. The caller owns the objects. An error means a mistake in
+// the build: a file without such a role, or with unknown fields.
 func ForUsers() ([]*rbacv1.ClusterRole, error) {
 	return readAll[rbacv1.ClusterRole]("ClusterRole", "platform-admin", "quota-manager", "quota-approver", "journal-reader", "tenant-admin", "tenant-viewer", "project-owner", "project-owner-quotas", "owning-service", "break-glass", "metrics-reader")
 }
 
-// Operator is what Bursar itself may do.
+// Operator has the roles of Bursar itself.
 type Operator struct {
 	// Role and Kinds are for the whole cluster; the rules of Kinds come from administrators.
 	Role, Kinds *rbacv1.ClusterRole
 	// Install is needed where nobody else installs the CRDs.
 	Install *rbacv1.ClusterRole
-	// System is for the system namespace alone.
+	// System is only for the system namespace.
 	System *rbacv1.Role
 }
 
-// ForOperator returns the roles of Bursar itself, with that system namespace. The objects are the
-// caller's own. Errors are as those of [ForUsers].
+// ForOperator returns the roles of Bursar itself, with the given system namespace. The caller owns the objects. Errors
+// are as those of [ForUsers].
 func ForOperator(systemNamespace string) (Operator, error) {
 	roles, err := readAll[rbacv1.ClusterRole]("ClusterRole", "operator", "operator-kinds", "operator-install")
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/bursar/bursar/deploy/crds"
 )
 
-// allRules returns the rules of every role in this folder, by the name of the role. The Role of
-// the system namespace is told by its namespace.
+// allRules returns the rules of every role in this folder, by the name of the role. The Role of the system namespace
+// has its namespace in the name.
 func allRules(t *testing.T) map[string][]rbacv1.PolicyRule {
 	t.Helper()
 	users, err := ForUsers()
@@ -65,8 +65,7 @@ func TestNoWildcards(t *testing.T) {
 	}
 }
 
-// The verbs with which whoever has one can give themselves everything else are in no role, but for
-// the one that is made for one group.
+// Some verbs let users give themselves every other permission. No role has them, except for the one for a single group.
 func TestNobodyCanEscalate(t *testing.T) {
 	for name, rules := range allRules(t) {
 		for _, rule := range rules {

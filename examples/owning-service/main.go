@@ -56,7 +56,7 @@ func (s *service) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 	return ctrl.Result{}, errors.Join(err, s.Status().Update(ctx, bucket))
 }
 
-// remove deletes the directory of a deleted Bucket, and then lets the Bucket go. Bursar gives its quota back after that.
+// remove deletes the directory of a deleted Bucket, and then lets the Bucket go. Bursar then releases its quota.
 func (s *service) remove(ctx context.Context, bucket *Bucket, directory string) error {
 	if err := os.RemoveAll(directory); err != nil || !controllerutil.RemoveFinalizer(bucket, finalizer) {
 		return err

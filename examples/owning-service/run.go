@@ -47,7 +47,7 @@ func run(ctx context.Context, root string) error {
 		return fmt.Errorf("reach the API server: %w", err)
 	}
 	s := &service{Client: manager.GetClient(), root: root, quota: &claims.Client{Client: manager.GetClient(), Live: manager.GetAPIReader()}}
-	// A claim has its Bucket as its controller, so that a decision calls Reconcile.
+	// A claim has its Bucket as its controller, so a decision calls Reconcile.
 	err = ctrl.NewControllerManagedBy(manager).For(&Bucket{}).Owns(&quotav1alpha1.ResourceClaim{}).Complete(s)
 	if err != nil {
 		return fmt.Errorf("set up the controller of Buckets: %w", err)

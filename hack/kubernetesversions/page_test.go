@@ -25,7 +25,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestVersions proves that every module file for a minor version requires this version.
+// TestVersions compares the required version of every module file with its minor version.
 func TestVersions(t *testing.T) {
 	t.Chdir("../..")
 	found, err := versions()

@@ -14,8 +14,8 @@ const chartHead = `## The values of the chart
 
 `
 
-// chartValues returns a row for each value of a chart. A value without a comment of its own or of the values around it is
-// an error.
+// chartValues returns a row for each value of a chart. A value without a comment of its own or of the values around it
+// is an error.
 func chartValues(path string) (*table, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -32,7 +32,7 @@ func chartValues(path string) (*table, error) {
 	return rows, addValues(rows, "", document.Content[0])
 }
 
-// addValues adds the rows of a mapping. Mappings in it have rows for what they hold, unless they are written in one line.
+// addValues adds the rows of a mapping. Inner mappings have rows for their values, except for mappings in one line.
 func addValues(rows *table, path string, mapping *yaml.Node) error {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		key, value := mapping.Content[i], mapping.Content[i+1]

@@ -81,8 +81,8 @@ func commandsPage(string) (string, error) {
 	return strings.TrimRight(page.String(), "\n") + "\n", nil
 }
 
-// runnable returns the commands below one that do something, except for those of cobra. One that only shows its help
-// counts as a group.
+// runnable returns the commands below one with an effect, except for those of cobra. A command for help only counts as
+// a group.
 func runnable(command *cobra.Command) []*cobra.Command {
 	var all []*cobra.Command
 	for _, child := range command.Commands() {
@@ -123,10 +123,10 @@ func otherBinaries(all map[string]*cobra.Command, command *cobra.Command) string
 	return strings.Join(names, ", ")
 }
 
-// sharedMin is from how many commands on a flag is listed once for all.
+// sharedMin is the least number of commands with a flag to list the flag once for all.
 const sharedMin = 10
 
-// sharedFlags returns the flags that many commands have, with the same meaning and default.
+// sharedFlags returns the flags of many commands with the same meaning and default.
 func sharedFlags(all []*cobra.Command) []*pflag.Flag {
 	var shared []*pflag.Flag
 	for _, command := range all {
@@ -149,7 +149,7 @@ func sharedFlags(all []*cobra.Command) []*pflag.Flag {
 	return shared
 }
 
-// ownFlags returns the flags of a command that people see, in the order of their names, without --help.
+// ownFlags returns the visible flags of a command, in the order of their names, without --help.
 func ownFlags(command *cobra.Command) []*pflag.Flag {
 	var all []*pflag.Flag
 	command.Flags().VisitAll(func(flag *pflag.Flag) {
@@ -216,7 +216,7 @@ func flagTable(all []*pflag.Flag) *table {
 	return rows
 }
 
-// splitUsage returns the meaning and the default of a flag: that of the usage, or the value.
+// splitUsage returns the meaning and the default of a flag: the default in the usage, or the value.
 func splitUsage(flag *pflag.Flag) (meaning, value string) {
 	if before, stated, found := strings.Cut(flag.Usage, "(default: "); found {
 		stated, after, _ := strings.Cut(stated, ")")

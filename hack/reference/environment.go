@@ -16,7 +16,7 @@ const environmentHead = `## Variables of the environment
 // variable is a variable of the environment, or several with one meaning.
 type variable struct{ readers, meaning string }
 
-// variables are those that the code of Bursar reads. A test finds those that are missing here, or that nothing reads.
+// variables are the variables read by the code of Bursar. A test finds missing ones, and ones without a reader.
 var variables = map[string]variable{
 	"BURSAR_DATA_DIR": {"commands", "The data directory of the standalone server to talk to, before all others that run."},
 	"GOGC":            {"server", "Go's own setting of garbage collection. If it is set, Bursar does not tune it."},
@@ -31,7 +31,7 @@ var variables = map[string]variable{
 	"XDG_RUNTIME_DIR": {"commands, server", "The folder in which a running standalone server leaves the path of its kubeconfig, for commands."},
 }
 
-// ofLibraries are the variables whose names constants of libraries have.
+// ofLibraries are the variables with names from constants of libraries.
 var ofLibraries = map[string]string{"clientcmd.RecommendedConfigPathEnvVar": "KUBECONFIG"}
 
 func environment(root string) (*table, error) {
@@ -55,7 +55,7 @@ func environment(root string) (*table, error) {
 	return rows, nil
 }
 
-// readVariables returns the variables that the code below folders reads, in order.
+// readVariables returns the variables read by the code below folders, in order.
 func readVariables(dirs ...string) ([]string, error) {
 	sources, err := parseBelow(dirs...)
 	if err != nil {

@@ -17,7 +17,7 @@ as they are until the request changes.
 
 `
 
-// causes are the sections of the page, by what the constants' comments say of their group.
+// causes are the sections of the page, by words in the comment of each group of constants.
 var causes = []struct{ title, about string }{
 	{"Creates and updates of protected objects", "a create or update that Bursar denies"},
 	{"ResourceQuotas under a cap", "a denied change of a ResourceQuota"},

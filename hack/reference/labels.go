@@ -13,7 +13,7 @@ are for programs and for explanations. Keys that *Bursar* sets are its own: leav
 
 `
 
-// setter states who sets a key.
+// setter finds the sentence about the setter of a key.
 var setter = regexp.MustCompile(`(?s)\s*(Bursar\s+sets|People\s+set)\s+it\.`)
 
 func labelsPage(root string) (string, error) {
@@ -43,7 +43,8 @@ func labelsPage(root string) (string, error) {
 	return strings.TrimRight(page.String(), "\n") + "\n", nil
 }
 
-// splitSetter returns who sets a key, and the rest of its comment. Its own comment or that of its group says who.
+// splitSetter returns the setter of a key, and the rest of its comment. The key's own comment or that of its group
+// names the setter.
 func splitSetter(c constant) (by, meaning string, err error) {
 	found := setter.FindStringSubmatch(c.comment)
 	if found == nil {

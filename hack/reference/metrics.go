@@ -18,7 +18,7 @@ server also has those of the API server.
 
 `
 
-// metric is what the code declares of a metric.
+// metric is the declaration of a metric in the code.
 type metric struct {
 	name, kind, help string
 	labels           []string
@@ -70,7 +70,7 @@ var units = []struct{ suffix, unit string }{
 	{"_display_units", "the label `unit`"},
 }
 
-// unitOf returns the unit of a metric: that of its name, or the base unit that its help names, or a number of things.
+// unitOf returns the unit of a metric: that of its name, or the base unit in its help, or a number of things.
 func unitOf(m metric) string {
 	for _, u := range units {
 		if strings.HasSuffix(m.name, u.suffix) {
@@ -89,7 +89,7 @@ func unitOf(m metric) string {
 // constructor is a call that makes a metric: its type, and whether labels follow the options.
 var constructor = regexp.MustCompile(`^prometheus\.New(Counter|Gauge|Histogram|Summary)(Vec|Func)?$`)
 
-// metricsOf returns the metrics that a package makes. One without a name or help that the code states is an error.
+// metricsOf returns the metrics of a package. A metric without a constant name or help is an error.
 func metricsOf(s *source) ([]metric, error) {
 	var all []metric
 	var failed error
@@ -111,7 +111,7 @@ func metricsOf(s *source) ([]metric, error) {
 	return all, failed
 }
 
-// metric returns the metric that a call makes, or nil.
+// metric returns the metric of a call, or nil.
 func (s *source) metric(call *ast.CallExpr) (*metric, error) {
 	m, err := &metric{}, error(nil)
 	name := nameOf(call.Fun)
@@ -166,7 +166,7 @@ func (s *source) readOptions(m *metric, options ast.Expr) error {
 	return nil
 }
 
-// readDescription reads a metric that is made anew for each scrape.
+// readDescription reads a metric made again for each scrape.
 func (s *source) readDescription(m *metric, arguments []ast.Expr) error {
 	var err error
 	if m.name, err = s.text(arguments[0]); err != nil {
@@ -182,8 +182,8 @@ func (s *source) readDescription(m *metric, arguments []ast.Expr) error {
 	return err
 }
 
-// kindOf returns the type of a metric that is made anew for each scrape. The calls that make it have the type, not the
-// description: a histogram is made of its description by name, and all others of a package have one type.
+// kindOf returns the type of a metric made again for each scrape. The calls have the type, not the description: a call
+// names the description of a histogram, and all others of a package have one type.
 func (s *source) kindOf(metric string) (string, error) {
 	kinds := map[string]bool{}
 	isHistogram := false

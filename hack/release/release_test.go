@@ -75,7 +75,7 @@ func TestTargetsOf(t *testing.T) {
 	}
 }
 
-// TestArguments makes sure that wrong arguments build nothing.
+// TestArguments runs builds with wrong arguments: they build nothing.
 func TestArguments(t *testing.T) {
 	for arguments, want := range map[string]string{
 		"":                            "usage:",
@@ -98,7 +98,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestLicenses proves that a build links only code under allowed licences.
+// TestLicenses checks a build for code under licences other than the allowed ones.
 func TestLicenses(t *testing.T) {
 	classify, err := newClassifier()
 	if err != nil {
@@ -151,7 +151,7 @@ func TestLegalNames(t *testing.T) {
 	}
 }
 
-// TestNotices proves that a shared text is there once, with all its components.
+// TestNotices checks a shared text: it is there once, with all its components.
 func TestNotices(t *testing.T) {
 	got := notices([]component{
 		{name: "example.com/a", version: "v1.0.0", licenses: []string{"MIT"}, texts: []text{{"LICENSE", "same terms"}}},

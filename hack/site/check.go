@@ -13,15 +13,14 @@ import (
 	"golang.org/x/net/html"
 )
 
-// document is what links and anchors need to know of a page of the site.
+// document has the facts about a page of the site for links and anchors.
 type document struct {
 	anchors map[string]bool
-	// links lead to other pages, and parts are what a browser loads to show this one.
+	// links lead to other pages, and a browser loads parts to show this one.
 	links, parts []string
 }
 
-// check returns an error for each link of the site that leads nowhere, and for each part that it would need the network
-// for. It asks no other host.
+// check returns an error for each dead link of the site, and for each part from the network. It asks no other host.
 func check(files map[string][]byte, pages map[string]*page) error {
 	documents, sources := map[string]document{}, map[string]string{}
 	for name, content := range files {

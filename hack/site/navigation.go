@@ -12,11 +12,11 @@ import (
 const (
 	home  = "README.md"
 	index = docs + "/README.md"
-	// project is the section of pages in the root of the repository that the index does not list.
+	// project is the section of pages in the root of the repository without a place in the index.
 	project = "Project"
 )
 
-// order has the folders of docs as a reader meets them. Sections that the index does not list follow it.
+// order has the folders of docs as a reader meets them. Sections without a place in the index follow it.
 var order = []string{"tutorials", "tasks", "concepts", "reference", "design", "contributing"}
 
 // section is a part of the navigation.
@@ -26,7 +26,7 @@ type section struct {
 }
 
 // navigation returns the sections of the site. A heading of the index with links to pages below it is a section with
-// these pages in this order. Pages that the index does not list follow those of their folder, by their titles.
+// these pages in this order. Pages without a place in the index follow those of their folder, by their titles.
 func navigation(pages map[string]*page) []*section {
 	sections, placed := indexed(pages)
 	var rest []*page
@@ -61,7 +61,7 @@ func navigation(pages map[string]*page) []*section {
 	return sections
 }
 
-// nearest returns the section of a folder, or of the nearest folder around it that has one.
+// nearest returns the section of a folder, or of the nearest folder around it with one.
 func nearest(folders map[string]*section, folder string) *section {
 	for ; folder != "." && folder != docs; folder = path.Dir(folder) {
 		if folders[folder] != nil {
@@ -71,7 +71,7 @@ func nearest(folders map[string]*section, folder string) *section {
 	return folders[folder]
 }
 
-// indexed returns the sections of the index, and the section of each page that it lists. The first place counts.
+// indexed returns the sections of the index, and the section of each page in them. The first place counts.
 func indexed(pages map[string]*page) (sections []*section, placed map[string]*section) {
 	placed = map[string]*section{}
 	contents := pages[index]
@@ -101,7 +101,7 @@ func indexed(pages map[string]*page) (sections []*section, placed map[string]*se
 	return sections, placed
 }
 
-// linked returns the pages that a part of the page links to.
+// linked returns the target pages of the links in a part of the page.
 func (p *page) linked(part ast.Node, pages map[string]*page) []*page {
 	var list []*page
 	_ = ast.Walk(part, func(node ast.Node, entering bool) (ast.WalkStatus, error) { // fails never
@@ -127,7 +127,7 @@ func rank(source string) int {
 	return len(order)
 }
 
-// titleOf returns the title of the section of a folder that the index does not list.
+// titleOf returns the title of the section of a folder without a place in the index.
 func titleOf(folder string) string {
 	if folder == "." {
 		return project

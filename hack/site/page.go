@@ -14,12 +14,12 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// markdown is GitHub's. Pages are our own, so that their HTML is as safe as their text.
+// markdown is GitHub's. Pages are our own, so their HTML is as safe as their text.
 var markdown = goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithRendererOptions(html.WithUnsafe()))
 
 // page is a Markdown file of the repository.
 type page struct {
-	// source is the path in the repository, path that in the site: docs/README.md becomes docs/index.html.
+	// source is the path in the repository, and path the one in the site: docs/README.md becomes docs/index.html.
 	source, path string
 	title        string
 	// headings has those below the title.
@@ -31,7 +31,7 @@ type page struct {
 	document ast.Node
 }
 
-// heading is one of a page, with the anchor that GitHub gives it.
+// heading is one of a page, with its anchor on GitHub.
 type heading struct {
 	Level        int
 	Text, Anchor string
@@ -70,7 +70,7 @@ func parse(source string, content []byte) (*page, error) {
 	return p, err
 }
 
-// notInAnchors matches the characters of a heading that its anchor does not have.
+// notInAnchors matches the characters of a heading missing in its anchor.
 var notInAnchors = regexp.MustCompile(`[^\p{L}\p{M}\p{N} _-]`)
 
 // anchor returns the anchor of a heading as GitHub makes it. Repeated ones get a number.
@@ -118,8 +118,8 @@ func (p *page) text(node ast.Node) string {
 	return strings.TrimSpace(words.String())
 }
 
-// target returns the file of the repository that a link of the page leads to, and the anchor in it. It is false for
-// links that lead out of the repository, and for those that are no URL.
+// target returns the target file of a link of the page, and the anchor in it. It is false for links out of the
+// repository, and for invalid URLs.
 func (p *page) target(destination string) (file, fragment string, ok bool) {
 	link, err := url.Parse(destination)
 	if err != nil || link.Scheme != "" || link.Host != "" || path.IsAbs(link.Path) {

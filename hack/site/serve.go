@@ -22,7 +22,7 @@ type preview struct {
 	files map[string][]byte
 }
 
-// serve serves the site until it is interrupted. The address has a port of its own if it ends with :0.
+// serve serves the site until an interrupt. The address has a port of its own if it ends with :0.
 func serve(address string, source fs.FS, libraries map[string][]byte) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -33,7 +33,7 @@ func serve(address string, source fs.FS, libraries map[string][]byte) error {
 	return server.Serve(listener)
 }
 
-// ServeHTTP builds the site again for each page, so that a reload shows what was written, and prints its errors.
+// ServeHTTP builds the site again for each page, so that a reload shows the latest text, and prints its errors.
 func (p *preview) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

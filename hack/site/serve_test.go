@@ -9,7 +9,7 @@ import (
 	"testing/fstest"
 )
 
-// A reload shows what was written, also beside a dead link.
+// A reload shows the latest text, also beside a dead link.
 func TestPreview(t *testing.T) {
 	source := small(nil)
 	handler := &preview{source: source}

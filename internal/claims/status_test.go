@@ -11,7 +11,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// TestTimesOfAllocations checks that an allocation has the time of its own last change.
+// TestTimesOfAllocations checks the time of each allocation: it is the time of its own last change.
 func TestTimesOfAllocations(t *testing.T) {
 	claim := &quotav1alpha1.ResourceClaim{Spec: quotav1alpha1.ResourceClaimSpec{
 		ConsumerRef: quotav1alpha1.ConsumerRef{Kind: "Organization", Name: "acme"},

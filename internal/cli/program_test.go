@@ -17,7 +17,7 @@ func TestProgramOf(t *testing.T) {
 	}
 }
 
-// TestWords makes sure that the plugin names its own commands as its users type them, and leaves all others alone.
+// TestWords checks texts of the plugin: they name its own commands as users type them, and leave all others alone.
 func TestWords(t *testing.T) {
 	usage := func() *cobra.Command { return &cobra.Command{Use: "usage", Run: func(*cobra.Command, []string) {}} }
 	of := map[string]*cobra.Command{"bursar": New(Program{Name: "bursar"}, usage()), "kubectl bursar": New(Plugin("test"), usage())}

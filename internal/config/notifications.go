@@ -9,10 +9,10 @@ import (
 // RequestNotifications configures the receiver of the states of QuotaRequests, such as a ticket system.
 type RequestNotifications struct {
 	// URL is where the leader posts a CloudEvent for each state, with https or http. It has no user and no password.
-	// Default: none, and nothing is posted.
+	// Default: none, and the leader posts nothing.
 	URL string `json:"url,omitempty"`
-	// SecretFile is a file with the secret that signs each event by the Standard Webhooks specification: whsec_ and
-	// base64, or the bytes of the secret. It is read at each attempt. Default: none, and events are not signed.
+	// SecretFile is a file with the secret to sign each event by the Standard Webhooks specification: whsec_ and base64,
+	// or the bytes of the secret. Bursar reads it at each attempt. Default: none, and events have no signature.
 	SecretFile string `json:"secretFile,omitempty"`
 }
 

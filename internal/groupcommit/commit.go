@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// commit carries a batch through, in as many attempts as it takes. After it each operation is finished or postponed, or
-// is failed housekeeping and deferred again.
+// commit carries a batch through, in as many attempts as it takes. It finishes or postpones each operation, or defers
+// failed housekeeping again.
 func (g *Group[S]) commit(batch []*Operation[S]) {
 	for attempt := 0; ; attempt++ {
 		if batch = dropAbandoned(batch); len(batch) == 0 {
@@ -30,7 +30,7 @@ func (g *Group[S]) commit(batch []*Operation[S]) {
 	}
 }
 
-// dropAbandoned leaves out the operations of callers that have left.
+// dropAbandoned leaves out the operations of callers no longer waiting.
 func dropAbandoned[S any](batch []*Operation[S]) []*Operation[S] {
 	return slices.DeleteFunc(batch, func(op *Operation[S]) bool {
 		if op.ctx == nil || op.ctx.Err() == nil {
@@ -58,7 +58,7 @@ func divide[S any](batch []*Operation[S]) (first, second []*Operation[S]) {
 	return first, second
 }
 
-// attempt decides a batch once. Unless it returns an error, the batch is settled.
+// attempt decides a batch once. Without an error, it settles the batch.
 func (g *Group[S]) attempt(batch []*Operation[S], attempt int) error {
 	g.mu.Lock()
 	resumption := g.resumption

@@ -67,7 +67,7 @@ func (o *Operator) newWebhooks(c *cluster, q *quota, s *server.Server) *webhookc
 	}
 }
 
-// newEnforcer returns the webhook that decides requests by policies.
+// newEnforcer returns the webhook for decisions on requests by policies.
 func (o *Operator) newEnforcer(c *cluster, q *quota, peers *routing.Peers, evaluations *evaluation.Reporter, denials *events.Latest, loaded <-chan struct{}) *enforce.Handler {
 	return enforce.New(enforce.Dependencies{
 		Catalog: q.catalog, Evaluator: q.evaluator, Store: q.ledgers, Objects: c.objects, Claims: q.claims, Engine: q.engine, Reviewed: q.reviewed,
@@ -78,7 +78,7 @@ func (o *Operator) newEnforcer(c *cluster, q *quota, peers *routing.Peers, evalu
 	})
 }
 
-// newResourceQuotas returns the webhook that decides on ResourceQuotas.
+// newResourceQuotas returns the webhook for decisions on ResourceQuotas.
 func (o *Operator) newResourceQuotas(c *cluster, q *quota, loaded <-chan struct{}) *resourcequota.Handler {
 	return resourcequota.New(resourcequota.Dependencies{
 		Catalog: q.catalog, Ledgers: q.allocations, Namespaces: namespaces.Live{Metadata: o.metadata}, Permissions: c.users, Username: o.options.Username,
@@ -86,7 +86,7 @@ func (o *Operator) newResourceQuotas(c *cluster, q *quota, loaded <-chan struct{
 	})
 }
 
-// newValidation returns the webhooks that validate Bursar's own kinds.
+// newValidation returns the webhooks for the validation of Bursar's own kinds.
 func (o *Operator) newValidation(c *cluster, q *quota, grants *grantpolicy.Controller) *validate.Webhooks {
 	webhooks := &validate.Webhooks{
 		Username: o.options.Username, SystemNamespace: o.options.SystemNamespace,
@@ -108,7 +108,7 @@ func (o *Operator) newValidation(c *cluster, q *quota, grants *grantpolicy.Contr
 	return webhooks
 }
 
-// newReviewer returns the webhook that answers QuotaReviews.
+// newReviewer returns the webhook for QuotaReviews.
 func (o *Operator) newReviewer(c *cluster, q *quota, loaded <-chan struct{}) *quotareview.Reviewer {
 	return quotareview.New(quotareview.Dependencies{
 		Catalog: q.catalog, Evaluator: q.evaluator, Facts: quotareview.Live{Store: q.ledgers, Objects: c.objects, Claims: q.claims},
@@ -116,7 +116,7 @@ func (o *Operator) newReviewer(c *cluster, q *quota, loaded <-chan struct{}) *qu
 	})
 }
 
-// newJournalReader returns the webhook that answers QuotaHistories.
+// newJournalReader returns the webhook for QuotaHistories.
 func (o *Operator) newJournalReader(c *cluster, q *quota) *quotahistory.Reader {
 	deps := quotahistory.Dependencies{Journal: q.history, Consumers: q.catalog, Permissions: c.users, Log: o.options.Log.WithName("journal")}
 	if q.journal != nil {

@@ -8,7 +8,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// A template cannot forge the labels and annotations by which Bursar knows its claims.
+// A template cannot forge the labels and annotations of Bursar's claims.
 func TestReservedKeysAreLeftOut(t *testing.T) {
 	p := mustCompile(t, func(p *quotav1alpha1.ClaimCreationPolicy) {
 		metadata := &p.Spec.Target.ResourceClaimTemplate.Metadata

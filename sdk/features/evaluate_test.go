@@ -17,7 +17,7 @@ func shown(resourceType string, status quotav1alpha1.EffectiveResourceGrantStatu
 	return e
 }
 
-// known returns a provider that knows the quota of acme.
+// known returns a provider with the quota of acme.
 func known() *Provider {
 	p := &Provider{
 		options: Options{Consumer: quotav1alpha1.ConsumerRef{APIGroup: acme.APIGroup, Kind: acme.Kind}},
@@ -96,7 +96,7 @@ func TestOtherFlags(t *testing.T) {
 	}
 }
 
-// Only a change of a limit is an event. Changes that find no reader join the next event.
+// Only a change of a limit is an event. Changes without a reader join the next event.
 func TestEventsOfChanges(t *testing.T) {
 	p := known()
 	handler := p.handler()

@@ -9,7 +9,7 @@ import (
 	"github.com/bursar/bursar/internal/cli/backtest"
 )
 
-// A backtest of a policy in warning mode gives the objects that enforcement would deny, and the limit without denials.
+// A backtest of a policy in warning mode gives the objects denied under enforcement, and the limit without denials.
 func TestBacktest(t *testing.T) {
 	t.Parallel()
 	const limit, objects = 3, 5

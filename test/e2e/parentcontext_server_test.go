@@ -49,7 +49,7 @@ func startServer(t *testing.T, dir, listen string) *controlPlane {
 	return s
 }
 
-// wantMetric waits until a metric with one label of that value is at least want.
+// wantMetric waits until a metric with the given value of its label is at least want.
 func (s *controlPlane) wantMetric(name, label string, want float64) {
 	s.Helper()
 	eventually(s, func() error {
@@ -85,7 +85,7 @@ func (s *controlPlane) mustDelete(object client.Object) {
 	}
 }
 
-// wantCondition waits until a policy's condition has that status and reason.
+// wantCondition waits until a policy's condition has the given status and reason.
 func (s *controlPlane) wantCondition(policy *quotav1alpha1.GrantCreationPolicy, conditionType string, status metav1.ConditionStatus, reason string) string {
 	s.Helper()
 	var message string
@@ -116,7 +116,7 @@ func (s *controlPlane) grants(policy string) (map[string]quotav1alpha1.ResourceG
 	return grants, nil
 }
 
-// wantGrants waits until a policy has exactly the grants of those names, each of that amount.
+// wantGrants waits until a policy has exactly the grants of the given names, each of the given amount.
 func (s *controlPlane) wantGrants(policy string, amount int64, names ...string) map[string]quotav1alpha1.ResourceGrant {
 	s.Helper()
 	var grants map[string]quotav1alpha1.ResourceGrant
@@ -158,7 +158,7 @@ func (s *controlPlane) wantEvent(policy, reason string) string {
 	return note
 }
 
-// controlPlaneSecret registers a control plane for the Organization of that name.
+// controlPlaneSecret registers a control plane for the Organization of the given name.
 func controlPlaneSecret(name string, kubeconfig []byte) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: config.DefaultSystemNamespace, Name: "plane-" + name, Labels: map[string]string{

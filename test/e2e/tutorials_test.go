@@ -8,7 +8,7 @@ import (
 	"github.com/bursar/bursar/test/guide"
 )
 
-// Each tutorial begins with a new server, which shows each Project its quota in the namespace of its name.
+// Each tutorial begins with a new server. It shows each Project its quota in the namespace of its name.
 
 func TestTutorialOfFirstHour(t *testing.T) {
 	t.Parallel()

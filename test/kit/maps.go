@@ -11,7 +11,7 @@ import (
 )
 
 // CheckMaps returns the number of existing maps under the policy of [platform.ProtectMaps], and an error unless claims,
-// ledgers and buckets agree that Organization acme uses so many of the limit.
+// ledgers and buckets agree on the use of Organization acme, and on its limit.
 func CheckMaps(ctx context.Context, api client.Reader, limit int64) (objects int64, err error) {
 	var list corev1.ConfigMapList
 	if err := api.List(ctx, &list); err != nil {

@@ -33,7 +33,7 @@ const (
 	// ReasonIgnored goes with Effective=Unknown: Bursar must not change the namespace.
 	ReasonIgnored = "Ignored"
 
-	// ReasonQuotaNotWritten goes with Effective=Unknown: the ResourceQuota could not be written.
+	// ReasonQuotaNotWritten goes with Effective=Unknown: the write of the ResourceQuota failed.
 	ReasonQuotaNotWritten = "QuotaNotWritten"
 )
 
@@ -62,8 +62,8 @@ type QuotaIncrease struct {
 // QuotaIncreaseSpec is the increase of a quota.
 type QuotaIncreaseSpec struct {
 	// hard has an amount for each resource, named as in spec.hard of a ResourceQuota, such as count/secrets or
-	// requests.cpu. In cumulative mode the amount is added; in the other modes the quota is raised to it. No amount may
-	// be negative. A resource without any other limit is limited by this amount.
+	// requests.cpu. In cumulative mode Bursar adds the amount; in the other modes it raises the quota to the amount. No
+	// amount may be negative. The amount becomes the limit of a resource without any other limit.
 	Hard corev1.ResourceList `json:"hard"`
 }
 
@@ -77,7 +77,7 @@ type QuotaIncreaseStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the metadata.generation that the conditions are about. If it is lower than the current one,
+	// observedGeneration is the metadata.generation behind the conditions. If it is lower than the current one,
 	// they are out of date.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`

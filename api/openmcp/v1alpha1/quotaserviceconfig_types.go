@@ -16,8 +16,8 @@ const (
 	// ModeMaximum takes, for each resource, the highest amount of the base and all increases.
 	ModeMaximum QuotaMode = "maximum"
 
-	// ModeSingular takes, for each resource, the higher amount of the base and of the increase that the namespace names
-	// by the label quota.openmcp.cloud/use.
+	// ModeSingular takes, for each resource, the higher amount of the base and of one increase. The namespace names the
+	// increase by the label quota.openmcp.cloud/use.
 	ModeSingular QuotaMode = "singular"
 )
 
@@ -35,14 +35,13 @@ const (
 	// ReasonInForce goes with Ready=True: the definitions are effective in all their namespaces.
 	ReasonInForce = "InForce"
 
-	// ReasonValidationFailed goes with Ready=False: the definition is invalid. Other definitions are not affected.
+	// ReasonValidationFailed goes with Ready=False: the definition is invalid. This does not affect other definitions.
 	ReasonValidationFailed = "ValidationFailed"
 
 	// ReasonNotChecked goes with Ready=Unknown: the API server could not validate the definition.
 	ReasonNotChecked = "NotChecked"
 
-	// ReasonQuotaExists goes with Ready=False: some namespaces have a ResourceQuota of the definition's name that
-	// Bursar did not make.
+	// ReasonQuotaExists goes with Ready=False: some namespaces have a foreign ResourceQuota of the definition's name.
 	ReasonQuotaExists = "QuotaExists"
 
 	// ReasonWriteFailed goes with Ready=False: in some namespaces the API server rejects the writes.
@@ -58,8 +57,8 @@ const (
 	ReasonNoConflict = "NoConflict"
 )
 
-// QuotaServiceConfig determines the ResourceQuota of each namespace. The first of its definitions that selects a
-// namespace makes one there, with the name of the definition, and QuotaIncreases raise it. If several
+// QuotaServiceConfig determines the ResourceQuota of each namespace. Its first definition with a matching selector
+// makes one in the namespace, with the name of the definition, and QuotaIncreases raise it. If several
 // QuotaServiceConfigs have a definition for a namespace, the namespace stays with the one in its label, or goes to the
 // first by name.
 //
@@ -89,47 +88,49 @@ type QuotaServiceConfigSpec struct {
 	Quotas []QuotaDefinition `json:"quotas"`
 }
 
-// QuotaDefinition defines the ResourceQuota of the namespaces that it selects.
+// QuotaDefinition defines the ResourceQuota of the selected namespaces.
 type QuotaDefinition struct {
-	// name is the name of the definition, which is unique in the QuotaServiceConfig, and of its ResourceQuota in each
-	// namespace. It has at most 63 characters, as it is the value of labels too.
+	// name is the name of the definition, unique in the QuotaServiceConfig, and of its ResourceQuota in each namespace. It
+	// has at most 63 characters, because it is also the value of labels.
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-.]*[a-z0-9])*$`
 	Name string `json:"name"`
 
-	// selector selects namespaces by their labels. Without a selector, all are selected.
+	// selector selects namespaces by their labels. Absent (the default), the definition is for all namespaces.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 
 	// template is the template of the ResourceQuota.
 	Template QuotaTemplate `json:"template"`
 
-	// mode determines how QuotaIncreases raise the quota.
+	// mode is cumulative, maximum or singular. It determines how QuotaIncreases raise the quota. cumulative adds up the
+	// base and all increases. maximum takes, for each resource, the highest amount of the base and all increases. singular
+	// takes the higher amount of the base and of the increase in the namespace's label quota.openmcp.cloud/use.
 	Mode QuotaMode `json:"mode"`
 
-	// deleteIneffectiveQuotas deletes QuotaIncreases without an effect: in maximum mode those that others or the base
-	// overshadow, and in singular mode those that the namespace does not name, while it names an existing one.
-	// Increases that a cap holds back stay. Default: false.
+	// deleteIneffectiveQuotas, if true, deletes QuotaIncreases without an effect. In maximum mode these are increases
+	// overshadowed by others or the base. In singular mode these are all but the increase named by the namespace, while
+	// that one exists. Increases held back by a cap stay. Default: false.
 	// +optional
 	DeleteIneffectiveQuotas bool `json:"deleteIneffectiveQuotas,omitempty"`
 
-	// previewDeletion marks the QuotaIncreases that deleteIneffectiveQuotas would delete, whether it is set or not,
-	// with the annotation quota.openmcp.cloud/to-be-deleted. None is deleted. Default: false.
+	// previewDeletion, if true, deletes no QuotaIncrease. It marks the candidates of deleteIneffectiveQuotas, set or not,
+	// with the annotation quota.openmcp.cloud/to-be-deleted. Default: false.
 	// +optional
 	PreviewDeletion bool `json:"previewDeletion,omitempty"`
 }
 
 // QuotaTemplate is the template of a ResourceQuota.
 type QuotaTemplate struct {
-	// annotations are set on each ResourceQuota.
+	// annotations are annotations for each ResourceQuota.
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 
-	// labels are set on each ResourceQuota.
+	// labels are labels for each ResourceQuota.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// spec is the spec of each ResourceQuota, before any QuotaIncrease. When its scopes change, the ResourceQuotas are
-	// replaced, as Kubernetes does not permit a change.
+	// spec is the spec of each ResourceQuota, before any QuotaIncrease. After a change of its scopes, Bursar replaces the
+	// ResourceQuotas, because Kubernetes does not permit the change.
 	// +optional
 	Spec corev1.ResourceQuotaSpec `json:"spec,omitempty"`
 }
@@ -145,7 +146,7 @@ type QuotaServiceConfigStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the metadata.generation that the status is about. If it is lower than the current one, the
+	// observedGeneration is the metadata.generation behind the status. If it is lower than the current one, the
 	// status is out of date.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`

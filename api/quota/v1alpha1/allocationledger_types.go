@@ -6,11 +6,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// AllocationLedger records the changes of ResourceQuotas that were admitted under a ResourceQuotaAllocation since its
-// status was written. Decisions use both. Its name is the metadata.uid of the allocation, which owns it. Only Bursar
-// writes it; deleting it makes decisions wrong until the recorded changes have been carried out.
+// AllocationLedger records the changes of ResourceQuotas admitted under a ResourceQuotaAllocation since the last write
+// of its status. Decisions use both. The allocation owns the ledger. The name of the ledger is the metadata.uid of the
+// allocation. Only Bursar writes it. Deleting it makes decisions wrong until the API server has carried out the
+// recorded changes.
 //
-// The object is rewritten for every batch of decisions, so the API server validates no schema in it.
+// Bursar rewrites the object for every batch of decisions, so the API server validates no schema in it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=allocationledgers,scope=Cluster,shortName=aledger
@@ -28,7 +29,7 @@ type AllocationLedger struct {
 	Spec AllocationLedgerSpec `json:"spec"`
 }
 
-// AllocationLedgerSpec has the changes that were admitted since the status of an allocation was written.
+// AllocationLedgerSpec has the changes admitted since the last write of an allocation's status.
 type AllocationLedgerSpec struct {
 	// allocationName is the name of the ResourceQuotaAllocation.
 	AllocationName string `json:"allocationName"`
@@ -37,9 +38,9 @@ type AllocationLedgerSpec struct {
 	// with the status at that version or later.
 	AllocationVersion string `json:"allocationVersion"`
 
-	// pending are admitted changes of ResourceQuotas that may not be in the status yet, in the order of their
-	// admission. Their raised amounts count as allocated. A change that is not carried out expires after 90 seconds at
-	// the latest; a change that is carried out stays until the next write for another reason, or a minute.
+	// pending are admitted changes of ResourceQuotas, in the order of their admission. The status may lack them. Their
+	// raised amounts count as allocated. A change expires 90 seconds after its admission at the latest, if the API server
+	// does not carry it out. A finished change stays until the next write for another reason, or for a minute.
 	// +optional
 	Pending []PendingResourceQuota `json:"pending,omitempty"`
 }
@@ -58,12 +59,12 @@ type PendingResourceQuota struct {
 	// uid is the metadata.uid of the ResourceQuota.
 	UID types.UID `json:"uid"`
 
-	// resourceVersion is the metadata.resourceVersion of the ResourceQuota to be changed; empty for a create. Once the
-	// ResourceQuota has another version, the change has either been made or can no longer be made.
+	// resourceVersion is the metadata.resourceVersion of the ResourceQuota before the change. It is empty for a create.
+	// Once the ResourceQuota has another version, the change has happened or is no longer possible.
 	// +optional
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 
-	// namespaceVersion is the metadata.resourceVersion of the namespace whose labels the admission used.
+	// namespaceVersion is the metadata.resourceVersion of the namespace with the labels used for the admission.
 	NamespaceVersion string `json:"namespaceVersion"`
 
 	// hard are the raised amounts of the ResourceQuota.

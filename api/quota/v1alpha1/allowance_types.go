@@ -19,8 +19,8 @@ type Allowance struct {
 	Buckets []Bucket `json:"buckets"`
 
 	// dimensionSelector restricts the allowance to requests with matching dimensions, as a label selector does with
-	// labels. Absent (the default) or empty, it matches every request. Narrowing it takes nothing back from claims that
-	// were granted before.
+	// labels. Absent (the default) or empty, it matches every request. Narrowing it takes nothing back from earlier
+	// claims.
 	// +optional
 	DimensionSelector *metav1.LabelSelector `json:"dimensionSelector,omitempty"`
 
@@ -30,20 +30,20 @@ type Allowance struct {
 
 // Bucket is a part of an allowance.
 type Bucket struct {
-	// amount is the capacity in base units of the resource type, at least 0. It may be lowered below the use: nothing
-	// is taken back, and nothing more is granted until the use falls.
+	// amount is the capacity in base units of the resource type, at least 0. A change may lower it below the use: Bursar
+	// then takes nothing back, and grants nothing more until the use falls.
 	// +kubebuilder:validation:Minimum=0
 	Amount int64 `json:"amount"`
 }
 
-// Period is the time in which capacity counts, by the clock of the API server. Fractions of seconds are ignored.
+// Period is the time in which capacity counts, by the clock of the API server, in whole seconds.
 type Period struct {
-	// notBefore is when the capacity begins to count. Absent (the default), it counts from its creation on.
+	// notBefore is the time at which the capacity begins to count. Absent (the default), it counts from its creation on.
 	// +optional
 	NotBefore *metav1.Time `json:"notBefore,omitempty"`
 
-	// notAfter is when the capacity no longer counts. Absent (the default), it has no end. The end takes nothing
-	// back: the consumer may then use more than its limit, and is granted nothing more until it uses less.
+	// notAfter is the time at which the capacity stops counting. Absent (the default), it has no end. The end takes
+	// nothing back: the consumer may then use more than its limit, and gets nothing more until it uses less.
 	// +optional
 	NotAfter *metav1.Time `json:"notAfter,omitempty"`
 }
@@ -58,7 +58,7 @@ func (p Period) HasEnded(now time.Time) bool {
 	return p.NotAfter != nil && !now.Before(p.NotAfter.Time)
 }
 
-// Truncate drops the fractions of seconds, which are not stored.
+// Truncate drops the fractions of seconds: stored times have none.
 func (p *Period) Truncate() {
 	for _, at := range []*metav1.Time{p.NotBefore, p.NotAfter} {
 		if at != nil {

@@ -30,7 +30,7 @@ type AllowanceBucket struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the consumer and the resource type of the quota. It cannot be changed.
+	// spec is the consumer and the resource type of the quota. It is immutable.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable: a bucket is of one consumer and one resource type for good"
 	Spec AllowanceBucketSpec `json:"spec"`
 
@@ -39,7 +39,7 @@ type AllowanceBucket struct {
 	Status AllowanceBucketStatus `json:"status,omitzero"`
 }
 
-// AllowanceBucketSpec is the consumer and the resource type of the bucket's quota. It cannot be changed.
+// AllowanceBucketSpec is the consumer and the resource type of the bucket's quota. It is immutable.
 type AllowanceBucketSpec struct {
 	// consumerRef is the consumer with the quota.
 	ConsumerRef ConsumerRef `json:"consumerRef"`
@@ -63,14 +63,14 @@ type AllowanceBucketStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	Allocated int64 `json:"allocated"`
 
-	// available is, with spec.dimensions, the largest amount that would be granted for them right now. It may be less
-	// than limit minus allocated, as other dimensions use the same allowances. For the whole resource type it is the
-	// rest of the limit; a request may find less if allowances have dimension selectors. It is 0 if more is allocated
-	// than the limit.
+	// available is, with spec.dimensions, the largest amount available for them right now. It may be less than limit minus
+	// allocated, because other dimensions use the same allowances. For the whole resource type it is the rest of the
+	// limit; a request may find less if allowances have dimension selectors. It is 0 if the allocated amount exceeds the
+	// limit.
 	// +kubebuilder:validation:Minimum=0
 	Available int64 `json:"available"`
 
-	// claimCount is the number of granted claims with an amount of this type, and of those that are being made.
+	// claimCount is the number of granted claims with an amount of this type, including claims under creation.
 	// +kubebuilder:validation:Minimum=0
 	ClaimCount int32 `json:"claimCount"`
 
@@ -92,9 +92,9 @@ type AllowanceBucketStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	GrantCount int32 `json:"grantCount"`
 
-	// lastReconciliation is the time of the last write of the status. The status is written at once when it changes
-	// and, for the bucket of the whole resource type, at most once a minute while the consumer's ledger changes. While
-	// nothing changes, the status is up to date without a write.
+	// lastReconciliation is the time of the last write of the status. Bursar writes the status at once after a change of
+	// its figures. It also writes the bucket of the whole resource type at most once a minute while the consumer's ledger
+	// changes. While nothing changes, the status is up to date without a write.
 	// +optional
 	LastReconciliation *metav1.Time `json:"lastReconciliation,omitempty"`
 
@@ -102,7 +102,7 @@ type AllowanceBucketStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	Limit int64 `json:"limit"`
 
-	// observedGeneration is the metadata.generation that the status is about.
+	// observedGeneration is the metadata.generation behind the status.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
@@ -115,12 +115,12 @@ type DisplayedBucket struct {
 	// +kubebuilder:validation:MaxLength=200
 	Dimensions string `json:"dimensions,omitempty"`
 
-	// percent is the allocated percentage of the limit, such as 80%, or "over" if something is allocated without a
-	// limit. It is empty for a resource type of type Feature.
+	// percent is the allocated percentage of the limit, such as 80%, or "over" for an allocated amount without a limit. It
+	// is empty for a resource type of type Feature.
 	Percent string `json:"percent"`
 
 	// used is allocated and limit in display units, such as "8/10 GiB". For a resource type of type Feature it is On or
-	// Off, with what is counted, such as "On (2 seats)".
+	// Off, with the counted amount, such as "On (2 seats)".
 	Used string `json:"used"`
 }
 

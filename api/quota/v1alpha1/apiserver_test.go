@@ -22,7 +22,7 @@ func newSchema(t *testing.T, kind string) *crdschema.Schema {
 	return schema
 }
 
-// ruleCase is a change to a valid object and what comes of it.
+// ruleCase is a change to a valid object, with the expected result.
 type ruleCase[T any] struct {
 	reason string
 	change func(*T)
@@ -30,7 +30,7 @@ type ruleCase[T any] struct {
 	// update makes the change to an existing object rather than to a new one.
 	update bool
 
-	// want are parts of the error message; none means that the object is accepted.
+	// want are parts of the error message. Without any, the API server accepts the object.
 	want []string
 }
 

@@ -2,9 +2,9 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ClaimCreationPolicy protects a kind of object by quota: on the create of such an object, a claim is made from the
-// policy's template, and the create is denied if the claim cannot be granted. Every policy for a kind applies. A policy
-// is effective while its Ready condition is True.
+// ClaimCreationPolicy protects a kind of object by quota. On the create of such an object Bursar makes a claim from the
+// policy's template, and denies the create if it cannot grant the claim. Every policy for a kind applies. A policy is
+// effective while its Ready condition is True.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -45,9 +45,9 @@ func (p *ClaimCreationPolicy) IsEnabled() bool {
 
 // ClaimCreationPolicySpec is the protected kind, and the cost of its objects.
 type ClaimCreationPolicySpec struct {
-	// enabled turns the policy on (true, the default) or off. While it is off, objects are created without a claim.
-	// When it is turned on again, they get one in the background, like all objects from before the policy. The policy's
-	// claims stay, with their charges, while their objects exist.
+	// enabled turns the policy on (true, the default) or off. While it is off, new objects get no claim. After it is on
+	// again, they get one in the background, like all objects from before the policy. The policy's claims stay, with their
+	// charges, while their objects exist.
 	// +optional
 	// +kubebuilder:default=true
 	Enabled *bool `json:"enabled,omitempty"`
@@ -57,16 +57,16 @@ type ClaimCreationPolicySpec struct {
 	// +kubebuilder:default=false
 	Disabled bool `json:"disabled,omitempty"`
 
-	// enforcementMode determines the handling of an object whose claim exceeds a quota. Enforce (the default) denies
-	// it. Warn admits it and warns the user who creates it. Audit admits it and records an event on the policy.
-	// Admitted objects are charged, even beyond the limit, so that the figures are correct in every mode.
+	// enforcementMode determines the handling of an object with a claim beyond a quota. Enforce (the default) denies it.
+	// Warn admits it and warns its creator. Audit admits it and records an event on the policy. Bursar charges admitted
+	// objects, even beyond the limit, so that the figures are correct in every mode.
 	// +optional
 	// +kubebuilder:default=Enforce
 	EnforcementMode EnforcementMode `json:"enforcementMode,omitempty"`
 
-	// admission determines how a create is admitted. Escrow (the default) admits from quota that a replica has reserved
-	// ahead of demand, where that is possible, without a write before the answer. Durable writes every reservation before
-	// the answer. Both are exact, and both survive a crash; with Durable the ledger names the object from the answer on.
+	// admission determines how Bursar admits a create. Escrow (the default) admits from quota reserved by a replica ahead
+	// of demand, where possible, without a write before the answer. Durable writes every reservation before the answer.
+	// Both are exact, and both survive a crash. With Durable the ledger names the object from the answer on.
 	// +optional
 	// +kubebuilder:default=Escrow
 	Admission AdmissionMode `json:"admission,omitempty"`
@@ -74,11 +74,11 @@ type ClaimCreationPolicySpec struct {
 	// target is the claim to make.
 	Target ClaimTarget `json:"target"`
 
-	// trigger selects the objects that the policy applies to.
+	// trigger selects the objects of the policy.
 	Trigger ClaimTrigger `json:"trigger"`
 }
 
-// EnforcementMode determines the handling of an object whose claim exceeds a quota.
+// EnforcementMode determines the handling of an object with a claim beyond a quota.
 // +kubebuilder:validation:Enum=Enforce;Warn;Audit
 type EnforcementMode string
 
@@ -93,12 +93,12 @@ const (
 	EnforcementModeAudit EnforcementMode = "Audit"
 )
 
-// AdmissionMode determines how a create is admitted.
+// AdmissionMode determines how Bursar admits a create.
 // +kubebuilder:validation:Enum=Escrow;Durable
 type AdmissionMode string
 
 const (
-	// AdmissionModeEscrow admits from quota that is reserved ahead of demand, where possible.
+	// AdmissionModeEscrow admits from quota reserved ahead of demand, where possible.
 	AdmissionModeEscrow AdmissionMode = "Escrow"
 
 	// AdmissionModeDurable writes every reservation to the ledger before the answer.
@@ -117,11 +117,11 @@ const (
 	TriggerOperationUpdate TriggerOperation = "UPDATE"
 )
 
-// ClaimTrigger selects the objects that a ClaimCreationPolicy applies to.
+// ClaimTrigger selects the objects of a ClaimCreationPolicy.
 type ClaimTrigger struct {
-	// conditions must all hold for the policy to apply, at most 10. Empty (the default) means that it applies to every
-	// object of the kind. If a condition cannot be evaluated for an object, the object is denied in the mode Enforce,
-	// and admitted without a claim in the modes Warn and Audit.
+	// conditions are the conditions of the policy, at most 10. The policy applies to an object if all of them hold. Empty
+	// (the default), it applies to every object of the kind. If the evaluation of a condition fails for an object, the
+	// mode Enforce denies the object, and the modes Warn and Audit admit it without a claim.
 	// +optional
 	// +kubebuilder:validation:MaxItems=10
 	Conditions []ConditionExpression `json:"conditions,omitempty"`
@@ -131,11 +131,10 @@ type ClaimTrigger struct {
 	// +kubebuilder:validation:MaxItems=10
 	Constraints []ConditionExpression `json:"constraints,omitempty"`
 
-	// operations are the operations that the policy applies to: CREATE (the default), or CREATE and UPDATE. With UPDATE
-	// the claim follows the object. A change that makes the object cost more is denied if that exceeds the quota, also
-	// through the subresource scale or, of Pods, resize. A change that makes it cost less is allowed and frees the
-	// difference. The demand of the policy may then depend only on the object and its namespace, not on user and
-	// requestInfo.
+	// operations are the operations under the policy: CREATE (the default), or CREATE and UPDATE. With UPDATE the claim
+	// follows the object. Bursar denies a change with a higher cost beyond the quota, also through the subresource scale
+	// or, of Pods, resize. It admits a change with a lower cost and frees the difference. The demand of the policy may
+	// then depend only on the object and its namespace, not on user and requestInfo.
 	// +optional
 	// +listType=set
 	// +kubebuilder:default={"CREATE"}
@@ -159,7 +158,7 @@ type ClaimTriggerResource struct {
 	Kind string `json:"kind"`
 }
 
-// ClaimTarget is the claim that a ClaimCreationPolicy makes.
+// ClaimTarget is the claim of a ClaimCreationPolicy.
 type ClaimTarget struct {
 	// resourceClaimTemplate is the template of the claim. Its strings may have CEL expressions in double braces, such as
 	// {{trigger.metadata.name}}, or be Go templates, such as {{.trigger.metadata.name}}. They see trigger and object (the
@@ -190,8 +189,8 @@ type ResourceClaimTemplateSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(r, self.exists_one(other, other.resourceType == r.resourceType))",message="requests must name each resourceType only once"
 	Requests []ResourceRequestTemplate `json:"requests"`
 
-	// resourceRef is the object of the claim. Absent (the default) or not, Bursar sets it to the object that is being
-	// created.
+	// resourceRef is the object of the claim. Bursar always sets it to the created object, and ignores the value here.
+	// Default: absent.
 	// +optional
 	ResourceRef *UnversionedObjectReference `json:"resourceRef,omitempty"`
 }
@@ -209,25 +208,26 @@ func (s *ResourceClaimTemplateSpec) ResourceTypes() []string {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.amount) != has(self.amountExpression)",message="give either amount or amountExpression"
 type ResourceRequestTemplate struct {
-	// amount is the cost of each object, in base units of the resource type, at least 1: the schema admits 0, but a
-	// policy with 0 is rejected. Set either this or amountExpression.
+	// amount is the cost of each object, in base units of the resource type, at least 1. The schema permits 0, but Bursar
+	// rejects a policy with 0. Set either this or amountExpression.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Amount int64 `json:"amount,omitempty"`
 
-	// amountExpression is a CEL expression of 1 to 1024 characters that yields the cost of the object. It sees the
-	// object as trigger and as object, and namespaceObject, but not user and requestInfo. A number is an amount of base
-	// units. A quantity, such as quantity("500m") or a text like "2Gi", counts wholes (cores, bytes). It is converted
-	// if the base unit is a nano-, micro- or milli- core, CPU, unit, second, byte or bit, or one of kB, MB, GB, TB, PB,
-	// KiB, MiB, GiB, TiB or PiB, and rounded up. With 0 the object costs nothing of this type. A negative amount denies
-	// the object.
+	// amountExpression is a CEL expression of 1 to 1024 characters. It yields the cost of the object. It sees the object
+	// as trigger and as object, and namespaceObject, but not user and requestInfo. A number is an amount of base units. A
+	// quantity, such as quantity("500m") or a text like "2Gi", counts wholes (cores, bytes). Bursar converts it for these
+	// base units: a nano-, micro- or milli- core, CPU, unit, second, byte or bit, and kB, MB, GB, TB, PB, KiB, MiB, GiB,
+	// TiB or PiB. It rounds the result up. With 0 the object costs nothing of this type. A negative amount denies the
+	// object. Set either this or amount.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	AmountExpression string `json:"amountExpression,omitempty"`
 
-	// dimensions classify the amount, such as by location: at most 16 entries with keys of at most 317 characters,
-	// which the registration of the resource type must allow. The values may be templates.
+	// dimensions classify the amount, such as by location: at most 16 entries with keys of at most 317 characters. The
+	// registration of the resource type must list the keys. The values may be templates. Empty (the default), the amount
+	// has no dimensions.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule="self.all(key, size(key) <= 317)",message="dimensions must have keys of at most 317 characters"
@@ -246,45 +246,44 @@ type ClaimCreationPolicyStatus struct {
 	// +optional
 	Adoption *AdoptionStatus `json:"adoption,omitempty"`
 
-	// conditions has the conditions Ready, Applicable and Adopted. Ready is True with reason PolicyReady while the
-	// policy is effective, and False with reason ValidationFailed (the message has the errors) or PolicyDisabled while
-	// it is not. Applicable is present while Ready is True. It is False with reason EvaluationFailed once the policy
-	// could not be applied to the object of a request, and with reason ClaimNotAllowed while a registration does not
-	// list the kind in claimingResources; in the mode Enforce such requests are denied. It turns True with reason
-	// PolicyApplicable once the policy could be applied again and no request failed for 5 minutes. Adopted is True with
-	// reason AdoptionComplete once every object from before the policy has been processed, and False with reason
-	// AdoptionRunning until then.
+	// conditions has the conditions Ready, Applicable and Adopted. Ready is True with reason PolicyReady while the policy
+	// is effective, and False with reason ValidationFailed (the message has the errors) or PolicyDisabled while it is not.
+	// Applicable is present while Ready is True. It is False with reason EvaluationFailed after the policy failed for the
+	// object of a request. It is False with reason ClaimNotAllowed while a registration does not list the kind in
+	// claimingResources. The mode Enforce denies such requests. Applicable turns True with reason PolicyApplicable after a
+	// later success and 5 minutes without a failed request. Adopted is True with reason AdoptionComplete once Bursar has
+	// processed every object from before the policy, and False with reason AdoptionRunning until then.
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// evaluation counts the requests with objects that the policy could not be applied to. It is absent until there is
-	// one, and restarts when the spec changes.
+	// evaluation counts the requests with a failure of the policy for their object. It is absent without failures, and
+	// restarts after a change of the spec.
 	// +optional
 	Evaluation *EvaluationStatus `json:"evaluation,omitempty"`
 
-	// observedGeneration is the metadata.generation that the conditions are about.
+	// observedGeneration is the metadata.generation behind the conditions.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// EvaluationStatus counts the requests with objects that a policy could not be applied to. Each replica writes it at
-// most once in 10 seconds.
+// EvaluationStatus counts the requests with a failure of a policy for their object. Each replica writes it at most once
+// in 10 seconds.
 type EvaluationStatus struct {
-	// denied is the number of requests that were denied because the policy could not be applied to their objects.
+	// denied is the number of requests denied because of the failure.
 	// +kubebuilder:validation:Minimum=0
 	Denied int64 `json:"denied"`
 
-	// failed is the number of requests with objects that the policy could not be applied to. The others than the denied
-	// ones passed, because of the enforcementMode, or because an update needed no more than the claim holds.
+	// failed is the number of all requests with such a failure. All but the denied ones passed, because of the
+	// enforcementMode, or because the claim already covered an update.
 	// +kubebuilder:validation:Minimum=0
 	Failed int64 `json:"failed"`
 
-	// lastFailure is the reason why the policy could not be applied to the last of these objects, with the name of the
-	// object.
+	// lastFailure is the error of the policy for the last of these objects, with the name of the object, in at most 1024
+	// characters.
 	// +kubebuilder:validation:MaxLength=1024
 	LastFailure string `json:"lastFailure"`
 
-	// lastFailureReason is EvaluationFailed, or ClaimNotAllowed if a registration does not allow the claim.
+	// lastFailureReason is ClaimNotAllowed if a registration does not permit the claim, and otherwise EvaluationFailed.
 	LastFailureReason string `json:"lastFailureReason"`
 
 	// lastFailureTime is the time of the last of these requests.
@@ -295,16 +294,16 @@ type EvaluationStatus struct {
 	// +optional
 	LastSuccessTime *metav1.Time `json:"lastSuccessTime,omitempty"`
 
-	// observedGeneration is the metadata.generation of the policy that failed.
+	// observedGeneration is the metadata.generation of the failing policy.
 	ObservedGeneration int64 `json:"observedGeneration"`
 }
 
 // Reasons for the condition Adopted.
 const (
-	// ReasonAdoptionComplete goes with Adopted=True: every existing object has been processed.
+	// ReasonAdoptionComplete goes with Adopted=True: Bursar has processed every existing object.
 	ReasonAdoptionComplete = "AdoptionComplete"
 
-	// ReasonAdoptionRunning goes with Adopted=False: objects are still being processed.
+	// ReasonAdoptionRunning goes with Adopted=False: Bursar is still processing objects.
 	ReasonAdoptionRunning = "AdoptionRunning"
 )
 
@@ -313,32 +312,33 @@ const (
 type AdoptionState string
 
 const (
-	// AdoptionRunning means that objects are still being processed.
+	// AdoptionRunning means that Bursar is still processing objects.
 	AdoptionRunning AdoptionState = "Running"
 
-	// AdoptionComplete means that every existing object has been processed.
+	// AdoptionComplete means that Bursar has processed every existing object.
 	AdoptionComplete AdoptionState = "Complete"
 )
 
-// AdoptionStatus is the progress of the claims for existing objects. Existing objects are charged even beyond a limit.
+// AdoptionStatus is the progress of the claims for existing objects. Bursar charges existing objects even beyond a
+// limit.
 type AdoptionStatus struct {
-	// adopted is the number of objects that got a claim.
+	// adopted is the number of objects with a new claim.
 	// +kubebuilder:validation:Minimum=0
 	Adopted int64 `json:"adopted"`
 
-	// completionTime is the time at which every object had been processed.
+	// completionTime is the time at which Bursar had processed every object.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// failed is the number of objects that the policy could not be applied to. They have no claim.
+	// failed is the number of objects with a failure of the policy. They have no claim.
 	// +kubebuilder:validation:Minimum=0
 	Failed int64 `json:"failed"`
 
-	// message is the reason why objects could not be adopted, with an example.
+	// message is the reason of these failures, with an example.
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// observedGeneration is the metadata.generation of the policy that adoption uses.
+	// observedGeneration is the metadata.generation of the policy used for adoption.
 	ObservedGeneration int64 `json:"observedGeneration"`
 
 	// processed is the number of processed objects.
@@ -350,20 +350,21 @@ type AdoptionStatus struct {
 	// +kubebuilder:validation:MaxLength=50
 	Progress string `json:"progress,omitempty"`
 
-	// startTime is the time at which the first object was processed.
+	// startTime is the time at which Bursar processed the first object.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
-	// total is the number of objects of the kind, as far as it is known.
+	// total is the number of objects of the kind, as far as Bursar knows it.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Total int64 `json:"total,omitempty"`
 
-	// state is Running until every object has been processed, then Complete.
+	// state is Running until Bursar has processed every object, then Complete.
 	State AdoptionState `json:"state"`
 
-	// uncheckedSince is set while objects that were created since then may lack a claim: the policy is not ready, or
-	// was not, or objects were created without a review. They are processed as soon as possible, also after a restart.
+	// uncheckedSince is the time since which new objects may lack a claim: the policy is not ready, or was not, or objects
+	// came without a review. Bursar processes them as soon as possible, also after a restart. It is absent without such
+	// objects.
 	// +optional
 	UncheckedSince *metav1.Time `json:"uncheckedSince,omitempty"`
 }

@@ -2,31 +2,31 @@ package v1alpha1
 
 // Types of the conditions in the status of this group's kinds.
 const (
-	// ConditionActive indicates whether a registration can be used, or a grant counts.
+	// ConditionActive indicates whether grants and claims may use a registration, or whether a grant counts.
 	ConditionActive = "Active"
 
-	// ConditionGranted indicates whether all requests of a claim are granted.
+	// ConditionGranted indicates whether Bursar has granted all requests of a claim.
 	ConditionGranted = "Granted"
 
-	// ConditionResizePending is True on a granted claim while the resize of [AnnotationResize] is pending, for one of
-	// the reasons why a claim is not granted. Otherwise the condition is absent.
+	// ConditionResizePending is True on a granted claim while the resize of [AnnotationResize] is pending. Its reasons are
+	// those of the condition Granted. Otherwise the condition is absent.
 	ConditionResizePending = "ResizePending"
 
-	// ConditionAdopted indicates whether every object from before a ClaimCreationPolicy has been processed.
+	// ConditionAdopted indicates whether Bursar has processed every object from before a ClaimCreationPolicy.
 	ConditionAdopted = "Adopted"
 
-	// ConditionInUse is True on a registration that is being deleted while grants or enabled policies use it. The
-	// message names them. Otherwise the condition is absent.
+	// ConditionInUse is True on a registration under deletion while grants or enabled policies use it. The message names
+	// them. Otherwise the condition is absent.
 	ConditionInUse = "InUse"
 
 	// ConditionReady indicates whether Bursar has validated a policy, or an allocation, and applies it.
 	ConditionReady = "Ready"
 
-	// ConditionApplicable indicates whether a policy that is Ready can be applied to the objects of requests.
+	// ConditionApplicable indicates whether a Ready policy works for the objects of requests.
 	ConditionApplicable = "Applicable"
 
-	// ConditionParentContextReady indicates whether the control plane in the parentContext of a GrantCreationPolicy can
-	// be reached.
+	// ConditionParentContextReady indicates whether Bursar reaches the control planes in the parentContext of a
+	// GrantCreationPolicy.
 	ConditionParentContextReady = "ParentContextReady"
 )
 

@@ -2,17 +2,17 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ConsumerLedgerFormat is the format in which this version of Bursar stores ledgers. It increases with every change
-// after which an earlier version would misread a ledger, or lose part of it on a write. In every format consumerRef and
-// format keep their place, and all fields their types, because lists of ledgers are decoded without regard to the
-// format.
+// ConsumerLedgerFormat is the format of ledgers stored by this version of Bursar. It increases with every incompatible
+// change: one where an earlier version would misread a ledger, or lose part of it on a write. In every format
+// consumerRef and format keep their place, and all fields their types, because Bursar decodes lists of ledgers without
+// regard to the format.
 const ConsumerLedgerFormat = 3
 
-// ConsumerLedger is the ledger of a consumer: everything that a decision for that consumer needs, in one object, so
-// that a decision over any number of resource types is one compare-and-swap. Only Bursar writes it; changing it by hand
-// makes decisions wrong until the next audit.
+// ConsumerLedger is the ledger of a consumer. It has everything for a decision in one object, so a decision over any
+// number of resource types is one compare-and-swap. Only Bursar writes it. Changing it by hand makes decisions wrong
+// until the next audit.
 //
-// The object is rewritten for every batch of decisions, so the API server validates no schema in it.
+// Bursar rewrites the object for every batch of decisions, so the API server validates no schema in it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=consumerledgers,scope=Cluster,shortName=cledger
@@ -35,15 +35,15 @@ type ConsumerLedgerSpec struct {
 	// consumerRef is the consumer. It never changes.
 	ConsumerRef ConsumerRef `json:"consumerRef"`
 
-	// format is the number of the format that the ledger is stored in; absent, it is 1. A version of Bursar neither
-	// reads nor writes a ledger in a higher format than it knows, because it would drop unknown fields.
+	// format is the number of the stored format. Absent, it is 1. A version of Bursar neither reads nor writes a ledger in
+	// a format higher than its own, because it would drop unknown fields.
 	// +optional
 	Format int64 `json:"format,omitempty"`
 
-	// sequence is the number of reservations ever made, which is the sequence of the last one. It never decreases.
+	// sequence is the number of all reservations so far, and so the sequence of the last one. It never decreases.
 	Sequence int64 `json:"sequence"`
 
-	// grants are the consumer's active grants, which make up the limits.
+	// grants are the consumer's active grants. Their sums are the limits.
 	// +optional
 	Grants []LedgerGrant `json:"grants,omitempty"`
 
@@ -51,41 +51,42 @@ type ConsumerLedgerSpec struct {
 	// +optional
 	Used []LedgerUsage `json:"used,omitempty"`
 
-	// reservations are charges whose claim is not known yet to exist with its status Granted. They count as used in
-	// addition to used.
+	// reservations are charges without a known claim in the status Granted. They count as used in addition to used.
 	// +optional
 	Reservations []LedgerReservation `json:"reservations,omitempty"`
 
-	// released are the UIDs of claims whose charge was released and whose object still exists, so that it is released
-	// only once.
+	// released are the UIDs of claims with a released charge and an existing object. They prevent a second release of the
+	// charge.
 	// +optional
 	Released []string `json:"released,omitempty"`
 
-	// withdrawn are the sequences of reservations that ended, or got another sequence, while somebody may have been
-	// making a claim from them. Such a claim is charged nowhere and releases nothing. The ranges are in ascending order.
+	// withdrawn are the sequences of reservations no longer valid: they ended, or got another sequence, while a replica
+	// may have been creating their claims. Such a claim has no charge anywhere and releases nothing. The ranges are in
+	// ascending order.
 	// +optional
 	Withdrawn []LedgerSequenceRange `json:"withdrawn,omitempty"`
 
-	// slices are amounts that replicas hold ahead of demand, to admit creates without a write. They are not in use.
+	// slices are amounts held by replicas ahead of demand, to admit creates without a write. They are not in use.
 	// +optional
 	Slices []LedgerSlice `json:"slices,omitempty"`
 
-	// journal has the changes of limits and use that the journal does not have yet. It is absent if there is no journal.
+	// journal has the changes of limits and use on their way to the journal. It is absent without a journal.
 	// +optional
 	Journal *LedgerJournal `json:"journal,omitempty"`
 }
 
-// LedgerJournal has changes that are written with the ledger, and leave it once the journal has them.
+// LedgerJournal has changes on their way to the journal. They come with the ledger, and leave it once the journal has
+// them.
 type LedgerJournal struct {
 	// first is the sequence of the first change of the first record, or of the next change if there are no records.
 	First int64 `json:"first"`
 
-	// openedAt is the time in milliseconds since 1970 at which the journal of this consumer began, or began again after
-	// changes were lost. It is absent once the journal has the state of the ledger at that time.
+	// openedAt is the time in milliseconds since 1970 at which the journal of this consumer began, or began again after a
+	// loss of changes. It is absent once the journal has the state of the ledger at that time.
 	// +optional
 	OpenedAt int64 `json:"openedAt,omitempty"`
 
-	// lost is how many changes were lost before that.
+	// lost is the number of changes lost before openedAt.
 	// +optional
 	Lost int64 `json:"lost,omitempty"`
 
@@ -94,27 +95,27 @@ type LedgerJournal struct {
 	Records []LedgerRecord `json:"records,omitempty"`
 }
 
-// LedgerRecord records one operation that changed limits or use.
+// LedgerRecord records one operation with changes of limits or use.
 type LedgerRecord struct {
 	// at is the time of the operation in milliseconds since 1970.
 	At int64 `json:"at"`
 
-	// kind says what happened, such as admitted.
+	// kind is the kind of operation, such as admitted.
 	Kind string `json:"kind"`
 
-	// key is that of the reservation, if there is one.
+	// key is the key of the reservation. It is absent without one.
 	// +optional
 	Key string `json:"key,omitempty"`
 
-	// subject is whose quota changed, as JSON.
+	// subject is the charged object or claim, as JSON.
 	// +optional
 	Subject string `json:"subject,omitempty"`
 
-	// actor is the user whose request caused the change, if known.
+	// actor is the user of the request behind the change, if known.
 	// +optional
 	Actor string `json:"actor,omitempty"`
 
-	// grant is the namespace and name of the grant, if limits changed.
+	// grant is the namespace and name of the grant behind a change of limits.
 	// +optional
 	Grant string `json:"grant,omitempty"`
 
@@ -122,16 +123,16 @@ type LedgerRecord struct {
 	Changes []LedgerCharge `json:"changes"`
 }
 
-// LedgerSlice is quota that one replica holds ahead of demand. It covers what the replica has admitted and not yet
-// written as reservations.
+// LedgerSlice is quota held by one replica ahead of demand. It covers the replica's admissions without a written
+// reservation.
 type LedgerSlice struct {
-	// holder identifies the process that holds the slice.
+	// holder identifies the process with the slice.
 	Holder string `json:"holder"`
 
 	// writtenAt is the time of the holder's latest write, in seconds since 1970.
 	WrittenAt int64 `json:"writtenAt"`
 
-	// revoked is set once another replica found that the holder does not write any more.
+	// revoked is true once another replica found no further writes of the holder.
 	// +optional
 	Revoked bool `json:"revoked,omitempty"`
 
@@ -160,7 +161,7 @@ type LedgerGrant struct {
 	// generation is the metadata.generation of the grant with these allowances.
 	Generation int64 `json:"generation"`
 
-	// allowances are the grant's allowances.
+	// allowances are the grant's allowances within their periods.
 	// +optional
 	Allowances []LedgerAllowance `json:"allowances,omitempty"`
 }
@@ -196,22 +197,21 @@ type LedgerUsage struct {
 
 // LedgerReservation is a charge in flight.
 type LedgerReservation struct {
-	// key identifies the charged object, so that it is charged once: policy and object, or the claim if it was created
-	// directly.
+	// key identifies the charged object, so that it gets one charge: policy and object, or a directly created claim.
 	Key string `json:"key"`
 
-	// sequence is the number of the reservation. A number is used once.
+	// sequence is the number of the reservation. No other reservation gets the same number.
 	Sequence int64 `json:"sequence"`
 
-	// reservedAt is the time of the reservation, in seconds since 1970, by the clock of the replica that made it.
+	// reservedAt is the time of the reservation, in seconds since 1970, by the clock of its replica.
 	ReservedAt int64 `json:"reservedAt"`
 
 	// charges are the reserved charges, each of another resource type.
 	// +optional
 	Charges []LedgerCharge `json:"charges,omitempty"`
 
-	// replaces are the settled charges of the claim, if the reservation amends a claim: they are part of used until the
-	// change is made. charges are then held in addition, and may be empty.
+	// replaces are the settled charges of the claim, if the reservation amends a claim. They are part of used until the
+	// change of the claim. charges then count in addition, and may be empty.
 	// +optional
 	Replaces []LedgerCharge `json:"replaces,omitempty"`
 

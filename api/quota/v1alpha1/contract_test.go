@@ -23,8 +23,8 @@ var (
 
 func isBeyondContract(kind string) bool { return internalKinds[kind] || addedKinds[kind] }
 
-// TestContractFields proves that the CRDs have every field of the contract with exactly the
-// constraints that it states, apart from the listed departures.
+// TestContractFields proves that the CRDs have every field of the contract with exactly its constraints, apart from the
+// listed departures.
 func TestContractFields(t *testing.T) {
 	contract := contractFields(t)
 	applyDepartures(t, contract)
@@ -46,8 +46,8 @@ func TestContractFields(t *testing.T) {
 	}
 }
 
-// TestNoFieldsBeyondContract proves that the CRDs have no other fields than those of the contract
-// and the listed additions, all of which are optional.
+// TestNoFieldsBeyondContract proves that the CRDs have only the fields of the contract and the listed additions, and
+// that all additions are optional.
 func TestNoFieldsBeyondContract(t *testing.T) {
 	contract := contractFields(t)
 	found := map[string]bool{}
@@ -84,7 +84,7 @@ func TestContractKinds(t *testing.T) {
 	for kind, definition := range definitions(t) {
 		if !isBeyondContract(kind) {
 			got[kind] = kindRowOf(definition)
-			// Columns that Bursar adds come after those of the contract.
+			// Bursar's own columns come after those of the contract.
 			row, columns := got[kind], contractKinds(t)[kind].PrinterColumns
 			if strings.HasPrefix(row.PrinterColumns, columns+" | ") {
 				row.PrinterColumns = columns

@@ -12,8 +12,8 @@ import (
 	"github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// TestAPIServerAcceptsDefinitions runs the checks that the API server makes when a CRD is
-// created: structural schemas, defaults, and that CEL rules compile and stay within their budget.
+// TestAPIServerAcceptsDefinitions runs the checks of the API server on the create of a CRD: structural schemas,
+// defaults, and the compilation and the budget of CEL rules.
 func TestAPIServerAcceptsDefinitions(t *testing.T) {
 	for kind, definition := range definitions(t) {
 		t.Run(kind, func(t *testing.T) {

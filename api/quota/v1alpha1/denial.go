@@ -12,30 +12,30 @@ import (
 // distinguish denials by them, and [DenialsOf] reads them. The text of a denial is for people, and may change.
 const (
 	// CauseQuotaExceeded: a consumer has less left of a resource type than the requested amount. The field of the cause is
-	// the resource type. Try again when something was freed or granted. Status 403.
+	// the resource type. Try again after a release or a grant. Status 403.
 	CauseQuotaExceeded metav1.CauseType = "QuotaExceeded"
-	// CauseNothingGranted: no grant gives the consumer any of a resource type, the field of the cause. Users who may not
-	// see the figures get QuotaExceeded instead. Try again when something was granted. Status 403.
+	// CauseNothingGranted: no grant gives the consumer any of a resource type, the field of the cause. Users without the
+	// right to see the figures get QuotaExceeded instead. Try again after a grant. Status 403.
 	CauseNothingGranted metav1.CauseType = "NothingGranted"
-	// CausePolicyNotApplicable: a policy cannot be applied to the object. The message of the cause names the policy. Try
-	// again when the object or the policy was corrected. Status 403.
+	// CausePolicyNotApplicable: a policy fails for the object. The message of the cause names the policy. Try again after
+	// a correction of the object or the policy. Status 403.
 	CausePolicyNotApplicable metav1.CauseType = "PolicyNotApplicable"
 	// CauseUndecided: no decision was possible. The same request may succeed after the retryAfterSeconds of the
 	// details. Status 429 or 503.
 	CauseUndecided metav1.CauseType = "Undecided"
 )
 
-// Denial is one cause of a create or update that Bursar denied.
+// Denial is one cause of a denied create or update.
 //
 // +kubebuilder:object:generate=false
 type Denial struct {
 	// Reason is one of the types of causes.
 	Reason metav1.CauseType `json:"-"`
-	// Policies are the names of the ClaimCreationPolicies that demand the quota.
+	// Policies are the names of the ClaimCreationPolicies with the demand.
 	Policies []string `json:"policies,omitempty"`
-	// Consumer is the consumer that lacks quota.
+	// Consumer is the consumer without enough quota.
 	Consumer *ConsumerRef `json:"consumer,omitempty"`
-	// ResourceType is the resource type that the consumer lacks, and Dimensions are those of the request.
+	// ResourceType is the lacking resource type, and Dimensions are those of the request.
 	ResourceType string            `json:"resourceType,omitempty"`
 	Dimensions   map[string]string `json:"dimensions,omitempty"`
 	// Figures are nil if the user may not read the EffectiveResourceGrants of the consumer.
@@ -51,7 +51,7 @@ type DenialFigures struct {
 	// Used is the consumer's use in all dimensions, and Limited its limit.
 	Used    int64 `json:"used"`
 	Limited int64 `json:"limited"`
-	// Available is the amount that the consumer could still have in the dimensions of the request.
+	// Available is the amount still available to the consumer in the dimensions of the request.
 	Available int64 `json:"available"`
 }
 

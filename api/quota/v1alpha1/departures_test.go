@@ -16,7 +16,7 @@ const (
 	groupVersionPattern = `^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\/)?v[0-9]+((alpha|beta)[0-9]*)?$`
 )
 
-// departure is a difference between the contract and the CRDs that is meant.
+// departure is an intended difference between the contract and the CRDs.
 type departure struct {
 	kind, path string
 	reason     string
@@ -68,7 +68,7 @@ var departures = []departure{
 	{"ResourceRegistration", "spec.type", "amounts are kept by it", constrain("celRule", "spec.type is immutable")},
 }
 
-// addition is an optional field that the contract does not have, with everything under it.
+// addition is an optional field missing in the contract, with everything under it.
 type addition struct {
 	kind, path string
 }
@@ -119,8 +119,8 @@ func additionCovering(kind, path string) (addition, bool) {
 	return addition{}, false
 }
 
-// applyDepartures changes the contract's fields to what the CRDs are meant to have. A departure
-// that changes nothing is out of date.
+// applyDepartures changes the contract's fields to the expected fields of the CRDs. A departure without a change is out
+// of date.
 func applyDepartures(t *testing.T, contract map[string]map[string]schemaField) {
 	t.Helper()
 	for _, d := range departures {
@@ -139,7 +139,7 @@ func applyDepartures(t *testing.T, contract map[string]map[string]schemaField) {
 	}
 }
 
-// pending is the status of what was not looked at yet.
+// pending is the status of a new object.
 func pending(status, reason string) string {
 	return `{"conditions":[{"lastTransitionTime":"1970-01-01T00:00:00Z","message":"Not looked at yet","reason":"` + reason +
 		`","status":"` + status + `","type":"Active"}]}`

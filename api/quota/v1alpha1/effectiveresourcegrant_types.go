@@ -3,11 +3,11 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // EffectiveResourceGrant is a consumer's view of its quota of one resource type: the sum of all active grants, the
-// allocated and the available amount, in base units and in display units. Bursar maintains one in the consumer's
-// namespace as soon as there is an active grant or a waiting claim, and retains it for as long as the consumer exists,
-// even without grants and claims. It owns the AllowanceBuckets in its sums. If it is deleted by hand, Bursar creates it
-// again with its buckets, unless it is no longer needed. It is only for reading: decisions use the ledger. The view shows
-// the first change after a quiet time within a second, and further ones every few seconds.
+// allocated and the available amount, in base units and in display units. Bursar creates it in the consumer's namespace
+// for the first active grant or waiting claim. It retains it while the consumer exists, even without grants and claims.
+// The view owns the AllowanceBuckets in its sums. After a deletion by hand, Bursar creates it again with its buckets,
+// unless it is no longer necessary. It is only for reading: decisions use the ledger. The view shows the first change
+// after a quiet time within a second, and further ones every few seconds.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -27,7 +27,7 @@ type EffectiveResourceGrant struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the consumer and the resource type of the quota. It cannot be changed.
+	// spec is the consumer and the resource type of the quota. It is immutable.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec is immutable: an effective grant is of one consumer and one resource type for good"
 	Spec EffectiveResourceGrantSpec `json:"spec"`
 
@@ -36,7 +36,7 @@ type EffectiveResourceGrant struct {
 	Status EffectiveResourceGrantStatus `json:"status,omitzero"`
 }
 
-// EffectiveResourceGrantSpec is the consumer and the resource type of the quota. It cannot be changed.
+// EffectiveResourceGrantSpec is the consumer and the resource type of the quota. It is immutable.
 type EffectiveResourceGrantSpec struct {
 	// consumerRef is the consumer with the quota.
 	ConsumerRef ConsumerRef `json:"consumerRef"`
@@ -49,12 +49,12 @@ type EffectiveResourceGrantSpec struct {
 
 // EffectiveResourceGrantStatus is the quota and its use. Amounts are in base units unless they are under display.
 type EffectiveResourceGrantStatus struct {
-	// allowanceBucketRefs are the buckets of the quota, first the one of the whole and then those by dimensions. If the
-	// dimensions are very long, buckets that would not fit are omitted; all of them have this object as owner.
+	// allowanceBucketRefs are the buckets of the quota, first the one of the whole and then those by dimensions. With very
+	// long dimensions, Bursar omits buckets for lack of space. All buckets have this object as owner.
 	// +optional
 	AllowanceBucketRefs []AllowanceBucketRef `json:"allowanceBucketRefs,omitempty"`
 
-	// available is the rest of the limit, and 0 if more is allocated than the limit. If allowances have dimension
+	// available is the rest of the limit, and 0 if the allocated amount exceeds the limit. If allowances have dimension
 	// selectors, less may be available to a request.
 	// +kubebuilder:validation:Minimum=0
 	Available int64 `json:"available"`
@@ -73,7 +73,7 @@ type EffectiveResourceGrantStatus struct {
 	// +optional
 	GrantRefs []EffectiveGrantRef `json:"grantRefs,omitempty"`
 
-	// observedGeneration is the metadata.generation that the status is about.
+	// observedGeneration is the metadata.generation behind the status.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -87,7 +87,7 @@ type EffectiveResourceGrantStatus struct {
 	TotalLimit int64 `json:"totalLimit"`
 }
 
-// FeatureState tells whether a consumer has a feature.
+// FeatureState is whether a consumer has a feature.
 // +kubebuilder:validation:Enum=On;Off
 type FeatureState string
 
@@ -118,8 +118,8 @@ type DisplayedQuota struct {
 	// +optional
 	Description string `json:"description,omitempty"`
 
-	// owner is the service that the resource type belongs to: the label services.miloapis.com/owner of the registration.
-	// It is absent if the registration has none.
+	// owner is the service of the resource type: the label services.miloapis.com/owner of the registration. It is absent
+	// if the registration has none.
 	// +optional
 	Owner string `json:"owner,omitempty"`
 
@@ -128,8 +128,7 @@ type DisplayedQuota struct {
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// percent is the allocated percentage of the limit, such as 80%, or "over" if something is allocated without a
-	// limit.
+	// percent is the allocated percentage of the limit, such as 80%, or "over" for an allocated amount without a limit.
 	// +optional
 	Percent string `json:"percent,omitempty"`
 

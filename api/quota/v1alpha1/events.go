@@ -1,8 +1,8 @@
 package v1alpha1
 
-// Reasons of the events on EffectiveResourceGrants, in the namespace that shows a consumer's quota. They are stable.
+// Reasons of the events on EffectiveResourceGrants, in the namespace of the consumer's quota. They are stable.
 const (
-	// EventQuotaDenied is a Warning: a create or an update was denied. One event counts the denials of a consumer and a
+	// EventQuotaDenied is a Warning: Bursar denied a create or an update. One event counts the denials of a consumer and a
 	// resource type, and has the message of the latest.
 	EventQuotaDenied = "QuotaDenied"
 
@@ -28,7 +28,7 @@ const (
 	// EventGrantExpired is a Warning: an allowance of the grant has ended.
 	EventGrantExpired = "GrantExpired"
 
-	// EventNamespaceMissing is a Warning: the namespace that would show the consumer's quota does not exist.
+	// EventNamespaceMissing is a Warning: the namespace for the view of the consumer's quota does not exist.
 	EventNamespaceMissing = "NamespaceMissing"
 )
 
@@ -38,16 +38,16 @@ const (
 	// EventQuotaRequestPending is a Normal event: the request waits for a decision.
 	EventQuotaRequestPending = EventQuotaRequest + ReasonPending
 
-	// EventQuotaRequestApproved is a Normal event: everything was approved and is granted.
+	// EventQuotaRequestApproved is a Normal event: the approval covers everything, and the grant counts.
 	EventQuotaRequestApproved = EventQuotaRequest + ReasonApproved
 
-	// EventQuotaRequestPartiallyApproved is a Normal event: a part was approved and is granted.
+	// EventQuotaRequestPartiallyApproved is a Normal event: the approval covers a part, and the grant counts.
 	EventQuotaRequestPartiallyApproved = EventQuotaRequest + ReasonPartiallyApproved
 
-	// EventQuotaRequestDenied is a Warning: somebody who may decide, or a policy, denied the request.
+	// EventQuotaRequestDenied is a Warning: an approver, a policy or a cap of a registration denied the request.
 	EventQuotaRequestDenied = EventQuotaRequest + ReasonDenied
 
-	// EventQuotaRequestWithdrawn is a Normal event: the request was withdrawn before a decision.
+	// EventQuotaRequestWithdrawn is a Normal event: a user withdrew the request before a decision.
 	EventQuotaRequestWithdrawn = EventQuotaRequest + ReasonWithdrawn
 
 	// EventQuotaRequestExpired is a Warning: nobody decided on the request in time.
@@ -59,14 +59,14 @@ const EventQuotaRequest = "QuotaRequest"
 
 // Reasons of the events on ClaimCreationPolicies. They are stable.
 const (
-	// EventEvaluationFailed is a Warning: the policy cannot be applied to an object. GrantCreationPolicies have it, too.
+	// EventEvaluationFailed is a Warning: the policy fails for an object. GrantCreationPolicies have it, too.
 	EventEvaluationFailed = "EvaluationFailed"
 
 	// EventNotEnforced is a Warning: in the mode Audit, the policy admitted an object beyond a limit.
 	EventNotEnforced = "NotEnforced"
 
-	// EventAdopted is a Normal event: Bursar has charged an object that was created without a review. It is a Warning if
-	// Bursar could not. The message names the object.
+	// EventAdopted is a Normal event: Bursar has charged an object created without a review. It is a Warning if Bursar
+	// could not. The message names the object.
 	EventAdopted = "Adopted"
 )
 
@@ -81,13 +81,14 @@ const (
 	// EventGrantDeleted is a Normal event: the policy deleted a grant, because it no longer applies to the object.
 	EventGrantDeleted = "GrantDeleted"
 
-	// EventGrantFailed is a Warning: a grant could not be written. The message has the error.
+	// EventGrantFailed is a Warning: the write of a grant failed. The message has the error.
 	EventGrantFailed = "GrantFailed"
 
 	// EventGrantsNotCleanedUp is a Warning: a deleted policy waits for a control plane to delete its grants there.
 	EventGrantsNotCleanedUp = "GrantsNotCleanedUp"
 
-	// EventGrantsLeftBehind is a Warning: grants of the policy may stay in a control plane that no Secret registers.
+	// EventGrantsLeftBehind is a Warning: grants of the policy may stay in a control plane without the Secret of its
+	// registration.
 	EventGrantsLeftBehind = "GrantsLeftBehind"
 )
 
@@ -103,7 +104,7 @@ const (
 	EventDefaultRefused = "DefaultRefused"
 )
 
-// Reasons of the events on objects that policies protect. They are stable.
+// Reasons of the events on protected objects. They are stable.
 const (
 	// EventBrokenGlass is a Warning: a member of [BreakGlassGroup] created or changed the object without enforcement.
 	EventBrokenGlass = "BrokenGlass"
@@ -113,6 +114,6 @@ const (
 	EventClaimsRefused = "ClaimsRefused"
 )
 
-// EventLedgerDrift is a Warning on a ConsumerLedger: the ledger differed from the granted claims. The message has the number of
-// corrections.
+// EventLedgerDrift is a Warning on a ConsumerLedger: the ledger differed from the granted claims. The message has the
+// number of corrections.
 const EventLedgerDrift = "LedgerDrift"

@@ -3,14 +3,14 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Reasons for the ParentContextReady condition of policies, besides [ReasonValidationFailed] and
-// [ReasonPolicyDisabled]. If several apply, the first in this list is given.
+// [ReasonPolicyDisabled]. If several apply, the first in this list counts.
 const (
 	// ReasonParentContextUnresolved goes with ParentContextReady=False: for some matching object, nameExpression does
 	// not yield a name.
 	ReasonParentContextUnresolved = "NameUnresolved"
 
-	// ReasonControlPlaneNotRegistered goes with ParentContextReady=False: no Secret registers a control plane that a
-	// matching object needs.
+	// ReasonControlPlaneNotRegistered goes with ParentContextReady=False: no Secret registers the control plane of a
+	// matching object.
 	ReasonControlPlaneNotRegistered = "ControlPlaneNotRegistered"
 
 	// ReasonControlPlaneInvalid goes with ParentContextReady=False: the kubeconfig of a control plane is invalid.
@@ -20,17 +20,17 @@ const (
 	// with an error.
 	ReasonControlPlaneUnreachable = "ControlPlaneUnreachable"
 
-	// ReasonControlPlanePending goes with ParentContextReady=Unknown: a control plane has not answered yet, or not all
-	// objects have been processed.
+	// ReasonControlPlanePending goes with ParentContextReady=Unknown: a control plane has not answered yet, or Bursar has
+	// not processed all objects.
 	ReasonControlPlanePending = "ControlPlanePending"
 
-	// ReasonParentContextReady goes with ParentContextReady=True: every control plane that matching objects need is
-	// registered and answers.
+	// ReasonParentContextReady goes with ParentContextReady=True: Secrets register the control planes of all matching
+	// objects, and every one answers.
 	ReasonParentContextReady = "ParentContextReady"
 )
 
-// GrantCreationPolicy grants capacity automatically: for every object of a kind that meets the policy's conditions, a
-// grant is made from the policy's template. A policy is effective while its Ready condition is True.
+// GrantCreationPolicy grants capacity automatically. For every object of a kind, Bursar makes a grant from the policy's
+// template, if the object meets the policy's conditions. A policy is effective while its Ready condition is True.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -69,8 +69,8 @@ func (p *GrantCreationPolicy) IsEnabled() bool {
 
 // GrantCreationPolicySpec is the kind of object, and the grant for each object.
 type GrantCreationPolicySpec struct {
-	// enabled turns the policy on (true, the default) or pauses it. While it is paused its grants stay as they are:
-	// none are made, changed or deleted. Deleting the policy deletes its grants.
+	// enabled turns the policy on (true, the default) or pauses it. During the pause Bursar creates, changes and deletes
+	// no grant of the policy. Deleting the policy deletes its grants.
 	// +optional
 	// +kubebuilder:default=true
 	Enabled *bool `json:"enabled,omitempty"`
@@ -83,15 +83,16 @@ type GrantCreationPolicySpec struct {
 	// target is the grant to make.
 	Target GrantTarget `json:"target"`
 
-	// trigger selects the objects that the policy applies to.
+	// trigger selects the objects of the policy.
 	Trigger GrantTrigger `json:"trigger"`
 }
 
-// GrantTrigger selects the objects that a GrantCreationPolicy applies to.
+// GrantTrigger selects the objects of a GrantCreationPolicy.
 type GrantTrigger struct {
-	// conditions must all hold for the policy to apply, at most 10. Empty (the default) means that it applies to every
-	// object of the kind. They are evaluated whenever the object changes; when they no longer hold, its grant is
-	// deleted. While one of them cannot be evaluated for an object, its grant stays as it is.
+	// conditions are the conditions of the policy, at most 10. The policy applies to an object if all of them hold. Empty
+	// (the default), it applies to every object of the kind. Bursar evaluates them after every change of the object, and
+	// deletes the grant once they no longer hold. While the evaluation of one of them fails for an object, its grant stays
+	// as it is.
 	// +optional
 	// +kubebuilder:validation:MaxItems=10
 	Conditions []ConditionExpression `json:"conditions,omitempty"`
@@ -111,30 +112,30 @@ type GrantTriggerResource struct {
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\/)?v[0-9]+((alpha|beta)[0-9]*)?$`
 	APIVersion string `json:"apiVersion"`
 
-	// kind is the kind of object, such as Organization: a capital letter, then letters and digits, 63 characters at
-	// most. It may be a kind that is defined later.
+	// kind is the kind of object, such as Organization: a capital letter, then letters and digits, 63 characters at most.
+	// The kind need not exist yet.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[A-Z][a-zA-Z0-9]*$`
 	Kind string `json:"kind"`
 }
 
-// GrantTarget is the grant that a GrantCreationPolicy makes, with its control plane.
+// GrantTarget is the grant of a GrantCreationPolicy, with its control plane.
 type GrantTarget struct {
-	// parentContext is the control plane to make the grant in. Absent (the default), it is the policy's own. Changing
-	// it moves the grants.
+	// parentContext is the control plane of the grant. Absent (the default), it is the policy's own. Changing it moves the
+	// grants.
 	// +optional
 	ParentContext *ParentContext `json:"parentContext,omitempty"`
 
-	// resourceGrantTemplate is the template of the grant. Its strings may have CEL expressions in double braces, which
-	// see trigger and object (the object). They may also be Go templates, which see .trigger and .object, and .user and
-	// .requestInfo, with empty fields because there is no request. Changing the template changes the grants.
+	// resourceGrantTemplate is the template of the grant. Its strings may have CEL expressions in double braces. These see
+	// trigger and object (the object). The strings may also be Go templates. These see .trigger and .object, and also
+	// .user and .requestInfo, with empty fields because there is no request. Changing the template changes the grants.
 	ResourceGrantTemplate ResourceGrantTemplate `json:"resourceGrantTemplate"`
 }
 
-// ParentContext names a control plane by the object that represents it. Control planes are registered by Secrets in
-// Bursar's system namespace with the labels quota.miloapis.com/control-plane-group, -kind and -name and a kubeconfig,
-// or by the Secrets that Cluster API makes for its Clusters there.
+// ParentContext names a control plane by an object standing for it. Secrets in Bursar's system namespace register
+// control planes. They have the labels quota.miloapis.com/control-plane-group, -kind and -name and a kubeconfig, or
+// come from Cluster API for its Clusters there.
 type ParentContext struct {
 	// apiGroup is the API group of that object, a DNS subdomain of at most 253 characters.
 	// +kubebuilder:validation:MaxLength=253
@@ -147,9 +148,9 @@ type ParentContext struct {
 	// +kubebuilder:validation:Pattern=`^[A-Z][a-zA-Z0-9]*$`
 	Kind string `json:"kind"`
 
-	// nameExpression is a CEL expression that yields the name of that object, of 1 to 512 characters. It sees the
-	// object that the policy applies to as trigger and as object. An example: trigger.spec.organization. If it yields
-	// no name, or an empty one, the object gets no grant.
+	// nameExpression is a CEL expression for the name of that object, of 1 to 512 characters. It sees the policy's object
+	// as trigger and as object. An example: trigger.spec.organization. If it yields no name, or an empty one, the policy's
+	// object gets no grant.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	NameExpression string `json:"nameExpression"`
@@ -161,21 +162,20 @@ type ResourceGrantTemplate struct {
 	// a generated name ends in a hash of the policy and the object.
 	Metadata ObjectTemplateMetadata `json:"metadata"`
 
-	// spec is the consumer and the allowances of the grant. The fields of consumerRef may be templates; resource
-	// types and amounts are fixed. Without a parent context, the resource types must be registered here for a consumer
-	// of that kind.
+	// spec is the consumer and the allowances of the grant. The fields of consumerRef may be templates; resource types and
+	// amounts are fixed. Without a parent context, registrations here must list the resource types for a consumer of that
+	// kind.
 	Spec ResourceGrantSpec `json:"spec"`
 }
 
 // GrantCreationPolicyStatus is the state of a policy.
 type GrantCreationPolicyStatus struct {
 	// conditions has Ready and, if a parent context is set, ParentContextReady. Ready is True with reason PolicyReady
-	// while the policy is effective, and False with reason ValidationFailed (the message has the errors) or
-	// PolicyDisabled while it is not. ParentContextReady is True with reason ParentContextReady while every control
-	// plane that matching objects need is registered and answers. Otherwise its reason is NameUnresolved,
-	// ControlPlaneNotRegistered, ControlPlaneInvalid, ControlPlaneUnreachable or ControlPlanePending, and its message
-	// names the control plane and the next step. An object that the policy cannot be applied to does not affect Ready: an
-	// event on the policy reports it.
+	// while the policy is effective, and False with reason ValidationFailed (the message has the errors) or PolicyDisabled
+	// while it is not. ParentContextReady is True with reason ParentContextReady while Secrets register the control planes
+	// of all matching objects, and every one answers. Otherwise its reason is NameUnresolved, ControlPlaneNotRegistered,
+	// ControlPlaneInvalid, ControlPlaneUnreachable or ControlPlanePending, and its message names the control plane and the
+	// next step. A failure of the policy for one object does not affect Ready: an event on the policy reports it.
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
@@ -190,7 +190,7 @@ type GrantCreationPolicyStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	Grants int64 `json:"grants"`
 
-	// observedGeneration is the metadata.generation that the conditions are about.
+	// observedGeneration is the metadata.generation behind the conditions.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// storedReservation is the content of the string that a reservation is stored as. The claim is nested as JSON, not as
-// yet another string.
+// storedReservation is the content of the string with a reservation in a stored ledger. The claim is nested JSON, not
+// another string.
 type storedReservation struct {
 	Key        string          `json:"key"`
 	Sequence   int64           `json:"sequence"`
@@ -16,7 +16,7 @@ type storedReservation struct {
 	Claim      json.RawMessage `json:"claim,omitempty"`
 }
 
-// MarshalJSON encodes the reservation as a string of JSON. A ledger is rewritten with every batch of decisions, and the
+// MarshalJSON encodes the reservation as a string of JSON. Bursar rewrites a ledger with every batch of decisions. The
 // API server treats each nested field of a custom resource as an object of its own, but a string as one.
 func (r LedgerReservation) MarshalJSON() ([]byte, error) {
 	content, err := json.Marshal(storedReservation{

@@ -5,8 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// LocalResourceQuotaAllocation is the view of a ResourceQuotaAllocation in a namespace that it selects. It has the
-// available amounts, so that authors of ResourceQuotas there can see whether a change will be allowed. It has the
+// LocalResourceQuotaAllocation is the view of a ResourceQuotaAllocation in one of its member namespaces. It has the
+// available amounts, so that authors of ResourceQuotas there see in advance whether Bursar admits a change. It has the
 // allocation's name. Bursar maintains it, and it follows the allocation within seconds. It is only for reading.
 //
 // +kubebuilder:object:root=true
@@ -31,11 +31,11 @@ type LocalResourceQuotaAllocation struct {
 
 // LocalResourceQuotaAllocationStatus has the available amounts of a cap for one namespace.
 type LocalResourceQuotaAllocationStatus struct {
-	// allocated is the cap (hard), and the allocated amounts of all selected namespaces together (used).
+	// allocated is the cap (hard), and the allocated amounts of all member namespaces together (used).
 	// +optional
 	Allocated corev1.ResourceQuotaStatus `json:"allocated,omitzero"`
 
-	// observedGeneration is the metadata.generation of the ResourceQuotaAllocation that the status is about.
+	// observedGeneration is the metadata.generation of the ResourceQuotaAllocation behind the status.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -43,8 +43,8 @@ type LocalResourceQuotaAllocationStatus struct {
 	// +optional
 	Used corev1.ResourceList `json:"used,omitempty"`
 
-	// available is the highest amount that a ResourceQuota of this namespace may have of each resource: used, and the
-	// rest of the cap.
+	// available is the highest amount of each resource for a ResourceQuota of this namespace: used, and the rest of the
+	// cap.
 	// +optional
 	Available corev1.ResourceList `json:"available,omitempty"`
 }

@@ -2,7 +2,7 @@ package v1alpha1
 
 // Reasons for the Ready condition of policies, besides [ReasonValidationFailed].
 const (
-	// ReasonPolicyReady goes with Ready=True: the policy was validated and is applied.
+	// ReasonPolicyReady goes with Ready=True: the policy is valid and effective.
 	ReasonPolicyReady = "PolicyReady"
 
 	// ReasonPolicyDisabled goes with Ready=False: spec.enabled is false, or spec.disabled is true.
@@ -25,9 +25,9 @@ const (
 
 // ConditionExpression is one condition on the objects of a policy.
 type ConditionExpression struct {
-	// expression is a CEL expression that yields a boolean, of 1 to 1024 characters. It sees the object as trigger and
-	// as object; in a ClaimCreationPolicy also namespaceObject, user (name, uid, groups, extra) and requestInfo. An
-	// example: trigger.spec.tier == "premium".
+	// expression is a CEL expression of 1 to 1024 characters. It yields a boolean. It sees the object as trigger and as
+	// object; in a ClaimCreationPolicy also namespaceObject, user (name, uid, groups, extra) and requestInfo. An example:
+	// trigger.spec.tier == "premium".
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Expression string `json:"expression"`
@@ -38,13 +38,13 @@ type ConditionExpression struct {
 	Message string `json:"message,omitempty"`
 }
 
-// ObjectTemplateMetadata is the metadata of the objects that a policy creates. Its strings may have CEL expressions in
-// double braces, such as {{trigger.metadata.name}}, or be Go templates, such as {{.trigger.metadata.name}}. Both see
-// trigger and object (the object that the policy acts on), and in a ClaimCreationPolicy namespaceObject, user and
-// requestInfo. In the Go templates of a GrantCreationPolicy, all fields of .user and .requestInfo are empty.
+// ObjectTemplateMetadata is the metadata of a policy's claims or grants. Its strings may have CEL expressions in double
+// braces, such as {{trigger.metadata.name}}, or be Go templates, such as {{.trigger.metadata.name}}. Both see trigger
+// and object (the policy's object), and in a ClaimCreationPolicy namespaceObject, user and requestInfo. In the Go
+// templates of a GrantCreationPolicy, all fields of .user and .requestInfo are empty.
 type ObjectTemplateMetadata struct {
-	// annotations are set on the created object, in addition to Bursar's own. Their values may be templates, their keys
-	// may not.
+	// annotations are annotations for the created object, in addition to Bursar's own. Their values may be templates,
+	// their keys may not.
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 
@@ -52,17 +52,17 @@ type ObjectTemplateMetadata struct {
 	// +optional
 	GenerateName string `json:"generateName,omitempty"`
 
-	// labels are set on the created object as they are, in addition to Bursar's own. They cannot be templates.
+	// labels are labels for the created object, in addition to Bursar's own. They cannot be templates.
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 
 	// name is the created object's name. It may be a template, such as {{trigger.metadata.name}}-quota. Empty (the
-	// default) means that the name is generated from generateName or, if that is empty too, from the policy's name.
+	// default), Bursar generates the name from generateName or, if that is empty too, from the policy's name.
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// namespace is the namespace of the created object. It may be a template. Empty (the default) means the
-	// namespace of the object that the policy acts on or, for a cluster-scoped object, Bursar's system namespace.
+	// namespace is the namespace of the created object. It may be a template. Empty (the default), it is the namespace of
+	// the policy's object or, for a cluster-scoped object, Bursar's system namespace.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 }

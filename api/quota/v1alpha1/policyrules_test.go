@@ -116,7 +116,7 @@ func TestGrantCreationPolicyRules(t *testing.T) {
 	checkRules(t, "GrantCreationPolicy", sampleGrantPolicy, cases)
 }
 
-// apiVersionCases are the rules for what triggers a policy.
+// apiVersionCases are the rules for the trigger of a policy.
 func apiVersionCases[T any](set func(*T, string)) map[string]ruleCase[T] {
 	with := func(apiVersion string) func(*T) { return func(object *T) { set(object, apiVersion) } }
 	const path = "spec.trigger.resource.apiVersion"

@@ -2,9 +2,10 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// QuotaDecision decides on a QuotaRequest in its namespace. Whoever may create QuotaDecisions may decide, unless the policy
-// of the request names groups of approvers, or the request is their own. A decision is never changed. It counts if the
-// request is still pending: the first approval of each user, and a denial at any time. Decisions go with their request.
+// QuotaDecision decides on a QuotaRequest in its namespace. Users with the right to create QuotaDecisions may decide,
+// except on their own requests. If the policy of the request names groups of approvers, only their members may decide.
+// A decision is immutable. The first approval of each user and every denial count, as long as the request is pending.
+// The request owns its decisions: Kubernetes deletes them with it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=quotadecisions,scope=Namespaced,shortName=qdec,categories=bursar
@@ -33,24 +34,25 @@ type QuotaDecisionSpec struct {
 	// decision is Approve or Deny.
 	Decision Decision `json:"decision"`
 
-	// amounts approve less: for each requested amount, in the same order, the approved limit or increase, at most what was
-	// asked for. 0 approves nothing of it. Absent (the default), everything is approved.
+	// amounts approve less: for each requested amount, in the same order, the approved limit or increase. It is at most
+	// the requested amount; 0 approves nothing of it. Absent (the default), the decision approves everything.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=20
 	Amounts []DecidedQuota `json:"amounts,omitempty"`
 
-	// until approves for a shorter time: the end of the quota, at most that of the request.
+	// until approves for a shorter time: the end of the quota, at the latest the end in the request. Absent (the default),
+	// the end in the request applies.
 	// +optional
 	Until *metav1.Time `json:"until,omitempty"`
 
-	// reason is for the requester, in at most 1,000 characters. A denial needs one.
+	// reason is a text for the requester, in at most 1,000 characters. A denial requires it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1000
 	Reason string `json:"reason,omitempty"`
 
-	// decidedBy is the user who created the decision. Bursar sets it from the authenticated create, whatever the client
-	// writes.
+	// decidedBy is the creator of the decision. Bursar sets it from the authenticated create, and overwrites the value of
+	// the client.
 	// +optional
 	DecidedBy *RequestUser `json:"decidedBy,omitempty"`
 }
@@ -61,7 +63,7 @@ type DecidedRequestRef struct {
 	// +kubebuilder:validation:MinLength=1
 	Name string `json:"name"`
 
-	// uid is the UID of the request that was looked at, so that the decision is not about another one of that name.
+	// uid is the metadata.uid of the request. It keeps the decision from applying to a later request of the same name.
 	// +kubebuilder:validation:MinLength=1
 	UID string `json:"uid"`
 }
@@ -74,16 +76,17 @@ const (
 	// DecisionApprove approves a request.
 	DecisionApprove Decision = "Approve"
 
-	// DecisionDeny denies it.
+	// DecisionDeny denies a request.
 	DecisionDeny Decision = "Deny"
 )
 
-// DecidedQuota is what is approved of a requested amount.
+// DecidedQuota is the approved part of a requested amount.
 type DecidedQuota struct {
-	// resourceType is that of the requested amount.
+	// resourceType is the resource type of the requested amount.
 	ResourceType string `json:"resourceType"`
 
-	// amount is the approved limit if a limit was asked for, and otherwise the approved increase, in base units.
+	// amount is the approved limit if the request has a limit, and otherwise the approved increase, in base units, at
+	// least 0.
 	// +kubebuilder:validation:Minimum=0
 	Amount int64 `json:"amount"`
 }

@@ -3,10 +3,10 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 const (
-	// HistoryLimitMax is how many entries a [QuotaHistory] may ask for.
+	// HistoryLimitMax is the highest limit of a [QuotaHistory], in entries.
 	HistoryLimitMax = 1000
 
-	// HistoryLimitDefault is how many entries a [QuotaHistory] asks for that does not say.
+	// HistoryLimitDefault is the limit of a [QuotaHistory] without one, in entries.
 	HistoryLimitDefault = 500
 
 	// HistoryContinueMax is the length of the longest continue token of a [QuotaHistory], in bytes.
@@ -15,20 +15,21 @@ const (
 
 // Types of the causes of a denied [QuotaHistory]. They are stable.
 const (
-	// CauseNoJournal: Bursar has no journal to read here, because none is kept or it goes to standard output. Status 404.
+	// CauseNoJournal: Bursar has no readable journal here. It keeps none, or writes it to standard output. Status 404.
 	CauseNoJournal metav1.CauseType = "NoJournal"
 
 	// CauseNoEntries: the journal has no entry of the consumer. Check its name and its API group. Status 404.
 	CauseNoEntries metav1.CauseType = "NoEntries"
 )
 
-// QuotaHistory asks for the journal of a consumer: who had what, when, and by whom. Bursar answers in the status of the
-// created object. It is never stored: create it with dryRun=All, such as by kubectl create --dry-run=server -o yaml.
-// Bursar rejects any other create.
+// QuotaHistory asks for the journal of a consumer: all changes of its limits and use, with time and user. Bursar
+// answers in the status of the created object. A history is never stored: create it with dryRun=All, such as by kubectl
+// create --dry-run=server -o yaml. Bursar rejects any other create.
 //
-// Users who may get the ConsumerLedger of the consumer see everything. Users who may get the consumer's
-// EffectiveResourceGrants see the figures without actors, and objects and claims only where they may get ResourceClaims.
-// Bursar denies all others. The namespace of a QuotaHistory means nothing, so that a role in any namespace is enough to ask.
+// With the right to get the ConsumerLedger of the consumer, users see everything. With the right to get the consumer's
+// EffectiveResourceGrants, they see the figures without actors, and objects and claims only in namespaces with the
+// right to get ResourceClaims. Bursar denies all others. The namespace of a QuotaHistory has no meaning, so a role in
+// any namespace is enough to ask.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=quotahistories,scope=Namespaced,shortName=qhistory,categories=bursar
@@ -39,7 +40,7 @@ type QuotaHistory struct {
 	// spec is the question.
 	Spec QuotaHistorySpec `json:"spec"`
 
-	// status is the answer. Bursar replaces what a client writes here.
+	// status is the answer. Bursar overwrites the value of the client.
 	// +optional
 	Status *QuotaHistoryStatus `json:"status,omitempty"`
 }
@@ -50,28 +51,30 @@ type QuotaHistorySpec struct {
 	// consumerRef is the consumer.
 	ConsumerRef ConsumerRef `json:"consumerRef"`
 
-	// resourceType selects the entries of one resource type, and Opened entries. The default is every type.
+	// resourceType selects the entries of one resource type, and Opened entries, in at most 253 characters. Absent (the
+	// default), the answer has all types.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ResourceType string `json:"resourceType,omitempty"`
 
-	// since selects entries from this time on. The default is the begin of the journal.
+	// since selects entries from this time on. Absent (the default), the answer starts with the first entry.
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
 
-	// until selects entries before this time. The default is now.
+	// until selects entries before this time. Absent (the default), it is now.
 	// +optional
 	Until *metav1.Time `json:"until,omitempty"`
 
-	// limit is how many entries the answer may have, 1 to 1000. The answer may have fewer, see status.continue.
+	// limit is the largest number of entries in the answer, 1 to 1000. Default: 500. The answer may have fewer, see
+	// status.continue.
 	// +optional
 	// +kubebuilder:default=500
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	Limit int32 `json:"limit,omitempty"`
 
-	// continue is the status.continue of the page before, with the rest of the spec as it was. The default is the first
-	// page.
+	// continue is the status.continue of the page before, with the rest of the spec unchanged. Absent (the default), the
+	// answer is the first page.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Continue string `json:"continue,omitempty"`
@@ -85,17 +88,18 @@ type QuotaHistoryStatus struct {
 	// +kubebuilder:validation:MaxItems=1000
 	Entries []JournalEntry `json:"entries,omitempty"`
 
-	// continue is for the next page, and absent on the last. Its form may change with any release.
+	// continue is the spec.continue for the next page. It is absent on the last page. Its form may change with any
+	// release.
 	// +optional
 	Continue string `json:"continue,omitempty"`
 }
 
-// JournalEntryKind says what an entry records.
+// JournalEntryKind is the event behind an entry.
 // +kubebuilder:validation:Enum=Admitted;Canceled;Changed;Released;Corrected;LimitChanged;Opened
 type JournalEntryKind string
 
 const (
-	// JournalEntryAdmitted means that an object or a claim was admitted or charged.
+	// JournalEntryAdmitted means that Bursar admitted or charged an object or a claim.
 	JournalEntryAdmitted JournalEntryKind = "Admitted"
 
 	// JournalEntryCanceled means that the create of an admitted object failed.
@@ -110,50 +114,54 @@ const (
 	// JournalEntryCorrected means that the auditor or an administrator repaired the ledger.
 	JournalEntryCorrected JournalEntryKind = "Corrected"
 
-	// JournalEntryLimitChanged means that a grant was added, changed or removed.
+	// JournalEntryLimitChanged means that an active grant appeared, changed or ended.
 	JournalEntryLimitChanged JournalEntryKind = "LimitChanged"
 
 	// JournalEntryOpened begins the journal of a consumer, or continues it after a gap.
 	JournalEntryOpened JournalEntryKind = "Opened"
 )
 
-// JournalEntry is one change of the limit or the use of one resource type, or the state that later entries count from.
-// Amounts are in base units.
+// JournalEntry is one change of the limit or the use of one resource type, or the state before later entries. Amounts
+// are in base units.
 type JournalEntry struct {
-	// time is when the change took effect. An admission may be recorded some seconds later than a release that came
-	// after it.
+	// time is the time at which the change took effect. The entry of an admission may come some seconds after the entry of
+	// a later release.
 	Time metav1.MicroTime `json:"time"`
 
-	// sequence identifies the entry within the consumer. It is 1 more than that of the entry before, and after an Opened
-	// entry possibly more than that.
+	// sequence identifies the entry within the consumer. It is 1 higher than in the entry before. After an Opened entry,
+	// the step may be larger.
 	Sequence int64 `json:"sequence"`
 
 	// kind is Admitted, Canceled, Changed, Released, Corrected, LimitChanged or Opened.
 	Kind JournalEntryKind `json:"kind"`
 
-	// resourceType and dimensions are what changed. They are absent in an Opened entry.
+	// resourceType is the resource type of the change. It is absent in an Opened entry.
 	// +optional
 	ResourceType string `json:"resourceType,omitempty"`
+
+	// dimensions are the dimensions of the changed balance. They are absent in an Opened entry.
 	// +optional
 	Dimensions map[string]string `json:"dimensions,omitempty"`
 
 	// change is the change of the limit in a LimitChanged entry, and of the use in others. It may be negative.
 	Change int64 `json:"change"`
 
-	// used and limit are those of the resource type after the change, over all dimensions. used includes what is reserved
-	// for objects under creation.
-	Used  int64 `json:"used"`
+	// used is the use of the resource type after the change, over all dimensions. It includes reservations for objects
+	// under creation.
+	Used int64 `json:"used"`
+
+	// limit is the limit of the resource type after the change, over all dimensions.
 	Limit int64 `json:"limit"`
 
-	// object is the object that pays, if there is one.
+	// object is the charged object. It is absent without one.
 	// +optional
 	Object *JournalObject `json:"object,omitempty"`
 
-	// claim is the ResourceClaim, as namespace/name, where it is known.
+	// claim is the ResourceClaim, as namespace/name. It is absent if Bursar does not know it.
 	// +optional
 	Claim string `json:"claim,omitempty"`
 
-	// policy is the name of the ClaimCreationPolicy, if one demanded the quota.
+	// policy is the name of the ClaimCreationPolicy with the demand. It is absent without one.
 	// +optional
 	Policy string `json:"policy,omitempty"`
 
@@ -161,34 +169,42 @@ type JournalEntry struct {
 	// +optional
 	Grant string `json:"grant,omitempty"`
 
-	// actor is the authenticated user whose request made the change. It is absent where there was no such request, and when
-	// an object is gone.
+	// actor is the authenticated user of the request behind the change. It is absent without such a request, and after the
+	// end of an object.
 	// +optional
 	Actor string `json:"actor,omitempty"`
 
-	// opening is the state that later entries count from. Only an Opened entry has one.
+	// opening is the state before later entries. Only an Opened entry has one.
 	// +optional
 	Opening *JournalOpening `json:"opening,omitempty"`
 }
 
 // JournalObject identifies an object.
 type JournalObject struct {
-	// apiGroup, kind, namespace, name and uid identify the object.
+	// apiGroup is the API group of the object. It is absent for the core group.
 	// +optional
 	APIGroup string `json:"apiGroup,omitempty"`
+
+	// kind is the kind of the object.
 	// +optional
 	Kind string `json:"kind,omitempty"`
+
+	// namespace is the namespace of the object. It is absent for a cluster-scoped object.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
+
+	// name is the name of the object.
 	// +optional
 	Name string `json:"name,omitempty"`
+
+	// uid is the metadata.uid of the object.
 	// +optional
 	UID string `json:"uid,omitempty"`
 }
 
 // JournalOpening is the state of a consumer at one moment.
 type JournalOpening struct {
-	// lost is how many entries before it nobody has.
+	// lost is the number of lost entries before this one.
 	// +optional
 	Lost int64 `json:"lost,omitempty"`
 
@@ -203,7 +219,7 @@ type JournalOpening struct {
 	Balances []JournalBalance `json:"balances,omitempty"`
 }
 
-// JournalLimit is the amount of a resource type that a grant gives.
+// JournalLimit is the amount of a resource type in a grant.
 type JournalLimit struct {
 	// resourceType is the resource type.
 	ResourceType string `json:"resourceType"`
@@ -217,8 +233,10 @@ type JournalLimit struct {
 
 // JournalBalance is the amount in use of a resource type for one dimension set.
 type JournalBalance struct {
-	// resourceType and dimensions name the balance.
+	// resourceType is the resource type of the balance.
 	ResourceType string `json:"resourceType"`
+
+	// dimensions are the dimensions of the balance. They are absent for a balance without dimensions.
 	// +optional
 	Dimensions map[string]string `json:"dimensions,omitempty"`
 
@@ -226,7 +244,7 @@ type JournalBalance struct {
 	Amount int64 `json:"amount"`
 }
 
-// QuotaHistoryList is a list of histories. The API server has none to list.
+// QuotaHistoryList is a list of histories. The API server stores none, so its lists are empty.
 //
 // +kubebuilder:object:root=true
 type QuotaHistoryList struct {

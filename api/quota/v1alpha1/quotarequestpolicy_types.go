@@ -2,13 +2,15 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// QuotaRequestPolicy decides QuotaRequests, or says who does. Of its rules, the first whose condition holds applies to a
-// request. If several policies apply, one that denies comes first, then all that ask people together: as many approvals as
-// the one that asks most, by members of a group that all of them name. A request is approved at once if policies approve it that are
-// together about all its resource types. Without a policy, whoever may create QuotaDecisions decides.
+// QuotaRequestPolicy decides QuotaRequests, or names the people to decide them. The first of its rules with a true
+// condition applies to a request. Several policies may apply to one request. Then a rule with the action Deny comes
+// first. Rules with the action Ask come next, together: a request needs as many approvals as the strictest of them
+// demands, by members of groups common to all of them. Rules with the action Approve approve a request at once if their
+// policies together cover all its resource types. Without an applicable policy, users with the right to create
+// QuotaDecisions decide.
 //
-// The rule is found once, when Bursar first looks at a request: a later change of a rule is for later requests. Ceilings
-// and maxDuration are those at the approval.
+// Bursar finds the rule once, at its first look at a request. A later change of a rule applies to later requests.
+// Ceilings and maxDuration apply as they are at the approval.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=quotarequestpolicies,scope=Cluster,shortName=qrp,categories=bursar
@@ -23,10 +25,10 @@ type QuotaRequestPolicy struct {
 	Spec QuotaRequestPolicySpec `json:"spec"`
 }
 
-// QuotaRequestPolicySpec says what becomes of requests.
+// QuotaRequestPolicySpec has the rules for requests.
 type QuotaRequestPolicySpec struct {
-	// resourceTypes are the resource types that the policy is about: it applies to requests that ask for one of them. Empty
-	// (the default), it applies to all requests.
+	// resourceTypes are the resource types of the policy, at most 50. The policy applies to requests for one of them.
+	// Empty (the default), it applies to all requests.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=50
@@ -34,30 +36,32 @@ type QuotaRequestPolicySpec struct {
 	// +kubebuilder:validation:items:MaxLength=253
 	ResourceTypes []string `json:"resourceTypes,omitempty"`
 
-	// rules are looked at in their order, 0 to 20. If none applies, the policy does not, but for its ceilings.
+	// rules are the rules in their order, at most 20. If no condition is true, only the ceilings, expireAfter and
+	// maxDuration apply.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=20
 	Rules []QuotaRequestRule `json:"rules,omitempty"`
 
-	// ceilings are the most that requests may raise limits to, whatever resourceTypes has. A request for more is denied.
+	// ceilings are the highest limits for requests, at most 50. They apply regardless of resourceTypes. Bursar denies a
+	// request for more.
 	// +optional
 	// +listType=map
 	// +listMapKey=resourceType
 	// +kubebuilder:validation:MaxItems=50
 	Ceilings []QuotaRequestCeiling `json:"ceilings,omitempty"`
 
-	// expireAfter is how long a request waits for a decision before it expires, at least 1s. Of several policies, the
-	// shortest time applies. Absent (the default), it waits for ever.
+	// expireAfter is the time for a decision, at least 1s. The request expires afterwards. The shortest time of several
+	// policies applies. Absent (the default), the request waits forever.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Format=duration
 	// +kubebuilder:validation:XValidation:rule="self >= duration('1s')",message="must be 1s or more"
 	ExpireAfter *metav1.Duration `json:"expireAfter,omitempty"`
 
-	// maxDuration is the longest time that approved quota lasts, from the approval on, at least 1s. Approved quota without
-	// an end, or with a later one, ends then. Of several policies, the shortest time applies. Absent (the default), there
+	// maxDuration is the longest duration of approved quota from the approval on, at least 1s. Approved quota without an
+	// end, or with a later end, ends then. The shortest duration of several policies applies. Absent (the default), there
 	// is no such end.
 	// +optional
 	// +kubebuilder:validation:Type=string
@@ -66,7 +70,7 @@ type QuotaRequestPolicySpec struct {
 	MaxDuration *metav1.Duration `json:"maxDuration,omitempty"`
 }
 
-// QuotaRequestRule says what becomes of the requests for which its condition holds.
+// QuotaRequestRule decides the requests with a true condition.
 // +kubebuilder:validation:XValidation:rule="self.action == 'Ask' || !has(self.approvers) && !has(self.approvals)",message="only a rule with the action Ask has approvers and approvals"
 // +kubebuilder:validation:XValidation:rule="self.action != 'Deny' || has(self.message)",message="say why in message: the requester reads it"
 type QuotaRequestRule struct {
@@ -76,10 +80,12 @@ type QuotaRequestRule struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
 
-	// condition is a CEL expression that yields a bool. It sees request (the QuotaRequest), consumer (the consumer's object, or
-	// null if there is none), and asks: for each requested amount the resourceType and the dimensions, and of the resource type
-	// the increase that the whole request asks for, the present limit, the limit that is wanted, what is used, and total, the
-	// sum of the limits of all consumers, all in base units. Empty (the default), the rule applies to every request.
+	// condition is a CEL expression of at most 1024 characters. It yields a boolean. It sees request (the QuotaRequest),
+	// consumer (the consumer's object, or null without one) and asks, with an element for each requested amount. An
+	// element has resourceType and dimensions of the amount. Its other fields are figures of the whole resource type, in
+	// base units. increase is the increase by the whole request, limit the present limit, and wanted the sum of both. used
+	// is the use, and total the sum of the limits of all consumers. Empty (the default), the rule applies to every
+	// request.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Condition string `json:"condition,omitempty"`
@@ -87,8 +93,8 @@ type QuotaRequestRule struct {
 	// action is Approve, Ask or Deny.
 	Action QuotaRequestAction `json:"action"`
 
-	// approvers are the groups whose members may decide, 1 to 20. They also need the right to create QuotaDecisions. Absent,
-	// everybody with that right may.
+	// approvers are 1 to 20 groups. Only their members may decide. They also need the right to create QuotaDecisions.
+	// Absent (the default), all users with that right may decide.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -97,20 +103,20 @@ type QuotaRequestRule struct {
 	// +kubebuilder:validation:items:MaxLength=253
 	Approvers []string `json:"approvers,omitempty"`
 
-	// approvals is how many different users have to approve, 1 to 5. Default: 1.
+	// approvals is the number of different users needed to approve, 1 to 5. Default: 1.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=5
 	Approvals int32 `json:"approvals,omitempty"`
 
-	// message is for the requester, in at most 1,000 characters. A rule that denies needs one.
+	// message is a text for the requester, in 1 to 1,000 characters. A rule with the action Deny requires it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1000
 	Message string `json:"message,omitempty"`
 }
 
-// QuotaRequestAction is what a rule does.
+// QuotaRequestAction is the action of a rule.
 // +kubebuilder:validation:Enum=Approve;Ask;Deny
 type QuotaRequestAction string
 
@@ -118,21 +124,21 @@ const (
 	// ActionApprove approves a request at once.
 	ActionApprove QuotaRequestAction = "Approve"
 
-	// ActionAsk leaves it to people.
+	// ActionAsk asks people to decide.
 	ActionAsk QuotaRequestAction = "Ask"
 
-	// ActionDeny denies it.
+	// ActionDeny denies a request at once.
 	ActionDeny QuotaRequestAction = "Deny"
 )
 
-// QuotaRequestCeiling is the most that requests may raise a limit to.
+// QuotaRequestCeiling is the highest limit of a resource type for requests.
 type QuotaRequestCeiling struct {
 	// resourceType is the resource type.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	ResourceType string `json:"resourceType"`
 
-	// limit is the highest limit of one consumer, in base units, at least 1.
+	// limit is the highest limit of one consumer, in base units, at least 1. A request may not raise the limit above it.
 	// +kubebuilder:validation:Minimum=1
 	Limit int64 `json:"limit"`
 }

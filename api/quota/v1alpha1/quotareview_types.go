@@ -5,21 +5,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// FieldManagerPlan is the field manager of dry runs that ask only what the API server would store of an object, with
-// defaults and the changes of other webhooks. Bursar admits them without a decision, so that a [QuotaReview] can decide on
-// all objects of a set together.
+// FieldManagerPlan is the field manager of dry runs for the stored form of an object, with defaults and the changes of
+// other webhooks. Bursar admits these dry runs without a decision. A [QuotaReview] then decides on all objects of a set
+// together.
 const FieldManagerPlan = "bursar-plan"
 
-// ReviewMax is how many objects, and how many amounts, a [QuotaReview] may have.
+// ReviewMax is the largest number of objects, and of amounts, in a [QuotaReview].
 const ReviewMax = 1000
 
-// QuotaReview asks whether objects, or amounts, fit the quota of those who would pay for them. Bursar answers in the
-// status of the created object, as of the current ledgers. It is never stored: create it with dryRun=All, such as by
-// kubectl create --dry-run=server -o yaml. Bursar rejects any other create.
+// QuotaReview asks whether objects, or amounts, fit the quota of their consumers. Bursar answers in the status of the
+// created object, by the current ledgers. A review is never stored: create it with dryRun=All, such as by kubectl
+// create --dry-run=server -o yaml. Bursar rejects any other create.
 //
-// The answer holds for the moment, and reserves nothing. It tells users only of the quota that they may see: that of
-// consumers whose EffectiveResourceGrants they may get. The namespace of a review means nothing, so that a role in any
-// namespace is enough to ask.
+// The answer holds for the moment, and reserves nothing. Users see the quota of a consumer only with the right to get
+// its EffectiveResourceGrants. The namespace of a review has no meaning, so a role in any namespace is enough to ask.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=quotareviews,scope=Namespaced,shortName=qreview,categories=bursar
@@ -30,7 +29,7 @@ type QuotaReview struct {
 	// spec is the question.
 	Spec QuotaReviewSpec `json:"spec"`
 
-	// status is the answer. Bursar replaces what a client writes here.
+	// status is the answer. Bursar overwrites the value of the client.
 	// +optional
 	Status *QuotaReviewStatus `json:"status,omitempty"`
 }
@@ -38,41 +37,41 @@ type QuotaReview struct {
 // QuotaReviewSpec is a set of objects and amounts, 1,000 at most of each.
 // +kubebuilder:validation:XValidation:rule="has(self.objects) || has(self.requests)",message="give objects, or requests"
 type QuotaReviewSpec struct {
-	// objects are to be created, changed or deleted, and are decided in this order. What they free is there for all others
-	// of the set, see surge.
+	// objects are the objects to create, change or delete, at most 1,000. Bursar decides them in this order. The quota
+	// freed by one of them is available to all others of the set, except with surge.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	Objects []ReviewedObject `json:"objects,omitempty"`
 
-	// requests are amounts without an object. They are decided after the objects.
+	// requests are amounts without an object, at most 1,000. Bursar decides them after the objects.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	Requests []ReviewedRequest `json:"requests,omitempty"`
 
-	// surge means that new objects and larger ones exist before those that are to be deleted or to shrink have freed their
-	// quota, as in a rolling replacement. The default is false: what the set frees is there for the rest of it.
+	// surge, if true, lets the new and the growing objects exist before the deleted and the shrinking ones free their
+	// quota, as in a rolling replacement. Default: false: the freed quota is available to the rest of the set.
 	// +optional
 	Surge bool `json:"surge,omitempty"`
 }
 
-// ReviewedObject is an object that is to be created, changed or deleted.
+// ReviewedObject is an object to create, change or delete.
 type ReviewedObject struct {
 	// operation is Apply (the default) or Delete.
 	// +optional
 	// +kubebuilder:default=Apply
 	Operation ReviewedOperation `json:"operation,omitempty"`
 
-	// object is the object as it is to be stored, without what the API server adds to a create, such as a UID. Bursar sets
-	// no defaults in it. A dry run of the field manager bursar-plan
-	// returns it with defaults, whatever quota there is. To be deleted, it needs no more than its kind, namespace and name.
+	// object is the object in its stored form, without additions of the API server to a create, such as a UID. Bursar sets
+	// no defaults in it. A dry run of the field manager bursar-plan returns the object with defaults, regardless of quota.
+	// For Delete, apiVersion, kind, namespace and name are enough.
 	// +kubebuilder:validation:EmbeddedResource
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Object runtime.RawExtension `json:"object"`
 }
 
-// ReviewedOperation is what is to happen to an object.
+// ReviewedOperation is the planned operation on an object.
 // +kubebuilder:validation:Enum=Apply;Delete
 type ReviewedOperation string
 
@@ -84,7 +83,7 @@ const (
 	ReviewedOperationDelete ReviewedOperation = "Delete"
 )
 
-// ReviewedRequest is an amount of a resource type that a consumer is to pay for.
+// ReviewedRequest is an amount of a resource type for a consumer.
 type ReviewedRequest struct {
 	ResourceRequest `json:",inline"`
 
@@ -94,10 +93,10 @@ type ReviewedRequest struct {
 
 // QuotaReviewStatus is the answer to a review.
 type QuotaReviewStatus struct {
-	// result is Fits if everything fits, DoesNotFit if something does not, and otherwise Unknown.
+	// result is Fits if everything fits, DoesNotFit if something does not fit, and otherwise Unknown.
 	Result ReviewResult `json:"result"`
 
-	// message says it in a sentence, for people.
+	// message is the result in a sentence, for people.
 	Message string `json:"message"`
 
 	// objects are the answers to spec.objects, in the same order.
@@ -110,8 +109,8 @@ type QuotaReviewStatus struct {
 	// +listType=atomic
 	Requests []ReviewedRequestResult `json:"requests,omitempty"`
 
-	// quotas are what the set takes of each quota, sorted by consumer, resource type and dimensions. They lack quotas that
-	// the user may not see.
+	// quotas are the effects of the set on each quota, sorted by consumer, resource type and dimensions. Quotas hidden
+	// from the user are absent.
 	// +optional
 	// +listType=atomic
 	Quotas []ReviewedQuota `json:"quotas,omitempty"`
@@ -122,38 +121,44 @@ type QuotaReviewStatus struct {
 type ReviewResult string
 
 const (
-	// ReviewResultFits means that it would be admitted.
+	// ReviewResultFits means that Bursar would admit it.
 	ReviewResultFits ReviewResult = "Fits"
 
-	// ReviewResultDoesNotFit means that it would be denied.
+	// ReviewResultDoesNotFit means that Bursar would deny it.
 	ReviewResultDoesNotFit ReviewResult = "DoesNotFit"
 
-	// ReviewResultUnknown means that it cannot be told, or that the user may not see it.
+	// ReviewResultUnknown means that Bursar cannot decide, or that the user may not see the quota.
 	ReviewResultUnknown ReviewResult = "Unknown"
 )
 
 // ReviewedObjectResult is the answer for an object.
 type ReviewedObjectResult struct {
-	// apiVersion, kind, namespace and name identify the object.
+	// apiVersion is the API group and version of the object.
 	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
+
+	// kind is the kind of the object.
+	Kind string `json:"kind"`
+
+	// namespace is the namespace of the object. It is absent for a cluster-scoped object.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
+
+	// name is the name of the object.
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// operation is Create, Update or Delete, and absent if that is unknown.
+	// operation is Create, Update or Delete. It is absent if Bursar does not know it.
 	// +optional
 	Operation string `json:"operation,omitempty"`
 
 	ReviewedResult `json:",inline"`
 
-	// policies are those that match the object, with their mode.
+	// policies are the matching ClaimCreationPolicies, with their mode.
 	// +optional
 	// +listType=atomic
 	Policies []ReviewedPolicy `json:"policies,omitempty"`
 
-	// charges are what the operation adds to the use of consumers, or takes from it.
+	// charges are the changes of the use of consumers by the operation.
 	// +optional
 	// +listType=atomic
 	Charges []ReviewedCharge `json:"charges,omitempty"`
@@ -169,18 +174,18 @@ type ReviewedResult struct {
 	// result is Fits, DoesNotFit or Unknown.
 	Result ReviewResult `json:"result"`
 
-	// message is the denial that the user would get, or why the answer is unknown. With the result Fits it is a warning,
-	// such as of a policy in the mode Warn.
+	// message is the text of the denial, or the reason for the result Unknown. With the result Fits it is a warning, such
+	// as of a policy in the mode Warn.
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// causes are those of the denial, for programs.
+	// causes are the causes of the denial, for programs.
 	// +optional
 	// +listType=atomic
 	Causes []ReviewedCause `json:"causes,omitempty"`
 }
 
-// ReviewedPolicy is a ClaimCreationPolicy that matches an object.
+// ReviewedPolicy is a ClaimCreationPolicy for an object.
 type ReviewedPolicy struct {
 	// name is the policy's name.
 	Name string `json:"name"`
@@ -191,16 +196,18 @@ type ReviewedPolicy struct {
 
 // ReviewedCause is a cause of a denial.
 type ReviewedCause struct {
-	// type is that of a denial's cause: QuotaExceeded, NothingGranted or PolicyNotApplicable.
+	// type is the type of the cause: QuotaExceeded, NothingGranted or PolicyNotApplicable.
 	Type metav1.CauseType `json:"type"`
 
-	// consumerRef is the consumer that lacks quota.
+	// consumerRef is the consumer without enough quota. It is absent if no consumer is known.
 	// +optional
 	ConsumerRef *ConsumerRef `json:"consumerRef,omitempty"`
 
-	// resourceType is the resource type that the consumer lacks, and dimensions are those of the request.
+	// resourceType is the lacking resource type. It is absent for PolicyNotApplicable.
 	// +optional
 	ResourceType string `json:"resourceType,omitempty"`
+
+	// dimensions are the dimensions of the lacking request.
 	// +optional
 	Dimensions map[string]string `json:"dimensions,omitempty"`
 }
@@ -210,26 +217,31 @@ type ReviewedCharge struct {
 	// consumerRef is the consumer.
 	ConsumerRef ConsumerRef `json:"consumerRef"`
 
-	// resourceType and dimensions name the account.
+	// resourceType is the resource type of the charge.
 	ResourceType string `json:"resourceType"`
+
+	// dimensions are the dimensions of the charge. They are absent for a charge without dimensions.
 	// +optional
 	Dimensions map[string]string `json:"dimensions,omitempty"`
 
-	// amount is added to the use, in base units. It is negative if the use shrinks.
+	// amount is the change of the use, in base units. It is negative if the use shrinks.
 	Amount int64 `json:"amount"`
 }
 
-// ReviewedQuota is what a set takes of a quota. Amounts are in base units.
+// ReviewedQuota is the effect of a set on a quota. Amounts are in base units.
 type ReviewedQuota struct {
 	ReviewedCharge `json:",inline"`
 
-	// limit is the sum of the active grants, used what is used of it now, and available what is left for requests with
-	// these dimensions.
-	Limit     int64 `json:"limit"`
-	Used      int64 `json:"used"`
+	// limit is the sum of the active grants.
+	Limit int64 `json:"limit"`
+
+	// used is the present use.
+	Used int64 `json:"used"`
+
+	// available is the rest for requests with these dimensions.
 	Available int64 `json:"available"`
 
-	// availableAfter is what would be left after the part of the set that fits.
+	// availableAfter is the rest after the fitting part of the set.
 	AvailableAfter int64 `json:"availableAfter"`
 
 	// display has the same figures for people, in the display unit of the registration.
@@ -238,15 +250,23 @@ type ReviewedQuota struct {
 
 // DisplayedReview has the figures of a ReviewedQuota as text with units, such as "1.5 GiB".
 type DisplayedReview struct {
-	// amount has a sign.
-	Amount         string `json:"amount"`
-	Limit          string `json:"limit"`
-	Used           string `json:"used"`
-	Available      string `json:"available"`
+	// amount is the change of the use, with a sign.
+	Amount string `json:"amount"`
+
+	// limit is the sum of the active grants.
+	Limit string `json:"limit"`
+
+	// used is the present use.
+	Used string `json:"used"`
+
+	// available is the rest for requests with these dimensions.
+	Available string `json:"available"`
+
+	// availableAfter is the rest after the fitting part of the set.
 	AvailableAfter string `json:"availableAfter"`
 }
 
-// QuotaReviewList is a list of reviews. The API server has none to list.
+// QuotaReviewList is a list of reviews. The API server stores none, so its lists are empty.
 //
 // +kubebuilder:object:root=true
 type QuotaReviewList struct {

@@ -5,8 +5,8 @@ package v1alpha1
 //
 // In the templates of policies the fields may be templates.
 type ConsumerRef struct {
-	// apiGroup is the API group of the consumer, such as resourcemanager.miloapis.com. Empty (the default) means the
-	// core group.
+	// apiGroup is the API group of the consumer, such as resourcemanager.miloapis.com. Empty (the default), it is the core
+	// group.
 	// +optional
 	APIGroup string `json:"apiGroup,omitempty"`
 
@@ -17,8 +17,8 @@ type ConsumerRef struct {
 	// name is the consumer's name. The consumer itself need not exist yet.
 	Name string `json:"name"`
 
-	// namespace is the consumer's namespace; leave it empty (the default) for cluster-scoped consumers. If it is set,
-	// the consumer's buckets are in this namespace.
+	// namespace is the consumer's namespace; leave it empty (the default) for cluster-scoped consumers. The buckets of a
+	// consumer with a namespace are in this namespace.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 }
@@ -26,7 +26,7 @@ type ConsumerRef struct {
 // UnversionedObjectReference identifies an object by API group instead of API version, so that the reference outlives
 // version changes.
 type UnversionedObjectReference struct {
-	// apiGroup is the API group of the object. Empty (the default) means the core group.
+	// apiGroup is the API group of the object. Empty (the default), it is the core group.
 	// +optional
 	APIGroup string `json:"apiGroup,omitempty"`
 

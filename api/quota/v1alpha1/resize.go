@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ResizeRequests returns the requests in [AnnotationResize], or nil if there are none or they cannot be decoded.
+// ResizeRequests returns the requests in [AnnotationResize], or nil without any, or with undecodable ones.
 func (c *ResourceClaim) ResizeRequests() []ResourceRequest {
 	var requests []ResourceRequest
 	if encoded, isSet := c.Annotations[AnnotationResize]; !isSet || json.Unmarshal([]byte(encoded), &requests) != nil {

@@ -5,13 +5,13 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // Reasons for the Granted condition of claims and for the entries of status.allocations, besides
 // [ReasonValidationFailed].
 const (
-	// ReasonQuotaAvailable goes with Granted=True: all requests are charged.
+	// ReasonQuotaAvailable goes with Granted=True: Bursar has charged all requests.
 	ReasonQuotaAvailable = "QuotaAvailable"
 
 	// ReasonQuotaExceeded goes with Granted=False: at least one request does not fit.
 	ReasonQuotaExceeded = "QuotaExceeded"
 
-	// ReasonPendingEvaluation goes with Granted=False: the claim is not decided yet.
+	// ReasonPendingEvaluation goes with Granted=False: Bursar has not decided on the claim yet.
 	ReasonPendingEvaluation = "PendingEvaluation"
 )
 
@@ -20,20 +20,20 @@ const (
 type AllocationStatus string
 
 const (
-	// AllocationGranted means that the requested amount is charged.
+	// AllocationGranted means that Bursar has charged the requested amount.
 	AllocationGranted AllocationStatus = "Granted"
 
-	// AllocationDenied means that nothing is charged, because the claim cannot be granted.
+	// AllocationDenied means no charge, because the claim does not fit or is invalid.
 	AllocationDenied AllocationStatus = "Denied"
 
-	// AllocationPending means that nothing is charged, because nothing is decided yet.
+	// AllocationPending means no charge, because there is no decision yet.
 	AllocationPending AllocationStatus = "Pending"
 )
 
-// ResourceClaim claims capacity from a consumer's quota, usually for one object. It is granted whole or not at all, and
-// holds its amounts until it is deleted and its object, if it names one, no longer exists. Most claims are made by a ClaimCreationPolicy on the create of the object; those are
-// granted from the start and are deleted with the object. A directly created claim that does not fit stays and is
-// granted when capacity appears.
+// ResourceClaim claims capacity from a consumer's quota, usually for one object. Bursar grants it whole or not at all.
+// It holds its amounts until its deletion and, if it names an object, until the end of the object. A
+// ClaimCreationPolicy makes most claims, on the create of the object. Such a claim is granted from the start, and ends
+// with the object. A directly created claim waits if it does not fit: Bursar grants it once there is capacity.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -60,7 +60,7 @@ type ResourceClaim struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the consumer, the requests and the object of the claim. Users cannot change it: resize a granted claim by
+	// spec is the consumer, the requests and the object of the claim. It is immutable for users: resize a granted claim by
 	// the annotation quota.miloapis.com/resize, or create another claim. The requests of a policy's claim follow the
 	// object if the policy has the operation UPDATE.
 	Spec ResourceClaimSpec `json:"spec"`
@@ -71,32 +71,32 @@ type ResourceClaim struct {
 	Status ResourceClaimStatus `json:"status,omitzero"`
 }
 
-// ResourceClaimSpec is the consumer, the requests and the object of a claim. Only Bursar can change it once the claim
-// exists, and only the requests.
+// ResourceClaimSpec is the consumer, the requests and the object of a claim. Only Bursar can change it after the
+// creation of the claim, and only the requests.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.resourceRef) == has(oldSelf.resourceRef)",message="spec.resourceRef is immutable: create another claim"
 type ResourceClaimSpec struct {
-	// consumerRef is the consumer to charge. Its kind must be the one in the spec.consumerType of every requested
-	// resource type. It cannot be changed.
+	// consumerRef is the consumer to charge. Its kind must be the one in the spec.consumerType of every requested resource
+	// type. It is immutable.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.consumerRef is immutable: create another claim"
 	ConsumerRef ConsumerRef `json:"consumerRef"`
 
-	// requests are the requested amounts: 1 to 20 entries, each of another resource type. They are granted together or
+	// requests are the requested amounts: 1 to 20 entries, each of another resource type. Bursar grants them together or
 	// not at all.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=20
 	// +kubebuilder:validation:XValidation:rule="self.all(r, self.exists_one(other, other.resourceType == r.resourceType))",message="requests must name each resourceType only once"
 	Requests []ResourceRequest `json:"requests"`
 
-	// resourceRef is the object of the claim. For every requested resource type with spec.claimingResources, its kind
-	// must be among them. Absent (the default), the claim is for no object, and holds its amounts until it is deleted. It
-	// cannot be changed.
+	// resourceRef is the object of the claim. For every requested resource type with spec.claimingResources, its kind must
+	// be among them. Absent (the default), the claim is for no object, and holds its amounts until its deletion. It is
+	// immutable.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.resourceRef is immutable: create another claim"
 	ResourceRef UnversionedObjectReference `json:"resourceRef,omitzero"`
 }
 
-// HasObject reports whether the claim names an object. One without an object holds its amounts until it is deleted.
+// HasObject reports whether the claim names an object. A claim without one holds its amounts until its deletion.
 func (s *ResourceClaimSpec) HasObject() bool { return s.ResourceRef != (UnversionedObjectReference{}) }
 
 // ResourceTypes returns the requested resource types, in the order of the requests.
@@ -110,22 +110,22 @@ func (s *ResourceClaimSpec) ResourceTypes() []string {
 
 // ResourceClaimStatus is the decision on a claim.
 type ResourceClaimStatus struct {
-	// allocations has the decision on each request. As a claim is granted whole or not at all, a request may be denied
-	// because of another one; its message then explains it.
+	// allocations has the decision on each request. Because Bursar grants a claim whole or not at all, one request may be
+	// the reason for the denial of another; the message then explains it.
 	// +optional
 	// +listType=map
 	// +listMapKey=resourceType
 	Allocations []RequestAllocation `json:"allocations,omitempty"`
 
-	// conditions has the condition Granted. It is True with reason QuotaAvailable if everything is charged. It is False
-	// with reason QuotaExceeded (something does not fit), ValidationFailed (the claim is invalid) or PendingEvaluation
-	// (not decided yet, the default) if nothing is. A granted claim with a pending resize also has the condition
-	// ResizePending, with one of these reasons.
+	// conditions has the condition Granted. It is True with reason QuotaAvailable if Bursar has charged everything.
+	// Otherwise it is False, without a charge, with reason QuotaExceeded (something does not fit), ValidationFailed (the
+	// claim is invalid) or PendingEvaluation (no decision yet, the default). A granted claim with a pending resize also
+	// has the condition ResizePending, with one of these reasons.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.all(c, c.type == 'Granted' ? c.reason in ['QuotaAvailable', 'QuotaExceeded', 'ValidationFailed', 'PendingEvaluation'] : true)",message="Granted condition reason must be valid"
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the metadata.generation that the status is about.
+	// observedGeneration is the metadata.generation behind the status.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -160,7 +160,7 @@ type RequestAllocation struct {
 	// resourceType is the resource type of the request.
 	ResourceType string `json:"resourceType"`
 
-	// status is Granted, Denied or Pending (not decided yet).
+	// status is Granted, Denied or Pending (no decision yet).
 	Status AllocationStatus `json:"status"`
 }
 

@@ -11,7 +11,7 @@ const (
 	// ReasonGrantActive goes with Active=True: the grant's allowances count.
 	ReasonGrantActive = "GrantActive"
 
-	// ReasonGrantPending goes with Active=Unknown: the grant has not been processed yet.
+	// ReasonGrantPending goes with Active=Unknown: Bursar has not processed the grant yet.
 	ReasonGrantPending = "GrantPending"
 
 	// ReasonNotYetValid goes with Active=False: the period of the grant, or those of all its allowances, have not begun.
@@ -21,8 +21,8 @@ const (
 	// QuotaRequest it goes with Approved=False: nobody decided in time.
 	ReasonExpired = "Expired"
 
-	// ReasonCapReached goes with Active=False: the amounts would exceed maxPerConsumer or maxTotal of a registration. Of a
-	// grant that was changed, what it gave before goes on.
+	// ReasonCapReached goes with Active=False: the amounts would exceed maxPerConsumer or maxTotal of a registration. The
+	// earlier amounts of a changed grant continue to count.
 	ReasonCapReached = "CapReached"
 )
 
@@ -35,8 +35,8 @@ const (
 )
 
 // ResourceGrant grants a consumer capacity of one or more resource types. The limit of a consumer is the sum of its
-// active grants: those with resource types that are all registered for its kind. Deleting a grant lowers the limit and
-// takes nothing back from claims that were granted before.
+// active grants. A grant is active only if all its resource types are registered for the kind of the consumer. Deleting
+// a grant lowers the limit, and takes nothing back from earlier claims.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -76,8 +76,8 @@ type ResourceGrantSpec struct {
 	// +kubebuilder:validation:MaxItems=20
 	Allowances []Allowance `json:"allowances"`
 
-	// consumerRef is the consumer that receives the capacity. Its kind must be the one in the spec.consumerTypeRef of
-	// every granted resource type.
+	// consumerRef is the consumer of the capacity. Its kind must be the one in the spec.consumerType of every granted
+	// resource type.
 	ConsumerRef ConsumerRef `json:"consumerRef"`
 }
 
@@ -90,7 +90,7 @@ func (s *ResourceGrantSpec) ResourceTypes() []string {
 	return types
 }
 
-// PeriodOf returns the period of an allowance of the grant: what its own period and that of the grant have in common.
+// PeriodOf returns the period of an allowance of the grant: the common part of its own period and the grant's.
 func (s *ResourceGrantSpec) PeriodOf(a *Allowance) Period {
 	common := a.Period
 	if begin := s.NotBefore; begin != nil && (common.NotBefore == nil || common.NotBefore.Before(begin)) {
@@ -118,7 +118,7 @@ func (s *ResourceGrantSpec) NextBegin(now time.Time) time.Time {
 	})
 }
 
-// NextEnd returns the first time at which an allowance that counts now ends. It is zero if none does.
+// NextEnd returns the first end of the now counting allowances. It is zero if none of them ends.
 func (s *ResourceGrantSpec) NextEnd(now time.Time) time.Time {
 	return s.earliest(func(p Period) *metav1.Time {
 		if !p.HasBegun(now) || p.HasEnded(now) {
@@ -141,10 +141,11 @@ func (s *ResourceGrantSpec) earliest(of func(Period) *metav1.Time) time.Time {
 
 // ResourceGrantStatus is the state of a grant.
 type ResourceGrantStatus struct {
-	// conditions has the condition Active. It is True with reason GrantActive while allowances count, False with reason
-	// ValidationFailed (the message has the errors) if they cannot, NotYetValid before their period, Expired after it and
-	// CapReached without room under a cap of a registration, and Unknown with reason GrantPending until the grant has been
-	// processed. Condition Expiring is True with reason GrantExpiring while the end is near.
+	// conditions has the condition Active. It is True with reason GrantActive while allowances count. It is False with
+	// reason ValidationFailed (the message has the errors) for an invalid grant, NotYetValid before the period of the
+	// allowances, Expired after it, and CapReached without room under a cap of a registration. It is Unknown with reason
+	// GrantPending until Bursar has processed the grant. Condition Expiring is True with reason GrantExpiring while the
+	// end is near.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.all(c, c.type == 'Active' ? c.reason in ['GrantActive', 'ValidationFailed', 'GrantPending', 'NotYetValid', 'Expired', 'CapReached'] : true)",message="Active condition reason must be valid"
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -155,8 +156,8 @@ type ResourceGrantStatus struct {
 	// +kubebuilder:validation:MaxLength=200
 	Gives string `json:"gives,omitempty"`
 
-	// observedGeneration is the metadata.generation that the conditions are about. If it is lower than the current one,
-	// they are out of date.
+	// observedGeneration is the metadata.generation behind the conditions. If it is lower than the current one, they are
+	// out of date.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }

@@ -5,17 +5,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ResourceQuotaAllocation caps the sum of the ResourceQuotas of several namespaces, its member namespaces. Users who
-// may write the ResourceQuotas of member namespaces distribute the cap among them.
+// ResourceQuotaAllocation caps the sum of the ResourceQuotas of several namespaces, its member namespaces. Users with
+// the right to write the ResourceQuotas of member namespaces distribute the cap among them.
 //
-// A member namespace takes, of each resource, the largest amount in one of its ResourceQuotas, so that none of them has
-// to name everything. A ResourceQuota is created, or raised, only if every allocation that selects its namespace has
-// room for the increase. A change without an increase is allowed, however much is allocated already. A ResourceQuota
-// that does not name a resource takes none of it. One that names a capped resource must keep naming it, unless
-// spec.mayLeave is true or the user who changes it may update the allocation.
+// A member namespace takes, of each resource, the largest amount in one of its ResourceQuotas, so none of them has to
+// name everything. Bursar admits the create or the raise of a ResourceQuota only if every allocation of its namespace
+// has room for the increase. It always admits a change without an increase, even beyond the cap. A ResourceQuota
+// without a resource takes none of it. A ResourceQuota with a capped resource must keep it, unless spec.mayLeave is
+// true or the user has the right to update the allocation.
 //
-// The ResourceQuotas in kube-system, kube-public, kube-node-lease and Bursar's own namespace are not counted and not
-// restricted.
+// Bursar neither counts nor restricts the ResourceQuotas in kube-system, kube-public, kube-node-lease and its own
+// namespace.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -39,22 +39,23 @@ type ResourceQuotaAllocation struct {
 
 // ResourceQuotaAllocationSpec is the cap, and the selector of its member namespaces.
 type ResourceQuotaAllocationSpec struct {
-	// selector selects the member namespaces by their labels. An empty one selects all except the system's.
+	// selector selects the member namespaces by their labels. An empty selector selects all namespaces except those of the
+	// system.
 	Selector metav1.LabelSelector `json:"selector"`
 
-	// allocation is the cap: allocation.hard has, for each resource, the highest sum for all member namespaces
-	// together; other resources are not capped. With scopes or a scopeSelector, the cap counts and limits only
-	// ResourceQuotas with the same ones; without, only those that have none.
+	// allocation is the cap: allocation.hard has, for each resource, the highest sum for all member namespaces together;
+	// other resources have no cap. With scopes or a scopeSelector, the cap counts and limits only ResourceQuotas with the
+	// same ones; without them, only ResourceQuotas without either.
 	Allocation corev1.ResourceQuotaSpec `json:"allocation"`
 
-	// mayLeave, if true, permits every user who may write a ResourceQuota of a member namespace to remove a capped
-	// resource from it, or delete it. The namespace may be unlimited afterwards. Default: false: only users who may
-	// update this allocation can do that.
+	// mayLeave, if true, permits the removal of a capped resource from a ResourceQuota of a member namespace, and the
+	// deletion of the ResourceQuota, to every user with the right to write it. The namespace may be unlimited afterwards.
+	// Default: false: this takes the right to update this allocation.
 	// +optional
 	MayLeave bool `json:"mayLeave,omitempty"`
 
-	// default is the ResourceQuota that a member namespace gets if no ResourceQuota limits a capped resource. It is
-	// made if the cap has room for it, and belongs to the namespace from then on. Default: none is made, and
+	// default is the ResourceQuota for member namespaces without a limit for a capped resource. Bursar creates it if the
+	// cap has room for it. It belongs to the namespace from then on. Absent (the default), Bursar creates none, and
 	// status.unlimitedNamespaces lists namespaces without a limit.
 	// +optional
 	Default *DefaultResourceQuota `json:"default,omitempty"`
@@ -68,8 +69,8 @@ type DefaultResourceQuota struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	Name string `json:"name,omitempty"`
 
-	// hard has its amount of each resource. The allocation must cap each of them. Resources with a limit in the
-	// namespace are omitted.
+	// hard has the amount of each resource. The allocation must cap each of them. The ResourceQuota omits resources with a
+	// limit in the namespace.
 	Hard corev1.ResourceList `json:"hard"`
 }
 
@@ -79,14 +80,14 @@ const DefaultResourceQuotaName = "default"
 // ResourceQuotaAllocationStatus has the allocated amounts of a cap.
 type ResourceQuotaAllocationStatus struct {
 	// allocated is the cap (hard), and the allocated amounts (used): the sum over all member namespaces, including
-	// changes that are admitted and not seen yet. During many changes it is written once in a second, or a few. used
-	// exceeds hard if the cap was cut, or a namespace became a member, after so much had been allocated.
+	// admitted changes not seen yet. During many changes Bursar writes it once in a second, or in a few. used exceeds hard
+	// if the cap shrank, or a namespace became a member, after the allocation.
 	// +optional
 	Allocated corev1.ResourceQuotaStatus `json:"allocated,omitzero"`
 
-	// usedByProject has the amounts that each member namespace takes by its ResourceQuotas, ordered by name: a list of
-	// namespace and used, which is a resource list. Namespaces without an amount are omitted. Because it is written
-	// often, the API server validates no schema in it.
+	// usedByProject has the amounts of each member namespace by its ResourceQuotas, ordered by name: a list of namespace
+	// and used, a resource list. Namespaces without an amount are absent. Because Bursar writes it often, the API server
+	// validates no schema in it.
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
@@ -99,11 +100,11 @@ type ResourceQuotaAllocationStatus struct {
 	// +listMapKey=namespace
 	UnlimitedNamespaces []UnlimitedNamespace `json:"unlimitedNamespaces,omitempty"`
 
-	// observed is the state of the cluster that usedByProject was computed from.
+	// observed is the state of the cluster behind usedByProject.
 	// +optional
 	Observed ObservedResourceQuotas `json:"observed,omitzero"`
 
-	// observedGeneration is the metadata.generation that usedByProject is about.
+	// observedGeneration is the metadata.generation behind usedByProject.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -115,8 +116,8 @@ type ResourceQuotaAllocationStatus struct {
 
 	// conditions are Ready, Exceeded and Limited. Ready is True with reason Enforced while Bursar keeps ResourceQuotas
 	// within the cap, and False with reason WebhooksPending or ValidationFailed. Exceeded is True with reason CapExceeded
-	// while more is allocated than the cap, and False with reason WithinCap. Limited is True with reason AllLimited while
-	// every member namespace has a limit for each capped resource, and False with reason NamespacesUnlimited.
+	// while the allocated amount exceeds the cap, and False with reason WithinCap. Limited is True with reason AllLimited
+	// while every member namespace has a limit for each capped resource, and False with reason NamespacesUnlimited.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -128,7 +129,7 @@ type UnlimitedNamespace struct {
 	// namespace is the name of the namespace.
 	Namespace string `json:"namespace"`
 
-	// resources are the capped resources that no ResourceQuota of the namespace limits, in order.
+	// resources are the capped resources without a limit in the namespace, in order.
 	// +listType=atomic
 	Resources []corev1.ResourceName `json:"resources"`
 }
@@ -143,7 +144,7 @@ type NamespacedResourceList struct {
 }
 
 // ObservedResourceQuotas is a state of the cluster, by resource versions: those of a list, of a bookmark, or of the
-// last object that changed. Versions of one kind can be compared with each other.
+// last changed object. Versions of one kind are comparable with each other.
 type ObservedResourceQuotas struct {
 	// resourceQuotas is the version of the ResourceQuotas.
 	// +optional
@@ -156,7 +157,7 @@ type ObservedResourceQuotas struct {
 
 // Conditions of a ResourceQuotaAllocation besides Ready.
 const (
-	// ConditionExceeded indicates whether more of a ResourceQuotaAllocation is allocated than its cap.
+	// ConditionExceeded indicates whether the allocated amount of a ResourceQuotaAllocation exceeds its cap.
 	ConditionExceeded = "Exceeded"
 	// ConditionLimited indicates whether every member namespace has a limit for each capped resource.
 	ConditionLimited = "Limited"
@@ -164,14 +165,14 @@ const (
 
 // Reasons of the conditions of a ResourceQuotaAllocation.
 const (
-	// ReasonEnforced goes with Ready=True: Bursar keeps ResourceQuotas within the cap. Requests that the API server admitted before may still be
-	// carried out within its request timeout, a minute.
+	// ReasonEnforced goes with Ready=True: Bursar keeps ResourceQuotas within the cap. The API server may still carry out
+	// earlier requests within its request timeout, a minute.
 	ReasonEnforced = "Enforced"
 	// ReasonWebhooksPending goes with Ready=False: the API server does not call Bursar for all ResourceQuotas yet.
 	ReasonWebhooksPending = "WebhooksPending"
-	// ReasonCapExceeded goes with Exceeded=True: more is allocated than the cap.
+	// ReasonCapExceeded goes with Exceeded=True: the allocated amount exceeds the cap.
 	ReasonCapExceeded = "CapExceeded"
-	// ReasonWithinCap goes with Exceeded=False: no more is allocated than the cap.
+	// ReasonWithinCap goes with Exceeded=False: the allocated amount is within the cap.
 	ReasonWithinCap = "WithinCap"
 	// ReasonAllLimited goes with Limited=True: every member namespace has a limit for each capped resource.
 	ReasonAllLimited = "AllLimited"

@@ -12,14 +12,14 @@ const (
 	// ReasonRegistrationActive goes with Active=True: grants and claims may use the type.
 	ReasonRegistrationActive = "RegistrationActive"
 
-	// ReasonRegistrationPending goes with Active=False: the registration has not been processed yet.
+	// ReasonRegistrationPending goes with Active=False: Bursar has not processed the registration yet.
 	ReasonRegistrationPending = "RegistrationPending"
 
-	// ReasonRegistrationInUse goes with InUse=True: the registration is being deleted while it is in use.
+	// ReasonRegistrationInUse goes with InUse=True: the registration is under deletion and still in use.
 	ReasonRegistrationInUse = "RegistrationInUse"
 )
 
-// RegistrationType determines how a resource type is measured.
+// RegistrationType determines the measure of a resource type.
 // +kubebuilder:validation:Enum=Entity;Allocation;Feature
 type RegistrationType string
 
@@ -27,20 +27,20 @@ const (
 	// RegistrationTypeEntity counts objects.
 	RegistrationTypeEntity RegistrationType = "Entity"
 
-	// RegistrationTypeAllocation adds up amounts that objects request, such as bytes.
+	// RegistrationTypeAllocation adds up the requested amounts of objects, such as bytes.
 	RegistrationTypeAllocation RegistrationType = "Allocation"
 
-	// RegistrationTypeFeature is on or off for a consumer: on while its grants give more than 0. Claims of it are
-	// counted and never denied.
+	// RegistrationTypeFeature is on or off for a consumer: on while its grants give more than 0. Bursar counts claims of
+	// it, and never denies them.
 	RegistrationTypeFeature RegistrationType = "Feature"
 )
 
-// IsCountedOnly reports whether claims of the type are counted and never denied.
+// IsCountedOnly reports whether Bursar counts claims of the type, and never denies them.
 func (t RegistrationType) IsCountedOnly() bool { return t == RegistrationTypeFeature }
 
-// ResourceRegistration registers a resource type, so that it can be granted and claimed: its name, its unit, the kind
-// of consumer with a quota of it, and the kinds of object that use that quota. Grants and claims may use the type while
-// the Active condition is True.
+// ResourceRegistration registers a resource type for grants and claims: its name, its unit, the kind of consumer with a
+// quota of it, and the kinds of object with claims of it. Grants and claims may use the type while the Active condition
+// is True.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -72,8 +72,8 @@ type ResourceRegistration struct {
 	Status ResourceRegistrationStatus `json:"status,omitzero"`
 }
 
-// ResourceRegistrationSpec describes a resource type. The fields resourceType, consumerType and type never change,
-// and baseUnit only while nothing of the type is granted or claimed, because stored amounts depend on these fields.
+// ResourceRegistrationSpec describes a resource type. The fields resourceType, consumerType and type are immutable, and
+// baseUnit changes only without grants and claims of the type, because stored amounts depend on these fields.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.consumerType) || has(self.consumerTypeRef)",message="spec.consumerType is required"
 // +kubebuilder:validation:XValidation:rule="!has(self.consumerType) || !has(self.consumerTypeRef) || self.consumerType.apiGroup == self.consumerTypeRef.apiGroup && self.consumerType.kind == self.consumerTypeRef.kind",message="spec.consumerType and spec.consumerTypeRef must be equal: they are two names of one field"
@@ -81,38 +81,38 @@ type ResourceRegistration struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.consumerTypeRef) || has(oldSelf.consumerTypeRef) || !has(oldSelf.consumerType) || self.consumerTypeRef.apiGroup == oldSelf.consumerType.apiGroup && self.consumerTypeRef.kind == oldSelf.consumerType.kind",message="spec.consumerTypeRef is immutable"
 type ResourceRegistrationSpec struct {
 	// baseUnit is the unit of every amount of this type in grants, claims and buckets, in the singular and at most 50
-	// characters, such as byte. It can be changed only while no grant gives the type and no claim holds any of it,
-	// because amounts are not converted.
+	// characters, such as byte. It can change only while no grant gives the type and no claim holds any of it, because
+	// Bursar does not convert amounts.
 	// +kubebuilder:validation:MaxLength=50
 	BaseUnit string `json:"baseUnit"`
 
-	// claimingResources are the kinds of object that claims for this type may be for, at most 20. Empty (the default)
-	// means that no object can use the quota through a policy; directly created claims may then be for objects of any
-	// kind. Removing a kind leaves existing claims as they are.
+	// claimingResources are the permitted kinds of object in claims for this type, at most 20. Empty (the default), no
+	// object can use the quota through a policy; directly created claims may then be for objects of any kind. Removing a
+	// kind leaves existing claims as they are.
 	// +optional
 	// +kubebuilder:validation:MaxItems=20
 	ClaimingResources []ClaimingResource `json:"claimingResources,omitempty"`
 
-	// consumerType is the kind of consumer with a quota of this type. It is required and cannot be changed.
+	// consumerType is the kind of consumer with a quota of this type. It is required and immutable.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.consumerType is immutable"
 	ConsumerType ConsumerTypeRef `json:"consumerType,omitzero"`
 
-	// consumerTypeRef is the earlier name of consumerType, and stands for it. If both are given, they must be equal.
+	// consumerTypeRef is the earlier name of consumerType, and stands for it. If an object has both, they must be equal.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.consumerTypeRef is immutable"
 	ConsumerTypeRef ConsumerTypeRef `json:"consumerTypeRef,omitzero"`
 
-	// description describes the counted thing in 1 to 500 characters, for people. It has no effect.
+	// description describes the counted thing in 1 to 500 characters, for people. It has no effect on decisions.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=500
 	Description string `json:"description,omitempty"`
 
-	// dimensions are the keys that the dimensions of claims and the dimension selectors of grants may use for this
-	// type, such as networking.example.com/location: at most 16, of at most 317 characters each. Empty (the default)
-	// means that the type has no dimensions. Removing a key leaves granted claims as they are; grants and policies that
-	// still use it are no longer Active or Ready.
+	// dimensions are the permitted keys in the dimensions of claims and the dimension selectors of grants for this type,
+	// such as networking.example.com/location: at most 16, of 1 to 317 characters each. Empty (the default), the type has
+	// no dimensions. Removing a key leaves granted claims as they are; grants and policies with the key are no longer
+	// Active or Ready.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
@@ -121,40 +121,39 @@ type ResourceRegistrationSpec struct {
 	Dimensions []string `json:"dimensions,omitempty"`
 
 	// displayUnit is the unit of amounts in messages and summaries, in the singular and at most 50 characters, such as
-	// GiB. It can be changed at any time: displayed amounts follow, and decisions do not depend on it.
+	// GiB. It can change at any time: displayed amounts follow, decisions do not depend on it.
 	// +kubebuilder:validation:MaxLength=50
 	DisplayUnit string `json:"displayUnit"`
 
-	// maxPerConsumer is the most that the grants of one consumer may add up to, in base units, at least 1. A grant that
-	// would exceed it does not count, and its condition Active has the reason CapReached. What counts already goes on if
-	// the cap is lowered. Absent (the default), there is no cap.
+	// maxPerConsumer is the highest sum of the grants of one consumer, in base units, at least 1. A grant beyond it does
+	// not count, and its condition Active has the reason CapReached. Counting grants continue to count after a cut of the
+	// cap. Absent (the default), there is no cap.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	MaxPerConsumer *int64 `json:"maxPerConsumer,omitempty"`
 
-	// maxTotal is the most that the grants of all consumers may add up to, in base units, at least 1. It applies as
-	// maxPerConsumer does. A grant that does not fit counts as soon as there is room. Absent (the default), there is no
-	// cap.
+	// maxTotal is the highest sum of the grants of all consumers, in base units, at least 1. It applies as maxPerConsumer
+	// does. A waiting grant counts as soon as there is room. Absent (the default), there is no cap.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	MaxTotal *int64 `json:"maxTotal,omitempty"`
 
 	// resourceType is the name of this type in grants and claims, of 1 to 253 characters in any form, such as
-	// resourcemanager.miloapis.com/projects. Of two registrations with the same name only the older one becomes active.
-	// It cannot be changed.
+	// resourcemanager.miloapis.com/projects. Of two registrations with the same name only the older one becomes active. It
+	// is immutable.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.resourceType is immutable"
 	ResourceType string `json:"resourceType"`
 
-	// type is Entity if objects are counted, each as 1, and Allocation if the amounts that they request are added up.
-	// With Feature the type is on for a consumer while its grants give more than 0, usually 1, and otherwise off; claims
-	// of it are counted and never denied. It cannot be changed.
+	// type is the measure of the resource type. Entity counts objects, each as 1. Allocation adds up the requested amounts
+	// of objects. Feature is on for a consumer while its grants give more than 0, usually 1, and otherwise off; Bursar
+	// counts claims of it, and never denies them. It is immutable.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.type is immutable"
 	Type RegistrationType `json:"type"`
 
-	// unitConversionFactor is the number of base units in one display unit, at least 1: displayed amounts are divided
-	// by it. It can be changed at any time: displayed amounts follow, and decisions do not depend on it.
+	// unitConversionFactor is the number of base units in one display unit, at least 1. It divides displayed amounts. It
+	// can change at any time: displayed amounts follow, decisions do not depend on it.
 	// +kubebuilder:validation:Minimum=1
 	UnitConversionFactor int64 `json:"unitConversionFactor"`
 }
@@ -170,9 +169,9 @@ type ConsumerTypeRef struct {
 	Kind string `json:"kind"`
 }
 
-// ClaimingResource names a kind of object that may use a quota.
+// ClaimingResource names a kind of object for claims of a resource type.
 type ClaimingResource struct {
-	// apiGroup is the API group of the kind, a DNS subdomain. Empty (the default) means the core group.
+	// apiGroup is the API group of the kind, a DNS subdomain. Empty (the default), it is the core group.
 	// +optional
 	// +kubebuilder:validation:Pattern=`^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	APIGroup string `json:"apiGroup,omitempty"`
@@ -186,16 +185,16 @@ type ClaimingResource struct {
 // ResourceRegistrationStatus is the state of a registration.
 type ResourceRegistrationStatus struct {
 	// conditions has the condition Active. It is True with reason RegistrationActive if grants and claims can use the
-	// type, and False with reason ValidationFailed (the message has the errors) or RegistrationPending (not processed
-	// yet) if they cannot. A registration that is being deleted while grants or enabled ClaimCreationPolicies use its
-	// type also has the condition InUse with reason RegistrationInUse. Its message names them. It stays until it is no longer in use, and accepts no new
-	// uses.
+	// type, and False with reason ValidationFailed (the message has the errors) or RegistrationPending (not processed yet)
+	// if they cannot. A registration under deletion also has the condition InUse with reason RegistrationInUse, while
+	// grants or enabled ClaimCreationPolicies use its type. Its message names them. The registration stays until nothing
+	// uses it, and accepts no new uses.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.all(c, c.type == 'Active' ? c.reason in ['RegistrationActive', 'ValidationFailed', 'RegistrationPending'] : true)",message="Active condition reason must be valid"
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the metadata.generation that the conditions are about. If it is lower than the current one,
-	// they are out of date.
+	// observedGeneration is the metadata.generation behind the conditions. If it is lower than the current one, they are
+	// out of date.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
@@ -221,11 +220,11 @@ func (r *ResourceRegistration) Description() string {
 	return text
 }
 
-// Owner returns the service that the resource type belongs to, see [LabelOwner]. It is empty if none is named.
+// Owner returns the service of the resource type, see [LabelOwner]. It is empty without the label.
 func (r *ResourceRegistration) Owner() string { return r.Labels[LabelOwner] }
 
-// DisplayName returns the name of the resource type for people, see [AnnotationDisplayName]. It is empty if there is none,
-// or if it is too long, because it is older than the check.
+// DisplayName returns the name of the resource type for people, see [AnnotationDisplayName]. It is empty if there is
+// none, or if it is too long, because it is older than the check.
 func (r *ResourceRegistration) DisplayName() string {
 	name := strings.TrimSpace(r.Annotations[AnnotationDisplayName])
 	if utf8.RuneCountInString(name) > DisplayNameMax {

@@ -120,7 +120,7 @@ func TestResourceGrantRules(t *testing.T) {
 	checkRules(t, "ResourceGrant", sampleGrant, cases)
 }
 
-// requestCases are the rules for requests, which hold for claims and for claim templates.
+// requestCases are the rules for requests, for claims and for claim templates.
 func requestCases[T any](set func(*T, []v1alpha1.ResourceRequest), path string) map[string]ruleCase[T] {
 	with := func(requests []v1alpha1.ResourceRequest) func(*T) {
 		return func(object *T) { set(object, requests) }

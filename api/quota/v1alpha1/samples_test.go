@@ -8,7 +8,7 @@ import (
 	"github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Valid objects, which tests change one thing in.
+// Valid objects. Tests change one thing in them.
 
 func sampleConsumer() v1alpha1.ConsumerRef {
 	return v1alpha1.ConsumerRef{APIGroup: "resourcemanager.miloapis.com", Kind: "Organization", Name: "acme"}

@@ -18,8 +18,8 @@ type schemaField struct {
 	Constraints map[string]string
 }
 
-// fieldsOf flattens the schema of a resource into its fields by path, leaving out those that
-// every resource has. Elements of lists end in [], values of maps in {}.
+// fieldsOf flattens the schema of a resource into its fields by path, without the fields common to all resources.
+// Elements of lists end in [], values of maps in {}.
 func fieldsOf(t *testing.T, root *apiextensionsv1.JSONSchemaProps) map[string]schemaField {
 	t.Helper()
 	fields := map[string]schemaField{}

@@ -12,8 +12,8 @@ import (
 	"github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// TestClaimStatusDefault proves that a claim created through the Go type, whose status is empty, is displayed as
-// waiting for a decision.
+// TestClaimStatusDefault creates a claim with the empty status of the Go type. Its columns show it as waiting for a
+// decision.
 func TestClaimStatusDefault(t *testing.T) {
 	schema := newSchema(t, "ResourceClaim")
 	object := content(t, sampleClaim())
@@ -33,7 +33,7 @@ func TestClaimStatusDefault(t *testing.T) {
 	}
 }
 
-// TestPendingDefaults proves that the status of new grants and registrations is pending.
+// TestPendingDefaults checks the status of new grants and registrations: it is pending.
 func TestPendingDefaults(t *testing.T) {
 	tests := map[string]struct {
 		kind, reason string
@@ -95,8 +95,7 @@ func TestPolicyEnabledDefault(t *testing.T) {
 	}
 }
 
-// TestLedgerIsStoredWhole proves that the API server keeps every field of a ledger, although its
-// definition describes none of them.
+// TestLedgerIsStoredWhole proves that the API server keeps every field of a ledger without a schema for it.
 func TestLedgerIsStoredWhole(t *testing.T) {
 	typeMeta, objectMeta := sampleMeta("ConsumerLedger")
 	dimensions := map[string]string{"example.com/location": "DFW"}

@@ -1,6 +1,6 @@
-// Package v1alpha1granted is the version of ResourceClaim in which Bursar creates the claims of policies. The version has no
-// status subresource. So the API server stores the status that comes with a create, and a granted claim costs one write
-// instead of two. Objects and their meaning are those of v1alpha1; the API server checks no schema, because Bursar is
+// Package v1alpha1granted is the version of ResourceClaim in which Bursar creates the claims of policies. The version
+// has no status subresource. So the API server stores the status of a create, and a granted claim costs one write
+// instead of two. Objects and their meaning are those of v1alpha1. The API server checks no schema, because Bursar is
 // the only writer: its webhooks deny everybody else. Read claims in v1alpha1.
 //
 // No code imports this package. Its types are here for the generated CRD.
@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// ResourceClaim is a claim that is granted from its creation on. Only Bursar writes claims in this version.
+// ResourceClaim is a claim granted from its creation on. Only Bursar writes claims in this version.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=resourceclaims,scope=Namespaced,shortName=rclaim,categories=bursar
@@ -22,13 +22,13 @@ type ResourceClaim struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is that of v1alpha1.
+	// spec is the spec of v1alpha1.
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Spec runtime.RawExtension `json:"spec"`
 
-	// status is that of v1alpha1.
+	// status is the status of v1alpha1.
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:pruning:PreserveUnknownFields

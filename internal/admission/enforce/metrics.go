@@ -48,12 +48,12 @@ func (m *metrics) reviewed(answer *admissionv1.AdmissionResponse, took time.Dura
 	m.reviews.WithLabelValues(outcomeOf(answer)).Observe(took.Seconds())
 }
 
-// decided counts the outcome of a request for which a policy demands quota.
+// decided counts the outcome of a request with a demand for quota by a policy.
 func (m *metrics) decided(policy *catalog.Policy, answer *admissionv1.AdmissionResponse) {
 	m.decisions.WithLabelValues(policy.Name, outcomeOf(answer)).Inc()
 }
 
-// outcomeFailed counts requests with an object to which a policy is not applicable.
+// outcomeFailed counts requests with a failure of a policy for their object.
 const outcomeFailed = "failed"
 
 // InitPolicyMetrics creates the series of a policy before its first failure.
@@ -61,7 +61,7 @@ func (h *Handler) InitPolicyMetrics(name string) {
 	h.metrics.decisions.WithLabelValues(name, outcomeFailed)
 }
 
-// failed records that a policy was not applicable to the object of a request. Transient errors do not count.
+// failed records the failure of a policy for the object of a request. Transient errors do not count.
 func (h *Handler) failed(request *admissionv1.AdmissionRequest, p *catalog.Policy, object evaluator.Object, err error, isDenied bool) {
 	if err == nil || evaluator.IsTransient(err) || review.IsDryRun(request) {
 		return
@@ -72,7 +72,7 @@ func (h *Handler) failed(request *admissionv1.AdmissionRequest, p *catalog.Polic
 	}
 }
 
-// succeeded records that a policy was applicable to the object of a request, and demands something for it.
+// succeeded records the success of a policy with a demand for the object of a request.
 func (h *Handler) succeeded(p *catalog.Policy) {
 	if h.Evaluations != nil {
 		h.Evaluations.Succeeded(p)

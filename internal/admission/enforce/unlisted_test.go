@@ -62,12 +62,12 @@ func (s *scene) paid(policy string, amount ledger.Amount) *quotav1alpha1.Resourc
 	return claim
 }
 
-// Before the claims are listed, a review decides an update on the claim that its object really has, or not at all.
+// Before the first list of claims, a review decides an update by the real claim of its object, or not at all.
 func TestUpdateBeforeTheClaimsAreListed(t *testing.T) {
 	tests := map[string]struct {
 		reason string
 		after  time.Duration
-		// isFound is set if the claim has the name that the object's claim would have now.
+		// isFound reports whether the claim has the name of a new claim for the object.
 		isFound bool
 		check   func(*scene, *admissionv1.AdmissionResponse)
 		want    ledger.Amount

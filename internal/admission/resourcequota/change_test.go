@@ -61,7 +61,7 @@ func TestPathWithoutVersion(t *testing.T) {
 	}
 }
 
-// The ledger ties a pending change to the changed ResourceQuota, and to the version that it replaces.
+// The ledger ties a pending change to the changed ResourceQuota, and to its version before the change.
 func TestWhatIsBooked(t *testing.T) {
 	type booked struct{ Namespace, Name, UID, ResourceVersion, NamespaceVersion, Pods string }
 	nameless := []byte(`{"metadata":{"uid":"u"},"spec":{"hard":{"pods":"3","services":"1"}}}`)

@@ -14,7 +14,7 @@ import (
 	"github.com/bursar/bursar/internal/policy"
 )
 
-// claimTemplateWarnings warns of labels and annotations that Bursar overwrites on the claims of a policy.
+// claimTemplateWarnings warns of labels and annotations overwritten by Bursar on the claims of a policy.
 func claimTemplateWarnings(p *quotav1alpha1.ClaimCreationPolicy) []string {
 	return templateWarnings(field.NewPath("spec", "target", "resourceClaimTemplate", "metadata"), p.Spec.Target.ResourceClaimTemplate.Metadata,
 		map[string]string{
@@ -37,11 +37,11 @@ func grantTemplateWarnings(p *quotav1alpha1.GrantCreationPolicy) []string {
 		})
 }
 
-// nameOfTrigger is the template of the object name that Bursar sets.
+// nameOfTrigger is the template of the object name set by Bursar.
 const nameOfTrigger = "{{.trigger.metadata.name}}"
 
-// templateWarnings compares a template's reserved keys with the values that Bursar sets, as far as they are known
-// before there are objects.
+// templateWarnings compares a template's reserved keys with Bursar's own values, as far as it knows them before there
+// are objects.
 func templateWarnings(path *field.Path, metadata quotav1alpha1.ObjectTemplateMetadata, sets map[string]string) []string {
 	return append(replaced(path.Child("labels"), metadata.Labels, sets), replaced(path.Child("annotations"), metadata.Annotations, sets)...)
 }

@@ -16,7 +16,7 @@ const (
 	isEvent    = "events must be recorded whatever quota says"
 )
 
-// groupsWithoutPolicy are the API groups with kinds that policies may not act on, and the reasons.
+// groupsWithoutPolicy are the API groups with kinds forbidden to policies, and the reasons.
 var groupsWithoutPolicy = map[string]string{
 	quotav1alpha1.GroupName: "Bursar's own kinds cannot be subject to its policies",
 	"coordination.k8s.io":   "leases keep the control plane alive and must not depend on quota",
@@ -26,8 +26,8 @@ var groupsWithoutPolicy = map[string]string{
 	"authorization.k8s.io":  isQuestion,
 }
 
-// groupsWithoutWebhooks are the API groups with kinds for which the API server calls no webhook. A policy could not
-// deny anything of them.
+// groupsWithoutWebhooks are the API groups without calls of webhooks by the API server. A policy could not deny
+// anything of them.
 var groupsWithoutWebhooks = map[string]string{
 	"admissionregistration.k8s.io": "the API server asks no webhook about kinds of this API group, so quota cannot be enforced",
 }

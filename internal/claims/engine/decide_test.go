@@ -12,7 +12,7 @@ func TestDecideByClaim(t *testing.T) {
 		{claimMissing, false, false}:    doEvaluate,
 		{claimMissing, false, true}:     doNothing,
 		{claimMissing, true, false}:     doEvaluate,
-		{claimMissing, true, true}:      doNothing, // no policy that follows updates may use the request
+		{claimMissing, true, true}:      doNothing, // no policy with updates may use the request
 		{claimLost, false, false}:       doFindLost,
 		{claimLost, false, true}:        doFindLost,
 		{claimLost, true, false}:        doFindLost,

@@ -11,7 +11,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// Until the claims are listed, the engine takes no object for one without a claim.
+// Before the first list of claims, the engine takes no object for one without a claim.
 func TestConformBeforeTheClaimsAreListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -34,7 +34,7 @@ func TestConformBeforeTheClaimsAreListed(t *testing.T) {
 	})
 }
 
-// The claim decides how a change expires, even before the claims are listed.
+// The claim decides how a change expires, even before the first list of claims.
 func TestAbandonBeforeTheClaimsAreListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
@@ -66,7 +66,7 @@ func TestChangesWaitForTheListByThemselves(t *testing.T) {
 	})
 }
 
-// An object goes away before the claims are listed. Denials wait for its release once the cache has its claim.
+// An object goes away before the first list of claims. Denials wait for its release once the cache has its claim.
 // Denials wait for its release from the appearance of its claim on.
 func TestObjectGoesBeforeTheClaimsAreListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestObjectGoesBeforeTheClaimsAreListed(t *testing.T) {
 	})
 }
 
-// A replica settles its own claims even before the claims are listed. Otherwise the reservations of a busy consumer
+// A replica settles its own claims even before the first list of claims. Otherwise the reservations of a busy consumer
 // add up for minutes after a start, until further creates fail.
 func TestSettleBeforeTheClaimsAreListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestSettleBeforeTheClaimsAreListed(t *testing.T) {
 	})
 }
 
-// A replica also releases its own claims before the claims are listed: it records the deletion.
+// A replica also releases its own claims before the first list of claims: it records the deletion.
 func TestReleaseBeforeTheClaimsAreListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)

@@ -82,7 +82,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestExamples makes sure that every command has an example, and that examples use existing commands and flags.
+// TestExamples checks the example of every command: it exists, and uses existing commands and flags.
 func TestExamples(t *testing.T) {
 	for name, program := range programs {
 		root := program()
@@ -117,8 +117,8 @@ func TestExamples(t *testing.T) {
 // bare finds commands without the name of the plugin.
 var bare = regexp.MustCompile(`(?:^|[^l]) ?\bbursar ([a-z]+)\b`)
 
-// TestPluginNamesItself makes sure that no help text of the plugin names a command of another binary: its users may not
-// have that binary.
+// TestPluginNamesItself looks for commands of other binaries in the help texts of the plugin. Its users may not have
+// these binaries.
 func TestPluginNamesItself(t *testing.T) {
 	root := programs["kubectl-bursar"]()
 	var names []string
@@ -150,8 +150,7 @@ func TestPluginWithoutServers(t *testing.T) {
 	}
 }
 
-// TestServerFlags makes sure that commands with a server have the flags of kubectl, and that listing commands take a
-// selector.
+// TestServerFlags checks that commands with a server have the flags of kubectl, and listing commands a selector.
 func TestServerFlags(t *testing.T) {
 	withoutServer := []string{"policy", "policy test", "version", "completion", "user"}
 	walk(programs["bursar"](), func(command *cobra.Command) {
@@ -172,7 +171,7 @@ func TestServerFlags(t *testing.T) {
 	})
 }
 
-// TestFormats makes sure that all commands say the same about a format that they lack.
+// TestFormats checks that all commands have the same error for an unknown format.
 func TestFormats(t *testing.T) {
 	arguments := map[string][]string{
 		"usage": nil, "tree": nil, "who": {"vcpus"}, "requests": nil, "request": {"a=1"}, "approve": {"a"}, "deny": {"a"}, "extend": {"a", "--by", "1d"},

@@ -13,7 +13,7 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// newStatusCommand returns the command that reports the health of a server or cluster.
+// newStatusCommand returns the command for the health of a server or cluster.
 func newStatusCommand(p cli.Program) *cobra.Command {
 	var systemNamespace, certificateSecret string
 	var s *server

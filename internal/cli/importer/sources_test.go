@@ -141,7 +141,7 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// TestMilo makes sure that Milo's policies only audit at first, and that notes name fields unknown to Bursar.
+// TestMilo checks that Milo's policies only audit at first, and notes name fields unknown to Bursar.
 func TestMilo(t *testing.T) {
 	objects := parsed[map[string]any](t,
 		`{apiVersion: quota.miloapis.com/v1alpha1, kind: ClaimCreationPolicy, metadata: {name: p, uid: x, finalizers: [a/b]}, spec: {novelty: {set: true}, trigger: {resource: {apiVersion: v1, kind: Secret}}, target: {resourceClaimTemplate: {metadata: {}, spec: {consumerRef: {kind: K, name: x}, requests: [{resourceType: s, amount: 1}]}}}}, status: {}}`,

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestCheckHandler proves that the answer gives the reason why a replica is not ready.
+// TestCheckHandler checks the reason in the answer of a replica not ready.
 func TestCheckHandler(t *testing.T) {
 	for want, problem := range map[string]error{"ok": nil, "policies are being loaded": errors.New("policies are being loaded")} {
 		answer := httptest.NewRecorder()

@@ -1,5 +1,5 @@
 // Package serve declares the commands of the binary with an API server, without that server: the reference of commands
-// describes them, too. The binary gives them what they run.
+// describes them, too. The binary passes the functions to run.
 package serve
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/bursar/bursar/internal/standalone/flags"
 )
 
-// Standalone returns the command for a standalone server. It calls run with its flags, which are not completed yet.
+// Standalone returns the command for a standalone server. It calls run with its flags, not completed yet.
 func Standalone(run func(*cobra.Command, *flags.Standalone) error) *cobra.Command {
 	given := &flags.Standalone{}
 	command := &cobra.Command{

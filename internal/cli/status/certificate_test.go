@@ -12,7 +12,7 @@ import (
 )
 
 // TestCertificateSecret proves that the check reads the certificate from the given Secret, because the configuration
-// may name any. It also proves that the error for a wrong name shows how to give another.
+// may name any. The error for a wrong name shows how to give another.
 func TestCertificateSecret(t *testing.T) {
 	certificate, _, err := certutil.GenerateSelfSignedCertKey("bursar.example.com", nil, nil)
 	if err != nil {

@@ -84,7 +84,7 @@ func TestBar(t *testing.T) {
 	}
 }
 
-// TestCut makes sure that the most telling part of a cell stays.
+// TestCut checks that the most useful part of a cell stays.
 func TestCut(t *testing.T) {
 	for name, tt := range map[string]struct{ reason, cell, want string }{
 		"Path":     {"the end of a path", "compute.example.com/vcpus", "…com/vcpus"},
@@ -100,7 +100,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestPlain makes sure that nothing but a terminal gets colours or cut tables.
+// TestPlain checks outputs other than a terminal: they get no colours and no cut tables.
 func TestPlain(t *testing.T) {
 	t.Setenv("LANG", "C.UTF-8")
 	if got := Of(&bytes.Buffer{}); got.IsTerminal() || got.HasColor || got.HasBars {
@@ -130,7 +130,7 @@ func (l *line) Write(text []byte) (int, error) {
 	return l.text.Write(text)
 }
 
-// TestProgress makes sure that a line reports a long task, and disappears in the end.
+// TestProgress follows the line about a long task: it appears, and disappears in the end.
 func TestProgress(t *testing.T) {
 	out := &line{written: make(chan struct{}, 1)}
 	stop := startProgress(out, "reading", time.Millisecond)

@@ -21,7 +21,7 @@ import (
 type healthView struct {
 	Checks []checkView
 	Failed int
-	// BrokenGlass are the requests that bypassed enforcement, the latest first.
+	// BrokenGlass are the requests past enforcement, the latest first.
 	BrokenGlass []glassView
 	// Missing explains why the log is not whole.
 	Missing string
@@ -33,7 +33,7 @@ type checkView struct {
 	IsBad, IsUnknown bool
 }
 
-// glassView is a request that bypassed enforcement.
+// glassView is a request past enforcement.
 type glassView struct {
 	At      time.Time
 	Object  string
@@ -64,7 +64,7 @@ func (a Area) health(r *web.Request) (web.Answer, error) {
 	}, nil
 }
 
-// readBrokenGlass adds the events about requests that bypassed enforcement.
+// readBrokenGlass adds the events about requests past enforcement.
 func (v *healthView) readBrokenGlass(r *web.Request) error {
 	var events corev1.EventList
 	err := r.API().List(r.Context(), &events, client.MatchingFields{"reason": quotav1alpha1.EventBrokenGlass}, client.Limit(listMax))

@@ -14,7 +14,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Bursar's kinds are known where an API server does not serve them yet, and others are not.
+// The mapper knows Bursar's kinds even before an API server serves them, and no others.
 func TestMapperKnowsItsOwnKinds(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()

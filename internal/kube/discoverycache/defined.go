@@ -13,15 +13,16 @@ import (
 type State int
 
 const (
-	// Served means that its objects can be read and written.
+	// Served means that clients can read and write its objects.
 	Served State = iota + 1
-	// NotServed means that the kind is defined but not served now. Its objects may exist out of reach.
+	// NotServed means that the kind has a definition, but the API server does not serve it now. Its objects may exist out
+	// of reach.
 	NotServed
 	// Undefined means that the kind does not exist, and so has no objects.
 	Undefined
 )
 
-// StateOf returns the state of a kind and, unless it is undefined, the resource of its objects. An error means that the
+// StateOf returns the state of a kind and, unless it is undefined, the resource of its objects. After an error the
 // state is unknown now.
 func (k *Cache) StateOf(ctx context.Context, kind schema.GroupKind) (State, schema.GroupVersionResource, error) {
 	resource, served, err := k.ResourceFor(ctx, kind)

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// KindOf returns the kind of a resource's objects, and false if it is not served. An error means that the answer is
-// unknown now.
+// KindOf returns the kind of a resource's objects, and false if the API server does not serve it. After an error the
+// answer is unknown now.
 func (k *Cache) KindOf(_ context.Context, resource schema.GroupVersionResource) (schema.GroupVersionKind, bool, error) {
 	s, err := k.current()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/bursar/bursar/internal/kube/events"
 )
 
-// places keeps where events are recorded.
+// places keeps the namespaces of events.
 type places []string
 
 func (p *places) Eventf(regarding, _ runtime.Object, _, _, _, _ string, _ ...any) {

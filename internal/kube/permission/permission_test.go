@@ -52,7 +52,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// A read of single objects needs no watch, and the answers to both questions are kept apart.
+// A read of single objects needs no watch. The two questions have separate answers.
 func TestGet(t *testing.T) {
 	c := New(&answers{allowed: map[string]bool{"get": true}})
 	if problem, err := c.Follow(t.Context(), carts); problem == "" || err != nil {
@@ -78,7 +78,7 @@ func TestFollowAsksOnceForManyPolicies(t *testing.T) {
 	}
 }
 
-// Not knowing is neither permission nor the lack of it, and is not remembered.
+// An error is neither permission nor the lack of it, and the next question asks again.
 func TestFollowUnknown(t *testing.T) {
 	a := &answers{allowed: map[string]bool{"get": true, "list": true, "watch": true}, err: errors.New("the API server is restarting")}
 	c := New(a)

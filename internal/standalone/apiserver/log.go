@@ -12,7 +12,7 @@ import (
 const (
 	// logFileMegabytesMax is the size at which a log file rotates.
 	logFileMegabytesMax = 16
-	// logFilesKept is how many rotated log files are kept.
+	// logFilesKept is the number of rotated log files to keep.
 	logFilesKept = 1
 )
 

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// cachedOptions are options with an error and a decorator that only notes its use.
+// cachedOptions are options with an error and a decorator to note its use.
 type cachedOptions struct {
 	err    error
 	isUsed *bool

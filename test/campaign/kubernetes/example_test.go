@@ -9,7 +9,7 @@ func testExample(n *team) {
 	}
 }
 
-// testFirstHour does what the tutorial says, in a cluster whose Projects read their quota in namespaces of their own.
+// testFirstHour follows the tutorial, in a cluster with quota in a namespace of its own for each Project.
 func testFirstHour(n *team) {
 	if texts := guide.Follow(n.T, "docs/tutorials/first-hour-on-a-cluster.md", n.Servers[0].Kubeconfig("admin", "system:masters")); texts != 6 {
 		n.Errorf("%d texts were compared, want 6", texts)

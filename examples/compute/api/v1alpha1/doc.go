@@ -1,5 +1,5 @@
-// Package v1alpha1 has the kinds of the compute service: Instances, which are machines, and WorkloadDeployments, which
-// run a number of identical Instances.
+// Package v1alpha1 has the kinds of the compute service: Instances (machines) and WorkloadDeployments (a number of
+// identical Instances).
 //
 // +kubebuilder:object:generate=true
 // +groupName=compute.datumapis.com

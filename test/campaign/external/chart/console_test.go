@@ -9,8 +9,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// TestConsoleHasNoRights proves that the console of the chart may do nothing by itself except impersonate the listed
-// people.
+// TestConsoleHasNoRights proves that the console of the chart has no right except to impersonate the listed people.
 func TestConsoleHasNoRights(t *testing.T) {
 	const login = "console: {enabled: true, url: 'https://quota.example.com', oidc: {issuerURL: 'https://login.example.com', clientID: bursar}}"
 	for name, tt := range map[string]struct {
@@ -60,7 +59,7 @@ func rolesOf(object any) []string {
 	return nil
 }
 
-// TestConsoleIsApart proves that no Service leads to both the console and the operator.
+// TestConsoleIsApart looks for a Service in front of both the console and the operator.
 func TestConsoleIsApart(t *testing.T) {
 	objects := rendered(t, everything)
 	for _, name := range []string{"bursar", "bursar-console"} {

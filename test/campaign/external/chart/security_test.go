@@ -8,7 +8,7 @@ import (
 	"k8s.io/pod-security-admission/policy"
 )
 
-// TestRestricted proves that the Pods run in a namespace under the Pod Security Standard "restricted".
+// TestRestricted runs the Pods in a namespace under the Pod Security Standard "restricted".
 func TestRestricted(t *testing.T) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/bursar/bursar/test/process"
 )
 
-// TestRefusals proves that the command explains in one sentence why a server cannot start.
+// TestRefusals checks the sentence for each reason why a server cannot start.
 func TestRefusals(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds the binary")
@@ -139,7 +139,7 @@ func TestDamage(t *testing.T) {
 	t.Parallel()
 	killed := t.TempDir()
 	process.Start(t, killed).Kill()
-	// A socket cannot be copied, and a killed server is as well off without it.
+	// Sockets have no copies, and a killed server needs none.
 	if err := os.RemoveAll(filepath.Join(killed, "etcd", "socket")); err != nil {
 		t.Fatal(err)
 	}
@@ -216,8 +216,7 @@ func wantRefusal(t *testing.T, reason, want string, arguments ...string) {
 	}
 }
 
-// TestKubectl proves that `bursar kubectl` finds the running server, and that a second server on its directory does not
-// start.
+// TestKubectl proves that `bursar kubectl` finds the running server. A second server on its directory does not start.
 func TestKubectl(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds and starts a server")

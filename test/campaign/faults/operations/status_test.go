@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// TestStatusOfADeadOperator proves that the page reports at once that the API server reaches nobody, although the
-// leader's Lease is still fresh.
+// TestStatusOfADeadOperator proves that the page reports an unreachable operator at once, although the leader's Lease
+// is still fresh.
 func TestStatusOfADeadOperator(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/bursar/bursar/test/campaign/kubernetes/cluster"
 )
 
-// TestClusterOutlivesItsProcesses proves that another API server has the objects of the first, also after the death of
+// TestClusterOutlivesItsProcesses looks for the objects of the first API server in another one, also after the death of
 // both and of etcd.
 func TestClusterOutlivesItsProcesses(t *testing.T) {
 	c := cluster.Start(t)
