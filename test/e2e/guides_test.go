@@ -89,6 +89,13 @@ func TestGuideOfLimits(t *testing.T) {
 	}
 }
 
+func TestGuideToOwnKinds(t *testing.T) {
+	t.Parallel()
+	if texts := guide.Follow(t, "docs/tasks/own-kind.md", start(t, standalone.Options{}).Kubeconfig); texts != 2 {
+		t.Errorf("the guide shows %d outputs, want 2", texts)
+	}
+}
+
 // TestGuideOfRollout needs the kinds of the quickstart, so that it has a server for itself.
 func TestGuideOfRollout(t *testing.T) {
 	t.Parallel()
