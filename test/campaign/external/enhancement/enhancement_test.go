@@ -223,9 +223,21 @@ func (p *platform) checkTooMuch() {
 	})
 }
 
+// descriptions are those of the registrations, by resource type.
+var descriptions = map[string]string{
+	"resourcemanager.datumapis.com/project": "Number of projects that can be created within an organization.",
+	"compute.datumapis.com/instance":        "Number of compute instances in a project.",
+	cpu:                                     "Number of CPU cores that can be allocated to compute instances.",
+	memory:                                  "Memory that can be allocated to compute instances.",
+}
+
 // wantDisplayed waits until the effective grants of a namespace display this, by resource type.
 func (p *platform) wantDisplayed(namespace string, want map[string]quotav1alpha1.DisplayedQuota) {
 	p.Helper()
+	for resourceType, displayed := range want {
+		displayed.Description = descriptions[resourceType]
+		want[resourceType] = displayed
+	}
 	p.eventually(func() error {
 		var list quotav1alpha1.EffectiveResourceGrantList
 		if err := p.api.List(p.Context(), &list, client.InNamespace(namespace)); err != nil {
