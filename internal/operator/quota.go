@@ -16,7 +16,6 @@ import (
 	"github.com/bursar/bursar/internal/claims/reviewed"
 	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/controller/audit"
-	"github.com/bursar/bursar/internal/controller/grant"
 	"github.com/bursar/bursar/internal/journal"
 	"github.com/bursar/bursar/internal/journal/shipper"
 	"github.com/bursar/bursar/internal/kube/quotavalidation"
@@ -34,9 +33,7 @@ type quota struct {
 	// journal takes the records of the ledgers, or is nil without a journal.
 	journal *shipper.Shipper
 	// history is the users' view of the journal, or nil.
-	history journal.Source
-	// deletions knows who deletes grants, if there is a journal.
-	deletions *grant.Deletions
+	history   journal.Source
 	claims    *claimcache.Cache
 	client    *claims.Client
 	evaluator *evaluator.Evaluator
@@ -100,7 +97,7 @@ func (o *Operator) newQuota(ctx context.Context, c *cluster) (*quota, error) {
 	}
 	if recorded != nil {
 		o.deletions.Client = c.client
-		q.deletions, ledgers.Deletions = o.deletions, o.deletions
+		ledgers.Deletions = o.deletions
 	}
 	return q, nil
 }

@@ -102,8 +102,8 @@ func (o *Operator) newValidation(c *cluster, q *quota, grants *grantpolicy.Contr
 		Permissions: c.users, QuotaSpecs: q.specs, MemberNamespaces: q.members, Namespaces: c.namespaces,
 		Requests: quotarequest.Stored{Live: c.live}, ConsumerThresholds: o.options.UsageMetrics.ConsumerThresholds, Clock: &o.clock,
 	}
-	if q.deletions != nil {
-		webhooks.Deletions = q.deletions
+	if q.journal != nil {
+		webhooks.Deletions = o.deletions
 	}
 	return webhooks
 }

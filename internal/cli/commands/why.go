@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bursar/bursar/internal/cli"
-	"github.com/bursar/bursar/internal/cli/request"
 	"github.com/bursar/bursar/internal/cli/why"
 )
 
@@ -117,9 +116,6 @@ func explainInput(ctx context.Context, api client.Client, s *server, reader *why
 	namespace := reader.Namespace
 	objects := why.ObjectsIn(content)
 	if len(objects) == 0 {
-		if advised, err := request.ParseDenial(string(content)); err == nil && s.named() == "" {
-			reader.Namespace = cmp.Or(advised.Namespace, namespace) // it shows the quota
-		}
 		explanation, err := reader.Denial(ctx, string(content))
 		if err != nil {
 			return err

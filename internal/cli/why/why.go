@@ -145,7 +145,7 @@ func (r *Reader) Denial(ctx context.Context, text string) (*Explanation, error) 
 		return nil, err
 	}
 	e := &Explanation{Object: "the error", Payments: []Payment{found}}
-	return e, r.complete(ctx, e)
+	return e, r.advised(text).complete(ctx, e)
 }
 
 // otherErrors are errors on other subjects than the quota of a consumer, by a part of their text, with their meaning.

@@ -79,8 +79,11 @@ func (r *Reconciler) ifHeldBack(_ context.Context, object client.Object) []recon
 // afterCap tries again soon and more than once after the end of a cap in a namespace. The garbage collector may remove
 // the projection before the webhook's replica knows of the allocation's deletion.
 func (r *Reconciler) afterCap(ctx context.Context, object client.Object) []reconcile.Request {
-	r.outcomes.capEnded(object.GetNamespace())
-	return r.ifHeldBack(ctx, object)
+	requests := r.ifHeldBack(ctx, object)
+	if len(requests) > 0 {
+		r.outcomes.capEnded(object.GetNamespace())
+	}
+	return requests
 }
 
 func (r *Reconciler) everyNamespace(ctx context.Context, _ client.Object) []reconcile.Request {
