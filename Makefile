@@ -74,8 +74,8 @@ SERVERS = $(MODULE)/test/e2e $(MODULE)/test/bench $(MODULE)/internal/standalone/
 .PHONY: test
 test: ## Run all tests but the campaigns, with the race detector; RACE=all also on API servers.
 	@echo "$(GO) test -race (all packages without an API server)"
-	@$(GO) test -race -timeout 20m $(filter-out $(SERVERS),$(TESTED))
-	$(GO) test $(if $(filter all,$(RACE)),-race) -timeout 40m $(SERVERS)
+	@CGO_ENABLED=1 $(GO) test -race -timeout 20m $(filter-out $(SERVERS),$(TESTED))
+	$(if $(filter all,$(RACE)),CGO_ENABLED=1) $(GO) test $(if $(filter all,$(RACE)),-race) -timeout 40m $(SERVERS)
 
 .PHONY: test-quick
 test-quick: ## Run the tests that need no server.

@@ -84,8 +84,14 @@ func TestArchives(t *testing.T) {
 			purls[module] = p.PackageLicenseDeclared
 		}
 	}
-	if got := purls["pkg:golang/k8s.io/client-go"]; got != "Apache-2.0" || purls["pkg:golang/go.etcd.io/etcd/server/v3"] != "" {
-		t.Errorf("client-go is under %q in the bill of materials: %v", got, purls)
+	for module, want := range map[string]string{
+		"k8s.io/api":                "Apache-2.0",
+		"k8s.io/client-go":          "Apache-2.0 AND BSD-3-Clause AND MIT", // with forks of code of others
+		"go.etcd.io/etcd/server/v3": "",                                    // not in the plugin
+	} {
+		if got := purls["pkg:golang/"+module]; got != want {
+			t.Errorf("the bill of materials has the licence %q for %s, want %q", got, module, want)
+		}
 	}
 	checkSums(t, dist, name+".tar.gz", name+".spdx.json", "bursar-0.0.0-campaign.tgz")
 	checkChart(t, filepath.Join(dist, "bursar-0.0.0-campaign.tgz"))
