@@ -87,10 +87,15 @@ func versions() (map[string]string, error) {
 			return nil, fmt.Errorf("read %s: %w", file, err)
 		}
 		for _, required := range module.Require {
-			if required.Path == "k8s.io/kubernetes" {
-				version := strings.TrimPrefix(required.Version, "v")
-				found[version[:strings.LastIndex(version, ".")]] = version
+			if required.Path != "k8s.io/kubernetes" {
+				continue
 			}
+			version := strings.TrimPrefix(required.Version, "v")
+			minor := version[:strings.LastIndex(version, ".")]
+			if name := filepath.Base(file); name != "go.mod" && name != minor+".mod" {
+				return nil, fmt.Errorf("%s requires Kubernetes %s", file, version)
+			}
+			found[minor] = version
 		}
 	}
 	return found, nil

@@ -25,7 +25,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestVersions compares the required version of every module file with its minor version.
+// TestVersions finds a version for every minor. It fails if a module file requires another minor than its name says.
 func TestVersions(t *testing.T) {
 	t.Chdir("../..")
 	found, err := versions()
