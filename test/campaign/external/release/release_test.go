@@ -44,10 +44,10 @@ func makeRelease(t *testing.T, environment []string, arguments ...string) string
 	return dist
 }
 
-// TestArchives releases the plugin and the chart, and uses them.
+// TestArchives releases the server, the plugin and the chart, and uses them.
 func TestArchives(t *testing.T) {
 	name := "kubectl-bursar-" + runtime.GOOS + "-" + runtime.GOARCH
-	dist := makeRelease(t, nil, "-binaries", "kubectl-bursar", "-platforms", runtime.GOOS+"-"+runtime.GOARCH, "-parts", "archives,chart")
+	dist := makeRelease(t, nil, "-binaries", "bursar,kubectl-bursar", "-platforms", runtime.GOOS+"-"+runtime.GOARCH, "-parts", "archives,chart")
 	files := unpack(t, open(t, filepath.Join(dist, name+".tar.gz")))
 	for file, want := range map[string]string{
 		"LICENSE":                 "Apache License",
@@ -58,11 +58,7 @@ func TestArchives(t *testing.T) {
 			t.Errorf("%s of the archive lacks %q", file, want)
 		}
 	}
-	binary := filepath.Join(t.TempDir(), "kubectl-bursar")
-	if err := os.WriteFile(binary, []byte(files["kubectl-bursar"]), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.CommandContext(t.Context(), binary, "version").CombinedOutput(); err != nil || !strings.Contains(string(out), version) {
+	if out, err := exec.CommandContext(t.Context(), install(t, files, "kubectl-bursar"), "version").CombinedOutput(); err != nil || !strings.Contains(string(out), version) {
 		t.Errorf("the binary says %q: %v", out, err)
 	}
 	goroot, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
@@ -93,8 +89,29 @@ func TestArchives(t *testing.T) {
 			t.Errorf("the bill of materials has the licence %q for %s, want %q", got, module, want)
 		}
 	}
-	checkSums(t, dist, name+".tar.gz", name+".spdx.json", "bursar-0.0.0-campaign.tgz")
+	server := "bursar-" + runtime.GOOS + "-" + runtime.GOARCH + ".tar.gz"
+	checkSums(t, dist, server, name+".tar.gz", name+".spdx.json", "bursar-0.0.0-campaign.tgz")
+	checkServer(t, unpack(t, open(t, filepath.Join(dist, server))))
 	checkChart(t, filepath.Join(dist, "bursar-0.0.0-campaign.tgz"))
+}
+
+// install installs a binary of an archive, and returns its path.
+func install(t *testing.T, files map[string]string, name string) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(binary, []byte(files[name]), 0o700); err != nil { //nolint:gosec // it is a program
+		t.Fatal(err)
+	}
+	return binary
+}
+
+// checkServer runs the quickstart with the server of an archive, and nothing else.
+func checkServer(t *testing.T, files map[string]string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), root+"/examples/quickstart/run.sh", install(t, files, "bursar")).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "exceeded quota: Project quota of Organization acme") {
+		t.Errorf("the quickstart with the released server: %v\n%s", err, out)
+	}
 }
 
 // checkSums holds the list of checksums to the files. The list has to name them.
