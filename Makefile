@@ -94,7 +94,7 @@ campaigns: ## Run campaigns beside each other: all, or CAMPAIGNS="faults replica
 	$(GO) test -timeout 30m $(CAMPAIGNS:%=./test/campaign/%/...)
 
 .PHONY: kubernetes-versions
-kubernetes-versions: ## Test with every minor version of Kubernetes, or MINORS="1.32 1.37", and write the table.
+kubernetes-versions: ## Test with every minor version of Kubernetes, or MINORS="1.32 1.37", and write the columns of the table.
 	$(GO) run ./hack/kubernetesversions docs/reference/kubernetes.md $(MINORS)
 
 .PHONY: screenshots

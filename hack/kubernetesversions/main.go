@@ -3,8 +3,9 @@
 //
 //	kubernetesversions FILE [MINOR...]
 //
-// A minor is a version such as 1.33. Without any it takes all: those with a module file in the folder of the campaign,
-// and the one in Bursar's own go.mod. Run it in the root of the repository. It ends with 1 if a test failed.
+// A minor is a version such as 1.33. The table keeps its columns of other minors. Without a minor, the table is of all:
+// those with a module file in the folder of the campaign, and the one in Bursar's own go.mod. Run it in the root of the
+// repository. It ends with 1 if a test failed.
 package main
 
 import (
@@ -12,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,13 +43,16 @@ func run(file string, minors []string) error {
 	if err != nil {
 		return err
 	}
+	var columns []column
 	if len(minors) == 0 {
-		for minor := range known {
-			minors = append(minors, minor)
+		minors = slices.Sorted(maps.Keys(known))
+	} else {
+		before, err := os.ReadFile(file)
+		if err != nil {
+			return err
 		}
+		columns = columnsOf(string(before))
 	}
-	slices.Sort(minors)
-	var results []*result
 	var failed error
 	for _, minor := range minors {
 		if known[minor] == "" {
@@ -60,9 +65,11 @@ func run(file string, minors []string) error {
 			failed = errors.New("some tests failed")
 		}
 		tested.version = known[minor]
-		results = append(results, tested)
+		columns = slices.DeleteFunc(columns, func(c column) bool { return strings.HasPrefix(c.version, minor+".") })
+		columns = append(columns, tested.column())
 	}
-	return errors.Join(failed, os.WriteFile(file, page(results), 0o644)) //nolint:gosec // everybody may read it
+	slices.SortFunc(columns, func(a, b column) int { return strings.Compare(a.version, b.version) })
+	return errors.Join(failed, os.WriteFile(file, []byte(page(columns)), 0o644)) //nolint:gosec // everybody may read it
 }
 
 // versions returns the version of Kubernetes of each minor.

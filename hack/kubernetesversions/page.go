@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -45,31 +45,68 @@ and kube-controller-manager. There was no kubelet: a test says for it that Pods 
 const outro = `
 "Not in this version" means that the API server lacks what the test needs.
 
-` + "`make kubernetes-versions`" + ` runs the tests and writes this page. Each minor is built from the modules in
-` + "`test/campaign/kubernetes/minors`" + `.
+` + "`make kubernetes-versions`" + ` runs the tests and writes this page; with ` + "`MINORS=1.33`" + ` it writes that column. Each minor is
+built from the modules in ` + "`test/campaign/kubernetes/minors`" + `.
 `
 
-// page returns the page with the table of the results.
-func page(results []*result) []byte {
-	var b bytes.Buffer
+// column has the result for each statement with one version of Kubernetes.
+type column struct {
+	version string
+	words   map[string]string
+}
+
+// column returns the column of a result.
+func (r *result) column() column {
+	c := column{r.version, map[string]string{}}
+	for test, statement := range r.proofs {
+		c.words[statement] = word(r.outcomes[test])
+	}
+	return c
+}
+
+// columnsOf returns the columns of a page.
+func columnsOf(page string) []column {
+	var columns []column
+	for line := range strings.Lines(page) {
+		cells := strings.Split(strings.TrimSpace(line), " | ")
+		statement, isRow := strings.CutPrefix(cells[0], "| ")
+		switch {
+		case !isRow || statement == "---":
+		case columns == nil:
+			for _, version := range cells[1:] {
+				columns = append(columns, column{strings.TrimSuffix(version, " |"), map[string]string{}})
+			}
+		default:
+			for i, word := range cells[1:] {
+				columns[i].words[statement] = strings.TrimSuffix(word, " |")
+			}
+		}
+	}
+	return columns
+}
+
+// page returns the page with the table of some columns.
+func page(columns []column) string {
+	var b strings.Builder
 	b.WriteString(intro)
 	b.WriteString("| proven |")
-	proofs := map[string]string{}
-	for _, r := range results {
-		fmt.Fprintf(&b, " %s |", r.version)
-		maps.Copy(proofs, r.proofs)
+	statements := map[string]bool{}
+	for _, c := range columns {
+		fmt.Fprintf(&b, " %s |", c.version)
+		for statement := range c.words {
+			statements[statement] = true
+		}
 	}
-	b.WriteString("\n| --- |" + strings.Repeat(" --- |", len(results)) + "\n")
-	tests := slices.SortedFunc(maps.Keys(proofs), func(a, c string) int { return strings.Compare(proofs[a], proofs[c]) })
-	for _, test := range tests {
-		fmt.Fprintf(&b, "| %s |", proofs[test])
-		for _, r := range results {
-			fmt.Fprintf(&b, " %s |", word(r.outcomes[test]))
+	b.WriteString("\n| --- |" + strings.Repeat(" --- |", len(columns)) + "\n")
+	for _, statement := range slices.Sorted(maps.Keys(statements)) {
+		fmt.Fprintf(&b, "| %s |", statement)
+		for _, c := range columns {
+			fmt.Fprintf(&b, " %s |", cmp.Or(c.words[statement], word("")))
 		}
 		b.WriteString("\n")
 	}
 	b.WriteString(outro)
-	return b.Bytes()
+	return b.String()
 }
 
 func word(outcome string) string {

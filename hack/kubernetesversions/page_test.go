@@ -20,8 +20,12 @@ func TestPage(t *testing.T) {
 | Bursar is removed | not tested | fails |
 | Pods are resized | not in this version | yes |
 ` + outro
-	if diff := cmp.Diff(want, string(page([]*result{older, newer}))); diff != "" {
+	got := page([]column{older.column(), newer.column()})
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the page is (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want, page(columnsOf(got))); diff != "" {
+		t.Errorf("the page of its own columns is (-want +got):\n%s", diff)
 	}
 }
 
