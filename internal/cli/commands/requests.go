@@ -100,7 +100,7 @@ func newApproveCommand(p cli.Program) *cobra.Command {
 		Short: "Approve a request for quota",
 		Long: `Approve a request for quota, or less than it asks for. An amount is in base units: a limit if the request asks for a limit, and
 otherwise an increase. 0 approves nothing of the resource type. Resource types without an amount are approved as asked. Nobody decides
-on their own request.`,
+on a request of their own.`,
 		Example: `  bursar approve acme-x7k2p -n organization-acme
   # Less, and for a shorter time
   bursar approve acme-x7k2p -n organization-acme projects=5 --until 2027-03-31`,
@@ -112,7 +112,7 @@ func newDenyCommand(p cli.Program) *cobra.Command {
 	return newDecideCommand(p, quotav1alpha1.DecisionDeny, &cobra.Command{
 		Use:     "deny NAME --reason TEXT",
 		Short:   "Deny a request for quota",
-		Long:    "Deny a request for quota. The requester reads the reason. Nobody decides on their own request.",
+		Long:    "Deny a request for quota. The requester reads the reason. Nobody decides on a request of their own.",
 		Example: `  bursar deny acme-x7k2p -n organization-acme --reason "not this year"`,
 	})
 }

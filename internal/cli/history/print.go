@@ -222,7 +222,7 @@ func (r *Replayed) Print(w io.Writer, format usage.Format) error {
 		_, err = fmt.Fprintf(w, "Gaps in the journal: %d. After each, all use counts, also of objects that would have been denied.\n", gaps)
 	}
 	if unnamed > 0 && err == nil {
-		_, err = fmt.Fprintf(w, "Creates of objects that you may not see: %d. It is unknown how much their deletion freed, so the counts may be wrong.\n", unnamed)
+		_, err = fmt.Fprintf(w, "Creates of unnamed objects (you may not see them): %d. It is unknown how much their deletion freed, so the counts may be wrong.\n", unnamed)
 	}
 	return err
 }
