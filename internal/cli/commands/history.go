@@ -108,7 +108,8 @@ func newTopCommand(p cli.Program) *cobra.Command {
 		Use:   "top",
 		Short: "Show the largest changes of use or limits",
 		Long: `Show the largest changes of use, or of limits, between the start and the end of a window, from the journal. The largest share comes
-first: for use, the share of the limit, and for limits, the share of the limit before. Amounts are in base units if --journal names the journal.`,
+first: for use, the share of the limit, and for limits, the share of the limit before. Amounts are in base units if --journal names the
+journal.`,
 		Example: `  # Who grew since yesterday?
   bursar top
   # Whose limits changed most this month?

@@ -21,8 +21,8 @@ func newShowbackCommand(p cli.Program) *cobra.Command {
 		Short: "Write the use of consumers over time, in amount-hours, as CSV",
 		Long: `Write the use and the limits of consumers over time, from the journal: as CSV with a line for each consumer and resource type or, with
 --step, for each day or month of UTC. 2 GiB for 3 hours are 6 GiB-hours. Amounts are in base units, with their names if an API server
-knows them. The use includes reservations for objects under creation. Use from before the window counts from its start. An account without an entry before the window counts from its first Opened entry. Amount-hours are exact up to a
-millionth.`,
+knows them. The use includes reservations for objects under creation. Use from before the window counts from its start. An account without
+an entry before the window counts from its first Opened entry. Amount-hours are exact up to a millionth.`,
 		Example: `  # Last month
   bursar showback --since 2026-10-01 --until 2026-11-01 > october.csv
   # A line for each day
@@ -62,8 +62,8 @@ func newBacktestCommand(p cli.Program) *cobra.Command {
 first one, the peak use, and the smallest limit that denies none. A denied object uses nothing from then on; an existing object keeps its
 amount. Use at the start of the window counts.
 
-A limit covers the whole resource type, with the sum of all dimensions. Limits are in base units. Charges beyond the limit count like all others.
-To test a policy instead of a limit: bursar policy backtest.`,
+A limit covers the whole resource type, with the sum of all dimensions. Limits are in base units. Charges beyond the limit count like all
+others. To test a policy instead of a limit: bursar policy backtest.`,
 		Example: `  # Would 8 projects have been enough for everyone?
   bursar backtest --limit projects=8
   # And for one of them, over a longer time?

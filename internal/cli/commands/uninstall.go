@@ -19,7 +19,7 @@ func newUninstallCommand(p cli.Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Remove Bursar from a cluster",
-		Long: "Remove Bursar from a cluster, once its operator has stopped. This ends enforcement and lifts Bursar's finalizers, so it\n" +
+		Long: "Remove Bursar from a cluster, once its operator has stopped. This ends enforcement and lifts Bursar's finalizers, so Bursar\n" +
 			"denies no request and delays no deletion. Policies, grants, claims and ledgers stay unless you give --purge. You can run it\n" +
 			"again at any time, also after an interruption.",
 		Example: `  # Show what would be removed

@@ -39,8 +39,8 @@ func newUsageCommand(p cli.Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "usage",
 		Short: "Show quota usage by consumer, the most used first",
-		Long: `Show how much of their quota consumers use, the most used first: for each resource type the use, the limit, the rest,
-and the number of waiting claims. ResourceQuotaAllocations come with their caps, and QuotaIncreases below.`,
+		Long: `Show how much of their quota consumers use, the most used first: for each resource type the use, the limit, the available
+amount, and the number of waiting claims. ResourceQuotaAllocations come with their caps, and QuotaIncreases below.`,
 		Example: `  # All consumers that you may see
   bursar usage
   # One of them, or one resource type

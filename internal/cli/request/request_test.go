@@ -34,7 +34,7 @@ func TestParseAmounts(t *testing.T) {
 		"no number":      {"maps=many", 1, Amount{}, "is not an amount such as"},
 		"two signs":      {"maps=++5", 1, Amount{}, "is not an amount such as"},
 		"a part":         {"cpu=500m", 1, Amount{}, "not a whole number of base units: give one, such as 1"},
-		"more than one":  {"cpu=1500m", 1, Amount{}, "no whole number of base units: give one, such as 2"},
+		"more than one":  {"cpu=1500m", 1, Amount{}, "not a whole number of base units: give one, such as 2"},
 		"zero":           {"maps=0", 1, Amount{}, "too small: give at least 1"},
 		"negative":       {"maps=-3", 0, Amount{}, "too small: give at least 0"},
 		"too large":      {"maps=9223372036854775808", 1, Amount{}, "too large"},
@@ -168,7 +168,7 @@ func TestParseDenial(t *testing.T) {
 	for text, want := range map[string]string{
 		"connection refused": "no denial in",
 		text + ` bursar request x=+1 --for Organization/shop -n ns --reason "..."`: "names several requests",
-		`bursar request x=many --for Organization/shop -n ns --reason "..."`:       "is no amount",
+		`bursar request x=many --for Organization/shop -n ns --reason "..."`:       "is not an amount",
 	} {
 		if _, err := ParseDenial(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", text, err, want)
