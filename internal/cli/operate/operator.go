@@ -134,7 +134,7 @@ func rejectStandalone(ctx context.Context, api *rest.Config) error {
 	var status int
 	clients.RESTClient().Get().AbsPath("/readyz/" + operator.StandaloneCheck).Do(ctx).StatusCode(&status)
 	if status == http.StatusOK || status == http.StatusInternalServerError { // it passes, or fails
-		return fmt.Errorf("the API server at %s is a standalone Bursar, and enforces quota itself; name a cluster without one with --kubeconfig", api.Host)
+		return fmt.Errorf("the API server at %s is a standalone Bursar, and enforces quota itself; name another cluster with --kubeconfig", api.Host)
 	}
 	return nil
 }

@@ -124,7 +124,7 @@ type modeChoice struct {
 
 // modes are all modes, starting with the one without denials.
 var modes = []modeChoice{
-	{Mode: quotav1alpha1.EnforcementModeAudit, About: "An object that exceeds a quota passes, and an event records the denial that it avoided."},
+	{Mode: quotav1alpha1.EnforcementModeAudit, About: "An object that exceeds a quota passes, and an event records the would-be denial."},
 	{Mode: quotav1alpha1.EnforcementModeWarn, About: "An object that exceeds a quota passes, and its creator gets a warning."},
 	{Mode: quotav1alpha1.EnforcementModeEnforce, About: "An object that exceeds a quota is denied. While Bursar is down, none can be created."},
 }
