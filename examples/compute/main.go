@@ -34,9 +34,9 @@ func newCommand() *cobra.Command {
 	var o service.Options
 	command := &cobra.Command{
 		Use:   "compute",
-		Short: "A compute service that takes quota from Bursar for what it makes",
-		Long: "A compute service that takes quota from Bursar for what it makes: an Instance can always be created, and its machine\n" +
-			"is made once the Project that pays has the quota for it.",
+		Short: "A compute service that takes quota from Bursar for its machines",
+		Long: "A compute service that takes quota from Bursar for its machines: you can always create an Instance, and the service\n" +
+			"makes its machine once the paying Project has the quota for it.",
 		Args:          cobra.NoArgs,
 		SilenceErrors: true, SilenceUsage: true,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -51,11 +51,11 @@ func newCommand() *cobra.Command {
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the API server (default: KUBECONFIG, else that of the Pod that this runs in)")
-	flags.StringVar(&o.Provider, "provider", service.ProviderAuto, "what machines are: pods, simulated (there are none), or auto (pods where the API server has nodes)")
-	flags.StringVar(&o.GPU, "gpu-resource", "nvidia.com/gpu", "resource of which nodes have one for each GPU")
-	flags.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", "", "namespace in which several replicas agree on which of them works (default: there is one)")
-	flags.StringVar(&o.MetricsAddress, "metrics-address", "", "host:port at which metrics are served (default: nowhere)")
+	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the API server (default: KUBECONFIG, else that of its own Pod)")
+	flags.StringVar(&o.Provider, "provider", service.ProviderAuto, "the kind of machines: pods, simulated (there are none), or auto (pods if the API server has nodes, else simulated)")
+	flags.StringVar(&o.GPU, "gpu-resource", "nvidia.com/gpu", "resource of nodes that counts their GPUs")
+	flags.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", "", "namespace of the leader election among several replicas (default: no election, for one replica)")
+	flags.StringVar(&o.MetricsAddress, "metrics-address", "", "host:port to serve metrics on (default: none)")
 	return command
 }
 

@@ -8,7 +8,7 @@ import (
 
 const errorsHead = `# Errors for programs
 
-` + generated + `Programs that are denied read the type of a cause and the HTTP status, never the text. Both are stable. [Denials](denials.md)
+` + generated + `Denied programs read the type of a cause and the HTTP status, never the text. Both are stable. [Denials](denials.md)
 explains what people read, who sees figures, and how Go code reads a denial.
 
 A cause is an element of ` + "`status.details.causes`" + ` in the answer of the API server. Its ` + "`reason`" + ` is the type below. Its

@@ -8,7 +8,7 @@ import (
 
 const labelsHead = `# Labels, annotations and finalizers
 
-` + generated + `These are the keys that Bursar reads or sets on objects, with who sets them. Select objects by labels; the values of annotations
+` + generated + `This page lists the keys that Bursar reads or sets on objects, and who sets each. Select objects by labels; the values of annotations
 are for programs and for explanations. Keys that *Bursar* sets are its own: leave them as they are.
 
 `

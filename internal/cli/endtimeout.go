@@ -26,11 +26,11 @@ func EndAfterTimeout(ctx context.Context, timeout time.Duration, file string, en
 		if err == nil {
 			err = os.WriteFile(file, goroutines.Bytes(), 0o600)
 		}
-		where := "please report it with " + file + ", which says what it waits for"
+		where := "please report it with " + file + ", which lists its goroutines"
 		if err != nil {
-			where = "what it waits for cannot be told: " + err.Error()
+			where = "its goroutines could not be listed: " + err.Error()
 		}
-		end(fmt.Sprintf("the server has not stopped within %s, and ends as in a power cut, which loses nothing; %s", timeout, where))
+		end(fmt.Sprintf("the server has not stopped within %s, and ends as in a power cut, without a loss; %s", timeout, where))
 	})
 	return func() { stop(); close(done) }
 }

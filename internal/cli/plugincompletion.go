@@ -14,9 +14,9 @@ const pluginCompletion = "kubectl_complete-bursar"
 func newPluginCompletionCommand(p Program) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion",
-		Short: "Print the file by which kubectl completes the plugin",
-		Long: `Print the file by which kubectl completes the plugin's commands, flags and values. Save it as ` + pluginCompletion + ` in a
-folder of PATH. The completion of kubectl itself has to be on, too: see kubectl completion --help.`,
+		Short: "Print the file for kubectl to complete the plugin",
+		Long: `Print the file for kubectl to complete the plugin's commands, flags and values. Save it as ` + pluginCompletion + ` in a
+folder of PATH. The completion of kubectl itself must be on, too: see kubectl completion --help.`,
 		Example: `  # On Linux and macOS
   kubectl bursar completion > ~/.local/bin/` + pluginCompletion + `
   chmod +x ~/.local/bin/` + pluginCompletion,

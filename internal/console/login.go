@@ -90,7 +90,7 @@ func (e *entrance) tryBegin(w http.ResponseWriter, r *http.Request, login Login,
 		e.show(w, r, login.form(r), "The API server does not accept these credentials. They may have expired: get others, and try again.", http.StatusUnauthorized)
 	default:
 		e.log.Error("cannot log in", "err", err)
-		e.show(w, r, login.form(r), "The API server could not be asked: "+err.Error()+".", http.StatusBadGateway)
+		e.show(w, r, login.form(r), "The login at the API server failed: "+err.Error()+".", http.StatusBadGateway)
 	}
 	return false
 }

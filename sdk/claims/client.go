@@ -25,7 +25,7 @@ type Client struct {
 
 // ErrDiffers is the error for an object with a claim of another consumer. The consumer of a claim is fixed: release the
 // claim, and then ensure another.
-var ErrDiffers = errors.New("the object has a quota claim of another consumer, which has to be released first")
+var ErrDiffers = errors.New("the object has a quota claim of another consumer: release that claim first")
 
 // Ensure creates the claim of the request's owner if it does not exist, and returns its current decision.
 //
@@ -150,7 +150,7 @@ func read(ctx context.Context, from client.Reader, desired *quotav1alpha1.Resour
 		return nil, err
 	}
 	if owner := metav1.GetControllerOf(claim); owner == nil || owner.UID != desired.OwnerReferences[0].UID {
-		return nil, fmt.Errorf("it is there and is not of %s %s", desired.Spec.ResourceRef.Kind, desired.Spec.ResourceRef.Name)
+		return nil, fmt.Errorf("it exists, and does not belong to %s %s", desired.Spec.ResourceRef.Kind, desired.Spec.ResourceRef.Name)
 	}
 	return claim, nil
 }
@@ -186,7 +186,7 @@ func (c *Client) annotateRelease(ctx context.Context, claim *quotav1alpha1.Resou
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:"true"}}}`, claim.UID, quotav1alpha1.AnnotationRelease)
 	err := c.Client.Patch(ctx, claim.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
-		return fmt.Errorf("give up ResourceClaim %s/%s: %w", claim.Namespace, claim.Name, err)
+		return fmt.Errorf("mark ResourceClaim %s/%s for release: %w", claim.Namespace, claim.Name, err)
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func (r Request) check() error {
 	case r.namespace() == "":
 		return fmt.Errorf("claim quota for %s: it is in no namespace; set Request.Namespace", r.Owner.GetName())
 	case r.Owner.GetNamespace() != "" && r.Namespace != "" && r.Namespace != r.Owner.GetNamespace():
-		return fmt.Errorf("claim quota for %s: its claim has to be in its namespace %s, so that it goes with it", r.Owner.GetName(), r.Owner.GetNamespace())
+		return fmt.Errorf("claim quota for %s: its claim must be in its namespace %s, to be deleted with it", r.Owner.GetName(), r.Owner.GetNamespace())
 	}
 	return nil
 }

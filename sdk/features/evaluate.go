@@ -32,7 +32,7 @@ func (p *Provider) BooleanEvaluation(_ context.Context, flag string, defaultValu
 		return openfeature.BoolResolutionDetail{Value: defaultValue, ProviderResolutionDetail: detail}
 	}
 	if found.feature == "" {
-		return openfeature.BoolResolutionDetail{Value: defaultValue, ProviderResolutionDetail: mismatch(flag, "is no feature: its flag is an integer")}
+		return openfeature.BoolResolutionDetail{Value: defaultValue, ProviderResolutionDetail: mismatch(flag, "is not a feature: its flag is an integer")}
 	}
 	isOn := found.feature == quotav1alpha1.FeatureOn
 	if detail.Variant = VariantOff; isOn {
@@ -102,7 +102,7 @@ func (p *Provider) StringEvaluation(_ context.Context, flag string, defaultValue
 func (p *Provider) ObjectEvaluation(_ context.Context, flag string, defaultValue any, flat openfeature.FlattenedContext) openfeature.InterfaceResolutionDetail {
 	_, detail := p.resolve(flag, flat)
 	if detail.Reason == openfeature.TargetingMatchReason {
-		detail = mismatch(flag, "is no object: its flag is a boolean or an integer")
+		detail = mismatch(flag, "is not an object: its flag is a boolean or an integer")
 	}
 	return openfeature.InterfaceResolutionDetail{Value: defaultValue, ProviderResolutionDetail: detail}
 }

@@ -115,7 +115,7 @@ func (p *Provider) InitWithContext(ctx context.Context, _ openfeature.Evaluation
 	if err == nil {
 		var registered toolscache.ResourceEventHandlerRegistration
 		if registered, err = informer.AddEventHandler(p.handler()); err == nil && !toolscache.WaitForCacheSync(starting.Done(), registered.HasSynced) {
-			err = fmt.Errorf("the effective grants were not read within %v: check that they may be listed and watched%s", timeout, p.where())
+			err = fmt.Errorf("the effective grants could not be read within %v: check the right to list and watch them%s", timeout, p.where())
 		}
 	}
 	if err != nil {

@@ -212,7 +212,7 @@ func TestRequestsThatCannotBe(t *testing.T) {
 		"no owner":        {claims.Request{}, "has no owner"},
 		"not read":        {s.request(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.name, Name: "new"}}, 1), "it has no UID; read it from the API server first"},
 		"no namespace":    {claims.For(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "wide", UID: "u"}}, platform.Consumer("a"), claims.Amount(unit, 1)), "set Request.Namespace"},
-		"other namespace": {claims.Request{Owner: object, Consumer: platform.Consumer(s.name), Namespace: "default"}, "has to be in its namespace"},
+		"other namespace": {claims.Request{Owner: object, Consumer: platform.Consumer(s.name), Namespace: "default"}, "must be in its namespace"},
 		"nothing":         {s.request(object, 0), "spec.requests"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -85,7 +85,7 @@ func TestNoProject(t *testing.T) {
 	}
 	must(p, admin.Create(t.Context(), instance))
 	said := p.says(instance, claims.ConditionQuotaGranted, metav1.ConditionFalse, "ValidationFailed").Message
-	want := "Namespace testnoproject-of-nobody belongs to no Project, which would pay: have an administrator label it with resourcemanager.miloapis.com/project-name"
+	want := "Namespace testnoproject-of-nobody belongs to no Project, so nobody pays: have an administrator label it with resourcemanager.miloapis.com/project-name"
 	if said != want {
 		t.Errorf("got %q, want %q", said, want)
 	}
@@ -131,7 +131,7 @@ func TestProjectThatDoesNotExist(t *testing.T) {
 	}
 	must(p, admin.Create(t.Context(), instance))
 	said := p.says(instance, claims.ConditionQuotaGranted, metav1.ConditionFalse, "ValidationFailed").Message
-	if want := "Project testghost, which is to pay for what is in namespace testghost, does not exist: have an administrator create it"; !strings.Contains(said, want) {
+	if want := "Project testghost, the payer of namespace testghost, does not exist: have an administrator create it"; !strings.Contains(said, want) {
 		t.Errorf("got %q, want %q", said, want)
 	}
 	var all quotav1alpha1.ResourceClaimList

@@ -275,7 +275,7 @@ func TestConsoleRequestsInvalid(t *testing.T) {
 		}
 	}
 	status, page := a.tom.send("/requests/new", "/requests/denial", url.Values{"denial": {"nothing is wrong"}})
-	a.wantAnswer("no denial", status, page, http.StatusUnprocessableEntity, "There is no denial that names a request", "nothing is wrong</textarea>")
+	a.wantAnswer("no denial", status, page, http.StatusUnprocessableEntity, "No denial in", "nothing is wrong</textarea>")
 
 	// Another row for another resource type.
 	status, page = a.tom.send("/requests/new", "/requests/new", url.Values{"namespace": {requestHome}, "type": {"a/b"}, "amount": {"3"}, "add": {"amount"}})
@@ -287,7 +287,7 @@ func TestConsoleRequestsInvalid(t *testing.T) {
 	name := a.ask("5", "a release")
 	a.waitState(a.request(name), quotav1alpha1.ReasonPending)
 	for what, tt := range map[string]struct{ field, value, want string }{
-		"more than asked for": {"amount-0", "6", "is more than what is asked for"},
+		"more than asked for": {"amount-0", "6", "is more than the request asks for"},
 		"nothing":             {"amount-0", "0", "approves nothing: deny the request instead"},
 		"no number":           {"amount-0", "a few", "is no amount such as 1 map."},
 		"no amount":           {"amount-0", "", "enter the amount to approve, such as 5 maps as asked"},

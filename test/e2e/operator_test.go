@@ -14,7 +14,7 @@ func TestOperatorRefusesAStandaloneServer(t *testing.T) {
 	command.SetArgs([]string{"--kubeconfig", started.Kubeconfig})
 	command.SilenceUsage, command.SilenceErrors = true, true
 	err := command.ExecuteContext(t.Context())
-	if want := "is a standalone Bursar, which enforces quota itself"; err == nil || !strings.Contains(err.Error(), want) {
+	if want := "is a standalone Bursar, and enforces quota itself"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %q", err, want)
 	}
 }

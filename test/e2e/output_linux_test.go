@@ -262,8 +262,8 @@ func TestCompletion(t *testing.T) {
 		"custom-columns=": {"requests", "-o", "cus"},
 		"Denied":          {"requests", "--state", "De"},
 		"waiting":         {"usage", "--sort-by", "w"},
-		"usage\tShow quota usage by consumer, the most used first": {"us"},
-		"--consumer\tonly the consumer of that NAME, or KIND/NAME": {"who", "x", "--cons"},
+		"usage\tShow quota usage by consumer, the most used first":   {"us"},
+		"--consumer\tonly the consumer with that NAME, or KIND/NAME": {"who", "x", "--cons"},
 		"wide": {"tree", "-o", "w"},
 	} {
 		output := w.output(t, 0, "", append([]string{"__complete"}, line...)...)

@@ -161,8 +161,8 @@ func TestRequestCommandsFail(t *testing.T) {
 	w := newProtectedWorld(t, 1)
 	tom := newPerson(t, "tom")
 	kind := "organization/" + w.name
-	tom.want(false, []string{"say why, with --reason"}, "request", "configmaps=2", "--for", kind)
-	tom.want(false, []string{"say how much: TYPE=AMOUNT"}, "request", "--for", kind, "--reason", "more")
+	tom.want(false, []string{"give a reason with --reason"}, "request", "configmaps=2", "--for", kind)
+	tom.want(false, []string{"give an amount: TYPE=AMOUNT"}, "request", "--for", kind, "--reason", "more")
 	tom.want(false, []string{"is not known in namespace default"}, "request", "configmaps=2", "--for", kind, "-n", "default", "--reason", "more")
 	full := w.consumer().Kind + "." + w.consumer().APIGroup + "/" + w.name
 	tom.want(false, []string{"belongs in namespace " + config.DefaultSystemNamespace}, "request", w.resourceType()+"=2", "--for", full, "-n", "default", "--reason", "more")
@@ -207,8 +207,8 @@ func TestPluginByName(t *testing.T) {
 	}{
 		"Help":    {"the help names the plugin, which has no server", plugin, []string{"--help"}, true, "kubectl bursar [command]", "standalone"},
 		"Error":   {"errors begin with its name", plugin, []string{"approve", "none", "-n", "default"}, false, "kubectl bursar: there is no QuotaRequest none in namespace default: kubectl bursar requests -n default --all lists them", ""},
-		"Usage":   {"usage lines, too", plugin, []string{"usage", "more"}, false, "kubectl bursar usage takes no argument \"more\": for one consumer alone, kubectl bursar usage --consumer more", ""},
-		"Kubectl": {"kubectl runs it", tom.binary, []string{"kubectl", "bursar", "requests", "-n", "default"}, true, "waits for a decision. Those that are decided: kubectl bursar requests --all.", ""},
+		"Usage":   {"usage lines, too", plugin, []string{"usage", "more"}, false, "kubectl bursar usage takes no argument \"more\": for one consumer, kubectl bursar usage --consumer more", ""},
+		"Kubectl": {"kubectl runs it", tom.binary, []string{"kubectl", "bursar", "requests", "-n", "default"}, true, "waits for a decision. For decided ones: kubectl bursar requests --all.", ""},
 	} {
 		command := exec.CommandContext(t.Context(), tt.binary, tt.arguments...)
 		command.Env = append(os.Environ(), "KUBECONFIG="+tom.kubeconfig, "PATH="+folder+string(os.PathListSeparator)+os.Getenv("PATH"))

@@ -111,7 +111,7 @@ func (p Pods) machine(pod *corev1.Pod) *Machine {
 				return State{Is: c.Status == corev1.ConditionTrue, Reason: cmp.Or(c.Reason, string(kind)), Message: c.Message}
 			}
 		}
-		return State{Reason: "Provisioning", Message: "The Pod " + pod.Name + " is not that far yet"}
+		return State{Reason: "Provisioning", Message: "The Pod " + pod.Name + " has not reported this yet"}
 	}
 	machine := &Machine{
 		Resources: p.used(pod), NetworkIP: pod.Status.PodIP,
@@ -131,7 +131,7 @@ func (p Pods) machine(pod *corev1.Pod) *Machine {
 
 // ending returns the machine of a Pod that has ended, or is about to.
 func (p Pods) ending(pod *corev1.Pod) *Machine {
-	state := State{Reason: "Restarting", Message: "The Pod " + pod.Name + " has ended, or is about to"}
+	state := State{Reason: "Restarting", Message: "The Pod " + pod.Name + " has ended, or is ending"}
 	return &Machine{Resources: p.used(pod), IsEnding: true, NetworkIP: pod.Status.PodIP, Programmed: state, Running: state, Ready: state}
 }
 

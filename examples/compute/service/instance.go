@@ -149,7 +149,7 @@ func (r *instances) ensure(ctx context.Context, instance *computev1alpha1.Instan
 	case isLost:
 		// Somebody removed its claim, and there is no room for another.
 		if !machine.IsEnding {
-			r.recorder.Eventf(instance, nil, corev1.EventTypeWarning, "QuotaLost", "Deprovision", "The machine is ended: %s", decision.Message)
+			r.recorder.Eventf(instance, nil, corev1.EventTypeWarning, "QuotaLost", "Deprovision", "Deleting the machine: %s", decision.Message)
 		}
 		_, err := r.machines.Delete(ctx, instance)
 		return nil, err
@@ -183,7 +183,7 @@ func (r *instances) claim(ctx context.Context, instance *computev1alpha1.Instanc
 	}
 	if request.Consumer.Name == "" {
 		return claims.Decision{State: claims.Invalid, Message: fmt.Sprintf(
-			"Namespace %s belongs to no Project, which would pay: have an administrator label it with %s", instance.Namespace, LabelProject,
+			"Namespace %s belongs to no Project, so nobody pays: have an administrator label it with %s", instance.Namespace, LabelProject,
 		)}, request, r.quota.Release(ctx, request)
 	}
 	if machine == nil {
@@ -191,7 +191,7 @@ func (r *instances) claim(ctx context.Context, instance *computev1alpha1.Instanc
 			return claims.Decision{Message: err.Error()}, request, err
 		} else if !exists {
 			return claims.Decision{State: claims.Invalid, Message: fmt.Sprintf(
-				"Project %s, which is to pay for what is in namespace %s, does not exist: have an administrator create it, or correct label %s of the namespace",
+				"Project %s, the payer of namespace %s, does not exist: have an administrator create it, or correct label %s of the namespace",
 				request.Consumer.Name, instance.Namespace, LabelProject,
 			)}, request, r.quota.Release(ctx, request)
 		}
@@ -228,7 +228,7 @@ func (r *instances) provision(ctx context.Context, instance *computev1alpha1.Ins
 	}
 	provided, err := r.machines.Ensure(ctx, instance, within(instance.Spec.Resources, decision.Held()))
 	if machine == nil && provided != nil {
-		r.recorder.Eventf(instance, nil, corev1.EventTypeNormal, "Provisioned", "Provision", "A machine is made (%s)", r.machines.Name())
+		r.recorder.Eventf(instance, nil, corev1.EventTypeNormal, "Provisioned", "Provision", "Created a machine (%s)", r.machines.Name())
 	}
 	return provided, err
 }

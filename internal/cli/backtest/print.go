@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bursar/bursar/internal/claims/message"
+	"github.com/bursar/bursar/internal/cli/terminal"
 	"github.com/bursar/bursar/internal/usage"
 )
 
@@ -15,7 +16,7 @@ func (r *Result) Print(w io.Writer, format usage.Format) error {
 		return usage.Encode(w, r, format)
 	}
 	if len(r.Denied) == 0 {
-		_, err := fmt.Fprintf(w, "ClaimCreationPolicy %s would have denied none of the %d objects that it charges.\n", r.Policy, r.Objects)
+		_, err := fmt.Fprintf(w, "ClaimCreationPolicy %s would have denied none of the %s that it charges.\n", r.Policy, terminal.Count(r.Objects, "object", "objects"))
 		return err
 	}
 	rows := [][]string{{"OBJECT", "CLAIMED", "CONSUMER", "RESOURCE TYPE", "REQUESTED", "USED", "LIMIT"}}
@@ -42,7 +43,8 @@ func (r *Result) Print(w io.Writer, format usage.Format) error {
 	if err := usage.PrintTable(w, rows); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nClaimCreationPolicy %s would have denied %d of the %d objects that it charges.\n", r.Policy, len(r.Denied), r.Objects)
+	_, err := fmt.Fprintf(w, "\nClaimCreationPolicy %s would have denied %d of the %s that it charges.\n", r.Policy, len(r.Denied),
+		terminal.Count(r.Objects, "object", "objects"))
 	return err
 }
 

@@ -36,7 +36,7 @@ func moveInto(from, dir string, manifest *Manifest) error {
 	}
 	old := filepath.Join(dir, manifestName)
 	if _, err := os.Stat(old); len(entries) > 0 && err != nil {
-		return fmt.Errorf("%s has files and is no backup: name an empty directory, or a file", dir)
+		return fmt.Errorf("%s has files and is not a backup: name an empty directory, or a file", dir)
 	}
 	if err := os.Remove(old); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("replace the backup in %s: %w", dir, err)
@@ -129,7 +129,7 @@ func Open(path string) (_ *Archive, err error) {
 	}
 	content, err := os.ReadFile(filepath.Join(a.dir, manifestName))
 	if err != nil {
-		return nil, fmt.Errorf("%s is no complete backup: %w", path, err)
+		return nil, fmt.Errorf("%s is not a complete backup: %w", path, err)
 	}
 	if a.Manifest, err = decodeManifest(content); err != nil {
 		return nil, fmt.Errorf("read the backup %s: %w", path, err)
@@ -158,7 +158,7 @@ func unpack(path, dir string) error {
 	defer func() { _ = file.Close() }() // opened for reading only
 	compressed, err := gzip.NewReader(bufio.NewReader(file))
 	if err != nil {
-		return fmt.Errorf("it is not compressed as a backup is: %w", err)
+		return fmt.Errorf("it is not compressed like a backup: %w", err)
 	}
 	archive := tar.NewReader(compressed)
 	for {
@@ -170,7 +170,7 @@ func unpack(path, dir string) error {
 			return err
 		}
 		if header.Typeflag != tar.TypeReg || filepath.Base(header.Name) != header.Name {
-			return fmt.Errorf("it holds %q, which no backup has", header.Name)
+			return fmt.Errorf("it holds %q, and no backup has such a file", header.Name)
 		}
 		if err := extract(archive, filepath.Join(dir, header.Name)); err != nil {
 			return err
@@ -193,7 +193,7 @@ func extract(from io.Reader, path string) error {
 // check compares a file with its description.
 func (a *Archive) check(described *File) error {
 	if filepath.Base(described.Name) != described.Name {
-		return fmt.Errorf("its manifest names the file %q, which no backup has", described.Name)
+		return fmt.Errorf("its manifest names the file %q, and no backup has such a file", described.Name)
 	}
 	sum, lines := sha256.New(), 0
 	err := a.eachLine(described.Name, func(line []byte) error {
@@ -205,9 +205,9 @@ func (a *Archive) check(described *File) error {
 	case err != nil:
 		return err
 	case hex.EncodeToString(sum.Sum(nil)) != described.SHA256:
-		return fmt.Errorf("%s has another checksum than its manifest says", described.Name)
+		return fmt.Errorf("the checksum of %s differs from the one in its manifest", described.Name)
 	case lines != described.Objects:
-		return fmt.Errorf("%s has %d objects, and its manifest says %d", described.Name, lines, described.Objects)
+		return fmt.Errorf("%s has %d objects, and its manifest states %d", described.Name, lines, described.Objects)
 	}
 	return nil
 }

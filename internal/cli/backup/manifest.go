@@ -57,10 +57,10 @@ func (m *Manifest) Objects() int {
 func decodeManifest(content []byte) (*Manifest, error) {
 	m := &Manifest{}
 	if err := json.Unmarshal(content, m); err != nil {
-		return nil, fmt.Errorf("%s is no manifest of a backup: %w", manifestName, err)
+		return nil, fmt.Errorf("%s is not the manifest of a backup: %w", manifestName, err)
 	}
 	if m.FormatVersion < 1 || m.FormatVersion > formatVersion {
-		return nil, fmt.Errorf("the backup has format %d, which Bursar %s wrote; this version reads formats up to %d: restore it with a later version",
+		return nil, fmt.Errorf("the backup has format %d, written by Bursar %s; this version reads formats up to %d: restore it with a later version",
 			m.FormatVersion, m.Bursar, formatVersion)
 	}
 	return m, nil

@@ -18,6 +18,7 @@ import (
 	"github.com/bursar/bursar/internal/cli/export"
 	"github.com/bursar/bursar/internal/cli/restore"
 	"github.com/bursar/bursar/internal/cli/servers"
+	"github.com/bursar/bursar/internal/cli/terminal"
 	"github.com/bursar/bursar/internal/usage"
 )
 
@@ -52,10 +53,11 @@ func newExportCommand(p cli.Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "export [DIR]",
 		Short: "Write the configuration of quota as files, for a repository or another cluster",
-		Long: `Write all objects of Bursar's kinds that people declare, such as registrations, grants, policies, allocations and alerts, sorted and
-without what the server adds. Apply them to another cluster with kubectl. With DIR there is a file for each kind; otherwise all are printed.
+		Long: `Write all objects of Bursar's kinds that people declare, such as registrations, grants, policies, allocations and alerts. They are
+sorted, and lack the fields that the server adds. Apply them to another cluster with kubectl. With DIR, the command writes a file for each
+kind; otherwise it prints all.
 
-Grants made by policies are left out, because the policies make them again. Claims, requests and the figures of quota are no
+The command leaves out grants of policies, because the policies make them again. Claims, requests and the figures of quota are not
 configuration: bursar backup has them.`,
 		Example: `  bursar export > quota.yaml
   # A file for each kind, for git
@@ -74,7 +76,7 @@ configuration: bursar backup has them.`,
 		},
 	}
 	s = addServer(command, p)
-	command.Flags().BoolVar(&o.WithNamespaces, "namespaces", false, "also the namespaces of these objects, with their labels")
+	command.Flags().BoolVar(&o.WithNamespaces, "namespaces", false, "also write the namespaces of these objects, with their labels")
 	out = addOutput(command, "YAML documents")
 	return command
 }
@@ -99,7 +101,8 @@ func runExport(command *cobra.Command, s *server, o export.Options, args []strin
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(command.OutOrStdout(), "Wrote %d objects to %d files in %s.\n", set.Count(), len(names), args[0])
+	_, err = fmt.Fprintf(command.OutOrStdout(), "Wrote %s to %s in %s.\n",
+		terminal.Count(set.Count(), "object", "objects"), terminal.Count(len(names), "file", "files"), args[0])
 	return err
 }
 
@@ -108,10 +111,10 @@ func newBackupCommand(p cli.Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "backup (FILE | DIR/)",
 		Short: "Write all quota, with claims and requests, into a file to restore",
-		Long: `Write everything that people declare, the claims with what they were granted, and the requests with the decisions on them. The name
-may be that of a file, which is compressed, or of a directory. All of it shows one instant, also while objects are created.
+		Long: `Write all objects that people declare, the claims with their granted amounts, and the requests with the decisions on them. The
+backup is a compressed file or, if you name one, a directory. All of it shows one instant, even while objects are created.
 
-The objects that claims pay for are not in it: back them up with what backs up your cluster. Neither are Secrets.`,
+The backup has neither Secrets nor the objects that claims pay for: use the backup of your cluster for them.`,
 		Example: `  bursar backup quota.tar.gz
   bursar restore quota.tar.gz --context other`,
 		Args: cobra.ExactArgs(1),
@@ -141,9 +144,9 @@ func printManifest(w io.Writer, manifest *backup.Manifest, path string) error {
 		}
 	}
 	if manifest.ResourceVersion == "" {
-		text.WriteString("The kinds are of different instants, because the API server kept no state for long enough. A restore copes with that.\n")
+		text.WriteString("The kinds show different instants, because the API server kept no state for long enough. A restore handles that.\n")
 	}
-	fmt.Fprintf(&text, "Wrote %d objects to %s.\n", manifest.Objects(), path)
+	fmt.Fprintf(&text, "Wrote %s to %s.\n", terminal.Count(manifest.Objects(), "object", "objects"), path)
 	_, err := io.WriteString(w, text.String())
 	return err
 }
@@ -158,12 +161,12 @@ func newRestoreCommand(p cli.Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "restore (FILE | DIR)",
 		Short: "Put a backup into a server, and wait until its ledgers agree",
-		Long: `Put a backup into a server without quota, such as another cluster, where Bursar runs. Claims are granted as they were, without another
-decision. Those of policies go to the objects of the same kind and name. Where there is none, the claim is left out, and Bursar
-charges the object once it is created. So restore objects before or after; both give the same figures.
+		Long: `Put a backup into a server without quota, such as another cluster, where Bursar runs. The command grants claims as they were,
+without another decision. A claim of a policy goes to the object of the same kind and name. If there is no such object, the command leaves
+the claim out, and Bursar charges the object once it is created. So restore objects before or after; both give the same figures.
 
-Only Bursar writes granted claims. So this acts as Bursar, and you have to be an administrator of the cluster. After an interruption,
-run it again: it leaves out what is there.`,
+Only Bursar writes granted claims. So the command acts as Bursar, and you must be an administrator of the cluster. After an interruption,
+run it again: it leaves out existing objects.`,
 		Example: `  # What would be restored?
   bursar restore quota.tar.gz --context other --dry-run
   bursar restore quota.tar.gz --context other --create-namespaces`,
@@ -179,7 +182,7 @@ run it again: it leaves out what is there.`,
 	f.BoolVar(&o.DryRun, "dry-run", false, "check everything, and change nothing")
 	f.BoolVar(&o.Overwrite, "overwrite", false, "replace declared objects that differ from those of the backup, and keep all others")
 	f.BoolVar(&o.CreateNamespaces, "create-namespaces", false, "create missing namespaces")
-	f.StringVar(&o.BursarUser, "bursar-user", "", "the user name of Bursar on the server (default: the one that its webhooks name)")
+	f.StringVar(&o.BursarUser, "bursar-user", "", "the user name of Bursar on the server (default: the name in its webhooks)")
 	f.DurationVar(&o.Timeout, "timeout", restoreTimeout, "how long to wait until the ledgers agree")
 	out = addOutput(command, "tables")
 	return command

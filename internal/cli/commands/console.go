@@ -32,7 +32,7 @@ reads and writes with the credentials of your kubeconfig, so it shows what you m
 		Args: cli.NoArguments(""),
 		RunE: func(command *cobra.Command, _ []string) error {
 			if !strings.HasPrefix(o.Page, "/") {
-				return fmt.Errorf("--page: %q is no page; give its path, such as /quota", o.Page)
+				return fmt.Errorf("--page: %q is not a page; give its path, such as /quota", o.Page)
 			}
 			config, err := s.config(servers.Writes)
 			if err != nil {
@@ -50,9 +50,9 @@ reads and writes with the credentials of your kubeconfig, so it shows what you m
 		},
 	}
 	s = addServer(command, p)
-	s.addNamespace(command, "namespace whose quota the console shows first")
-	command.Flags().IntVar(&o.Port, "port", 0, "port of loopback to listen on (default: a free one)")
-	command.Flags().StringVar(&o.Page, "page", "/", "page that the URL leads to, such as /quota or /inbox")
+	s.addNamespace(command, "namespace of the quota that the console shows first")
+	command.Flags().IntVar(&o.Port, "port", 0, "loopback port to listen on (default: a free one)")
+	command.Flags().StringVar(&o.Page, "page", "/", "page to open, such as /quota or /inbox")
 	command.Flags().StringVar(&o.SystemNamespace, "system-namespace", config.DefaultSystemNamespace, "namespace of Bursar itself")
 	command.AddCommand(serveconsole.Command(p))
 	return command

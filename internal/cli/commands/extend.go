@@ -18,8 +18,8 @@ func newExtendCommand(p cli.Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "extend GRANT (--until TIME | --by DURATION)",
 		Short: "Move the end of a grant to a later time",
-		Long: `Move the end of a ResourceGrant to a later time: that of the whole grant, or if it has none, those of its allowances. With --type it
-is the end of the allowances of that resource type. A grant that is over counts again.`,
+		Long: `Move the end of a ResourceGrant to a later time: the end of the whole grant or, if it has none, the ends of its allowances. With
+--type, move the ends of the allowances of that resource type. A grant that has ended counts again.`,
 		Example: `  bursar extend trial -n organization-acme --by 30d
   bursar extend trial -n organization-acme --until 2027-03-31`,
 		Args: cobra.ExactArgs(1),

@@ -31,9 +31,9 @@ func newHistoryCommand(p cli.Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "history [KIND/NAME]",
 		Short: "Show the limits and the use of a consumer over time, and who changed them",
-		Long: `Show the limits and the use of a consumer over time, from the journal: of each resource type a chart, the changes of its limit, and
-the latest changes of use, newest last. The use includes what is reserved for objects under creation. Without a name it is the only
-consumer of the journal. With --limits, list who changed which limit from what to what, of all consumers if none is named.
+		Long: `Show the limits and the use of a consumer over time, from the journal: for each resource type a chart, the changes of its limit, and
+the latest changes of use, newest last. The use includes reservations for objects under creation. Without a name, the journal must have a
+single consumer. With --limits, list the changes of limits with their authors, for all consumers unless you name one.
 
 Amounts are in base units if --journal names the journal, because only an API server knows display units. Times are UTC.`,
 		Example: `  # What became of a project's quota?
@@ -56,7 +56,7 @@ Amounts are in base units if --journal names the journal, because only an API se
 	f := command.Flags()
 	f.BoolVar(&o.OnlyLimits, "limits", false, "list the changes of limits only")
 	f.IntVar(&o.ChangesMax, "changes", changesDefault, "at most this many changes of use of each resource type, or 0 for all")
-	f.BoolVar(&isASCII, "ascii", false, "draw charts with ASCII characters (default: where the locale is not UTF-8)")
+	f.BoolVar(&isASCII, "ascii", false, "draw charts with ASCII characters (default: if the locale is not UTF-8)")
 	completeArgument(command, grantsSeen(j.server, fullConsumerOf))
 	command.RunE = func(command *cobra.Command, arguments []string) error {
 		consumer, err := oneConsumer(arguments, consumer)
@@ -106,9 +106,10 @@ func newTopCommand(p cli.Program) *cobra.Command {
 	var consumer, by string
 	command := &cobra.Command{
 		Use:   "top",
-		Short: "Show whose use or limits changed most",
-		Long: `Show whose use, or whose limits, changed most between the start and the end of a window, from the journal. The order is by the changed
-part: of the limit for use, and of the limit before for limits. Amounts are in base units if --journal names the journal.`,
+		Short: "Show the largest changes of use or limits",
+		Long: `Show the largest changes of use, or of limits, between the start and the end of a window, from the journal. The largest share comes
+first: for use, the share of the limit, and for limits, the share of the limit before. Amounts are in base units if --journal names the
+journal.`,
 		Example: `  # Who grew since yesterday?
   bursar top
   # Whose limits changed most this month?
@@ -121,7 +122,7 @@ part: of the limit for use, and of the limit before for limits. Amounts are in b
 	j.addResourceType(command)
 	j.addConsumer(command, &consumer)
 	j.addOutput(command)
-	command.Flags().StringVar(&by, "by", string(history.ByUse), "what changed: use or limit")
+	command.Flags().StringVar(&by, "by", string(history.ByUse), "the changes to show: use or limit")
 	completeValues(command, "by", string(history.ByUse), string(history.ByLimit))
 	command.Flags().IntVar(&o.Max, "number", 10, "at most this many rows")
 	command.RunE = func(command *cobra.Command, _ []string) error {
@@ -133,7 +134,7 @@ part: of the limit for use, and of the limit before for limits. Amounts are in b
 		if err := o.Check(); err != nil {
 			return err
 		}
-		_, err = printFromJournal(command, j, "consumer whose "+by+" changed", func(ctx context.Context, source journal.Source, units history.Units) (*history.Top, error) {
+		_, err = printFromJournal(command, j, "change of "+by, func(ctx context.Context, source journal.Source, units history.Units) (*history.Top, error) {
 			o.Units = units
 			return history.ReadTop(ctx, source, o)
 		})

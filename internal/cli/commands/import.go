@@ -16,6 +16,7 @@ import (
 	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/cli/importer"
 	"github.com/bursar/bursar/internal/cli/servers"
+	"github.com/bursar/bursar/internal/cli/terminal"
 	"github.com/bursar/bursar/internal/config"
 )
 
@@ -35,11 +36,12 @@ func newImportCommand(p cli.Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "import --from SYSTEM",
 		Short: "Take over the limits of another quota system, without denying anything",
-		Long: `Read what another quota system limits on a cluster, and write registrations, grants and policies that count the same. The policies are in
-the mode Audit: they count and deny nothing, and the other system goes on. The report says what was taken over, what has no equal here, and
-which limits would deny something if the policies enforced now.
+		Long: `Read the limits of another quota system on a cluster, and write registrations, grants and policies that count the same. The policies are
+in the mode Audit: they count and deny nothing, and the other system continues. The report lists the limits that were taken over, those
+without an equivalent here, and those that would deny something if the policies enforced now.
 
-Run it again to follow changes of the other system: it writes only what differs, deletes what is gone, and keeps the modes of policies.`,
+Run it again to follow changes of the other system: it writes only differences, deletes the objects of removed limits, and keeps the modes of
+policies.`,
 		Example: `  # What would be taken over, and what would be denied?
   bursar import --from resourcequota --dry-run
   bursar import --from resourcequota
@@ -57,7 +59,7 @@ Run it again to follow changes of the other system: it writes only what differs,
 	flags.StringVar(&f.options.From, "from", "", "the other system: "+systems)
 	flags.BoolVar(&f.options.DryRun, "dry-run", false, "read everything, print the report, and write nothing; -o yaml prints the objects")
 	flags.StringVar(&f.mode, "mode", "", "Audit, Warn or Enforce: only set the mode of the policies of an earlier import")
-	flags.BoolVar(&f.isRemoval, "remove", false, "delete everything that an earlier import from this system has written")
+	flags.BoolVar(&f.isRemoval, "remove", false, "delete all objects of earlier imports from this system")
 	flags.StringVar(&f.sourceKubeconfig, "source-kubeconfig", "", "kubeconfig of the cluster of the other system (default: the same server)")
 	flags.StringVar(&f.sourceContext, "source-context", "", "context of the cluster of the other system, in its kubeconfig")
 	flags.StringVar(&f.options.SystemNamespace, "system-namespace", config.DefaultSystemNamespace, "namespace of Bursar itself")
@@ -143,7 +145,7 @@ func runImportMode(command *cobra.Command, f *importFlags) error {
 	if count == 0 {
 		return fmt.Errorf("there are no policies of an import from %s", f.options.From)
 	}
-	_, err = fmt.Fprintf(command.OutOrStdout(), "%d policies have the mode %s%s.\n", count, f.mode, dry(f.options.DryRun))
+	_, err = fmt.Fprintf(command.OutOrStdout(), "%s the mode %s%s.\n", terminal.Count(count, "policy has", "policies have"), f.mode, dry(f.options.DryRun))
 	return err
 }
 

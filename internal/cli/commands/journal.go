@@ -37,16 +37,16 @@ func addJournalFlags(command *cobra.Command, p cli.Program, since string) *journ
 	f := command.Flags()
 	j.server.addNamespace(command, "a namespace where you may create QuotaHistories (tenants: your own; default: that of the kubeconfig)")
 	f.StringVar(&j.location, "journal", "",
-		"where the journal is: a folder, a file, - for the standard input, or s3://BUCKET/PREFIX (default: as the API server has it)")
-	f.StringVar(&j.since, "since", since, "from then on: a duration ago such as 30d, a date, or a time such as 2026-11-01T18:00:00Z")
-	f.StringVar(&j.until, "until", "", "before then, in the same forms (default: now)")
+		"the journal to read: a folder, a file, - for the standard input, or s3://BUCKET/PREFIX (default: the journal of the API server)")
+	f.StringVar(&j.since, "since", since, "start of the window: a duration ago such as 30d, a date, or a time such as 2026-11-01T18:00:00Z")
+	f.StringVar(&j.until, "until", "", "end of the window, exclusive, in the same forms (default: now)")
 	completeJournal(command, j.server)
 	return j
 }
 
 // addResourceType adds the flag for one resource type.
 func (j *journalFlags) addResourceType(command *cobra.Command) {
-	command.Flags().StringVar(&j.resourceType, "resource-type", "", "only that resource type; what follows its last slash is enough")
+	command.Flags().StringVar(&j.resourceType, "resource-type", "", "only that resource type; the part after its last slash is enough")
 	complete(command, "resource-type", grantsSeen(j.server, typeOf))
 }
 

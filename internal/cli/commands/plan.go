@@ -22,12 +22,12 @@ func newPlanCommand(p cli.Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "plan (-f FILE | -k DIR)",
 		Short: "Ask whether objects would be admitted, without creating them",
-		Long: `Ask whether objects fit the quota of those who would pay for them: all together, and object by object in their order. Nothing is
-created, and nothing is reserved. What the set frees, by objects that are deleted or shrink, is there for the rest of it; with --surge
-only after everything else exists.
+		Long: `Ask whether objects fit the quota of their consumers: all together, and object by object in their order. The command creates and
+reserves nothing. Deleted and shrinking objects free quota for the others; with --surge, only after all others exist.
 
-The API server is asked first, in dry runs with your rights, what it would store of each object, with defaults and the changes of
-other webhooks. What an object that exists has beyond its file counts, too, as after a server-side apply. With --as-is the objects are planned as the files have them, and you need no right to create them.`,
+First, the command asks the API server, in dry runs with your rights, for the stored form of each object, with defaults and the changes
+of other webhooks. Fields of an existing object that its file lacks count, too, as after a server-side apply. With --as-is, it plans the
+objects as the files have them, and you need no right to create them.`,
 		Example: `  # Would this release be admitted?
   bursar plan -f release/
   # And if it replaces another one?

@@ -27,12 +27,12 @@ func newPolicyTestCommand() *cobra.Command {
 	var out *output
 	command := &cobra.Command{
 		Use:   "test -f FILE...",
-		Short: "Say what policies would charge for objects, without a server",
-		Long: `Evaluate ClaimCreationPolicies for objects, both from files, and say who would pay what. No server is asked, so the objects are taken as
-the files have them, without defaults.
+		Short: "Show the charges of policies for objects, without a server",
+		Long: `Evaluate ClaimCreationPolicies for objects, both from files, and show the consumers with their charges. The command asks no server, so
+it takes the objects as the files have them, without defaults.
 
-The files may also have ResourceRegistrations, ResourceGrants and Namespaces. Resource types without a registration are taken to allow
-what the policies ask. A consumer without grants in the files has enough.`,
+The files may also have ResourceRegistrations, ResourceGrants and Namespaces. A resource type without a registration
+allows the requests of the policies. A consumer without grants in the files has enough.`,
 		Example: `  # Who pays for these objects, and how much?
   bursar policy test -f policies/ -f objects/
   # As a certain user
@@ -79,8 +79,8 @@ func newPolicyBacktestCommand(p cli.Program) *cobra.Command {
 	var s *server
 	command := &cobra.Command{
 		Use:   "backtest POLICY",
-		Short: "Say which existing objects a policy would have denied, had it enforced",
-		Long: `Replay the claims of all consumers whom a ClaimCreationPolicy charges, oldest first, under the present grants, as if the policy had
+		Short: "List the existing objects that a policy would have denied, had it enforced",
+		Long: `Replay the claims of all consumers of a ClaimCreationPolicy, oldest first, under the present grants, as if the policy had
 enforced from the start. Print the objects that it would have denied, and the limits that they need. Read it before you change a policy
 from Audit or Warn to Enforce. Objects that no longer exist do not count.`,
 		Example: `  bursar policy backtest maps`,

@@ -35,10 +35,10 @@ func newRequestCommand(p cli.Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "request (TYPE=AMOUNT... --for KIND/NAME | -) --reason TEXT",
 		Short: "Ask for more quota",
-		Long: `Ask for more quota of a consumer: for a limit, or with a plus for that much more. Amounts are in base units, or have the unit in
-which the quota is shown: cpus=+7cores. Somebody who may decide approves or denies the request, or a policy does. The command
-waits up to 10 s until the state of the request is known, and with --wait until it is decided. The dash reads a denial as it was
-printed from the standard input, and makes the request that it names. If several objects were denied, that is for one of them.`,
+		Long: `Ask for more quota for a consumer: for a limit, or with a plus for an increase. Amounts are in base units, or have the display unit
+of the quota: cpus=+7cores. An approver or a policy approves or denies the request. The command waits up to 10 s for the state of the
+request, and with --wait for the decision. The dash reads a printed denial from the standard input, and makes its request. If several
+objects were denied, that is for one of them.`,
 		Example: `  # A limit of 10 projects
   bursar request projects=10 --for organization/acme -n organization-acme --reason "two teams more"
   # More memory for a month, once it is decided
@@ -61,13 +61,13 @@ printed from the standard input, and makes the request that it names. If several
 	s.addNamespace(command, "the namespace that shows the quota of the consumer (default: that of the kubeconfig)")
 	f.StringVar(&o.options.For, "for", "", "the consumer, as KIND/NAME or KIND.GROUP/NAME (default: the only one in the namespace)")
 	f.StringVar(&o.name, "name", "", "the name of the request (default: generated)")
-	f.StringVar(&o.options.Reason, "reason", "", "why it is needed, for those who decide")
-	f.StringVar(&o.until, "until", "", "when the quota may end: a date, which begins at midnight UTC, or a time (default: never)")
-	f.StringVar(&o.by, "by", "", "how long the quota is needed from now, such as 30d or 12h")
+	f.StringVar(&o.options.Reason, "reason", "", "the reason, for the approvers")
+	f.StringVar(&o.until, "until", "", "the end of the quota: a date, from midnight UTC, or a time (default: never)")
+	f.StringVar(&o.by, "by", "", "how long you need the quota from now, such as 30d or 12h")
 	f.StringArrayVar(&o.dimensions, "dimension", nil, "only for this dimension, as KEY=VALUE; may be repeated")
-	f.StringVar(&o.wait, "wait", "", "wait until it is decided, at most for a duration such as --wait=5m")
+	f.StringVar(&o.wait, "wait", "", "wait for the decision, at most for a duration such as --wait=5m")
 	f.Lookup("wait").NoOptDefVal = waitEndless
-	f.StringVar(&o.withdrawn, "withdraw", "", "withdraw the request of this name instead")
+	f.StringVar(&o.withdrawn, "withdraw", "", "withdraw the request with this name instead")
 	o.output = addOutput(command, "sentences", formatName)
 	complete(command, "namespace", grantsSeen(s, namespaceShown))
 	complete(command, "for", grantsSeen(s, consumerOf))

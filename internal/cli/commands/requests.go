@@ -26,8 +26,8 @@ func newRequestsCommand(p cli.Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "requests",
 		Short: "List the requests for quota that wait for a decision",
-		Long:  "List the requests for quota that wait for a decision, the oldest first. With --state or --all, list those that are decided, too.",
-		Example: `  # What is there to decide?
+		Long:  "List the requests for quota that wait for a decision, the oldest first. With --state or --all, also list decided requests.",
+		Example: `  # Which requests wait for a decision?
   bursar requests -A
   # What became of mine?
   bursar requests -n organization-acme --all`,
@@ -52,8 +52,8 @@ func newRequestsCommand(p cli.Program) *cobra.Command {
 	s = addServer(command, p)
 	s.addNamespace(command, "the namespace of the requests (default: that of the kubeconfig)")
 	s.addAllNamespaces(command, "all namespaces")
-	f.StringVar(&filter.State, "state", "", "only those in this state: "+strings.Join(request.States, ", "))
-	f.BoolVar(&filter.IsAll, "all", false, "those in every state")
+	f.StringVar(&filter.State, "state", "", "only requests in this state: "+strings.Join(request.States, ", "))
+	f.BoolVar(&filter.IsAll, "all", false, "requests in every state")
 	addSelector(command, &selector, "only requests with these labels")
 	out = addOutput(command, "a table", formatName, usage.FormatWide)
 	completeValues(command, "state", request.States...)
@@ -98,9 +98,9 @@ func newApproveCommand(p cli.Program) *cobra.Command {
 	return newDecideCommand(p, quotav1alpha1.DecisionApprove, &cobra.Command{
 		Use:   "approve NAME [TYPE=AMOUNT...]",
 		Short: "Approve a request for quota",
-		Long: `Approve a request for quota, or less than it asks for: an amount in base units, which is a limit if a limit was asked for, and
-otherwise an increase. 0 approves nothing of the resource type. What is not named is approved as asked. Nobody decides on a request of
-their own.`,
+		Long: `Approve a request for quota, or less than it asks for. An amount is in base units: a limit if the request asks for a limit, and
+otherwise an increase. 0 approves nothing of the resource type. Resource types without an amount are approved as asked. Nobody decides
+on a request of their own.`,
 		Example: `  bursar approve acme-x7k2p -n organization-acme
   # Less, and for a shorter time
   bursar approve acme-x7k2p -n organization-acme projects=5 --until 2027-03-31`,
@@ -124,7 +124,7 @@ func newDecideCommand(p cli.Program, decision quotav1alpha1.Decision, command *c
 	o := request.DecideOptions{Decision: decision}
 	s := addServer(command, p)
 	if isApproval {
-		cli.FailsAlso(command, "the request is denied in spite of the approval")
+		cli.FailsAlso(command, "the request is denied despite the approval")
 	}
 	command.Args = func(command *cobra.Command, arguments []string) error {
 		if len(arguments) == 0 || !isApproval && len(arguments) > 1 {
@@ -151,7 +151,7 @@ func newDecideCommand(p cli.Program, decision quotav1alpha1.Decision, command *c
 	}
 	f := command.Flags()
 	s.addNamespace(command, "the namespace of the request (default: that of the kubeconfig)")
-	f.StringVar(&o.Reason, "reason", "", "why, for the requester")
+	f.StringVar(&o.Reason, "reason", "", "the reason, for the requester")
 	if isApproval {
 		f.StringVar(&until, "until", "", "approve until this date or time, such as 2027-03-31 (default: as asked)")
 		f.StringVar(&by, "by", "", "approve for this long from now, such as 30d or 12h")
@@ -180,7 +180,7 @@ func runDecide(command *cobra.Command, s *server, o request.DecideOptions, out *
 		}
 	}
 	var decision *quotav1alpha1.QuotaDecision
-	after, err := during(command, "waiting until the decision is taken up", func(ctx context.Context) (after *quotav1alpha1.QuotaRequest, err error) {
+	after, err := during(command, "waiting for the decision to take effect", func(ctx context.Context) (after *quotav1alpha1.QuotaRequest, err error) {
 		decision, after, err = request.Decide(ctx, api, o)
 		return after, err
 	})

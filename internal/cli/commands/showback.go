@@ -18,12 +18,11 @@ func newShowbackCommand(p cli.Program) *cobra.Command {
 	var consumer, step string
 	command := &cobra.Command{
 		Use:   "showback",
-		Short: "Write how long consumers used how much, in amount-hours, as CSV",
-		Long: `Write how long consumers used how much, and how long they had which limit, from the journal: as CSV with a line for each consumer and
-resource type or, with --step, for each day or month of UTC. 2 GiB for 3 hours are 6 GiB-hours; amounts are in base units, which are
-named where an API server knows them. The use includes what is reserved for objects under creation. What was in use before the window
-counts from its start. An account without an entry before the window counts from its first Opened entry. Amount-hours are exact up to a
-millionth.`,
+		Short: "Write the use of consumers over time, in amount-hours, as CSV",
+		Long: `Write the use and the limits of consumers over time, from the journal: as CSV with a line for each consumer and resource type or, with
+--step, for each day or month of UTC. 2 GiB for 3 hours are 6 GiB-hours. Amounts are in base units, with their names if an API server
+knows them. The use includes reservations for objects under creation. Use from before the window counts from its start. An account without
+an entry before the window counts from its first Opened entry. Amount-hours are exact up to a millionth.`,
 		Example: `  # Last month
   bursar showback --since 2026-10-01 --until 2026-11-01 > october.csv
   # A line for each day
@@ -58,13 +57,13 @@ func newBacktestCommand(p cli.Program) *cobra.Command {
 	var limits []string
 	command := &cobra.Command{
 		Use:   "backtest --limit TYPE=N...",
-		Short: "Say what other limits would have denied",
-		Long: `Decide the creates in the journal again, under other limits, and say which would have been denied: of each consumer and resource type
-how many, the first one, the most that was in use, and the smallest limit that denies none. A denied object uses nothing from then on; an
-object that exists keeps what it had. What is in use at the start of the window counts.
+		Short: "Show the denials that other limits would have caused",
+		Long: `Decide the creates in the journal again, under other limits, and show the denials: for each consumer and resource type their number, the
+first one, the peak use, and the smallest limit that denies none. A denied object uses nothing from then on; an existing object keeps its
+amount. Use at the start of the window counts.
 
-A limit is of the whole resource type: dimensions are added up. Limits are in base units. Charges beyond the limit count like all others.
-To test a policy instead of a limit: bursar policy backtest.`,
+A limit covers the whole resource type, with the sum of all dimensions. Limits are in base units. Charges beyond the limit count like all
+others. To test a policy instead of a limit: bursar policy backtest.`,
 		Example: `  # Would 8 projects have been enough for everyone?
   bursar backtest --limit projects=8
   # And for one of them, over a longer time?
@@ -75,7 +74,7 @@ To test a policy instead of a limit: bursar policy backtest.`,
 	j := addJournalFlags(command, p, "30d")
 	j.addConsumer(command, &consumer)
 	j.addOutput(command)
-	command.Flags().StringArrayVar(&limits, "limit", nil, "a limit to test, as TYPE=N; what follows the last slash of a type is enough")
+	command.Flags().StringArrayVar(&limits, "limit", nil, "a limit to test, as TYPE=N; the part after the last slash of a type is enough")
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		var o history.ReplayOptions
 		var err error

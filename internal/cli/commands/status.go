@@ -20,11 +20,11 @@ func newStatusCommand(p cli.Program) *cobra.Command {
 	var out *output
 	command := &cobra.Command{
 		Use:   "status",
-		Short: "Show whether quota is enforced as it should be",
-		Long: "Show whether quota is enforced as it should be: the server, the webhooks and their certificate, the leader, policies that fail,\n" +
-			"objects that are still to be looked at, ledgers that drifted, and the journal.",
+		Short: "Show whether quota enforcement works",
+		Long: "Show whether quota enforcement works: the server, the webhooks and their certificate, the leader, failing policies,\n" +
+			"objects without a review, ledgers that drifted, and the journal.",
 		Example: `  bursar status
-  # Only what is not well
+  # Only failed and unknown checks
   bursar status -o jsonpath='{range .items[?(@.state!="ok")]}{.name}: {.text}{"\n"}{end}'`,
 		Args: cli.NoArguments(""),
 		RunE: func(command *cobra.Command, _ []string) error {

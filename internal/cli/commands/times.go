@@ -19,7 +19,7 @@ func parseDays(flag, text string) (time.Duration, error) {
 	}
 	parsed, err := model.ParseDuration(text)
 	if err != nil {
-		return 0, fmt.Errorf("--%s: %q is no duration such as 30d or 12h", flag, text)
+		return 0, fmt.Errorf("--%s: %q is not a duration such as 30d or 12h", flag, text)
 	}
 	return time.Duration(parsed), nil
 }

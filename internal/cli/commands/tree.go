@@ -30,9 +30,9 @@ func newTreeCommand(p cli.Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "tree [KIND/NAME]",
 		Short: "Show consumers with their resource types, grants and objects as a tree",
-		Long: `Show consumers as a tree: under each the resource types with what is used and the limit, under these the grants that make up
-the limit, and the objects that use it, the largest first. Objects that wait for quota come last, with what they ask for in parentheses.
-Without a name it is all consumers that you may see.`,
+		Long: `Show consumers as a tree: under each its resource types, with use and limit, and under these the grants of the limit and the
+objects that use it, the largest first. Objects that wait for quota come last, with their requests in parentheses. Without a name, the
+command shows all consumers that you may see.`,
 		Example: `  # What makes up the quota of a project, and what uses it?
   bursar tree project/web
   # One resource type, with all objects
@@ -70,14 +70,14 @@ Without a name it is all consumers that you may see.`,
 		},
 	}
 	s = addServer(command, p)
-	s.addNamespace(command, "only what is shown in this namespace (tenants: your own)")
-	s.addAllNamespaces(command, "all namespaces, or an error where you may not see all")
+	s.addNamespace(command, "only the quota in this namespace (tenants: your own)")
+	s.addAllNamespaces(command, "all namespaces, or an error if you may not see all")
 	addSelector(command, &selector, "only objects whose claims have these labels")
 	out = addOutput(command, "a tree", usage.FormatWide)
 	f := command.Flags()
-	f.StringVar(&resourceType, "type", "", "only that resource type; what follows its last slash is enough")
+	f.StringVar(&resourceType, "type", "", "only that resource type; the part after its last slash is enough")
 	f.IntVar(&objectsMax, "number", treeObjectsDefault, "at most this many objects of each resource type, or 0 for all")
-	f.BoolVar(&isASCII, "ascii", false, "draw with ASCII characters (default: where the locale is not UTF-8)")
+	f.BoolVar(&isASCII, "ascii", false, "draw with ASCII characters (default: if the locale is not UTF-8)")
 	complete(command, "type", grantsSeen(s, typeOf))
 	complete(command, "namespace", grantsSeen(s, namespaceShown))
 	completeArgument(command, grantsSeen(s, consumerOf))

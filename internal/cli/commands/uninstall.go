@@ -19,10 +19,10 @@ func newUninstallCommand(p cli.Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Remove Bursar from a cluster",
-		Long: "Remove Bursar from a cluster, once its operator has stopped. This ends enforcement and lifts Bursar's finalizers, so that no\n" +
-			"request is denied and no deletion waits for it. Policies, grants, claims and ledgers stay unless --purge is given. It can be\n" +
-			"run again at any time, also after an interruption.",
-		Example: `  # What would be removed
+		Long: "Remove Bursar from a cluster, once its operator has stopped. This ends enforcement and lifts Bursar's finalizers, so Bursar\n" +
+			"denies no request and delays no deletion. Policies, grants, claims and ledgers stay unless you give --purge. You can run it\n" +
+			"again at any time, also after an interruption.",
+		Example: `  # Show what would be removed
   bursar uninstall --purge --dry-run
   # Stop enforcing, and keep everything for a later installation
   bursar uninstall

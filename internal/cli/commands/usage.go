@@ -39,19 +39,19 @@ func newUsageCommand(p cli.Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "usage",
 		Short: "Show quota usage by consumer, the most used first",
-		Long: `Show how much of their quota consumers use, the most used first: of each resource type what is used, the limit, what is
-left, and how many claims wait for it. ResourceQuotaAllocations are listed with their caps, and QuotaIncreases below.`,
-		Example: `  # All consumers that one may see
+		Long: `Show how much of their quota consumers use, the most used first: for each resource type the use, the limit, the available
+amount, and the number of waiting claims. ResourceQuotaAllocations come with their caps, and QuotaIncreases below.`,
+		Example: `  # All consumers that you may see
   bursar usage
   # One of them, or one resource type
   bursar usage --consumer project/web --type vcpus
   # Who holds it, and who waits
   bursar usage --consumer project/web --claims
-  # What is near its limit, again whenever it changes
+  # Quota near its limit, again whenever it changes
   bursar usage --near=90 --watch
   # For a script
   bursar usage -o json | jq '.items[] | select(.utilization > 0.8)'`,
-		Args: cli.NoArguments("for one consumer alone, bursar usage --consumer %[1]s; for what is near its limit, bursar usage --near=%[1]s"),
+		Args: cli.NoArguments("for one consumer, bursar usage --consumer %[1]s; for quota near its limit, bursar usage --near=%[1]s"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := errors.Join(o.check(), o.output.check(), s.checkNamespaces()); err != nil {
 				return err
@@ -62,12 +62,12 @@ left, and how many claims wait for it. ResourceQuotaAllocations are listed with 
 	}
 	f := command.Flags()
 	s = addServer(command, p)
-	s.addNamespace(command, "only what is shown in this namespace, with --claims also the claims in it (tenants: your own)")
-	s.addAllNamespaces(command, "all namespaces, or an error where you may not see all")
-	f.StringVar(&o.filter.Consumer, "consumer", "", "only the consumer of that NAME, or KIND/NAME")
-	f.StringVar(&o.filter.ResourceType, "type", "", "only that resource type; what follows its last slash is enough")
-	f.BoolVar(&o.filter.WithClaims, "claims", false, "list the claims instead: for which object, how much, and whether each is granted")
-	f.IntVar(&o.filter.NearPercent, "near", 0, "only what uses at least this percentage of its limit, or has claims that wait")
+	s.addNamespace(command, "only the quota in this namespace, with --claims also the claims in it (tenants: your own)")
+	s.addAllNamespaces(command, "all namespaces, or an error if you may not see all")
+	f.StringVar(&o.filter.Consumer, "consumer", "", "only the consumer with that NAME, or KIND/NAME")
+	f.StringVar(&o.filter.ResourceType, "type", "", "only that resource type; the part after its last slash is enough")
+	f.BoolVar(&o.filter.WithClaims, "claims", false, "list the claims instead, with their objects, amounts and states")
+	f.IntVar(&o.filter.NearPercent, "near", 0, "only quota with at least this percentage of its limit in use, or with waiting claims")
 	f.Lookup("near").NoOptDefVal = nearDefault
 	f.StringVar(&o.sortBy, "sort-by", string(usage.SortByUtilization), "the order: "+orders())
 	f.IntVar(&o.filter.Limit, "limit", 0, "at most this many rows (default: all)")
@@ -179,7 +179,7 @@ func readUsage(command *cobra.Command, s *server, filter *usage.Filter) (*usage.
 	case apierrors.IsForbidden(err) && s.isEverywhere:
 		return nil, fmt.Errorf("you may not see the quota of all namespaces; leave --all-namespaces out to see yours: %w", err)
 	case apierrors.IsForbidden(err):
-		return nil, fmt.Errorf("you may not see the quota that is shown in namespace %s; name another with --namespace: %w", filter.Namespace, err)
+		return nil, fmt.Errorf("you may not see the quota in namespace %s; name another with --namespace: %w", filter.Namespace, err)
 	case apimeta.IsNoMatchError(err), apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("the API server at %s serves no quota: install Bursar there, or choose another with --kubeconfig or --context", config.Host)
 	case err != nil:
@@ -198,7 +198,7 @@ func noUsageMessage(filter usage.Filter) string {
 		what = fmt.Sprintf("Nothing uses %d%% of its limit, and no claim waits", filter.NearPercent)
 	}
 	if filter.Namespace != "" {
-		return fmt.Sprintf("%s, as far as it is shown in namespace %s. The quota of a consumer may be shown elsewhere: ask an administrator.", what, filter.Namespace)
+		return fmt.Sprintf("%s, as far as namespace %s shows it. Another namespace may show the quota of a consumer: ask an administrator.", what, filter.Namespace)
 	}
 	return what + "."
 }

@@ -28,11 +28,11 @@ func newUserCreateCommand(p cli.Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "create NAME (--namespace NAMESPACE | --all-namespaces) --role ROLE",
 		Short: "Give a user a role, and print a kubeconfig for it",
-		Long: "Give a user a role in a namespace, and print a kubeconfig with a client certificate, which the server signs. Keep it as a\n" +
-			"secret. A certificate cannot be revoked before it ends; to take away what the user may do, delete its RoleBinding.",
-		Example: `  # A tenant, who sees quota and edits objects in the namespace project-web
+		Long: "Give a user a role in a namespace, and print a kubeconfig with a client certificate, signed by the server. Keep it as\n" +
+			"a secret. A certificate cannot be revoked before it ends; to take the role away from the user, delete its RoleBinding.",
+		Example: `  # A tenant: sees quota and edits objects in the namespace project-web
   bursar user create alice --namespace project-web --role edit > alice.kubeconfig
-  # Somebody who manages the quota of all
+  # A manager of all quota
   bursar user create bob --all-namespaces --role quota-manager --lifetime 720h > bob.kubeconfig`,
 		Args: func(_ *cobra.Command, arguments []string) error {
 			if len(arguments) != 1 {
@@ -43,7 +43,7 @@ func newUserCreateCommand(p cli.Program) *cobra.Command {
 		RunE: func(command *cobra.Command, arguments []string) error {
 			switch {
 			case s.isEverywhere == (s.named() != ""):
-				return errors.New("say where the user has the role: either --namespace NAMESPACE or --all-namespaces")
+				return errors.New("name the place of the role: either --namespace NAMESPACE or --all-namespaces")
 			case o.Role == "":
 				return errors.New("--role is missing: choose view, edit, admin, tenant-viewer, tenant-admin, project-owner or another ClusterRole")
 			}
@@ -61,11 +61,11 @@ func newUserCreateCommand(p cli.Program) *cobra.Command {
 		},
 	}
 	s = addServer(command, p)
-	s.addNamespace(command, "namespace in which the user has the role")
+	s.addNamespace(command, "namespace of the role")
 	s.addAllNamespaces(command, "give the role in all namespaces, and for objects outside of namespaces")
 	command.Flags().StringVar(&o.Role, "role", "", "ClusterRole of the user: view, edit, admin, or one of Bursar's, such as tenant-viewer, tenant-admin, project-owner, quota-approver, quota-manager")
-	command.Flags().StringArrayVar(&o.Groups, "group", nil, "group that the user is in; may be repeated")
-	command.Flags().StringVar(&o.Server, "server", "", "URL by which the user reaches the server (default: yours)")
+	command.Flags().StringArrayVar(&o.Groups, "group", nil, "group of the user; may be repeated")
+	command.Flags().StringVar(&o.Server, "server", "", "URL of the server for the user (default: yours)")
 	command.Flags().DurationVar(&o.Lifetime, "lifetime", 365*24*time.Hour, "how long the certificate is valid; a standalone server signs for a year at most")
 	completeUser(command, s)
 	return command

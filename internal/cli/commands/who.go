@@ -20,8 +20,8 @@ func newWhoCommand(p cli.Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "who TYPE",
 		Short: "Show which consumers and objects use a resource type, most first",
-		Long: `Show who uses a resource type: the consumers, by what each uses, and the objects, by their amounts. Objects that wait for quota come
-last. What follows the last slash of a resource type is enough.`,
+		Long: `Show who uses a resource type: the consumers by their use, and the objects by their amounts. Objects that wait for quota come last.
+The part after the last slash of a resource type is enough.`,
 		Example: `  # Who has all the CPUs?
   bursar who vcpus
   # Which objects of a project?
@@ -50,11 +50,11 @@ last. What follows the last slash of a resource type is enough.`,
 		},
 	}
 	s = addServer(command, p)
-	s.addNamespace(command, "only what is shown in this namespace (tenants: your own)")
-	s.addAllNamespaces(command, "all namespaces, or an error where you may not see all")
+	s.addNamespace(command, "only the quota in this namespace (tenants: your own)")
+	s.addAllNamespaces(command, "all namespaces, or an error if you may not see all")
 	addSelector(command, &selector, "only objects whose claims have these labels")
 	out = addOutput(command, "tables", usage.FormatWide)
-	command.Flags().StringVar(&consumer, "consumer", "", "only the consumer of that NAME, or KIND/NAME")
+	command.Flags().StringVar(&consumer, "consumer", "", "only the consumer with that NAME, or KIND/NAME")
 	command.Flags().IntVar(&objectsMax, "number", whoObjectsDefault, "at most this many objects, or 0 for all")
 	complete(command, "consumer", grantsSeen(s, consumerOf))
 	complete(command, "namespace", grantsSeen(s, namespaceShown))

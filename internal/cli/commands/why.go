@@ -31,9 +31,9 @@ func newWhyCommand(p cli.Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "why (-f FILE | KIND/NAME | -)",
 		Short: "Explain how quota applies to an object, or why a request was denied",
-		Long: `Explain how quota applies to an object: which policies match it, who pays and how much, which grants make up the limit, who uses
-it, and what to do. Name an object that exists, or a file with one. The dash reads an error as it was printed, or an object, from the
-standard input. The command shows only what you may read: without access to the policies, you see what the API server would answer.`,
+		Long: `Explain how quota applies to an object: the policies that match it, the consumer and its charge, the grants and the users of the
+limit, and what to do. Name an existing object, or a file with one. The dash reads a printed error, or an object, from the standard
+input. The command shows only what you may read: without access to the policies, it shows the answer of the API server.`,
 		Example: `  # Would it be admitted?
   bursar why -f app.yaml
   # Why does it wait?
@@ -68,7 +68,7 @@ standard input. The command shows only what you may read: without access to the 
 	s = addServer(command, p)
 	s.addNamespace(command, "the namespace of the object (default: that of the kubeconfig)")
 	out = addOutput(command, "sentences and tables")
-	command.Flags().StringVarP(&file, "filename", "f", "", "the file with the object, which need not exist yet")
+	command.Flags().StringVarP(&file, "filename", "f", "", "the file with the object; it need not exist on the server")
 	complete(command, "namespace", namespacesSeen(s))
 	return command
 }
@@ -88,7 +88,7 @@ func runWhy(command *cobra.Command, s *server, out *output, named string, from i
 	if named != "" {
 		mapper, err := s.flags.ToRESTMapper() // it knows short names and the kinds of all groups
 		if err != nil {
-			return fmt.Errorf("find out which kinds there are: %w", err)
+			return fmt.Errorf("list the kinds of the API server: %w", err)
 		}
 		object, err := find(ctx, api, mapper, named, namespace)
 		if err != nil {
@@ -103,9 +103,9 @@ func runWhy(command *cobra.Command, s *server, out *output, named string, from i
 	content, err := io.ReadAll(io.LimitReader(from, inputBytesMax+1))
 	switch {
 	case err != nil:
-		return fmt.Errorf("read what to explain: %w", err)
+		return fmt.Errorf("read the input: %w", err)
 	case len(content) > inputBytesMax:
-		return fmt.Errorf("what to explain is larger than %d MiB; give one object, or the error alone", inputBytesMax>>20)
+		return fmt.Errorf("the input is larger than %d MiB; give one object, or only the error", inputBytesMax>>20)
 	}
 	return explainInput(ctx, api, s, reader, content, out)
 }
@@ -153,7 +153,7 @@ func find(ctx context.Context, api client.Client, mapper apimeta.RESTMapper, nam
 	partial := schema.ParseGroupResource(strings.ToLower(kind)).WithVersion("")
 	found, err := mapper.KindFor(partial)
 	if err != nil {
-		return nil, fmt.Errorf("the API server does not know of %s: %w", kind, err)
+		return nil, fmt.Errorf("the API server does not know %s: %w", kind, err)
 	}
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(found)
@@ -161,7 +161,7 @@ func find(ctx context.Context, api client.Client, mapper apimeta.RESTMapper, nam
 	setNamespace(api, object, namespace)
 	err = api.Get(ctx, client.ObjectKeyFromObject(object), object)
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("%s %s does not exist%s; explain one that was refused by its file, with -f, or by its error, with -", found.Kind, name, inNamespace(object))
+		return nil, fmt.Errorf("%s %s does not exist%s; to explain a denied object, give its file with -f, or its error with -", found.Kind, name, inNamespace(object))
 	}
 	return object, err
 }

@@ -77,7 +77,7 @@ func Run(ctx context.Context, api client.Client, o Options) (*Extended, error) {
 // move moves the ends in a grant.
 func (o *Options) move(grant *quotav1alpha1.ResourceGrant) (string, error) {
 	if grant.Labels[quotav1alpha1.LabelPolicy] != "" {
-		return "", fmt.Errorf("ResourceGrant %s is made by a GrantCreationPolicy, which would undo the change: change the policy", o.Grant)
+		return "", fmt.Errorf("a GrantCreationPolicy made ResourceGrant %s, and would undo the change: change the policy", o.Grant)
 	}
 	ends := endsOf(grant, o.ResourceType)
 	switch {
@@ -96,7 +96,7 @@ func (o *Options) move(grant *quotav1alpha1.ResourceGrant) (string, error) {
 		fmt.Fprintf(&text, "%s ends at %s.\n", e.what, inUTC(later))
 	}
 	if text.Len() == 0 {
-		return "", fmt.Errorf("%s ends at %s, which is not earlier: to move an end to an earlier time, edit the grant", ends[0].what, inUTC(ends[0].at.Time))
+		return "", fmt.Errorf("%s ends at %s, not before the new end: to move an end to an earlier time, edit the grant", ends[0].what, inUTC(ends[0].at.Time))
 	}
 	if end := grant.Spec.NotAfter; o.ResourceType != "" && end != nil {
 		fmt.Fprintf(&text, "The whole grant ends at %s.\n", inUTC(end.Time))
@@ -140,9 +140,9 @@ func (o *Options) later(present time.Time) time.Time {
 func (o *Options) Check() error {
 	switch {
 	case o.Until.IsZero() == (o.By == 0):
-		return errors.New("say until when, with --until or with --by")
+		return errors.New("give the new end, with --until or with --by")
 	case !o.Until.IsZero() && o.Until.Before(time.Now()):
-		return fmt.Errorf("--until: %s is over", inUTC(o.Until))
+		return fmt.Errorf("--until: %s is in the past", inUTC(o.Until))
 	default:
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli/terminal"
 	"github.com/bursar/bursar/internal/journal"
 )
 
@@ -55,13 +56,13 @@ func (n *names) gapsIn(s *Selection) []Gap {
 
 // Text explains a gap.
 func (g *Gap) Text() string {
-	consumer := nameOf(g.ConsumerRef)
+	consumer, lost := nameOf(g.ConsumerRef), terminal.Count(g.Lost, "change", "changes")
 	switch {
 	case g.Since == nil:
-		return fmt.Sprintf("The journal has a gap: %d changes of %s before %s are lost.", g.Lost, consumer, inUTC(g.Until))
+		return fmt.Sprintf("The journal has a gap before %s: it lost %s of %s.", inUTC(g.Until), lost, consumer)
 	case g.Lost == 0:
-		return fmt.Sprintf("The journal has a gap: what changed for %s from %s to %s is unknown.", consumer, inUTC(*g.Since), inUTC(g.Until))
+		return fmt.Sprintf("The journal has a gap from %s to %s: the changes of %s are unknown.", inUTC(*g.Since), inUTC(g.Until), consumer)
 	default:
-		return fmt.Sprintf("The journal has a gap: %d changes of %s from %s to %s are lost.", g.Lost, consumer, inUTC(*g.Since), inUTC(g.Until))
+		return fmt.Sprintf("The journal has a gap from %s to %s: it lost %s of %s.", inUTC(*g.Since), inUTC(g.Until), lost, consumer)
 	}
 }

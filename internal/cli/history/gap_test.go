@@ -36,7 +36,7 @@ TIME                   EVENT      OBJECT                         CHANGE   USED/L
 2026-11-01T05:00:00Z   opened     7 entries before it are lost   +1       3/9          -
 2026-11-01T08:00:00Z   released   ConfigMap web/b                -1       5/4          tom
 
-The journal has a gap: 7 changes of Project/web from 2026-11-01T01:00:00Z to 2026-11-01T05:00:00Z are lost.
+The journal has a gap from 2026-11-01T01:00:00Z to 2026-11-01T05:00:00Z: it lost 7 changes of Project/web.
 `)
 }
 
@@ -53,14 +53,14 @@ func TestGapsAreReported(t *testing.T) {
 		options Options
 		want    string
 	}{
-		"Lost":    {"changes are lost", lost.written, Options{ChangesMax: 1}, "The journal has a gap: 7 changes of Project/web from 2026-11-01T01:00:00Z to 2026-11-01T05:00:00Z are lost."},
-		"Limits":  {"a change of a limit may be among them", lost.written, Options{OnlyLimits: true}, "The journal has a gap: 7 changes of Project/web from 2026-11-01T01:00:00Z to 2026-11-01T05:00:00Z are lost."},
+		"Lost":    {"changes are lost", lost.written, Options{ChangesMax: 1}, "The journal has a gap from 2026-11-01T01:00:00Z to 2026-11-01T05:00:00Z: it lost 7 changes of Project/web."},
+		"Limits":  {"a change of a limit may be among them", lost.written, Options{OnlyLimits: true}, "The journal has a gap from 2026-11-01T01:00:00Z to 2026-11-01T05:00:00Z: it lost 7 changes of Project/web."},
 		"Earlier": {"the gap is before the window", lost.written, Options{Selection: Selection{Since: at(5.5)}}, ""},
 		"Other":   {"it is in the journal of another", slices.Concat(lost.written, write(data).maps(2, journal.Admitted, "x", 1).written), Options{Selection: Selection{Consumer: "project/data"}}, ""},
-		"Begin":   {"the first entry has lost some", write(web).open(5, 7, 3, 9).written, Options{}, "The journal has a gap: 7 changes of Project/web before 2026-11-01T05:00:00Z are lost."},
-		"Missing": {"a file is missing", missing.written, Options{}, "The journal has a gap: 3 changes of Project/web from 2026-11-01T01:00:00Z to 2026-11-01T08:00:00Z are lost."},
-		"Nothing": {"no limit has changed", write(data).open(1, 0, 0, 0).open(5, 7, 0, 0).written, Options{OnlyLimits: true}, "The journal has a gap: 7 changes of Project/data from 2026-11-01T01:00:00Z to 2026-11-01T05:00:00Z are lost."},
-		"Off":     {"the journal was switched off", off.written, Options{}, "The journal has a gap: what changed for Project/web from 2026-11-01T01:00:00Z to 2026-11-01T05:00:00Z is unknown."},
+		"Begin":   {"the first entry has lost some", write(web).open(5, 7, 3, 9).written, Options{}, "The journal has a gap before 2026-11-01T05:00:00Z: it lost 7 changes of Project/web."},
+		"Missing": {"a file is missing", missing.written, Options{}, "The journal has a gap from 2026-11-01T01:00:00Z to 2026-11-01T08:00:00Z: it lost 3 changes of Project/web."},
+		"Nothing": {"no limit has changed", write(data).open(1, 0, 0, 0).open(5, 7, 0, 0).written, Options{OnlyLimits: true}, "The journal has a gap from 2026-11-01T01:00:00Z to 2026-11-01T05:00:00Z: it lost 7 changes of Project/data."},
+		"Off":     {"the journal was switched off", off.written, Options{}, "The journal has a gap from 2026-11-01T01:00:00Z to 2026-11-01T05:00:00Z: the changes of Project/web are unknown."},
 		"Opened":  {"nothing has changed in between", write(web).maps(1, journal.Admitted, "a", 2).open(5, 0, 2, 0).written, Options{}, ""},
 		"None":    {"nothing is missing", shop(), Options{OnlyLimits: true}, ""},
 	} {

@@ -144,7 +144,7 @@ shop/maps of Project/web: used 5 of 6, at most 8  (─ used, ═ limit)
 
 2026-11-01T00:00:00Z  The limit was raised from 0 to 4 by ann, in ResourceGrant org/base.
 2026-11-01T08:00:00Z  The limit was raised from 4 to 8 by system:serviceaccount:bursar-system:bursar, in ResourceGrant org/more.
-2026-11-01T16:00:00Z  The limit was lowered from 8 to 6, in ResourceGrant org/more; by whom is not recorded, or not shown to you.
+2026-11-01T16:00:00Z  The limit was lowered from 8 to 6, in ResourceGrant org/more; the author is not recorded, or not shown to you.
 
 The latest changes of use; 1 before them are left out, and --changes 0 shows all:
 TIME                   EVENT      OBJECT            CHANGE   USED/LIMIT   ACTOR

@@ -20,5 +20,5 @@ func ParseMoment(text string, now time.Time) (time.Time, error) {
 	if ago, err := model.ParseDuration(text); err == nil {
 		return now.Add(-time.Duration(ago)), nil
 	}
-	return time.Time{}, fmt.Errorf("%q is no duration such as 30d, no date such as 2026-11-01, and no time such as 2026-11-01T18:00:00Z", text)
+	return time.Time{}, fmt.Errorf("%q is neither a duration such as 30d, nor a date such as 2026-11-01, nor a time such as 2026-11-01T18:00:00Z", text)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bursar/bursar/internal/claims/message"
+	"github.com/bursar/bursar/internal/cli/terminal"
 	"github.com/bursar/bursar/internal/journal"
 	"github.com/bursar/bursar/internal/usage"
 )
@@ -144,7 +145,7 @@ func (c *LimitChange) text(unit usage.Unit) string {
 		text += ", in ResourceGrant " + printable(c.Grant)
 	}
 	if c.Actor == "" {
-		text += "; by whom is not recorded, or not shown to you"
+		text += "; the author is not recorded, or not shown to you"
 	}
 	return text + "."
 }
@@ -174,7 +175,7 @@ func (c *Change) ObjectText() string {
 		text = strings.TrimSpace(text + " (" + message.Dimensions(c.Dimensions) + ")")
 	}
 	if c.Lost > 0 {
-		text = fmt.Sprintf("%d entries before it are lost", c.Lost)
+		text = terminal.Count(c.Lost, "entry before it is lost", "entries before it are lost")
 	}
 	return cmp.Or(text, unknown)
 }
@@ -218,10 +219,10 @@ func (r *Replayed) Print(w io.Writer, format usage.Format) error {
 	}
 	_, err := fmt.Fprintf(w, "\nThese limits would have denied %d of %d creates. NEEDED is the smallest limit that denies none.\n", r.Denied(), creates)
 	if gaps > 0 && err == nil {
-		_, err = fmt.Fprintf(w, "Gaps in the journal: %d. After each, all that was in use counts, also what would have been denied.\n", gaps)
+		_, err = fmt.Fprintf(w, "Gaps in the journal: %d. After each, all use counts, also of objects that would have been denied.\n", gaps)
 	}
 	if unnamed > 0 && err == nil {
-		_, err = fmt.Fprintf(w, "Creates of unnamed objects, which you may not see: %d. It is unknown what the deletion of each of them freed, so that the counts may be wrong.\n", unnamed)
+		_, err = fmt.Fprintf(w, "Creates of unnamed objects (you may not see them): %d. It is unknown how much their deletion freed, so the counts may be wrong.\n", unnamed)
 	}
 	return err
 }

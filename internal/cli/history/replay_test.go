@@ -125,7 +125,7 @@ func TestReplayIsPrintedForUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"unnamed object at 2026-11-01T02:00:00Z", "~1.333333 books   ~1.333334 books", "unnamed objects, which you may not see: 1.",
+		"unnamed object at 2026-11-01T02:00:00Z", "~1.333333 books   ~1.333334 books", "unnamed objects (you may not see them): 1.",
 	} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("got:\n%s\nwant %q", page.String(), want)

@@ -168,8 +168,8 @@ func quantityText(q resource.Quantity) string { return q.String() }
 func (b *builder) noteFinished() {
 	for _, m := range b.measures {
 		if m.kind == pods && m.amount != "" {
-			b.note("finished Pods", "a ResourceQuota gives back what they hold when they end, and Bursar when they are deleted or changed; "+
-				"Pods that have finished before are not charged")
+			b.note("finished Pods", "a ResourceQuota returns their quota when they end, and Bursar when they are deleted or changed; "+
+				"Bursar does not charge Pods that finished before the import")
 			return
 		}
 	}

@@ -50,7 +50,7 @@ func readCapsule(ctx context.Context, c *cluster) (*reading, error) {
 	}
 	r := fromTenants(tenants, c.namespaces, c.systemNamespace)
 	for i := range pools {
-		r.note(objectRef("ResourcePool", "", pools[i].Name), "tenants claim their shares of a pool themselves, which has no equal: keep it, or grant each namespace its share")
+		r.note(objectRef("ResourcePool", "", pools[i].Name), "tenants claim their shares of a pool themselves, and Bursar has no equivalent: keep it, or grant each namespace its share")
 	}
 	return r, nil
 }
@@ -72,7 +72,7 @@ func fromTenants(tenants []tenant, all []corev1.Namespace, systemNamespace strin
 			r.limits = append(r.limits, l)
 		}
 		if t.Spec.LimitRanges != nil && len(t.Spec.LimitRanges.Items) > 0 {
-			r.note(from+": limitRanges", "they bound single objects and set defaults, and are no quota: keep them as LimitRanges")
+			r.note(from+": limitRanges", "they bound single objects and set defaults, and are not quota: keep them as LimitRanges")
 		}
 		if t.Spec.ResourceQuotas == nil {
 			continue
@@ -89,7 +89,7 @@ func fromTenants(tenants []tenant, all []corev1.Namespace, systemNamespace strin
 			r.limits = append(r.limits, l)
 		}
 		if t.Spec.ResourceQuotas.Scope == perNamespace {
-			r.note(from+": resourceQuotas", fmt.Sprintf("they are taken over for the namespaces of %s that there are now: import again for new ones", t.Metadata.Name))
+			r.note(from+": resourceQuotas", fmt.Sprintf("they are taken over for the present namespaces of %s: import again for new ones", t.Metadata.Name))
 		}
 	}
 	noteCompute(r, needsRequests)

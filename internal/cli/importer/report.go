@@ -89,10 +89,10 @@ func (r *Report) printTakenOver(p *printer) {
 
 func (r *Report) printNotes(p *printer) {
 	if len(r.Plan.Notes) == 0 {
-		p.Line("\nEverything has an equal.")
+		p.Line("\nEverything has an equivalent.")
 		return
 	}
-	p.Line("\nWithout an equal, or counted in another way:")
+	p.Line("\nWithout an equivalent, or counted in another way:")
 	for _, n := range r.Plan.Notes {
 		p.Line("- %s: %s.", n.What, n.Why)
 	}

@@ -77,7 +77,7 @@ func (i *importer) measureUse(ctx context.Context, report *Report) error {
 		}
 	}
 	for _, policy := range sortedKeys(t.failed) {
-		report.Plan.Notes = append(report.Plan.Notes, Note{"ClaimCreationPolicy " + policy, fmt.Sprintf("it cannot be applied to %d objects; their use is not in the report", t.failed[policy])})
+		report.Plan.Notes = append(report.Plan.Notes, Note{"ClaimCreationPolicy " + policy, fmt.Sprintf("objects that it cannot be applied to: %d; their use is not in the report", t.failed[policy])})
 	}
 	report.Short = t.short()
 	return nil

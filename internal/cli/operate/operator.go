@@ -54,8 +54,8 @@ func Command(version string) *cobra.Command {
 			return runOperator(command.Context(), c, kubeconfig, version)
 		},
 	}
-	command.Flags().StringVar(&configuration, "config", "", "file with an OperatorConfiguration (default: what its documentation says of each field)")
-	command.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: that of the Pod that this runs in)")
+	command.Flags().StringVar(&configuration, "config", "", "file with an OperatorConfiguration (default: the documented default of each field)")
+	command.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: that of its own Pod)")
 	return command
 }
 
@@ -111,10 +111,10 @@ func findCluster(kubeconfig string) (*rest.Config, error) {
 	}
 	config, err := rest.InClusterConfig()
 	if errors.Is(err, rest.ErrNotInCluster) {
-		return nil, errors.New("this is not a Pod of a cluster: name one with --kubeconfig")
+		return nil, errors.New("this process runs in no Pod: name a cluster with --kubeconfig")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read what this Pod is told of its cluster: %w", err)
+		return nil, fmt.Errorf("read the cluster configuration of this Pod: %w", err)
 	}
 	return config, nil
 }
@@ -134,7 +134,7 @@ func rejectStandalone(ctx context.Context, api *rest.Config) error {
 	var status int
 	clients.RESTClient().Get().AbsPath("/readyz/" + operator.StandaloneCheck).Do(ctx).StatusCode(&status)
 	if status == http.StatusOK || status == http.StatusInternalServerError { // it passes, or fails
-		return fmt.Errorf("the API server at %s is a standalone Bursar, which enforces quota itself; name the cluster that needs an operator with --kubeconfig", api.Host)
+		return fmt.Errorf("the API server at %s is a standalone Bursar, and enforces quota itself; name another cluster with --kubeconfig", api.Host)
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func (o *Options) complete(ctx context.Context, objects []*object) error {
 			case errors.As(err, &status) && status.Status().Code < 500 && !apierrors.IsTooManyRequests(err):
 				planned.rejection = err
 			default:
-				return fmt.Errorf("ask the API server what it would store of %s %s: %w", planned.GetKind(), planned.GetName(), err)
+				return fmt.Errorf("ask the API server for the stored form of %s %s: %w", planned.GetKind(), planned.GetName(), err)
 			}
 			return nil
 		})

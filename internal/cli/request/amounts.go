@@ -91,14 +91,14 @@ func ParseAmounts(arguments []string, minimum int64) ([]Amount, error) {
 		digits := strings.TrimPrefix(text, "+")
 		quantity, err := resource.ParseQuantity(digits)
 		if err != nil || strings.HasPrefix(digits, "+") {
-			return nil, invalid("", "%s: %q is no amount such as 10, 2k or 5Gi", argument, text)
+			return nil, invalid("", "%s: %q is not an amount such as 10, 2k or 5Gi", argument, text)
 		}
 		a.Value = quantity.Value() // it rounds up
 		switch {
 		case quantity.Cmp(*resource.NewQuantity(math.MaxInt64, resource.DecimalSI)) > 0:
 			return nil, invalid("", "%s: the amount is too large: give at most %d", argument, int64(math.MaxInt64))
 		case quantity.Cmp(*resource.NewQuantity(a.Value, resource.DecimalSI)) != 0:
-			return nil, invalid("", "%s: the amount is no whole number of base units: give one, such as %d", argument, max(a.Value, minimum))
+			return nil, invalid("", "%s: the amount is not a whole number of base units: give one, such as %d", argument, max(a.Value, minimum))
 		case a.Value < minimum:
 			return nil, invalid("", "%s: the amount is too small: give at least %d", argument, minimum)
 		}
@@ -139,7 +139,7 @@ func asked(amounts []Amount, dimensions map[string]string, known []string, units
 		case a.IsIncrease:
 			r.Increase = new(a.Value)
 		case len(dimensions) > 0:
-			return nil, invalid("", "%[1]s=%[2]d: a limit is of the whole resource type: with --dimension, ask for an increase, such as %[1]s=+%[2]d",
+			return nil, invalid("", "%[1]s=%[2]d: a limit covers the whole resource type: with --dimension, ask for an increase, such as %[1]s=+%[2]d",
 				a.Type, a.Value)
 		default:
 			r.Limit = new(a.Value)

@@ -80,7 +80,7 @@ func (s *shown) consumer(named string) (quotav1alpha1.ConsumerRef, error) {
 		if len(all) == 1 {
 			return all[0], nil
 		}
-		return quotav1alpha1.ConsumerRef{}, invalid("", "say for whom, with --for KIND/NAME: %s", s.candidates(all))
+		return quotav1alpha1.ConsumerRef{}, invalid("", "name the consumer with --for KIND/NAME: %s", s.candidates(all))
 	}
 	name, err := consumername.Parse(named)
 	if err != nil {
@@ -110,9 +110,9 @@ func (s *shown) consumer(named string) (quotav1alpha1.ConsumerRef, error) {
 func (s *shown) candidates(all []quotav1alpha1.ConsumerRef) string {
 	switch {
 	case s.isForbidden:
-		return fmt.Sprintf("you may not see whose quota is shown in namespace %s", s.namespace)
+		return fmt.Sprintf("you may not see the quota in namespace %s", s.namespace)
 	case len(all) == 0:
-		return fmt.Sprintf("namespace %s shows the quota of nobody; perhaps another one does (-n)", s.namespace)
+		return fmt.Sprintf("namespace %s shows no quota; name another with -n", s.namespace)
 	default:
 		return fmt.Sprintf("namespace %s shows the quota of %s", s.namespace, names(all))
 	}

@@ -39,7 +39,7 @@ type DecideOptions struct {
 // Check returns an error if something is missing.
 func (o *DecideOptions) Check() error {
 	if o.Decision == quotav1alpha1.DecisionDeny && strings.TrimSpace(o.Reason) == "" {
-		return invalid("", "say why, with --reason: the requester reads it")
+		return invalid("", "give a reason with --reason: the requester reads it")
 	}
 	return nil
 }

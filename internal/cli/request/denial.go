@@ -19,7 +19,7 @@ func ParseDenial(text string) (Options, error) {
 	}
 	switch len(commands) {
 	case 0:
-		return Options{}, invalid("", "there is no denial that names a request in %q: bursar why - explains others", excerpt(text))
+		return Options{}, invalid("", "no denial in %q advises a request: bursar why - explains others", excerpt(text))
 	case 1:
 		return parseCommand(strings.Fields(commands[0]))
 	default:

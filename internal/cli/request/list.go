@@ -75,9 +75,9 @@ func (f *Filter) EmptyText() string {
 	case f.IsAll:
 		return fmt.Sprintf("There are no quota requests%s. %s", f.place(), ask)
 	case f.State != "":
-		return fmt.Sprintf("No quota request%s is %s. Those in other states: bursar requests --all.", f.place(), f.State)
+		return fmt.Sprintf("No quota request%s is %s. For other states: bursar requests --all.", f.place(), f.State)
 	default:
-		return fmt.Sprintf("No quota request%s waits for a decision. Those that are decided: bursar requests --all. %s", f.place(), ask)
+		return fmt.Sprintf("No quota request%s waits for a decision. For decided ones: bursar requests --all. %s", f.place(), ask)
 	}
 }
 

@@ -43,9 +43,9 @@ type Options struct {
 func (o *Options) Check() error {
 	switch {
 	case len(o.Amounts) == 0:
-		return invalid("", "say how much: TYPE=AMOUNT, such as projects=10 for that limit, or projects=+5 for that much more")
+		return invalid("", "give an amount: TYPE=AMOUNT, such as projects=10 for that limit, or projects=+5 for that much more")
 	case strings.TrimSpace(o.Reason) == "":
-		return invalid("", "say why, with --reason: those who decide read it")
+		return invalid("", "give a reason with --reason: the approvers read it")
 	default:
 		return nil
 	}

@@ -31,10 +31,10 @@ func TestParseAmounts(t *testing.T) {
 		"largest":        {"maps=9223372036854775807", 1, Amount{Type: "maps", Value: 9223372036854775807}, ""},
 		"no amount":      {"maps", 1, Amount{}, "is not TYPE=AMOUNT"},
 		"no type":        {"=5", 1, Amount{}, "is not TYPE=AMOUNT"},
-		"no number":      {"maps=many", 1, Amount{}, "is no amount such as"},
-		"two signs":      {"maps=++5", 1, Amount{}, "is no amount such as"},
-		"a part":         {"cpu=500m", 1, Amount{}, "no whole number of base units: give one, such as 1"},
-		"more than one":  {"cpu=1500m", 1, Amount{}, "no whole number of base units: give one, such as 2"},
+		"no number":      {"maps=many", 1, Amount{}, "is not an amount such as"},
+		"two signs":      {"maps=++5", 1, Amount{}, "is not an amount such as"},
+		"a part":         {"cpu=500m", 1, Amount{}, "not a whole number of base units: give one, such as 1"},
+		"more than one":  {"cpu=1500m", 1, Amount{}, "not a whole number of base units: give one, such as 2"},
 		"zero":           {"maps=0", 1, Amount{}, "too small: give at least 1"},
 		"negative":       {"maps=-3", 0, Amount{}, "too small: give at least 0"},
 		"too large":      {"maps=9223372036854775808", 1, Amount{}, "too large"},
@@ -105,11 +105,11 @@ func TestConsumer(t *testing.T) {
 		"one of two groups":     {shownOf(acme, other), "organization.other.com/acme", other, ""},
 		"which of two":          {shownOf(acme, shop), "", acme, "namespace ns shows the quota of Organization/acme, Organization/shop"},
 		"which of two groups":   {shownOf(acme, other), "organization/acme", acme, "choose one of Organization.example.com/acme, Organization.other.com/acme"},
-		"nobody":                {shownOf(), "", acme, "shows the quota of nobody"},
+		"nobody":                {shownOf(), "", acme, "shows no quota"},
 		"unknown":               {shownOf(acme), "organization/amce", acme, "namespace ns shows the quota of Organization/acme; name another in full"},
 		"no name":               {shownOf(acme), "acme", acme, "is not KIND/NAME"},
 		"empty name":            {shownOf(acme), "organization/", acme, "is not KIND/NAME"},
-		"forbidden":             {&shown{namespace: "ns", isForbidden: true}, "", acme, "you may not see whose quota"},
+		"forbidden":             {&shown{namespace: "ns", isForbidden: true}, "", acme, "you may not see the quota in namespace"},
 	} {
 		got, err := tt.shown.consumer(tt.named)
 		switch {
@@ -166,9 +166,9 @@ func TestParseDenial(t *testing.T) {
 		t.Errorf("got %v (-want +got):\n%s", err, diff)
 	}
 	for text, want := range map[string]string{
-		"connection refused": "there is no denial that names a request in",
+		"connection refused": "no denial in",
 		text + ` bursar request x=+1 --for Organization/shop -n ns --reason "..."`: "names several requests",
-		`bursar request x=many --for Organization/shop -n ns --reason "..."`:       "is no amount",
+		`bursar request x=many --for Organization/shop -n ns --reason "..."`:       "is not an amount",
 	} {
 		if _, err := ParseDenial(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", text, err, want)

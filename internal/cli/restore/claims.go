@@ -22,7 +22,7 @@ import (
 
 // The reasons to leave out claims.
 const (
-	objectIsAbsent = "its object is not here; Bursar charges the object once it is created"
+	objectIsAbsent = "its object does not exist here; Bursar charges the object once it is created"
 	wasDeleted     = "it was being deleted"
 	wasUndecided   = "Bursar makes it again for its object"
 	isCharged      = "its object has a claim already"

@@ -59,7 +59,7 @@ func (r *restorer) checkNamespaces(ctx context.Context) error {
 	}
 	slices.Sort(r.report.missingNamespaces)
 	if len(r.report.missingNamespaces) > 0 && !r.CreateNamespaces {
-		return fmt.Errorf("%d namespaces of the backup are missing: %s; create them, or give --create-namespaces",
+		return fmt.Errorf("the server lacks namespaces of the backup (%d): %s; create them, or give --create-namespaces",
 			len(needed), some(r.report.missingNamespaces))
 	}
 	return nil
@@ -108,7 +108,7 @@ func (r *restorer) checkDeclared(ctx context.Context) error {
 		}
 	}
 	if len(others) > 0 {
-		return fmt.Errorf("the server has quota of its own: %s; restore into a server without quota, or give --overwrite to replace what differs and keep the rest", some(others))
+		return fmt.Errorf("the server has quota of its own: %s; restore into a server without quota, or give --overwrite to replace different objects and keep the rest", some(others))
 	}
 	return nil
 }

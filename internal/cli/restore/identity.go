@@ -63,7 +63,7 @@ func (r *restorer) becomeBursar(ctx context.Context) error {
 func findUser(ctx context.Context, api kubernetes.Interface) (string, error) {
 	configuration, err := api.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, webhookConfiguration, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return "", errors.New("the webhooks of Bursar are not there: start Bursar, and see bursar status")
+		return "", errors.New("the server has no webhooks of Bursar: start Bursar, and run bursar status")
 	}
 	if err != nil {
 		return "", fmt.Errorf("read ValidatingWebhookConfiguration %s: %w", webhookConfiguration, err)

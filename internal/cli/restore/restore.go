@@ -127,7 +127,7 @@ func newRestorer(o Options, archive *backup.Archive) (*restorer, error) {
 func (r *restorer) checkKinds(context.Context) error {
 	for _, file := range r.archive.Manifest.Files {
 		if _, isServed := r.kinds[file.Resource]; !isServed && file.Objects > 0 {
-			return fmt.Errorf("the backup has %d %s, which the server does not know: update Bursar there to version %s or later",
+			return fmt.Errorf("the server does not know %[2]s, and the backup has %[1]d of them: update Bursar there to version %[3]s or later",
 				file.Objects, file.Resource, r.archive.Manifest.Bursar)
 		}
 	}

@@ -48,7 +48,7 @@ func (r *restorer) verify(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return fmt.Errorf("everything is restored, but after %s: %w; Bursar's audit puts ledgers right within its interval, and bursar status shows the rest", r.Timeout, waits)
+	return fmt.Errorf("everything is restored, but after %s: %w; Bursar's audit corrects ledgers within its interval, and bursar status shows the rest", r.Timeout, waits)
 }
 
 // counts are the conditions of declared objects that have to be as in the backup.
@@ -109,7 +109,7 @@ func hasCondition(object *unstructured.Unstructured, name string) (isTrue bool, 
 	}
 	condition := apimeta.FindStatusCondition(status.Status.Conditions, name)
 	if condition == nil {
-		return false, "Bursar has not looked at it yet"
+		return false, "Bursar has not reconciled it yet"
 	}
 	return condition.Status == metav1.ConditionTrue, condition.Message
 }

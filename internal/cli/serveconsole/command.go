@@ -38,7 +38,7 @@ func Command(p cli.Program) *cobra.Command {
 		Use:   "serve",
 		Short: "Run the web console for all users of a cluster",
 		Long: `Run the web console for all users of a cluster, as the chart does with console.enabled. People log in with a bearer token, or
-with a provider of OpenID Connect whose ID tokens the API server accepts. The console acts with their credentials and needs
+with an OpenID Connect provider, if the API server accepts its ID tokens. The console acts with their credentials and needs
 no rights of its own, unless --impersonate is set: then it impersonates the users in the ID tokens, as far as it may.`,
 		Example: `  # With tokens
   bursar console serve --tls-cert-file tls.crt --tls-key-file tls.key
@@ -68,7 +68,7 @@ no rights of its own, unless --impersonate is set: then it impersonates the user
 func (o *options) addFlags(command *cobra.Command) {
 	f := command.Flags()
 	f.StringVar(&o.cluster.listen, "listen", ":8443", "host:port to listen on")
-	f.StringVar(&o.cluster.certFile, "tls-cert-file", "", "certificate of the console; it is read again when it changes")
+	f.StringVar(&o.cluster.certFile, "tls-cert-file", "", "certificate of the console; the console reloads it when it changes")
 	f.StringVar(&o.cluster.systemNamespace, "system-namespace", config.DefaultSystemNamespace, "namespace of Bursar itself")
 	f.StringVar(&o.cluster.keyFile, "tls-key-file", "", "key of the certificate")
 	f.BoolVar(&o.isTLSTerminated, "tls-terminated", false, "listen without TLS, because a proxy in front terminates it")
@@ -76,7 +76,7 @@ func (o *options) addFlags(command *cobra.Command) {
 	f.StringVar(&o.oidc.IssuerURL, "oidc-issuer-url", "", "URL of the provider of OpenID Connect (default: people log in with tokens)")
 	f.StringVar(&o.oidc.ClientID, "oidc-client-id", "", "ID of the console as a client of the provider")
 	f.StringVar(&o.clientSecretFile, "oidc-client-secret-file", "", "file with the secret of the client (default: a public client)")
-	f.StringVar(&o.oidc.Name, "oidc-name", "OpenID Connect", "what people call the provider")
+	f.StringVar(&o.oidc.Name, "oidc-name", "OpenID Connect", "name of the provider on the login page")
 	f.StringSliceVar(&o.oidc.Scopes, "oidc-scopes", nil, "scopes besides openid, such as email,groups")
 	f.StringVar(&o.caFile, "oidc-ca-file", "", "certificate authorities of the provider (default: the system's)")
 	f.BoolVar(&o.isImpersonating, "impersonate", false, "impersonate the user in the ID token, for an API server that does not trust the provider")
@@ -98,9 +98,9 @@ func (o *options) check() error {
 	case (o.oidc.IssuerURL != "") != (o.oidc.ClientID != ""):
 		return errors.New("--oidc-issuer-url and --oidc-client-id need each other")
 	case o.isImpersonating && o.oidc.IssuerURL == "":
-		return errors.New("--impersonate needs --oidc-issuer-url: it impersonates the users whom the provider logs in")
+		return errors.New("--impersonate needs --oidc-issuer-url: it impersonates the users of the provider")
 	case o.oidc.IssuerURL != "" && !isOrigin(o.oidc.URL):
-		return fmt.Errorf("--url: %q is no URL of the console such as https://quota.example.com; the provider leads browsers back to it", o.oidc.URL)
+		return fmt.Errorf("--url: %q is not a URL of the console such as https://quota.example.com; the provider leads browsers back to it", o.oidc.URL)
 	}
 	return nil
 }

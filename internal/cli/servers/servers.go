@@ -116,16 +116,16 @@ func FindKubeconfig(p cli.Program, does Intent) (string, error) {
 	if dir := os.Getenv(dataDirVariable); dir != "" {
 		path := datadir.Kubeconfig(dir)
 		if _, err := os.Stat(path); err != nil {
-			return "", fmt.Errorf("no server has run on %s, which %s names: it holds no admin.kubeconfig", dir, dataDirVariable)
+			return "", fmt.Errorf("no server has run on %s, the value of %s: it holds no admin.kubeconfig", dir, dataDirVariable)
 		}
 		return path, nil
 	}
 	servers := running()
 	if len(servers) > 1 {
 		if does == Writes {
-			return "", fmt.Errorf("%d servers run, on %s; say which one to change, by %s=DIR or --kubeconfig", len(servers), strings.Join(directories(servers), " and "), dataDirVariable)
+			return "", fmt.Errorf("%d servers run, on %s; choose the one to change with %s=DIR or --kubeconfig", len(servers), strings.Join(directories(servers), " and "), dataDirVariable)
 		}
-		fmt.Fprintf(os.Stderr, "%s: using the server on %s, the last started of %d; choose another by %s=DIR\n", p.Name, filepath.Dir(servers[0]), len(servers), dataDirVariable)
+		fmt.Fprintf(os.Stderr, "%s: using the server on %s, the last started of %d; choose another with %s=DIR\n", p.Name, filepath.Dir(servers[0]), len(servers), dataDirVariable)
 	}
 	if len(servers) > 0 {
 		return servers[0], nil

@@ -27,7 +27,7 @@ func TestCertificateSecret(t *testing.T) {
 		want   string
 	}{
 		"the one that is named": {"issued", OK, "valid until 20"},
-		"none of that name":     {"bursar-webhooks-tls", Unknown, `secrets "bursar-webhooks-tls" not found; if the configuration names another Secret, give its name by --certificate-secret`},
+		"none of that name":     {"bursar-webhooks-tls", Unknown, `secrets "bursar-webhooks-tls" not found; if the configuration names another Secret, give its name with --certificate-secret`},
 	}
 	for name, tt := range tests {
 		r := &reader{client: api, systemNamespace: "quota", certificateSecret: tt.secret, metricsErr: errors.New("no metrics")}

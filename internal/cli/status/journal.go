@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strconv"
 	"time"
+
+	"github.com/bursar/bursar/internal/cli/terminal"
 )
 
 // standsStillAfter is how long an entry of the journal may wait. The alert BursarJournalStandsStill has the same bound.
@@ -47,11 +49,11 @@ func (r *reader) journal(context.Context) Check {
 	}
 	if oldest > standsStillAfter {
 		check.State = Failed
-		check.Details = append(check.Details, "it stands still: see in Bursar's log why entries cannot be stored; creates go on")
+		check.Details = append(check.Details, "it stands still: see the storage error in Bursar's log; creates continue")
 	}
 	if lost := r.metrics["bursar_journal_lost_changes_total"]; lost > 0 {
 		check.State = Failed
-		check.Details = append(check.Details, fmt.Sprintf("%g changes are lost since the operator started; bursar history names the gaps", lost))
+		check.Details = append(check.Details, terminal.Count(lost, "change is", "changes are")+" lost since the operator started; bursar history names the gaps")
 	}
 	return check
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli/terminal"
 )
 
 // declared checks whether registrations and grants are active.
@@ -38,7 +39,8 @@ func (r *reader) declared(ctx context.Context) Check {
 	for i := range grants.Items {
 		look(fmt.Sprintf("ResourceGrant %s/%s", grants.Items[i].Namespace, grants.Items[i].Name), grants.Items[i].Status.Conditions)
 	}
-	check := Check{Name: name, State: OK, Text: fmt.Sprintf("%d registrations, %d grants", len(registrations.Items), len(grants.Items))}
+	check := Check{Name: name, State: OK, Text: terminal.Count(len(registrations.Items), "registration", "registrations") +
+		", " + terminal.Count(len(grants.Items), "grant", "grants")}
 	if outOfPeriod > 0 {
 		check.Text += fmt.Sprintf(", %d of them before or after their period", outOfPeriod)
 	}
@@ -115,18 +117,18 @@ func (r *reader) adoption(ctx context.Context) Check {
 	if err := r.objects.List(ctx, &list); err != nil {
 		return unknown(name, err)
 	}
-	check := Check{Name: name, State: OK, Text: "all objects have been looked at"}
+	check := Check{Name: name, State: OK, Text: "Bursar has reviewed all objects"}
 	for i := range list.Items {
 		adoption := list.Items[i].Status.Adoption
 		if adoption == nil {
 			continue
 		}
 		if adoption.State == quotav1alpha1.AdoptionRunning {
-			check.Text = "existing objects are being looked at"
+			check.Text = "Bursar is reviewing existing objects"
 			check.Details = append(check.Details, fmt.Sprintf("ClaimCreationPolicy %s: %d of %d", list.Items[i].Name, adoption.Processed, adoption.Total))
 		}
 		if since := adoption.UncheckedSince; since != nil {
-			check.State, check.Text = Failed, "objects that nobody reviewed may lack a claim"
+			check.State, check.Text = Failed, "unreviewed objects may lack a claim"
 			check.Details = append(check.Details, fmt.Sprintf("ClaimCreationPolicy %s: since %s", list.Items[i].Name, since.UTC().Format(time.RFC3339)))
 		}
 	}
@@ -140,7 +142,8 @@ func (r *reader) drift(context.Context) Check {
 		return unknown(name, r.metricsErr)
 	}
 	if found := r.metrics["bursar_ledger_drift_total"]; found > 0 {
-		return Check{Name: name, State: Failed, Text: fmt.Sprintf("%g differences between ledgers and claims since the operator started; the events LedgerDrift name the ledgers", found)}
+		return Check{Name: name, State: Failed, Text: terminal.Count(found, "difference", "differences") +
+			" between ledgers and claims since the operator started; the events LedgerDrift name the ledgers"}
 	}
 	return Check{Name: name, State: OK, Text: "none since the operator started"}
 }

@@ -187,7 +187,7 @@ func (r *reader) webhookCheck(ctx context.Context) Check {
 		return unknown(name, err)
 	}
 	if err := r.tryWebhooks(ctx); err != nil {
-		return Check{Name: name, State: Failed, Text: "the API server does not reach them, so that nothing can be created that policies protect", Details: []string{err.Error()}}
+		return Check{Name: name, State: Failed, Text: "the API server does not reach them, so nobody can create protected objects", Details: []string{err.Error()}}
 	}
 	rules := 0
 	for _, webhook := range stored.Webhooks {
@@ -220,7 +220,7 @@ func (r *reader) certificate(ctx context.Context) Check {
 	if !isKnown || end == 0 {
 		secret, err := r.client.CoreV1().Secrets(r.systemNamespace).Get(ctx, r.certificateSecret, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			err = fmt.Errorf("%w; if the configuration names another Secret, give its name by --certificate-secret", err)
+			err = fmt.Errorf("%w; if the configuration names another Secret, give its name with --certificate-secret", err)
 		}
 		if err != nil {
 			return unknown(name, errors.Join(err, r.metricsErr))
@@ -264,7 +264,7 @@ func (r *reader) leader(ctx context.Context) Check {
 	check := Check{Name: name, State: OK, Text: fmt.Sprintf("%s, renewed %s ago; replicas: %d", holder, max(age, 0), len(live))}
 	if isStale(lease) {
 		check.State = Failed
-		check.Details = []string{"no replica has taken over: see whether the Pods of Bursar run, and what their logs say"}
+		check.Details = []string{"no replica has taken over: check the Pods of Bursar and their logs"}
 	}
 	return check
 }

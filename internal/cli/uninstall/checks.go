@@ -101,7 +101,7 @@ func (u *uninstaller) checkServer(context.Context) error {
 		return fmt.Errorf("ask the API server for its version: %w", err)
 	}
 	if status.IsStandalone(version.GitVersion) {
-		return errors.New("this is a standalone server, of which Bursar is a part: to remove it, stop it and delete its data directory")
+		return errors.New("this is a standalone server, and Bursar is a part of it: to remove it, stop it and delete its data directory")
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func (u *uninstaller) checkStopped(ctx context.Context) error {
 		return err
 	}
 	if u.DryRun {
-		u.note("an operator may still run, and has to be stopped first: %s is held", strings.Join(slices.Sorted(maps.Keys(held)), ", "))
+		u.note("an operator may still run, and must be stopped first: %s is held", strings.Join(slices.Sorted(maps.Keys(held)), ", "))
 		return nil
 	}
 	silence := silenceMin

@@ -154,7 +154,7 @@ func (u *uninstaller) othersIn(ctx context.Context) ([]string, error) {
 	if discovery.IsGroupDiscoveryFailedError(err) {
 		others = append(others, "objects of APIs that do not answer")
 	} else if err != nil {
-		return nil, fmt.Errorf("find out what can be in namespace %s: %w", u.SystemNamespace, err)
+		return nil, fmt.Errorf("list the kinds that namespace %s can have: %w", u.SystemNamespace, err)
 	}
 	for _, list := range discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"list"}}, lists) {
 		version, err := schema.ParseGroupVersion(list.GroupVersion)
@@ -190,7 +190,7 @@ func (u *uninstaller) warnOfOtherControlPlanes(ctx context.Context, k kind) erro
 	return u.eachPage(ctx, k, func(page []metav1.PartialObjectMetadata) error {
 		for i := range page {
 			if page[i].Annotations[quotav1alpha1.AnnotationControlPlanes] != "" {
-				u.note("GrantCreationPolicy %s has made grants in other control planes, which stay; delete them there", page[i].Name)
+				u.note("GrantCreationPolicy %s has made grants in other control planes. They stay: delete them there", page[i].Name)
 			}
 		}
 		return nil
@@ -199,7 +199,7 @@ func (u *uninstaller) warnOfOtherControlPlanes(ctx context.Context, k kind) erro
 
 // reportRemaining reports the remaining objects without --purge, and how to delete them.
 func (u *uninstaller) reportRemaining(ctx context.Context) error {
-	u.note("without Bursar nothing is enforced, and no deletion waits for it. What it has stored stays, for when it is installed again:")
+	u.note("without Bursar nothing is enforced, and no deletion waits for it. Its objects stay for a later installation:")
 	for _, k := range u.kinds {
 		_, count, err := u.count(ctx, k)
 		if err != nil {

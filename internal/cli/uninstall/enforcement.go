@@ -58,6 +58,6 @@ func (u *uninstaller) checkSilent(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("read ValidatingWebhookConfiguration %s: %w", webhookConfiguration, err)
 	default:
-		return u.stillRuns("it has put back ValidatingWebhookConfiguration " + webhookConfiguration)
+		return u.stillRuns("it has restored ValidatingWebhookConfiguration " + webhookConfiguration)
 	}
 }

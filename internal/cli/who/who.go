@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli/terminal"
 	"github.com/bursar/bursar/internal/usage"
 )
 
@@ -154,7 +155,7 @@ func (u *Users) printObjects(w io.Writer, isWide bool) error {
 		return err
 	}
 	if u.More > 0 {
-		_, err := fmt.Fprintf(w, "\n%d more objects are left out by --number.\n", u.More)
+		_, err := fmt.Fprintf(w, "\n--number leaves out %s.\n", terminal.Count(u.More, "more object", "more objects"))
 		return err
 	}
 	return nil

@@ -59,9 +59,9 @@ func (e *Explanation) Print(w io.Writer, format usage.Format) error {
 func (e *Explanation) noPayment() string {
 	switch {
 	case slices.ContainsFunc(e.Policies, func(p Policy) bool { return p.isFailed }):
-		return "What it needs is not known, because a policy fails on it."
+		return "The quota that it needs is unknown, because a policy fails on it."
 	case e.isDenied:
-		return "No policy that you may read asks quota for it; the answer of the API server says what is wrong."
+		return "No policy that you may read asks quota for it; the answer of the API server gives the reason."
 	case e.MayNotReadPolicies:
 		return "You may not read the policies, and no claim that you may see is for it: ask an administrator whether it needs quota."
 	default:
@@ -98,11 +98,11 @@ func (p *printer) payment(pay *Payment) {
 	who := message.Consumer(pay.Consumer)
 	switch {
 	case pay.Claim != "":
-		p.Line("%s pays, by %s, which is %s", who, pay.By, pay.Claim)
+		p.Line("%s pays, by %s: %s", who, pay.By, pay.Claim)
 	case strings.HasPrefix(pay.By, "ClaimCreationPolicy "):
-		p.Line("%s is to pay, by %s", who, pay.By)
+		p.Line("%s pays, by %s", who, pay.By)
 	default:
-		p.Line("%s is to pay", who)
+		p.Line("%s pays", who)
 	}
 	if len(pay.Types) == 0 && pay.IsHidden {
 		p.Line("%s", adviceOnHidden(pay))
@@ -113,7 +113,7 @@ func (p *printer) payment(pay *Payment) {
 		return
 	}
 	if pay.IsVague {
-		p.Line("The error names no resource type, so all that %s has quota of follow:", who)
+		p.Line("The error names no resource type, so all resource types of %s follow:", who)
 	}
 	rows := [][]string{{"RESOURCE TYPE", "ASKED", "USED", "LIMIT", "AVAILABLE", "FITS"}}
 	for _, t := range pay.Types {

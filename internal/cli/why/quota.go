@@ -13,6 +13,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/message"
+	"github.com/bursar/bursar/internal/cli/terminal"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/usage"
 )
@@ -176,7 +177,7 @@ func (r *Reader) typeOf(p *Payment, request quotav1alpha1.ResourceRequest, shown
 
 // adviceOnHidden returns the next step for users without the right to see the quota of a consumer.
 func adviceOnHidden(p *Payment) string {
-	return fmt.Sprintf("The quota of %s is not shown where you may look: ask an administrator.", message.Consumer(p.Consumer))
+	return fmt.Sprintf("You may not see the quota of %s: ask an administrator.", message.Consumer(p.Consumer))
 }
 
 // unit returns the unit of a resource type from its registration. For users without the right to read it, the unit
@@ -254,14 +255,10 @@ func (r *Reader) holders(consumer quotav1alpha1.ConsumerRef, resourceType string
 		named = append(named, fmt.Sprintf("%s holds %s", h.name, unit.Amount(h.amount)))
 	}
 	if more := len(all) - len(named); more > 0 {
-		named = append(named, fmt.Sprintf("%d more hold the rest", more))
+		named = append(named, terminal.Count(more, "more holds the rest", "more hold the rest"))
 	}
-	switch waiting {
-	case 0:
-	case 1:
-		named = append(named, "1 claim waits")
-	default:
-		named = append(named, fmt.Sprintf("%d claims wait", waiting))
+	if waiting > 0 {
+		named = append(named, terminal.Count(waiting, "claim waits", "claims wait"))
 	}
 	return named
 }

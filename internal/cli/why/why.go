@@ -150,7 +150,7 @@ func (r *Reader) Denial(ctx context.Context, text string) (*Explanation, error) 
 
 // otherErrors are errors on other subjects than the quota of a consumer, by a part of their text, with their meaning.
 var otherErrors = []struct{ part, meaning string }{
-	{"failed calling webhook", "the API server does not reach Bursar, so that nothing of this kind can be created: run bursar status"},
+	{"failed calling webhook", "the API server does not reach Bursar, so nobody can create objects of this kind: run bursar status"},
 	{"cannot be applied to this object", "a policy fails on this object, as the error says: correct the object, or ask an administrator to correct the policy"},
 	{"ResourceQuotaAllocation", "a cap on the ResourceQuotas of several namespaces has no room: see kubectl get lrqalloc, and docs/tasks/allocations.md"},
 	{"accepts nothing new", "the registration of the resource type is being deleted: ask an administrator"},
@@ -165,7 +165,7 @@ func adviceOn(text string) error {
 			return errors.New(other.meaning)
 		}
 	}
-	return errors.New("this names no consumer whose quota is short; docs/tasks/troubleshooting.md lists what Bursar says and what to do")
+	return errors.New("this names no consumer with a lack of quota; docs/tasks/troubleshooting.md lists Bursar's messages and what to do")
 }
 
 func nameOf(object *unstructured.Unstructured) string {
@@ -225,7 +225,7 @@ func (r *Reader) policies(ctx context.Context, object *unstructured.Unstructured
 		if catalog.TriggerOf(each).GroupKind() == object.GroupVersionKind().GroupKind() {
 			p := r.evaluate(ctx, each, in)
 			if p.isFailed && mayNotReadNamespace {
-				p.Matches += " (you may not read namespace " + object.GetNamespace() + ", which Bursar does)"
+				p.Matches += " (you may not read namespace " + object.GetNamespace() + ", but Bursar does)"
 			}
 			found = append(found, p)
 		}

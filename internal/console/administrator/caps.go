@@ -82,8 +82,8 @@ func (a Area) caps(r *web.Request) (web.Answer, error) {
 	err := r.API().List(r.Context(), &list, client.Limit(allocationsMax))
 	if usage.IsOutOfReach(err) {
 		return closed("Caps", "You may not list the caps on ResourceQuotas (resourcequotaallocations). Ask an administrator of the platform: "+
-			"the roles bursar-quota-manager and bursar-platform-admin read them. What a cap leaves for a namespace of yours is in its "+
-			"LocalResourceQuotaAllocations."), nil
+			"the roles bursar-quota-manager and bursar-platform-admin read them. The LocalResourceQuotaAllocations of "+
+			"your namespaces show the rest of a cap."), nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list the ResourceQuotaAllocations: %w", err)
@@ -203,7 +203,7 @@ func (v *capsView) readUnquoted(r *web.Request) error {
 	for _, list := range []*metav1.PartialObjectMetadataList{&namespaces, &quotas} {
 		err := r.API().List(r.Context(), list, client.Limit(namespacesMax))
 		if usage.IsOutOfReach(err) {
-			v.Missing = append(v.Missing, "You may not list all namespaces and ResourceQuotas, so that only caps say which namespaces lack one. "+
+			v.Missing = append(v.Missing, "You may not list all namespaces and ResourceQuotas, so only caps show the namespaces without one. "+
 				"A role such as view, bound in the cluster, permits it.")
 			return nil
 		}
@@ -212,7 +212,7 @@ func (v *capsView) readUnquoted(r *web.Request) error {
 		}
 		if list.Continue != "" {
 			v.Missing = append(v.Missing,
-				fmt.Sprintf("There are more than %d namespaces or ResourceQuotas, so that this page does not compare them.", namespacesMax))
+				fmt.Sprintf("There are more than %d namespaces or ResourceQuotas, so this page does not compare them.", namespacesMax))
 			return nil
 		}
 	}

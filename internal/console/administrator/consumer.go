@@ -67,7 +67,7 @@ func (a Area) consumer(r *web.Request) (web.Answer, error) {
 	}
 	found, err := overview.Read(r.Context(), r.API(), overview.Query{Consumer: reference, Max: listMax})
 	if apierrors.IsForbidden(err) {
-		return closed("Consumer", "You may not list the quota of all consumers, so that this page cannot show one of them. "+
+		return closed("Consumer", "You may not list the quota of all consumers, so this page cannot show one of them. "+
 			"Your own quota is on the page My quota."), nil
 	}
 	if err != nil {
@@ -137,7 +137,7 @@ func (v *consumerView) list(r *web.Request, list client.ObjectList, what string,
 	err := r.API().List(r.Context(), list, selection, client.Limit(listMax))
 	switch {
 	case usage.IsOutOfReach(err):
-		v.Missing = append(v.Missing, fmt.Sprintf("You may not list the %s in all namespaces, so that they are left out.", what))
+		v.Missing = append(v.Missing, fmt.Sprintf("You may not list the %s in all namespaces, so this page leaves them out.", what))
 		return nil
 	case err != nil:
 		return fmt.Errorf("list the %s: %w", what, err)

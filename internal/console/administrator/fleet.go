@@ -62,8 +62,8 @@ func (a Area) fleet(r *web.Request) (web.Answer, error) {
 	copied, isRead := a.Copies.For(r)
 	if copied == nil {
 		return closed("Fleet", "You may not list and watch the quota of all consumers (effectiveresourcegrants in all namespaces). "+
-			"Your own quota is on the page My quota. Ask an administrator of the platform for the role bursar-quota-manager if you are to "+
-			"look after all consumers."), nil
+			"Your own quota is on the page My quota. Ask an administrator of the platform for the role bursar-quota-manager if you "+
+			"manage all consumers."), nil
 	}
 	q := queryOf(r)
 	view := &fleetView{
@@ -74,7 +74,7 @@ func (a Area) fleet(r *web.Request) (web.Answer, error) {
 		view.Result = copied.Find(q)
 	}
 	if err := copied.Failure(); err != nil {
-		view.Failure = "The API server does not answer, so that this may be out of date; the console tries again: " + err.Error()
+		view.Failure = "The API server does not answer, so this page may be out of date; the console tries again: " + err.Error()
 	}
 	view.complete()
 	return web.Page{Template: "administrator-fleet", Title: "Fleet", Data: view, Command: commandFor(q), Live: []web.Watch{

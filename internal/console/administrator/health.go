@@ -44,7 +44,7 @@ type glassView struct {
 
 func (a Area) health(r *web.Request) (web.Answer, error) {
 	if !r.May(listPolicies) {
-		return closed("Health", "You may not see the health of Bursar, which is for people who may list the policies (claimcreationpolicies). "+
+		return closed("Health", "You may not see the health of Bursar: it needs the right to list the policies (claimcreationpolicies). "+
 			"Ask an administrator of the platform if something does not work."), nil
 	}
 	report, err := status.Read(r.Context(), r.Session.Config, a.SystemNamespace, naming.CertificateSecret)
@@ -69,7 +69,7 @@ func (v *healthView) readBrokenGlass(r *web.Request) error {
 	var events corev1.EventList
 	err := r.API().List(r.Context(), &events, client.MatchingFields{"reason": quotav1alpha1.EventBrokenGlass}, client.Limit(listMax))
 	if usage.IsOutOfReach(err) {
-		v.Missing = "You may not list the events of all namespaces, in which Bursar records each use. " +
+		v.Missing = "You may not list the events of all namespaces, and Bursar records each use there. " +
 			"A role such as view or bursar-quota-approver, bound in the cluster, permits it."
 		return nil
 	}

@@ -120,10 +120,10 @@ func replayOf(r *web.Request, policy string) (*replay, error) {
 	result, err := backtest.Run(r.Context(), r.API(), policy, replayMax)
 	switch {
 	case errors.Is(err, backtest.ErrTooMany):
-		missing := fmt.Sprintf("There are more than %d claims, so that this page does not replay them. The command below does.", replayMax)
+		missing := fmt.Sprintf("There are more than %d claims, so this page does not replay them. The command below does.", replayMax)
 		return &replay{Missing: missing}, nil
 	case apierrors.IsForbidden(err):
-		return &replay{Missing: "You may not list all claims and grants, so that it is unknown which objects would have been denied."}, nil
+		return &replay{Missing: "You may not list all claims and grants, so this page does not know which objects the policy would have denied."}, nil
 	case err != nil:
 		return nil, err
 	}
@@ -225,13 +225,13 @@ func problemWith(err error, name string) (status int, problem string, isKnown bo
 		return invalid.Status, invalid.Message, true
 	case errors.Is(err, errStale) || apierrors.IsConflict(err):
 		return http.StatusConflict, fmt.Sprintf("Somebody changed ClaimCreationPolicy %s since you opened this page. "+
-			"Nothing was changed by you. The preview below is of the policy as it is now: read it, and confirm again.", name), true
+			"Your change was not made. The preview below shows the present policy: read it, and confirm again.", name), true
 	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
 		status := http.StatusUnprocessableEntity
 		if apierrors.IsForbidden(err) {
 			status = http.StatusForbidden
 		}
-		return status, "The API server denies the change, so that nothing was changed: " + err.Error(), true
+		return status, "The API server denies the change, so nothing was changed: " + err.Error(), true
 	default:
 		return 0, "", false
 	}

@@ -63,7 +63,7 @@ func (a Area) namespace(r *web.Request) (web.Answer, error) {
 		}
 	}
 	if readable == 0 {
-		return closed("Namespace", "You may not see namespace "+name+" or what limits it. "+
+		return closed("Namespace", "You may not see namespace "+name+" or its limits. "+
 			"Ask an administrator of the namespace for the role view."), nil
 	}
 	return web.Page{

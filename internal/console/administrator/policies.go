@@ -59,7 +59,7 @@ func (a Area) policies(r *web.Request) (web.Answer, error) {
 	}, nil
 }
 
-const mayNotReadPolicies = "You may not list the policies (claimcreationpolicies), which say what counts and for whom. " +
+const mayNotReadPolicies = "You may not list the policies (claimcreationpolicies). They state what counts, and for which consumer. " +
 	"Ask an administrator of the platform: the roles bursar-quota-manager and bursar-platform-admin read them."
 
 func policyRowOf(p *quotav1alpha1.ClaimCreationPolicy) policyRow {
@@ -82,7 +82,7 @@ func policyRowOf(p *quotav1alpha1.ClaimCreationPolicy) policyRow {
 		row.Unadopted = adoption.Failed
 		row.Coverage = cmp.Or(adoption.Progress, fmt.Sprint(adoption.Processed-adoption.Failed, "/", adoption.Total))
 		if adoption.State == quotav1alpha1.AdoptionRunning {
-			row.Coverage += ", going on"
+			row.Coverage += ", in progress"
 		}
 		if adoption.UncheckedSince != nil {
 			row.Unchecked = &adoption.UncheckedSince.Time
@@ -124,8 +124,8 @@ type modeChoice struct {
 
 // modes are all modes, starting with the one without denials.
 var modes = []modeChoice{
-	{Mode: quotav1alpha1.EnforcementModeAudit, About: "An object that exceeds a quota passes, and an event says what would have been denied."},
-	{Mode: quotav1alpha1.EnforcementModeWarn, About: "An object that exceeds a quota passes, and whoever creates it gets a warning."},
+	{Mode: quotav1alpha1.EnforcementModeAudit, About: "An object that exceeds a quota passes, and an event records the would-be denial."},
+	{Mode: quotav1alpha1.EnforcementModeWarn, About: "An object that exceeds a quota passes, and its creator gets a warning."},
 	{Mode: quotav1alpha1.EnforcementModeEnforce, About: "An object that exceeds a quota is denied. While Bursar is down, none can be created."},
 }
 

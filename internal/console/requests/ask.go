@@ -149,7 +149,7 @@ func (f *askForm) amounts(q *quotas) ([]request.Amount, error) {
 		amounts = append(amounts, amount)
 	}
 	if len(amounts) == 0 {
-		return nil, &request.InputError{Text: "Enter a resource type and how much of it"}
+		return nil, &request.InputError{Text: "Enter a resource type and its amount"}
 	}
 	return amounts, nil
 }
@@ -186,11 +186,11 @@ func (f *askForm) options(q *quotas) (request.Options, error) {
 	var err error
 	switch {
 	case f.Namespace == "":
-		return o, &request.InputError{Text: "Enter the namespace in which the quota of the consumer is shown"}
+		return o, &request.InputError{Text: "Enter the namespace that shows the quota of the consumer"}
 	case f.Consumer == "":
 		return o, &request.InputError{Text: "Enter the consumer as KIND/NAME, such as Organization/acme"}
 	case f.Reason == "":
-		return o, &request.InputError{Text: "Enter a reason: those who decide read it"}
+		return o, &request.InputError{Text: "Enter a reason: the approvers read it"}
 	}
 	if o.Amounts, err = f.amounts(q); err != nil {
 		return o, err

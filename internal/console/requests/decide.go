@@ -145,7 +145,7 @@ func (s *shown) decided(f *decideForm) ([]request.Amount, error) {
 		case !amount.IsIncrease && asked.Increase != nil:
 			return nil, &request.InputError{Text: fmt.Sprintf("%s: the request asks for an increase: enter one with a plus, such as %s", asked.ResourceType, field.Asked)}
 		case amount.Value > quotarequest.AmountOf(asked):
-			return nil, &request.InputError{Text: fmt.Sprintf("%s: %s is more than what is asked for, %s", asked.ResourceType, field.Value, field.Asked)}
+			return nil, &request.InputError{Text: fmt.Sprintf("%s: %s is more than the request asks for, %s", asked.ResourceType, field.Value, field.Asked)}
 		case amount.Value != quotarequest.AmountOf(asked):
 			amounts = append(amounts, amount)
 		}

@@ -120,7 +120,7 @@ func (s *shown) figures(resourceType string) typeEvidence {
 func (s *shown) growth(r *web.Request, resourceType string) string {
 	now := s.quotas.of(s.request.Spec.ConsumerRef, resourceType)
 	if now == nil {
-		return "Nothing is known of its use."
+		return "Its use is not known."
 	}
 	source := &overapi.Source{API: r.API(), Namespace: s.Namespace, PageSize: growthPage}
 	start, err := history.ReadStart(r.Context(), source, s.request.Spec.ConsumerRef, resourceType, time.Now().Add(-growthWindow))
@@ -199,12 +199,12 @@ func left(resourceType string, most int64, text func(int64) string, all func() (
 	whole := fmt.Sprintf("All consumers together may have at most %s", text(most))
 	copied, isRead := all()
 	if copied == nil {
-		return whole + ". You may not see what they have."
+		return whole + ". You may not see their limits."
 	}
 	granted, isWhole := copied.Granted(resourceType)
 	switch {
 	case !isRead:
-		return whole + ". What they have is being read: open this page again in a moment."
+		return whole + ". The console is reading their limits: open this page again in a moment."
 	case !isWhole:
 		return whole + ". There are too many consumers to add up here."
 	case int64(granted) > most:
@@ -229,7 +229,7 @@ func (e *evidence) readSimilar(r *web.Request, q *quotav1alpha1.QuotaRequest) er
 		return err
 	}
 	if list.Continue != "" {
-		e.SimilarNote = fmt.Sprintf("Only %d requests were looked through.", similarReadMax)
+		e.SimilarNote = fmt.Sprintf("The console searched only %d requests.", similarReadMax)
 	}
 	similar := slices.DeleteFunc(list.Items, func(other quotav1alpha1.QuotaRequest) bool { return !isSimilar(q, &other) })
 	slices.SortFunc(similar, func(a, b quotav1alpha1.QuotaRequest) int { return request.DecidedAt(&b).Compare(request.DecidedAt(&a)) })

@@ -190,7 +190,7 @@ func showList(r *web.Request) (web.Answer, error) {
 	for _, item := range cut(data, items, latestNote) {
 		data.Rows = append(data.Rows, rowOf(&item))
 	}
-	data.EmptyNext = "Who may ask in a namespace has the role bursar-tenant-admin there."
+	data.EmptyNext = "To ask in a namespace, you need the role bursar-tenant-admin there."
 	if data.MayAsk {
 		data.EmptyNext = "Ask for more with the button above."
 	}
@@ -246,7 +246,7 @@ func showInbox(r *web.Request) (web.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	data.EmptyNext = "Who asks for more appears here at once. Those that are decided are in the other states."
+	data.EmptyNext = "New requests appear here at once. Decided requests are in the other states."
 	if state != "" {
 		for _, item := range cut(data, items, latestNote) {
 			data.Rows = append(data.Rows, inboxRow(&item))

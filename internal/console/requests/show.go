@@ -131,7 +131,7 @@ func approversText(q *quotav1alpha1.QuotaRequest) string {
 	if q.Status.ApprovalsNeeded == 0 {
 		return ""
 	}
-	text := "Whoever may create QuotaDecisions in this namespace"
+	text := "Everybody with the right to create QuotaDecisions in this namespace"
 	if groups := q.Status.Approvers; len(groups) > 0 {
 		text = "Members of a group: "
 		for i, group := range groups {
@@ -142,7 +142,7 @@ func approversText(q *quotav1alpha1.QuotaRequest) string {
 		}
 	}
 	if q.Status.ApprovalsNeeded > 1 {
-		text += fmt.Sprintf("; %d people have to approve", q.Status.ApprovalsNeeded)
+		text += fmt.Sprintf("; %d people must approve", q.Status.ApprovalsNeeded)
 	}
 	return text
 }
@@ -220,7 +220,7 @@ func (s *shown) readGrant(r *web.Request) error {
 	case apierrors.IsNotFound(err) && approved.GrantWaits:
 		s.GrantState = "It cannot be made yet."
 	case apierrors.IsNotFound(err):
-		s.GrantState = "It is not there: it was deleted, or it is being made."
+		s.GrantState = "It does not exist: it was deleted, or it is being made."
 	case err != nil:
 		return fmt.Errorf("read ResourceGrant %s: %w", s.Grant, err)
 	default:

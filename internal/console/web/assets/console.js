@@ -47,7 +47,7 @@
     source.addEventListener("open", () => { if (isLost) { isLost = false; renew(); } });
     // The browser does not try again after an answer that is no stream: the session has ended, or has too many streams.
     source.addEventListener("error", () => {
-      if (!isLost) document.getElementById("renewed").textContent = "The connection was lost at " + now() + "; what you see may be out of date.";
+      if (!isLost) document.getElementById("renewed").textContent = "The connection was lost at " + now() + "; this page may be out of date.";
       isLost = true;
       if (!source || source.readyState !== EventSource.CLOSED) return;
       source = null;

@@ -55,7 +55,7 @@ func TestRefusals(t *testing.T) {
 		"bad address":               {"host and port", []string{"standalone", "--data-dir", t.TempDir(), "--listen", "7443"}, `listen address "7443" is not of the form host:port`},
 		"no configuration":          {"says which file", []string{"operator", "--config", file + "/none"}, "read the configuration: open " + file + "/none"},
 		"bad configuration":         {"a slip must not be a default", []string{"operator", "--config", configuration}, "webhook: Forbidden: there is no such field"},
-		"no cluster":                {"says how to name one", []string{"operator"}, "name one with --kubeconfig"},
+		"no cluster":                {"says how to name one", []string{"operator"}, "name a cluster with --kubeconfig"},
 		"no kubeconfig":             {"says which", []string{"operator", "--kubeconfig", file + "/none"}, file + "/none"},
 		"nothing to uninstall from": {"says how to name a cluster", []string{"uninstall"}, "no kubeconfig names a cluster: looked in " + file + "-not; give --kubeconfig FILE or --context NAME, or set KUBECONFIG"},
 		"usage of nothing":          {"never falls back on localhost:8080", []string{"usage"}, "no kubeconfig names a cluster: looked in " + file + "-not; give --kubeconfig FILE"},

@@ -58,7 +58,7 @@ func TestSeveralServers(t *testing.T) {
 	}
 	server := process.Start(t, second)
 	_, complaints := s.run("kubectl", "get", "configmaps", "-n", "default")
-	if want := "bursar: using the server on " + second + ", the last started of 2; choose another by BURSAR_DATA_DIR=DIR\n"; !strings.HasPrefix(complaints, want) {
+	if want := "bursar: using the server on " + second + ", the last started of 2; choose another with BURSAR_DATA_DIR=DIR\n"; !strings.HasPrefix(complaints, want) {
 		t.Errorf("kubectl get says %q, want %q", complaints, want)
 	}
 	for _, command := range []string{"kubectl -n default delete configmap mine", "kubectl unheard-of", "user create alice --namespace default --role view"} {
@@ -182,7 +182,7 @@ func TestSlips(t *testing.T) {
 		"standalone --dta-dir x": "unknown flag: --dta-dir; did you mean --data-dir?",
 		"standalone --nope":      "unknown flag: --nope; see bursar standalone --help",
 		"standalone extra":       `bursar standalone takes no arguments, but got "extra"; see bursar standalone --help`,
-		"usage web":              `bursar usage takes no argument "web": for one consumer alone, bursar usage --consumer web`,
+		"usage web":              `bursar usage takes no argument "web": for one consumer, bursar usage --consumer web`,
 	} {
 		wantRefusal(t, "it says what is meant", want, strings.Fields(arguments)...)
 	}

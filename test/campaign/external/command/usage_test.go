@@ -105,7 +105,7 @@ func TestUsage(t *testing.T) {
 		}
 		return nil
 	})
-	wantRefusal(t, "one who may see nothing", "you may not see the quota that is shown in namespace shop; name another with --namespace: effectiveresourcegrants.quota.miloapis.com is forbidden",
+	wantRefusal(t, "one who may see nothing", "you may not see the quota in namespace shop; name another with --namespace: effectiveresourcegrants.quota.miloapis.com is forbidden",
 		"usage", "--kubeconfig", nobody)
 }
 
@@ -156,7 +156,7 @@ func wantWhy(t *testing.T, run func(...string) string, tenant string) {
 	}
 	want("a file that is too much", run("why", "-f", big), append(shortage,
 		"Why: ConfigMap app-big in namespace shop", "The API server would not create it: ", "exceeded quota: ", "apps     Enforce   Ready   yes",
-		"Project shop in namespace shop is to pay, by ClaimCreationPolicy apps")...)
+		"Project shop in namespace shop pays, by ClaimCreationPolicy apps")...)
 	want("a file that fits", run("why", "-f", small), "The API server would create it now.", "compute.example.com/vcpus   1 vCPUs   3 vCPUs   4 vCPUs   1 vCPUs     yes")
 	want("what a tenant sees of it", run("why", "-f", small, "--kubeconfig", tenant), "Why: ConfigMap app-small in namespace shop", "The API server would not create it: ", "forbidden")
 	run("kubectl", "apply", "-f", small)
@@ -187,12 +187,12 @@ func wantWhy(t *testing.T, run func(...string) string, tenant string) {
 		if err != nil {
 			t.Errorf("%s: %v\n%s", name, err, output)
 		}
-		want("an error that "+name+" pastes", string(output), "Why: the error", "Project shop in namespace shop is to pay", "Limit of compute.example.com/vcpus: shop/base gives 4 vCPUs",
+		want("an error that "+name+" pastes", string(output), "Why: the error", "Project shop in namespace shop pays", "Limit of compute.example.com/vcpus: shop/base gives 4 vCPUs",
 			"Use of compute.example.com/vcpus: ConfigMap one in namespace shop holds 3 vCPUs", "What to do: ")
 	}
 	for text, said := range map[string]string{
-		"exceeded quota: compute.example.com/vcpus quota of Project shop in namespace shop, requested: 2": "Project shop in namespace shop is to pay\nRESOURCE TYPE",
-		"exceeded quota: the quota of Project shop in namespace shop, and no more":                        "The error names no resource type, so all that Project shop in namespace shop has quota of follow:\nRESOURCE TYPE",
+		"exceeded quota: compute.example.com/vcpus quota of Project shop in namespace shop, requested: 2": "Project shop in namespace shop pays\nRESOURCE TYPE",
+		"exceeded quota: the quota of Project shop in namespace shop, and no more":                        "The error names no resource type, so all resource types of Project shop in namespace shop follow:\nRESOURCE TYPE",
 	} {
 		why := exec.Command(binary, "why", "-")
 		why.Stdin = strings.NewReader(text)
@@ -204,7 +204,7 @@ func wantWhy(t *testing.T, run func(...string) string, tenant string) {
 	}
 	for kubeconfig, said := range map[string]string{
 		"":                       "No quota of Project secret in namespace hidden is shown: nothing is granted to it, or it does not exist.",
-		"--kubeconfig=" + tenant: "The quota of Project secret in namespace hidden is not shown where you may look: ask an administrator.",
+		"--kubeconfig=" + tenant: "You may not see the quota of Project secret in namespace hidden: ask an administrator.",
 	} {
 		why := exec.Command(binary, slices.DeleteFunc([]string{"why", "-", kubeconfig}, func(argument string) bool { return argument == "" })...)
 		why.Stdin = strings.NewReader("exceeded quota: the quota of Project secret in namespace hidden does not allow it (App).")
@@ -214,7 +214,7 @@ func wantWhy(t *testing.T, run func(...string) string, tenant string) {
 		}
 		want("what is not shown", string(output), said)
 	}
-	wantRefusal(t, "what does not exist", "ConfigMap none does not exist in namespace shop; explain one that was refused by its file, with -f", "why", "configmap/none", "-n", "shop")
+	wantRefusal(t, "what does not exist", "ConfigMap none does not exist in namespace shop; to explain a denied object, give its file with -f", "why", "configmap/none", "-n", "shop")
 	wantRefusal(t, "nothing named", "name one thing to explain", "why")
 	wantRefusal(t, "no kind", `"app" is not KIND/NAME`, "why", "app")
 }

@@ -28,5 +28,5 @@ func TestStatusOfADeadOperator(t *testing.T) {
 	status := fmt.Sprintf("%s status --kubeconfig %s", c.binary, path)
 	c.must(status)
 	c.die()
-	c.refused(status, "webhooks     FAILED   the API server does not reach them, so that nothing can be created that policies protect")
+	c.refused(status, "webhooks     FAILED   the API server does not reach them, so nobody can create protected objects")
 }
