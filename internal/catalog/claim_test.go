@@ -48,16 +48,16 @@ func TestDimensionsOfClaims(t *testing.T) {
 
 // TestClaimingKinds looks at claims created directly, and through a policy.
 func TestClaimingKinds(t *testing.T) {
-	const flaw = `resource type "t" may not be claimed by Volume: ResourceRegistration cpus does not list it in claimingResources`
+	const message = `resource type "t" may not be claimed by Volume: ResourceRegistration cpus does not list it in claimingResources`
 	tests := map[string]struct {
 		reason           string
 		claiming         []quotav1alpha1.ClaimingResource
 		direct, ofPolicy string
 	}{
 		"listed":   {"a kind that is listed may claim", []quotav1alpha1.ClaimingResource{{Kind: "Instance"}, {Kind: "Volume"}}, "", ""},
-		"unlisted": {"another may not, whoever makes the claim", []quotav1alpha1.ClaimingResource{{Kind: "Instance"}}, flaw, flaw},
-		"group":    {"a kind of another group is another kind", []quotav1alpha1.ClaimingResource{{APIGroup: "example.com", Kind: "Volume"}}, flaw, flaw},
-		"none":     {"where none is listed, people make claims", nil, "", flaw},
+		"unlisted": {"another may not, whoever makes the claim", []quotav1alpha1.ClaimingResource{{Kind: "Instance"}}, message, message},
+		"group":    {"a kind of another group is another kind", []quotav1alpha1.ClaimingResource{{APIGroup: "example.com", Kind: "Volume"}}, message, message},
+		"none":     {"where none is listed, people make claims", nil, "", message},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

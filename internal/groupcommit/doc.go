@@ -11,7 +11,7 @@
 // compares the version of its copy with the stored one.
 //
 // Most operations have a caller, see [Group.Do]. Housekeeping has none: [Group.Defer] lets it ride along with the next
-// commit, for as long as its patience lasts, and tries it again until it took effect. A question may leave it deferred.
+// commit, up to its maximum delay, and tries it again until it took effect. A question may leave it deferred.
 // An operation may also postpone itself until another one makes room.
 //
 // The package knows neither ledgers nor Kubernetes. The stores of consumer ledgers and of allocations build on it.

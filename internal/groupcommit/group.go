@@ -12,10 +12,10 @@ import (
 const (
 	// batchMax bounds the operations of one write.
 	batchMax = 1024
-	// deferDelay is the default of [Operation.Patience]. It doubles with each failure.
+	// deferDelay is the default of [Operation.MaxDelay]. It doubles with each failure.
 	deferDelay    = 100 * time.Millisecond
 	deferDelayMax = 15 * time.Second
-	// deferredMax bounds the deferred operations: more are due at once, whatever their patience.
+	// deferredMax bounds the deferred operations: more are due at once, whatever their maximum delay.
 	deferredMax = 64
 )
 
@@ -105,7 +105,7 @@ func (g *Group[S]) Submit(op *Operation[S]) bool {
 	return true
 }
 
-// Defer commits housekeeping with the next batch, or by itself at the end of its patience. A batch of questions may
+// Defer commits housekeeping with the next batch, or by itself at its maximum delay. A batch of questions may
 // leave it deferred. The group decides every other later operation after the housekeeping has taken effect. If the
 // commit fails, the group tries again. Defer returns false if the group has closed.
 func (g *Group[S]) Defer(op *Operation[S]) bool {
@@ -130,13 +130,13 @@ func (g *Group[S]) Defer(op *Operation[S]) bool {
 func (g *Group[S]) delayLocked(op *Operation[S]) time.Duration {
 	switch {
 	case g.failures > 0:
-		return max(op.Patience, min(deferDelay<<min(g.failures, 10), deferDelayMax))
+		return max(op.MaxDelay, min(deferDelay<<min(g.failures, 10), deferDelayMax))
 	case len(g.deferred) >= deferredMax:
 		return 0
-	case op.Patience == 0 || op.MakesRoom && len(g.postponed) > 0:
+	case op.MaxDelay == 0 || op.MakesRoom && len(g.postponed) > 0:
 		return deferDelay
 	default:
-		return op.Patience
+		return op.MaxDelay
 	}
 }
 

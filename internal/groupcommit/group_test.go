@@ -92,17 +92,17 @@ func TestHousekeepingRidesAlong(t *testing.T) {
 }
 
 // Patient housekeeping waits for a commit, unless it piles up or an operation waits for the room that it makes.
-func TestPatience(t *testing.T) {
-	const patience = 5 * time.Second
+func TestMaxDelay(t *testing.T) {
+	const maxDelay = 5 * time.Second
 	tests := map[string]struct {
 		reason    string
 		others    int // more patient operations
 		meanwhile func(*testing.T, *process)
 		wantAfter time.Duration
 	}{
-		"alone":    {"it is committed at the end of its patience", 0, func(*testing.T, *process) {}, patience},
+		"alone":    {"it is committed at its maximum delay", 0, func(*testing.T, *process) {}, maxDelay},
 		"pile":     {"so many are committed at once", deferredMax, func(*testing.T, *process) {}, 0},
-		"question": {"a question needs no commit", 0, func(t *testing.T, p *process) { p.ask(t) }, patience},
+		"question": {"a question needs no commit", 0, func(t *testing.T, p *process) { p.ask(t) }, maxDelay},
 		"change": {"it rides along", 0, func(t *testing.T, p *process) {
 			if _, err := p.add(t.Context(), "other", 1, 1000); err != nil {
 				t.Error(err)
@@ -121,7 +121,7 @@ func TestPatience(t *testing.T) {
 				}
 				began := time.Now()
 				for i := range tt.others + 1 {
-					p.group.Defer(&Operation[amounts]{Decision: &addition{name: fmt.Sprint(i), amount: 1, limit: 1000}, Patience: patience})
+					p.group.Defer(&Operation[amounts]{Decision: &addition{name: fmt.Sprint(i), amount: 1, limit: 1000}, MaxDelay: maxDelay})
 				}
 				tt.meanwhile(t, p)
 				for stored, _ := p.read(); stored["0"] == 0 && time.Since(began) < time.Minute; stored, _ = p.read() {
@@ -151,7 +151,7 @@ func TestRoomIsNotKeptWaiting(t *testing.T) {
 			})
 		}()
 		synctest.Wait()
-		p.group.Defer(&Operation[amounts]{Decision: &removal{name: "full"}, MakesRoom: true, Patience: 5 * time.Second})
+		p.group.Defer(&Operation[amounts]{Decision: &removal{name: "full"}, MakesRoom: true, MaxDelay: 5 * time.Second})
 		if err := <-done; err != nil || time.Since(began) != deferDelay {
 			t.Errorf("it waited %s, %v; want %s", time.Since(began), err, deferDelay)
 		}

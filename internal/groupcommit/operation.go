@@ -40,8 +40,8 @@ type Operation[S any] struct {
 	Apart bool
 	// Deadline is the end of postponement.
 	Deadline time.Time
-	// Patience is how long deferred housekeeping waits for a commit to ride along with. Default: 100 ms.
-	Patience time.Duration
+	// MaxDelay is how long deferred housekeeping waits for a commit to ride along with. Default: 100 ms.
+	MaxDelay time.Duration
 	// LeavesDeferred marks a question whose answer does not depend on deferred housekeeping. The group need not commit
 	// the housekeeping for it.
 	LeavesDeferred bool

@@ -30,8 +30,8 @@ const (
 	capacityClients = 50
 	// firstCreates is how many creates there are right after a restart.
 	firstCreates = 2000
-	// capacityPatience bounds the wait until everything is right again after a start.
-	capacityPatience = 15 * time.Minute
+	// capacityTimeout bounds the wait until everything is right again after a start.
+	capacityTimeout = 15 * time.Minute
 )
 
 // standing is the name of one of the consumers in measurements of capacity. All are equally long.
@@ -155,7 +155,7 @@ func (b *bench) createFor(ctx context.Context, consumer string, objects int) err
 	ref := platform.Consumer(consumer)
 	bucket, effective := &quotav1alpha1.AllowanceBucket{}, &quotav1alpha1.EffectiveResourceGrant{}
 	bucket.Name, effective.Name = naming.Bucket(ref, resourceType, nil), naming.EffectiveGrant(ref, resourceType)
-	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, capacityPatience, true, func(ctx context.Context) (bool, error) {
+	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, capacityTimeout, true, func(ctx context.Context) (bool, error) {
 		for _, object := range []client.Object{bucket, effective} {
 			object.SetNamespace(systemSpace)
 			if err := b.client.Get(ctx, client.ObjectKeyFromObject(object), object); client.IgnoreNotFound(err) != nil {
@@ -201,7 +201,7 @@ func (b *bench) cloneStanding(ctx context.Context, consumers int) error {
 // waitAudited waits for the audit of every ledger, and returns an error unless the ledgers of all consumers agree with
 // their claims.
 func (b *bench) waitAudited(ctx context.Context, consumers int) error {
-	return wait.PollUntilContextTimeout(ctx, time.Second, capacityPatience, true, func(ctx context.Context) (bool, error) {
+	return wait.PollUntilContextTimeout(ctx, time.Second, capacityTimeout, true, func(ctx context.Context) (bool, error) {
 		audited := 0.0
 		for _, p := range b.system.processes() {
 			page, err := p.metrics(ctx)

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// replicaPatience is how long a replica may take to be ready.
-	replicaPatience = 5 * time.Minute
+	// replicaTimeout is how long a replica may take to be ready.
+	replicaTimeout = 5 * time.Minute
 	// readyInterval is the time between two probes of readiness.
 	readyInterval = 20 * time.Millisecond
 )
@@ -90,7 +90,7 @@ func (c *cluster) startReplica(n int) error {
 
 // waitReady asks a replica itself: the balancer need not have found out yet.
 func waitReady(ctx context.Context, r *replica.Replica) error {
-	err := wait.PollUntilContextTimeout(ctx, readyInterval, replicaPatience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, readyInterval, replicaTimeout, true, func(ctx context.Context) (bool, error) {
 		select {
 		case <-r.Ended():
 			log, _ := os.ReadFile(r.Log())

@@ -17,8 +17,8 @@ const (
 	registry = "/registry/"
 	// etcdPage is the number of keys in one read.
 	etcdPage = 1000
-	// etcdPatience bounds the work of etcd on its whole database.
-	etcdPatience = 5 * time.Minute
+	// etcdTimeout bounds the work of etcd on its whole database.
+	etcdTimeout = 5 * time.Minute
 )
 
 // openEtcd reaches the running etcd with its state in a system's directory.
@@ -83,7 +83,7 @@ func (b *bench) printSizes(ctx context.Context) error {
 }
 
 func printDatabase(ctx context.Context, etcd *clientv3.Client) error {
-	ctx, cancel := context.WithTimeout(ctx, etcdPatience)
+	ctx, cancel := context.WithTimeout(ctx, etcdTimeout)
 	defer cancel()
 	endpoint := etcd.Endpoints()[0]
 	before, err := etcd.Status(ctx, endpoint)

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	otherKinds       = 20
-	policiesEach     = 50
-	otherGroup       = "others.example.com"
-	otherType        = "bench/others"
-	secretType       = "bench/secrets"
-	crowded          = "crowded"
-	crowdedPolicies  = 10
-	policiesPatience = 10 * time.Minute
+	otherKinds      = 20
+	policiesEach    = 50
+	otherGroup      = "others.example.com"
+	otherType       = "bench/others"
+	secretType      = "bench/secrets"
+	crowded         = "crowded"
+	crowdedPolicies = 10
+	policiesTimeout = 10 * time.Minute
 )
 
 // measureOtherPolicies compares protected creates without and with 1,000 policies for other kinds.
@@ -193,7 +193,7 @@ func (b *bench) adopt(ctx context.Context, namespace string) (int64, error) {
 	if err := b.client.Create(ctx, policy); err != nil {
 		return 0, err
 	}
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, policiesPatience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, policiesTimeout, true, func(ctx context.Context) (bool, error) {
 		if err := b.client.Get(ctx, client.ObjectKeyFromObject(policy), policy); err != nil {
 			return false, err
 		}

@@ -57,7 +57,7 @@ func TestMostRestrictiveWins(t *testing.T) {
 	w.wantRefused(w.give("web", "default", "count/secrets=101"), w.name+"-a", w.name+"-b")
 }
 
-func TestDryRunBooksNothing(t *testing.T) {
+func TestDryRunReservesNothing(t *testing.T) {
 	w := newTeam(t, "web")
 	w.allocation("", "count/secrets=10")
 	must(w, admin.Create(w.Context(), w.newQuota("web", "default", "count/secrets=10"), client.DryRunAll))

@@ -17,7 +17,7 @@ import (
 )
 
 // The auditor corrects altered ledgers in both directions, and reports it in an event.
-func TestAuditRepairsAlteredBooks(t *testing.T) {
+func TestAuditRepairsAlteredLedgers(t *testing.T) {
 	t.Parallel()
 	for name, delta := range map[string]int64{"too much": 3, "too little": -1} {
 		t.Run(name, func(t *testing.T) {

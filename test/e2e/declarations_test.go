@@ -242,7 +242,7 @@ func TestAccess(t *testing.T) {
 		"core":      {"and which core kinds are served", "/api", 200},
 		"groups":    {"and which others", "/apis", 200},
 		"objects":   {"but what is behind it takes credentials", "/api/v1/namespaces", 401},
-		"quota":     {"as do the books", "/apis/quota.miloapis.com/v1alpha1/resourcegrants", 401},
+		"quota":     {"as does quota", "/apis/quota.miloapis.com/v1alpha1/resourcegrants", 401},
 		"metrics":   {"and everything else", "/metrics", 401},
 	}
 	for name, tt := range tests {

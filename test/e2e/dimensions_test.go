@@ -233,16 +233,16 @@ func TestDimensionsAreRegistered(t *testing.T) {
 
 	advice := fmt.Sprintf("resource type %q has no dimension %q: add it to spec.dimensions of ResourceRegistration %s",
 		w.resourceType(), location, registrationName(w.resourceType()))
-	wantFlaw := func(condition metav1.Condition) {
+	wantInvalid := func(condition metav1.Condition) {
 		t.Helper()
 		if condition.Reason != quotav1alpha1.ReasonValidationFailed || !strings.Contains(condition.Message, advice) {
 			t.Errorf("the condition is %+v, want it to say %q", condition, advice)
 		}
 	}
-	wantFlaw(w.waitCondition(early, quotav1alpha1.ConditionActive, metav1.ConditionFalse))
-	wantFlaw(w.waitCondition(policy, quotav1alpha1.ConditionReady, metav1.ConditionFalse))
+	wantInvalid(w.waitCondition(early, quotav1alpha1.ConditionActive, metav1.ConditionFalse))
+	wantInvalid(w.waitCondition(policy, quotav1alpha1.ConditionReady, metav1.ConditionFalse))
 	w.waitReason(claim, quotav1alpha1.ReasonValidationFailed)
-	wantFlaw(*apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionGranted))
+	wantInvalid(*apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionGranted))
 
 	unseen := w.configMapAt("DFW", "unseen")
 	w.mustCreate(unseen) // a policy that is not ready denies nothing
@@ -258,8 +258,8 @@ func TestDimensionsAreRegistered(t *testing.T) {
 
 	// Claims stay granted after their dimension's removal.
 	w.changeDimensions()
-	wantFlaw(w.waitCondition(early, quotav1alpha1.ConditionActive, metav1.ConditionFalse))
-	wantFlaw(w.waitCondition(policy, quotav1alpha1.ConditionReady, metav1.ConditionFalse))
+	wantInvalid(w.waitCondition(early, quotav1alpha1.ConditionActive, metav1.ConditionFalse))
+	wantInvalid(w.waitCondition(policy, quotav1alpha1.ConditionReady, metav1.ConditionFalse))
 	w.wantBucketAt("DFW", 5, 2, 3, 2)
 	w.waitCondition(claim, quotav1alpha1.ConditionGranted, metav1.ConditionTrue)
 	if err := admin.Create(w.ctx, w.configMapAt("DFW", "b")); err == nil || !strings.Contains(err.Error(), advice) {

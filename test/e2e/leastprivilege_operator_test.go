@@ -101,15 +101,15 @@ func (s *scene) permitKinds() {
 		s.Fatal(err)
 	}
 	for _, resource := range []schema.GroupVersionResource{corev1.SchemeGroupVersion.WithResource("configmaps"), fleets, organizations} {
-		flaw := func() string {
-			flaw, err := permission.New(reviews.AuthorizationV1().SelfSubjectAccessReviews()).Follow(s.Context(), resource)
+		problem := func() string {
+			problem, err := permission.New(reviews.AuthorizationV1().SelfSubjectAccessReviews()).Follow(s.Context(), resource)
 			if err != nil {
 				s.Fatal(err)
 			}
-			return flaw
+			return problem
 		}
 		want := fmt.Sprintf("labelled %s=true that allows get, list, watch on %s", rbac.AggregateToOperator, resource.Resource)
-		if got := flaw(); !strings.Contains(got, want) {
+		if got := problem(); !strings.Contains(got, want) {
 			s.Errorf("before Bursar may follow %s, it says %q, want %q", resource.GroupResource(), got, want)
 		}
 		s.create(&rbacv1.ClusterRole{
@@ -117,7 +117,7 @@ func (s *scene) permitKinds() {
 			Rules:      []rbacv1.PolicyRule{{APIGroups: []string{resource.Group}, Resources: []string{resource.Resource}, Verbs: []string{"get", "list", "watch"}}},
 		})
 		eventually(s, func() error {
-			if got := flaw(); got != "" {
+			if got := problem(); got != "" {
 				return fmt.Errorf("after that it says %q", got)
 			}
 			return nil

@@ -57,19 +57,19 @@ func (c *crash) through(api client.WithWatch) client.Client {
 	})
 }
 
-// books are empty ledgers.
-type books struct{}
+// emptyLedgers have nothing.
+type emptyLedgers struct{}
 
-func (books) View(_ context.Context, _ quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error {
+func (emptyLedgers) View(_ context.Context, _ quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error {
 	f(ledger.New())
 	return nil
 }
 
-func (books) Total(string) ledger.Amount { return 0 }
+func (emptyLedgers) Total(string) ledger.Amount { return 0 }
 
-func (books) Now() time.Time { return time.Now() }
+func (emptyLedgers) Now() time.Time { return time.Now() }
 
-func (books) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
+func (emptyLedgers) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
 
 // A replica may crash at every write of an approval, before or after it reaches the API server. The next one goes on,
 // and there is one grant.
@@ -83,7 +83,7 @@ func TestQuotaRequestSurvivesCrashes(t *testing.T) {
 	must(t, err)
 	reconciler := func(writer client.Client) *quotarequest.Reconciler {
 		return &quotarequest.Reconciler{
-			Client: writer, Live: api, Ledgers: books{}, Totals: books{}, Catalog: catalog.New(), Clock: books{}, Events: events.NewRecorder(books{}),
+			Client: writer, Live: api, Ledgers: emptyLedgers{}, Totals: emptyLedgers{}, Catalog: catalog.New(), Clock: emptyLedgers{}, Events: events.NewRecorder(emptyLedgers{}),
 			Metrics: quotarequest.NewMetrics(),
 		}
 	}

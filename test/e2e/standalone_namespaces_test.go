@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	teamsType      = "platform.example.com/teams"
-	booksNamespace = "books"
+	teamsType        = "platform.example.com/teams"
+	ledgersNamespace = "ledgers"
 )
 
 // TestNamespaces proves that claims of cluster-scoped objects and buckets are in the namespaces of the options.
@@ -37,14 +37,14 @@ func TestNamespaces(t *testing.T) {
 		cancel()
 		_ = server.Wait() // its start is already the failure
 	}
-	if want := "the ledgers that are stored here belong to the system namespace " + booksNamespace + "; start with --system-namespace " + booksNamespace; err == nil || !strings.Contains(err.Error(), want) {
+	if want := "the ledgers that are stored here belong to the system namespace " + ledgersNamespace + "; start with --system-namespace " + ledgersNamespace; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("with another system namespace: got %v, want %q", err, want)
 	}
 }
 
 func testNamespaces(t *testing.T, dir string) {
 	api := start(t, standalone.Options{
-		DataDir: dir, Quota: config.Quota{SystemNamespace: booksNamespace, ConsumerNamespaces: inOrganizations},
+		DataDir: dir, Quota: config.Quota{SystemNamespace: ledgersNamespace, ConsumerNamespaces: inOrganizations},
 	}).Admin
 	if err := platform.Install(t.Context(), api); err != nil {
 		t.Fatal(err)
@@ -70,8 +70,8 @@ func testNamespaces(t *testing.T, dir string) {
 		if err := errors.Join(api.List(t.Context(), &claims), api.List(t.Context(), &buckets)); err != nil {
 			return err
 		}
-		if len(claims.Items) != 1 || claims.Items[0].Namespace != booksNamespace {
-			return fmt.Errorf("claims: %+v, want one in namespace %s", claims.Items, booksNamespace)
+		if len(claims.Items) != 1 || claims.Items[0].Namespace != ledgersNamespace {
+			return fmt.Errorf("claims: %+v, want one in namespace %s", claims.Items, ledgersNamespace)
 		}
 		var effective quotav1alpha1.EffectiveResourceGrantList
 		if err := api.List(t.Context(), &effective, client.InNamespace("organization-acme")); err != nil {
@@ -100,7 +100,7 @@ func teamRegistration() *quotav1alpha1.ResourceRegistration {
 
 func teamGrant() *quotav1alpha1.ResourceGrant {
 	return &quotav1alpha1.ResourceGrant{
-		ObjectMeta: metav1.ObjectMeta{Name: "base", Namespace: booksNamespace},
+		ObjectMeta: metav1.ObjectMeta{Name: "base", Namespace: ledgersNamespace},
 		Spec: quotav1alpha1.ResourceGrantSpec{ConsumerRef: platform.Consumer("acme"), Allowances: []quotav1alpha1.Allowance{{
 			ResourceType: teamsType, Buckets: []quotav1alpha1.Bucket{{Amount: 1}},
 		}}},

@@ -19,7 +19,7 @@ import (
 // again. A version without effective grants left such buckets.
 func TestBucketsGetAnOwnerAtStart(t *testing.T) {
 	t.Parallel()
-	options := standalone.Options{Quota: config.Quota{SystemNamespace: booksNamespace}, DataDir: t.TempDir()}
+	options := standalone.Options{Quota: config.Quota{SystemNamespace: ledgersNamespace}, DataDir: t.TempDir()}
 	shown := func(t *testing.T, api client.Client) (buckets []quotav1alpha1.AllowanceBucket, effective []quotav1alpha1.EffectiveResourceGrant, err error) {
 		var b quotav1alpha1.AllowanceBucketList
 		var e quotav1alpha1.EffectiveResourceGrantList

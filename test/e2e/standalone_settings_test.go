@@ -19,7 +19,7 @@ func TestQuotaSettings(t *testing.T) {
 	t.Parallel()
 	metrics := prometheus.NewRegistry()
 	api := start(t, standalone.Options{Metrics: metrics, Quota: config.Quota{
-		SystemNamespace: booksNamespace, MaxObjectBytes: 1_900_000, UsageMetrics: config.Metrics{ConsumersMax: new(1), AlertThresholdPercent: 50},
+		SystemNamespace: ledgersNamespace, MaxObjectBytes: 1_900_000, UsageMetrics: config.Metrics{ConsumersMax: new(1), AlertThresholdPercent: 50},
 	}}).Admin
 	if err := platform.Install(t.Context(), api); err != nil {
 		t.Fatal(err)

@@ -43,7 +43,7 @@ func wantShown(t *testing.T, api client.Client, namespace string, limit int64) {
 // the former one, because nobody would keep it up to date.
 func TestViewMovesWithTheConfiguration(t *testing.T) {
 	t.Parallel()
-	options := standalone.Options{Quota: config.Quota{SystemNamespace: booksNamespace}, DataDir: t.TempDir()}
+	options := standalone.Options{Quota: config.Quota{SystemNamespace: ledgersNamespace}, DataDir: t.TempDir()}
 	grant := teamGrant()
 	t.Run("before", func(t *testing.T) {
 		api := start(t, options).Admin
@@ -51,7 +51,7 @@ func TestViewMovesWithTheConfiguration(t *testing.T) {
 			t.Fatal(err)
 		}
 		create(t, api, teamRegistration(), grant, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "organization-acme"}})
-		wantShown(t, api, booksNamespace, 1)
+		wantShown(t, api, ledgersNamespace, 1)
 	})
 	t.Run("moved", func(t *testing.T) {
 		options.ConsumerNamespaces = inOrganizations
@@ -68,14 +68,14 @@ func TestViewMovesWithTheConfiguration(t *testing.T) {
 	})
 	t.Run("moved back", func(t *testing.T) {
 		options.ConsumerNamespaces = nil
-		wantShown(t, start(t, options).Admin, booksNamespace, 7)
+		wantShown(t, start(t, options).Admin, ledgersNamespace, 7)
 	})
 }
 
 // TestConsumerWithoutNamespace grants something to a consumer without an existing namespace for its quota.
 func TestConsumerWithoutNamespace(t *testing.T) {
 	t.Parallel()
-	api := start(t, standalone.Options{Quota: config.Quota{SystemNamespace: booksNamespace, ConsumerNamespaces: inOrganizations}}).Admin
+	api := start(t, standalone.Options{Quota: config.Quota{SystemNamespace: ledgersNamespace, ConsumerNamespaces: inOrganizations}}).Admin
 	if err := platform.Install(t.Context(), api); err != nil {
 		t.Fatal(err)
 	}

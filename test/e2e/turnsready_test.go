@@ -14,13 +14,13 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// wantFlaw waits until a policy is not Ready, with the flaw in its message.
-func (w *world) wantFlaw(policy client.Object, flaw string) {
+// wantInvalid waits until a policy is not Ready, with the problem in its message.
+func (w *world) wantInvalid(policy client.Object, problem string) {
 	w.Helper()
 	eventually(w, func() error {
 		condition := w.waitCondition(policy, quotav1alpha1.ConditionReady, metav1.ConditionFalse)
-		if condition.Reason != quotav1alpha1.ReasonValidationFailed || !strings.Contains(condition.Message, flaw) {
-			return fmt.Errorf("the condition of %s is %+v, want reason %s and a message with %q", policy.GetName(), condition, quotav1alpha1.ReasonValidationFailed, flaw)
+		if condition.Reason != quotav1alpha1.ReasonValidationFailed || !strings.Contains(condition.Message, problem) {
+			return fmt.Errorf("the condition of %s is %+v, want reason %s and a message with %q", policy.GetName(), condition, quotav1alpha1.ReasonValidationFailed, problem)
 		}
 		return nil
 	})
@@ -66,13 +66,13 @@ func TestPoliciesTurnReadyWithTheRightConsumerType(t *testing.T) {
 	claims, grants := w.newPolicy(w.name), w.grantPolicy(nil)
 	w.mustCreate(claims)
 	w.mustCreate(grants)
-	const flaw = "is granted to Team.other-consumers.example.com, not to Organization.platform.example.com"
-	w.wantFlaw(claims, flaw)
-	w.wantFlaw(grants, flaw)
+	const problem = "is granted to Team.other-consumers.example.com, not to Organization.platform.example.com"
+	w.wantInvalid(claims, problem)
+	w.wantInvalid(grants, problem)
 
 	w.mustDelete(wrong)
 	w.liftFinalizers(wrong)
-	w.wantFlaw(claims, "has no active ResourceRegistration")
+	w.wantInvalid(claims, "has no active ResourceRegistration")
 	if err := admin.Create(w.ctx, right); err != nil {
 		t.Fatal(err)
 	}

@@ -21,8 +21,8 @@ const (
 	// MapsType is the resource type for objects with names that begin with mapPrefix. Each uses one.
 	MapsType  = Group + "/maps"
 	mapPrefix = "map-"
-	// patience is longer than a busy machine takes to look at new declarations.
-	patience = 100 * time.Second
+	// timeout is longer than a busy machine takes to look at new declarations.
+	timeout = 100 * time.Second
 )
 
 // DeclareMaps declares that ConfigMaps and Secrets count, and gives Organization acme so many of them. It waits until
@@ -44,7 +44,7 @@ func DeclareMaps(t testing.TB, api client.Client, amount int64) {
 			t.Fatalf("create %T: %v", object, err)
 		}
 	}
-	await.NoError(t, patience, func() error {
+	await.NoError(t, timeout, func() error {
 		if err := api.Get(t.Context(), client.ObjectKeyFromObject(grant), grant); err != nil {
 			return err
 		}
@@ -79,7 +79,7 @@ func MapPolicy(t testing.TB, api client.Client, kind string) *quotav1alpha1.Clai
 func ProtectMaps(t testing.TB, api client.Client, kind string) {
 	t.Helper()
 	policy := MapPolicy(t, api, kind)
-	await.NoError(t, patience, func() error { return IsReady(t.Context(), api, policy) })
+	await.NoError(t, timeout, func() error { return IsReady(t.Context(), api, policy) })
 }
 
 // IsReady reads a policy, and returns nil if it is Ready, or an error with the reason.

@@ -14,8 +14,8 @@ import (
 	"github.com/bursar/bursar/test/process"
 )
 
-// patience bounds how long a test waits for a replica. It is generous, because other tests run beside it.
-const patience = 2 * time.Minute
+// timeout bounds how long a test waits for a replica. It is generous, because other tests run beside it.
+const timeout = 2 * time.Minute
 
 // Run starts a replica of this version, as [RunBinary] does.
 func Run(t testing.TB, b *Balancer, kubeconfig, systemNamespace string) *Replica {
@@ -60,7 +60,7 @@ func RunBinary(t testing.TB, binary string, b *Balancer, kubeconfig string, quot
 // WaitReady waits until the balancer has found the replica ready, and fails the test if it ends before.
 func (r *Replica) WaitReady(t testing.TB) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, timeout, true, func(context.Context) (bool, error) {
 		select {
 		case <-r.Ended():
 			t.Fatal("a replica ended before it was ready")
@@ -69,7 +69,7 @@ func (r *Replica) WaitReady(t testing.TB) {
 		return r.IsReady(), nil
 	})
 	if err != nil {
-		t.Fatalf("a replica was not ready after %s", patience)
+		t.Fatalf("a replica was not ready after %s", timeout)
 	}
 }
 
@@ -87,7 +87,7 @@ func (r *Replica) Output(t testing.TB) string {
 func Leader(t testing.TB, replicas []*Replica) *Replica {
 	t.Helper()
 	var leader *Replica
-	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, timeout, true, func(context.Context) (bool, error) {
 		latest := ""
 		for _, r := range replicas {
 			for line := range strings.Lines(r.Output(t)) {
@@ -100,7 +100,7 @@ func Leader(t testing.TB, replicas []*Replica) *Replica {
 		return leader != nil, nil
 	})
 	if err != nil {
-		t.Fatalf("no replica leads after %s", patience)
+		t.Fatalf("no replica leads after %s", timeout)
 	}
 	return leader
 }

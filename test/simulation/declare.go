@@ -105,7 +105,7 @@ func (w *World) declare() {
 	w.mustCreate(controlplane.Key{Resource: "resourceregistrations", Name: resourceType}, registration())
 	w.mustCreate(controlplane.Key{Resource: "claimcreationpolicies", Name: policyName}, w.policy())
 	for i := range w.shape.consumers {
-		w.books.limits[consumer(i)] = w.shape.limit
+		w.model.limits[consumer(i)] = w.shape.limit
 		w.createClaim(consumer(i), "standing", w.shape.standing)
 	}
 }
@@ -139,12 +139,12 @@ func (r *replica) setLimit(ctx context.Context, of quotav1alpha1.ConsumerRef, ge
 // standingIsGranted returns nil once the limits are set and the standing claims are granted.
 func (w *World) standingIsGranted() error {
 	for i := range w.shape.consumers {
-		if w.books.limitOf(consumer(i)) == 0 {
+		if w.model.limitOf(consumer(i)) == 0 {
 			if err := w.hosts[0].current.Load().setLimit(w.t.Context(), consumer(i), 1, w.shape.limit); err != nil {
 				return err
 			}
 		}
-		if demand := w.books.demandOf(consumer(i)); demand != w.shape.standing {
+		if demand := w.model.demandOf(consumer(i)); demand != w.shape.standing {
 			return fmt.Errorf("%s demands %d", consumer(i).Name, demand)
 		}
 	}

@@ -65,7 +65,7 @@ func (a *archive) of(consumer quotav1alpha1.ConsumerRef) ([]journal.Entry, error
 
 // givesTheLedgers returns nil if the journal, replayed, gives each ledger exactly.
 func (w *World) givesTheLedgers() error {
-	for of, stored := range w.books.storedLedgers() {
+	for of, stored := range w.model.storedLedgers() {
 		entries, err := w.journal.of(of)
 		if err == nil {
 			err = replayed.Compare(&stored.Spec, entries)

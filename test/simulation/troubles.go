@@ -122,16 +122,16 @@ func (w *World) conclude() {
 		h.thinks.Store(0)
 	}
 	w.settleDown("the replicas are ready", w.replicasAreReady)
-	w.settleDown("objects, claims and ledgers agree", w.books.agreement)
+	w.settleDown("objects, claims and ledgers agree", w.model.agreement)
 	if w.t.Failed() {
 		return
 	}
 	for number := range w.shape.consumers {
 		w.fill(number)
 	}
-	w.settleDown("objects, claims and ledgers agree about the last objects", w.books.agreement)
+	w.settleDown("objects, claims and ledgers agree about the last objects", w.model.agreement)
 	time.Sleep(2 * (auditInterval + requestTimeout + ledgerstore.ReservationMargin))
-	if err := w.books.agreement(); err != nil {
+	if err := w.model.agreement(); err != nil {
 		w.violate("objects, claims and ledgers agree no longer: %v", err)
 	}
 	w.settleDown("the journal gives the ledgers", w.givesTheLedgers)
@@ -140,7 +140,7 @@ func (w *World) conclude() {
 // fill uses all free quota of a consumer, and asks for more.
 func (w *World) fill(number int) {
 	of := consumer(number)
-	now := w.books.totalOf(of)
+	now := w.model.totalOf(of)
 	if rest := now.limit - now.used; rest > 0 {
 		last := w.newMap(rest)
 		last.Namespace = of.Name

@@ -28,7 +28,7 @@ func (w *World) use(ctx context.Context) {
 		if w.roll(12) == 0 && !pause(ctx, w.upTo(w.shape.quiet)) {
 			return
 		}
-		existing := w.books.existing()
+		existing := w.model.existing()
 		switch what := w.roll(100); {
 		case what < 30 && len(existing) > 0:
 			object := existing[w.roll(len(existing))]
@@ -79,14 +79,14 @@ func keyOf(object *corev1.ConfigMap) controlplane.Key {
 // request. It returns the answer, or nil without a decision.
 func (w *World) create(object *corev1.ConfigMap, isDryRun bool) *admissionv1.AdmissionResponse {
 	began := time.Now()
-	asked := w.books.ask(object, isDryRun)
+	asked := w.model.ask(object, isDryRun)
 	answer := w.review(&admissionv1.AdmissionRequest{Operation: admissionv1.Create, DryRun: &isDryRun, Object: raw(object)}, object)
 	isRefused := answer != nil && !answer.Allowed && answer.Result.Code == 403
 	message := ""
 	if isRefused {
 		message = answer.Result.Message
 	}
-	w.books.answered(asked, object, answer != nil && answer.Allowed, isRefused, message)
+	w.model.answered(asked, object, answer != nil && answer.Allowed, isRefused, message)
 	w.countAnswer(answer)
 	if answer == nil || !answer.Allowed || isDryRun {
 		return answer
@@ -179,7 +179,7 @@ func (w *World) update(object *corev1.ConfigMap) {
 
 // claim creates or deletes a claim. A deleted claim stays while it pays for an existing object.
 func (w *World) claim() {
-	paying, made := w.books.liveClaims()
+	paying, made := w.model.liveClaims()
 	if len(paying) > 0 && w.roll(6) == 0 {
 		made = paying
 	}

@@ -32,7 +32,7 @@ type World struct {
 	store   *controlplane.Store
 	servers []*controlplane.Server
 	hosts   []*host
-	books   *books
+	model   *model
 	journal *archive
 	users   sync.WaitGroup
 	// processes are all started processes.
@@ -52,9 +52,9 @@ type World struct {
 func New(t testing.TB, seed uint64) *World {
 	w := &World{t: t, began: time.Now(), random: rand.New(rand.NewPCG(seed, 0)), trace: openTrace(t), isCalm: true, counts: map[string]int{}}
 	w.shape = shapeOf(w.roll)
-	w.books = newBooks(w)
+	w.model = newModel(w)
 	w.journal = &archive{world: w, byConsumer: map[quotav1alpha1.ConsumerRef][]journal.Entry{}}
-	w.store = controlplane.NewStore(w.books)
+	w.store = controlplane.NewStore(w.model)
 	for range w.shape.servers {
 		w.servers = append(w.servers, controlplane.NewServer(w.store, w))
 	}

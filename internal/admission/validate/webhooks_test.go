@@ -42,8 +42,8 @@ type fake struct {
 	amounts           string
 	registration      *catalog.Registration
 
-	checkNew                                               func(resourceTypes ...string) error
-	grantFlaw, claimFlaw, claimPolicyFlaw, grantPolicyFlaw error
+	checkNew                                           func(resourceTypes ...string) error
+	grantErr, claimErr, claimPolicyErr, grantPolicyErr error
 
 	may             func(user authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) (bool, error)
 	mayRead         func(user authenticationv1.UserInfo) (bool, error)
@@ -97,9 +97,9 @@ func (d declared) Registration(resourceType string) *catalog.Registration {
 }
 
 func (d declared) CheckNew(resourceTypes ...string) error                 { return d.checkNew(resourceTypes...) }
-func (d declared) CheckGrant(*quotav1alpha1.ResourceGrantSpec) error      { return d.grantFlaw }
-func (d declared) CheckClaim(*quotav1alpha1.ResourceClaimSpec) error      { return d.claimFlaw }
-func (d declared) CheckPolicy(*quotav1alpha1.ClaimCreationPolicy) error   { return d.claimPolicyFlaw }
+func (d declared) CheckGrant(*quotav1alpha1.ResourceGrantSpec) error      { return d.grantErr }
+func (d declared) CheckClaim(*quotav1alpha1.ResourceClaimSpec) error      { return d.claimErr }
+func (d declared) CheckPolicy(*quotav1alpha1.ClaimCreationPolicy) error   { return d.claimPolicyErr }
 func (d declared) ConsumerNamespace(quotav1alpha1.ConsumerRef) string     { return systemNamespace }
 func (d declared) CheckClaiming(*quotav1alpha1.ClaimCreationPolicy) error { return nil }
 
@@ -110,7 +110,7 @@ func (o objects) InUse(context.Context, *claim) (bool, error) { return o.objectE
 type grantPolicies struct{ *fake }
 
 func (g grantPolicies) Check(context.Context, *quotav1alpha1.GrantCreationPolicy) error {
-	return g.grantPolicyFlaw
+	return g.grantPolicyErr
 }
 func (g grantPolicies) GrantsOf(context.Context, *quotav1alpha1.GrantCreationPolicy) (int, error) {
 	return 0, nil
@@ -279,7 +279,7 @@ func TestValidation(t *testing.T) {
 	disabled := sampleClaimPolicy()
 	disabled.Spec.Enabled = new(bool)
 	unregistered := func(w *fake) {
-		w.claimPolicyFlaw = errors.New("no registration")
+		w.claimPolicyErr = errors.New("no registration")
 	}
 	outage := errors.New("connection refused")
 	marked := sampleGrant()
@@ -324,7 +324,7 @@ func TestValidation(t *testing.T) {
 		"GrantPolicyWarnings": {
 			reason: "kinds and registrations may come later, and a request never",
 			with: func(w *fake) {
-				w.grantPolicyFlaw = errors.New("no registration")
+				w.grantPolicyErr = errors.New("no registration")
 			},
 			operation: create, kind: "GrantCreationPolicy", resource: "grantcreationpolicies", new: requesting,
 			warnings: []string{
@@ -364,7 +364,7 @@ func TestValidation(t *testing.T) {
 			operation: create, kind: "GrantCreationPolicy", resource: "grantcreationpolicies", new: sampleGrantPolicy(), code: 403,
 		},
 		"GrantPolicyUnknown": {
-			reason: "an outage is no verdict",
+			reason: "an outage is no decision",
 			with: func(w *fake) {
 				w.mayRead = func(authenticationv1.UserInfo) (bool, error) {
 					return false, outage
@@ -373,7 +373,7 @@ func TestValidation(t *testing.T) {
 			operation: create, kind: "GrantCreationPolicy", resource: "grantcreationpolicies", new: sampleGrantPolicy(), code: 503,
 		},
 		"GrantMarkedUnknown": {
-			reason: "an outage is no verdict",
+			reason: "an outage is no decision",
 			with: func(w *fake) {
 				w.may = func(authenticationv1.UserInfo, authorizationv1.ResourceAttributes) (bool, error) {
 					return false, outage
@@ -386,7 +386,7 @@ func TestValidation(t *testing.T) {
 		"GrantWarning": {
 			reason: "the registration may come later",
 			with: func(w *fake) {
-				w.grantFlaw = errors.New("no registration")
+				w.grantErr = errors.New("no registration")
 			},
 			operation: create, kind: "ResourceGrant", resource: "resourcegrants", new: sampleGrant(),
 			warnings: []string{"the grant does not count yet: no registration"},
@@ -394,7 +394,7 @@ func TestValidation(t *testing.T) {
 		"ClaimWarning": {
 			reason: "the registration may come later",
 			with: func(w *fake) {
-				w.claimFlaw = errors.New("no registration")
+				w.claimErr = errors.New("no registration")
 			},
 			operation: create, kind: "ResourceClaim", resource: "resourceclaims", new: sampleClaim(),
 			warnings: []string{"the claim cannot be granted yet: no registration"},
@@ -425,7 +425,7 @@ func TestValidation(t *testing.T) {
 			operation: remove, kind: "ResourceClaim", resource: "resourceclaims", old: policyClaim(),
 		},
 		"ClaimDeleteObjectUnknown": {
-			reason: "an outage is no verdict",
+			reason: "an outage is no decision",
 			with: func(w *fake) {
 				w.objectExists = func() (bool, error) { return false, outage }
 			},
@@ -434,7 +434,7 @@ func TestValidation(t *testing.T) {
 			message: `resourceclaims.quota.miloapis.com "p1" could not be checked: find out whether Project p1 exists: connection refused; nothing was changed, try again`,
 		},
 		"ClaimDeleteNamespaceUnknown": {
-			reason: "an outage is no verdict",
+			reason: "an outage is no decision",
 			with: func(w *fake) {
 				w.namespaceActive = func(string) (bool, error) { return false, outage }
 			},
@@ -462,13 +462,13 @@ func TestValidation(t *testing.T) {
 		"EffectiveGrantUpdate":   {reason: "one may be labelled", operation: update, kind: "EffectiveResourceGrant", resource: "effectiveresourcegrants", old: sampleEffectiveGrant(), new: sampleEffectiveGrant()},
 		"EffectiveGrantDelete":   {reason: "it comes again", operation: remove, kind: "EffectiveResourceGrant", resource: "effectiveresourcegrants", old: sampleEffectiveGrant()},
 		"Ledger": {
-			reason:    "the books are Bursar's",
+			reason:    "ledgers are Bursar's",
 			operation: update, kind: "ConsumerLedger", resource: "consumerledgers", old: &quotav1alpha1.ConsumerLedger{}, new: &quotav1alpha1.ConsumerLedger{},
 			code:    403,
 			message: `consumerledgers.quota.miloapis.com "p1" is forbidden: ledgers are written only by Bursar; to change what a consumer may use, change its ResourceGrants`,
 		},
-		"LedgerCreate":   {reason: "the books are Bursar's", operation: create, kind: "ConsumerLedger", resource: "consumerledgers", new: &quotav1alpha1.ConsumerLedger{}, code: 403},
-		"LedgerDelete":   {reason: "the books are Bursar's", operation: remove, kind: "ConsumerLedger", resource: "consumerledgers", old: &quotav1alpha1.ConsumerLedger{}, code: 403},
+		"LedgerCreate":   {reason: "ledgers are Bursar's", operation: create, kind: "ConsumerLedger", resource: "consumerledgers", new: &quotav1alpha1.ConsumerLedger{}, code: 403},
+		"LedgerDelete":   {reason: "ledgers are Bursar's", operation: remove, kind: "ConsumerLedger", resource: "consumerledgers", old: &quotav1alpha1.ConsumerLedger{}, code: 403},
 		"LedgerByBursar": {reason: "Bursar writes them", operation: create, kind: "ConsumerLedger", resource: "consumerledgers", user: bursar, new: &quotav1alpha1.ConsumerLedger{}},
 		"AllocationLedger": {
 			reason:    "so are those of an allocation",
@@ -477,7 +477,7 @@ func TestValidation(t *testing.T) {
 			message: `allocationledgers.quota.miloapis.com "p1" is forbidden: ledgers are written only by Bursar; to change what ResourceQuotas may give, change the ResourceQuotaAllocation`,
 		},
 		"AllocationLedgerUpdate": {
-			reason:    "nobody else books",
+			reason:    "nobody else charges",
 			operation: update, kind: "AllocationLedger", resource: "allocationledgers",
 			old: &quotav1alpha1.AllocationLedger{}, new: &quotav1alpha1.AllocationLedger{Spec: quotav1alpha1.AllocationLedgerSpec{AllocationVersion: "7"}},
 			code: 403,
@@ -572,7 +572,7 @@ func TestStatus(t *testing.T) {
 			got := send(t, handler, statusReview(t, admissionv1.Update, kind, c.resource, "alice", c.object))
 			want := c.resource + `/status.quota.miloapis.com "p1" is forbidden: the status of ` + kind + ` p1 is written only by Bursar`
 			if got.Allowed || got.Result.Code != http.StatusForbidden || got.Result.Message != want {
-				t.Errorf("whoever writes a status writes the books\n got %+v\nwant %q", got.Result, want)
+				t.Errorf("whoever writes a status writes the ledger\n got %+v\nwant %q", got.Result, want)
 			}
 			if got := send(t, handler, statusReview(t, admissionv1.Update, kind, c.resource, bursar, c.object)); !got.Allowed {
 				t.Errorf("Bursar writes it; got %+v", got.Result)
@@ -610,7 +610,7 @@ func TestNamespaceDeletion(t *testing.T) {
 		message   string
 	}{
 		"System": {
-			reason: "the books would go with it", operation: admissionv1.Delete, user: "alice", old: named(systemNamespace),
+			reason: "the ledger would go with it", operation: admissionv1.Delete, user: "alice", old: named(systemNamespace),
 			message: `namespaces "bursar-system" is forbidden: namespace bursar-system holds Bursar's ledgers and may not be deleted`,
 		},
 		"Bursar":   {reason: "Bursar may do anything", operation: admissionv1.Delete, user: bursar, old: named(systemNamespace)},
@@ -674,7 +674,7 @@ func TestRegistrationDeletion(t *testing.T) {
 		"NotHeldUnused":   {reason: "it goes", old: activeRegistration(), isUnused: true},
 		"NotHeldInactive": {reason: "a second one for the type holds up nothing", old: sampleRegistration()},
 		"Unknown": {
-			reason: "an outage is no verdict", old: activeRegistration(), err: errors.New("connection refused"), code: 503,
+			reason: "an outage is no decision", old: activeRegistration(), err: errors.New("connection refused"), code: 503,
 			message: `resourceregistrations.quota.miloapis.com "p1" could not be checked: find out who uses resource type "example.com/projects": ` +
 				`connection refused; nothing was changed, try again`,
 		},

@@ -38,17 +38,17 @@ func TestChangesAreFinished(t *testing.T) {
 			[]string{"acme uses 7, 0 in flight", "claim of acme for 7"},
 		},
 		"raise, claim patched": {
-			"its status is still to be written, and the books",
+			"its status is still to be written, and the ledger",
 			func(s *stage) { c := s.paid(acme, 2); s.amend(c, 5, "1"); s.request(c, 5, false) }, fleet("2", "acme", 5), false,
 			[]string{"acme uses 5, 0 in flight", "claim of acme for 5"},
 		},
 		"raise, claim done": {
-			"only the books lack it",
+			"only the ledger lacks it",
 			func(s *stage) { c := s.paid(acme, 2); s.amend(c, 5, "1"); s.request(c, 5, true) }, fleet("2", "acme", 5), false,
 			[]string{"acme uses 5, 0 in flight", "claim of acme for 5"},
 		},
 		"raise, claim patched, lowered since": {
-			"the amendment knows what the books have",
+			"the amendment knows the ledger",
 			func(s *stage) { c := s.paid(acme, 2); s.amend(c, 5, "1"); s.request(c, 5, false) }, fleet("3", "acme", 1), false,
 			[]string{"acme uses 1, 0 in flight", "claim of acme for 1"},
 		},
@@ -58,7 +58,7 @@ func TestChangesAreFinished(t *testing.T) {
 			[]string{"acme uses 2, 0 in flight", "claim of acme for 2"},
 		},
 		"reduction, claim patched": {
-			"the books still have all of it",
+			"the ledger still has all of it",
 			func(s *stage) { c := s.paid(acme, 5); s.amend(c, 2, "1"); s.request(c, 2, false) }, fleet("2", "acme", 2), false,
 			[]string{"acme uses 2, 0 in flight", "claim of acme for 2"},
 		},
@@ -98,7 +98,7 @@ func TestChangesAreFinished(t *testing.T) {
 			[]string{"acme uses 2, 0 in flight", "claim of acme for 2"},
 		},
 		"policy gone, claim done": {
-			"the books follow the claim",
+			"the ledger follows the claim",
 			func(s *stage) { c := s.paid(acme, 2); s.amend(c, 5, "1"); s.request(c, 5, true) }, fleet("2", "acme", 5), true,
 			[]string{"acme uses 5, 0 in flight", "claim of acme for 5"},
 		},

@@ -75,7 +75,7 @@ func TestObjectGoesWhileItIsAdopted(t *testing.T) {
 		if !isDeleted {
 			t.Fatal("the object was not adopted")
 		}
-		s.wantFinally("what others use stays in the books", "acme uses 10, 0 in flight")
+		s.wantFinally("the use of others stays in the ledger", "acme uses 10, 0 in flight")
 	})
 }
 

@@ -307,13 +307,13 @@ func (s *stage) outcome() []string {
 		lines = append(lines, line)
 	}
 	for _, consumer := range []quotav1alpha1.ConsumerRef{acme, zeta} {
-		books := s.memory.Snapshot(consumer)
+		stored := s.memory.Snapshot(consumer)
 		var used int64
-		for _, row := range books.Used {
+		for _, row := range stored.Used {
 			used += int64(row.Amount)
 		}
-		if used > 0 || len(books.Reservations) > 0 {
-			lines = append(lines, fmt.Sprintf("%s uses %d, %d in flight", consumer.Name, used, len(books.Reservations)))
+		if used > 0 || len(stored.Reservations) > 0 {
+			lines = append(lines, fmt.Sprintf("%s uses %d, %d in flight", consumer.Name, used, len(stored.Reservations)))
 		}
 	}
 	slices.SortFunc(lines, cmp.Compare[string])

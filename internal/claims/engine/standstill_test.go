@@ -190,7 +190,7 @@ func TestExpiresWhileItIsMade(t *testing.T) {
 					close(mayArrive)
 					<-isMade
 				}
-				s.wantFinally("what others use stays in the books", "acme uses 10, 0 in flight")
+				s.wantFinally("the use of others stays in the ledger", "acme uses 10, 0 in flight")
 			})
 		})
 	}
@@ -245,7 +245,7 @@ func TestExpiresWithoutAClaim(t *testing.T) {
 		s.run(fleets(), nil)
 		s.wantFinally("the object never came")
 		if records := s.memory.Snapshot(acme).Released; len(records) > 0 {
-			t.Errorf("the books remember %q, want nothing", records)
+			t.Errorf("the ledger remembers %q, want nothing", records)
 		}
 	})
 }

@@ -43,7 +43,7 @@ func TestAbandonBeforeTheClaimsAreListed(t *testing.T) {
 		s.request(c, 5, true)
 		list := s.unlist()
 		s.run(nil, fleet("2", "acme", 5))
-		s.wantFinally("the books follow the claim", "acme uses 5, 0 in flight", "claim of acme for 5")
+		s.wantFinally("the ledger follows the claim", "acme uses 5, 0 in flight", "claim of acme for 5")
 		list()
 		synctest.Wait()
 	})

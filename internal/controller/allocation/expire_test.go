@@ -28,7 +28,7 @@ type canceling struct {
 
 func (c *canceling) Cancel(_ context.Context, name, id string) error {
 	if id == c.fails {
-		return errors.New("the books did not answer")
+		return errors.New("the ledger did not answer")
 	}
 	c.ids = append(c.ids, name+"/"+id)
 	return nil
@@ -126,7 +126,7 @@ func testExpireFails(t *testing.T) {
 	}
 	hear(t, c, pending, time.Hour)
 	err := c.expire(t.Context(), "acme", pending)
-	const want = "look whether ResourceQuota web/unreadable was changed: connection refused\nthe books did not answer"
+	const want = "look whether ResourceQuota web/unreadable was changed: connection refused\nthe ledger did not answer"
 	if err == nil || err.Error() != want || !errors.Is(err, refused) {
 		t.Errorf("got %v, want %s", err, want)
 	}

@@ -103,7 +103,7 @@ func (s *scene) charge(amount, claims int64) {
 
 func (s *scene) used() (used []ledger.Usage) {
 	s.Helper()
-	err := s.store.View(s.Context(), acme, func(books *ledger.Ledger) { used = books.Snapshot().Used })
+	err := s.store.View(s.Context(), acme, func(l *ledger.Ledger) { used = l.Snapshot().Used })
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -156,12 +156,12 @@ func TestAudit(t *testing.T) {
 		events []string
 	}{
 		"agree": {
-			reason: "books that are right are left alone",
+			reason: "a correct ledger stays as it is",
 			setup:  func(s *scene) { s.charge(5, 2); s.cached, s.live = two, two },
 			want:   usage(5, 2), result: clean,
 		},
 		"missing": {
-			reason: "usage that the books lack is charged once a list confirms it",
+			reason: "usage missing in the ledger is charged once a list confirms it",
 			setup:  func(s *scene) { s.charge(2, 1); s.cached, s.live = two, two },
 			want:   usage(5, 2), result: drifted,
 			events: []string{"LedgerDrift: The ledger differs from the granted claims in 1 balances, of which 1 were corrected; " +
@@ -254,7 +254,7 @@ func TestAudit(t *testing.T) {
 			want: usage(2, 1), result: clean,
 		},
 		"amended": {
-			reason: "until an amendment ends the books have what it replaces, whatever the claim says",
+			reason: "until an amendment ends, the ledger has the replaced amount, whatever the claim says",
 			setup: func(s *scene) {
 				s.charge(5, 2)
 				_, err := s.store.Apply(s.Context(), acme, ledgerstore.Request{

@@ -18,10 +18,10 @@ import (
 )
 
 // steady lends an unchanging ledger.
-type steady struct{ books *ledger.Ledger }
+type steady struct{ ledger *ledger.Ledger }
 
 func (s steady) View(_ context.Context, _ quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error {
-	f(s.books)
+	f(s.ledger)
 	return nil
 }
 
@@ -31,23 +31,23 @@ func TestCompare(t *testing.T) {
 	tests := map[string]struct {
 		reason string
 		change func(*testing.T, client.Client)
-		books  *ledger.Ledger
+		ledger *ledger.Ledger
 		want   int // in the queue
 	}{
-		"same":        {reason: "nothing has to be written", books: ledgerOf(t, granted, 3, 1)},
-		"other books": {reason: "they changed while nobody led", books: ledgerOf(t, granted, 4, 1), want: 1},
-		"no grants":   {reason: "the last grant went", books: ledgerOf(t, nil, 3, 1), want: 1},
-		"empty":       {reason: "the ledger was emptied", books: ledger.New(), want: 1},
-		"other status": {reason: "somebody wrote it who does not know better", books: ledgerOf(t, granted, 3, 1), change: func(t *testing.T, api client.Client) {
+		"same":         {reason: "nothing has to be written", ledger: ledgerOf(t, granted, 3, 1)},
+		"other ledger": {reason: "it changed while nobody led", ledger: ledgerOf(t, granted, 4, 1), want: 1},
+		"no grants":    {reason: "the last grant went", ledger: ledgerOf(t, nil, 3, 1), want: 1},
+		"empty":        {reason: "the ledger was emptied", ledger: ledger.New(), want: 1},
+		"other status": {reason: "somebody wrote it who does not know better", ledger: ledgerOf(t, granted, 3, 1), change: func(t *testing.T, api client.Client) {
 			var buckets quotav1alpha1.AllowanceBucketList
 			must(t, api.List(t.Context(), &buckets))
 			buckets.Items[0].Status.Limit++
 			must(t, api.Status().Update(t.Context(), &buckets.Items[0]))
 		}, want: 1},
-		"no bucket": {reason: "it was deleted", books: ledgerOf(t, granted, 3, 1), change: func(t *testing.T, api client.Client) {
+		"no bucket": {reason: "it was deleted", ledger: ledgerOf(t, granted, 3, 1), change: func(t *testing.T, api client.Client) {
 			must(t, api.DeleteAllOf(t.Context(), &quotav1alpha1.AllowanceBucket{}, client.InNamespace("system")))
 		}, want: 1},
-		"nothing": {reason: "it was never shown", books: ledgerOf(t, granted, 3, 1), change: func(t *testing.T, api client.Client) {
+		"nothing": {reason: "it was never shown", ledger: ledgerOf(t, granted, 3, 1), change: func(t *testing.T, api client.Client) {
 			must(t, api.DeleteAllOf(t.Context(), &quotav1alpha1.AllowanceBucket{}, client.InNamespace("system")))
 			must(t, api.DeleteAllOf(t.Context(), &quotav1alpha1.EffectiveResourceGrant{}, client.InNamespace("system")))
 		}, want: 1},
@@ -71,7 +71,7 @@ func TestCompare(t *testing.T) {
 			before := versions(t, api)
 			c := start()
 			must(t, c.IndexExisting(t.Context()))
-			c.Compare(t.Context(), acme, tt.books.Snapshot())
+			c.Compare(t.Context(), acme, tt.ledger.Snapshot())
 			c.PublishOthers()
 			if got := c.queue.Len(); got != tt.want {
 				t.Errorf("%s: %d consumers are to be shown, want %d", tt.reason, got, tt.want)

@@ -9,11 +9,11 @@ import (
 )
 
 // committing lends a ledger for the time of a view, like the store, and decides further at once.
-type committing struct{ books *ledger.Ledger }
+type committing struct{ l *ledger.Ledger }
 
 func (c *committing) View(_ context.Context, _ quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error {
-	f(c.books)
-	c.books.ReserveOverdraft(ledger.Reservation{Key: "next", Charges: []ledger.Charge{{ResourceType: "cpu", Dimensions: at("DFW"), Amount: 1}}})
+	f(c.l)
+	c.l.ReserveOverdraft(ledger.Reservation{Key: "next", Charges: []ledger.Charge{{ResourceType: "cpu", Dimensions: at("DFW"), Amount: 1}}})
 	return nil
 }
 

@@ -20,9 +20,9 @@ var acme = quotav1alpha1.ConsumerRef{APIGroup: "platform.example.com", Kind: "Or
 // ledgerOf returns a ledger with grants of projects, and claims of one project each.
 func ledgerOf(t *testing.T, granted map[string]ledger.Amount, settled, reserved int) *ledger.Ledger {
 	t.Helper()
-	books := ledger.New()
+	l := ledger.New()
 	for name, amount := range granted {
-		_, err := books.SetGrant(ledger.Grant{UID: name, Name: name, Generation: 4, Allowances: []ledger.Allowance{
+		_, err := l.SetGrant(ledger.Grant{UID: name, Name: name, Generation: 4, Allowances: []ledger.Allowance{
 			{ResourceType: "projects", Amount: amount}, {ResourceType: "other", Amount: 1}, {ResourceType: "projects", Amount: 1},
 		}})
 		if err != nil {
@@ -31,12 +31,12 @@ func ledgerOf(t *testing.T, granted map[string]ledger.Amount, settled, reserved 
 	}
 	for n := range settled + reserved {
 		key := string(rune('a' + n))
-		d := books.ReserveOverdraft(ledger.Reservation{Key: key, Charges: []ledger.Charge{{ResourceType: "projects", Amount: 1}}})
-		if d.Code != ledger.Admitted || n < settled && !books.Settle(key, d.Sequence) {
+		d := l.ReserveOverdraft(ledger.Reservation{Key: key, Charges: []ledger.Charge{{ResourceType: "projects", Amount: 1}}})
+		if d.Code != ledger.Admitted || n < settled && !l.Settle(key, d.Sequence) {
 			t.Fatalf("cannot enter claim %s: %s", key, d.Code)
 		}
 	}
-	return books
+	return l
 }
 
 func TestStatusOf(t *testing.T) {
@@ -56,7 +56,7 @@ func TestStatusOf(t *testing.T) {
 			quotav1alpha1.AllowanceBucketStatus{Limit: 4, Allocated: 3, Available: 1, ClaimCount: 3, GrantCount: 2, ContributingGrantRefs: refs}},
 		"shrunk": {"nothing is less than nothing", nil, 2, 0,
 			quotav1alpha1.AllowanceBucketStatus{Allocated: 2, ClaimCount: 2}},
-		"forgotten": {"what the books do not know is nothing", nil, 0, 0, quotav1alpha1.AllowanceBucketStatus{}},
+		"forgotten": {"the ledger knows nothing of it", nil, 0, 0, quotav1alpha1.AllowanceBucketStatus{}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -88,8 +88,8 @@ func locations(t *testing.T) *ledger.Ledger {
 		}
 		return s
 	}
-	books := ledger.New()
-	_, err := books.ReplaceGrants([]ledger.Grant{
+	l := ledger.New()
+	_, err := l.ReplaceGrants([]ledger.Grant{
 		{UID: "1", Name: "base", Namespace: "web", Generation: 2, Allowances: []ledger.Allowance{
 			{ResourceType: "cpu", Amount: 10, Selector: selector(ledger.Requirement{Key: "location", Operator: ledger.Exists})},
 			{ResourceType: "cpu", Amount: 30, Selector: selector(ledger.Requirement{Key: "location", Operator: ledger.In, Values: []string{"DLS"}})},
@@ -103,16 +103,16 @@ func locations(t *testing.T) *ledger.Ledger {
 		t.Fatal(err)
 	}
 	for d, amount := range map[ledger.Dimensions]ledger.Amount{at("DFW"): 4, at("DLS"): 52, {}: 1} {
-		if _, err := books.SetUsed(ledger.Usage{ResourceType: "cpu", Dimensions: d, Amount: amount, Claims: 1}); err != nil {
+		if _, err := l.SetUsed(ledger.Usage{ResourceType: "cpu", Dimensions: d, Amount: amount, Claims: 1}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return books
+	return l
 }
 
 func TestSharesOfDimensions(t *testing.T) {
-	books := locations(t)
-	r := viewOf(books, map[string]indexEntry{"cpu": {sets: []ledger.Dimensions{at("DLS"), at("LHR"), {}}}})
+	l := locations(t)
+	r := viewOf(l, map[string]indexEntry{"cpu": {sets: []ledger.Dimensions{at("DLS"), at("LHR"), {}}}})
 	contributions := contributionsTo("cpu", r.grants)
 	got := map[string]quotav1alpha1.AllowanceBucketStatus{}
 	for _, share := range r.quotas["cpu"].shares {
@@ -141,7 +141,7 @@ func TestExcessOfShares(t *testing.T) {
 		q.shares = append(q.shares, inUse(n))
 	}
 	if excess := q.excess(); excess != nil {
-		t.Errorf("%d shares are in excess of those that the books can hold, want none", len(excess))
+		t.Errorf("%d shares are in excess of those that the ledger can hold, want none", len(excess))
 	}
 	for n := range 3 {
 		unused := share{Balance: ledger.Balance{Dimensions: at("unused-" + strconv.Itoa(n))}}

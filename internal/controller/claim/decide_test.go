@@ -148,9 +148,9 @@ func TestTwoProcessesChargeAClaimOnce(t *testing.T) {
 	if err := <-late; err != nil {
 		t.Errorf("the late process: %v", err)
 	}
-	books := memory.Snapshot(consumer)
-	if len(books.Reservations) != 0 || books.Used[0].Amount != 1 || books.Used[0].Claims != 1 {
-		t.Errorf("a claim of 1 is in the books as %+v, with reservations %+v", books.Used, books.Reservations)
+	stored := memory.Snapshot(consumer)
+	if len(stored.Reservations) != 0 || stored.Used[0].Amount != 1 || stored.Used[0].Claims != 1 {
+		t.Errorf("a claim of 1 is in the ledger as %+v, with reservations %+v", stored.Used, stored.Reservations)
 	}
 }
 
@@ -207,7 +207,7 @@ func TestGrantedClaimIsNotDecidedAgain(t *testing.T) {
 			t.Fatal("a reservation was not settled")
 		}
 		if used := memory.Snapshot(consumer).Used; len(used) != 1 || used[0].Amount != 1 || used[0].Claims != 1 {
-			t.Errorf("one claim of 1 is in the books as %+v", used)
+			t.Errorf("one claim of 1 is in the ledger as %+v", used)
 		}
 	}
 }

@@ -32,15 +32,15 @@ func TestResizeLeftHalfDone(t *testing.T) {
 		want ledger.Amount
 	}{
 		"before the claim is changed": {"the other process goes on", false, func(*quotav1alpha1.ResourceClaim) {}, after},
-		"after the claim is changed":  {"the books follow it", true, func(*quotav1alpha1.ResourceClaim) {}, after},
-		"and nobody wants it": {"the books stay", false, func(c *quotav1alpha1.ResourceClaim) {
+		"after the claim is changed":  {"the ledger follows it", true, func(*quotav1alpha1.ResourceClaim) {}, after},
+		"and nobody wants it": {"the ledger stays", false, func(c *quotav1alpha1.ResourceClaim) {
 			delete(c.Annotations, quotav1alpha1.AnnotationResize)
 		}, before},
-		"and less is wanted": {"the books follow the last wish", false, func(c *quotav1alpha1.ResourceClaim) {
+		"and less is wanted": {"the ledger follows the last wish", false, func(c *quotav1alpha1.ResourceClaim) {
 			c.Annotations[quotav1alpha1.AnnotationResize] = `[{"resourceType":"t","amount":2}]`
 		}, 2},
 		"and it is released unchanged": {"what it held is given back", false, released, 0},
-		"and it is released changed":   {"what it held is given back, which is what the books have", true, released, 0},
+		"and it is released changed":   {"the amount in the ledger goes back", true, released, 0},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -50,8 +50,8 @@ func TestResizeLeftHalfDone(t *testing.T) {
 				t.Fatal("the claim cannot be changed, and that is no error")
 			}
 			a.Intercept(nil)
-			if books := memory.Snapshot(consumer); len(books.Reservations) != 1 || books.Used[0].Amount != before {
-				t.Fatalf("the books have %+v in use and %+v in flight", books.Used, books.Reservations)
+			if stored := memory.Snapshot(consumer); len(stored.Reservations) != 1 || stored.Used[0].Amount != before {
+				t.Fatalf("the ledger has %+v in use and %+v in flight", stored.Used, stored.Reservations)
 			}
 			if tt.isChanged {
 				a.change(func(c *quotav1alpha1.ResourceClaim) { c.Spec.Requests[0].Amount = after })
@@ -78,13 +78,13 @@ func TestResizeLeftHalfDone(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			books := memory.Snapshot(consumer)
+			stored := memory.Snapshot(consumer)
 			var used ledger.Amount
-			for _, u := range books.Used {
+			for _, u := range stored.Used {
 				used += u.Amount
 			}
-			if len(books.Reservations) != 0 || used != tt.want {
-				t.Errorf("%s: the books have %+v in use and %+v in flight, want %d in use", tt.reason, books.Used, books.Reservations, tt.want)
+			if len(stored.Reservations) != 0 || used != tt.want {
+				t.Errorf("%s: the ledger has %+v in use and %+v in flight, want %d in use", tt.reason, stored.Used, stored.Reservations, tt.want)
 			}
 			if !known.Deleting && a.claim().Spec.Requests[0].Amount != int64(tt.want) {
 				t.Errorf("%s: the claim says that it holds %d", tt.reason, a.claim().Spec.Requests[0].Amount)
@@ -125,9 +125,9 @@ func (a api) want(amount string) {
 // wantLedger checks the used amount and the number of claims, with nothing in flight.
 func wantLedger(t *testing.T, memory *storagetest.Memory, amount ledger.Amount, claims int64) {
 	t.Helper()
-	books := memory.Snapshot(consumer)
-	if len(books.Reservations) != 0 || len(books.Used) != 1 || books.Used[0].Amount != amount || books.Used[0].Claims != claims {
-		t.Errorf("the books have %+v in use and %+v in flight, want %d used by %d claims", books.Used, books.Reservations, amount, claims)
+	stored := memory.Snapshot(consumer)
+	if len(stored.Reservations) != 0 || len(stored.Used) != 1 || stored.Used[0].Amount != amount || stored.Used[0].Claims != claims {
+		t.Errorf("the ledger has %+v in use and %+v in flight, want %d used by %d claims", stored.Used, stored.Reservations, amount, claims)
 	}
 }
 

@@ -78,7 +78,7 @@ func wantKept(t *testing.T, memory *storagetest.Memory) {
 		return len(memory.Snapshot(consumer).Released) == 1, nil
 	})
 	if recorded := memory.Snapshot(consumer).Released; err != nil || recorded[0] != "u1" {
-		t.Errorf("the books have recorded %v, want u1 alone", recorded)
+		t.Errorf("the ledger has recorded %v, want u1 alone", recorded)
 	}
 }
 

@@ -85,7 +85,7 @@ func TestReadyCondition(t *testing.T) {
 		"older in use":   {reason: "and by this generation of the policy", kinds: kinds{cart}, notLoaded: true},
 		"disabled":       {reason: "who disables a policy is told that nothing is enforced", kinds: kinds{cart}, change: func(p *policy) { p.Spec.Enabled = &no }, want: quotav1alpha1.ReasonPolicyDisabled, notLoaded: true},
 		"still enforced": {reason: "which is only said once it is so", kinds: kinds{cart}, change: func(p *policy) { p.Spec.Enabled = &no }},
-		"cannot tell":    {reason: "doubt is no verdict", wantErr: true},
+		"cannot tell":    {reason: "doubt is no error of the policy", wantErr: true},
 		"not served": {reason: "nobody can create such objects", kinds: kinds{},
 			want: quotav1alpha1.ReasonValidationFailed, wantParts: []string{"Cart.shop.example.com in version shop.example.com/v1 is not served"}},
 		"other version served": {reason: "conditions are written for one version", kinds: kinds{{Group: cart.Group, Version: "v2", Kind: cart.Kind}},

@@ -92,7 +92,7 @@ func TestEvaluate(t *testing.T) {
 				t.Errorf("%s: active (-want +got):\n%s", tt.reason, diff)
 			}
 			if len(results) != len(tt.grants) {
-				t.Errorf("%s: %d verdicts for %d grants, so that some are not reported", tt.reason, len(results), len(tt.grants))
+				t.Errorf("%s: %d results for %d grants, so that some are not reported", tt.reason, len(results), len(tt.grants))
 			}
 			for _, v := range results {
 				want := tt.problems[v.grant.Name]

@@ -64,8 +64,8 @@ func TestChoose(t *testing.T) {
 		"StaysByOther":  {"also by another definition", gold("b", "silver"), []candidate{config("a", "*"), config("b", "silver", "gold")}, nil, "b/gold", []string{"a/*"}},
 		"Leaves":        {"it goes where its configuration has none", gold("b", "gold"), []candidate{config("a", "*"), config("b", "silver")}, nil, "a/*", nil},
 		"HolderIsGone":  {"or is gone", gold("b", "gold"), []candidate{config("a", "*")}, nil, "a/*", nil},
-		"Flawed":        {"one with a flaw is passed over", labels.Set{"tier": "gold"}, []candidate{config("a", "gold?", "*")}, nil, "a/*", nil},
-		"FlawedAlone":   {"or there is none", labels.Set{"tier": "gold"}, []candidate{config("a", "gold?")}, nil, "", nil},
+		"Invalid":       {"an invalid one is passed over", labels.Set{"tier": "gold"}, []candidate{config("a", "gold?", "*")}, nil, "a/*", nil},
+		"InvalidAlone":  {"or there is none", labels.Set{"tier": "gold"}, []candidate{config("a", "gold?")}, nil, "", nil},
 		"Kept":          {"who has it keeps it", gold("a", "gold"), []candidate{config("a", "gold?", "*")}, nil, "a/gold as it is", nil},
 		"KeptUnread":    {"also if nobody can tell whom it is for", gold("a", "!"), []candidate{config("a", "!", "*")}, nil, "a/! as it is", nil},
 		"KeptNoLonger":  {"but not if it is not for it any more", gold("a", "silver"), []candidate{config("a", "silver?", "*")}, nil, "a/*", nil},
@@ -75,7 +75,7 @@ func TestChoose(t *testing.T) {
 		"QuotaSays":     {"the labels of the namespace are gone", labels.Set{"tier": "gold"}, []candidate{config("a", "*"), config("b", "gold?", "*")}, []corev1.ResourceQuota{onQuota}, "b/gold as it is", []string{"a/*"}},
 		"QuotaToo":      {"or name something else", gold("b", "me"), []candidate{config("b", "gold?", "*")}, []corev1.ResourceQuota{onQuota}, "b/gold as it is", nil},
 		"NamespaceWins": {"whose labels go before those of the quota", gold("a", "gold"), []candidate{config("a", "gold"), config("b", "gold")}, []corev1.ResourceQuota{onQuota}, "a/gold", []string{"b/gold"}},
-		"FlawedOther":   {"a flawed one does not want it", gold("b", "gold"), []candidate{config("a", "gold?"), config("b", "gold")}, nil, "b/gold", nil},
+		"InvalidOther":  {"an invalid one does not want it", gold("b", "gold"), []candidate{config("a", "gold?"), config("b", "gold")}, nil, "b/gold", nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

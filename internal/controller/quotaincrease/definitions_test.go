@@ -76,7 +76,7 @@ func TestValidate(t *testing.T) {
 				t.Errorf("%s: got %+v, want %d that says %q", tt.reason, got, tt.want, tt.says)
 			}
 			if results[1] != (validity{}) {
-				t.Errorf("the verdict on the other one is %+v", results[1])
+				t.Errorf("the result of the other one is %+v", results[1])
 			}
 			if again < tt.again || again > 2*tt.again {
 				t.Errorf("%s: it is asked again after %s, want about %s", tt.reason, again, tt.again)
@@ -111,7 +111,7 @@ func TestRevalidate(t *testing.T) {
 		want("what is good is good", valid, 3, 2)
 		config.Generation++
 		if results, known := d.validities(config); known || results[0].state != unvalidated {
-			t.Errorf("the verdict on the next version is %+v already", results)
+			t.Errorf("the result of the next version is %+v already", results)
 		}
 		want("the next version", valid, 4, 3)
 		d.forget(config.Name)
@@ -183,6 +183,6 @@ func TestAnotherOfTheNameIsValidated(t *testing.T) {
 	d := &Definitions{Specs: &apiServer{}, onChange: func() {}}
 	d.validate(t.Context(), before)
 	if results, known := d.validities(after); known || results[0].state != unvalidated {
-		t.Errorf("the verdict on another one is %+v already", results)
+		t.Errorf("the result of another one is %+v already", results)
 	}
 }

@@ -8,21 +8,21 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// books are ledgers with a grant of one pod. The limits of all consumers add up to 7.
-type books struct{}
+// ledgers are stand-ins with a grant of one pod. The limits of all consumers add up to 7.
+type ledgers struct{}
 
-func (books) View(_ context.Context, _ quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error {
+func (ledgers) View(_ context.Context, _ quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error {
 	l := ledger.New()
 	_, err := l.SetGrant(ledger.Grant{UID: "1", Namespace: "home", Name: "counts", Allowances: []ledger.Allowance{{ResourceType: "pods", Amount: 1}}})
 	f(l)
 	return err
 }
 
-func (books) Total(string) ledger.Amount { return 7 }
+func (ledgers) Total(string) ledger.Amount { return 7 }
 
 // Amounts of one resource type with several dimensions add up, and promises count.
 func TestFigures(t *testing.T) {
-	r := &Reconciler{Ledgers: books{}, Totals: books{}}
+	r := &Reconciler{Ledgers: ledgers{}, Totals: ledgers{}}
 	request := &quotav1alpha1.QuotaRequest{}
 	for _, region := range []string{"a", "b", "c"} {
 		request.Spec.Requests = append(request.Spec.Requests, quotav1alpha1.RequestedQuota{

@@ -58,7 +58,7 @@ func TestReport(t *testing.T) {
 		report(&registration, step.problem)
 		c := apimeta.FindStatusCondition(registration.Status.Conditions, quotav1alpha1.ConditionActive)
 		if c == nil || c.Status != step.status || c.Reason != step.reason {
-			t.Fatalf("with the flaw %q the condition is %+v, want %s with reason %s", step.problem, c, step.status, step.reason)
+			t.Fatalf("with the error %q the condition is %+v, want %s with reason %s", step.problem, c, step.status, step.reason)
 		}
 		if step.problem != "" && c.Message != step.problem {
 			t.Errorf("the message is %q, want %q", c.Message, step.problem)

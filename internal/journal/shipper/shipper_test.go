@@ -31,7 +31,7 @@ func failsUntil(attempts int, f fault) func(int) fault {
 }
 
 // run runs a shipper in the time of the test, and closes its sink after the test function.
-func run(t *testing.T, dir string, faults func(int) fault, test func(*testing.T, *books, *sink)) {
+func run(t *testing.T, dir string, faults func(int) fault, test func(*testing.T, *ledgers, *sink)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { // fails if a goroutine is left
 		b, s := open(t, dir, faults)
@@ -63,7 +63,7 @@ func TestBatches(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			run(t, dir, works, func(t *testing.T, b *books, s *sink) {
+			run(t, dir, works, func(t *testing.T, b *ledgers, s *sink) {
 				var last int64
 				for _, n := range test.takes {
 					if !b.add("acme", numbered(last+1, last+n)) {
@@ -97,7 +97,7 @@ func TestRetry(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const failures = 12
 			dir := t.TempDir()
-			run(t, dir, failsUntil(failures, f), func(t *testing.T, b *books, s *sink) {
+			run(t, dir, failsUntil(failures, f), func(t *testing.T, b *ledgers, s *sink) {
 				b.add("acme", numbered(1, 10))
 				time.Sleep(time.Second)
 				b.add("acme", numbered(11, 12))
@@ -137,7 +137,7 @@ func TestRetry(t *testing.T) {
 // entries and stores them.
 func TestFull(t *testing.T) {
 	dir := t.TempDir()
-	run(t, dir, failsUntil(1, stuck), func(t *testing.T, b *books, s *sink) {
+	run(t, dir, failsUntil(1, stuck), func(t *testing.T, b *ledgers, s *sink) {
 		if !b.add("acme", numbered(1, waitingMax)) {
 			t.Fatal("the entries were not taken")
 		}
@@ -175,7 +175,7 @@ func TestFull(t *testing.T) {
 // TestTakeAgain offers the same changes again, while they wait and after the sink has them.
 func TestTakeAgain(t *testing.T) {
 	dir := t.TempDir()
-	run(t, dir, failsUntil(1, stuck), func(t *testing.T, b *books, s *sink) {
+	run(t, dir, failsUntil(1, stuck), func(t *testing.T, b *ledgers, s *sink) {
 		opening := &ledger.Opening{Sequence: 9, At: 9, Lost: 3}
 		take := func(last int64) { b.shipper.Take(consumer("acme"), opening, numbered(10, last)) }
 		take(20)
@@ -270,7 +270,7 @@ func TestRandomFaults(t *testing.T) {
 				}
 				return fault(faults.IntN(5))
 			}
-			run(t, dir, fails, func(t *testing.T, b *books, _ *sink) {
+			run(t, dir, fails, func(t *testing.T, b *ledgers, _ *sink) {
 				for range 200 {
 					name := fmt.Sprintf("consumer-%d", random.IntN(5))
 					if random.IntN(10) == 0 {

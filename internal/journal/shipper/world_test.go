@@ -30,8 +30,8 @@ func numbered(first, last int64) []ledger.Entry {
 	return entries
 }
 
-// books stand for the ledgers: they keep changes until the sink has them.
-type books struct {
+// ledgers are those of a store: they keep changes until the sink has them.
+type ledgers struct {
 	t       *testing.T
 	shipper *Shipper
 	sink    *sink
@@ -43,7 +43,7 @@ type books struct {
 }
 
 // add adds changes of a consumer and offers them. It reports whether the shipper took them.
-func (b *books) add(of string, entries []ledger.Entry) bool {
+func (b *ledgers) add(of string, entries []ledger.Entry) bool {
 	c := consumer(of)
 	b.mu.Lock()
 	b.kept[c] = append(b.kept[c], entries...)
@@ -51,7 +51,7 @@ func (b *books) add(of string, entries []ledger.Entry) bool {
 	return b.offer(c)
 }
 
-func (b *books) offer(c quotav1alpha1.ConsumerRef) bool {
+func (b *ledgers) offer(c quotav1alpha1.ConsumerRef) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var fresh []ledger.Entry
@@ -71,7 +71,7 @@ func (b *books) offer(c quotav1alpha1.ConsumerRef) bool {
 }
 
 // readAgain offers all changes again, like a process after a reload of the ledger.
-func (b *books) readAgain(of string) {
+func (b *ledgers) readAgain(of string) {
 	b.mu.Lock()
 	b.offered[consumer(of)] = 0
 	b.mu.Unlock()
@@ -79,7 +79,7 @@ func (b *books) readAgain(of string) {
 }
 
 // RecordsStored implements [Store].
-func (b *books) RecordsStored(c quotav1alpha1.ConsumerRef, through int64) {
+func (b *ledgers) RecordsStored(c quotav1alpha1.ConsumerRef, through int64) {
 	if has := b.sink.stored(c); has < through {
 		b.t.Errorf("the store was informed of entry %d of %s, the sink has %d", through, c.Name, has)
 	}
@@ -91,7 +91,7 @@ func (b *books) RecordsStored(c quotav1alpha1.ConsumerRef, through int64) {
 }
 
 // OfferRecords implements [Store].
-func (b *books) OfferRecords(c quotav1alpha1.ConsumerRef) {
+func (b *ledgers) OfferRecords(c quotav1alpha1.ConsumerRef) {
 	b.mu.Lock()
 	b.asked[c]++
 	b.mu.Unlock()
@@ -99,7 +99,7 @@ func (b *books) OfferRecords(c quotav1alpha1.ConsumerRef) {
 }
 
 // left returns the number of unstored changes.
-func (b *books) left() (count int) {
+func (b *ledgers) left() (count int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, entries := range b.kept {
@@ -191,8 +191,8 @@ func (s *sink) attempts() int {
 	return s.tried
 }
 
-// open returns a shipper between books and a sink in a directory.
-func open(t *testing.T, dir string, faults func(attempt int) fault) (*books, *sink) {
+// open returns a shipper between ledgers and a sink in a directory.
+func open(t *testing.T, dir string, faults func(attempt int) fault) (*ledgers, *sink) {
 	t.Helper()
 	stored, err := files.NewSink(files.Options{
 		Dir: dir, Replica: "a", FileBytesMax: 64 << 20, Retention: files.RetentionMin, BytesMax: 1 << 30, Log: logr.Discard(),
@@ -201,7 +201,7 @@ func open(t *testing.T, dir string, faults func(attempt int) fault) (*books, *si
 		t.Fatal(err)
 	}
 	s := &sink{files: stored, fault: faults, last: map[quotav1alpha1.ConsumerRef]int64{}}
-	b := &books{
+	b := &ledgers{
 		t: t, sink: s,
 		kept: map[quotav1alpha1.ConsumerRef][]ledger.Entry{}, offered: map[quotav1alpha1.ConsumerRef]int64{}, asked: map[quotav1alpha1.ConsumerRef]int{},
 	}

@@ -36,7 +36,7 @@ func (s *Store) SettleOr(consumer quotav1alpha1.ConsumerRef, key string, sequenc
 	s.inflight.settle(consumer, key, sequence)
 	var isWithdrawn bool
 	op := &operation{
-		makesRoom: true, patience: settleDelay,
+		makesRoom: true, maxDelay: settleDelay,
 		apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
 			isWithdrawn = l.IsWithdrawn(sequence)
 			if l.Settle(key, sequence) {

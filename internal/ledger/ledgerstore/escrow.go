@@ -87,7 +87,7 @@ func (c *committer) record(r ledger.Reservation, admitted time.Time, recorded fu
 	var held ledger.Reservation
 	var isOwn, isLost bool
 	return &operation{
-		patience: c.recordDelay(time.Now()),
+		maxDelay: c.recordDelay(time.Now()),
 		apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
 			held, isOwn, isLost = ledger.Reservation{}, true, false
 			switch before, isReserved := l.Reservation(r.Key); {

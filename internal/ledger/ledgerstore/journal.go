@@ -103,7 +103,7 @@ func (c *committer) trimJournal(through int64) bool {
 	}
 	var trimmed int64
 	isCommitting := c.commitLater(&operation{
-		patience: journalTrimDelay,
+		maxDelay: journalTrimDelay,
 		apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
 			if trimmed = c.shipped.through.Load(); l.TrimJournal(trimmed) {
 				return groupcommit.Changed

@@ -47,8 +47,8 @@ type operation struct {
 	// Postponed operations may succeed after operations with makesRoom, and denied claims after those with
 	// growsCapacity.
 	makesRoom, growsCapacity bool
-	// patience and leavesDeferred are as in [groupcommit.Operation].
-	patience       time.Duration
+	// maxDelay and leavesDeferred are as in [groupcommit.Operation].
+	maxDelay       time.Duration
 	leavesDeferred bool
 	// loadID, with isVerified, is the load of the ledger behind the caller's facts.
 	loadID     uint64
@@ -74,7 +74,7 @@ func nothing(*ledger.Ledger, bool) groupcommit.Effect { return groupcommit.Nothi
 func (o *operation) forGroup(c *committer) *groupcommit.Operation[*ledger.Ledger] {
 	o.committer = c
 	return &groupcommit.Operation[*ledger.Ledger]{
-		Decision: o, MakesRoom: o.makesRoom, Deadline: o.deadline, Patience: o.patience, LeavesDeferred: o.leavesDeferred,
+		Decision: o, MakesRoom: o.makesRoom, Deadline: o.deadline, MaxDelay: o.maxDelay, LeavesDeferred: o.leavesDeferred,
 	}
 }
 

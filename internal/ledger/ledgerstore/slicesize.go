@@ -26,7 +26,7 @@ var defaultShare = share{ofLimit: 100, ofRest: 8}
 // time to time as long as there is a slice.
 func (c *committer) trim() *operation {
 	return &operation{
-		patience: trimDelay,
+		maxDelay: trimDelay,
 		apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
 			_, isHeld := l.Slice(c.store.holder)
 			if isHeld && (c.escrow.hasExcess(l, c.store.holder, c.share(), time.Now()) || time.Since(c.lastWrite()) > sliceLease/2) {

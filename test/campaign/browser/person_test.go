@@ -23,8 +23,8 @@ import (
 	"github.com/bursar/bursar/test/process"
 )
 
-// patience bounds each wait. Other programs run beside the browser.
-const patience = 30 * time.Second
+// timeout bounds each wait. Other programs run beside the browser.
+const timeout = 30 * time.Second
 
 // person is somebody in front of a browser of their own, with their own cookies.
 type person struct {
@@ -128,7 +128,7 @@ func atConsole(t *testing.T, name string, flags ...string) (*person, *process.Co
 // do runs an action.
 func (p *person) do(a chromedp.Action[chromedp.Void]) {
 	p.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	ctx, cancel := context.WithTimeout(p.ctx, timeout)
 	defer cancel()
 	if err := chromedp.Do(ctx, a); err != nil {
 		p.Fatalf("%s: %v", p.name, err)
@@ -178,7 +178,7 @@ func (p *person) press(keys string) {
 // ask evaluates an expression in the page.
 func ask[T any](p *person, expression string) T {
 	p.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	ctx, cancel := context.WithTimeout(p.ctx, timeout)
 	defer cancel()
 	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
 	if err != nil {
@@ -210,7 +210,7 @@ func (p *person) sees(texts ...string) {
 // until repeats a check until it succeeds.
 func (p *person) until(check func() error) {
 	p.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(timeout)
 	for {
 		err := check()
 		if err == nil {
@@ -263,7 +263,7 @@ type violation struct {
 // the window.
 func (p *person) wantAccessible(where string) {
 	p.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	ctx, cancel := context.WithTimeout(p.ctx, timeout)
 	defer cancel()
 	if err := chromedp.Do(ctx, chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := chromedp.Evaluate[json.RawMessage](shared.axe+";null")(ctx, t)
@@ -303,7 +303,7 @@ func (p *person) picture(name string) {
 	if err != nil {
 		p.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	ctx, cancel := context.WithTimeout(p.ctx, timeout)
 	defer cancel()
 	content, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
 	if err != nil {

@@ -38,7 +38,7 @@ func TestFaults(t *testing.T) {
 	f.startLoad()
 	f.disturb("nothing happens", func() {})
 	f.killLeader()
-	f.killKeeper()
+	f.killPreferred()
 	f.stopLeader()
 	f.disturb("every connection to the API servers is cut", f.servers.Cut)
 	f.killServer()
@@ -50,7 +50,7 @@ func TestFaults(t *testing.T) {
 	f.loseWatches()
 	f.rotateAndUpgrade()
 	f.load.stop()
-	f.wantBooks()
+	f.wantLedgers()
 	f.wantNothingForbidden(t)
 }
 
@@ -195,8 +195,8 @@ func (f *faults) killLeader() {
 	f.disturb("the leader is killed", leader.Kill)
 }
 
-// killKeeper kills the preferred replica of the hot ledger, while another one leads.
-func (f *faults) killKeeper() {
+// killPreferred kills the preferred replica of the hot ledger, while another one leads.
+func (f *faults) killPreferred() {
 	var preferred *operator.Replica
 	for preferred = f.preferred(); preferred == f.leader(); preferred = f.preferred() {
 		preferred.Signal(syscall.SIGTERM) // and the next preferred is another

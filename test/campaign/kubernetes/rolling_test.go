@@ -41,7 +41,7 @@ func TestRollingUpgrade(t *testing.T) {
 	}
 	f.wantNoFailure(began, "all replicas were upgraded and downgraded")
 	f.load.stop()
-	f.wantBooks()
+	f.wantLedgers()
 	f.wantNothingForbidden(t)
 }
 

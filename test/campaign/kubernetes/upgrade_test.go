@@ -81,8 +81,8 @@ func (f *faults) wantNoFailure(began time.Time, while string) {
 func (f *faults) otherCertificate(key client.ObjectKey) map[string][]byte {
 	f.Helper()
 	elsewhere := fake.NewClientset()
-	keeper := &certs.Manager{Client: elsewhere, Namespace: key.Namespace, Name: key.Name, DNSNames: []string{"localhost"}, Log: logr.Discard()}
-	if err := keeper.Renew(f.Context()); err != nil {
+	manager := &certs.Manager{Client: elsewhere, Namespace: key.Namespace, Name: key.Name, DNSNames: []string{"localhost"}, Log: logr.Discard()}
+	if err := manager.Renew(f.Context()); err != nil {
 		f.Fatal(err)
 	}
 	secret, err := elsewhere.CoreV1().Secrets(key.Namespace).Get(f.Context(), key.Name, metav1.GetOptions{})

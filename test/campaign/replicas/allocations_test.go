@@ -93,7 +93,7 @@ func TestAllocationAcrossReplicas(t *testing.T) {
 		}
 		used := allocation.Status.Allocated.Used[secrets]
 		if used.Value() != sum {
-			return fmt.Errorf("the books say that %s are handed out, want %d", used.String(), sum)
+			return fmt.Errorf("the allocation says that %s are handed out, want %d", used.String(), sum)
 		}
 		return nil
 	})

@@ -21,8 +21,8 @@ import (
 // stored is where an API server keeps the kinds of Bursar in etcd.
 const stored = "/registry/" + quotav1alpha1.GroupName + "/"
 
-// patience is a timeout for a recorder to see everything in storage.
-const patience = time.Minute
+// timeout bounds the wait for a recorder to see everything in storage.
+const timeout = time.Minute
 
 // Recorder reads the history of ledgers and claims from etcd itself, where none of Bursar's processes nor
 // an API server's cache comes between.
@@ -105,7 +105,7 @@ func (r *Recorder) Grants(consumer string) int {
 // and returns the number of checked revisions of ledgers.
 func (r *Recorder) Finish() int {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	latest, err := r.etcd.Get(ctx, stored, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByModRevision, clientv3.SortDescend), clientv3.WithLimit(1))
 	if err == nil && len(latest.Kvs) == 1 {

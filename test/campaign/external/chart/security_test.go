@@ -22,9 +22,9 @@ func TestRestricted(t *testing.T) {
 				continue
 			}
 			pod := deployment.Spec.Template
-			verdict := policy.AggregateCheckResults(evaluator.EvaluatePod(restricted, &pod.ObjectMeta, &pod.Spec))
-			if !verdict.Allowed {
-				t.Errorf("%s: %s: %s", name, deployment.Name, verdict.ForbiddenDetail())
+			result := policy.AggregateCheckResults(evaluator.EvaluatePod(restricted, &pod.ObjectMeta, &pod.Spec))
+			if !result.Allowed {
+				t.Errorf("%s: %s: %s", name, deployment.Name, result.ForbiddenDetail())
 			}
 		}
 	}

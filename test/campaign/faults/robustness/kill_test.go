@@ -54,7 +54,7 @@ func TestKillUnderLoad(t *testing.T) {
 		server, api = restart(t, dir)
 		checkAcknowledged(t, api, acknowledged)
 		if round%checkEvery == checkEvery-1 {
-			checkBooks(t, api)
+			checkLedgers(t, api)
 		}
 		// The next round starts with room for everyone.
 		if err := errors.Join(
@@ -64,7 +64,7 @@ func TestKillUnderLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	checkBooks(t, connect(t, server))
+	checkLedgers(t, connect(t, server))
 	if code := server.Stop(); code != 0 {
 		t.Errorf("the server ended with exit code %d after SIGTERM:\n%s", code, server.Output())
 	}

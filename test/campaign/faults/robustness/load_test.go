@@ -72,7 +72,7 @@ func (l *load) createObjects(ctx context.Context, t *testing.T, api client.Clien
 
 // createClaims creates claims, and deletes each after a while, granted or not.
 func (l *load) createClaims(ctx context.Context, api client.Client, prefix string) {
-	const keep, patience = 3, 100 * time.Millisecond
+	const keep, timeout = 3, 100 * time.Millisecond
 	var own []*quotav1alpha1.ResourceClaim
 	for n := 0; ctx.Err() == nil; n++ {
 		claim := &quotav1alpha1.ResourceClaim{
@@ -86,7 +86,7 @@ func (l *load) createClaims(ctx context.Context, api client.Client, prefix strin
 		if api.Create(ctx, claim) != nil {
 			continue
 		}
-		err := wait.PollUntilContextTimeout(ctx, time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		err := wait.PollUntilContextTimeout(ctx, time.Millisecond, timeout, true, func(ctx context.Context) (bool, error) {
 			err := api.Get(ctx, client.ObjectKeyFromObject(claim), claim)
 			return err == nil && apimeta.IsStatusConditionTrue(claim.Status.Conditions, quotav1alpha1.ConditionGranted), nil
 		})

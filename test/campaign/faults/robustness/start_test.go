@@ -46,7 +46,7 @@ func TestEnforcedFromFirstRequest(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		checkBooks(t, api)
+		checkLedgers(t, api)
 		server.Kill()
 		knocks := startKnocking(t, server, round)
 		server = process.Start(t, dir, append(briefRequests, "--listen", address)...)
@@ -65,11 +65,11 @@ func TestEnforcedFromFirstRequest(t *testing.T) {
 		if len(existing.Items) != objectsMax {
 			t.Errorf("%d objects exist, want %d", len(existing.Items), objectsMax)
 		}
-		checkBooks(t, api)
+		checkLedgers(t, api)
 		if err := api.DeleteAllOf(t.Context(), &corev1.ConfigMap{}, client.InNamespace(space)); err != nil {
 			t.Fatal(err)
 		}
-		checkBooks(t, api)
+		checkLedgers(t, api)
 	}
 }
 

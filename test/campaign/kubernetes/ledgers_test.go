@@ -8,9 +8,9 @@ import (
 	"github.com/bursar/bursar/test/kit"
 )
 
-// wantBooks waits until every Pod has one granted claim, and the ledgers and buckets agree. It also checks the history
+// wantLedgers waits until every Pod has one granted claim, and the ledgers and buckets agree. It also checks the history
 // of the ledgers, and the existence of every Pod with an answered create.
-func (f *faults) wantBooks() {
+func (f *faults) wantLedgers() {
 	f.Helper()
 	defer func() {
 		f.Logf("%d revisions of ledgers were checked; %d creates for the hot consumer were admitted, %d for the others, %d refused, %d calls failed; %d Pods are left",
@@ -18,7 +18,7 @@ func (f *faults) wantBooks() {
 	}()
 	f.eventually(func() error { // and at one time
 		for _, n := range append([]*team{f.team}, f.others...) {
-			if err := n.booksAgree(); err != nil {
+			if err := n.ledgersAgree(); err != nil {
 				return err
 			}
 		}
@@ -39,8 +39,8 @@ func (f *faults) wantBooks() {
 	}
 }
 
-// booksAgree returns the differences between the ledger of a team and its claims and Pods.
-func (n *team) booksAgree() error {
+// ledgersAgree returns the differences between the ledger of a team and its claims and Pods.
+func (n *team) ledgersAgree() error {
 	var list corev1.PodList
 	if err := n.List(n.Context(), &list, client.InNamespace(n.name)); err != nil {
 		return err

@@ -21,13 +21,13 @@ import (
 	"github.com/bursar/bursar/test/simulation/controlplane"
 )
 
-// books are the world's own knowledge of objects, claims and ledgers. It holds each revision to the invariants:
+// model is the world's own knowledge of objects, claims and ledgers. It holds each revision to the invariants:
 //
 //   - The cost of objects and of granted claims of users is never more than the limit, nor more than the ledger's
 //     used amounts, reservations and slices. So every existing object has a charge, at every moment.
 //   - The total of the ledger is never more than the limit, unless the limit has shrunk; then it does not grow.
 //   - The revisions of a ledger follow from each other ([history.Checker]).
-type books struct {
+type model struct {
 	*World
 
 	mu      sync.Mutex
@@ -61,8 +61,8 @@ type review struct {
 	limit    int64
 }
 
-func newBooks(w *World) *books {
-	return &books{
+func newModel(w *World) *model {
+	return &model{
 		World: w, objects: map[types.UID]*corev1.ConfigMap{}, claims: map[types.NamespacedName]*quotav1alpha1.ResourceClaim{},
 		limits: map[quotav1alpha1.ConsumerRef]int64{}, totals: map[quotav1alpha1.ConsumerRef]total{},
 		ledgers: map[quotav1alpha1.ConsumerRef]*quotav1alpha1.ConsumerLedger{}, history: history.NewChecker(),
@@ -71,32 +71,32 @@ func newBooks(w *World) *books {
 }
 
 // Stored implements [controlplane.Observer].
-func (b *books) Stored(r *controlplane.Revision) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (m *model) Stored(r *controlplane.Revision) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	switch r.Resource {
 	case "configmaps":
 		object := decoded[corev1.ConfigMap](r)
-		b.note("%s map %s (%s) for %s", r.Event, object.Name, object.UID, object.Data["n"])
+		m.note("%s map %s (%s) for %s", r.Event, object.Name, object.UID, object.Data["n"])
 		if r.Event == watch.Deleted {
-			delete(b.objects, object.UID)
+			delete(m.objects, object.UID)
 		} else {
-			b.objects[object.UID] = object
+			m.objects[object.UID] = object
 		}
-		b.checkLocked(consumerOf(object))
+		m.checkLocked(consumerOf(object))
 	case "resourceclaims":
 		claim := decoded[quotav1alpha1.ResourceClaim](r)
-		b.note("%s claim %s (%s) for %d, granted %t, sequence %s", r.Event, claim.Name, claim.UID, amountOf(claim), isGranted(claim), claim.Annotations[quotav1alpha1.AnnotationReservation])
+		m.note("%s claim %s (%s) for %d, granted %t, sequence %s", r.Event, claim.Name, claim.UID, amountOf(claim), isGranted(claim), claim.Annotations[quotav1alpha1.AnnotationReservation])
 		name := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
 		if r.Event == watch.Deleted {
-			delete(b.claims, name)
+			delete(m.claims, name)
 		} else {
-			b.claims[name] = claim
+			m.claims[name] = claim
 		}
-		b.history.Claim(claim)
-		b.checkLocked(claim.Spec.ConsumerRef)
+		m.history.Claim(claim)
+		m.checkLocked(claim.Spec.ConsumerRef)
 	case "consumerledgers":
-		b.storedLedgerLocked(r)
+		m.storedLedgerLocked(r)
 	}
 }
 
@@ -109,65 +109,65 @@ func decoded[T any](r *controlplane.Revision) *T {
 	return object
 }
 
-func (b *books) storedLedgerLocked(r *controlplane.Revision) {
+func (m *model) storedLedgerLocked(r *controlplane.Revision) {
 	stored := decoded[quotav1alpha1.ConsumerLedger](r)
 	of := stored.Spec.ConsumerRef
 	snapshot, err := ledgerstore.SnapshotOf(&stored.Spec)
 	if err != nil {
-		b.violate("version %d of the ledger of %s: %v", r.Version, of.Name, err)
+		m.violate("version %d of the ledger of %s: %v", r.Version, of.Name, err)
 		return
 	}
 	restored, err := ledger.Restore(snapshot)
 	if err != nil {
-		b.violate("version %d of the ledger of %s: %v", r.Version, of.Name, err)
+		m.violate("version %d of the ledger of %s: %v", r.Version, of.Name, err)
 		return
 	}
 	account := restored.Account(resourceType)
-	before, now := b.totals[of], total{int64(account.Limit), int64(account.Used), int64(account.Reserved), int64(restored.Sliced(resourceType))}
-	b.totals[of], b.ledgers[of] = now, stored
-	b.note("ledger of %s: %+v, sequence %d, slices %+v", of.Name, now, snapshot.Sequence, snapshot.Slices)
+	before, now := m.totals[of], total{int64(account.Limit), int64(account.Used), int64(account.Reserved), int64(restored.Sliced(resourceType))}
+	m.totals[of], m.ledgers[of] = now, stored
+	m.note("ledger of %s: %+v, sequence %d, slices %+v", of.Name, now, snapshot.Sequence, snapshot.Slices)
 	for _, reservation := range stored.Spec.Reservations {
-		delete(b.asked, types.UID(ledgerstore.ObjectUID(reservation.Key)))
+		delete(m.asked, types.UID(ledgerstore.ObjectUID(reservation.Key)))
 	}
 	if all := now.taken() + now.sliced; all > now.limit && all > before.taken()+before.sliced {
-		b.violate("version %d of the ledger of %s has %+v, and had %+v before", r.Version, of.Name, now, before)
+		m.violate("version %d of the ledger of %s has %+v, and had %+v before", r.Version, of.Name, now, before)
 	}
-	if b.hasHistory() {
-		b.history.Ledger(r.Version, stored)
-		for _, violation := range b.history.Violations {
-			b.violate("%s", violation)
+	if m.hasHistory() {
+		m.history.Ledger(r.Version, stored)
+		for _, violation := range m.history.Violations {
+			m.violate("%s", violation)
 		}
-		b.history.Violations = nil
+		m.history.Violations = nil
 	}
-	b.checkLocked(of)
+	m.checkLocked(of)
 }
 
 // hasHistory reports whether [history.Checker] understands everything in this world.
-func (b *books) hasHistory() bool {
-	return !b.shape.hasUpdates && !b.shape.hasDirect && !b.shape.changesLimits
+func (m *model) hasHistory() bool {
+	return !m.shape.hasUpdates && !m.shape.hasDirect && !m.shape.changesLimits
 }
 
 // checkLocked checks the invariants of a consumer at every moment.
-func (b *books) checkLocked(of quotav1alpha1.ConsumerRef) {
-	demand, now := b.demandLocked(of), b.totals[of]
-	if demand > b.limits[of] && !b.shape.changesLimits {
-		b.violate("objects and claims of %s cost %d, and the limit is %d", of.Name, demand, b.limits[of])
+func (m *model) checkLocked(of quotav1alpha1.ConsumerRef) {
+	demand, now := m.demandLocked(of), m.totals[of]
+	if demand > m.limits[of] && !m.shape.changesLimits {
+		m.violate("objects and claims of %s cost %d, and the limit is %d", of.Name, demand, m.limits[of])
 	}
 	if demand > now.taken()+now.sliced {
-		b.violate("objects and claims of %s cost %d, and the ledger has only %+v", of.Name, demand, now)
+		m.violate("objects and claims of %s cost %d, and the ledger has only %+v", of.Name, demand, now)
 	}
 	taken := now.taken()
-	for _, a := range b.asked {
+	for _, a := range m.asked {
 		if consumerOf(a.ConfigMap) == of && (a.until.IsZero() || time.Now().Before(a.until)) {
 			taken += costOf(a.ConfigMap)
 		}
 	}
-	for r := range b.reviews {
+	for r := range m.reviews {
 		if r.consumer != of {
 			continue
 		}
 		others := taken
-		if own, isAsked := b.asked[r.uid]; isAsked {
+		if own, isAsked := m.asked[r.uid]; isAsked {
 			others -= costOf(own.ConfigMap)
 		}
 		r.most, r.limit = max(r.most, others), min(r.limit, now.limit)
@@ -175,13 +175,13 @@ func (b *books) checkLocked(of quotav1alpha1.ConsumerRef) {
 }
 
 // demandLocked returns the cost of the objects and of the granted claims of users.
-func (b *books) demandLocked(of quotav1alpha1.ConsumerRef) (demand int64) {
-	for _, object := range b.objects {
+func (m *model) demandLocked(of quotav1alpha1.ConsumerRef) (demand int64) {
+	for _, object := range m.objects {
 		if consumerOf(object) == of {
 			demand += costOf(object)
 		}
 	}
-	for _, claim := range b.claims {
+	for _, claim := range m.claims {
 		if claim.Spec.ConsumerRef == of && isDirect(claim) && isGranted(claim) && claim.DeletionTimestamp == nil {
 			demand += amountOf(claim)
 		}
@@ -189,70 +189,70 @@ func (b *books) demandLocked(of quotav1alpha1.ConsumerRef) (demand int64) {
 	return demand
 }
 
-func (b *books) demandOf(of quotav1alpha1.ConsumerRef) int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.demandLocked(of)
+func (m *model) demandOf(of quotav1alpha1.ConsumerRef) int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.demandLocked(of)
 }
 
-func (b *books) limitOf(of quotav1alpha1.ConsumerRef) int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.totals[of].limit
+func (m *model) limitOf(of quotav1alpha1.ConsumerRef) int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.totals[of].limit
 }
 
-func (b *books) totalOf(of quotav1alpha1.ConsumerRef) total {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.totals[of]
+func (m *model) totalOf(of quotav1alpha1.ConsumerRef) total {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.totals[of]
 }
 
 // ask records a user's request for an object. From now on the ledger may charge it, unless the request is a dry run.
-func (b *books) ask(object *corev1.ConfigMap, isDryRun bool) *review {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	r := &review{uid: object.UID, consumer: consumerOf(object), limit: b.totals[consumerOf(object)].limit}
-	b.reviews[r] = struct{}{}
+func (m *model) ask(object *corev1.ConfigMap, isDryRun bool) *review {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := &review{uid: object.UID, consumer: consumerOf(object), limit: m.totals[consumerOf(object)].limit}
+	m.reviews[r] = struct{}{}
 	if !isDryRun {
-		b.asked[object.UID] = asked{object, time.Now().Add(webhookTimeout + b.shape.stall + lateMax + requestTimeout)}
+		m.asked[object.UID] = asked{object, time.Now().Add(webhookTimeout + m.shape.stall + lateMax + requestTimeout)}
 	}
-	b.checkLocked(r.consumer)
+	m.checkLocked(r.consumer)
 	return r
 }
 
 // answered records the answer to a review. A denial must be true.
-func (b *books) answered(r *review, object *corev1.ConfigMap, isAdmitted, isRefused bool, message string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.reviews, r)
-	if own, isAsked := b.asked[object.UID]; isAsked && isAdmitted {
-		b.asked[object.UID] = asked{own.ConfigMap, time.Time{}}
+func (m *model) answered(r *review, object *corev1.ConfigMap, isAdmitted, isRefused bool, message string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.reviews, r)
+	if own, isAsked := m.asked[object.UID]; isAsked && isAdmitted {
+		m.asked[object.UID] = asked{own.ConfigMap, time.Time{}}
 	}
 	if !isRefused {
 		return
 	}
-	delete(b.asked, object.UID)
+	delete(m.asked, object.UID)
 	if r.most+costOf(object) <= r.limit {
-		b.violate("map %s for %d is refused, and at most %d of %d were taken: %s", object.Name, costOf(object), r.most, r.limit, message)
+		m.violate("map %s for %d is refused, and at most %d of %d were taken: %s", object.Name, costOf(object), r.most, r.limit, message)
 	}
 }
 
 // existing returns the existing objects, in the order of their UIDs.
-func (b *books) existing() (existing []*corev1.ConfigMap) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, uid := range slices.Sorted(maps.Keys(b.objects)) {
-		existing = append(existing, b.objects[uid])
+func (m *model) existing() (existing []*corev1.ConfigMap) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, uid := range slices.Sorted(maps.Keys(m.objects)) {
+		existing = append(existing, m.objects[uid])
 	}
 	return existing
 }
 
 // liveClaims returns the claims that pay for objects, and those that users made, without the standing ones. Each are in
 // the order of their names.
-func (b *books) liveClaims() (paying, made []*quotav1alpha1.ResourceClaim) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, claim := range b.claims {
+func (m *model) liveClaims() (paying, made []*quotav1alpha1.ResourceClaim) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, claim := range m.claims {
 		switch {
 		case claim.DeletionTimestamp != nil || claim.Name == "standing":
 		case isDirect(claim):
@@ -274,11 +274,11 @@ func compareNames(a, b *quotav1alpha1.ResourceClaim) int {
 }
 
 // agreement returns nil if objects, claims and ledgers agree, and nothing is in flight.
-func (b *books) agreement() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	unpaid, held := maps.Clone(b.objects), map[quotav1alpha1.ConsumerRef]int64{}
-	for _, claim := range b.claims {
+func (m *model) agreement() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	unpaid, held := maps.Clone(m.objects), map[quotav1alpha1.ConsumerRef]int64{}
+	for _, claim := range m.claims {
 		if isDirect(claim) && claim.DeletionTimestamp != nil || !isDirect(claim) && !isGranted(claim) {
 			return fmt.Errorf("claim %s is deleted or not granted", claim.Name)
 		}
@@ -297,28 +297,28 @@ func (b *books) agreement() error {
 	for uid := range unpaid {
 		return fmt.Errorf("object %s and %d others have no claim", uid, len(unpaid)-1)
 	}
-	for _, claim := range b.claims {
+	for _, claim := range m.claims {
 		if !isGranted(claim) && !isWaiting(claim) {
 			return fmt.Errorf("claim %s is undecided", claim.Name)
 		}
-		if of := claim.Spec.ConsumerRef; !isGranted(claim) && held[of]+amountOf(claim) <= b.totals[of].limit {
+		if of := claim.Spec.ConsumerRef; !isGranted(claim) && held[of]+amountOf(claim) <= m.totals[of].limit {
 			return fmt.Errorf("claim %s waits although it fits", claim.Name)
 		}
 	}
-	for of, stored := range b.ledgers {
+	for of, stored := range m.ledgers {
 		s := &stored.Spec
-		if len(s.Reservations)+len(s.Released)+len(s.Slices) > 0 || b.totals[of].used != held[of] {
-			return fmt.Errorf("the ledger of %s has %+v, claims hold %d, in flight are %+v, %v, %+v", of.Name, b.totals[of], held[of], s.Reservations, s.Released, s.Slices)
+		if len(s.Reservations)+len(s.Released)+len(s.Slices) > 0 || m.totals[of].used != held[of] {
+			return fmt.Errorf("the ledger of %s has %+v, claims hold %d, in flight are %+v, %v, %+v", of.Name, m.totals[of], held[of], s.Reservations, s.Released, s.Slices)
 		}
 	}
 	return nil
 }
 
 // storedLedgers returns the ledgers in storage.
-func (b *books) storedLedgers() map[quotav1alpha1.ConsumerRef]*quotav1alpha1.ConsumerLedger {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return maps.Clone(b.ledgers)
+func (m *model) storedLedgers() map[quotav1alpha1.ConsumerRef]*quotav1alpha1.ConsumerLedger {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.ledgers)
 }
 
 func consumerOf(object *corev1.ConfigMap) quotav1alpha1.ConsumerRef {

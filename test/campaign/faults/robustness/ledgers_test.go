@@ -38,8 +38,8 @@ func checkAcknowledged(t *testing.T, api client.Client, acknowledged map[types.U
 	}
 }
 
-// checkBooks waits until objects, claims, ledgers and buckets agree.
-func checkBooks(t *testing.T, api client.Client) {
+// checkLedgers waits until objects, claims, ledgers and buckets agree.
+func checkLedgers(t *testing.T, api client.Client) {
 	t.Helper()
 	eventually(t, func() error {
 		var objects corev1.ConfigMapList

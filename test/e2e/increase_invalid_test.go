@@ -93,11 +93,11 @@ func (w *increased) changeUnchecked(config *openmcpv1alpha1.QuotaServiceConfig, 
 
 // An invalid definition disables only itself, and reports the error. Other definitions work on, and namespaces keep
 // their quota under the invalid one.
-func TestFlawedDefinition(t *testing.T) {
+func TestInvalidDefinition(t *testing.T) {
 	t.Parallel()
-	flaws := map[string]struct {
-		flaw func(*openmcpv1alpha1.QuotaDefinition)
-		want string
+	definitions := map[string]struct {
+		change func(*openmcpv1alpha1.QuotaDefinition)
+		want   string
 	}{
 		"Scopes": {func(d *openmcpv1alpha1.QuotaDefinition) {
 			d.Template.Spec.Scopes = []corev1.ResourceQuotaScope{"Terminating", "NotTerminating"}
@@ -107,7 +107,7 @@ func TestFlawedDefinition(t *testing.T) {
 			d.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: "In"}}
 		}, "spec.quotas[0].selector"},
 	}
-	for name, tt := range flaws {
+	for name, tt := range definitions {
 		t.Run(name, func(t *testing.T) {
 			w := newIncreased(t)
 			w.setTier("gold")
@@ -115,7 +115,7 @@ func TestFlawedDefinition(t *testing.T) {
 			before := w.wantQuota("gold", "count/secrets=10")
 			w.wantLabels(w.name, "gold", cumulative)
 			w.changeUnchecked(config, func(c *openmcpv1alpha1.QuotaServiceConfig) {
-				tt.flaw(&c.Spec.Quotas[0])
+				tt.change(&c.Spec.Quotas[0])
 				c.Spec.Quotas[1].Template.Spec.Hard = list("count/secrets=6")
 			})
 			w.wantCondition(config, openmcpv1alpha1.ConditionReady, no, openmcpv1alpha1.ReasonValidationFailed, "definition gold: spec.quotas[0].", tt.want, "those that have their quota by it keep that as it is")
@@ -159,7 +159,7 @@ func TestFlawedDefinition(t *testing.T) {
 
 // Removing the labels of a namespace does not lift its quota while the definition is invalid. The increases there
 // report the invalid definition.
-func TestFlawedDefinitionWithoutLabels(t *testing.T) {
+func TestInvalidDefinitionWithoutLabels(t *testing.T) {
 	w := newIncreased(t)
 	config := w.config(w.definition(base, cumulative, "count/secrets=10"))
 	w.wantQuota(base, "count/secrets=10")
