@@ -79,7 +79,7 @@ func TestDeletionInSingularMode(t *testing.T) {
 	w.use("gone")
 	eventually(w, func() error {
 		object, err := w.read("big")
-		if err == nil && object.Status.Conditions[0].Message != "namespace testdeletioninsingularmode has the label quota.openmcp.cloud/use=gone, which names no QuotaIncrease that can be used, "+
+		if err == nil && object.Status.Conditions[0].Message != "namespace testdeletioninsingularmode has the label quota.openmcp.cloud/use=gone, which names no usable QuotaIncrease, "+
 			"and definition base is in mode singular; set the label to big for this one to count" {
 			return fmt.Errorf("the message is %q", object.Status.Conditions[0].Message)
 		}

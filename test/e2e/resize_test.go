@@ -125,7 +125,7 @@ func TestResizeThatCannotBe(t *testing.T) {
 		"unknown field":  {claim, `[{"resourceType":"a","amont":1}]`, `unknown field "[0].amont"`},
 		"nothing":        {claim, 0, "[0].amount: Invalid value: 0: must be a positive integer"},
 		"empty":          {claim, "[]", "must have at least 1"},
-		"of a policy":    {&ofPolicy, 2, "what a policy's claim holds follows its object"},
+		"of a policy":    {&ofPolicy, 2, "the amounts of a policy's claim follow its object"},
 		"the same twice": {claim, `[{"resourceType":"a","amount":1},{"resourceType":"a","amount":1}]`, "may be requested once"},
 	} {
 		t.Run(name, func(t *testing.T) {

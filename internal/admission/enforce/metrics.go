@@ -23,11 +23,11 @@ type metrics struct {
 func newMetrics() metrics {
 	notEnforced := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "bursar_admission_not_enforced_total",
-		Help: "Number of requests that a policy would have denied but admitted, because its mode is Warn or Audit.",
+		Help: "Number of requests beyond a quota that a policy admitted, because its mode is Warn or Audit.",
 	}, []string{"policy", "mode"})
 	brokenGlass := prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "bursar_admission_break_glass_total",
-		Help: "Number of requests that were let past enforcement because of their group.",
+		Help: "Number of requests that passed without enforcement because of the user's group.",
 	})
 	decisions := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "bursar_admission_decisions_total",

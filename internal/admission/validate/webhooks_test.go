@@ -328,7 +328,7 @@ func TestValidation(t *testing.T) {
 			},
 			operation: create, kind: "GrantCreationPolicy", resource: "grantcreationpolicies", new: requesting,
 			warnings: []string{
-				"the template speaks of user or requestInfo, whose fields are all empty in a GrantCreationPolicy: it applies to objects, and no request is involved",
+				"the template uses user or requestInfo, and all their fields are empty in a GrantCreationPolicy: it applies to objects, and no request is involved",
 				"the policy is not ready yet: no registration",
 			},
 		},

@@ -67,7 +67,7 @@ func (e *Engine) handleDenial(ctx context.Context, claim *quotav1alpha1.Resource
 
 // reportDenials records the move of a namespace's claims to the system namespace.
 func (e *Engine) reportDenials(claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight, why error) {
-	e.Log.Info("a namespace denies claims; they are made in the system namespace", "namespace", claim.Namespace, "err", why.Error())
+	e.Log.Info("a namespace denies claims; Bursar creates them in the system namespace", "namespace", claim.Namespace, "err", why.Error())
 	intent, err := claims.IntentOf(reservation.Claim)
 	if e.Events == nil || err != nil {
 		return

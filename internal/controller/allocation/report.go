@@ -81,7 +81,7 @@ func newMetrics() *metrics {
 		}, ofResource),
 		unlimited: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "bursar_allocation_unlimited_namespaces",
-			Help: "Namespaces that a ResourceQuotaAllocation selects and in which no ResourceQuota limits a capped resource.",
+			Help: "Namespaces under a ResourceQuotaAllocation without a ResourceQuota for a capped resource.",
 		}, []string{"allocation"}),
 	}
 }
