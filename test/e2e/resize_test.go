@@ -64,7 +64,7 @@ func TestResize(t *testing.T) {
 
 	must(t, w.resizeClaim(claim, 7)) // there is no room
 	message := w.waitHolds(claim, 4, quotav1alpha1.ReasonQuotaExceeded)
-	if want := "requested: 3 maps, used: 10, limited: 10"; !strings.Contains(message, want) || !strings.Contains(message, "in addition to what the claim holds") {
+	if want := "requested: 3 maps, used: 10, limited: 10"; !strings.Contains(message, want) || !strings.Contains(message, "in addition to the present amounts of the claim") {
 		t.Errorf("it says %q, want %q and that nothing is lost", message, want)
 	}
 	must(t, w.resizeClaim(claim, 3)) // a decrease needs none

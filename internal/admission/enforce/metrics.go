@@ -31,9 +31,9 @@ func newMetrics() metrics {
 	})
 	decisions := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "bursar_admission_decisions_total",
-		Help: "Number of creates and updates that a policy asks quota for, by what became of them, as in " +
-			"bursar_admission_review_duration_seconds, and of those whose object the policy could not be applied to (failed). " +
-			"One that several policies ask for counts for each.",
+		Help: "Number of creates and updates with a demand for quota by a policy, by outcome: as in " +
+			"bursar_admission_review_duration_seconds, or failed (the policy could not be applied to the object). " +
+			"One with demands by several policies counts for each.",
 	}, []string{"policy", "outcome"})
 	return metrics{decisions: decisions, notEnforced: notEnforced, brokenGlass: brokenGlass, reviews: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "bursar_admission_review_duration_seconds",

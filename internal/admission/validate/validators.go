@@ -294,8 +294,8 @@ func (w *Webhooks) warnClaimsStay(policy *quotav1alpha1.ClaimCreationPolicy) []s
 	if policy.DeletionTimestamp != nil || n == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s of this policy %s, and %s what %s, until the objects or the claims are deleted",
-		counted(n, "claim"), either(n, "stays", "stay"), either(n, "holds", "hold"), either(n, "it was granted", "they were granted"))}
+	return []string{fmt.Sprintf("%s of this policy %s, and %s, until the objects or the claims are deleted",
+		counted(n, "claim"), either(n, "stays", "stay"), either(n, "keeps its quota", "keep their quota"))}
 }
 
 // warnGrantsDeleted warns of the deletion of a policy's grants with the policy.

@@ -74,5 +74,5 @@ func (e *Engine) reportDenials(claim *quotav1alpha1.ResourceClaim, reservation l
 	}
 	object := evaluator.Object{Kind: intent.Kind, Name: intent.Object, UID: types.UID(ledgerstore.ObjectUID(reservation.Key))}
 	e.Events.Eventf(object.Reference(), nil, corev1.EventTypeWarning, quotav1alpha1.EventClaimsRefused, "Claim",
-		"namespace %s denies ResourceClaims, so the claims of its objects are in namespace %s, and charged all the same: %v", claim.Namespace, e.SystemNamespace, why)
+		"namespace %s denies ResourceClaims, so the claims of its objects are in namespace %s, and are still charged: %v", claim.Namespace, e.SystemNamespace, why)
 }

@@ -76,8 +76,8 @@ func newMetrics() *metrics {
 		}, ofResource),
 		used: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "bursar_allocation_used",
-			Help: "Amount of a resource that the ResourceQuotas which a ResourceQuotaAllocation counts give together, " +
-				"in the resource's base unit. It is over its cap where this is more than bursar_allocation_hard.",
+			Help: "Amount of a resource that the counted ResourceQuotas of a ResourceQuotaAllocation give together, " +
+				"in the resource's base unit. It is over its cap if this is more than bursar_allocation_hard.",
 		}, ofResource),
 		unlimited: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "bursar_allocation_unlimited_namespaces",

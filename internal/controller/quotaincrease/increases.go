@@ -68,7 +68,7 @@ func (r *Reconciler) reconcileIncreases(ctx context.Context, f *fit, objects []o
 			continue // another client was first
 		} else if err == nil {
 			r.Events.Eventf(referenceToNamespace(f.namespace), referenceToIncrease(object), corev1.EventTypeNormal, openmcpv1alpha1.EventQuotaIncreaseDeleted, actionDelete,
-				"Bursar deleted QuotaIncrease %s, because definition %s deletes increases without effect: %s", object.Name, definition.Name, reasons[object.Name])
+				"QuotaIncrease %s was deleted, because definition %s deletes increases without effect: %s", object.Name, definition.Name, reasons[object.Name])
 		} else if apierrors.IsConflict(err) {
 			isCurrent = false
 		} else {
@@ -205,7 +205,7 @@ func (f *fit) baseMessage() string {
 	for _, name := range slices.Sorted(maps.Keys(f.input.Fixed)) {
 		base, isLimited := f.input.Base[name]
 		if got := f.input.Fixed[name]; isLimited && got.Cmp(base) < 0 {
-			texts = append(texts, fmt.Sprintf("%s: %s instead of %s, because %s", name, got.String(), base.String(), f.baseSentences[name]))
+			texts = append(texts, fmt.Sprintf("%s: %s instead of %s, %s", name, got.String(), base.String(), f.baseSentences[name]))
 		}
 	}
 	if len(texts) == 0 {
