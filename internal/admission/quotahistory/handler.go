@@ -88,7 +88,7 @@ func invalid(format string, args ...any) *admissionv1.AdmissionResponse {
 // noJournal is the answer where there is nothing to read.
 func noJournal() *admissionv1.AdmissionResponse {
 	return notFound(quotav1alpha1.CauseNoJournal,
-		"there is no journal to read here: it goes to standard output, where bursar reads it from the collected log (--journal FILE), or it is switched off; "+
+		"there is no journal to read here: it goes to standard output (bursar reads it from the collected log with --journal FILE), or it is switched off; "+
 			"an administrator can have Bursar keep it in files or in an S3-compatible store")
 }
 

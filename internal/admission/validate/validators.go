@@ -332,7 +332,7 @@ func (w *Webhooks) mayRead(ctx context.Context, user authenticationv1.UserInfo, 
 	case err != nil:
 		return result{unknown: fmt.Errorf("find out whether user %q may get objects of kind %s: %w", user.Username, kind.GroupKind(), err)}
 	case !may:
-		return result{forbidden: fmt.Sprintf("user %q may not get objects of kind %s in all namespaces: a policy discloses what it reads of them, "+
+		return result{forbidden: fmt.Sprintf("user %q may not get objects of kind %s in all namespaces: a policy discloses the fields that it reads, "+
 			"so ask an administrator for that permission, or to write the policy", user.Username, kind.GroupKind())}
 	default:
 		return result{}

@@ -81,7 +81,7 @@ func (a *Auditor) report(l Ledger, outcomes []outcome) {
 		return
 	}
 	a.Events.Eventf(object(l), nil, corev1.EventTypeWarning, quotav1alpha1.EventLedgerDrift, "Audit",
-		"The ledger differs from the granted claims in %d balances, of which %d were corrected; the first is %s",
+		"The ledger differs from the granted claims; balances: %d, corrected: %d; the first is %s",
 		len(outcomes), repaired, outcomes[0])
 }
 

@@ -103,7 +103,7 @@ func (s *Source) Consumers(ctx context.Context) ([]quotav1alpha1.ConsumerRef, er
 func (s *Source) consumersShown(ctx context.Context, forbidden error) ([]quotav1alpha1.ConsumerRef, error) {
 	var grants quotav1alpha1.EffectiveResourceGrantList
 	if err := s.API.List(ctx, &grants, client.InNamespace(s.Namespace)); err != nil && !apierrors.IsForbidden(err) {
-		return nil, fmt.Errorf("list the consumers whose quota is shown in namespace %s: %w", s.Namespace, err)
+		return nil, fmt.Errorf("list the consumers with quota in namespace %s: %w", s.Namespace, err)
 	}
 	shown := map[quotav1alpha1.ConsumerRef]bool{}
 	for i := range grants.Items {

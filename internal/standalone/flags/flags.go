@@ -55,7 +55,7 @@ func (s *Standalone) Add(set *pflag.FlagSet) {
 	set.StringArrayVar(&s.consumerNamespaces, "consumer-namespace", nil, "KIND.GROUP=TEMPLATE: namespace of the buckets of consumers of a kind, with {{name}} for the consumer's name; may be repeated")
 	set.StringVar(&s.AuthenticationConfig, "authentication-config", "", "file with a Kubernetes AuthenticationConfiguration: the issuers of users' tokens")
 	oidc := &s.OIDC
-	set.StringVar(&oidc.IssuerURL, "oidc-issuer-url", "", "URL of an OpenID Connect provider whose tokens the API server accepts")
+	set.StringVar(&oidc.IssuerURL, "oidc-issuer-url", "", "URL of an OpenID Connect provider; the API server accepts its tokens")
 	set.StringVar(&oidc.ClientID, "oidc-client-id", "", "audience of these tokens")
 	set.StringVar(&oidc.CAFile, "oidc-ca-file", "", "certificate authority of the provider (default: those of this machine)")
 	set.StringVar(&oidc.UsernameClaim, "oidc-username-claim", DefaultUsernameClaim, "claim that holds the user's name")

@@ -42,7 +42,7 @@ func AddQuota(flags *pflag.FlagSet, q *config.Quota) {
 	q.UsageMetrics.ConsumersMax = new(int)
 	flags.StringVar(&q.SystemNamespace, "system-namespace", config.DefaultSystemNamespace, "namespace of buckets, and of the claims of cluster-scoped objects, that have no other")
 	flags.StringVar(&q.ExceededAdvice, "exceeded-advice", "", "advice to people where quota is exceeded, with {{name}} for the consumer's name (default: to delete something, or to ask an administrator)")
-	flags.IntVar(&q.MaxObjectBytes, "max-object-bytes", config.DefaultMaxObjectBytes, "bytes of the largest object that etcd stores, at most 2 MiB; a larger custom object is denied and takes no quota")
+	flags.IntVar(&q.MaxObjectBytes, "max-object-bytes", config.DefaultMaxObjectBytes, "size in bytes of the largest object that etcd stores, at most 2 MiB; a larger custom object is denied and takes no quota")
 	flags.DurationVar(&q.RequestTimeout.Duration, "request-timeout", config.DefaultRequestTimeout, "how long a request may take; a create that fails after admission holds its quota 10s longer")
 	flags.StringVar((*string)(&q.Admission), "admission", string(config.AdmissionEscrow), "escrow: Bursar admits creates from quota reserved ahead of demand, where possible, without a write; durable: it writes every reservation before the answer")
 	flags.IntVar(q.UsageMetrics.ConsumersMax, "consumers-max", config.DefaultConsumersMax, "number of pairs of a consumer and a resource type with metrics of their own, the most used first; 0 for none")
