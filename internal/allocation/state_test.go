@@ -372,7 +372,7 @@ func TestUpdated(t *testing.T) {
 		t.Errorf("the status is %v", status)
 	}
 	condition := apimeta.FindStatusCondition(status.Conditions, quotav1alpha1.ConditionExceeded)
-	if condition == nil || condition.Status != metav1.ConditionTrue || condition.Message[:len("more is allocated than the cap: 12 of 10 pods")] != "more is allocated than the cap: 12 of 10 pods" {
+	if condition == nil || condition.Status != metav1.ConditionTrue || condition.Message[:len("the ResourceQuotas exceed the cap: 12 of 10 pods")] != "the ResourceQuotas exceed the cap: 12 of 10 pods" {
 		t.Errorf("the condition is %v", condition)
 	}
 	local := b.Local("other")

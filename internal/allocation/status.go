@@ -93,7 +93,7 @@ func (s *State) exceeded() metav1.Condition {
 		parts = append(parts, fmt.Sprintf("%s of %s %s", used.String(), hard.String(), name))
 	}
 	return metav1.Condition{Type: quotav1alpha1.ConditionExceeded, Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonCapExceeded,
-		Message: fmt.Sprintf("more is allocated than the cap: %s; nothing is taken back, and no ResourceQuota may be raised by any of it: lower ResourceQuotas, or raise the cap", strings.Join(parts, ", "))}
+		Message: fmt.Sprintf("the ResourceQuotas exceed the cap: %s; Bursar takes nothing back, and denies higher amounts of these resources: lower ResourceQuotas, or raise the cap", strings.Join(parts, ", "))}
 }
 
 // exceededResources returns the resources beyond the cap, ordered by name.

@@ -55,6 +55,6 @@ func limited(unlimited []quotav1alpha1.UnlimitedNamespace, namespaces int) metav
 		named = append(named, fmt.Sprintf("%d more", more))
 	}
 	return metav1.Condition{Type: quotav1alpha1.ConditionLimited, Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonNamespacesUnlimited,
-		Message: fmt.Sprintf("%d of %d selected namespaces have no ResourceQuota for a capped resource, so that nothing limits it there: %s; create one in each, or set spec.default",
+		Message: fmt.Sprintf("%d of %d selected namespaces have no ResourceQuota for a capped resource, so nothing limits it there: %s; create one in each, or set spec.default",
 			len(unlimited), namespaces, strings.Join(named, ", "))}
 }

@@ -27,7 +27,7 @@ func TestLimitedNamesSome(t *testing.T) {
 	for i := range 7 {
 		unlimited = append(unlimited, quotav1alpha1.UnlimitedNamespace{Namespace: fmt.Sprint("n", i), Resources: []corev1.ResourceName{"pods"}})
 	}
-	want := "7 of 9 selected namespaces have no ResourceQuota for a capped resource, so that nothing limits it there: " +
+	want := "7 of 9 selected namespaces have no ResourceQuota for a capped resource, so nothing limits it there: " +
 		"n0 (pods), n1 (pods), n2 (pods), n3 (pods), n4 (pods), 2 more; create one in each, or set spec.default"
 	if got := limited(unlimited, 9); got.Status != metav1.ConditionFalse || got.Message != want {
 		t.Errorf("got %s %q, want %q", got.Status, got.Message, want)

@@ -30,7 +30,7 @@ func (d Digest) String() string { return fmt.Sprintf("%016x", uint64(d)) }
 // ParseDigest is the inverse of [Digest.String].
 func ParseDigest(text string) (d Digest, err error) {
 	if _, err := fmt.Sscanf(text, "%016x", &d); err != nil || d.String() != text {
-		return 0, fmt.Errorf("%q is not a digest of what was declared: it has to be 16 hexadecimal digits", text)
+		return 0, fmt.Errorf("%q is not a digest of declarations: it must be 16 hexadecimal digits", text)
 	}
 	return d, nil
 }
@@ -48,7 +48,7 @@ func ParseVersion(text string) (v Version, err error) {
 		return v, nil
 	}
 	if _, err := fmt.Sscanf(text, versionFormat, &v.Policies, &v.Registrations); err != nil || v.String() != text {
-		return Version{}, fmt.Errorf("%q is not a version of what was declared: it has to be two times 16 hexadecimal digits with - between them", text)
+		return Version{}, fmt.Errorf("%q is not a version of declarations: it must be two times 16 hexadecimal digits with - between them", text)
 	}
 	return v, nil
 }

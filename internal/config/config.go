@@ -147,7 +147,7 @@ func Load(path string) (*Operator, error) {
 			return nil, fmt.Errorf("the configuration in %s cannot be read: %w", path, err)
 		}
 		if c.APIVersion != APIVersion || c.Kind != Kind {
-			return nil, fmt.Errorf("the configuration in %s has to begin with apiVersion: %s and kind: %s, and says %q and %q", path, APIVersion, Kind, c.APIVersion, c.Kind)
+			return nil, fmt.Errorf("the configuration in %s must begin with apiVersion: %s and kind: %s, and has %q and %q", path, APIVersion, Kind, c.APIVersion, c.Kind)
 		}
 	}
 	c.complete()

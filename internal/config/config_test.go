@@ -71,7 +71,7 @@ func TestRefused(t *testing.T) {
 		reason, content, want string
 	}{
 		"not YAML":      {"", head + "a: [", "cannot be read"},
-		"another kind":  {"somebody took the wrong file", "apiVersion: v1\nkind: Pod\n", `has to begin with apiVersion: config.quota.miloapis.com/v1alpha1`},
+		"another kind":  {"somebody took the wrong file", "apiVersion: v1\nkind: Pod\n", `must begin with apiVersion: config.quota.miloapis.com/v1alpha1`},
 		"unknown field": {"a slip must not be a default", head + "systemNamspace: x", "systemNamspace: Forbidden: there is no such field"},
 		"twice":         {"", head + "systemNamespace: a\nsystemNamespace: b", "already set"},
 		"namespace":     {"", head + "systemNamespace: A", "systemNamespace"},

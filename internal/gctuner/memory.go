@@ -17,9 +17,9 @@ func LimitMemory(logger logr.Logger, limit memlimit.Provider) {
 	bytes, err := memlimit.Set(memlimit.WithProvider(limit), memlimit.WithRatio(memoryShare))
 	switch {
 	case err != nil:
-		logger.Error(err, "the memory limit of the container cannot be read, so none is minded")
+		logger.Error(err, "cannot read the memory limit of the container, so Go uses none")
 	case bytes != math.MaxInt64:
-		logger.Info("memory is kept below its limit", "goMemoryLimitBytes", bytes)
+		logger.Info("Go keeps memory below this limit", "goMemoryLimitBytes", bytes)
 	}
 }
 

@@ -69,7 +69,7 @@ func (e *Entry) UnmarshalJSON(line []byte) error {
 	}
 	kind, isEntry := strings.CutPrefix(v.Type, eventTypePrefix)
 	if !isEntry || v.SpecVersion != "1.0" {
-		return fmt.Errorf("event %q of type %q and version %q is no entry of a journal", v.ID, v.Type, v.SpecVersion)
+		return fmt.Errorf("event %q of type %q and version %q is not an entry of a journal", v.ID, v.Type, v.SpecVersion)
 	}
 	d := &v.Data
 	*e = Entry{

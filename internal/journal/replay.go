@@ -159,9 +159,9 @@ func (s *replayed) checkSequence(e *Entry, partial bool) error {
 		return nil
 	}
 	if s.sequence == 0 {
-		return errors.New("it is the consumer's first entry here, and neither number 1 nor an opened one: the older ones are missing")
+		return errors.New("it is the consumer's first entry here, and neither number 1 nor an opened entry: older entries are missing")
 	}
-	return fmt.Errorf("the entry before it is number %d, and no opened one explains the gap", s.sequence)
+	return fmt.Errorf("the entry before it is number %d, and no opened entry explains the gap", s.sequence)
 }
 
 // open sets the state to the opening of an Opened entry.

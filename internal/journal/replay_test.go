@@ -69,12 +69,12 @@ func TestReplay(t *testing.T) {
 		"Gap": {
 			reason:  "A missing entry is an error.",
 			entries: []journal.Entry{change(journal.LimitChanged, 1, 10, 0, 10), change(journal.Admitted, 3, 1, 1, 10)},
-			wantErr: "replay entry 3 (admitted) of Project web: the entry before it is number 1, and no opened one explains the gap",
+			wantErr: "replay entry 3 (admitted) of Project web: the entry before it is number 1, and no opened entry explains the gap",
 		},
 		"GapAtStart": {
 			reason:  "The first entry must be number 1 or an opened one.",
 			entries: []journal.Entry{change(journal.Admitted, 3, 1, 1, 10)},
-			wantErr: "the older ones are missing",
+			wantErr: "older entries are missing",
 		},
 		"Twice": {
 			reason:  "An entry counts once.",

@@ -139,7 +139,7 @@ func TestRestoreRejects(t *testing.T) {
 		"withdrawn twice":         {func(b *ledger.Snapshot) { b.Withdrawn[1].First = 2 }, "withdrawn sequences 2 to 8 are out of order"},
 		"withdrawn in pieces":     {func(b *ledger.Snapshot) { b.Withdrawn[1].First = 3 }, "withdrawn sequences 3 to 8 are out of order"},
 		"withdrawn backwards":     {func(b *ledger.Snapshot) { b.Withdrawn[1].Last = 7 }, "withdrawn sequences 8 to 7 are out of order"},
-		"withdrawn in the future": {func(b *ledger.Snapshot) { b.Withdrawn[1].Last = 10 }, "of the future"},
+		"withdrawn in the future": {func(b *ledger.Snapshot) { b.Withdrawn[1].Last = 10 }, "in the future"},
 		"withdrawn too many": {func(b *ledger.Snapshot) {
 			b.Sequence, b.Withdrawn = 3*ledger.WithdrawnMax, nil
 			for i := range int64(ledger.WithdrawnMax + 1) {

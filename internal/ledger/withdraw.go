@@ -51,7 +51,7 @@ func (l *Ledger) restoreWithdrawn(withdrawn SequenceSet) error {
 	last := int64(-1)
 	for _, r := range withdrawn {
 		if r.First <= last+1 || r.Last < r.First || r.Last > l.sequence {
-			return fmt.Errorf("withdrawn sequences %d to %d are out of order or of the future", r.First, r.Last)
+			return fmt.Errorf("withdrawn sequences %d to %d are out of order or in the future", r.First, r.Last)
 		}
 		last = r.Last
 	}

@@ -54,7 +54,7 @@ type journalInfo struct{ location string }
 func (i journalInfo) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "bursar_journal_info",
-		Help:        "1, with where the journal goes.",
+		Help:        "1, with the location of the journal.",
 		ConstLabels: prometheus.Labels{"location": i.location},
 	}, func() float64 { return 1 })}
 }
@@ -77,6 +77,6 @@ func (o *Operator) closeJournal(q *quota) {
 		return
 	}
 	if err := q.journal.Close(); err != nil {
-		o.options.Log.Error(err, "end the journal")
+		o.options.Log.Error(err, "cannot close the journal")
 	}
 }

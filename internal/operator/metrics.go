@@ -45,7 +45,7 @@ func (h health) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "bursar_ready",
-			Help: "1 while this replica enforces quota, as /readyz tells; 0 while it does not.",
+			Help: "1 while this replica enforces quota, as /readyz reports; 0 while it does not.",
 		}, func() float64 {
 			if h.Ready() != nil {
 				return 0
@@ -54,7 +54,7 @@ func (h health) Collectors() []prometheus.Collector {
 		}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "bursar_webhook_certificate_expiry_timestamp_seconds",
-			Help: "When the certificate ends by which this replica serves the webhooks, in seconds since 1970; 0 while it has none.",
+			Help: "End of the certificate of this replica's webhooks, in seconds since 1970; 0 while there is none.",
 		}, func() float64 {
 			certificate, err := h.certificates.GetCertificate(nil)
 			if err != nil || certificate.Leaf == nil {

@@ -86,7 +86,7 @@ func (o *Operator) Ready() error {
 // notReady sets the answer of Ready, and logs it once after a change.
 func (o *Operator) notReady(problem string) {
 	if before := o.problem.Swap(&problem); before == nil || *before != problem {
-		o.options.Log.Info("quota is not enforced by this replica", "because", problem)
+		o.options.Log.Info("this replica does not enforce quota", "because", problem)
 	}
 }
 
@@ -177,7 +177,7 @@ func (o *Operator) Flush(ctx context.Context) {
 		err = errors.Join(err, q.ledgers.Flush(ctx)) // the ledgers drop stored entries
 	}
 	if err != nil && !utilnet.IsConnectionRefused(err) { // a standalone server ends its API server first
-		o.options.Log.Error(err, "another replica will settle what this one could not")
+		o.options.Log.Error(err, "cannot settle everything, another replica will")
 	}
 }
 
@@ -188,10 +188,10 @@ func (o *Operator) findUsername(ctx context.Context) error {
 	}
 	review, err := o.client.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {
-		return fmt.Errorf("ask the API server by which name it knows Bursar: %w", err)
+		return fmt.Errorf("ask the API server for Bursar's user name: %w", err)
 	}
 	o.options.Username = review.Status.UserInfo.Username
-	o.options.Log.Info("what this user asks for is not asked about", "user", o.options.Username)
+	o.options.Log.Info("requests of this user pass without a review", "user", o.options.Username)
 	return nil
 }
 

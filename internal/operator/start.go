@@ -49,7 +49,7 @@ func (p *components) load(ctx context.Context, group *errgroup.Group, o *Operato
 
 // waitForEnforcement waits until Bursar enforces quota, and reports it. Until then Ready returns the missing step.
 func (p *components) waitForEnforcement(ctx context.Context, o *Operator) error {
-	o.notReady("the certificate of the webhooks is awaited")
+	o.notReady("the webhooks have no certificate yet")
 	const poll = 5 * time.Millisecond
 	return wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {
 		if o.isStopping.Load() {
@@ -61,7 +61,7 @@ func (p *components) waitForEnforcement(ctx context.Context, o *Operator) error 
 		case err != nil:
 			o.notReady(err.Error())
 		case o.options.LeaderElection != nil && !p.server.IsPublished(ctx):
-			o.notReady("the authority of the certificate is not published yet, which the leader does")
+			o.notReady("the leader has not published the authority of the certificate yet")
 		case o.options.LeaderElection == nil && !p.webhooks.Synced(), p.probeObserver != nil && !p.probeObserver.Synced():
 			o.notReady("the API server has not observed the webhooks yet")
 		default:

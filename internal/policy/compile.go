@@ -135,7 +135,7 @@ func (c *compiler) checkRequestUse(path *field.Path, source string, read uses) {
 	c.usesRequest = c.usesRequest || read.has(varUser, varRequestInfo)
 	if c.followsUpdates {
 		c.rejectVariables(path, source, read,
-			"a policy with the operation UPDATE may not use %s here: its demand must depend only on the object, whoever changes it",
+			"a policy with the operation UPDATE may not use %s here: its demand must depend only on the object, and not on the user of a change",
 			varUser, varRequestInfo)
 	}
 }

@@ -54,7 +54,7 @@ func TestCompileErrors(t *testing.T) {
 	const subdomain = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 	const label = "must not contain dots"
 	varies := func(name string) string {
-		return "a policy with the operation UPDATE may not use " + name + " here: its demand must depend only on the object, whoever changes it"
+		return "a policy with the operation UPDATE may not use " + name + " here: its demand must depend only on the object, and not on the user of a change"
 	}
 	of := func(p *policy) *quotav1alpha1.ResourceClaimTemplate { return &p.Spec.Target.ResourceClaimTemplate }
 	for name, tc := range map[string]struct {

@@ -119,7 +119,7 @@ func (c *grantCompiler) allowances(path *field.Path, allowances []quotav1alpha1.
 }
 
 // notSeen is the error for a variable that only a request has.
-const notSeen = "a GrantCreationPolicy does not see %s here: it applies to an object, of which it sees trigger and object"
+const notSeen = "a GrantCreationPolicy does not see %s here: it applies to an object, and sees trigger and object"
 
 // nameExpression is a CEL expression that yields the name of a control plane.
 type nameExpression struct{ expression }

@@ -212,7 +212,7 @@ func TestCompileGrantErrors(t *testing.T) {
 		}
 	}
 	notSeen := func(name string) string {
-		return fmt.Sprintf("a GrantCreationPolicy does not see %s here: it applies to an object, of which it sees trigger and object", name)
+		return fmt.Sprintf("a GrantCreationPolicy does not see %s here: it applies to an object, and sees trigger and object", name)
 	}
 	for name, tc := range map[string]struct {
 		reason string

@@ -24,7 +24,7 @@ var errNoParent = errors.New("the template names no consumer, and the user works
 func (c *compiler) parentPays(path *field.Path) {
 	c.usesRequest = true
 	if c.followsUpdates {
-		c.addError(field.Required(path, "a policy with the operation UPDATE names the consumer: its demand must depend only on the object, whoever changes it"))
+		c.addError(field.Required(path, "a policy with the operation UPDATE names the consumer: its demand must depend only on the object, and not on the user of a change"))
 	}
 }
 

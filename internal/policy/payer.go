@@ -33,8 +33,8 @@ func PayerFromObject(policy *quotav1alpha1.ClaimCreationPolicy) []string {
 			if found[1] == ownNamespace {
 				continue
 			}
-			warnings = append(warnings, fmt.Sprintf("spec.target.resourceClaimTemplate.spec.consumerRef.%s: whoever writes %s of the object chooses who pays for it; "+
-				"take the consumer from the namespace (.namespaceObject or .trigger%s), unless only those may write it whom you trust",
+			warnings = append(warnings, fmt.Sprintf("spec.target.resourceClaimTemplate.spec.consumerRef.%s: everyone who may write %s of the object chooses the paying consumer; "+
+				"take the consumer from the namespace (.namespaceObject or .trigger%s), unless only trusted users may write it",
 				each.name, found[0], ownNamespace))
 			break
 		}

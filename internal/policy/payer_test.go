@@ -10,8 +10,8 @@ import (
 func TestPayerFromObject(t *testing.T) {
 	for name, tc := range map[string]struct{ reason, source, want string }{
 		"constant":         {"nobody chooses", "acme", ""},
-		"field":            {"who writes the object chooses", "{{.trigger.spec.payer}}", "writes .trigger.spec.payer of"},
-		"object":           {"both names are of the object", "{{ .object.spec.payer }}", "writes .object.spec.payer of"},
+		"field":            {"who writes the object chooses", "{{.trigger.spec.payer}}", "may write .trigger.spec.payer of"},
+		"object":           {"both names are of the object", "{{ .object.spec.payer }}", "may write .object.spec.payer of"},
 		"label":            {"labels are written by users", `{{index .trigger.metadata.labels "payer"}}`, ".trigger.metadata.labels"},
 		"own namespace":    {"it is where the object is", "{{.trigger.metadata.namespace}}", ""},
 		"namespace object": {"tenants do not write that", `{{index .namespaceObject.metadata.labels "payer"}}`, ""},

@@ -33,17 +33,17 @@ func MayNotDecide(request *quotav1alpha1.QuotaRequest, decision quotav1alpha1.De
 	state := apimeta.FindStatusCondition(request.Status.Conditions, quotav1alpha1.ConditionApproved)
 	switch {
 	case IsOwn(request, user):
-		return "nobody decides on a request of their own"
+		return "nobody may decide on their own request"
 	case state == nil:
-		return "the request is new, and who may decide on it is not known yet: try again"
+		return "the request is new, and its approvers are not known yet: try again"
 	case request.Status.ApprovalsNeeded == 0 && !IsFinal(request):
-		return "who may decide on the request is not known: " + state.Message
+		return "the approvers of the request are not known: " + state.Message
 	case IsDecided(request):
 		return fmt.Sprintf("the request is decided: %s", state.Message)
 	case len(request.Status.Approvers) > 0 && !isInOne(user, request.Status.Approvers):
 		return fmt.Sprintf("only members of the groups %s decide on this request", strings.Join(request.Status.Approvers, ", "))
 	case decision == quotav1alpha1.DecisionApprove && hasDecided(request, user):
-		return "you have already approved it, and another person has to approve it, too"
+		return "you have already approved it, and another person must approve it, too"
 	default:
 		return ""
 	}

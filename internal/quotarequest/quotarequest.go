@@ -72,7 +72,7 @@ func (r *Rule) add(other Rule) error {
 	default:
 		among := slices.DeleteFunc(r.Approvers, func(group string) bool { return !slices.Contains(other.Approvers, group) })
 		if len(among) == 0 {
-			return fmt.Errorf("rule %s asks other groups than another policy: let all of them ask one group", other.Ref.Rule)
+			return fmt.Errorf("rule %s asks other groups than another policy: name one group in all of them", other.Ref.Rule)
 		}
 		r.Approvers = among
 	}
@@ -131,7 +131,7 @@ func Decide(request *quotav1alpha1.QuotaRequest, decisions []quotav1alpha1.Quota
 	case rule.Action == quotav1alpha1.ActionDeny:
 		return Outcome{Reason: quotav1alpha1.ReasonDenied, Decisions: byPolicy(quotav1alpha1.DecisionDeny), Message: rule.deciding() + ": " + rule.Message}
 	case until != nil && !now.Before(until.Time):
-		return Outcome{Reason: quotav1alpha1.ReasonExpired, Message: "the time until which the quota was wanted, or approved, is over", Decisions: made}
+		return Outcome{Reason: quotav1alpha1.ReasonExpired, Message: "the requested or approved end of the quota has passed", Decisions: made}
 	case rule.Action == quotav1alpha1.ActionApprove:
 		return approve(request, nil, limits, byPolicy(quotav1alpha1.DecisionApprove), until)
 	case len(counting) >= int(max(rule.Approvals, 1)):
@@ -240,7 +240,7 @@ func approve(
 		o.Reason, o.Message = quotav1alpha1.ReasonPartiallyApproved, "a part of the request was approved"
 	}
 	if len(approved.Increases) == 0 {
-		o.Message += ", and there is nothing to grant: the consumer has that much already, or no amount was approved by all"
+		o.Message += ", and there is nothing to grant: the consumer has that much already, or the approvers agreed on no amount"
 	}
 	return o
 }

@@ -133,7 +133,7 @@ func (p *Peers) Advertise(ctx, working context.Context) {
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		if err := p.renew(working); err != nil && ctx.Err() == nil {
-			p.Log.Error(err, "the other replicas take this one for dead; will try again")
+			p.Log.Error(err, "cannot renew the Lease, so the other replicas consider this one dead; will try again")
 		}
 		p.deleteForgotten(working)
 		select {
@@ -146,7 +146,7 @@ func (p *Peers) Advertise(ctx, working context.Context) {
 	p.mu.Unlock()
 	err := p.Client.CoordinationV1().Leases(p.Namespace).Delete(working, p.name, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) && working.Err() == nil {
-		p.Log.Error(err, "the other replicas may ask this one for a moment longer")
+		p.Log.Error(err, "cannot delete the Lease, so the other replicas may ask this one for a moment longer")
 	}
 }
 

@@ -92,7 +92,7 @@ func (p *Peers) Forward(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 	}
 	p.recordAnswer(preferred, err == nil)
 	if err != nil {
-		p.Log.V(1).Info("another replica did not answer, and is not asked for a while", "address", preferred.address, "err", err.Error())
+		p.Log.V(1).Info("another replica did not answer, and this one will not ask it for a while", "address", preferred.address, "err", err.Error())
 		return nil, false
 	}
 	return answer, true
@@ -114,7 +114,7 @@ func (s *sender) sendWatched(ctx context.Context, address, path string, timeout 
 			case <-ticker.C:
 			}
 			if err := s.query(ctx, address, AlivePath); err != nil {
-				cancel(errors.Join(errors.New("it stands still"), err))
+				cancel(errors.Join(errors.New("it does not respond"), err))
 				return
 			}
 		}

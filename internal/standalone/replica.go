@@ -43,7 +43,7 @@ func newReplica(o Options) (*replica, error) {
 	host, _, _ := net.SplitHostPort(o.Listen) // the control plane reports its errors
 	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
-		return nil, fmt.Errorf("listen for webhook calls where --listen %s says: %w", o.Listen, err)
+		return nil, fmt.Errorf("listen for webhook calls on the host of --listen %s: %w", o.Listen, err)
 	}
 	r := &replica{listener: listener, peers: listener.Addr().String()}
 	if r.local, err = apiserver.LocalAddress(listener); err != nil {

@@ -52,19 +52,19 @@ var (
 	ofType     = []string{"resource_type"}
 	ofUnit     = slices.Concat(ofConsumer, []string{"unit"})
 
-	used          = prometheus.NewDesc("quota_used", "Quota of a resource type that a consumer uses, in base units.", ofConsumer, nil)
-	limit         = prometheus.NewDesc("quota_limit", "Quota of a resource type that a consumer is granted, in base units.", ofConsumer, nil)
-	ratio         = prometheus.NewDesc("quota_utilization_ratio", "Part of its limit that a consumer uses; +Inf where it uses something and is granted nothing.", ofConsumer, nil)
-	overLimit     = prometheus.NewDesc("quota_over_limit", "How much more a consumer uses than it is granted, in base units.", ofConsumer, nil)
-	threshold     = prometheus.NewDesc("quota_alert_threshold_ratio", "Part of its limit from which on a consumer is near it.", ofConsumer, nil)
-	waiting       = prometheus.NewDesc("quota_waiting_claims", "Claims of a consumer that wait because of this resource type.", ofConsumer, nil)
+	used          = prometheus.NewDesc("quota_used", "Usage of a resource type by a consumer, in base units.", ofConsumer, nil)
+	limit         = prometheus.NewDesc("quota_limit", "Limit of a consumer for a resource type, in base units.", ofConsumer, nil)
+	ratio         = prometheus.NewDesc("quota_utilization_ratio", "Usage of a consumer, as a part of its limit; +Inf for usage with a limit of 0.", ofConsumer, nil)
+	overLimit     = prometheus.NewDesc("quota_over_limit", "Usage of a consumer beyond its limit, in base units.", ofConsumer, nil)
+	threshold     = prometheus.NewDesc("quota_alert_threshold_ratio", "Part of its limit from which a consumer is near it.", ofConsumer, nil)
+	waiting       = prometheus.NewDesc("quota_waiting_claims", "Waiting claims of a consumer for this resource type.", ofConsumer, nil)
 	usedInUnits   = prometheus.NewDesc("quota_used_in_display_units", "As quota_used, in the unit of the label.", ofUnit, nil)
 	limitInUnits  = prometheus.NewDesc("quota_limit_in_display_units", "As quota_limit, in the unit of the label.", ofUnit, nil)
-	typeUsed      = prometheus.NewDesc("quota_resource_type_used", "Quota of a resource type that all consumers use together, in base units.", ofType, nil)
-	typeLimit     = prometheus.NewDesc("quota_resource_type_limit", "Quota of a resource type that all consumers are granted together, in base units.", ofType, nil)
-	typeWaiting   = prometheus.NewDesc("quota_resource_type_waiting_claims", "Claims that wait because of a resource type.", ofType, nil)
-	typeConsumers = prometheus.NewDesc("quota_resource_type_utilization_ratio", "Consumers by the part of their limit that they use.", ofType, nil)
-	omitted       = prometheus.NewDesc("quota_omitted_consumers", "Consumers of a resource type that have no series of their own, because there are too many.", ofType, nil)
+	typeUsed      = prometheus.NewDesc("quota_resource_type_used", "Usage of a resource type by all consumers together, in base units.", ofType, nil)
+	typeLimit     = prometheus.NewDesc("quota_resource_type_limit", "Limit of all consumers together for a resource type, in base units.", ofType, nil)
+	typeWaiting   = prometheus.NewDesc("quota_resource_type_waiting_claims", "Waiting claims for a resource type.", ofType, nil)
+	typeConsumers = prometheus.NewDesc("quota_resource_type_utilization_ratio", "Consumers by their usage, as a part of their limit.", ofType, nil)
+	omitted       = prometheus.NewDesc("quota_omitted_consumers", "Consumers of a resource type without series of their own, because there are too many.", ofType, nil)
 )
 
 // Describe implements [prometheus.Collector].
@@ -91,7 +91,7 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 	}
 	if err != nil {
 		// An invalid metric would fail the scrape of all collectors.
-		c.Log.V(1).Info("cannot tell how much quota is used", "err", err.Error())
+		c.Log.V(1).Info("cannot read the usage of quota", "err", err.Error())
 		return
 	}
 	all := usagesOf(buckets)

@@ -60,7 +60,7 @@ func collector() *Collector {
 // histogram is how many consumers use at most 50, 70, 80, 90, 95 and 100 % of their limit, and how many there are.
 func histogram(sum string, counts ...int) string {
 	const name = "quota_resource_type_utilization_ratio"
-	text := fmt.Sprintf("# HELP %s Consumers by the part of their limit that they use.\n# TYPE %s histogram\n", name, name)
+	text := fmt.Sprintf("# HELP %s Consumers by their usage, as a part of their limit.\n# TYPE %s histogram\n", name, name)
 	for i, le := range []string{"0.5", "0.7", "0.8", "0.9", "0.95", "1", "+Inf"} {
 		text += fmt.Sprintf("%s_bucket{resource_type=\"vcpus\",le=%q} %d\n", name, le, counts[i])
 	}
@@ -77,23 +77,23 @@ func TestCollect(t *testing.T) {
 	line := func(name, consumer, value string) string {
 		return fmt.Sprintf("%s{%s} %s\n", name, of(consumer), value)
 	}
-	want := family("quota_used", "Quota of a resource type that a consumer uses, in base units.",
+	want := family("quota_used", "Usage of a resource type by a consumer, in base units.",
 		line("quota_used", "none", "500")+line("quota_used", "over", "6000")+line("quota_used", "web", "3000")) +
-		family("quota_utilization_ratio", "Part of its limit that a consumer uses; +Inf where it uses something and is granted nothing.",
+		family("quota_utilization_ratio", "Usage of a consumer, as a part of its limit; +Inf for usage with a limit of 0.",
 			line("quota_utilization_ratio", "none", "+Inf")+line("quota_utilization_ratio", "over", "1.5")+line("quota_utilization_ratio", "web", "0.75")) +
-		family("quota_over_limit", "How much more a consumer uses than it is granted, in base units.",
+		family("quota_over_limit", "Usage of a consumer beyond its limit, in base units.",
 			line("quota_over_limit", "none", "500")+line("quota_over_limit", "over", "2000")+line("quota_over_limit", "web", "0")) +
-		family("quota_alert_threshold_ratio", "Part of its limit from which on a consumer is near it.",
+		family("quota_alert_threshold_ratio", "Part of its limit from which a consumer is near it.",
 			"quota_alert_threshold_ratio{"+of("none")+"} 0.8\n"+"quota_alert_threshold_ratio{"+of("over")+"} 0.7\n"+"quota_alert_threshold_ratio{"+of("web")+"} 0.8\n") +
-		family("quota_waiting_claims", "Claims of a consumer that wait because of this resource type.",
+		family("quota_waiting_claims", "Waiting claims of a consumer for this resource type.",
 			line("quota_waiting_claims", "none", "0")+line("quota_waiting_claims", "over", "2")+line("quota_waiting_claims", "web", "0")) +
 		family("quota_limit_in_display_units", "As quota_limit, in the unit of the label.",
 			fmt.Sprintf("quota_limit_in_display_units{%s,unit=\"vCPU\"} 0\n", of("none"))+
 				fmt.Sprintf("quota_limit_in_display_units{%s,unit=\"vCPU\"} 4\n", of("over"))+
 				fmt.Sprintf("quota_limit_in_display_units{%s,unit=\"vCPU\"} 4\n", of("web"))) +
-		family("quota_omitted_consumers", "Consumers of a resource type that have no series of their own, because there are too many.",
+		family("quota_omitted_consumers", "Consumers of a resource type without series of their own, because there are too many.",
 			"quota_omitted_consumers{resource_type=\"vcpus\"} 1\n") +
-		family("quota_resource_type_used", "Quota of a resource type that all consumers use together, in base units.",
+		family("quota_resource_type_used", "Usage of a resource type by all consumers together, in base units.",
 			"quota_resource_type_used{resource_type=\"vcpus\"} 9500\n") +
 		histogram("2.25", 1, 1, 2, 2, 2, 2, 4)
 	names := []string{

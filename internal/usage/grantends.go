@@ -50,7 +50,7 @@ func (c *GrantEnds) Collect(metrics chan<- prometheus.Metric) {
 	var list quotav1alpha1.ResourceGrantList
 	if err := c.Cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		// An invalid metric would fail the scrape of all collectors.
-		c.Log.V(1).Info("cannot tell when grants end", "err", err.Error())
+		c.Log.V(1).Info("cannot read the ends of grants", "err", err.Error())
 		return
 	}
 	now := c.Clock.Now()

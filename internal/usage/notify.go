@@ -43,12 +43,12 @@ func (n *Notifier) Run(ctx context.Context) error {
 func (n *Notifier) notifyChanges(ctx context.Context) {
 	buckets, err := n.Source.Buckets(ctx)
 	if err != nil {
-		n.Log.V(1).Info("cannot tell consumers how much they use", "err", err.Error())
+		n.Log.V(1).Info("cannot report their usage to consumers", "err", err.Error())
 		return
 	}
 	thresholds, err := n.Source.Thresholds(ctx)
 	if err != nil {
-		n.Log.V(1).Info("cannot tell consumers how much they use", "err", err.Error())
+		n.Log.V(1).Info("cannot report their usage to consumers", "err", err.Error())
 		return
 	}
 	levels := map[pair]Level{}
@@ -96,7 +96,7 @@ func (n *Notifier) recordLevel(bucket *quotav1alpha1.AllowanceBucket, u Usage, l
 		emit(corev1.EventTypeWarning, quotav1alpha1.EventQuotaNearLimit, "%s of %s, which is %d%% or more of its limit.", amounts, u.ResourceType, percent)
 	case Below:
 		if u.Limit == 0 {
-			emit(corev1.EventTypeNormal, quotav1alpha1.EventQuotaBelowThreshold, "no %s any more, and is granted none.", u.ResourceType)
+			emit(corev1.EventTypeNormal, quotav1alpha1.EventQuotaBelowThreshold, "no %s now, and is granted none.", u.ResourceType)
 			return
 		}
 		emit(corev1.EventTypeNormal, quotav1alpha1.EventQuotaBelowThreshold, "%s of %s, which is less than %d%% of its limit.", amounts, u.ResourceType, percent)

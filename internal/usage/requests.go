@@ -21,7 +21,7 @@ type Requests struct {
 }
 
 var (
-	requestsOpen  = prometheus.NewDesc("quota_requests_open", "QuotaRequests that are not decided.", []string{"consumer_kind"}, nil)
+	requestsOpen  = prometheus.NewDesc("quota_requests_open", "Undecided QuotaRequests.", []string{"consumer_kind"}, nil)
 	requestOldest = prometheus.NewDesc("quota_request_oldest_timestamp_seconds", "When the oldest open QuotaRequest was created, as a Unix time.",
 		[]string{"consumer_kind"}, nil)
 )

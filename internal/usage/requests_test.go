@@ -44,7 +44,7 @@ func TestRequests(t *testing.T) {
 # TYPE quota_request_oldest_timestamp_seconds gauge
 quota_request_oldest_timestamp_seconds{consumer_kind="Organization"} 4000
 quota_request_oldest_timestamp_seconds{consumer_kind="Project"} 2000
-# HELP quota_requests_open QuotaRequests that are not decided.
+# HELP quota_requests_open Undecided QuotaRequests.
 # TYPE quota_requests_open gauge
 quota_requests_open{consumer_kind="Organization"} 1
 quota_requests_open{consumer_kind="Project"} 2

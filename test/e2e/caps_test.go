@@ -132,7 +132,7 @@ func TestCapsPerConsumer(t *testing.T) {
 	})
 	w.waitActive(third, quotav1alpha1.ReasonCapReached)
 	c = w.waitCondition(third, quotav1alpha1.ConditionActive, metav1.ConditionFalse)
-	if !strings.Contains(c.Message, "goes on giving what it gave before its change") {
+	if !strings.Contains(c.Message, "keeps its amounts from before its change") {
 		t.Errorf("the condition says %q", c.Message)
 	}
 	w.wantBucket(9, 0, 9, 0)

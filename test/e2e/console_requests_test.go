@@ -242,12 +242,12 @@ func TestConsoleRequestsInvalid(t *testing.T) {
 	valid := map[string]string{"namespace": requestHome, "consumer": "organization/" + a.name, "type": a.resourceType(), "amount": "5", "reason": "a reason of mine"}
 	for what, tt := range map[string]struct{ field, value, want string }{
 		"no amount":           {"amount", "", "Each amount needs its resource type, and each resource type its amount."},
-		"no number":           {"amount", "a lot", "is no amount such as 1 map."},
+		"no number":           {"amount", "a lot", "is not an amount such as 1 map."},
 		"another unit":        {"amount", "5 GiB", "has an unknown unit: give an amount such as 1 map."},
 		"nothing":             {"amount", "0", "is too small: give at least 1 map."},
-		"a part":              {"amount", "1.5 maps", "is no whole number of base units."},
+		"a part":              {"amount", "1.5 maps", "is not a whole number of base units."},
 		"too much":            {"amount", "9999999999999999999", "is too large"},
-		"negative":            {"amount", "-5", "is no amount such as"},
+		"negative":            {"amount", "-5", "is not an amount such as"},
 		"no type":             {"type", "", "Each amount needs its resource type"},
 		"an unknown type":     {"type", "castles", "has no active ResourceRegistration"},
 		"no reason":           {"reason", "", "Enter a reason"},
@@ -289,7 +289,7 @@ func TestConsoleRequestsInvalid(t *testing.T) {
 	for what, tt := range map[string]struct{ field, value, want string }{
 		"more than asked for": {"amount-0", "6", "is more than the request asks for"},
 		"nothing":             {"amount-0", "0", "approves nothing: deny the request instead"},
-		"no number":           {"amount-0", "a few", "is no amount such as 1 map."},
+		"no number":           {"amount-0", "a few", "is not an amount such as 1 map."},
 		"no amount":           {"amount-0", "", "enter the amount to approve, such as 5 maps as asked"},
 		"an increase":         {"amount-0", "+3", "the request asks for a limit: enter one, such as 5 maps"},
 		"a past end":          {"until", "2001-01-01", ""},

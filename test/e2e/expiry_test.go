@@ -75,7 +75,7 @@ func TestGrantEnds(t *testing.T) {
 	if early := grant.Spec.NotAfter.Sub(ended); early > 0 {
 		t.Errorf("the grant ended %s before its end", early)
 	}
-	w.wantEventOn("ResourceGrant", "trial", "GrantExpired", "no longer has quota of this grant", "What it uses stays")
+	w.wantEventOn("ResourceGrant", "trial", "GrantExpired", "no longer has quota of this grant", "Its usage stays")
 	w.wantBucket(0, 1, 0, 1)
 	w.wantExceeded(w.configMap("b"))
 	must(t, admin.Get(w.ctx, client.ObjectKeyFromObject(w.configMap("a")), w.configMap("a")))

@@ -407,7 +407,7 @@ func TestGrantNameTaken(t *testing.T) {
 	w.mustCreate(w.tierMap("a", "gold"))
 	w.mustCreate(w.tierMap("b", "gold"))
 	w.wantGrant("for-b", nil)
-	w.wantPolicyEvent(policy, "GrantFailed", "create ResourceGrant "+w.name+"/for-a: a grant of that name exists that was not made for this object")
+	w.wantPolicyEvent(policy, "GrantFailed", "create ResourceGrant "+w.name+"/for-a: a grant of that name exists, and Bursar did not make it for this object")
 	if g := w.wantGrant("for-a", wantAmount(1)); g.UID != theirs.UID || len(g.Labels) > 0 {
 		t.Errorf("got %+v, want the person's grant as it was", g)
 	}
@@ -425,7 +425,7 @@ func TestGrantPolicyFailsForOneObject(t *testing.T) {
 	w.mustCreate(broken)
 	w.wantGrant("for-broken", nil)
 	w.patch(broken, `{"data":{"tier":null,"other":"x"}}`)
-	w.wantPolicyEvent(policy, "EvaluationFailed", "ConfigMap "+w.name+"/broken gets no grant or keeps the one that it has: evaluate spec.trigger.conditions[1].expression")
+	w.wantPolicyEvent(policy, "EvaluationFailed", "ConfigMap "+w.name+"/broken gets no grant, or keeps its existing one: evaluate spec.trigger.conditions[1].expression")
 	w.mustCreate(w.tierMap("fine", "gold"))
 	w.wantGrant("for-fine", nil)
 	w.wantGrant("for-broken", wantAmount(5))

@@ -45,7 +45,7 @@ func TestSwitch(t *testing.T) {
 	w.setTier("bronze")
 	w.wantNoQuota("silver")
 	w.wantLabels("", "", "")
-	w.wantEffect("more", "", "", no, openmcpv1alpha1.ReasonNoDefinition, "no definition of a QuotaServiceConfig is for namespace testswitch")
+	w.wantEffect("more", "", "", no, openmcpv1alpha1.ReasonNoDefinition, "no definition of a QuotaServiceConfig applies to namespace testswitch")
 	w.wantDefinitions(config, "gold 0 InForce", "silver 0 InForce")
 	w.setTier("gold")
 	w.wantQuota("gold", "count/secrets=105")
@@ -124,7 +124,7 @@ func TestDefinitionForEveryNamespace(t *testing.T) {
 		}
 	}
 	message := config.Status.Quotas[0].Conditions[0].Message
-	w.wantContains("the message", message, "it is for no namespace: its selector matches none")
+	w.wantContains("the message", message, "it applies to no namespace: its selector matches none")
 	must(w, w.api.Delete(t.Context(), config))
 	w.wantNoQuota("all")
 	w.wantLabels("", "", "")
@@ -188,7 +188,7 @@ func TestTwoConfigurations(t *testing.T) {
 	w.wantCondition(second, openmcpv1alpha1.ConditionConflict, no, openmcpv1alpha1.ReasonNoConflict)
 	first := w.newConfig("-a", w.definition("first", maximum, "count/secrets=1"))
 	w.create(first)
-	w.wantCondition(first, openmcpv1alpha1.ConditionConflict, yes, openmcpv1alpha1.ReasonNamespacesHeld, "QuotaServiceConfig testtwoconfigurations-b holds testtwoconfigurations, which definitions here are for too")
+	w.wantCondition(first, openmcpv1alpha1.ConditionConflict, yes, openmcpv1alpha1.ReasonNamespacesHeld, "QuotaServiceConfig testtwoconfigurations-b holds testtwoconfigurations; definitions here select them too")
 	w.wantDefinitions(first, "first 0 InForce")
 	w.wantNoQuota("first")
 	w.wantQuota("second", "count/secrets=2")

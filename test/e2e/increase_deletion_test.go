@@ -27,7 +27,7 @@ func TestDeletionInMaximumMode(t *testing.T) {
 	w.wantEffect("medium", maximum, "count/configmaps: 10", yes, inEffect)
 	w.wantEffect("big", maximum, "count/secrets: 100", yes, inEffect)
 	w.wantEvent("Namespace", w.name, "QuotaIncreaseDeleted",
-		"QuotaIncrease small was deleted, as definition base has increases without effect deleted: ResourceQuota base has as much or more without it: count/secrets: 5 here")
+		"QuotaIncrease small was deleted, because definition base deletes increases without effect: ResourceQuota base has as much or more without it: count/secrets: 5 here")
 	w.increase("zulu", "count/configmaps=10")
 	w.wantNoIncrease("zulu")
 	w.increase("also", "count/configmaps=10")
@@ -44,7 +44,7 @@ func TestNoDeletionInCumulativeMode(t *testing.T) {
 	w.increase("zero", "count/secrets=0")
 	w.increase("nothing")
 	w.wantNoIncrease("nothing")
-	w.wantEvent("Namespace", w.name, "QuotaIncreaseDeleted", "QuotaIncrease nothing was deleted, as definition base has increases without effect deleted: it names no resource")
+	w.wantEvent("Namespace", w.name, "QuotaIncreaseDeleted", "QuotaIncrease nothing was deleted, because definition base deletes increases without effect: it names no resource")
 	w.wantQuota(base, "count/secrets=165", "count/configmaps=10")
 	for _, name := range []string{"small", "medium", "big", "zero"} {
 		object, err := w.read(name)
@@ -79,7 +79,7 @@ func TestDeletionInSingularMode(t *testing.T) {
 	w.use("gone")
 	eventually(w, func() error {
 		object, err := w.read("big")
-		if err == nil && object.Status.Conditions[0].Message != "namespace testdeletioninsingularmode has the label quota.openmcp.cloud/use=gone, which names no QuotaIncrease that can be used, "+
+		if err == nil && object.Status.Conditions[0].Message != "namespace testdeletioninsingularmode has the label quota.openmcp.cloud/use=gone, which names no usable QuotaIncrease, "+
 			"and definition base is in mode singular; set the label to big for this one to count" {
 			return fmt.Errorf("the message is %q", object.Status.Conditions[0].Message)
 		}
@@ -94,7 +94,7 @@ func TestDeletionInSingularMode(t *testing.T) {
 	w.wantEffect("small", singular, "[active]", yes, inEffect)
 	w.wantQuota(base, "count/secrets=10")
 	w.wantEvent("Namespace", w.name, "QuotaIncreaseDeleted",
-		"QuotaIncrease big was deleted, as definition base has increases without effect deleted: namespace testdeletioninsingularmode has the label quota.openmcp.cloud/use=small")
+		"QuotaIncrease big was deleted, because definition base deletes increases without effect: namespace testdeletioninsingularmode has the label quota.openmcp.cloud/use=small")
 }
 
 // With previewDeletion, Bursar only marks increases. The mark goes with its reason.
@@ -116,7 +116,7 @@ func TestPreview(t *testing.T) {
 	}
 	w.wantQuota(base, "count/secrets=100", "count/configmaps=10")
 	wantMark("small", "ResourceQuota base has as much or more without it: count/secrets: 5 here, 100 there")
-	w.wantEvent("QuotaIncrease", "small", "QuotaIncreaseWouldBeDeleted", "it would be deleted if the definition did not say previewDeletion: ResourceQuota base has as much")
+	w.wantEvent("QuotaIncrease", "small", "QuotaIncreaseWouldBeDeleted", "without previewDeletion, the definition would delete it: ResourceQuota base has as much")
 	wantMark("medium", "")
 	wantMark("big", "")
 	small, err := w.read("small")

@@ -118,7 +118,7 @@ func TestInvalidDefinition(t *testing.T) {
 				tt.change(&c.Spec.Quotas[0])
 				c.Spec.Quotas[1].Template.Spec.Hard = list("count/secrets=6")
 			})
-			w.wantCondition(config, openmcpv1alpha1.ConditionReady, no, openmcpv1alpha1.ReasonValidationFailed, "definition gold: spec.quotas[0].", tt.want, "those that have their quota by it keep that as it is")
+			w.wantCondition(config, openmcpv1alpha1.ConditionReady, no, openmcpv1alpha1.ReasonValidationFailed, "definition gold: spec.quotas[0].", tt.want, "its present namespaces keep their quota")
 			w.wantDefinitions(config, "gold 1 ValidationFailed", "silver 0 InForce", "rest 0 InForce")
 
 			silver := *w
@@ -178,7 +178,7 @@ func TestInvalidDefinitionWithoutLabels(t *testing.T) {
 		if len(object.Status.Conditions) == 0 || object.Status.Conditions[0].Reason != openmcpv1alpha1.ReasonQuotaNotWritten {
 			return fmt.Errorf("the increase has %+v", object.Status)
 		}
-		return lacks(object.Status.Conditions[0].Message, []string{"definition base of QuotaServiceConfig " + w.name + " cannot be used, so that ResourceQuota base is left as it is", "must be greater than or equal to 0"})
+		return lacks(object.Status.Conditions[0].Message, []string{"definition base of QuotaServiceConfig " + w.name + " is invalid, so ResourceQuota base stays unchanged", "must be greater than or equal to 0"})
 	})
 	w.wantQuota(base, "count/secrets=10")
 	w.wantDefinitions(config, "base 1 ValidationFailed")
@@ -252,7 +252,7 @@ func TestQuotaOfSomebodyElse(t *testing.T) {
 	w.create(theirs)
 	w.increase("more", "count/secrets=5")
 	config := w.config(w.definition(base, cumulative, "count/secrets=10"))
-	want := fmt.Sprintf("ResourceQuota %s/base was made by somebody else and is left as it is", w.name)
+	want := fmt.Sprintf("ResourceQuota %s/base was made by somebody else, and Bursar leaves it unchanged", w.name)
 	w.wantCondition(config, openmcpv1alpha1.ConditionReady, no, openmcpv1alpha1.ReasonQuotaExists, want)
 	w.wantDefinitions(config, "base 0 QuotaExists")
 	eventually(w, func() error {

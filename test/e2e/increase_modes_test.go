@@ -84,7 +84,7 @@ func TestSingular(t *testing.T) {
 	w.wantEffect("medium", singular, "", no, notSelected)
 	w.use("gone")
 	w.wantQuota(base, "count/secrets=10")
-	w.wantEffect("small", singular, "", no, notSelected, "quota.openmcp.cloud/use=gone, which names no QuotaIncrease")
+	w.wantEffect("small", singular, "", no, notSelected, "quota.openmcp.cloud/use=gone, which names no usable QuotaIncrease")
 }
 
 // A change of the mode, or of an increase, is a change of the quota.

@@ -286,7 +286,7 @@ func TestJournalThatCannotBeRead(t *testing.T) {
 			must(t, platform.Install(t.Context(), s.Admin))
 			history := &quotav1alpha1.QuotaHistory{ObjectMeta: metav1.ObjectMeta{GenerateName: "h-", Namespace: "default"}, Spec: quotav1alpha1.QuotaHistorySpec{ConsumerRef: shop}}
 			err := s.Admin.Create(t.Context(), history, client.DryRunAll)
-			if !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "there is no journal to read here: it goes to standard output, where bursar reads it from the collected log (--journal FILE), or it is switched off") {
+			if !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "there is no journal to read here: it goes to standard output (bursar reads it from the collected log with --journal FILE), or it is switched off") {
 				t.Errorf("got %v, want it to be not found, and why", err)
 			}
 			source := &overapi.Source{API: s.Admin, Namespace: "default"}

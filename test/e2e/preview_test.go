@@ -83,7 +83,7 @@ func TestWhoWritesAPolicyIsWarned(t *testing.T) {
 					return err
 				}
 				if got = slices.DeleteFunc(strings.Split(heard.String(), "\n"), func(s string) bool {
-					return s == "" || strings.Contains(s, "chooses who pays") // a warning about something else
+					return s == "" || strings.Contains(s, "chooses the paying consumer") // a warning about something else
 				}); len(got) == 0 {
 					got = nil
 				}

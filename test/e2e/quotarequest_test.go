@@ -119,8 +119,8 @@ func TestQuotaRequestEnds(t *testing.T) {
 	w.waitState(less, quotav1alpha1.ReasonPending)
 	part := w.newDecision(less, quotav1alpha1.DecisionApprove)
 	part.Spec.Amounts = []quotav1alpha1.DecidedQuota{{ResourceType: w.resourceType(), Amount: 10}}
-	if err := namedAdmin(t, "ann").Create(w.ctx, part); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "more than what is asked for") {
-		t.Errorf("got %v for more than what is asked for", err)
+	if err := namedAdmin(t, "ann").Create(w.ctx, part); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "more than requested") {
+		t.Errorf("got %v for more than requested", err)
 	}
 	part.Spec.Amounts[0].Amount = 4
 	must(t, namedAdmin(t, "ann").Create(w.ctx, part))

@@ -145,7 +145,7 @@ func TestRequestNotifications(t *testing.T) {
 # TYPE bursar_request_notifications_total counter
 bursar_request_notifications_total{result="failed"} 2
 bursar_request_notifications_total{result="sent"} 2
-# HELP quota_request_decisions_total QuotaRequests that ended, by result, and by who decided: policy, people, or none if it was withdrawn or has expired.
+# HELP quota_request_decisions_total Ended QuotaRequests by result, and by decider: policy, people, or none for a withdrawn or expired one.
 # TYPE quota_request_decisions_total counter
 quota_request_decisions_total{by="people",result="Approved"} 1
 `

@@ -64,7 +64,7 @@ func TestResize(t *testing.T) {
 
 	must(t, w.resizeClaim(claim, 7)) // there is no room
 	message := w.waitHolds(claim, 4, quotav1alpha1.ReasonQuotaExceeded)
-	if want := "requested: 3 maps, used: 10, limited: 10"; !strings.Contains(message, want) || !strings.Contains(message, "in addition to what the claim holds") {
+	if want := "requested: 3 maps, used: 10, limited: 10"; !strings.Contains(message, want) || !strings.Contains(message, "in addition to the present amounts of the claim") {
 		t.Errorf("it says %q, want %q and that nothing is lost", message, want)
 	}
 	must(t, w.resizeClaim(claim, 3)) // a decrease needs none
@@ -125,7 +125,7 @@ func TestResizeThatCannotBe(t *testing.T) {
 		"unknown field":  {claim, `[{"resourceType":"a","amont":1}]`, `unknown field "[0].amont"`},
 		"nothing":        {claim, 0, "[0].amount: Invalid value: 0: must be a positive integer"},
 		"empty":          {claim, "[]", "must have at least 1"},
-		"of a policy":    {&ofPolicy, 2, "what a policy's claim holds follows its object"},
+		"of a policy":    {&ofPolicy, 2, "the amounts of a policy's claim follow its object"},
 		"the same twice": {claim, `[{"resourceType":"a","amount":1},{"resourceType":"a","amount":1}]`, "may be requested once"},
 	} {
 		t.Run(name, func(t *testing.T) {

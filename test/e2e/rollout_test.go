@@ -329,9 +329,9 @@ func TestBreakGlass(t *testing.T) {
 	for _, name := range []string{"b", "c"} {
 		w.wantEvent(policy, "ConfigMap", name, "Adopted", "created without a review")
 	}
-	w.wantEventOn("ConfigMap", "b", "BrokenGlass", "CREATE by jane", quotav1alpha1.BreakGlassGroup, "past quota enforcement")
-	w.wantEventOn("ConfigMap", "c", "BrokenGlass", "CREATE by mary", quotav1alpha1.BreakGlassGroup, "past quota enforcement")
-	if text := warnings.String(); !strings.Contains(text, "quota is not enforced for this request") {
+	w.wantEventOn("ConfigMap", "b", "BrokenGlass", "CREATE by jane", quotav1alpha1.BreakGlassGroup, "without quota enforcement")
+	w.wantEventOn("ConfigMap", "c", "BrokenGlass", "CREATE by mary", quotav1alpha1.BreakGlassGroup, "without quota enforcement")
+	if text := warnings.String(); !strings.Contains(text, "Bursar does not enforce quota for this request") {
 		t.Errorf("who breaks the glass is told %q", text)
 	}
 	if got := counted(t, counter, nil) - before; got != 2 {

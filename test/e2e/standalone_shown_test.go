@@ -118,7 +118,7 @@ func wantTold(t *testing.T, api client.Client, grant *quotav1alpha1.ResourceGran
 			if event.Regarding.Kind != "ResourceGrant" || event.Regarding.UID != grant.UID {
 				continue
 			}
-			const note = "Namespace organization-acme, in which the quota of Organization acme is shown, does not exist; create it"
+			const note = "Namespace organization-acme for the quota of Organization acme does not exist; create it"
 			if event.Type != corev1.EventTypeWarning || event.Reason != "NamespaceMissing" || event.Note != note || event.Series != nil {
 				t.Fatalf("the event on grant %s is %+v, want one warning that says %q", grant.Name, event, note)
 			}

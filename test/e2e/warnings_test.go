@@ -63,7 +63,7 @@ func TestDeletedPolicyWarnsOfItsClaims(t *testing.T) {
 	w.waitClaims(first.UID, second.UID)
 	policy := &quotav1alpha1.ClaimCreationPolicy{}
 	policy.Name = w.name
-	want := "2 claims of this policy stay, and hold what they were granted, until the objects or the claims are deleted"
+	want := "2 claims of this policy stay, and keep their quota, until the objects or the claims are deleted"
 	if got := w.deleteListening(policy); got != want {
 		t.Errorf("got the warnings %q, want %q", got, want)
 	}
@@ -79,7 +79,7 @@ func TestDeletedGrantWarnsOfUse(t *testing.T) {
 		t.Errorf("got the warnings %q of a grant that nobody uses, want none", got)
 	}
 	w.mustCreate(w.configMap("a"))
-	want := "becomes 0 maps, below the 1 map in use: nothing is taken back, and nothing new is granted until less is used"
+	want := "becomes 0 maps, below the 1 map in use: Bursar takes nothing back, and grants nothing new until usage is below the limit"
 	if got := w.deleteListening(grant); !strings.HasSuffix(got, want) {
 		t.Errorf("got the warnings %q, want one that ends with %q", got, want)
 	}

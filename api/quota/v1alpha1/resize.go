@@ -20,7 +20,7 @@ func (c *ResourceClaim) ResizeRequests() []ResourceRequest {
 func (c *ResourceClaim) SetResizeRequests(requests []ResourceRequest) error {
 	encoded, err := json.Marshal(requests)
 	if err != nil {
-		return fmt.Errorf("encode what claim %s/%s is to hold: %w", c.Namespace, c.Name, err)
+		return fmt.Errorf("encode the resize of claim %s/%s: %w", c.Namespace, c.Name, err)
 	}
 	metav1.SetMetaDataAnnotation(&c.ObjectMeta, AnnotationResize, string(encoded))
 	return nil

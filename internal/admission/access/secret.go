@@ -27,7 +27,7 @@ func SharedKey(ctx context.Context, secrets typedcorev1.SecretInterface, name st
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read or make Secret %s, by which replicas know who may call the webhooks: %w", name, err)
+		return nil, fmt.Errorf("read or create Secret %s with the key for webhook calls: %w", name, err)
 	}
 	key := Key(secret.Data[entry])
 	if len(key) != keyBytes {

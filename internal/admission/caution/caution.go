@@ -74,7 +74,7 @@ func (a *Adviser) Grant(ctx context.Context, user authenticationv1.UserInfo, old
 	defer cancel()
 	switch {
 	case new == nil:
-		return append(a.revertedByPolicy(old, "will make it again"), a.belowUse(ctx, old, nil)...)
+		return append(a.revertedByPolicy(old, "will create it again"), a.belowUse(ctx, old, nil)...)
 	case old != nil && equality.Semantic.DeepEqual(old.Spec, new.Spec):
 		return nil
 	}
@@ -90,7 +90,7 @@ func (a *Adviser) Grant(ctx context.Context, user authenticationv1.UserInfo, old
 		warnings = append(warnings, a.belowUse(ctx, old, new)...)
 	}
 	if new.Spec.HasEnded(a.Clock.Now()) {
-		warnings = append(warnings, "spec.notAfter is over, so the grant does not count")
+		warnings = append(warnings, "spec.notAfter is in the past, so the grant does not count")
 	}
 	return warnings
 }
@@ -101,7 +101,7 @@ func (a *Adviser) revertedByPolicy(old *quotav1alpha1.ResourceGrant, remedy stri
 		return nil
 	}
 	policy := old.Labels[quotav1alpha1.LabelPolicy]
-	return []string{fmt.Sprintf("GrantCreationPolicy %s keeps this grant as its template says, and %s; change the policy instead", policy, remedy)}
+	return []string{fmt.Sprintf("GrantCreationPolicy %s makes this grant from its template, and %s; change the policy instead", policy, remedy)}
 }
 
 // Claim warns of a directly created claim.
@@ -121,7 +121,7 @@ func (a *Adviser) Claim(ctx context.Context, claim *quotav1alpha1.ResourceClaim)
 		return warnings // an unserved kind has no objects
 	}
 	if reason, err := a.Permission.Get(ctx, mapping.Resource); err == nil && reason != "" {
-		warnings = append(warnings, fmt.Sprintf("once this claim is deleted, its charge goes back although %s %s may still exist: %s", ref.Kind, ref.Name, reason))
+		warnings = append(warnings, fmt.Sprintf("when somebody deletes this claim, Bursar returns its charge although %s %s may still exist: %s", ref.Kind, ref.Name, reason))
 	}
 	return warnings
 }
@@ -130,7 +130,7 @@ func (a *Adviser) Claim(ctx context.Context, claim *quotav1alpha1.ResourceClaim)
 // object matches such a reference.
 func (a *Adviser) Consumer(ref quotav1alpha1.ConsumerRef) []string {
 	if !strings.Contains(ref.Name, "{{") && strings.ContainsAny(ref.Name, "{}") {
-		return []string{fmt.Sprintf("consumerRef.name %q is taken as it stands, and no object has such a name: templates are in double braces, such as {{.trigger.metadata.namespace}}", ref.Name)}
+		return []string{fmt.Sprintf("consumerRef.name %q is not a template, and no object has such a name: write templates in double braces, such as {{.trigger.metadata.namespace}}", ref.Name)}
 	}
 	if strings.Contains(ref.APIGroup+ref.Kind, "{{") {
 		return nil
@@ -144,7 +144,7 @@ func (a *Adviser) Consumer(ref quotav1alpha1.ConsumerRef) []string {
 	case isNamespaced && ref.Namespace == "":
 		return []string{fmt.Sprintf("consumerRef.namespace is not set, but kind %s is namespaced: no object of that kind is this consumer; set the namespace of the object", ref.Kind)}
 	case !isNamespaced && ref.Namespace != "":
-		return []string{fmt.Sprintf("consumerRef.namespace is set, but kind %s is cluster-scoped: %s %s with a namespace is another consumer than without, and "+
+		return []string{fmt.Sprintf("consumerRef.namespace is set, but kind %s is cluster-scoped: %s %s with a namespace is a different consumer than without, and "+
 			"has quota of its own; leave the namespace out unless all references have it", ref.Kind, ref.Kind, ref.Name)}
 	default:
 		return nil
@@ -167,7 +167,7 @@ func (a *Adviser) missingConsumer(ctx context.Context, user authenticationv1.Use
 	if err != nil || exists {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s does not exist: check the name; the grant counts all the same", message.Consumer(ref))}
+	return []string{fmt.Sprintf("%s does not exist: check the name; the grant counts anyway", message.Consumer(ref))}
 }
 
 // belowUse warns if the change or deletion of a grant lowers a consumer's limit below its use.
@@ -199,7 +199,7 @@ func (a *Adviser) belowUse(ctx context.Context, old, new *quotav1alpha1.Resource
 		if !seen || less <= 0 || limit >= used || r == nil {
 			continue
 		}
-		warnings = append(warnings, fmt.Sprintf("the limit of %s for %s becomes %s, below the %s in use: nothing is taken back, and nothing new is granted until less is used",
+		warnings = append(warnings, fmt.Sprintf("the limit of %s for %s becomes %s, below the %s in use: Bursar takes nothing back, and grants nothing new until usage is below the limit",
 			message.Consumer(old.Spec.ConsumerRef), resourceType, message.Amount(max(limit, 0), r), message.Amount(used, r)))
 	}
 	return warnings

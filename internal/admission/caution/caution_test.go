@@ -117,27 +117,27 @@ func TestGrant(t *testing.T) {
 		want         []string
 	}{
 		"InOrder":      {reason: "there is nothing to say", new: grantOf("Project", "", "web", 1)},
-		"Missing":      {reason: "a slip is found at once", new: grantOf("Project", "", "wbe", 1), want: []string{"Project wbe does not exist: check the name; the grant counts all the same"}},
+		"Missing":      {reason: "a slip is found at once", new: grantOf("Project", "", "wbe", 1), want: []string{"Project wbe does not exist: check the name; the grant counts anyway"}},
 		"MayNotKnow":   {reason: "warnings disclose nothing", user: "tenant", new: grantOf("Project", "", "wbe", 1)},
 		"Unknown":      {reason: "an outage is no answer", new: grantOf("Project", "", "unknown", 1)},
 		"NotServed":    {reason: "the registration says so", new: grantOf("Team", "", "web", 1)},
 		"Unnamespaced": {reason: "it is a consumer that nobody can be", new: grantOf("Volume", "", "data", 1), want: []string{"consumerRef.namespace is not set, but kind Volume is namespaced: no object of that kind is this consumer; set the namespace of the object"}},
 		"Namespaced": {reason: "it is another consumer", new: grantOf("Project", "acme", "web", 1),
-			want: []string{"consumerRef.namespace is set, but kind Project is cluster-scoped: Project web with a namespace is another consumer than without, and has quota of its own; leave the namespace out unless all references have it"}},
+			want: []string{"consumerRef.namespace is set, but kind Project is cluster-scoped: Project web with a namespace is a different consumer than without, and has quota of its own; leave the namespace out unless all references have it"}},
 		"BelowUse": {reason: "nothing is taken back", old: grantOf("Project", "", "web", 4000), new: grantOf("Project", "", "web", 1000),
-			want: []string{"the limit of Project web for example.com/cpu becomes 1 core, below the 3 cores in use: nothing is taken back, and nothing new is granted until less is used"}},
+			want: []string{"the limit of Project web for example.com/cpu becomes 1 core, below the 3 cores in use: Bursar takes nothing back, and grants nothing new until usage is below the limit"}},
 		"Deleted": {reason: "who uses what it gave goes on, and gets nothing more", old: grantOf("Project", "", "web", 4000),
-			want: []string{"the limit of Project web for example.com/cpu becomes 0 cores, below the 3 cores in use: nothing is taken back, and nothing new is granted until less is used"}},
+			want: []string{"the limit of Project web for example.com/cpu becomes 0 cores, below the 3 cores in use: Bursar takes nothing back, and grants nothing new until usage is below the limit"}},
 		"DeletedUnused": {reason: "what is left is enough", old: grantOf("Project", "", "web", 500)},
 		"DeletedOfPolicy": {reason: "it comes back", old: withLabels(grantOf("Project", "", "web", 500), ofPolicy.Labels),
-			want: []string{"GrantCreationPolicy tiers keeps this grant as its template says, and will make it again; change the policy instead"}},
+			want: []string{"GrantCreationPolicy tiers makes this grant from its template, and will create it again; change the policy instead"}},
 		"Moved": {reason: "the consumer that had it loses it", old: grantOf("Project", "", "web", 4000), new: grantOf("Project", "", "wbe", 4000),
-			want: []string{"Project wbe does not exist: check the name; the grant counts all the same",
-				"the limit of Project web for example.com/cpu becomes 0 cores, below the 3 cores in use: nothing is taken back, and nothing new is granted until less is used"}},
+			want: []string{"Project wbe does not exist: check the name; the grant counts anyway",
+				"the limit of Project web for example.com/cpu becomes 0 cores, below the 3 cores in use: Bursar takes nothing back, and grants nothing new until usage is below the limit"}},
 		"AtUse":    {reason: "it still fits", old: grantOf("Project", "", "web", 4000), new: grantOf("Project", "", "web", 3000)},
 		"Raised":   {reason: "more is no harm", old: grantOf("Project", "", "web", 4000), new: grantOf("Project", "", "web", 5000)},
 		"Same":     {reason: "nothing changes", old: ofPolicy, new: ofPolicy},
-		"OfPolicy": {reason: "the change does not last", old: ofPolicy, new: grantOf("Project", "", "web", 5000), want: []string{"GrantCreationPolicy tiers keeps this grant as its template says, and will undo the change; change the policy instead"}},
+		"OfPolicy": {reason: "the change does not last", old: ofPolicy, new: grantOf("Project", "", "web", 5000), want: []string{"GrantCreationPolicy tiers makes this grant from its template, and will undo the change; change the policy instead"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestClaim(t *testing.T) {
 		want         []string
 	}{
 		"InOrder":   {reason: "there is nothing to say", kind: "Volume"},
-		"Forbidden": {reason: "the charge goes back early", kind: "Volume", denial: forbidden, want: []string{"once this claim is deleted, its charge goes back although Volume data may still exist: " + forbidden}},
+		"Forbidden": {reason: "the charge goes back early", kind: "Volume", denial: forbidden, want: []string{"when somebody deletes this claim, Bursar returns its charge although Volume data may still exist: " + forbidden}},
 		"Unknown":   {reason: "an outage is no answer", kind: "Volume", denial: forbidden, err: errors.New("connection refused")},
 		"NotServed": {reason: "no object exists", kind: "Team", denial: forbidden},
 	} {
@@ -182,7 +182,7 @@ func TestTemplate(t *testing.T) {
 		t.Errorf("got %v of a kind that is known once it is rendered", got)
 	}
 	slip := quotav1alpha1.ConsumerRef{APIGroup: version.Group, Kind: "Project", Name: "{.trigger.metadata.namespace}"}
-	want := []string{`consumerRef.name "{.trigger.metadata.namespace}" is taken as it stands, and no object has such a name: templates are in double braces, such as {{.trigger.metadata.namespace}}`}
+	want := []string{`consumerRef.name "{.trigger.metadata.namespace}" is not a template, and no object has such a name: write templates in double braces, such as {{.trigger.metadata.namespace}}`}
 	if diff := cmp.Diff(want, world(t).Consumer(slip)); diff != "" {
 		t.Errorf("single braces are a slip (-want +got):\n%s", diff)
 	}

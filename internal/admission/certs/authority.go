@@ -145,7 +145,7 @@ func authorityOf(bundle, key []byte) (*rotator.KeyPairArtifacts, error) {
 		return nil, fmt.Errorf("read the authority's key: %w", err)
 	}
 	if !private.PublicKey.Equal(certificate.PublicKey) {
-		return nil, errors.New("the authority's key is of another")
+		return nil, errors.New("the authority's key does not match its certificate")
 	}
 	return &rotator.KeyPairArtifacts{Cert: certificate, Key: private, CertPEM: pem.EncodeToMemory(block), KeyPEM: key}, nil
 }

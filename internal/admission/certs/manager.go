@@ -213,7 +213,7 @@ func (m *Manager) observe(ctx context.Context, object any) {
 	}
 	seen, err := pairOf(secret)
 	if err != nil {
-		m.Log.Error(err, "the webhooks go on with the certificate that they have")
+		m.Log.Error(err, "the webhooks keep their current certificate")
 		return
 	}
 	now := time.Now()

@@ -12,7 +12,7 @@ import (
 )
 
 // breakGlassWarning is the warning to the user of such a request.
-const breakGlassWarning = "quota is not enforced for this request, which is recorded; what it creates is charged all the same"
+const breakGlassWarning = "Bursar does not enforce quota for this request, and records it; it still charges the created objects"
 
 // BreakGlass returns a handler for requests that bypass enforcement. It records the user and the object. It admits all
 // requests.
@@ -35,7 +35,7 @@ func (h *Handler) BreakGlass() http.Handler {
 func (h *Handler) recordBreakGlass(request *admissionv1.AdmissionRequest) {
 	object, version, _ := h.subjectOf(request) // an error leaves only fields empty
 	h.metrics.brokenGlass.Inc()
-	h.Log.Info("the glass was broken", "operation", request.Operation, "kind", object.Kind.Kind, "namespace", object.Name.Namespace,
+	h.Log.Info("a break-glass request passed without quota enforcement", "operation", request.Operation, "kind", object.Kind.Kind, "namespace", object.Name.Namespace,
 		"name", object.Name.Name, "user", request.UserInfo.Username, "groups", request.UserInfo.Groups)
 	if h.Events == nil {
 		return
@@ -43,5 +43,5 @@ func (h *Handler) recordBreakGlass(request *admissionv1.AdmissionRequest) {
 	about := object.Reference()
 	about.ResourceVersion = version
 	h.Events.Eventf(about, nil, corev1.EventTypeWarning, quotav1alpha1.EventBrokenGlass, "BreakGlass",
-		"%s by %s was let past quota enforcement; the groups are %s", request.Operation, request.UserInfo.Username, strings.Join(request.UserInfo.Groups, ", "))
+		"%s by %s passed without quota enforcement; the groups are %s", request.Operation, request.UserInfo.Username, strings.Join(request.UserInfo.Groups, ", "))
 }

@@ -109,7 +109,7 @@ func (h *Handler) scaled(ctx context.Context, request *admissionv1.AdmissionRequ
 		return kind, nil, nil, nil
 	}
 	if err != nil {
-		return kind, nil, nil, fmt.Errorf("read %s, which is to be scaled: %w", evaluator.Object{Kind: kind, Name: name}, err)
+		return kind, nil, nil, fmt.Errorf("read %s, the object to scale: %w", evaluator.Object{Kind: kind, Name: name}, err)
 	}
 	before, after = object.Object, object.DeepCopy().Object
 	if !found {
@@ -145,7 +145,7 @@ func (h *Handler) expectUndecided(request *admissionv1.AdmissionRequest) {
 	}
 	object, base, err := h.subjectOf(request)
 	if err != nil {
-		h.Log.Error(err, "what an object costs may not follow its update, which passed undecided", "object", object.String())
+		h.Log.Error(err, "an update passed without a decision, and the object's charge may not follow it", "object", object.String())
 		return
 	}
 	h.Engine.Expect(engine.Object{Kind: object.Kind.GroupKind(), UID: object.UID}, base, nil)

@@ -131,7 +131,7 @@ func (h *Handler) evaluatePolicies(ctx context.Context, request *admissionv1.Adm
 		return nil, tryAgain(err)
 	}
 	if c.UID == "" {
-		return nil, review.Denied(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object has no UID; quota is decided in the validating phase of a create")
+		return nil, review.Denied(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object has no UID: Bursar decides on quota in the validating phase of a create")
 	}
 	c.decided, c.revision = true, revision
 	for _, p := range policies {

@@ -158,7 +158,7 @@ func (h *Handler) Advise() http.Handler {
 			if answer.Allowed {
 				return answer
 			}
-			h.Log.V(1).Info("admitted an undecided request", "kind", request.Kind.Kind, "namespace", request.Namespace,
+			h.Log.V(1).Info("admitted a request without a decision", "kind", request.Kind.Kind, "namespace", request.Namespace,
 				"name", request.Name, "why", answer.Result.Message)
 			if !review.IsDryRun(request) {
 				h.expectUndecided(request)

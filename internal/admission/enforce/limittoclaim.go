@@ -47,7 +47,7 @@ func (h *Handler) limitToClaim(ctx context.Context, c *change, p *catalog.Policy
 }
 
 func beyondClaim(held *quotav1alpha1.ResourceClaim, err error) error {
-	return fmt.Errorf("%w; until it can be, the object must not need more than its claim %s/%s holds, and this change may make it need more", err, held.Namespace, held.Name)
+	return fmt.Errorf("%w; until it can be, the object must not need more than its claim %s/%s holds, and this change may exceed that", err, held.Namespace, held.Name)
 }
 
 // demandOf returns a policy's demand for an object, in charges. It evaluates neither conditions nor consumer.

@@ -23,17 +23,17 @@ type metrics struct {
 func newMetrics() metrics {
 	notEnforced := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "bursar_admission_not_enforced_total",
-		Help: "Number of requests that a policy would have denied but admitted, because its mode is Warn or Audit.",
+		Help: "Number of requests beyond a quota that a policy admitted, because its mode is Warn or Audit.",
 	}, []string{"policy", "mode"})
 	brokenGlass := prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "bursar_admission_break_glass_total",
-		Help: "Number of requests that were let past enforcement because of their group.",
+		Help: "Number of requests that passed without enforcement because of the user's group.",
 	})
 	decisions := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "bursar_admission_decisions_total",
-		Help: "Number of creates and updates that a policy asks quota for, by what became of them, as in " +
-			"bursar_admission_review_duration_seconds, and of those whose object the policy could not be applied to (failed). " +
-			"One that several policies ask for counts for each.",
+		Help: "Number of creates and updates with a demand for quota by a policy, by outcome: as in " +
+			"bursar_admission_review_duration_seconds, or failed (the policy could not be applied to the object). " +
+			"One with demands by several policies counts for each.",
 	}, []string{"policy", "outcome"})
 	return metrics{decisions: decisions, notEnforced: notEnforced, brokenGlass: brokenGlass, reviews: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "bursar_admission_review_duration_seconds",

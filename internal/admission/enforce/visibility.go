@@ -44,7 +44,7 @@ func (h *Handler) mayRead(ctx context.Context, request *admissionv1.AdmissionReq
 		Namespace: namespace, Verb: verb, Group: quotav1alpha1.GroupName, Resource: resource,
 	})
 	if err != nil {
-		h.Log.V(1).Info("leaving the figures out of a denial, because the API server did not say what its user may read", "user", request.UserInfo.Username, "err", err.Error())
+		h.Log.V(1).Info("leaving the figures out of a denial, because the API server did not report the user's permissions", "user", request.UserInfo.Username, "err", err.Error())
 		return false
 	}
 	h.cached.Set(key, may, permissionTTL)

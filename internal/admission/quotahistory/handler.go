@@ -27,7 +27,7 @@ func (r *Reader) Handler() http.Handler { return review.InTurn(r.turns, "QuotaHi
 
 func (r *Reader) respond(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	if !review.IsDryRun(request) {
-		return invalid("a QuotaHistory is answered and never stored: create it with dryRun=All, as kubectl create --dry-run=server -o yaml and bursar history do")
+		return invalid("Bursar answers a QuotaHistory and never stores it: create it with dryRun=All, as kubectl create --dry-run=server -o yaml and bursar history do")
 	}
 	var asked struct {
 		Spec quotav1alpha1.QuotaHistorySpec `json:"spec"`
@@ -88,7 +88,7 @@ func invalid(format string, args ...any) *admissionv1.AdmissionResponse {
 // noJournal is the answer where there is nothing to read.
 func noJournal() *admissionv1.AdmissionResponse {
 	return notFound(quotav1alpha1.CauseNoJournal,
-		"there is no journal to read here: it goes to standard output, where bursar reads it from the collected log (--journal FILE), or it is switched off; "+
+		"there is no journal to read here: it goes to standard output (bursar reads it from the collected log with --journal FILE), or it is switched off; "+
 			"an administrator can have Bursar keep it in files or in an S3-compatible store")
 }
 
@@ -105,8 +105,8 @@ func (r *Reader) failed(err error, sight *sight, spec *quotav1alpha1.QuotaHistor
 	switch {
 	case errors.Is(err, errBlind):
 		return review.Denied(http.StatusForbidden, metav1.StatusReasonForbidden,
-			"you may not read the journal of %s: that takes the right to get its ConsumerLedger, as the role bursar-journal-reader has, or without actors "+
-				"to get EffectiveResourceGrants in namespace %s, as the role bursar-tenant-viewer has", consumer, sight.home)
+			"you may not read the journal of %s: it needs the right to get its ConsumerLedger, as in the role bursar-journal-reader, or, without actors, "+
+				"to get EffectiveResourceGrants in namespace %s, as in the role bursar-tenant-viewer", consumer, sight.home)
 	case errors.Is(err, errNoEntries):
 		return notFound(quotav1alpha1.CauseNoEntries, "the journal has no entry of %s: check the name and the API group", consumer)
 	case errors.Is(err, errLate):

@@ -55,7 +55,7 @@ func (s *sight) mayGet(ctx context.Context, resource, namespace, name string) (b
 		Namespace: namespace, Verb: "get", Group: quotav1alpha1.GroupName, Resource: resource, Name: name,
 	})
 	if err != nil {
-		return false, fmt.Errorf("ask for the permissions of %s: %w", s.user.Username, err)
+		return false, fmt.Errorf("check the permissions of %s: %w", s.user.Username, err)
 	}
 	return may, nil
 }

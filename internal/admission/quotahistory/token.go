@@ -30,7 +30,7 @@ func (t token) String() string {
 }
 
 // errToken means a token of another consumer, or none at all.
-var errToken = errors.New("spec.continue is no token of this consumer's history: take status.continue of the page before, or leave it out to begin again")
+var errToken = errors.New("spec.continue is not a token of this consumer's history: copy status.continue of the previous page, or leave it out to start again")
 
 // tokenOf returns the token of a question.
 func tokenOf(spec *quotav1alpha1.QuotaHistorySpec) (token, error) {

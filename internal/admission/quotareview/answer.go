@@ -48,7 +48,7 @@ func summary(items []*item) (quotav1alpha1.ReviewResult, string) {
 	case denied > 0:
 		return quotav1alpha1.ReviewResultDoesNotFit, fmt.Sprintf("%d of %d would be denied.", denied, len(items))
 	case unknown > 0:
-		return quotav1alpha1.ReviewResultUnknown, fmt.Sprintf("It is unknown of %d of %d whether they fit.", unknown, len(items))
+		return quotav1alpha1.ReviewResultUnknown, fmt.Sprintf("For %d of %d, it is unknown whether they fit.", unknown, len(items))
 	default:
 		return quotav1alpha1.ReviewResultFits, "Everything fits."
 	}

@@ -23,7 +23,7 @@ func (r *Reviewer) Handler() http.Handler { return review.InTurn(r.turns, "Quota
 func (r *Reviewer) respond(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	if !review.IsDryRun(request) {
 		return review.Denied(http.StatusBadRequest, metav1.StatusReasonBadRequest,
-			"a QuotaReview is answered and never stored: create it with dryRun=All, as kubectl create --dry-run=server -o yaml and bursar plan do")
+			"Bursar answers a QuotaReview and never stores it: create it with dryRun=All, as kubectl create --dry-run=server -o yaml and bursar plan do")
 	}
 	var asked struct {
 		Spec quotav1alpha1.QuotaReviewSpec `json:"spec"`

@@ -105,7 +105,7 @@ func (q *question) conclude(it *item, decisions []ledger.Decision) {
 		case d.Code == ledger.Admitted, d.Code == ledger.NotHeld && len(c.After) == 0:
 		case d.Code == ledger.NotHeld:
 			it.isMoving = true
-			it.unknown("the object is being changed right now: ask again")
+			it.unknown("the object is being changed right now: try again")
 		case d.Code == ledger.Exceeded:
 			it.lack(q.Catalog, c.Consumer, d.Shortages)
 		case c.Overdraft:

@@ -202,7 +202,7 @@ func markRepeated(items []*item) {
 		}
 		for _, it := range repeated {
 			it.changes = nil
-			it.unknown("the set names this object more than once, and it may name each object once")
+			it.unknown("the set names this object more than once: name each object once")
 		}
 	}
 }

@@ -92,7 +92,7 @@ func (r *Reviewer) Review(ctx context.Context, user authenticationv1.UserInfo, s
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return nil, fmt.Errorf("wait until what objects use is recorded: %w", context.Cause(ctx))
+			return nil, fmt.Errorf("wait until the usage of objects is recorded: %w", context.Cause(ctx))
 		}
 	}
 }
@@ -151,7 +151,7 @@ func (q *question) hide(ctx context.Context, it *item) error {
 		case visible:
 			seen = append(seen, c)
 		case !c.Overdraft && len(c.After) > 0 && it.result == "":
-			it.unknown("you may not see the quota of " + message.Consumer(c.Consumer) + ", which is to pay")
+			it.unknown("you may not see the quota of " + message.Consumer(c.Consumer) + ", the consumer that pays")
 		}
 	}
 	it.changes = seen
@@ -175,7 +175,7 @@ func (q *question) may(ctx context.Context, what authorizationv1.ResourceAttribu
 	}
 	may, err := q.Permissions.May(ctx, q.user, what)
 	if err != nil {
-		return false, fmt.Errorf("ask for the permissions of %s: %w", q.user.Username, err)
+		return false, fmt.Errorf("check the permissions of %s: %w", q.user.Username, err)
 	}
 	q.permissions[what] = may
 	return may, nil

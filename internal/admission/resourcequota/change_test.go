@@ -21,7 +21,7 @@ func TestUnreadableRequestIsRejected(t *testing.T) {
 		"connection": {"the configuration sends what nobody asked for", func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Connect },
 			`this webhook does not know the operation "CONNECT"; correct the webhook configuration`},
 		"nothing deleted": {"a deletion has a ResourceQuota to delete", func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Delete },
-			"the ResourceQuota as it was cannot be read: "},
+			"the old ResourceQuota cannot be read: "},
 		"no operation": {"it may be anything", func(r *admissionv1.AdmissionRequest) { r.Operation = "" },
 			`does not know the operation ""`},
 		"no object": {"nothing says what is to be", func(r *admissionv1.AdmissionRequest) { r.Object.Raw = nil },
@@ -31,10 +31,10 @@ func TestUnreadableRequestIsRejected(t *testing.T) {
 		"no amount": {"what is not a quantity is no amount", func(r *admissionv1.AdmissionRequest) { r.Object.Raw = []byte(`{"spec":{"hard":{"pods":"many"}}}`) },
 			"the ResourceQuota cannot be read: "},
 		"nothing before": {"an update has a ResourceQuota to change", func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Update },
-			"the ResourceQuota as it was cannot be read: "},
+			"the old ResourceQuota cannot be read: "},
 		"another type before": {"nothing says what is more", func(r *admissionv1.AdmissionRequest) {
 			r.Operation, r.OldObject.Raw = admissionv1.Update, []byte(`{"spec":7}`)
-		}, "the ResourceQuota as it was cannot be read: "},
+		}, "the old ResourceQuota cannot be read: "},
 		"no UID": {"a raise that is not tied to an object would be pending until its time is over", func(r *admissionv1.AdmissionRequest) {
 			r.Object.Raw = []byte(`{"metadata":{"namespace":"web","name":"default"},"spec":{"hard":{"pods":"1"}}}`)
 		}, "the ResourceQuota has no UID"},

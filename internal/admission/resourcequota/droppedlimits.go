@@ -107,7 +107,7 @@ func denyLeaving(quota, namespace string, left []leaving) *admissionv1.Admission
 		}
 	}
 	response := review.Denied(http.StatusForbidden, metav1.StatusReasonForbidden,
-		"%s. Keep the resource and lower its amount instead, or ask those who may change the allocation: spec.mayLeave permits it.", strings.Join(sentences, "; "))
+		"%s. Keep the resource and lower its amount instead, or ask an administrator of the allocation to permit it with spec.mayLeave.", strings.Join(sentences, "; "))
 	response.Result.Details = &metav1.StatusDetails{Kind: string(corev1.ResourceQuotas), Name: quota, Causes: causes}
 	return response
 }

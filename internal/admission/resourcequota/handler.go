@@ -148,12 +148,12 @@ func read(request *admissionv1.AdmissionRequest) (change, error) {
 	switch request.Operation {
 	case admissionv1.Update:
 		if err := json.Unmarshal(request.OldObject.Raw, &c.from); err != nil {
-			return c, fmt.Errorf("the ResourceQuota as it was cannot be read: %w", err)
+			return c, fmt.Errorf("the old ResourceQuota cannot be read: %w", err)
 		}
 	case admissionv1.Create:
 	case admissionv1.Delete:
 		if err := json.Unmarshal(request.OldObject.Raw, &c.from); err != nil {
-			return c, fmt.Errorf("the ResourceQuota as it was cannot be read: %w", err)
+			return c, fmt.Errorf("the old ResourceQuota cannot be read: %w", err)
 		}
 		c.to.Namespace, c.to.Name = request.Namespace, request.Name
 		return c, nil
@@ -166,7 +166,7 @@ func read(request *admissionv1.AdmissionRequest) (change, error) {
 	c.to.Namespace = cmp.Or(c.to.Namespace, request.Namespace)
 	c.to.Name = cmp.Or(c.to.Name, request.Name)
 	if c.to.UID == "" {
-		return c, errors.New("the ResourceQuota has no UID; it is decided on in the validating phase of a request")
+		return c, errors.New("the ResourceQuota has no UID: Bursar decides on it in the validating phase of a request")
 	}
 	return c, nil
 }

@@ -15,7 +15,7 @@ func newMetrics() metrics {
 	return metrics{prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "bursar_resourcequota_review_duration_seconds",
 		Help: "Time taken to review a create, update or deletion of a ResourceQuota, by outcome: allowed, denied (a ResourceQuotaAllocation " +
-			"has not enough room, or the request cannot be read) or undecided (the client should retry).",
+			"does not have enough room, or the request cannot be read) or undecided (the client should retry).",
 		Buckets: []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5},
 	}, []string{"outcome"})}
 }

@@ -46,7 +46,7 @@ func Serve(w http.ResponseWriter, r *http.Request, answer func(request *admissio
 	waiting, cancel := context.WithTimeout(r.Context(), Timeout(r))
 	defer cancel()
 	if err := inMemory.Acquire(waiting, size); err != nil {
-		http.Error(w, "the reviews that are being answered take all the memory that they may; try again", http.StatusServiceUnavailable)
+		http.Error(w, "the reviews in progress use all the memory for reviews; try again", http.StatusServiceUnavailable)
 		return
 	}
 	defer inMemory.Release(size)

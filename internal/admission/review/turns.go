@@ -23,7 +23,7 @@ func InTurn(turns *semaphore.Weighted, what string, answer func(context.Context,
 		waiting, stop := context.WithTimeout(ctx, turnTime)
 		defer stop()
 		if err := turns.Acquire(waiting, 1); err != nil {
-			http.Error(w, "too many "+what+" are being answered: try again", http.StatusServiceUnavailable)
+			http.Error(w, "too many "+what+" are in progress: try again", http.StatusServiceUnavailable)
 			return
 		}
 		defer turns.Release(1)

@@ -29,7 +29,7 @@ func (s *Server) IsPublished(ctx context.Context) bool {
 	p.checkedAt = time.Now()
 	bundles, err := s.dependencies.Published.Authorities(ctx)
 	if err != nil {
-		s.dependencies.Log.V(1).Info("will look again", "err", err.Error())
+		s.dependencies.Log.V(1).Info("cannot read the published authorities, will try again", "err", err.Error())
 		return false
 	}
 	for _, bundle := range bundles {

@@ -52,7 +52,7 @@ func Claim(old, new *quotav1alpha1.ResourceClaim, byBursar bool) field.ErrorList
 	errs = append(errs, checkOwners(metadata.Child("ownerReferences"), old, new)...)
 	if claimcache.HasFinalizer(old) && !claimcache.HasFinalizer(new) {
 		errs = append(errs, field.Forbidden(metadata.Child("finalizers"),
-			quotav1alpha1.FinalizerQuotaRelease+" is removed only by Bursar, once the claim is deleted and its charge given back"))
+			quotav1alpha1.FinalizerQuotaRelease+" is removed only by Bursar, once the claim is deleted and its charge returned"))
 	}
 	return errs
 }
@@ -64,7 +64,7 @@ func checkResize(path *field.Path, old, new *quotav1alpha1.ResourceClaim) field.
 		return nil
 	}
 	if claimcache.IsFromPolicy(new) {
-		return field.ErrorList{field.Forbidden(path, "what a policy's claim holds follows its object")}
+		return field.ErrorList{field.Forbidden(path, "the amounts of a policy's claim follow its object")}
 	}
 	if encoded == "" {
 		return nil
@@ -86,7 +86,7 @@ func checkRelease(path *field.Path, old, new *quotav1alpha1.ResourceClaim) field
 	case isSet == wasSet && after == before || !isSet:
 		return nil
 	case claimcache.IsFromPolicy(new):
-		return field.ErrorList{field.Forbidden(path, "a policy's claim keeps its charge until its object is gone")}
+		return field.ErrorList{field.Forbidden(path, "a policy's claim keeps its charge until its object is deleted")}
 	case after != "true":
 		return field.ErrorList{field.NotSupported(path, after, []string{"true"})}
 	default:

@@ -136,7 +136,7 @@ func TestClaimMarks(t *testing.T) {
 			before: func(c *claim) { c.DeletionTimestamp = &metav1.Time{} },
 			change: func(c *claim) { c.Finalizers = []string{"example.com/other"} },
 			want: []string{`metadata.finalizers: Forbidden: quota.miloapis.com/quota-release is removed only by Bursar, ` +
-				`once the claim is deleted and its charge given back`},
+				`once the claim is deleted and its charge returned`},
 		},
 		"OtherFinalizers": {
 			reason: "those of others come and go",

@@ -11,7 +11,7 @@ import (
 )
 
 // requestIsEmpty warns of a template that uses fields without a value.
-const requestIsEmpty = "the template speaks of user or requestInfo, whose fields are all empty in a GrantCreationPolicy: " +
+const requestIsEmpty = "the template uses user or requestInfo, and all their fields are empty in a GrantCreationPolicy: " +
 	"it applies to objects, and no request is involved"
 
 // GrantPolicy validates a created (old is nil) or changed policy: its trigger kind, the kind of its control plane,

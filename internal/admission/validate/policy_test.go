@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	isQuestion = `spec.trigger.resource: Forbidden: objects of this API group are questions to the API server, which it answers and does not store`
-	isEvent    = `spec.trigger.resource: Forbidden: events must be recorded whatever quota says`
+	isQuestion = `spec.trigger.resource: Forbidden: the API server answers objects of this API group and does not store them`
+	isEvent    = `spec.trigger.resource: Forbidden: events must be recorded regardless of quota`
 	isOwn      = `spec.trigger.resource: Forbidden: Bursar's own kinds cannot be subject to its policies`
 	isLease    = `spec.trigger.resource: Forbidden: leases keep the control plane alive and must not depend on quota`
 )
@@ -122,7 +122,7 @@ func TestGrantPolicy(t *testing.T) {
 			want: []string{
 				`spec.trigger.conditions[0].expression: Required value: a condition needs a CEL expression`,
 				`spec.trigger.conditions[1].expression: Too long: may not be more than 1024 characters`,
-				`spec.trigger.conditions[2].expression: Invalid value: "user.name": 1:1: a GrantCreationPolicy does not see user here: it applies to an object, of which it sees trigger and object`,
+				`spec.trigger.conditions[2].expression: Invalid value: "user.name": 1:1: a GrantCreationPolicy does not see user here: it applies to an object, and sees trigger and object`,
 				`spec.target.resourceGrantTemplate.metadata.name: Invalid value: "{{.trigger.metadata.name": line 1: unclosed action`,
 			},
 		},

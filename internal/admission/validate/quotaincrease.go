@@ -115,7 +115,7 @@ func definitionWarnings(new *openmcpv1alpha1.QuotaServiceConfig) []string {
 	for i := range new.Spec.Quotas {
 		definition := &new.Spec.Quotas[i]
 		if all != "" {
-			warnings = append(warnings, fmt.Sprintf("definition %s is for no namespace: %s comes first and selects all; put it last", definition.Name, all))
+			warnings = append(warnings, fmt.Sprintf("definition %s applies to no namespace: %s comes first and selects all; put it last", definition.Name, all))
 		} else if selector, err := increase.Selector(definition); err == nil && selector.Empty() {
 			all = definition.Name
 		}

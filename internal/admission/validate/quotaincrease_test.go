@@ -172,7 +172,7 @@ func TestQuotaServiceConfigWarnings(t *testing.T) {
 	body = []byte(strings.ReplaceAll(string(body), `"group":"quota.miloapis.com"`, `"group":"openmcp.cloud"`))
 	want := []string{
 		"definition adding deletes only QuotaIncreases that name no resource: in cumulative mode every other has an effect",
-		"definition gold is for no namespace: all comes first and selects all; put it last",
+		"definition gold applies to no namespace: all comes first and selects all; put it last",
 	}
 	if got := send(t, quiet().Validation(), body).Warnings; !slices.Equal(got, want) {
 		t.Errorf("warnings %q, want %q", got, want)

@@ -136,7 +136,7 @@ func (w *Webhooks) quotaDecision(ctx context.Context, c change[quotav1alpha1.Quo
 		return result{unknown: fmt.Errorf("read QuotaRequest %s: %w", spec.RequestRef.Name, err)}
 	case string(request.UID) != spec.RequestRef.UID:
 		return result{errs: field.ErrorList{field.Invalid(at.Child("uid"), spec.RequestRef.UID,
-			fmt.Sprintf("QuotaRequest %s has the UID %s: it is another one than was looked at", request.Name, request.UID))}}
+			fmt.Sprintf("QuotaRequest %s has the UID %s: the decision is about another one", request.Name, request.UID))}}
 	}
 	if why := quotarequest.MayNotDecide(request, spec.Decision, c.user); why != "" {
 		return result{forbidden: why}
@@ -155,7 +155,7 @@ func (w *Webhooks) checkDecision(c change[quotav1alpha1.QuotaDecision], request 
 		case !spec.Until.After(w.Clock.Now()):
 			errs = append(errs, field.Invalid(path.Child("until"), spec.Until, "is over"))
 		case request.Spec.Until != nil && request.Spec.Until.Before(spec.Until):
-			errs = append(errs, field.Invalid(path.Child("until"), spec.Until, fmt.Sprintf("is later than what is asked for, %s", request.Spec.Until.UTC().Format(time.RFC3339))))
+			errs = append(errs, field.Invalid(path.Child("until"), spec.Until, fmt.Sprintf("is later than requested, %s", request.Spec.Until.UTC().Format(time.RFC3339))))
 		}
 	}
 	if len(spec.Amounts) == 0 {
@@ -163,7 +163,7 @@ func (w *Webhooks) checkDecision(c change[quotav1alpha1.QuotaDecision], request 
 	}
 	amounts := path.Child("amounts")
 	if len(spec.Amounts) != len(request.Spec.Requests) {
-		return append(errs, field.Invalid(amounts, len(spec.Amounts), fmt.Sprintf("give an amount for each of the %d that are asked for, in their order", len(request.Spec.Requests))))
+		return append(errs, field.Invalid(amounts, len(spec.Amounts), fmt.Sprintf("give an amount for each of the %d requested resource types, in the same order", len(request.Spec.Requests))))
 	}
 	hasAny := false
 	for i := range spec.Amounts {
@@ -173,7 +173,7 @@ func (w *Webhooks) checkDecision(c change[quotav1alpha1.QuotaDecision], request 
 		case decided.ResourceType != asked.ResourceType:
 			errs = append(errs, field.Invalid(amounts.Index(i).Child("resourceType"), decided.ResourceType, "the request has "+asked.ResourceType+" here"))
 		case decided.Amount > quotarequest.AmountOf(asked):
-			errs = append(errs, field.Invalid(amounts.Index(i).Child("amount"), decided.Amount, fmt.Sprintf("is more than what is asked for, %d", quotarequest.AmountOf(asked))))
+			errs = append(errs, field.Invalid(amounts.Index(i).Child("amount"), decided.Amount, fmt.Sprintf("is more than requested, %d", quotarequest.AmountOf(asked))))
 		}
 	}
 	if !hasAny {

@@ -52,7 +52,7 @@ func (w *Webhooks) registrationInUse(ctx context.Context, registration *quotav1a
 	}
 	inUse, err := w.Registrations.InUse(ctx, registration)
 	if err != nil {
-		return result{unknown: fmt.Errorf("find out who uses resource type %q: %w", registration.Spec.ResourceType, err)}
+		return result{unknown: fmt.Errorf("find the users of resource type %q: %w", registration.Spec.ResourceType, err)}
 	}
 	return result{forbidden: inUse}
 }

@@ -29,7 +29,7 @@ func (w *Webhooks) grantedClaim(request *admissionv1.AdmissionRequest) *admissio
 // even without a change.
 func (w *Webhooks) status(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	if request.Operation != admissionv1.Update {
-		return errorResponse(apierrors.NewBadRequest(fmt.Sprintf("operation %q is not one that a status is validated for", request.Operation)))
+		return errorResponse(apierrors.NewBadRequest(fmt.Sprintf("Bursar does not validate a status for operation %q", request.Operation)))
 	}
 	if request.UserInfo.Username == w.Username {
 		return result{}.response(request)

@@ -12,8 +12,8 @@ import (
 var apiVersionPattern = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?v[0-9]+((alpha|beta)[0-9]*)?$`)
 
 const (
-	isQuestion = "objects of this API group are questions to the API server, which it answers and does not store"
-	isEvent    = "events must be recorded whatever quota says"
+	isQuestion = "the API server answers objects of this API group and does not store them"
+	isEvent    = "events must be recorded regardless of quota"
 )
 
 // groupsWithoutPolicy are the API groups with kinds forbidden to policies, and the reasons.

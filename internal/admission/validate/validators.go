@@ -94,7 +94,7 @@ func validatorOf[T any](username string, decide func(context.Context, change[T])
 			c.old, err = decode[T](request.OldObject)
 			c.isVersioned = isVersioned(request)
 		default:
-			err = fmt.Errorf("operation %q is not one that objects are validated for", request.Operation)
+			err = fmt.Errorf("Bursar does not validate objects for operation %q", request.Operation)
 		}
 		if err != nil {
 			return result{}, err
@@ -294,8 +294,8 @@ func (w *Webhooks) warnClaimsStay(policy *quotav1alpha1.ClaimCreationPolicy) []s
 	if policy.DeletionTimestamp != nil || n == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s of this policy %s, and %s what %s, until the objects or the claims are deleted",
-		counted(n, "claim"), either(n, "stays", "stay"), either(n, "holds", "hold"), either(n, "it was granted", "they were granted"))}
+	return []string{fmt.Sprintf("%s of this policy %s, and %s, until the objects or the claims are deleted",
+		counted(n, "claim"), either(n, "stays", "stay"), either(n, "keeps its quota", "keep their quota"))}
 }
 
 // warnGrantsDeleted warns of the deletion of a policy's grants with the policy.
@@ -332,7 +332,7 @@ func (w *Webhooks) mayRead(ctx context.Context, user authenticationv1.UserInfo, 
 	case err != nil:
 		return result{unknown: fmt.Errorf("find out whether user %q may get objects of kind %s: %w", user.Username, kind.GroupKind(), err)}
 	case !may:
-		return result{forbidden: fmt.Sprintf("user %q may not get objects of kind %s in all namespaces: a policy discloses what it reads of them, "+
+		return result{forbidden: fmt.Sprintf("user %q may not get objects of kind %s in all namespaces: a policy discloses the fields that it reads, "+
 			"so ask an administrator for that permission, or to write the policy", user.Username, kind.GroupKind())}
 	default:
 		return result{}

@@ -328,7 +328,7 @@ func TestValidation(t *testing.T) {
 			},
 			operation: create, kind: "GrantCreationPolicy", resource: "grantcreationpolicies", new: requesting,
 			warnings: []string{
-				"the template speaks of user or requestInfo, whose fields are all empty in a GrantCreationPolicy: it applies to objects, and no request is involved",
+				"the template uses user or requestInfo, and all their fields are empty in a GrantCreationPolicy: it applies to objects, and no request is involved",
 				"the policy is not ready yet: no registration",
 			},
 		},
@@ -509,7 +509,7 @@ func TestValidation(t *testing.T) {
 		"Connect": {
 			reason:    "nothing is let through unseen",
 			operation: admissionv1.Connect, kind: "ResourceGrant", resource: "resourcegrants", new: sampleGrant(),
-			code: 400, message: `operation "CONNECT" is not one that objects are validated for`,
+			code: 400, message: `Bursar does not validate objects for operation "CONNECT"`,
 		},
 	}
 	for name, c := range cases {
@@ -580,7 +580,7 @@ func TestStatus(t *testing.T) {
 		})
 	}
 	got := send(t, quiet().Validation(), statusReview(t, admissionv1.Delete, "ResourceClaim", "resourceclaims", bursar, sampleClaim()))
-	if want := `operation "DELETE" is not one that a status is validated for`; got.Allowed || got.Result.Message != want {
+	if want := `Bursar does not validate a status for operation "DELETE"`; got.Allowed || got.Result.Message != want {
 		t.Errorf("nothing is let through unseen\n got %+v\nwant %q", got.Result, want)
 	}
 }
@@ -675,7 +675,7 @@ func TestRegistrationDeletion(t *testing.T) {
 		"NotHeldInactive": {reason: "a second one for the type holds up nothing", old: sampleRegistration()},
 		"Unknown": {
 			reason: "an outage is no decision", old: activeRegistration(), err: errors.New("connection refused"), code: 503,
-			message: `resourceregistrations.quota.miloapis.com "p1" could not be checked: find out who uses resource type "example.com/projects": ` +
+			message: `resourceregistrations.quota.miloapis.com "p1" could not be checked: find the users of resource type "example.com/projects": ` +
 				`connection refused; nothing was changed, try again`,
 		},
 		"Bursar":    {reason: "Bursar knows when", old: activeRegistration(), user: bursar},

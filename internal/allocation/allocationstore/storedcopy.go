@@ -87,7 +87,7 @@ func (c *committer) read() (*quotav1alpha1.ResourceQuotaAllocation, *quotav1alph
 			return object, ledger, nil
 		}
 	}
-	return nil, nil, fmt.Errorf("read ResourceQuotaAllocation %s: its AllocationLedger goes with a later version each time", c.name)
+	return nil, nil, fmt.Errorf("read ResourceQuotaAllocation %s: its AllocationLedger belongs to a later version each time", c.name)
 }
 
 // setState makes the state from an allocation and its ledger.

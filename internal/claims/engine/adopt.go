@@ -64,7 +64,7 @@ func (e *Engine) isCharged(ctx context.Context, consumer quotav1alpha1.ConsumerR
 	case apierrors.IsNotFound(err):
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("look for the claim of an object that is to be adopted: %w", err)
+		return false, fmt.Errorf("look for the claim of an object to adopt: %w", err)
 	default:
 		return sameOrigin(stored, claim), nil
 	}

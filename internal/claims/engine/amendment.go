@@ -27,7 +27,7 @@ func (e *Engine) SettleAmendment(ctx context.Context, consumer quotav1alpha1.Con
 	if !e.IsInFlight(ledgerstore.InFlight{Consumer: consumer, Reservation: ledger.Reservation{Key: key, Sequence: sequence}}) {
 		return false, nil
 	}
-	e.Log.Info("the ledger lacked what a claim held before it was amended", "amendment", key, "consumer", consumer.Name)
+	e.Log.Info("the ledger lacked the amounts of a claim before its amendment", "amendment", key, "consumer", consumer.Name)
 	return true, e.Store.Cancel(ctx, consumer, key, sequence)
 }
 
@@ -58,7 +58,7 @@ func (e *Engine) amend(ctx context.Context, held *quotav1alpha1.ResourceClaim, d
 	if err := e.Client.Amend(ctx, held, claims.RequestsOf(demanded.Charges), func(amended *quotav1alpha1.ResourceClaim) {
 		claims.Grant(amended, e.Catalog, time.Now())
 	}); err != nil {
-		return 0, transient(fmt.Errorf("change what claim %s/%s holds: %w", held.Namespace, held.Name, err))
+		return 0, transient(fmt.Errorf("change the amounts of claim %s/%s: %w", held.Namespace, held.Name, err))
 	}
 	isEnded, err := e.SettleAmendment(ctx, demanded.Consumer, key, sequence, demanded.Charges)
 	switch {
@@ -79,7 +79,7 @@ func (e *Engine) openAmendment(ctx context.Context, held *quotav1alpha1.Resource
 			return nil, err
 		}
 		if claim == nil {
-			return nil, apierrors.NewConflict(quotav1alpha1.Resource("resourceclaims"), held.Name, errors.New("it went away"))
+			return nil, apierrors.NewConflict(quotav1alpha1.Resource("resourceclaims"), held.Name, errors.New("it no longer exists"))
 		}
 		return single(claims.Amendment(claim, key, demanded.Charges, demanded.Intent, ""))
 	}
@@ -120,7 +120,7 @@ func (e *Engine) amended(ctx context.Context, amendment ledgerstore.InFlight) (*
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read claim %s, which is to change: %w", intent.Claim, err)
+		return nil, fmt.Errorf("read claim %s for its amendment: %w", intent.Claim, err)
 	}
 	policy, uid := ledgerstore.SplitObjectKey(amendment.Key)
 	if claims.PolicyOf(claim) != policy || claim.Annotations[quotav1alpha1.AnnotationResourceUID] != uid {

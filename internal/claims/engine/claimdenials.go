@@ -67,12 +67,12 @@ func (e *Engine) handleDenial(ctx context.Context, claim *quotav1alpha1.Resource
 
 // reportDenials records the move of a namespace's claims to the system namespace.
 func (e *Engine) reportDenials(claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight, why error) {
-	e.Log.Info("a namespace denies claims; they are made in the system namespace", "namespace", claim.Namespace, "err", why.Error())
+	e.Log.Info("a namespace denies claims; Bursar creates them in the system namespace", "namespace", claim.Namespace, "err", why.Error())
 	intent, err := claims.IntentOf(reservation.Claim)
 	if e.Events == nil || err != nil {
 		return
 	}
 	object := evaluator.Object{Kind: intent.Kind, Name: intent.Object, UID: types.UID(ledgerstore.ObjectUID(reservation.Key))}
 	e.Events.Eventf(object.Reference(), nil, corev1.EventTypeWarning, quotav1alpha1.EventClaimsRefused, "Claim",
-		"namespace %s denies ResourceClaims, so the claims of its objects are in namespace %s, and charged all the same: %v", claim.Namespace, e.SystemNamespace, why)
+		"namespace %s denies ResourceClaims, so the claims of its objects are in namespace %s, and are still charged: %v", claim.Namespace, e.SystemNamespace, why)
 }

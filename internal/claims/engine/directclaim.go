@@ -65,7 +65,7 @@ func (e *Engine) decidable(ctx context.Context, name types.NamespacedName) (*quo
 		return claim, err
 	}
 	if err := e.Client.AddFinalizer(ctx, claim); err != nil {
-		return nil, fmt.Errorf("put the finalizer on it: %w", err)
+		return nil, fmt.Errorf("add the finalizer: %w", err)
 	}
 	return e.undecided(ctx, name)
 }

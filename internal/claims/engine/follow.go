@@ -71,7 +71,7 @@ func (e *Engine) reconcileAll(ctx context.Context, o Object, change *change) (is
 		case errors.As(err, &transient):
 			errs = append(errs, fmt.Errorf("apply ClaimCreationPolicy %s to %s %s: %w", p.Name, o.Kind.Kind, live.GetName(), err))
 		case err != nil:
-			e.Log.Error(err, "the policy cannot be applied to the object any more, whose claim stays as it is",
+			e.Log.Error(err, "the policy can no longer be applied to the object; its claim stays unchanged",
 				"policy", p.Name, "kind", o.Kind.String(), "namespace", live.GetNamespace(), "name", live.GetName())
 		}
 	}

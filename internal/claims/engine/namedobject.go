@@ -33,7 +33,7 @@ func (e *Engine) namedObjectExists(ctx context.Context, claim *quotav1alpha1.Res
 	object, err := e.Objects.Find(ctx, kind, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
 	switch {
 	case apierrors.IsForbidden(err):
-		e.Log.Info("a deleted claim gives back its charge although its object may exist, which Bursar may not read",
+		e.Log.Info("a deleted claim returns its charge although its object may exist; Bursar may not read the object",
 			"claim", claim.Namespace+"/"+claim.Name, "err", err.Error())
 		return false, nil
 	case object == nil || err != nil:

@@ -101,7 +101,7 @@ func (e *Engine) Release(ctx context.Context, known *claimcache.Claim) (again ti
 		return inUseRetryOf(r.claim), nil
 	}
 	if err := e.Client.RemoveFinalizer(ctx, r.claim); err != nil && !apierrors.IsNotFound(err) {
-		return 0, fmt.Errorf("let claim %s go: %w", known.NamespacedName, err)
+		return 0, fmt.Errorf("remove the finalizer of claim %s: %w", known.NamespacedName, err)
 	}
 	return 0, nil
 }

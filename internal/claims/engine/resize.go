@@ -59,7 +59,7 @@ func (e *Engine) Resize(ctx context.Context, name types.NamespacedName, consumer
 }
 
 // ErrNotHeld means that the grant of a claim has yet to settle, or that the auditor has to correct the ledger first.
-var ErrNotHeld = errors.New("the ledger does not have what the claim holds")
+var ErrNotHeld = errors.New("the ledger does not have the amounts of the claim")
 
 // resize is a requested resize of a claim.
 type resize struct {
@@ -131,7 +131,7 @@ func (e *Engine) amendClaim(ctx context.Context, claim *quotav1alpha1.ResourceCl
 		claims.Grant(amended, e.Catalog, time.Now())
 		claims.ClearResizePending(amended)
 	}); err != nil {
-		return fmt.Errorf("change what claim %s/%s holds: %w", claim.Namespace, claim.Name, err)
+		return fmt.Errorf("change the amounts of claim %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
 	return nil
 }
@@ -153,7 +153,7 @@ func (e *Engine) recordExceeded(ctx context.Context, target resize, shortages []
 		return true, e.endInFlight(ctx, claim)
 	}
 	return false, e.setResizePending(ctx, claim, quotav1alpha1.ReasonQuotaExceeded, message.Of(claim.Spec.ConsumerRef, shortages).Sentences(e.Catalog,
-		"This is in addition to what the claim holds, which it keeps; it is granted by itself once there is room."))
+		"This is in addition to the present amounts of the claim. It keeps those, and gets the rest by itself once there is room."))
 }
 
 // endInFlight ends the amendment of a claim, if there is one, with the charges in the claim.

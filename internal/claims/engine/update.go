@@ -22,7 +22,7 @@ import (
 const claimDelayMax = 30 * time.Second
 
 // ErrUnsettled means that somebody is making, changing or removing the claim of an object right now.
-var ErrUnsettled = errors.New("what the object uses is still being recorded")
+var ErrUnsettled = errors.New("the usage of the object is still being recorded")
 
 // Update is an update of an object that changes the demand of a policy.
 type Update struct {
@@ -118,7 +118,7 @@ func (e *Engine) amendmentFor(ctx context.Context, u Update, key string, held *q
 		return nil, err
 	}
 	if claim == nil {
-		return nil, fmt.Errorf("claim %s/%s went away: %w", held.Namespace, held.Name, ErrUnsettled)
+		return nil, fmt.Errorf("claim %s/%s no longer exists: %w", held.Namespace, held.Name, ErrUnsettled)
 	}
 	amendment, err := claims.Amendment(claim, key, u.charges(), claims.Intent{Kind: u.Object.Kind, Object: u.Object.Name}, u.Base)
 	if err == nil {

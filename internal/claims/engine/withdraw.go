@@ -162,7 +162,7 @@ func (e *Engine) deleteClaim(ctx context.Context, name types.NamespacedName, uid
 		return nil // somebody deleted it, and another claim may have its name now
 	}
 	if err != nil {
-		return fmt.Errorf("delete claim %s, whose object is gone: %w", name, err)
+		return fmt.Errorf("delete claim %s of a deleted object: %w", name, err)
 	}
 	if e.Claims.HasSynced() {
 		return nil
@@ -172,7 +172,7 @@ func (e *Engine) deleteClaim(ctx context.Context, name types.NamespacedName, uid
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("read claim %s, which is deleted: %w", name, err)
+		return fmt.Errorf("read the deleted claim %s: %w", name, err)
 	}
 	e.Claims.RecordWrite(deleted)
 	return nil

@@ -19,7 +19,7 @@ var amountText = regexp.MustCompile(`^([0-9]{1,19}(?:\.[0-9]{1,18})?) ?(\pL[\pL\
 func ParseAmount(text string, r *catalog.Registration) (ledger.Amount, error) {
 	match := amountText.FindStringSubmatch(text)
 	if match == nil {
-		return 0, fmt.Errorf("%q is no amount such as %s", text, Amount(ledger.Amount(max(r.Factor, 1)), r))
+		return 0, fmt.Errorf("%q is not an amount such as %s", text, Amount(ledger.Amount(max(r.Factor, 1)), r))
 	}
 	size := sizeOf(strings.TrimSpace(match[2]), r)
 	if size == nil {
@@ -27,7 +27,7 @@ func ParseAmount(text string, r *catalog.Registration) (ledger.Amount, error) {
 	}
 	value, isNumber := new(big.Rat).SetString(match[1])
 	if !isNumber {
-		return 0, fmt.Errorf("%q is no number", match[1])
+		return 0, fmt.Errorf("%q is not a number", match[1])
 	}
 	value.Mul(value, size)
 	switch {
@@ -38,7 +38,7 @@ func ParseAmount(text string, r *catalog.Registration) (ledger.Amount, error) {
 		if base == "" {
 			base = "base unit"
 		}
-		return 0, fmt.Errorf("%q is no whole number of %s", text, unit("2", base))
+		return 0, fmt.Errorf("%q is not a whole number of %s", text, unit("2", base))
 	}
 	return ledger.Amount(value.Num().Int64()), nil
 }

@@ -34,17 +34,17 @@ func TestParseAmount(t *testing.T) {
 		"millicores":                      {"250 millicores", cpu, 250, ""},
 		"the largest":                     {"9223372036854775807", maps, math.MaxInt64, ""},
 		"nothing":                         {"0", maps, 0, ""},
-		"no number":                       {"many", maps, 0, `"many" is no amount such as 1 map`},
-		"empty":                           {"", maps, 0, "is no amount"},
-		"negative":                        {"-1", maps, 0, "is no amount"},
+		"no number":                       {"many", maps, 0, `"many" is not an amount such as 1 map`},
+		"empty":                           {"", maps, 0, "is not an amount"},
+		"negative":                        {"-1", maps, 0, "is not an amount"},
 		"an exponent":                     {"1e9", maps, 0, "unknown unit"},
-		"a long number":                   {strings.Repeat("9", 1000), maps, 0, "is no amount"},
+		"a long number":                   {strings.Repeat("9", 1000), maps, 0, "is not an amount"},
 		"another unit":                    {"10 cores", maps, 0, "unknown unit: give an amount such as 1 map"},
 		"bytes of what is not in bytes":   {"10 GiB", cpu, 0, "unknown unit"},
-		"a part of a base unit":           {"0.5 maps", maps, 0, "is no whole number of maps"},
+		"a part of a base unit":           {"0.5 maps", maps, 0, "is not a whole number of maps"},
 		"too large":                       {"9223372036854775808", maps, 0, "is too large"},
 		"too large with its unit":         {"9223372036 TiB", memory, 0, "is too large"},
-		"too small a part of a base unit": {"1 KiB", mebibytes, 0, "is no whole number of MiB"},
+		"too small a part of a base unit": {"1 KiB", mebibytes, 0, "is not a whole number of MiB"},
 	} {
 		got, err := ParseAmount(tt.text, tt.of)
 		if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {

@@ -116,7 +116,7 @@ func (o *Objects) AskOthers(ctx context.Context, others Replicas, objects []type
 	for _, raw := range others.AskAll(ctx, path+p.Name+"/"+strconv.FormatInt(p.Generation, 10), question) {
 		var answer message
 		if err := json.Unmarshal(raw, &answer); err != nil {
-			o.log.Error(err, "read which objects another replica has reviewed")
+			o.log.Error(err, "read the objects reviewed by another replica")
 			continue
 		}
 		decided = append(decided, answer.UIDs...)

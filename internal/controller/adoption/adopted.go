@@ -19,11 +19,11 @@ func SetAdopted(policy *quotav1alpha1.ClaimCreationPolicy) {
 	}
 	condition := metav1.Condition{
 		Type: quotav1alpha1.ConditionAdopted, Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonAdoptionRunning,
-		Message: "existing objects are being looked at; status.adoption says how far that is", ObservedGeneration: policy.Generation,
+		Message: "Bursar is adopting existing objects; status.adoption shows the progress", ObservedGeneration: policy.Generation,
 	}
 	if a.State == quotav1alpha1.AdoptionComplete && a.ObservedGeneration == policy.Generation {
 		condition.Status, condition.Reason = metav1.ConditionTrue, quotav1alpha1.ReasonAdoptionComplete
-		condition.Message = "every object that was there has been looked at"
+		condition.Message = "Bursar has processed every existing object"
 		if a.Failed > 0 {
 			condition.Message += fmt.Sprintf("; the policy could not be applied to %d: %s", a.Failed, a.Message)
 		}

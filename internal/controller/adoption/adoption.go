@@ -63,7 +63,7 @@ const (
 )
 
 // notAdoptable is the reason for not applying a policy to existing objects.
-const notAdoptable = "what the policy asks depends on user or requestInfo, which cannot be told of objects that exist"
+const notAdoptable = "the demand of the policy depends on user or requestInfo, and these are unknown for existing objects"
 
 // Controller adopts objects. Set its fields once; call Start, then SetupWithManager, then Run.
 type Controller struct {

@@ -27,7 +27,7 @@ func (c *Controller) runHeartbeat(ctx context.Context) {
 	for ctx.Err() == nil {
 		wait := renewInterval
 		if err := c.renewHeartbeat(ctx); err != nil && ctx.Err() == nil {
-			c.Log.Error(err, "after a restart more objects than necessary will be looked at; will try again")
+			c.Log.Error(err, "cannot renew the heartbeat: a restart would process more objects than necessary; will try again")
 			wait = retryAfter
 		}
 		select {

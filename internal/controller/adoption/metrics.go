@@ -17,13 +17,13 @@ const listTimeout = 5 * time.Second
 
 var (
 	ofPolicy         = []string{"policy"}
-	isEffective      = prometheus.NewDesc("bursar_policy_ready", "1 for an enabled ClaimCreationPolicy that is in force, 0 for one that is not.", ofPolicy, nil)
-	isApplicable     = prometheus.NewDesc("bursar_policy_applicable", "1 for a ClaimCreationPolicy that is in force and can be applied to the objects of requests, 0 for one that cannot.", ofPolicy, nil)
-	isComplete       = prometheus.NewDesc("bursar_adoption_complete", "1 once all objects that existed before a policy have been looked at, 0 before.", ofPolicy, nil)
-	objectsFound     = prometheus.NewDesc("bursar_adoption_objects", "Objects of its kind that the last adoption of a policy is about.", ofPolicy, nil)
-	objectsProcessed = prometheus.NewDesc("bursar_adoption_processed_objects", "Objects that were looked at in the last adoption of a policy.", ofPolicy, nil)
-	objectsAdopted   = prometheus.NewDesc("bursar_adoption_adopted_objects", "Objects that got a claim in the last adoption of a policy.", ofPolicy, nil)
-	objectsFailed    = prometheus.NewDesc("bursar_adoption_failed_objects", "Objects that a policy could not be applied to in its last adoption.", ofPolicy, nil)
+	isEffective      = prometheus.NewDesc("bursar_policy_ready", "1 for an enabled ClaimCreationPolicy that is Ready, 0 for one that is not.", ofPolicy, nil)
+	isApplicable     = prometheus.NewDesc("bursar_policy_applicable", "1 for a ClaimCreationPolicy that is Ready and can be applied to the objects of requests, 0 for one that cannot.", ofPolicy, nil)
+	isComplete       = prometheus.NewDesc("bursar_adoption_complete", "1 once adoption has processed all objects from before a policy, 0 before.", ofPolicy, nil)
+	objectsFound     = prometheus.NewDesc("bursar_adoption_objects", "Objects of its kind in the last adoption of a policy.", ofPolicy, nil)
+	objectsProcessed = prometheus.NewDesc("bursar_adoption_processed_objects", "Objects that the last adoption of a policy has processed.", ofPolicy, nil)
+	objectsAdopted   = prometheus.NewDesc("bursar_adoption_adopted_objects", "Objects with a claim from the last adoption of a policy.", ofPolicy, nil)
+	objectsFailed    = prometheus.NewDesc("bursar_adoption_failed_objects", "Objects to which the last adoption of a policy could not apply it.", ofPolicy, nil)
 )
 
 // Collectors returns the metrics of policies and their adoption. Only the leader emits them.

@@ -141,7 +141,7 @@ func (s *scan) adoptPage(ctx context.Context, items []unstructured.Unstructured)
 			}
 			if evaluator.IsTransient(err) || evaluator.IsNotAllowed(err) && !s.Catalog.Allows(s.policy) {
 				s.skipped.Add(1)
-				s.Log.V(1).Info("an object could not be looked at yet", "policy", s.policy.Name, "object", object.GetName(), "error", err.Error())
+				s.Log.V(1).Info("an object cannot be processed yet", "policy", s.policy.Name, "object", object.GetName(), "error", err.Error())
 				return nil
 			}
 			if full := (*message.FullError)(nil); policy.TookTooLong(err) || errors.As(err, &full) {

@@ -181,7 +181,7 @@ func (c *Controller) ready(declared *catalog.Allocation) *allocationstore.Ready 
 			Message: "ResourceQuotas of the selected namespaces are kept within the cap"}
 	default:
 		ready.Condition = metav1.Condition{Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonWebhooksPending,
-			Message: "the API server does not ask about all ResourceQuotas that count yet"}
+			Message: "the API server does not send all counted ResourceQuotas to the webhook yet"}
 	}
 	return ready
 }

@@ -54,7 +54,7 @@ func (c *Controller) isMade(ctx context.Context, change caps.QuotaChange) (bool,
 	quota := &corev1.ResourceQuota{}
 	err := c.Live.Get(ctx, client.ObjectKey{Namespace: change.Namespace, Name: change.Name}, quota)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return false, fmt.Errorf("look whether ResourceQuota %s/%s was changed: %w", change.Namespace, change.Name, err)
+		return false, fmt.Errorf("check whether ResourceQuota %s/%s was changed: %w", change.Namespace, change.Name, err)
 	}
 	if change.ResourceVersion == "" {
 		return quota.UID == change.UID, nil

@@ -126,7 +126,7 @@ func testExpireFails(t *testing.T) {
 	}
 	hear(t, c, pending, time.Hour)
 	err := c.expire(t.Context(), "acme", pending)
-	const want = "look whether ResourceQuota web/unreadable was changed: connection refused\nthe ledger did not answer"
+	const want = "check whether ResourceQuota web/unreadable was changed: connection refused\nthe ledger did not answer"
 	if err == nil || err.Error() != want || !errors.Is(err, refused) {
 		t.Errorf("got %v, want %s", err, want)
 	}

@@ -76,12 +76,12 @@ func newMetrics() *metrics {
 		}, ofResource),
 		used: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "bursar_allocation_used",
-			Help: "Amount of a resource that the ResourceQuotas which a ResourceQuotaAllocation counts give together, " +
-				"in the resource's base unit. It is over its cap where this is more than bursar_allocation_hard.",
+			Help: "Amount of a resource that the counted ResourceQuotas of a ResourceQuotaAllocation give together, " +
+				"in the resource's base unit. It is over its cap if this is more than bursar_allocation_hard.",
 		}, ofResource),
 		unlimited: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "bursar_allocation_unlimited_namespaces",
-			Help: "Namespaces that a ResourceQuotaAllocation selects and in which no ResourceQuota limits a capped resource.",
+			Help: "Namespaces under a ResourceQuotaAllocation without a ResourceQuota for a capped resource.",
 		}, []string{"allocation"}),
 	}
 }

@@ -164,14 +164,14 @@ func TestAudit(t *testing.T) {
 			reason: "usage missing in the ledger is charged once a list confirms it",
 			setup:  func(s *scene) { s.charge(2, 1); s.cached, s.live = two, two },
 			want:   usage(5, 2), result: drifted,
-			events: []string{"LedgerDrift: The ledger differs from the granted claims in 1 balances, of which 1 were corrected; " +
+			events: []string{"LedgerDrift: The ledger differs from the granted claims; balances: 1, corrected: 1; " +
 				"the first is projects: the ledger has 2 used by 1 claims, the claims hold 5 by 2"},
 		},
 		"too much": {
 			reason: "usage that no claim holds is given back once a list confirms it",
 			setup:  func(s *scene) { s.charge(9, 3); s.cached, s.live = two, two },
 			want:   usage(5, 2), result: drifted,
-			events: []string{"LedgerDrift: The ledger differs from the granted claims in 1 balances, of which 1 were corrected; " +
+			events: []string{"LedgerDrift: The ledger differs from the granted claims; balances: 1, corrected: 1; " +
 				"the first is projects: the ledger has 9 used by 3 claims, the claims hold 5 by 2"},
 		},
 		"too much, says a cache that is late": {
@@ -225,7 +225,7 @@ func TestAudit(t *testing.T) {
 				s.cached = s.live
 			},
 			want: usage(5, 2), result: drifted,
-			events: []string{"LedgerDrift: The ledger differs from the granted claims in 1 balances, of which 1 were corrected; " +
+			events: []string{"LedgerDrift: The ledger differs from the granted claims; balances: 1, corrected: 1; " +
 				"the first is projects: the ledger has 2 used by 1 claims, the claims hold 5 by 2"},
 		},
 		"reserved again": {

@@ -164,7 +164,7 @@ func (a *Auditor) removeWithdrawn(ctx context.Context, l Ledger) {
 			continue
 		}
 		if err := a.Engine.Reinspect(ctx, claim); err != nil && ctx.Err() == nil {
-			a.Log.Error(err, "a claim that is charged nowhere will be removed later", "claim", claim.NamespacedName.String())
+			a.Log.Error(err, "a claim without a charge will be removed later", "claim", claim.NamespacedName.String())
 		}
 	}
 }

@@ -34,7 +34,7 @@ func newMetrics() *metrics {
 		}, []string{"result"}),
 		drift: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "bursar_ledger_drift_total",
-			Help: "Rows in which a consumer ledger differed from the granted claims, by the direction of the correction (charge, release) and whether it was made.",
+			Help: "Balances of consumer ledgers that differed from the granted claims, by the direction of the correction (charge, release) and whether it was made.",
 		}, []string{"direction", "repaired"}),
 	}
 	// Prometheus sees no increase in a counter if it appears with its first count.
@@ -81,7 +81,7 @@ func (a *Auditor) report(l Ledger, outcomes []outcome) {
 		return
 	}
 	a.Events.Eventf(object(l), nil, corev1.EventTypeWarning, quotav1alpha1.EventLedgerDrift, "Audit",
-		"The ledger differs from the granted claims in %d balances, of which %d were corrected; the first is %s",
+		"The ledger differs from the granted claims; balances: %d, corrected: %d; the first is %s",
 		len(outcomes), repaired, outcomes[0])
 }
 

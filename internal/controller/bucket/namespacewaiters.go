@@ -109,7 +109,7 @@ func (c *Controller) reportNoNamespace(namespace string, consumer quotav1alpha1.
 			APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceGrant",
 			Namespace: grant.Namespace, Name: grant.Name, UID: types.UID(grant.UID),
 		}, nil, corev1.EventTypeWarning, quotav1alpha1.EventNamespaceMissing, "Show",
-			"Namespace %s, in which the quota of %s %s is shown, does not exist; create it", namespace, consumer.Kind, consumer.Name)
+			"Namespace %s for the quota of %s %s does not exist; create it", namespace, consumer.Kind, consumer.Name)
 	}
 }
 

@@ -124,7 +124,7 @@ func (c *Controller) forgetUnlisted(ctx context.Context, consumer quotav1alpha1.
 
 func (c *Controller) sweepFailed(ctx context.Context, err error) {
 	if ctx.Err() == nil {
-		c.Log.Error(err, "will look again for records of claims that are gone")
+		c.Log.Error(err, "cannot remove the records of deleted claims, will try again")
 	}
 }
 

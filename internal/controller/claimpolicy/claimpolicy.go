@@ -156,9 +156,9 @@ func readyMessage(p *catalog.Policy) string {
 	message := fmt.Sprintf("%s of %s are checked", what, p.Trigger.GroupKind())
 	switch p.Mode {
 	case quotav1alpha1.EnforcementModeWarn:
-		return message + "; what exceeds a quota passes with a warning"
+		return message + "; those beyond a quota pass with a warning"
 	case quotav1alpha1.EnforcementModeAudit:
-		return message + "; what exceeds a quota passes, and is recorded as an event of this policy"
+		return message + "; those beyond a quota pass, and Bursar records an event of this policy"
 	default:
 		return message
 	}

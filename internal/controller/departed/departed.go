@@ -118,7 +118,7 @@ func (c *Controller) Run(ctx context.Context) error {
 		}
 		var err error
 		if traces, err = c.inspectAll(ctx, pace, traces); err != nil && ctx.Err() == nil {
-			c.Log.Error(err, "will look again for consumers that do not exist", "in", interval)
+			c.Log.Error(err, "cannot remove the data of deleted consumers, will try again", "in", interval)
 		}
 	}
 }
@@ -277,6 +277,6 @@ func (c *Controller) remove(ctx context.Context, consumer quotav1alpha1.Consumer
 			return fmt.Errorf("delete effective grant %s/%s: %w", shown.Namespace, shown.Name, err)
 		}
 	}
-	c.Log.V(1).Info("removed what was left of a consumer that does not exist", "consumer", consumer.Kind+"/"+consumer.Name)
+	c.Log.V(1).Info("removed the data of a deleted consumer", "consumer", consumer.Kind+"/"+consumer.Name)
 	return nil
 }

@@ -47,7 +47,7 @@ type Controller struct {
 func (c *Controller) Run(ctx context.Context) error {
 	for {
 		if err := c.Recover(ctx); err != nil && ctx.Err() == nil {
-			c.Log.Error(err, "quota that an ended replica reserved stays reserved for now; will try again")
+			c.Log.Error(err, "cannot return the slices of ended replicas, their quota stays reserved; will try again")
 		}
 		select {
 		case <-ctx.Done():
@@ -95,7 +95,7 @@ func (c *Controller) Recover(ctx context.Context) error {
 		}
 		isDropped, err := c.Store.DropSlice(ctx, slice)
 		if errs = append(errs, err); isDropped {
-			c.Log.Info("a replica ended without returning quota that it had reserved; its objects are charged, and the rest is free",
+			c.Log.Info("returned the slice of an ended replica; its objects are charged, and the rest is free",
 				"consumer", slice.Consumer.Kind+"/"+slice.Consumer.Name)
 		}
 	}

@@ -143,7 +143,7 @@ func (c *capReached) message() string {
 			c.consumer, amount(c.given), name, c.registration.Name, amount(c.most))
 	}
 	if c.isHeld {
-		text += ". The grant goes on giving what it gave before its change"
+		text += ". The grant keeps its amounts from before its change"
 	}
 	if left, _ := c.most.Sub(c.given); left > 0 && c.consumer != "" {
 		text += fmt.Sprintf(". Ask for at most %s, give less in another grant, or raise %s", amount(left), name)

@@ -79,7 +79,7 @@ func TestCaps(t *testing.T) {
 		"raised": {
 			reason: "a changed grant that does not fit gives what it gave",
 			caps:   capped{10, 0}, grants: append(given(11, "a"), given(2, "b")...), held: given(4, "a"),
-			want: sums{"projects": 6}, capped: map[string]string{"a": "goes on giving what it gave before its change. Ask for at most 10 projects"},
+			want: sums{"projects": 6}, capped: map[string]string{"a": "keeps its amounts from before its change. Ask for at most 10 projects"},
 		},
 		"lessened": {
 			reason: "one that gives less passes, also beyond the cap",

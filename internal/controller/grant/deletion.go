@@ -46,7 +46,7 @@ func (d *Deletions) Mark(ctx context.Context, grant *quotav1alpha1.ResourceGrant
 	metav1.SetMetaDataAnnotation(&marked.ObjectMeta, quotav1alpha1.AnnotationDeletedBy, d.clock.Now().UTC().Format(time.RFC3339)+" "+user)
 	err := d.Client.Update(ctx, marked)
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		d.log.Error(err, "the journal will not know who deleted a grant", "namespace", grant.Namespace, "grant", grant.Name, "user", user)
+		d.log.Error(err, "the journal will not name the user of a deletion", "namespace", grant.Namespace, "grant", grant.Name, "user", user)
 	}
 }
 

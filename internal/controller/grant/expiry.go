@@ -84,7 +84,7 @@ func (r *Reconciler) recordEnds(v result, after *quotav1alpha1.ResourceGrant) {
 	}
 	if len(over) > 0 {
 		r.Events.Eventf(after, nil, corev1.EventTypeWarning, quotav1alpha1.EventGrantExpired, "Watch",
-			"%s %s no longer has quota of this grant: %s. What it uses stays, and counts against what is left.", consumer.Kind, consumer.Name, strings.Join(over, ", "))
+			"%s %s no longer has quota of this grant: %s. Its usage stays, and counts against its remaining quota.", consumer.Kind, consumer.Name, strings.Join(over, ", "))
 	}
 }
 

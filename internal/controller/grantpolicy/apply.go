@@ -164,7 +164,7 @@ func (p *controlPlane) delete(ctx context.Context, k key, grant *quotav1alpha1.R
 		return p.problemWith(grant, "delete", err)
 	}
 	p.owner.metrics.wrote(wroteDelete)
-	p.owner.recordGrantEvent(k, grant, normal, quotav1alpha1.EventGrantDeleted, "Delete", "deleted %s%s, which %s %s had", describe(grant), p.location(),
+	p.owner.recordGrantEvent(k, grant, normal, quotav1alpha1.EventGrantDeleted, "Delete", "deleted %s%s of %s %s", describe(grant), p.location(),
 		grant.Spec.ConsumerRef.Kind, grant.Spec.ConsumerRef.Name)
 	if len(grant.Finalizers) == 0 {
 		p.forgetGrant(grant)
@@ -214,9 +214,9 @@ func (p *controlPlane) correct(ctx context.Context, k key, stored, desired *quot
 			p.recordGrant(grant)
 			p.owner.metrics.wrote(wroteChange)
 			if _, still := corrected(grant, desired); still {
-				return &grantError{grant: desired, doing: "correct", ours: true, where: p.location(), err: errors.New("something that admits it changes it to something else")}
+				return &grantError{grant: desired, doing: "correct", ours: true, where: p.location(), err: errors.New("an admission webhook changes it to something else")}
 			}
-			p.owner.recordGrantEvent(k, grant, normal, quotav1alpha1.EventGrantUpdated, "Update", "changed %s%s of %s %s to what the policy says", describe(grant), p.location(),
+			p.owner.recordGrantEvent(k, grant, normal, quotav1alpha1.EventGrantUpdated, "Update", "changed %s%s of %s %s to match the policy", describe(grant), p.location(),
 				grant.Spec.ConsumerRef.Kind, grant.Spec.ConsumerRef.Name)
 			return nil
 		case apierrors.IsNotFound(err):
@@ -229,7 +229,7 @@ func (p *controlPlane) correct(ctx context.Context, k key, stored, desired *quot
 			return err
 		}
 	}
-	return p.problemWith(desired, "correct", errors.New("it changes all the time"))
+	return p.problemWith(desired, "correct", errors.New("somebody else keeps changing it"))
 }
 
 // conflictsMax is the number of attempts for a conflicting update.
@@ -247,16 +247,16 @@ func (p *controlPlane) readExisting(ctx context.Context, k key, desired *quotav1
 		return nil, p.problemWith(desired, "read", err)
 	}
 	if mark := stored.Annotations[quotav1alpha1.AnnotationParentContext]; mark != p.ref.Mark() && p.owner.isHeldBy(mark, k) {
-		return nil, fmt.Errorf("%s is still that of %s, by way of which it was made before", describe(stored), cmp.Or(mark, "this control plane"))
+		return nil, fmt.Errorf("%s still belongs to %s, its former control plane", describe(stored), cmp.Or(mark, "this control plane"))
 	}
 	if !k.isOf(stored) {
 		if marked, ok := keyOf(stored); ok && marked.policy == k.policy {
 			if other, known := p.owner.desiredGrant(marked, p.ref); known && (other == nil || nameOf(other) != nameOf(stored)) {
-				return nil, fmt.Errorf("%s is still that of another object, which has no use for it any more", describe(stored))
+				return nil, fmt.Errorf("%s still belongs to another object, which no longer needs it", describe(stored))
 			}
 		}
 		return nil, &grantError{grant: desired, doing: "create", ours: true, where: p.location(), err: errors.New(
-			"a grant of that name exists that was not made for this object; it is left as it is. Delete or rename it, or give the policy's grants another name")}
+			"a grant of that name exists, and Bursar did not make it for this object; it stays unchanged. Delete or rename it, or give the policy's grants another name")}
 	}
 	p.recordGrant(stored)
 	if stored.DeletionTimestamp != nil {

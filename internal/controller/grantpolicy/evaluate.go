@@ -80,7 +80,7 @@ func (c *Controller) evaluate(ctx context.Context, k key) error {
 		return nil
 	}
 	if !hasFailed(before) || before.err.Error() != next.err.Error() {
-		c.recordObjectEvent(policy, object, warning, quotav1alpha1.EventEvaluationFailed, "Evaluate", "%s %s gets no grant or keeps the one that it has: %v",
+		c.recordObjectEvent(policy, object, warning, quotav1alpha1.EventEvaluationFailed, "Evaluate", "%s %s gets no grant, or keeps its existing one: %v",
 			object.GetKind(), cache.MetaObjectToName(object), next.err)
 	}
 	return next.err

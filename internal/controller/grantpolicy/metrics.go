@@ -32,11 +32,11 @@ func newMetrics() *metrics {
 	return &metrics{
 		evaluations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "bursar_grant_policy_evaluations_total",
-			Help: "Evaluations of a GrantCreationPolicy for an object by outcome: grant (it asks for one), none, or failed (the object's grant stays as it is).",
+			Help: "Evaluations of a GrantCreationPolicy for an object by outcome: grant (the policy gives one), none, or failed (the object's grant stays as it is).",
 		}, []string{"outcome"}),
 		writes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "bursar_grant_policy_writes_total",
-			Help: "Grants of GrantCreationPolicies by what was done: created, updated, deleted, or failed (it is tried again).",
+			Help: "Writes of grants of GrantCreationPolicies by result: created, updated, deleted, or failed (Bursar tries again).",
 		}, []string{"result"}),
 	}
 }
@@ -63,7 +63,7 @@ func (c *Controller) Collectors() []prometheus.Collector {
 		collectors = append(collectors, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "bursar_control_planes",
 			Help: "Other control planes that Secrets register by state: answers, unreachable, invalid (the kubeconfig cannot be used) " +
-				"or pending (not asked yet, or no policy needs it).",
+				"or pending (not contacted yet, or no policy needs it).",
 			ConstLabels: prometheus.Labels{"state": string(s)},
 		}, func() float64 { return float64(c.controlPlanesWith(s)) }))
 	}

@@ -257,7 +257,7 @@ func (c *Controller) removeParentFinalizer(object, updated *quotav1alpha1.GrantC
 	removeFinalizer(updated, quotav1alpha1.FinalizerParentGrants)
 	delete(updated.Annotations, quotav1alpha1.AnnotationControlPlanes)
 	if len(unregistered) > 0 {
-		c.recordEvent(object, nil, warning, quotav1alpha1.EventGrantsLeftBehind, "Delete", "grants of the policy may stay in %s: no Secret registers it any more", firstFew(unregistered))
+		c.recordEvent(object, nil, warning, quotav1alpha1.EventGrantsLeftBehind, "Delete", "grants of the policy may stay in %s: no Secret registers it now", firstFew(unregistered))
 	}
 	return nil, false
 }

@@ -39,7 +39,7 @@ func (c *Controller) record(ctx context.Context, k key, ref remote.Ref) error {
 	defer c.recordMu.Unlock()
 	policy := c.policyOf(k)
 	if policy == nil {
-		return errors.New("the policy is gone")
+		return errors.New("the policy no longer exists")
 	}
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		stored := &quotav1alpha1.GrantCreationPolicy{}
@@ -67,7 +67,7 @@ func (c *Controller) record(ctx context.Context, k key, ref remote.Ref) error {
 		return c.Client.Update(ctx, stored)
 	})
 	if err != nil {
-		return fmt.Errorf("note on the policy that it makes grants there: %w", err)
+		return fmt.Errorf("record the control plane in an annotation of the policy: %w", err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -194,7 +194,7 @@ func (c *Controller) parentReady(object *quotav1alpha1.GrantCreationPolicy, read
 		return no(quotav1alpha1.ReasonParentContextUnresolved, "the control plane of some objects is not known: "+n.unresolved[0]+"; correct the objects or the expression")
 	case len(n.unregistered) > 0:
 		return no(quotav1alpha1.ReasonControlPlaneNotRegistered, fmt.Sprintf(
-			"no Secret in namespace %s registers %s; create one that has the labels %s, %s and %s and holds a kubeconfig", c.SystemNamespace,
+			"no Secret in namespace %s registers %s; create one with the labels %s, %s and %s and a kubeconfig", c.SystemNamespace,
 			firstFew(n.unregistered), quotav1alpha1.LabelControlPlaneGroup, quotav1alpha1.LabelControlPlaneKind, quotav1alpha1.LabelControlPlaneName))
 	case len(n.invalid) > 0:
 		return no(quotav1alpha1.ReasonControlPlaneInvalid, firstFew(n.invalid)+"; correct the Secret")
@@ -203,11 +203,11 @@ func (c *Controller) parentReady(object *quotav1alpha1.GrantCreationPolicy, read
 	case len(n.pending) > 0:
 		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: quotav1alpha1.ReasonControlPlanePending, Message: firstFew(n.pending) + " has not answered yet"}
 	case n.unevaluated > 0:
-		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: quotav1alpha1.ReasonControlPlanePending, Message: "not all objects have been looked at yet"}
+		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: quotav1alpha1.ReasonControlPlanePending, Message: "not all objects have been evaluated yet"}
 	}
 	message := "no object needs another control plane now"
 	if n.count > 0 {
-		message = "every control plane that objects need is registered and answers"
+		message = "all needed control planes are registered and answer"
 	}
 	return metav1.Condition{Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonParentContextReady, Message: message}
 }

@@ -144,7 +144,7 @@ func (r *Reconciler) record(ctx context.Context, sent *quotav1alpha1.QuotaReques
 		return conflict
 	})
 	if err != nil {
-		return fmt.Errorf("record that the receiver knows that QuotaRequest %s is %s: %w", key, state, err)
+		return fmt.Errorf("record the notification that QuotaRequest %s is %s: %w", key, state, err)
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func (r *Reconciler) reconcileIncreases(ctx context.Context, f *fit, objects []o
 			continue // another client was first
 		} else if err == nil {
 			r.Events.Eventf(referenceToNamespace(f.namespace), referenceToIncrease(object), corev1.EventTypeNormal, openmcpv1alpha1.EventQuotaIncreaseDeleted, actionDelete,
-				"QuotaIncrease %s was deleted, as definition %s has increases without effect deleted: %s", object.Name, definition.Name, reasons[object.Name])
+				"QuotaIncrease %s was deleted, because definition %s deletes increases without effect: %s", object.Name, definition.Name, reasons[object.Name])
 		} else if apierrors.IsConflict(err) {
 			isCurrent = false
 		} else {
@@ -143,7 +143,7 @@ func (f *fit) explainEffect(s *increaseStatus, object *openmcpv1alpha1.QuotaIncr
 		s.condition = condition(metav1.ConditionTrue, openmcpv1alpha1.ReasonCapReached, fmt.Sprintf("%s has %s of it; the rest is held back by a cap: %s", quota, contributed, capped))
 	case f.input.Mode == openmcpv1alpha1.ModeCumulative && len(object.Spec.Hard) == 0:
 		s.superfluous = "it names no resource"
-		s.condition = condition(metav1.ConditionFalse, openmcpv1alpha1.ReasonOvershadowed, fmt.Sprintf("%s, so that %s has as much without it", s.superfluous, quota))
+		s.condition = condition(metav1.ConditionFalse, openmcpv1alpha1.ReasonOvershadowed, fmt.Sprintf("%s, so %s has as much without it", s.superfluous, quota))
 	case effect.IsEffective && contributed == "":
 		s.condition = condition(metav1.ConditionTrue, openmcpv1alpha1.ReasonInEffect, fmt.Sprintf("it counts, and %s has as much without it", quota))
 	case effect.IsEffective:
@@ -164,7 +164,7 @@ func (f *fit) explainUnused(s *increaseStatus, object *openmcpv1alpha1.QuotaIncr
 		if _, exists := f.result.Effects[f.input.Use]; exists {
 			s.superfluous = sentence
 		} else {
-			sentence += ", which names no QuotaIncrease that can be used"
+			sentence += ", which names no usable QuotaIncrease"
 		}
 	}
 	s.condition = condition(metav1.ConditionFalse, openmcpv1alpha1.ReasonNotSelected,
@@ -205,7 +205,7 @@ func (f *fit) baseMessage() string {
 	for _, name := range slices.Sorted(maps.Keys(f.input.Fixed)) {
 		base, isLimited := f.input.Base[name]
 		if got := f.input.Fixed[name]; isLimited && got.Cmp(base) < 0 {
-			texts = append(texts, fmt.Sprintf("%s: %s in place of %s, as %s", name, got.String(), base.String(), f.baseSentences[name]))
+			texts = append(texts, fmt.Sprintf("%s: %s instead of %s, %s", name, got.String(), base.String(), f.baseSentences[name]))
 		}
 	}
 	if len(texts) == 0 {
@@ -248,7 +248,7 @@ func (r *Reconciler) publish(ctx context.Context, object *openmcpv1alpha1.QuotaI
 	}
 	if isNews {
 		r.Events.Eventf(referenceToIncrease(object), nil, corev1.EventTypeNormal, openmcpv1alpha1.EventQuotaIncreaseWouldBeDeleted, actionDelete,
-			"it would be deleted if the definition did not say previewDeletion: %s", s.toBeDeleted)
+			"without previewDeletion, the definition would delete it: %s", s.toBeDeleted)
 	}
 	return r.report(ctx, marked, s.condition)
 }

@@ -10,8 +10,8 @@ const (
 )
 
 var namespacesByState = prometheus.NewDesc("bursar_quotaincrease_namespaces",
-	"Namespaces that a definition of a QuotaServiceConfig is for, by state: in_force, held_back (a ResourceQuotaAllocation has not enough room for all of it) "+
-		"or not_in_force (the definition or the namespace says why).", []string{"config", "definition", "state"}, nil)
+	"Namespaces of a definition of a QuotaServiceConfig, by state: in_force, held_back (a ResourceQuotaAllocation does not have enough room for all of it) "+
+		"or not_in_force (the conditions of the QuotaServiceConfig say why).", []string{"config", "definition", "state"}, nil)
 
 // Collectors returns the metrics of namespaces, for registration.
 func (r *Reconciler) Collectors() []prometheus.Collector { return []prometheus.Collector{&r.outcomes} }

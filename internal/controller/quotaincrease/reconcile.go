@@ -107,7 +107,7 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 // change, it returns the reason.
 func (r *Reconciler) chooseFor(ctx context.Context, namespace *metav1.PartialObjectMetadata) (chosen choice, holders []holder, ignored string, err error) {
 	if by := ignoredBy(namespace); by != "" {
-		return chosen, nil, fmt.Sprintf("namespace %s has the annotation %s=%s, so that nothing in it is changed; remove that for the increase to count",
+		return chosen, nil, fmt.Sprintf("namespace %s has the annotation %s=%s, so Bursar changes nothing in it; remove the annotation to make the increase count",
 			namespace.Name, by, openmcpv1alpha1.OperationIgnore), nil
 	}
 	candidates, err := r.Definitions.candidates(ctx)
@@ -119,7 +119,7 @@ func (r *Reconciler) chooseFor(ctx context.Context, namespace *metav1.PartialObj
 		return chosen, nil, "", err
 	}
 	if isForeign(namespace, quotas, candidates) {
-		return chosen, nil, fmt.Sprintf("namespace %s has the label %s=%s, which names no QuotaServiceConfig here: another operator manages it; remove the label for the increase to count",
+		return chosen, nil, fmt.Sprintf("namespace %s has the label %s=%s, which names no QuotaServiceConfig here: another operator manages it; remove the label to make the increase count",
 			namespace.Name, openmcpv1alpha1.LabelManagedBy, namespace.Labels[openmcpv1alpha1.LabelManagedBy]), nil
 	}
 	holders = holdersOf(namespace, quotas)
@@ -148,7 +148,7 @@ func (r *Reconciler) apply(ctx context.Context, namespace *metav1.PartialObjectM
 		}
 		if often := (*contestedError)(nil); errors.As(err, &often) {
 			r.Events.Eventf(referenceToNamespace(namespace), nil, corev1.EventTypeWarning, openmcpv1alpha1.EventQuotaContested, actionWrite,
-				"somebody else keeps changing ResourceQuota %s, so that it is restored only once a second", m.definition.Name)
+				"somebody else keeps changing ResourceQuota %s, so Bursar restores it only once a second", m.definition.Name)
 			return reconcile.Result{RequeueAfter: often.wait}, nil
 		}
 		if !r.outcomes.isFailing(namespace.Name) {
@@ -186,14 +186,14 @@ func (r *Reconciler) leaveAsIs(ctx context.Context, m *match, objects []openmcpv
 		return nil
 	}
 	return r.reportAll(ctx, objects, metav1.ConditionUnknown, openmcpv1alpha1.ReasonQuotaNotWritten,
-		fmt.Sprintf("definition %s of QuotaServiceConfig %s cannot be used, so that ResourceQuota %s is left as it is until that is corrected: %s",
+		fmt.Sprintf("definition %s of QuotaServiceConfig %s is invalid, so ResourceQuota %s stays unchanged until somebody corrects the definition: %s",
 			m.definition.Name, m.config.Name, m.definition.Name, m.validity.message))
 }
 
 // leaveForeign keeps a ResourceQuota of another author unchanged, and reports it.
 func (r *Reconciler) leaveForeign(ctx context.Context, stored *corev1.ResourceQuota, m *match, objects []openmcpv1alpha1.QuotaIncrease, now outcome) error {
 	now.reason = openmcpv1alpha1.ReasonQuotaExists
-	now.message = fmt.Sprintf("ResourceQuota %s/%s was made by somebody else and is left as it is; delete or rename it for definition %s of QuotaServiceConfig %s to take effect there",
+	now.message = fmt.Sprintf("ResourceQuota %s/%s was made by somebody else, and Bursar leaves it unchanged; delete or rename it to make definition %s of QuotaServiceConfig %s effective there",
 		stored.Namespace, stored.Name, m.definition.Name, m.config.Name)
 	if before := r.outcomes.set(stored.Namespace, now); !before.equal(now) {
 		r.Events.Eventf(referenceToQuota(stored), nil, corev1.EventTypeWarning, openmcpv1alpha1.EventQuotaExists, actionWrite, "%s", now.message)
@@ -212,7 +212,7 @@ func (r *Reconciler) clear(ctx context.Context, namespace *metav1.PartialObjectM
 	if err := r.label(ctx, namespace, nil); err != nil {
 		return err
 	}
-	message := fmt.Sprintf("no definition of a QuotaServiceConfig is for namespace %s, so that it has no quota that could be increased", namespace.Name)
+	message := fmt.Sprintf("no definition of a QuotaServiceConfig applies to namespace %s, so it has no quota to increase", namespace.Name)
 	var errs []error
 	for i := range objects {
 		errs = append(errs, r.publish(ctx, &objects[i], increaseStatus{condition: condition(metav1.ConditionFalse, openmcpv1alpha1.ReasonNoDefinition, message)}))
@@ -296,7 +296,7 @@ func (r *Reconciler) removeOthers(ctx context.Context, namespace *metav1.Partial
 		if err != nil {
 			return fmt.Errorf("remove ResourceQuota %s/%s: %w", quota.Namespace, quota.Name, err)
 		}
-		why := "no definition of a QuotaServiceConfig is for the namespace any more"
+		why := "no definition of a QuotaServiceConfig applies to the namespace now"
 		if name != "" {
 			why = "ResourceQuota " + name + " takes its place"
 		}

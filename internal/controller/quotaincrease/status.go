@@ -106,7 +106,7 @@ func describe(config *openmcpv1alpha1.QuotaServiceConfig, validities []validity,
 	for _, each := range config.Status.Quotas {
 		before[each.Name] = each.Conditions
 	}
-	ready := metav1.Condition{Status: metav1.ConditionTrue, Reason: openmcpv1alpha1.ReasonInForce, Message: "every definition is in force"}
+	ready := metav1.Condition{Status: metav1.ConditionTrue, Reason: openmcpv1alpha1.ReasonInForce, Message: "every definition is effective"}
 	var problems []string
 	config.Status.Quotas = nil
 	for i := range config.Spec.Quotas {
@@ -154,19 +154,19 @@ func describeDefinition(config, definition string, result validity, all map[stri
 	switch result.state {
 	case undetermined:
 		return count, metav1.Condition{Status: metav1.ConditionUnknown, Reason: openmcpv1alpha1.ReasonNotChecked,
-			Message: "the namespaces that it is for stay as they are until it is known whether it can be used: " + result.message}
+			Message: "its namespaces stay unchanged until Bursar knows whether it is valid: " + result.message}
 	case invalid:
 		return count, metav1.Condition{Status: metav1.ConditionFalse, Reason: openmcpv1alpha1.ReasonValidationFailed,
-			Message: result.message + "; until this is corrected, it is used for no other namespace, and those that have their quota by it keep that as it is"}
+			Message: result.message + "; until somebody corrects this, it applies to no further namespace, and its present namespaces keep their quota"}
 	}
 	for _, reason := range precedence {
 		if sentences := messages[reason]; len(sentences) > 0 {
 			return count, metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: joinFirst(sentences, "; ")}
 		}
 	}
-	c = metav1.Condition{Status: metav1.ConditionTrue, Reason: openmcpv1alpha1.ReasonInForce, Message: "it is in force in every namespace that it is for"}
+	c = metav1.Condition{Status: metav1.ConditionTrue, Reason: openmcpv1alpha1.ReasonInForce, Message: "it is effective in all its namespaces"}
 	if count == 0 {
-		c.Message = "it is for no namespace: its selector matches none that an earlier definition or another QuotaServiceConfig does not have"
+		c.Message = "it applies to no namespace: its selector matches none, or earlier definitions and other QuotaServiceConfigs have them all"
 	}
 	return count, c
 }
@@ -181,14 +181,14 @@ func conflictOf(config string, all map[string]outcome) metav1.Condition {
 		}
 	}
 	if len(held) == 0 {
-		return metav1.Condition{Status: metav1.ConditionFalse, Reason: openmcpv1alpha1.ReasonNoConflict, Message: "no other QuotaServiceConfig has a namespace that a definition is for"}
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: openmcpv1alpha1.ReasonNoConflict, Message: "no other QuotaServiceConfig has a namespace of these definitions"}
 	}
 	var sentences []string
 	for _, by := range slices.SortedFunc(maps.Keys(held), cmp.Compare[string]) {
 		sentences = append(sentences, fmt.Sprintf("QuotaServiceConfig %s holds %s", by, joinFirst(held[by], ", ")))
 	}
 	return metav1.Condition{Status: metav1.ConditionTrue, Reason: openmcpv1alpha1.ReasonNamespacesHeld,
-		Message: strings.Join(sentences, "; ") + ", which definitions here are for too, and nothing is changed there; have the selectors select different namespaces, or delete one of the two"}
+		Message: strings.Join(sentences, "; ") + "; definitions here select them too, and change nothing there: make the selectors select different namespaces, or delete one of the two"}
 }
 
 // joinFirst joins the first texts and counts the rest.

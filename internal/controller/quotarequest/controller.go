@@ -343,7 +343,7 @@ func (r *Reconciler) takeBack(ctx context.Context, request *quotav1alpha1.QuotaR
 		err = r.Client.Delete(ctx, grant)
 	}
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete the grant of QuotaRequest %s/%s, which was withdrawn: %w", request.Namespace, request.Name, err)
+		return fmt.Errorf("delete the grant of the withdrawn QuotaRequest %s/%s: %w", request.Namespace, request.Name, err)
 	}
 	outcome := quotarequest.Decide(request, nil, quotarequest.Rule{}, nil, r.Clock.Now())
 	setApproved(request, outcome.Reason, outcome.Message)
@@ -370,7 +370,7 @@ func (r *Reconciler) ensureGrant(ctx context.Context, request *quotav1alpha1.Quo
 	}
 	switch err := r.Live.Get(ctx, client.ObjectKeyFromObject(grant), grant); {
 	case err == nil && !isFor(grant, request):
-		return nil, fmt.Errorf("ResourceGrant %s is somebody else's: delete it", grant.Name)
+		return nil, fmt.Errorf("ResourceGrant %s does not come from this request: delete it", grant.Name)
 	case err == nil:
 		return grant, nil
 	case !apierrors.IsNotFound(err):

@@ -32,11 +32,11 @@ func NewMetrics() *Metrics {
 	return &Metrics{
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "quota_request_decisions_total",
-			Help: "QuotaRequests that ended, by result, and by who decided: policy, people, or none if it was withdrawn or has expired.",
+			Help: "Ended QuotaRequests by result, and by decider: policy, people, or none for a withdrawn or expired one.",
 		}, []string{"result", "by"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "quota_request_decision_seconds",
-			Help:    "Time from the creation of QuotaRequests to their end, by who decided.",
+			Help:    "Time from the creation of QuotaRequests to their end, by decider.",
 			Buckets: decisionSecondsBuckets,
 		}, []string{"by"}),
 	}

@@ -32,7 +32,7 @@ func TestMetrics(t *testing.T) {
 			m := NewMetrics()
 			m.ended(request, time.Unix(1060, 0))
 			want := `
-# HELP quota_request_decisions_total QuotaRequests that ended, by result, and by who decided: policy, people, or none if it was withdrawn or has expired.
+# HELP quota_request_decisions_total Ended QuotaRequests by result, and by decider: policy, people, or none for a withdrawn or expired one.
 # TYPE quota_request_decisions_total counter
 quota_request_decisions_total{by="` + tt.by + `",result="` + tt.result + `"} 1
 `

@@ -154,7 +154,7 @@ func (r *Reconciler) consumer(ctx context.Context, ref quotav1alpha1.ConsumerRef
 	case apimeta.IsNoMatchError(err):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("find out about the kind %s: %w", ref.Kind, err)
+		return nil, fmt.Errorf("look up kind %s: %w", ref.Kind, err)
 	}
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(mapping.GroupVersionKind)

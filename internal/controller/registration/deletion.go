@@ -39,7 +39,7 @@ func (r *Reconciler) addFinalizer(ctx context.Context, registration *quotav1alph
 		return nil
 	}
 	if err := r.Client.Update(ctx, registration); err != nil {
-		return fmt.Errorf("put the finalizer on ResourceRegistration %s: %w", registration.Name, err)
+		return fmt.Errorf("add the finalizer to ResourceRegistration %s: %w", registration.Name, err)
 	}
 	return nil
 }
@@ -59,7 +59,7 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, registration *quotav1a
 	updated := registration.DeepCopy()
 	controllerutil.RemoveFinalizer(updated, quotav1alpha1.FinalizerInUse)
 	if err := r.Client.Update(ctx, updated); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-		return reconcile.Result{}, fmt.Errorf("take the finalizer off ResourceRegistration %s: %w", registration.Name, err)
+		return reconcile.Result{}, fmt.Errorf("remove the finalizer from ResourceRegistration %s: %w", registration.Name, err)
 	}
 	return reconcile.Result{}, nil
 }

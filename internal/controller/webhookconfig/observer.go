@@ -44,7 +44,7 @@ func (c *Controller) waitReported(ctx context.Context, content string) error {
 		return problem == nil && behind == 0, nil
 	})
 	if err != nil {
-		return errors.Join(fmt.Errorf("wait for all API servers to observe the webhooks, which %d have not: %w", behind, err), problem)
+		return errors.Join(fmt.Errorf("wait for all API servers to observe the webhooks, %d have not: %w", behind, err), problem)
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func (w *Observer) report(ctx context.Context, stored []stored, contents []strin
 			return err
 		}
 		if !observed {
-			return errors.New("it works with an earlier content")
+			return errors.New("it uses earlier webhooks")
 		}
 	}
 	return w.Others.Report(ctx, contents)

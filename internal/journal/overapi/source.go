@@ -103,7 +103,7 @@ func (s *Source) Consumers(ctx context.Context) ([]quotav1alpha1.ConsumerRef, er
 func (s *Source) consumersShown(ctx context.Context, forbidden error) ([]quotav1alpha1.ConsumerRef, error) {
 	var grants quotav1alpha1.EffectiveResourceGrantList
 	if err := s.API.List(ctx, &grants, client.InNamespace(s.Namespace)); err != nil && !apierrors.IsForbidden(err) {
-		return nil, fmt.Errorf("list the consumers whose quota is shown in namespace %s: %w", s.Namespace, err)
+		return nil, fmt.Errorf("list the consumers with quota in namespace %s: %w", s.Namespace, err)
 	}
 	shown := map[quotav1alpha1.ConsumerRef]bool{}
 	for i := range grants.Items {
@@ -171,7 +171,7 @@ func (s *Source) page(ctx context.Context, query journal.Query, next string) (*q
 	case err != nil:
 		return nil, s.failure(*query.Consumer, err)
 	case history.Status == nil:
-		return nil, errors.New("the API server does not answer QuotaHistories: see with bursar status whether Bursar is ready")
+		return nil, errors.New("the API server does not answer QuotaHistories: check with bursar status whether Bursar is ready")
 	}
 	return history.Status, nil
 }
@@ -181,7 +181,7 @@ func (s *Source) failure(consumer quotav1alpha1.ConsumerRef, err error) error {
 	status := apierrors.APIStatus(nil)
 	switch _, said, isByWebhook := strings.Cut(err.Error(), " denied the request: "); {
 	case isByWebhook && apierrors.IsTimeout(err):
-		return &answer{text: said + ", with --since and --until, or read the place where it is kept with --journal", err: err}
+		return &answer{text: said + ", with --since and --until, or read its storage with --journal", err: err}
 	case isByWebhook:
 		return &answer{text: said, err: err}
 	case apierrors.IsForbidden(err):

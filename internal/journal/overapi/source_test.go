@@ -238,7 +238,7 @@ func TestErrors(t *testing.T) {
 		"NoSuchHome": {"the namespace does not exist", api{fail: namespaceNotFound()}, acme, "read the journal of Organization acme: namespaces"},
 		"Late": {
 			"who reads with a command has other names for it", api{fail: apierrors.NewTimeoutError("the webhook denied the request: it is too long: narrow spec.since and spec.until", 0)}, acme,
-			"narrow spec.since and spec.until, with --since and --until, or read the place where it is kept with --journal",
+			"narrow spec.since and spec.until, with --since and --until, or read its storage with --journal",
 		},
 		"Other": {"the error says what was read", api{fail: apierrors.NewTooManyRequests("slow down", 1)}, acme, "read the journal of Organization acme: slow down"},
 	}

@@ -24,11 +24,11 @@ func newMetrics(s *Shipper) *metrics {
 		}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "bursar_journal_append_failures_total",
-			Help: "Number of attempts to store entries of the journal that failed. They are repeated until they succeed.",
+			Help: "Number of failed attempts to store entries of the journal. Bursar repeats them until they succeed.",
 		}),
 		lost: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "bursar_journal_lost_changes_total",
-			Help: "Number of changes of limits and use that the journal will never have, because its sink stood still for too long.",
+			Help: "Number of changes of limits and usage lost to the journal, because its sink failed for too long.",
 		}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "bursar_journal_append_duration_seconds",

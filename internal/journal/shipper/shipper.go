@@ -195,7 +195,7 @@ func (s *Shipper) append(ctx context.Context, batch []taken) bool {
 		err := s.sink.Append(trying, entries)
 		s.metrics.observe(began, len(entries), err)
 		if err != nil && !hasFailed {
-			s.Log.Error(err, "the journal stands still, will try again until its sink works", "waiting", s.count())
+			s.Log.Error(err, "the journal cannot store entries, will try again until its sink works", "waiting", s.count())
 		}
 		hasFailed = hasFailed || err != nil
 		return err == nil, nil

@@ -18,7 +18,7 @@ func boundUnacknowledged(timeout time.Duration) func(network, address string, co
 			failed = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(timeout.Milliseconds()))
 		})
 		if err := errors.Join(err, failed); err != nil {
-			return fmt.Errorf("bound how long a connection may be silent: %w", err)
+			return fmt.Errorf("set the timeout of a silent connection: %w", err)
 		}
 		return nil
 	}

@@ -109,7 +109,7 @@ func applyCRD(ctx context.Context, client apiextensionsclient.Interface, desired
 		return err
 	}
 	if because := later(stored, desired); because != "" {
-		log.Info("a CRD is of a later version of Bursar, and is left as it is", "crd", desired.Name, "because", because)
+		log.Info("a CRD is of a later version of Bursar, and stays unchanged", "crd", desired.Name, "because", because)
 		return nil
 	}
 	updated := stored.DeepCopy()

@@ -35,7 +35,7 @@ func (o *Cache) stateOf(ctx context.Context, groupKind schema.GroupKind) (discov
 	if time.Since(since) > unavailableMax {
 		return state, resource, nil
 	}
-	return 0, resource, fmt.Errorf("cannot tell whether objects of kind %s exist, which is not served: they count until %s, or until no policy names the kind",
+	return 0, resource, fmt.Errorf("cannot tell whether objects of kind %s exist, because the kind is not served: they count until %s, or until no policy names the kind",
 		groupKind, since.Add(unavailableMax).UTC().Format(time.RFC3339))
 }
 

@@ -26,7 +26,7 @@ func Quiescent(l *ledger.Ledger) bool {
 // settling a reservation and releasing a claim change the ledger and the claims alike.
 func (s *Store) Correct(ctx context.Context, consumer quotav1alpha1.ConsumerRef, observed, corrected ledger.Usage) (bool, error) {
 	if observed.ResourceType != corrected.ResourceType || observed.Dimensions != corrected.Dimensions {
-		return false, fmt.Errorf("correct the ledger of %s: usage of %s cannot stand for usage of %s",
+		return false, fmt.Errorf("correct the ledger of %s: usage of %s cannot replace usage of %s",
 			describe(consumer), corrected.ResourceType, observed.ResourceType)
 	}
 	var applies bool

@@ -28,18 +28,18 @@ func newMetrics() *metrics {
 		}, []string{"outcome"}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "bursar_ledger_commit_duration_seconds",
-			Help:    "Time taken to write a consumer ledger, whatever came of it.",
+			Help:    "Time taken to write a consumer ledger, with any outcome.",
 			Buckets: []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5},
 		}),
 		batch: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "bursar_ledger_commit_changes",
-			Help:    "Reservations, releases and other changes that one write of a consumer ledger carried.",
+			Help:    "Reservations, releases and other changes in one write of a consumer ledger.",
 			Buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500},
 		}),
 	}
 	m.escrowed = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "bursar_ledger_escrowed_total",
-		Help: "Number of creates that were admitted from a slice, which is quota reserved ahead of demand, without a write of " +
+		Help: "Number of creates admitted from a slice (quota reserved ahead of demand), without a write of " +
 			"the consumer ledger before the answer.",
 	})
 	for _, outcome := range []string{"committed", "conflict", "failed"} {
@@ -86,11 +86,11 @@ const (
 
 var (
 	sizeOfLargest = prometheus.NewDesc("bursar_ledger_bytes_max",
-		"Size of the largest consumer ledger that this replica works with, of 524288 bytes that a ledger may take.", nil, nil)
+		"Size of the largest consumer ledger in the memory of this replica. A ledger may take 524288 bytes.", nil, nil)
 	ledgersHeld = prometheus.NewDesc("bursar_ledgers_in_memory",
-		"Consumer ledgers that this replica works with. Those that nobody asks for are dropped after some minutes.", nil, nil)
+		"Consumer ledgers in the memory of this replica. Unused ones leave it after some minutes.", nil, nil)
 	sizeOfLedger = prometheus.NewDesc("bursar_ledger_bytes",
-		"Size of a consumer ledger that takes a quarter of 524288 bytes or more, for the ten largest.",
+		"Size of a consumer ledger of at least a quarter of 524288 bytes, for the ten largest.",
 		[]string{"consumer_group", "consumer_kind", "consumer_namespace", "consumer_name"}, nil)
 )
 

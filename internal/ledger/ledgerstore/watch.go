@@ -88,7 +88,7 @@ func (o *Observer) observe(ctx context.Context, object any) {
 	case err == nil:
 		o.Store.ObserveOf(full.Spec.ConsumerRef, noticeOf(full))
 	case ctx.Err() == nil && !apierrors.IsNotFound(err):
-		o.Log.Error(err, "cannot tell whose ledger another process has written, will try again", "ledger", ledger.Name)
+		o.Log.Error(err, "cannot read the consumer of a ledger from another process, will try again", "ledger", ledger.Name)
 		time.AfterFunc(observeRetryDelay, func() {
 			if ctx.Err() == nil {
 				o.observe(ctx, object)

@@ -68,7 +68,7 @@ func (h *EtcdHold) take(ctx context.Context, settings string, progress Progress)
 		}
 		if other = has; !hasSaid {
 			hasSaid = true
-			progress.Printf("another bursar standalone with %s uses this etcd, or did until it was killed: waiting up to %d s for it to go", other, etcdHoldSeconds)
+			progress.Printf("another bursar standalone with %s uses this etcd, or did until it was killed: waiting up to %d s for it to end", other, etcdHoldSeconds)
 		}
 		return false, nil
 	})
@@ -118,7 +118,7 @@ func (h *EtcdHold) key(prefix string) string { return fmt.Sprintf("%s%x", prefix
 func (h *EtcdHold) Report(ctx context.Context, contents []string) error {
 	_, err := h.client.Put(ctx, h.key(etcdReportPrefix), strings.Join(contents, " "), clientv3.WithLease(h.session.Lease()))
 	if err != nil {
-		return fmt.Errorf("tell etcd at %s which webhooks are observed: %w", h.servers, err)
+		return fmt.Errorf("report the observed webhooks to etcd at %s: %w", h.servers, err)
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func (h *EtcdHold) Behind(ctx context.Context, content string) (int, error) {
 		clientv3.OpGet(etcdReportPrefix, clientv3.WithPrefix()),
 	).Commit()
 	if err != nil {
-		return 0, fmt.Errorf("ask etcd at %s which webhooks are observed: %w", h.servers, err)
+		return 0, fmt.Errorf("read the observed webhooks from etcd at %s: %w", h.servers, err)
 	}
 	behind := map[string]bool{}
 	for _, server := range answer.Responses[0].GetResponseRange().Kvs {
@@ -156,7 +156,7 @@ func (h *EtcdHold) lost() <-chan struct{} {
 }
 
 func (h *EtcdHold) lostError() error {
-	return fmt.Errorf("the hold on etcd at %s was lost because etcd did not answer for %d s or ended it; the other servers take this one for gone", h.servers, etcdHoldSeconds)
+	return fmt.Errorf("the hold on etcd at %s was lost because etcd did not answer for %d s or ended it; the other servers consider this one dead", h.servers, etcdHoldSeconds)
 }
 
 // release ends the hold at once, if etcd answers.

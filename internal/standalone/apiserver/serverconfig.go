@@ -73,7 +73,7 @@ func newServerConfig(ctx context.Context, o options.CompletedOptions, services w
 func LocalAddress(listener net.Listener) (string, error) {
 	address, ok := listener.Addr().(*net.TCPAddr)
 	if !ok {
-		return "", fmt.Errorf("%s is no address of TCP", listener.Addr())
+		return "", fmt.Errorf("%s is not a TCP address", listener.Addr())
 	}
 	return loopbackAddress(address), nil
 }

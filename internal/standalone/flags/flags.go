@@ -45,17 +45,17 @@ type Standalone struct {
 
 // Add adds all flags of a standalone server to a set.
 func (s *Standalone) Add(set *pflag.FlagSet) {
-	set.StringVar(&s.DataDir, "data-dir", "", "directory that holds everything that is kept (default: bursar in the user's data directory)")
+	set.StringVar(&s.DataDir, "data-dir", "", "directory for all stored data (default: bursar in the user's data directory)")
 	set.StringVar(&s.Listen, "listen", "127.0.0.1:7443", "host:port that the API server listens on")
-	set.StringSliceVar(&s.Etcd.Servers, "etcd-servers", nil, "URLs of an etcd cluster to use in place of the embedded etcd")
+	set.StringSliceVar(&s.Etcd.Servers, "etcd-servers", nil, "URLs of an etcd cluster to use instead of the embedded etcd")
 	set.StringVar(&s.Etcd.CAFile, "etcd-cafile", "", "certificate authority of the etcd servers")
 	set.StringVar(&s.Etcd.CertFile, "etcd-certfile", "", "client certificate for the etcd servers")
 	set.StringVar(&s.Etcd.KeyFile, "etcd-keyfile", "", "key of the client certificate for the etcd servers")
 	AddQuota(set, &s.Quota)
 	set.StringArrayVar(&s.consumerNamespaces, "consumer-namespace", nil, "KIND.GROUP=TEMPLATE: namespace of the buckets of consumers of a kind, with {{name}} for the consumer's name; may be repeated")
-	set.StringVar(&s.AuthenticationConfig, "authentication-config", "", "file with a Kubernetes AuthenticationConfiguration, which says who issues the tokens of users")
+	set.StringVar(&s.AuthenticationConfig, "authentication-config", "", "file with a Kubernetes AuthenticationConfiguration: the issuers of users' tokens")
 	oidc := &s.OIDC
-	set.StringVar(&oidc.IssuerURL, "oidc-issuer-url", "", "URL of an OpenID Connect provider whose tokens the API server accepts")
+	set.StringVar(&oidc.IssuerURL, "oidc-issuer-url", "", "URL of an OpenID Connect provider; the API server accepts its tokens")
 	set.StringVar(&oidc.ClientID, "oidc-client-id", "", "audience of these tokens")
 	set.StringVar(&oidc.CAFile, "oidc-ca-file", "", "certificate authority of the provider (default: those of this machine)")
 	set.StringVar(&oidc.UsernameClaim, "oidc-username-claim", DefaultUsernameClaim, "claim that holds the user's name")
@@ -64,7 +64,7 @@ func (s *Standalone) Add(set *pflag.FlagSet) {
 	set.StringVar(&oidc.GroupsPrefix, "oidc-groups-prefix", "", "prefix of groups' names")
 	set.StringArrayVar(&s.requiredClaims, "oidc-required-claim", nil, "CLAIM=VALUE that tokens must have; may be repeated")
 	set.BoolVar(&s.Save, "save", false, "save the given flags to config.yaml in the data directory")
-	set.IntVarP(&s.Verbosity, "verbosity", "v", 0, "how much is written to the log file, from 0 to 10; from 1 on also the notices of the Kubernetes libraries")
+	set.IntVarP(&s.Verbosity, "verbosity", "v", 0, "detail of the log file, from 0 to 10; from 1 on with the notices of the Kubernetes libraries")
 }
 
 // Complete reads the flags that are lists of pairs. It returns an error that names the flag if one is not in its form.

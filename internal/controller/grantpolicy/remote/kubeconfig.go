@@ -30,14 +30,14 @@ func Config(kubeconfig []byte) (*rest.Config, error) {
 	}
 	current := parsed.Contexts[parsed.CurrentContext]
 	if current == nil {
-		return nil, fmt.Errorf("the kubeconfig has no context of the name %q, which its current-context is", parsed.CurrentContext)
+		return nil, fmt.Errorf("the kubeconfig has no context %q, but its current-context names it", parsed.CurrentContext)
 	}
 	cluster, user := parsed.Clusters[current.Cluster], parsed.AuthInfos[current.AuthInfo]
 	switch {
 	case cluster == nil:
-		return nil, fmt.Errorf("the kubeconfig has no cluster of the name %q, which its current context uses", current.Cluster)
+		return nil, fmt.Errorf("the kubeconfig has no cluster %q, but its current context uses it", current.Cluster)
 	case user == nil:
-		return nil, fmt.Errorf("the kubeconfig has no user of the name %q, which its current context uses", current.AuthInfo)
+		return nil, fmt.Errorf("the kubeconfig has no user %q, but its current context uses it", current.AuthInfo)
 	}
 	if err := checkContained(cluster, user); err != nil {
 		return nil, err

@@ -111,9 +111,9 @@ users:
 		"token file":    {"no file is read, also where there is a token", kubeconfig("", usual+"\n    tokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token"), `(tokenFile)`},
 		"none":          {"there has to be one", "", "holds no kubeconfig"},
 		"not one":       {"that can be read", "{", "cannot be read"},
-		"no context":    {"and that says which of its users and clusters", "apiVersion: v1\nkind: Config\n", `no context of the name ""`},
-		"no cluster":    {"of which there is one", strings.Replace(kubeconfig("", usual), "- name: c", "- name: d", 1), `no cluster of the name "c"`},
-		"no user":       {"of which there is one", strings.Replace(kubeconfig("", usual), "- name: u", "- name: v", 1), `no user of the name "u"`},
+		"no context":    {"and that says which of its users and clusters", "apiVersion: v1\nkind: Config\n", `no context ""`},
+		"no cluster":    {"of which there is one", strings.Replace(kubeconfig("", usual), "- name: c", "- name: d", 1), `no cluster "c"`},
+		"no user":       {"of which there is one", strings.Replace(kubeconfig("", usual), "- name: u", "- name: v", 1), `no user "u"`},
 	} {
 		t.Run(test, func(t *testing.T) {
 			config, err := remote.Config([]byte(tc.kubeconfig))

@@ -178,7 +178,7 @@ func TestExternalEtcd(t *testing.T) {
 	url := etcd.Start(t)
 	process.Start(t, t.TempDir(), "--etcd-servers", url, "--system-namespace", "elsewhere").Kill()
 	server := process.Start(t, t.TempDir(), "--etcd-servers", url)
-	if want := "waiting up to 15 s for it to go"; !strings.Contains(server.Output(), want) {
+	if want := "waiting up to 15 s for it to end"; !strings.Contains(server.Output(), want) {
 		t.Errorf("the server says\n%s\nwant %q", server.Output(), want)
 	}
 	wantRefusal(t, "each would move the buckets to its own namespace", "etcd at "+url+" is in use by another bursar standalone with "+
