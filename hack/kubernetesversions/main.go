@@ -3,13 +3,15 @@
 //
 //	kubernetesversions FILE [MINOR...]
 //
-// A minor is a version such as 1.33. The table keeps its columns of other minors. Without a minor, the table is of all:
-// those with a module file in the folder of the campaign, and the one in Bursar's own go.mod. Run it in the root of the
-// repository. It ends with 1 if a test failed.
+// A minor is a version such as 1.33. The table keeps its results of other minors and of tests that do not run. Without a
+// minor, the table is of all: those with a module file in the folder of the campaign, and the one in Bursar's own go.mod.
+// TESTS in the environment selects tests, as in go test -run. Run it in the root of the repository. It ends with 1 if a
+// test failed.
 package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,8 +67,7 @@ func run(file string, minors []string) error {
 			failed = errors.New("some tests failed")
 		}
 		tested.version = known[minor]
-		columns = slices.DeleteFunc(columns, func(c column) bool { return strings.HasPrefix(c.version, minor+".") })
-		columns = append(columns, tested.column())
+		columns = update(columns, tested.column())
 	}
 	slices.SortFunc(columns, func(a, b column) int { return strings.Compare(a.version, b.version) })
 	return errors.Join(failed, os.WriteFile(file, []byte(page(columns)), 0o644)) //nolint:gosec // everybody may read it
@@ -113,7 +114,7 @@ type event struct{ Action, Test, Output, Key, Value string }
 
 // test runs the suite with one minor version of Kubernetes.
 func test(minor string) (*result, error) {
-	command := exec.Command("go", "test", "-json", "-count=1", "-timeout=30m", "-run", suite, campaign)
+	command := exec.Command("go", "test", "-json", "-count=1", "-timeout=30m", "-run", cmp.Or(os.Getenv("TESTS"), suite), campaign)
 	command.Env = append(os.Environ(), "KUBERNETES_MINOR="+minor)
 	command.Stderr = os.Stderr
 	output, err := command.StdoutPipe()

@@ -45,8 +45,8 @@ and kube-controller-manager. There was no kubelet: the tests set the status of r
 const outro = `
 "Not in this version" means that the API server lacks what the test needs.
 
-` + "`make kubernetes-versions`" + ` runs the tests and writes this page; with ` + "`MINORS=1.33`" + ` it writes that column. Each minor is
-built from the modules in ` + "`test/campaign/kubernetes/minors`" + `.
+` + "`make kubernetes-versions`" + ` runs the tests and writes this page. With ` + "`MINORS=1.33`" + ` it updates that column,
+and with ` + "`TESTS=TestUninstall`" + ` those rows. Each minor is built from the modules in ` + "`test/campaign/kubernetes/minors`" + `.
 `
 
 // column has the result for each statement with one version of Kubernetes.
@@ -62,6 +62,17 @@ func (r *result) column() column {
 		c.words[statement] = word(r.outcomes[test])
 	}
 	return c
+}
+
+// update returns columns with new results of one version.
+func update(columns []column, tested column) []column {
+	for _, c := range columns {
+		if c.version == tested.version {
+			maps.Copy(c.words, tested.words)
+			return columns
+		}
+	}
+	return append(columns, tested)
 }
 
 // columnsOf returns the columns of a page.

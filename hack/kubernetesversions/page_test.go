@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,6 +27,10 @@ func TestPage(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, page(columnsOf(got))); diff != "" {
 		t.Errorf("the page of its own columns is (-want +got):\n%s", diff)
+	}
+	removed := column{"1.33.13", map[string]string{"Bursar is removed": "yes"}}
+	if got, want := page(update(columnsOf(got), removed)), strings.Replace(want, "fails", "yes", 1); got != want {
+		t.Errorf("after another test the page is (-want +got):\n%s", cmp.Diff(want, got))
 	}
 }
 

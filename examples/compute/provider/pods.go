@@ -3,12 +3,14 @@ package provider
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -67,10 +69,21 @@ func (p Pods) Ensure(ctx context.Context, instance *computev1alpha1.Instance, re
 	if desired := p.requirements(resources); !equality.Semantic.DeepEqual(containerOf(pod).Resources.Requests, desired.Requests) {
 		containerOf(pod).Resources = desired
 		if err := p.Client.SubResource("resize").Update(ctx, pod); err != nil {
+			if isUnserved(err) {
+				err = errCannotResize
+			}
 			return p.machine(pod), fmt.Errorf("resize the Pod of Instance %s/%s: %w", instance.Namespace, instance.Name, err)
 		}
 	}
 	return p.machine(pod), nil
+}
+
+// errCannotResize means that the API server has no subresource to resize Pods.
+var errCannotResize = errors.New("only Kubernetes 1.33 and later can: give the Instance its former resources, or replace it")
+
+// isUnserved reports whether a call failed because the API server lacks the resource, and not only the object.
+func isUnserved(err error) bool {
+	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 func (p Pods) create(ctx context.Context, instance *computev1alpha1.Instance, resources computev1alpha1.Resources) (*corev1.Pod, error) {

@@ -151,6 +151,8 @@ func (c *Cluster) StartAggregated(namespace, serviceAccount string) string {
 		"--etcd-servers="+c.etcdURL, "--bind-address=127.0.0.1", "--secure-port="+port,
 		"--tls-cert-file="+certificate, "--tls-private-key-file="+key,
 		"--kubeconfig="+kubeconfig, "--authentication-kubeconfig="+kubeconfig, "--authorization-kubeconfig="+kubeconfig,
+		// It waits for the kinds of this plugin, which kube-apiserver serves in Kubernetes 1.36 and later.
+		"--disable-admission-plugins=MutatingAdmissionPolicy",
 	)
 	return address
 }
