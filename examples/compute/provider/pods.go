@@ -83,7 +83,12 @@ var errCannotResize = errors.New("only Kubernetes 1.33 and later can: give the I
 
 // isUnserved reports whether a call failed because the API server lacks the resource, and not only the object.
 func isUnserved(err error) bool {
-	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+	status := apierrors.APIStatus(nil)
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
+		return false
+	}
+	details := status.Status().Details
+	return details == nil || details.Name == "" // an object would have its name here
 }
 
 func (p Pods) create(ctx context.Context, instance *computev1alpha1.Instance, resources computev1alpha1.Resources) (*corev1.Pod, error) {
