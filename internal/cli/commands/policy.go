@@ -3,8 +3,11 @@ package commands
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
+	authenticationv1 "k8s.io/api/authentication/v1"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli"
@@ -24,6 +27,7 @@ func newPolicyCommand(p cli.Program) *cobra.Command {
 
 func newPolicyTestCommand() *cobra.Command {
 	var options policytest.Options
+	var extra []string
 	var out *output
 	command := &cobra.Command{
 		Use:   "test -f FILE...",
@@ -39,16 +43,34 @@ allows the requests of the policies. A consumer without grants in the files has 
   bursar policy test -f policies/ -f objects/ --as jane --as-group developers`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
+			var err error
+			if options.User.Extra, err = extraOf(extra); err != nil {
+				return err
+			}
 			return runPolicyTest(command, options, out)
 		},
 	}
 	cli.AnswersByExitCode(command, "no policy would be rejected and every object fits", "not")
 	command.Flags().StringSliceVarP(&options.Files.Filenames, "filename", "f", nil, "files or folders with policies and objects, or - for the standard input")
 	command.Flags().BoolVarP(&options.Files.Recursive, "recursive", "R", false, "also read the folders in a folder")
-	command.Flags().StringVar(&options.User, "as", "", "the user who creates the objects")
-	command.Flags().StringSliceVar(&options.Groups, "as-group", nil, "the groups of that user")
+	command.Flags().StringVar(&options.User.Username, "as", "", "the user who creates the objects")
+	command.Flags().StringSliceVar(&options.User.Groups, "as-group", nil, "the groups of that user")
+	command.Flags().StringArrayVar(&extra, "as-user-extra", nil, "an extra value of that user, as KEY=VALUE; repeat it for more")
 	out = addOutput(command, "tables")
 	return command
+}
+
+// extraOf returns the extra values of a user from pairs such as KEY=VALUE.
+func extraOf(pairs []string) (map[string]authenticationv1.ExtraValue, error) {
+	extra := map[string]authenticationv1.ExtraValue{}
+	for _, pair := range pairs {
+		key, value, isPair := strings.Cut(pair, "=")
+		if !isPair || key == "" {
+			return nil, fmt.Errorf("--as-user-extra: %q is not KEY=VALUE", pair)
+		}
+		extra[key] = append(extra[key], value)
+	}
+	return extra, nil
 }
 
 // errTestFails ends the command after it has printed the result.

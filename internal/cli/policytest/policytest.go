@@ -32,9 +32,8 @@ const systemNamespace = "bursar-system"
 type Options struct {
 	// Files have the policies and the objects. They may have registrations, grants and namespaces, too.
 	Files resource.FilenameOptions
-	// User creates the objects, and belongs to Groups.
-	User   string
-	Groups []string
+	// User creates the objects. Policies see its name, groups and extra values as user.
+	User authenticationv1.UserInfo
 }
 
 // Result is the outcome of a test.
@@ -87,7 +86,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		}
 		spec.Objects = append(spec.Objects, quotav1alpha1.ReviewedObject{Object: runtime.RawExtension{Raw: content}})
 	}
-	if result.Status, err = reviewer.Review(ctx, authenticationv1.UserInfo{Username: o.User, Groups: o.Groups}, spec); err != nil {
+	if result.Status, err = reviewer.Review(ctx, o.User, spec); err != nil {
 		return nil, err
 	}
 	result.Status.Quotas = slices.DeleteFunc(result.Status.Quotas, func(q quotav1alpha1.ReviewedQuota) bool { return len(facts.grants[q.ConsumerRef]) == 0 })
