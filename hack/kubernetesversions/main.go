@@ -3,10 +3,10 @@
 //
 //	kubernetesversions FILE [MINOR...]
 //
-// A minor is a version such as 1.33. The table keeps its results of other minors and of tests that do not run. Without a
-// minor, the table is of all: those with a module file in the folder of the campaign, and the one in Bursar's own go.mod.
-// TESTS in the environment selects tests, as in go test -run. Run it in the root of the repository. It ends with 1 if a
-// test failed.
+// A minor is a version such as 1.33. The table keeps its results of other minors and of tests that do not run. Without
+// a minor, the table is of all: those with a module file in the folder of the campaign, and the one in Bursar's own
+// go.mod. TESTS in the environment selects tests, as in go test -run. Run it in the root of the repository. It ends
+// with 1 if a test failed.
 package main
 
 import (

@@ -8,8 +8,8 @@ import (
 	"github.com/bursar/bursar/test/kit"
 )
 
-// wantLedgers waits until every Pod has one granted claim, and the ledgers and buckets agree. It also checks the history
-// of the ledgers, and the existence of every Pod with an answered create.
+// wantLedgers waits until every Pod has one granted claim, and the ledgers and buckets agree. It also checks the
+// history of the ledgers, and the existence of every Pod with an answered create.
 func (f *faults) wantLedgers() {
 	f.Helper()
 	defer func() {
