@@ -32,7 +32,7 @@ var resources = []string{
 // roles.
 var special = []string{"bursar-break-glass", "bursar-metrics-reader", "bursar-project-owner", "bursar-project-owner-quotas"}
 
-var update = flag.Bool("update", false, "write the table of docs/reference/access.md anew")
+var update = flag.Bool("update", false, "write the table of docs/reference/access.md again")
 
 // The table in the documentation comes from the roles.
 func TestDocumentedTable(t *testing.T) {

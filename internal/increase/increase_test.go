@@ -157,7 +157,7 @@ func TestCompute(t *testing.T) {
 			map[string]string{"small": "count/secrets: 5", "medium": "count/configmaps: 10", "big": "count/secrets: 100"}, nil,
 		},
 		"HeldInMaximum": {
-			"the next highest counts in place of what is held back",
+			"the next highest counts instead of what is held back",
 			Input{Mode: maximum, Base: list{secrets: "10"}.hard(), Increases: document(), Held: map[Contribution]bool{{"big", secrets}: true}},
 			list{secrets: "50", configMaps: "10"},
 			map[string]string{"small": "", "medium": "count/configmaps: 10, count/secrets: 50", "big": ""}, []string{"big", "small"},

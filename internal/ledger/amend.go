@@ -69,7 +69,7 @@ func (l *Ledger) tryAmend(tx *transaction, r *Reservation, decide func(*transact
 	return before, d
 }
 
-// checkRoomForAmendment is checkRoom for an amendment, perhaps in place of an existing one.
+// checkRoomForAmendment is checkRoom for an amendment, perhaps instead of an existing one.
 func (l *Ledger) checkRoomForAmendment(tx *transaction, size int, before Reservation, known bool) Code {
 	if known {
 		size -= before.Size()

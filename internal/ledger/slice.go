@@ -104,7 +104,7 @@ func (l *Ledger) setSlice(s Slice, bytesMax int) bool {
 	return true
 }
 
-// canSetSlice reports whether a slice is valid and fits in place of the former one of its holder.
+// canSetSlice reports whether a slice is valid and fits instead of the former one of its holder.
 func (l *Ledger) canSetSlice(s, before *Slice, bytesMax int) bool {
 	if s.Holder == "" || len(s.Holder) > HolderBytesMax || len(s.Amounts) > ChargesMax || before.Holder == "" && len(l.slices) >= SlicesMax {
 		return false

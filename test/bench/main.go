@@ -66,9 +66,9 @@ func runBench(ctx context.Context) error {
 	flags.IntVar(&b.adopted, "adopt", 5000, "how many existing objects are adopted, in each of two rounds")
 	flags.IntVar(&b.memory, "memory", 100_000, "with how many claims memory is measured")
 	flags.DurationVar(&b.duration, "duration", 5*time.Second, "how long each measurement lasts")
-	flags.Float64Var(&b.rate, "rate", 0, "offer so many creates of each sort a second, in place of closed loops; with -consumers 20 if it is not given")
+	flags.Float64Var(&b.rate, "rate", 0, "offer so many creates of each sort a second, instead of closed loops; with -consumers 20 if it is not given")
 	var size standingSize
-	flags.IntVar(&size.consumers, "consumers", 0, "measure capacity, with so many consumers, in place of closed loops")
+	flags.IntVar(&size.consumers, "consumers", 0, "measure capacity, with so many consumers, instead of closed loops")
 	flags.IntVar(&size.claims, "standing", 150_000, "how many claims the consumers have in total")
 	flags.IntVar(&size.crowd, "crowd", 10_000, "how many claims one more consumer has alone; they are created one by one")
 	measured := flags.String("measure", allMeasurements(), "what is measured in closed loops, of these")

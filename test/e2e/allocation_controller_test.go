@@ -112,7 +112,7 @@ func TestNoWriteWithoutChange(t *testing.T) {
 		t.Errorf("the conditions are different (-before +after):\n%s", diff)
 	}
 	if local.UID != w.projection("web").UID {
-		t.Error("the projection was made anew")
+		t.Error("the projection was made again")
 	}
 }
 

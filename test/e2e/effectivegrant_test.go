@@ -184,7 +184,7 @@ func TestDeletedBucketsComeBack(t *testing.T) {
 		eventually(w, func() error {
 			after, _, err := w.buckets()
 			if err == nil && (after[name] == before[name] || after[name] == "") {
-				err = fmt.Errorf("bucket %s is not there anew", name)
+				err = fmt.Errorf("bucket %s is not back", name)
 			}
 			return err
 		})

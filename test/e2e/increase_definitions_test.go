@@ -95,7 +95,7 @@ func TestScopesOfDefinitions(t *testing.T) {
 	change(w, config, func(c *openmcpv1alpha1.QuotaServiceConfig) { c.Spec.Quotas[0].Template.Spec.Scopes = nil })
 	after := w.wantQuota(base, "pods=11", "secrets=1")
 	if after.UID == before.UID || len(after.Spec.Scopes) > 0 {
-		t.Errorf("the ResourceQuota is %s with scopes %v, want one made anew without any", after.UID, after.Spec.Scopes)
+		t.Errorf("the ResourceQuota is %s with scopes %v, want one made again without any", after.UID, after.Spec.Scopes)
 	}
 	w.wantEffect("secrets", cumulative, "secrets: 1", yes, inEffect)
 	w.wantLabels(w.name, base, cumulative)

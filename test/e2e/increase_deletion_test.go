@@ -170,7 +170,7 @@ func TestTakeover(t *testing.T) {
 	})
 	quota := w.wantQuota(base, "count/secrets=50", "count/configmaps=10")
 	if quota.UID != theirs.UID || len(quota.OwnerReferences) != 1 || quota.OwnerReferences[0].BlockOwnerDeletion == nil {
-		t.Errorf("the ResourceQuota was made anew or has other owners: %+v", quota.ObjectMeta)
+		t.Errorf("the ResourceQuota was made again or has other owners: %+v", quota.ObjectMeta)
 	}
 	w.wantLabels(config.Name, base, singular)
 	w.increase("bigger", "count/secrets=60")

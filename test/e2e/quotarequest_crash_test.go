@@ -117,7 +117,7 @@ func TestQuotaRequestSurvivesCrashes(t *testing.T) {
 					_, err = first.Reconcile(ctx, name)
 				}
 				if !errors.Is(err, errCrashed) {
-					t.Fatalf("got %v in place of a crash", err)
+					t.Fatalf("got %v instead of a crash", err)
 				}
 
 				second := reconciler(api)

@@ -41,7 +41,7 @@ func (c *Cache) Run(ctx context.Context) {
 }
 
 // store receives the events of a reflector. It passes on each change with the resource version of the whole cache after
-// it. This is the version of the changed object, or of the list in place of everything.
+// it. This is the version of the changed object, or of the list instead of everything.
 type store struct {
 	put, remove func(metav1.Object)
 	replace     func(objects []metav1.Object, version string)

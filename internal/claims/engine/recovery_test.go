@@ -119,7 +119,7 @@ func TestAmendmentsEndThoughTheLedgerDrifted(t *testing.T) {
 			func(s *stage) { c := s.paid(acme, 2); s.amend(c, 0, "1"); s.server.Remove(c.Name) }, fleet("2", "acme", 0),
 			[]string{"acme uses 2, 0 in flight"},
 		},
-		"claim gone, object charged anew": {
+		"claim gone, object charged again": {
 			"what the claim that is gone held is drift",
 			func(s *stage) { c := s.paid(acme, 2); s.amend(c, 5, "1"); s.server.Remove(c.Name) }, fleet("2", "acme", 5),
 			[]string{"acme uses 7, 0 in flight", "claim of acme for 5"},

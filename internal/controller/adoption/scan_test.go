@@ -381,7 +381,7 @@ func TestAdoptionAfterARestart(t *testing.T) {
 			status(quotav1alpha1.AdoptionComplete, 3, 2, 2, 2), 1},
 		"interrupted": {"it goes on, and counts what was adopted before", status(quotav1alpha1.AdoptionRunning, 3, 2, 1, 1), []string{"a"},
 			status(quotav1alpha1.AdoptionComplete, 3, 2, 2, 2), 1},
-		"of an earlier generation": {"it begins anew", status(quotav1alpha1.AdoptionComplete, 2, 9, 9, 9), []string{"a", "b"},
+		"of an earlier generation": {"it begins again", status(quotav1alpha1.AdoptionComplete, 2, 9, 9, 9), []string{"a", "b"},
 			status(quotav1alpha1.AdoptionComplete, 3, 2, 2, 0), 1},
 	}
 	for name, tt := range tests {

@@ -75,7 +75,7 @@ func TestExpire(t *testing.T) {
 		"not changed yet":       {"the request may still be on its way", quotaAt("u", "5"), "u", "5", pendingTime - 1, false},
 		"changed":               {"it was made meanwhile, or something else was", quotaAt("u", "6"), "u", "5", time.Hour, false},
 		"deleted":               {"it may have been made before", nil, "u", "5", time.Hour, false},
-		"deleted and made anew": {"it may have been made before", quotaAt("v", "7"), "u", "5", time.Hour, false},
+		"deleted and made again": {"it may have been made before", quotaAt("v", "7"), "u", "5", time.Hour, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -29,7 +29,7 @@ func TestScopesChange(t *testing.T) {
 		fails  bool
 		again  bool
 	}{
-		"Good":      {"it is made anew", "", nil, []string{"try ", "delete base", "create base"}, false, false, false},
+		"Good":      {"it is made again", "", nil, []string{"try ", "delete base", "create base"}, false, false, false},
 		"Refused":   {"it stays where the next is refused", "try", apierrors.NewForbidden(quotas, "base", errors.New("no")), []string{"try "}, true, true, false},
 		"Overtaken": {"somebody else has made it anew", "delete", apierrors.NewConflict(quotas, "base", errors.New("another UID")), []string{"try ", "delete base"}, true, false, true},
 	}

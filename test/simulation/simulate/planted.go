@@ -149,7 +149,7 @@ var faults = []fault{
 		test:   "./internal/ledger/ledgerstore TestForeignSlices",
 	},
 	{
-		what: "decisions in place of a slice stay", file: storeDir + "decider.go",
+		what: "decisions instead of a slice stay", file: storeDir + "decider.go",
 		before: "\t\tdefer undo()\n",
 		after:  "",
 		test:   "./internal/ledger/ledgerstore TestDryRunKeepsSlice",
