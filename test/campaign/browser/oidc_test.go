@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp"
 	certutil "k8s.io/client-go/util/cert"
 
 	"github.com/bursar/bursar/test/issuer"
@@ -47,7 +46,7 @@ func TestLoginWithProvider(t *testing.T) {
 		"--oidc-issuer-url", provider.URL, "--oidc-client-id", "bursar", "--oidc-name", "the company", "--oidc-ca-file", provider.CAFile(t),
 		"--impersonate", "--oidc-username-claim", "email").WaitReady()
 	tina := opens(t, "tina", "https://"+address)
-	tina.do(chromedp.Navigate(tina.base + "/console/quota?namespace=org-acme"))
+	tina.open(tina.base + "/console/quota?namespace=org-acme")
 	tina.sees("Log in with the company")
 	tina.wantAccessible("the login with a provider")
 	tina.click("form.stack button[type=submit]")

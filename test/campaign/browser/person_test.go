@@ -120,7 +120,7 @@ func atConsole(t *testing.T, name string, flags ...string) (*person, *process.Co
 		return nil
 	})
 	p.base, _, _ = strings.Cut(url, "/console")
-	p.do(chromedp.Navigate(url))
+	p.open(url)
 	p.waitFor("form.who")
 	return p, console
 }
@@ -143,10 +143,24 @@ func call[P, R any](command cdp.Command[P, R], parameters P) chromedp.Action[chr
 	}
 }
 
+// open opens a URL. The end of an earlier navigation, such as a login, may abort it; then open tries again.
+func (p *person) open(url string) {
+	p.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, timeout)
+	defer cancel()
+	err := chromedp.Do(ctx, chromedp.Navigate(url))
+	for err != nil && strings.Contains(err.Error(), "net::ERR_ABORTED") && ctx.Err() == nil {
+		err = chromedp.Do(ctx, chromedp.Navigate(url))
+	}
+	if err != nil {
+		p.Fatalf("%s: open %s: %v", p.name, url, err)
+	}
+}
+
 // goTo opens a page by its path without /console.
 func (p *person) goTo(path string) {
 	p.Helper()
-	p.do(chromedp.Navigate(p.base + "/console" + path))
+	p.open(p.base + "/console" + path)
 	p.waitFor("main h1")
 	if shown := p.text(); path != "/nowhere" && (strings.Contains(shown, "Back to the first page") || strings.Contains(shown, "Bearer token") != (path == "/login")) {
 		p.Fatalf("%s cannot open %s:\n%s", p.name, path, shown)

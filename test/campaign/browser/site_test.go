@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/chromedp/cdproto/network"
-	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/bursar/bursar/test/process"
@@ -110,7 +109,7 @@ func atSite(t *testing.T) (p *person, diagrams string) {
 // opensPage opens a page of the site and waits until its scripts are done: all diagrams are drawn.
 func (p *person) opensPage(page string) {
 	p.Helper()
-	p.do(chromedp.Navigate(p.base + "/" + page))
+	p.open(p.base + "/" + page)
 	p.waitFor("#theme")
 	p.until(func() error {
 		if left := ask[int](p, "document.querySelectorAll('code.language-mermaid').length"); left > 0 {
