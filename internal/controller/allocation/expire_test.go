@@ -67,14 +67,14 @@ func TestExpire(t *testing.T) {
 		ago      time.Duration
 		want     bool
 	}{
-		"not created":           {"the request came to nothing", nil, "u", "", pendingTime, true},
-		"not created yet":       {"the request may still be on its way", nil, "u", "", pendingTime - 1, false},
-		"created":               {"it was made meanwhile", quotaAt("u", "6"), "u", "", time.Hour, false},
-		"created by another":    {"the name was taken, and there is no way to make it", quotaAt("v", "6"), "u", "", time.Hour, true},
-		"not changed":           {"the request came to nothing", quotaAt("u", "5"), "u", "5", pendingTime, true},
-		"not changed yet":       {"the request may still be on its way", quotaAt("u", "5"), "u", "5", pendingTime - 1, false},
-		"changed":               {"it was made meanwhile, or something else was", quotaAt("u", "6"), "u", "5", time.Hour, false},
-		"deleted":               {"it may have been made before", nil, "u", "5", time.Hour, false},
+		"not created":            {"the request came to nothing", nil, "u", "", pendingTime, true},
+		"not created yet":        {"the request may still be on its way", nil, "u", "", pendingTime - 1, false},
+		"created":                {"it was made meanwhile", quotaAt("u", "6"), "u", "", time.Hour, false},
+		"created by another":     {"the name was taken, and there is no way to make it", quotaAt("v", "6"), "u", "", time.Hour, true},
+		"not changed":            {"the request came to nothing", quotaAt("u", "5"), "u", "5", pendingTime, true},
+		"not changed yet":        {"the request may still be on its way", quotaAt("u", "5"), "u", "5", pendingTime - 1, false},
+		"changed":                {"it was made meanwhile, or something else was", quotaAt("u", "6"), "u", "5", time.Hour, false},
+		"deleted":                {"it may have been made before", nil, "u", "5", time.Hour, false},
 		"deleted and made again": {"it may have been made before", quotaAt("v", "7"), "u", "5", time.Hour, false},
 	} {
 		t.Run(name, func(t *testing.T) {
