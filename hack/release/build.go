@@ -148,7 +148,7 @@ func commitTime(ctx context.Context) (time.Time, error) {
 	if epoch == "" {
 		out, err := output(ctx, nil, "git", "log", "-1", "--format=%ct")
 		if err != nil {
-			return time.Time{}, fmt.Errorf("read the time of the commit: %w; or set SOURCE_DATE_EPOCH", err)
+			return time.Time{}, fmt.Errorf("read the time of the commit (or set SOURCE_DATE_EPOCH): %w", err)
 		}
 		epoch = strings.TrimSpace(string(out))
 	}

@@ -30,7 +30,7 @@ func EndAfterTimeout(ctx context.Context, timeout time.Duration, file string, en
 		if err != nil {
 			where = "its goroutines could not be listed: " + err.Error()
 		}
-		end(fmt.Sprintf("the server has not stopped within %s, and ends as in a power cut, without a loss; %s", timeout, where))
+		end(fmt.Sprintf("the server has not stopped within %s, and ends as in a power cut, and loses nothing; %s", timeout, where))
 	})
 	return func() { stop(); close(done) }
 }

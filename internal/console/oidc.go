@@ -81,7 +81,7 @@ func (o *OIDC) routes(e *entrance, login Server) {
 		}
 		if err != nil {
 			e.log.Error("cannot begin a login with OpenID Connect", "err", err)
-			e.show(w, r, login.form(r), "The provider "+o.Name+" cannot be reached. Try again, or ask an administrator.", http.StatusBadGateway)
+			e.show(w, r, login.form(r), "The login with "+o.Name+" could not begin. Try again, or ask an administrator.", http.StatusBadGateway)
 		}
 	}))
 	e.console.Handle("GET "+web.Base+callbackPath, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -147,7 +147,7 @@ func (o *OIDC) finish(r *http.Request, api *rest.Config) (c session.Credentials,
 	}
 	provider, err := o.discover(r.Context())
 	if err != nil {
-		return c, "", fmt.Errorf("the provider cannot be reached: %w", err)
+		return c, "", err
 	}
 	ctx, cancel := o.context(r.Context())
 	defer cancel()

@@ -33,7 +33,7 @@ func MayNotDecide(request *quotav1alpha1.QuotaRequest, decision quotav1alpha1.De
 	state := apimeta.FindStatusCondition(request.Status.Conditions, quotav1alpha1.ConditionApproved)
 	switch {
 	case IsOwn(request, user):
-		return "nobody may decide on their own request"
+		return "nobody decides on a request of their own"
 	case state == nil:
 		return "the request is new, and its approvers are not known yet: try again"
 	case request.Status.ApprovalsNeeded == 0 && !IsFinal(request):

@@ -85,7 +85,7 @@ func TestCollect(t *testing.T) {
 			line("quota_over_limit", "none", "500")+line("quota_over_limit", "over", "2000")+line("quota_over_limit", "web", "0")) +
 		family("quota_alert_threshold_ratio", "Part of its limit from which a consumer is near it.",
 			"quota_alert_threshold_ratio{"+of("none")+"} 0.8\n"+"quota_alert_threshold_ratio{"+of("over")+"} 0.7\n"+"quota_alert_threshold_ratio{"+of("web")+"} 0.8\n") +
-		family("quota_waiting_claims", "Waiting claims of a consumer for this resource type.",
+		family("quota_waiting_claims", "Claims of a consumer that wait because of this resource type.",
 			line("quota_waiting_claims", "none", "0")+line("quota_waiting_claims", "over", "2")+line("quota_waiting_claims", "web", "0")) +
 		family("quota_limit_in_display_units", "As quota_limit, in the unit of the label.",
 			fmt.Sprintf("quota_limit_in_display_units{%s,unit=\"vCPU\"} 0\n", of("none"))+

@@ -89,14 +89,14 @@ func (n *Notifier) recordLevel(bucket *quotav1alpha1.AllowanceBucket, u Usage, l
 	}
 	switch level {
 	case Exceeded:
-		emit(corev1.EventTypeWarning, quotav1alpha1.EventQuotaExceeded, "more %s than it is granted: %s. Nothing is taken away, and nothing more is granted until it uses less.", u.ResourceType, amounts)
+		emit(corev1.EventTypeWarning, quotav1alpha1.EventQuotaExceeded, "more %s than it is granted: %s. Bursar takes nothing back, and grants nothing more until it uses less.", u.ResourceType, amounts)
 	case Reached:
 		emit(corev1.EventTypeWarning, quotav1alpha1.EventQuotaReached, "all %s that it is granted: %s. Nothing more is granted until it uses less, or has a higher limit.", u.ResourceType, amounts)
 	case Near:
 		emit(corev1.EventTypeWarning, quotav1alpha1.EventQuotaNearLimit, "%s of %s, which is %d%% or more of its limit.", amounts, u.ResourceType, percent)
 	case Below:
 		if u.Limit == 0 {
-			emit(corev1.EventTypeNormal, quotav1alpha1.EventQuotaBelowThreshold, "no %s now, and is granted none.", u.ResourceType)
+			emit(corev1.EventTypeNormal, quotav1alpha1.EventQuotaBelowThreshold, "no more %s, and is granted none.", u.ResourceType)
 			return
 		}
 		emit(corev1.EventTypeNormal, quotav1alpha1.EventQuotaBelowThreshold, "%s of %s, which is less than %d%% of its limit.", amounts, u.ResourceType, percent)

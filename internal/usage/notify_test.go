@@ -54,7 +54,7 @@ func TestNotifier(t *testing.T) {
 		{"less", 7000, 10000, []string{prefix + "Normal QuotaBelowThreshold: Project web uses 7 vCPU of 10 vCPU of vcpus, which is less than 80% of its limit."}},
 		{"near again", 8000, 10000, []string{prefix + "Warning QuotaNearLimit: Project web uses 8 vCPU of 10 vCPU of vcpus, which is 80% or more of its limit."}},
 		{"all", 10000, 10000, []string{prefix + "Warning QuotaReached: Project web uses all vcpus that it is granted: 10 vCPU of 10 vCPU. Nothing more is granted until it uses less, or has a higher limit."}},
-		{"a lower limit", 10000, 5000, []string{prefix + "Warning QuotaExceeded: Project web uses more vcpus than it is granted: 10 vCPU of 5 vCPU. Nothing is taken away, and nothing more is granted until it uses less."}},
+		{"a lower limit", 10000, 5000, []string{prefix + "Warning QuotaExceeded: Project web uses more vcpus than it is granted: 10 vCPU of 5 vCPU. Bursar takes nothing back, and grants nothing more until it uses less."}},
 		{"all again", 5000, 5000, []string{prefix + "Warning QuotaReached: Project web uses all vcpus that it is granted: 5 vCPU of 5 vCPU. Nothing more is granted until it uses less, or has a higher limit."}},
 	} {
 		said = nil

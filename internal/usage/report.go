@@ -203,7 +203,7 @@ func (r *Report) cut(filter Filter) {
 	slices.SortFunc(r.Items, order)
 	if more := len(r.Items) - filter.Limit; filter.Limit > 0 && more > 0 {
 		r.Items = r.Items[:filter.Limit]
-		r.Notes = append(r.Notes, fmt.Sprintf("%d more are left out by --limit.", more))
+		r.Notes = append(r.Notes, fmt.Sprintf("Left out by --limit: %d more.", more))
 	}
 }
 

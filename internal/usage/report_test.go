@@ -98,7 +98,7 @@ The quota of Project/hidden is shown in no namespace: the events of ResourceGran
 Project/web   compute.example.com/vcpus   15.99 vCPUs   16 vCPUs   0.01 vCPUs   99%           1
 
 The quota of Project/hidden is shown in no namespace: the events of ResourceGrant quota/hidden say why.
-2 more are left out by --limit.
+Left out by --limit: 2 more.
 `},
 		"claims": {Filter{WithClaims: true, Consumer: "web"}, "", `CONSUMER      CLAIM      FOR           REQUESTS            STATE
 Project/web   quota/i3   Instance/i3   vcpus=2.5 vCPUs     QuotaExceeded

@@ -163,7 +163,7 @@ func TestCapOnBase(t *testing.T) {
 	allocation := w.cap("count/secrets=5")
 	config := w.config(w.definition(base, cumulative, "count/secrets=10", "count/configmaps=1"))
 	w.wantQuota(base, "count/secrets=0", "count/configmaps=1")
-	w.wantCondition(config, openmcpv1alpha1.ConditionReady, no, openmcpv1alpha1.ReasonBaseCapped, "definition base: ResourceQuota testcaponbase/base has less than the definition says: count/secrets: 0 instead of 10, exceeded ResourceQuotaAllocation: testcaponbase")
+	w.wantCondition(config, openmcpv1alpha1.ConditionReady, no, openmcpv1alpha1.ReasonBaseCapped, "definition base: ResourceQuota testcaponbase/base has less than the definition says: count/secrets: 0 instead of 10: exceeded ResourceQuotaAllocation: testcaponbase")
 	w.wantEvent("ResourceQuota", base, "QuotaHeldBack", "count/secrets: 0 as a cap allows no more (held back by a cap: base 10)")
 	w.increase("more", "count/secrets=1")
 	w.wantEffect("more", cumulative, "", no, capReached)

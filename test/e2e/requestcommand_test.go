@@ -94,7 +94,7 @@ func TestRequestCommands(t *testing.T) {
 	if listed := ann.want(true, []string{name, "Organization/" + w.name, "tom", "waits for a decision"}, "requests", "-A"); !strings.HasPrefix(listed, "NAMESPACE") {
 		t.Errorf("the table begins with no namespace: %s", listed)
 	}
-	tom.want(false, []string{"bursar: approve QuotaRequest " + ns + "/" + name + ": nobody may decide on their own request\n"}, "approve", name, "-n", ns)
+	tom.want(false, []string{"bursar: approve QuotaRequest " + ns + "/" + name + ": nobody decides on a request of their own\n"}, "approve", name, "-n", ns)
 	ann.want(true, []string{"You approved QuotaRequest " + ns + "/" + name, "It is Approved: ResourceGrant request-"}, "approve", name, "-n", ns)
 	w.mustCreate(w.configMap("b"))
 	ann.want(false, []string{": the request is decided: "}, "deny", name, "-n", ns, "--reason", "no")

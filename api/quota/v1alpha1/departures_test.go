@@ -141,7 +141,7 @@ func applyDepartures(t *testing.T, contract map[string]map[string]schemaField) {
 
 // pending is the status of a new object.
 func pending(status, reason string) string {
-	return `{"conditions":[{"lastTransitionTime":"1970-01-01T00:00:00Z","message":"Not looked at yet","reason":"` + reason +
+	return `{"conditions":[{"lastTransitionTime":"1970-01-01T00:00:00Z","message":"Not reconciled yet","reason":"` + reason +
 		`","status":"` + status + `","type":"Active"}]}`
 }
 

@@ -61,7 +61,7 @@ type ResourceGrant struct {
 
 	// status indicates whether the capacity counts.
 	// +optional
-	// +kubebuilder:default={conditions:{{type:"Active",status:"Unknown",reason:"GrantPending",message:"Not looked at yet",lastTransitionTime:"1970-01-01T00:00:00Z"}}}
+	// +kubebuilder:default={conditions:{{type:"Active",status:"Unknown",reason:"GrantPending",message:"Not reconciled yet",lastTransitionTime:"1970-01-01T00:00:00Z"}}}
 	Status ResourceGrantStatus `json:"status,omitzero"`
 }
 

@@ -68,7 +68,7 @@ type ResourceRegistration struct {
 
 	// status is the state of the registration.
 	// +optional
-	// +kubebuilder:default={conditions:{{type:"Active",status:"False",reason:"RegistrationPending",message:"Not looked at yet",lastTransitionTime:"1970-01-01T00:00:00Z"}}}
+	// +kubebuilder:default={conditions:{{type:"Active",status:"False",reason:"RegistrationPending",message:"Not reconciled yet",lastTransitionTime:"1970-01-01T00:00:00Z"}}}
 	Status ResourceRegistrationStatus `json:"status,omitzero"`
 }
 

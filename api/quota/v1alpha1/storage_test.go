@@ -56,7 +56,7 @@ func TestPendingDefaults(t *testing.T) {
 			}](t, map[string]any{"status": object["status"]})
 			want := []metav1.Condition{{
 				Type: v1alpha1.ConditionActive, Status: tt.status, Reason: tt.reason,
-				Message: "Not looked at yet", LastTransitionTime: metav1.Unix(0, 0),
+				Message: "Not reconciled yet", LastTransitionTime: metav1.Unix(0, 0),
 			}}
 			if diff := cmp.Diff(want, got.Status.Conditions); diff != "" {
 				t.Errorf("conditions of a new %s (-want +got):\n%s", tt.kind, diff)

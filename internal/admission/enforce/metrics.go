@@ -23,7 +23,7 @@ type metrics struct {
 func newMetrics() metrics {
 	notEnforced := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "bursar_admission_not_enforced_total",
-		Help: "Number of requests beyond a quota that a policy admitted, because its mode is Warn or Audit.",
+		Help: "Number of requests that a policy would have denied, and admitted because its mode is Warn or Audit.",
 	}, []string{"policy", "mode"})
 	brokenGlass := prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "bursar_admission_break_glass_total",

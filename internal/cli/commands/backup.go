@@ -112,7 +112,7 @@ func newBackupCommand(p cli.Program) *cobra.Command {
 		Use:   "backup (FILE | DIR/)",
 		Short: "Write all quota, with claims and requests, into a file to restore",
 		Long: `Write all objects that people declare, the claims with their granted amounts, and the requests with the decisions on them. The
-backup is a compressed file or, if you name one, a directory. All of it shows one instant, even while objects are created.
+backup is a compressed file or, for an existing directory or a name with a final slash, a directory. All of it shows one instant, even while objects are created.
 
 The backup has neither Secrets nor the objects that claims pay for: use the backup of your cluster for them.`,
 		Example: `  bursar backup quota.tar.gz

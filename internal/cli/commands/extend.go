@@ -56,7 +56,7 @@ func newExtendCommand(p cli.Program) *cobra.Command {
 	s = addServer(command, p)
 	s.addNamespace(command, "the namespace of the grant (default: that of the kubeconfig)")
 	out = addOutput(command, "sentences", formatName)
-	command.Flags().StringVar(&until, "until", "", "the new end: a date, which begins at midnight UTC, or a time such as 2027-03-31T18:00:00Z")
+	command.Flags().StringVar(&until, "until", "", "the new end: a date (its midnight UTC), or a time such as 2027-03-31T18:00:00Z")
 	command.Flags().StringVar(&by, "by", "", "how much later, such as 30d or 12h")
 	command.Flags().StringVar(&options.ResourceType, "type", "", "move the end of the allowances of this resource type")
 	complete(command, "namespace", namespacesSeen(s))

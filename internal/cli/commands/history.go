@@ -33,7 +33,7 @@ func newHistoryCommand(p cli.Program) *cobra.Command {
 		Short: "Show the limits and the use of a consumer over time, and who changed them",
 		Long: `Show the limits and the use of a consumer over time, from the journal: for each resource type a chart, the changes of its limit, and
 the latest changes of use, newest last. The use includes reservations for objects under creation. Without a name, the journal must have a
-single consumer. With --limits, list the changes of limits with their authors, for all consumers unless you name one.
+single consumer. With --limits, list the changes of limits, from what to what and by whom, for all consumers unless you name one.
 
 Amounts are in base units if --journal names the journal, because only an API server knows display units. Times are UTC.`,
 		Example: `  # What became of a project's quota?
@@ -107,9 +107,8 @@ func newTopCommand(p cli.Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "top",
 		Short: "Show the largest changes of use or limits",
-		Long: `Show the largest changes of use, or of limits, between the start and the end of a window, from the journal. The largest share comes
-first: for use, the share of the limit, and for limits, the share of the limit before. Amounts are in base units if --journal names the
-journal.`,
+		Long: `Show the largest changes of use, or of limits, between the start and the end of a window, from the journal. The largest change
+comes first, as a share: of the limit for use, and of the limit before for limits. Amounts are in base units if --journal names the journal.`,
 		Example: `  # Who grew since yesterday?
   bursar top
   # Whose limits changed most this month?

@@ -37,8 +37,8 @@ func newRequestCommand(p cli.Program) *cobra.Command {
 		Short: "Ask for more quota",
 		Long: `Ask for more quota for a consumer: for a limit, or with a plus for an increase. Amounts are in base units, or have the display unit
 of the quota: cpus=+7cores. An approver or a policy approves or denies the request. The command waits up to 10 s for the state of the
-request, and with --wait for the decision. The dash reads a printed denial from the standard input, and makes its request. If several
-objects were denied, that is for one of them.`,
+request, and with --wait for the decision. The dash reads a printed denial from the standard input, and makes the request that the
+denial advises, for one object.`,
 		Example: `  # A limit of 10 projects
   bursar request projects=10 --for organization/acme -n organization-acme --reason "two teams more"
   # More memory for a month, once it is decided
@@ -62,7 +62,7 @@ objects were denied, that is for one of them.`,
 	f.StringVar(&o.options.For, "for", "", "the consumer, as KIND/NAME or KIND.GROUP/NAME (default: the only one in the namespace)")
 	f.StringVar(&o.name, "name", "", "the name of the request (default: generated)")
 	f.StringVar(&o.options.Reason, "reason", "", "the reason, for the approvers")
-	f.StringVar(&o.until, "until", "", "the end of the quota: a date, from midnight UTC, or a time (default: never)")
+	f.StringVar(&o.until, "until", "", "the end of the quota: a date (its midnight UTC), or a time (default: never)")
 	f.StringVar(&o.by, "by", "", "how long you need the quota from now, such as 30d or 12h")
 	f.StringArrayVar(&o.dimensions, "dimension", nil, "only for this dimension, as KEY=VALUE; may be repeated")
 	f.StringVar(&o.wait, "wait", "", "wait for the decision, at most for a duration such as --wait=5m")

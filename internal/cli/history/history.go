@@ -146,7 +146,7 @@ func (n *names) query(ctx context.Context, source journal.Source) (journal.Query
 	}
 	known, err := of.Consumers(ctx)
 	if err != nil {
-		return q, fmt.Errorf("find the consumer %s; KIND.GROUP/NAME, with the kind as in its API, such as Organization, needs no search: %w", n.selection.Consumer, err)
+		return q, fmt.Errorf("find the consumer %s: %w; or name it as KIND.GROUP/NAME, with the kind as in its API, such as Organization", n.selection.Consumer, err)
 	}
 	matching := slices.DeleteFunc(slices.Clone(known), func(ref quotav1alpha1.ConsumerRef) bool { return !n.hasConsumer(ref) })
 	switch {

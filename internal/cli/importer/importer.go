@@ -1,7 +1,7 @@
 // Package importer takes over the limits of another quota system. It reads the limits on a cluster, and plans
 // registrations, grants, and policies in the mode Audit to count the same. It reports the limits taken over, those
-// without an equal, and the denials to expect from enforcement. The other system stays as it is. Only commands import
-// it.
+// without an equivalent, and the denials to expect from enforcement. The other system stays as it is. Only commands
+// import this package.
 //
 // Each former system has a file with a pure function from its objects to limits and notes. [Build] makes a plan of the
 // limits.

@@ -99,7 +99,7 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// Note is a part of the former system without an equal, or with a difference in counting.
+// Note is a part of the former system without an equivalent, or with a difference in counting.
 type Note struct {
 	// What names the part, such as "ResourceQuota web/compute: resourcequotas".
 	What string `json:"what"`

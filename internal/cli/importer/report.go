@@ -14,7 +14,7 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// Report is the result of an import: the limits taken over, the parts without an equal, and the denials to expect.
+// Report is the result of an import: the limits taken over, the parts without an equivalent, and the denials to expect.
 type Report struct {
 	From     string
 	IsDryRun bool

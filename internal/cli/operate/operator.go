@@ -111,7 +111,7 @@ func findCluster(kubeconfig string) (*rest.Config, error) {
 	}
 	config, err := rest.InClusterConfig()
 	if errors.Is(err, rest.ErrNotInCluster) {
-		return nil, errors.New("this process runs in no Pod: name a cluster with --kubeconfig")
+		return nil, errors.New("this process does not run in a Pod: name a cluster with --kubeconfig")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the cluster configuration of this Pod: %w", err)

@@ -22,8 +22,8 @@ import (
 
 // The reasons to leave out claims.
 const (
-	objectIsAbsent = "its object does not exist here; Bursar charges the object once it is created"
-	wasDeleted     = "it was being deleted"
+	objectIsAbsent = "no such object exists here; Bursar charges the object once it is created"
+	wasDeleted     = "deleted at the time of the backup"
 	wasUndecided   = "Bursar makes it again for its object"
 	isCharged      = "its object has a claim already"
 )

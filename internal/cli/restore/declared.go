@@ -108,7 +108,7 @@ func (r *restorer) checkDeclared(ctx context.Context) error {
 		}
 	}
 	if len(others) > 0 {
-		return fmt.Errorf("the server has quota of its own: %s; restore into a server without quota, or give --overwrite to replace different objects and keep the rest", some(others))
+		return fmt.Errorf("the server has quota of its own: %s; restore into a server without quota, or give --overwrite to replace objects that differ from the backup and keep the rest", some(others))
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func (r *restorer) restoreKind(ctx context.Context, kind quotakinds.Kind, api dy
 			return ctx.Err()
 		}
 		if object.GetDeletionTimestamp() != nil {
-			r.report.leaveOut(kind, "it was being deleted")
+			r.report.leaveOut(kind, "deleted at the time of the backup")
 			return nil
 		}
 		restored := quotakinds.Portable(object)

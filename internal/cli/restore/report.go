@@ -171,7 +171,7 @@ func (r *Report) Print(w io.Writer, format usage.Format) error {
 		p.Line("Left out %d %s: %s.", l.Objects, l.Resource, l.Reason)
 	}
 	if r.missingOwners > 0 {
-		p.Line("Left out owners of claims that do not exist here: %d. The makers of these claims must delete them.", r.missingOwners)
+		p.Line("Left out missing owners of claims: %d. The makers of these claims must delete the claims themselves.", r.missingOwners)
 	}
 	if len(a.Use) > 0 {
 		rows := [][]string{{"CONSUMER", "RESOURCE TYPE", "USED IN BACKUP", "USED NOW"}}

@@ -94,7 +94,7 @@ func (r *restorer) restoreDecision(ctx context.Context, kind quotakinds.Kind, ob
 	uid := r.requestUIDs[old]
 	if uid == "" || object.GetDeletionTimestamp() != nil {
 		if !r.DryRun {
-			r.report.leaveOut(kind, "its request no longer exists")
+			r.report.leaveOut(kind, "no request of that name and UID exists")
 		}
 		return nil
 	}

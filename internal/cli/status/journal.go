@@ -49,7 +49,7 @@ func (r *reader) journal(context.Context) Check {
 	}
 	if oldest > standsStillAfter {
 		check.State = Failed
-		check.Details = append(check.Details, "it stands still: see the storage error in Bursar's log; creates continue")
+		check.Details = append(check.Details, "it cannot store entries: see the error in Bursar's log; creates continue")
 	}
 	if lost := r.metrics["bursar_journal_lost_changes_total"]; lost > 0 {
 		check.State = Failed

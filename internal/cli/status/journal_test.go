@@ -24,7 +24,7 @@ func TestJournal(t *testing.T) {
 			"the disk is full", info + "bursar_journal_waiting_entries 312\nbursar_journal_oldest_waiting_seconds 75\n",
 			Check{
 				State: Failed, Text: `stored in /data/a "b"; waiting: 312, the oldest for 1m15s`,
-				Details: []string{"it stands still: see the storage error in Bursar's log; creates continue"},
+				Details: []string{"it cannot store entries: see the error in Bursar's log; creates continue"},
 			},
 		},
 		"Lost": {

@@ -117,14 +117,14 @@ func (r *reader) adoption(ctx context.Context) Check {
 	if err := r.objects.List(ctx, &list); err != nil {
 		return unknown(name, err)
 	}
-	check := Check{Name: name, State: OK, Text: "Bursar has reviewed all objects"}
+	check := Check{Name: name, State: OK, Text: "Bursar has processed all objects"}
 	for i := range list.Items {
 		adoption := list.Items[i].Status.Adoption
 		if adoption == nil {
 			continue
 		}
 		if adoption.State == quotav1alpha1.AdoptionRunning {
-			check.Text = "Bursar is reviewing existing objects"
+			check.Text = "Bursar is processing existing objects"
 			check.Details = append(check.Details, fmt.Sprintf("ClaimCreationPolicy %s: %d of %d", list.Items[i].Name, adoption.Processed, adoption.Total))
 		}
 		if since := adoption.UncheckedSince; since != nil {

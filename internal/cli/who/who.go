@@ -155,7 +155,7 @@ func (u *Users) printObjects(w io.Writer, isWide bool) error {
 		return err
 	}
 	if u.More > 0 {
-		_, err := fmt.Fprintf(w, "\n--number leaves out %s.\n", terminal.Count(u.More, "more object", "more objects"))
+		_, err := fmt.Fprintf(w, "\nLeft out by --number: %s.\n", terminal.Count(u.More, "object", "objects"))
 		return err
 	}
 	return nil

@@ -19,7 +19,7 @@ func SetAdopted(policy *quotav1alpha1.ClaimCreationPolicy) {
 	}
 	condition := metav1.Condition{
 		Type: quotav1alpha1.ConditionAdopted, Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonAdoptionRunning,
-		Message: "Bursar is adopting existing objects; status.adoption shows the progress", ObservedGeneration: policy.Generation,
+		Message: "Bursar is processing existing objects; status.adoption shows the progress", ObservedGeneration: policy.Generation,
 	}
 	if a.State == quotav1alpha1.AdoptionComplete && a.ObservedGeneration == policy.Generation {
 		condition.Status, condition.Reason = metav1.ConditionTrue, quotav1alpha1.ReasonAdoptionComplete

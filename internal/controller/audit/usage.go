@@ -138,6 +138,6 @@ func (d difference) String() string {
 	if !d.observed.Dimensions.IsZero() {
 		name += " (" + d.observed.Dimensions.String() + ")"
 	}
-	return fmt.Sprintf("%s: the ledger has %d used by %d claims, the claims hold %d by %d",
+	return fmt.Sprintf("%s: the ledger has %d used (claims: %d), the claims hold %d (claims: %d)",
 		name, d.observed.Amount, d.observed.Claims, d.actual.Amount, d.actual.Claims)
 }

@@ -26,7 +26,7 @@ func (c *Controller) IndexExisting(ctx context.Context) error {
 		spec := &buckets.Items[i].Spec
 		d, err := ledger.NewDimensions(spec.Dimensions)
 		if err != nil {
-			c.Log.Error(err, "cannot read the dimensions of a bucket, and leaves it alone", "bucket", buckets.Items[i].Name)
+			c.Log.Error(err, "cannot read the dimensions of a bucket; it stays unchanged", "bucket", buckets.Items[i].Name)
 			continue
 		}
 		c.index.add(spec.ConsumerRef, spec.ResourceType, d)

@@ -47,7 +47,7 @@ type Controller struct {
 func (c *Controller) Run(ctx context.Context) error {
 	for {
 		if err := c.Recover(ctx); err != nil && ctx.Err() == nil {
-			c.Log.Error(err, "cannot return the slices of ended replicas, their quota stays reserved; will try again")
+			c.Log.Error(err, "cannot return the slices of ended replicas; their quota stays reserved, will try again")
 		}
 		select {
 		case <-ctx.Done():

@@ -214,7 +214,7 @@ func (p *controlPlane) correct(ctx context.Context, k key, stored, desired *quot
 			p.recordGrant(grant)
 			p.owner.metrics.wrote(wroteChange)
 			if _, still := corrected(grant, desired); still {
-				return &grantError{grant: desired, doing: "correct", ours: true, where: p.location(), err: errors.New("an admission webhook changes it to something else")}
+				return &grantError{grant: desired, doing: "correct", ours: true, where: p.location(), err: errors.New("a mutating webhook or admission policy changes it to something else")}
 			}
 			p.owner.recordGrantEvent(k, grant, normal, quotav1alpha1.EventGrantUpdated, "Update", "changed %s%s of %s %s to match the policy", describe(grant), p.location(),
 				grant.Spec.ConsumerRef.Kind, grant.Spec.ConsumerRef.Name)
@@ -247,7 +247,7 @@ func (p *controlPlane) readExisting(ctx context.Context, k key, desired *quotav1
 		return nil, p.problemWith(desired, "read", err)
 	}
 	if mark := stored.Annotations[quotav1alpha1.AnnotationParentContext]; mark != p.ref.Mark() && p.owner.isHeldBy(mark, k) {
-		return nil, fmt.Errorf("%s still belongs to %s, its former control plane", describe(stored), cmp.Or(mark, "this control plane"))
+		return nil, fmt.Errorf("%s was made through %s, and still belongs to it", describe(stored), cmp.Or(mark, "this control plane"))
 	}
 	if !k.isOf(stored) {
 		if marked, ok := keyOf(stored); ok && marked.policy == k.policy {

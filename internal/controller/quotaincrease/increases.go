@@ -205,7 +205,7 @@ func (f *fit) baseMessage() string {
 	for _, name := range slices.Sorted(maps.Keys(f.input.Fixed)) {
 		base, isLimited := f.input.Base[name]
 		if got := f.input.Fixed[name]; isLimited && got.Cmp(base) < 0 {
-			texts = append(texts, fmt.Sprintf("%s: %s instead of %s, %s", name, got.String(), base.String(), f.baseSentences[name]))
+			texts = append(texts, fmt.Sprintf("%s: %s instead of %s: %s", name, got.String(), base.String(), f.baseSentences[name]))
 		}
 	}
 	if len(texts) == 0 {

@@ -44,7 +44,7 @@ func (c *Controller) waitReported(ctx context.Context, content string) error {
 		return problem == nil && behind == 0, nil
 	})
 	if err != nil {
-		return errors.Join(fmt.Errorf("wait for all API servers to observe the webhooks, %d have not: %w", behind, err), problem)
+		return errors.Join(fmt.Errorf("wait for all API servers to observe the webhooks (%d have not): %w", behind, err), problem)
 	}
 	return nil
 }

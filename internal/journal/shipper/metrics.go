@@ -28,7 +28,7 @@ func newMetrics(s *Shipper) *metrics {
 		}),
 		lost: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "bursar_journal_lost_changes_total",
-			Help: "Number of changes of limits and usage lost to the journal, because its sink failed for too long.",
+			Help: "Number of changes of limits and use lost to the journal, because its sink failed for too long.",
 		}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "bursar_journal_append_duration_seconds",

@@ -15,7 +15,7 @@ var errReverify = errors.New("the ledger was read again since the facts were ver
 
 // ErrReleasing is the error for a caller that does not wait, see [WithRetryUntil]. The request does not fit now, and
 // may fit in a moment, after the return of capacity or room. The ledger is unchanged.
-var ErrReleasing = errors.New("capacity of this consumer is being returned")
+var ErrReleasing = errors.New("capacity of this consumer is being released")
 
 // retryUntilKey is the context key of WithRetryUntil.
 type retryUntilKey struct{}

@@ -106,7 +106,7 @@ func (c *ControlPlane) runTerm(ctx context.Context, client kubernetes.Interface)
 		case leading := <-leading:
 			stopped, err := runControllers(leading, c.operator, c.pki)
 			if err != nil {
-				klog.FromContext(ctx).Error(err, "cannot run the controllers, another server will, or this one in a moment")
+				klog.FromContext(ctx).Error(err, "cannot run the controllers; another server will, or this one in a moment")
 				cancel()
 				return
 			}

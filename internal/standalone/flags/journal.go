@@ -16,7 +16,7 @@ const noJournal = "none"
 // addJournal adds the flags of the journal.
 func addJournal(flags *pflag.FlagSet, j *config.Journal) {
 	j.File = &config.FileJournal{}
-	flags.Var(&journalLocation{journal: j}, "journal", "location of the record of all changes of limits and usage: a directory, s3://bucket/prefix?endpoint=host:port&region=name, or none (default: journal in the data directory)")
+	flags.Var(&journalLocation{journal: j}, "journal", "location of the record of all changes of limits and use: a directory, s3://bucket/prefix?endpoint=host:port&region=name, or none (default: journal in the data directory)")
 	flags.DurationVar(&j.File.Retention.Duration, "journal-retention", config.DefaultJournalRetention, "age at which Bursar deletes files of the journal, at least 24h")
 	flags.Int64Var(&j.File.MaxBytes, "journal-max-bytes", config.DefaultJournalMaxBytes, "maximum bytes of all files of the journal: Bursar deletes the oldest before their time to stay below")
 	flags.Int64Var(&j.File.MaxFileBytes, "journal-max-file-bytes", config.DefaultJournalMaxFileBytes, "size in bytes at which Bursar finishes and compresses a file of the journal")

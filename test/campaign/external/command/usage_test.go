@@ -82,7 +82,7 @@ func TestUsage(t *testing.T) {
 	}
 	for name, tt := range map[string]struct{ arguments, want, not string }{
 		"near":            {"--near=75", "Project/shop", "Project/web"},
-		"limit":           {"--limit 1", "1 more are left out by --limit.", "Project/web"},
+		"limit":           {"--limit 1", "Left out by --limit: 1 more.", "Project/web"},
 		"order":           {"--sort-by consumer --limit 1", "Project/web", "Project/shop"},
 		"claims":          {"--claims", "shop/Project/shop   shop/one   ConfigMap/one   vcpus=3 vCPUs   Granted", "UTILIZATION"},
 		"a tenant's":      {"--claims --kubeconfig " + tenant, "shop/Project/shop   shop/one   ConfigMap/one   vcpus=3 vCPUs   Granted", "Project/web"},
@@ -163,7 +163,7 @@ func wantWhy(t *testing.T, run func(...string) string, tenant string) {
 	for name, kubeconfig := range map[string][]string{"an administrator": nil, "a tenant": {"--kubeconfig", tenant}} {
 		await.NoError(t, time.Minute, func() error {
 			output := run(append([]string{"why", "configmap/app-small", "-n", "shop"}, kubeconfig...)...)
-			for _, part := range []string{"Project shop in namespace shop pays, by ResourceClaim shop/", "which is granted", "1 vCPUs   4 vCPUs   4 vCPUs   0 vCPUs     granted", "ConfigMap one in namespace shop holds 3 vCPUs; ConfigMap app-small"} {
+			for _, part := range []string{"Project shop in namespace shop pays, by ResourceClaim shop/", ": granted", "1 vCPUs   4 vCPUs   4 vCPUs   0 vCPUs     granted", "ConfigMap one in namespace shop holds 3 vCPUs; ConfigMap app-small"} {
 				if !strings.Contains(output, part) {
 					return fmt.Errorf("%s: got\n%swant %q", name, output, part)
 				}
