@@ -26,7 +26,8 @@ const (
 	annotationImage = "compute.datumapis.com/image"
 )
 
-// Pods runs machines as Pods with dedicated resources. It resizes them in place.
+// Pods runs machines as Pods with dedicated resources. It resizes them in place, with Kubernetes 1.33 and later. Only
+// 1.34 and later can reduce their memory. Otherwise Ensure returns the reason.
 type Pods struct {
 	// Client reads Pods from the API server, not from a cache.
 	Client client.Client
