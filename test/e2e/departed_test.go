@@ -24,9 +24,13 @@ import (
 	"github.com/bursar/bursar/internal/controller/departed"
 	"github.com/bursar/bursar/internal/naming"
 	"github.com/bursar/bursar/internal/standalone"
+	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/platform"
 	"github.com/bursar/bursar/test/server"
 )
+
+// untilDeparted bounds the wait until a consumer's traces are gone. On an idle machine that takes half a minute.
+const untilDeparted = 2 * time.Minute
 
 const machinesType = platform.Group + "/machines"
 
@@ -191,7 +195,7 @@ func (d *departure) left(ctx context.Context, consumer quotav1alpha1.ConsumerRef
 // wantLeft waits until a consumer has exactly these traces.
 func (d *departure) wantLeft(consumer quotav1alpha1.ConsumerRef, want ...string) {
 	d.Helper()
-	eventually(d, func() error {
+	await.NoError(d, untilDeparted, func() error {
 		found, err := d.left(d.Context(), consumer)
 		if err == nil && fmt.Sprint(found) != fmt.Sprint(want) {
 			err = fmt.Errorf("%q is left of %s, want %q", found, consumer.Name, want)

@@ -40,7 +40,7 @@ var (
 const (
 	// atOnce is the number of concurrent tests without -parallel. They mostly wait, so it may be more than the number
 	// of cores. With many more, the server answers too late for tests of present state.
-	atOnce = "6"
+	atOnce = "4"
 	// requestTimeout is the server's. A reservation without an object lasts 10 s longer: longer than [soon], so a test
 	// never passes because of an expired reservation.
 	requestTimeout = 40 * time.Second
