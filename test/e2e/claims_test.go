@@ -247,7 +247,7 @@ func TestAnotherClaimIsThere(t *testing.T) {
 	foreign.OwnerReferences[0].UID, foreign.OwnerReferences[0].Name = object.UID, object.Name
 	must(s, admin.Update(t.Context(), foreign))
 	decision, err := s.claims.Ensure(t.Context(), s.request(other, 1))
-	if err == nil || decision.IsGranted() || !strings.Contains(err.Error(), "is not of ConfigMap other") {
+	if err == nil || decision.IsGranted() || !strings.Contains(err.Error(), "does not belong to ConfigMap other") {
 		t.Errorf("the claim of another object is taken for its own: %+v, %v", decision, err)
 	}
 }
