@@ -94,7 +94,7 @@ func validatorOf[T any](username string, decide func(context.Context, change[T])
 			c.old, err = decode[T](request.OldObject)
 			c.isVersioned = isVersioned(request)
 		default:
-			err = fmt.Errorf("Bursar does not validate objects for operation %q", request.Operation)
+			err = fmt.Errorf("there is no validation of objects for operation %q", request.Operation)
 		}
 		if err != nil {
 			return result{}, err

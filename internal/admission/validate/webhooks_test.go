@@ -509,7 +509,7 @@ func TestValidation(t *testing.T) {
 		"Connect": {
 			reason:    "nothing is let through unseen",
 			operation: admissionv1.Connect, kind: "ResourceGrant", resource: "resourcegrants", new: sampleGrant(),
-			code: 400, message: `Bursar does not validate objects for operation "CONNECT"`,
+			code: 400, message: `there is no validation of objects for operation "CONNECT"`,
 		},
 	}
 	for name, c := range cases {
