@@ -40,7 +40,7 @@ type Operation[S any] struct {
 	Apart bool
 	// Deadline is the end of postponement.
 	Deadline time.Time
-	// MaxDelay is how long deferred housekeeping waits for a commit to ride along with. Default: 100 ms.
+	// MaxDelay bounds how long deferred housekeeping waits for a commit to ride along with. Default: 100 ms.
 	MaxDelay time.Duration
 	// LeavesDeferred marks a question whose answer does not depend on deferred housekeeping. The group need not commit
 	// the housekeeping for it.

@@ -1,7 +1,7 @@
 // Package message writes denials, conditions and summaries for people: the requested, used and allowed amounts in
 // display units, the consumer, and the next step. It is pure, and imports only packages catalog, ledger and naming.
 //
-// The webhooks, packages claims and engine, the controllers and the command line import it.
+// The webhooks, packages claims and engine, the controllers, the console and the command line import it.
 package message
 
 import (

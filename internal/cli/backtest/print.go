@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/bursar/bursar/internal/claims/message"
-	"github.com/bursar/bursar/internal/cli/terminal"
 	"github.com/bursar/bursar/internal/usage"
 )
 
@@ -16,7 +15,7 @@ func (r *Result) Print(w io.Writer, format usage.Format) error {
 		return usage.Encode(w, r, format)
 	}
 	if len(r.Denied) == 0 {
-		_, err := fmt.Fprintf(w, "ClaimCreationPolicy %s would have denied none of the %s that it charges.\n", r.Policy, terminal.Count(r.Objects, "object", "objects"))
+		_, err := fmt.Fprintf(w, "ClaimCreationPolicy %s would have denied none of the %s that it charges.\n", r.Policy, message.Count(r.Objects, "object", "objects"))
 		return err
 	}
 	rows := [][]string{{"OBJECT", "CLAIMED", "CONSUMER", "RESOURCE TYPE", "REQUESTED", "USED", "LIMIT"}}
@@ -44,7 +43,7 @@ func (r *Result) Print(w io.Writer, format usage.Format) error {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "\nClaimCreationPolicy %s would have denied %d of the %s that it charges.\n", r.Policy, len(r.Denied),
-		terminal.Count(r.Objects, "object", "objects"))
+		message.Count(r.Objects, "object", "objects"))
 	return err
 }
 

@@ -13,12 +13,12 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/cli/backup"
 	"github.com/bursar/bursar/internal/cli/export"
 	"github.com/bursar/bursar/internal/cli/restore"
 	"github.com/bursar/bursar/internal/cli/servers"
-	"github.com/bursar/bursar/internal/cli/terminal"
 	"github.com/bursar/bursar/internal/usage"
 )
 
@@ -102,7 +102,7 @@ func runExport(command *cobra.Command, s *server, o export.Options, args []strin
 		return err
 	}
 	_, err = fmt.Fprintf(command.OutOrStdout(), "Wrote %s to %s in %s.\n",
-		terminal.Count(set.Count(), "object", "objects"), terminal.Count(len(names), "file", "files"), args[0])
+		message.Count(set.Count(), "object", "objects"), message.Count(len(names), "file", "files"), args[0])
 	return err
 }
 
@@ -146,7 +146,7 @@ func printManifest(w io.Writer, manifest *backup.Manifest, path string) error {
 	if manifest.ResourceVersion == "" {
 		text.WriteString("The kinds show different instants, because the API server kept no state for long enough. A restore handles that.\n")
 	}
-	fmt.Fprintf(&text, "Wrote %s to %s.\n", terminal.Count(manifest.Objects(), "object", "objects"), path)
+	fmt.Fprintf(&text, "Wrote %s to %s.\n", message.Count(manifest.Objects(), "object", "objects"), path)
 	_, err := io.WriteString(w, text.String())
 	return err
 }

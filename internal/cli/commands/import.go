@@ -13,10 +13,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/cli/importer"
 	"github.com/bursar/bursar/internal/cli/servers"
-	"github.com/bursar/bursar/internal/cli/terminal"
 	"github.com/bursar/bursar/internal/config"
 )
 
@@ -145,7 +145,7 @@ func runImportMode(command *cobra.Command, f *importFlags) error {
 	if count == 0 {
 		return fmt.Errorf("there are no policies of an import from %s", f.options.From)
 	}
-	_, err = fmt.Fprintf(command.OutOrStdout(), "%s the mode %s%s.\n", terminal.Count(count, "policy has", "policies have"), f.mode, dry(f.options.DryRun))
+	_, err = fmt.Fprintf(command.OutOrStdout(), "%s the mode %s%s.\n", message.Count(count, "policy has", "policies have"), f.mode, dry(f.options.DryRun))
 	return err
 }
 

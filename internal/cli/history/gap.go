@@ -6,7 +6,7 @@ import (
 	"time"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/cli/terminal"
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/journal"
 )
 
@@ -56,7 +56,7 @@ func (n *names) gapsIn(s *Selection) []Gap {
 
 // Text explains a gap.
 func (g *Gap) Text() string {
-	consumer, lost := nameOf(g.ConsumerRef), terminal.Count(g.Lost, "change", "changes")
+	consumer, lost := nameOf(g.ConsumerRef), message.Count(g.Lost, "change", "changes")
 	switch {
 	case g.Since == nil:
 		return fmt.Sprintf("The journal has a gap before %s: it lost %s of %s.", inUTC(g.Until), lost, consumer)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/bursar/bursar/internal/claims/message"
-	"github.com/bursar/bursar/internal/cli/terminal"
 	"github.com/bursar/bursar/internal/journal"
 	"github.com/bursar/bursar/internal/usage"
 )
@@ -175,7 +174,7 @@ func (c *Change) ObjectText() string {
 		text = strings.TrimSpace(text + " (" + message.Dimensions(c.Dimensions) + ")")
 	}
 	if c.Lost > 0 {
-		text = terminal.Count(c.Lost, "entry before it is lost", "entries before it are lost")
+		text = message.Count(c.Lost, "entry before it is lost", "entries before it are lost")
 	}
 	return cmp.Or(text, unknown)
 }

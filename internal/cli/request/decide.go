@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/quotarequest"
 	"github.com/bursar/bursar/internal/usage"
 )
@@ -134,7 +135,7 @@ func DecisionText(decision *quotav1alpha1.QuotaDecision, request *quotav1alpha1.
 	}
 	text := fmt.Sprintf("You approved QuotaRequest %s: %s.\n%s", name, what, StateText(request))
 	if missing := int(request.Status.ApprovalsNeeded) - approvals(request); !isFinal(request) && missing > 0 {
-		text += fmt.Sprintf("%d more %s needed.\n", missing, plural(missing, "approval is", "approvals are"))
+		text += message.Count(missing, "more approval is", "more approvals are") + " needed.\n"
 	}
 	return text
 }

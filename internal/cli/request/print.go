@@ -41,10 +41,3 @@ func StateText(request *quotav1alpha1.QuotaRequest) string {
 }
 
 func inUTC(t *metav1.Time) string { return t.UTC().Format(time.RFC3339) }
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
-}

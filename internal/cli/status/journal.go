@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/bursar/bursar/internal/cli/terminal"
+	"github.com/bursar/bursar/internal/claims/message"
 )
 
 // standsStillAfter is how long an entry of the journal may wait. The alert BursarJournalStandsStill has the same bound.
@@ -53,7 +53,7 @@ func (r *reader) journal(context.Context) Check {
 	}
 	if lost := r.metrics["bursar_journal_lost_changes_total"]; lost > 0 {
 		check.State = Failed
-		check.Details = append(check.Details, terminal.Count(lost, "change is", "changes are")+" lost since the operator started; bursar history names the gaps")
+		check.Details = append(check.Details, message.Count(lost, "change is", "changes are")+" lost since the operator started; bursar history names the gaps")
 	}
 	return check
 }

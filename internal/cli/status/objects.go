@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/cli/terminal"
+	"github.com/bursar/bursar/internal/claims/message"
 )
 
 // declared checks whether registrations and grants are active.
@@ -39,8 +39,8 @@ func (r *reader) declared(ctx context.Context) Check {
 	for i := range grants.Items {
 		look(fmt.Sprintf("ResourceGrant %s/%s", grants.Items[i].Namespace, grants.Items[i].Name), grants.Items[i].Status.Conditions)
 	}
-	check := Check{Name: name, State: OK, Text: terminal.Count(len(registrations.Items), "registration", "registrations") +
-		", " + terminal.Count(len(grants.Items), "grant", "grants")}
+	check := Check{Name: name, State: OK, Text: message.Count(len(registrations.Items), "registration", "registrations") +
+		", " + message.Count(len(grants.Items), "grant", "grants")}
 	if outOfPeriod > 0 {
 		check.Text += fmt.Sprintf(", %d of them before or after their period", outOfPeriod)
 	}
@@ -142,7 +142,7 @@ func (r *reader) drift(context.Context) Check {
 		return unknown(name, r.metricsErr)
 	}
 	if found := r.metrics["bursar_ledger_drift_total"]; found > 0 {
-		return Check{Name: name, State: Failed, Text: terminal.Count(found, "difference", "differences") +
+		return Check{Name: name, State: Failed, Text: message.Count(found, "difference", "differences") +
 			" between ledgers and claims since the operator started; the events LedgerDrift name the ledgers"}
 	}
 	return Check{Name: name, State: OK, Text: "none since the operator started"}

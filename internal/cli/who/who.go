@@ -10,7 +10,7 @@ import (
 	"strconv"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/cli/terminal"
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/usage"
 )
 
@@ -155,7 +155,7 @@ func (u *Users) printObjects(w io.Writer, isWide bool) error {
 		return err
 	}
 	if u.More > 0 {
-		_, err := fmt.Fprintf(w, "\nLeft out by --number: %s.\n", terminal.Count(u.More, "object", "objects"))
+		_, err := fmt.Fprintf(w, "\nLeft out by --number: %s.\n", message.Count(u.More, "object", "objects"))
 		return err
 	}
 	return nil

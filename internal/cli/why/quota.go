@@ -13,7 +13,6 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/message"
-	"github.com/bursar/bursar/internal/cli/terminal"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/usage"
 )
@@ -255,10 +254,10 @@ func (r *Reader) holders(consumer quotav1alpha1.ConsumerRef, resourceType string
 		named = append(named, fmt.Sprintf("%s holds %s", h.name, unit.Amount(h.amount)))
 	}
 	if more := len(all) - len(named); more > 0 {
-		named = append(named, terminal.Count(more, "more holds the rest", "more hold the rest"))
+		named = append(named, message.Count(more, "more holds the rest", "more hold the rest"))
 	}
 	if waiting > 0 {
-		named = append(named, terminal.Count(waiting, "claim waits", "claims wait"))
+		named = append(named, message.Count(waiting, "claim waits", "claims wait"))
 	}
 	return named
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/console/chart"
 	"github.com/bursar/bursar/internal/console/fleet"
 	"github.com/bursar/bursar/internal/console/overview"
@@ -150,7 +151,7 @@ func rowOf(found fleet.Found) fleetRow {
 		row.Words = append(row.Words, "not metered")
 	}
 	if found.Requests > 0 {
-		row.Words = append(row.Words, web.Count(found.Requests, "open request", "open requests"))
+		row.Words = append(row.Words, message.Count(found.Requests, "open request", "open requests"))
 	}
 	return row
 }

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"strconv"
 	"strings"
 	"text/template/parse"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/console/session"
 )
 
@@ -129,14 +129,6 @@ func usedIn(list *parse.ListNode) []string {
 // docsURL is where the documents of the product are.
 const docsURL = "https://github.com/bursar/bursar/blob/main/docs/"
 
-// Count writes a number with the word for one, or for several.
-func Count(n int, one, several string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return strconv.Itoa(n) + " " + several
-}
-
 // functions are those of all templates.
 var functions = template.FuncMap{
 	"asset": asset,
@@ -146,7 +138,7 @@ var functions = template.FuncMap{
 		t = t.UTC()
 		return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, t.Format(time.RFC3339), t.Format("2006-01-02 15:04 MST"))) //nolint:gosec // both are digits and letters
 	},
-	"count": Count,
+	"count": message.Count[int],
 	// doc links to a document of the product.
 	"doc": func(name string) template.HTML {
 		name = url.PathEscape(name)
