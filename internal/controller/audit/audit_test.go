@@ -165,14 +165,14 @@ func TestAudit(t *testing.T) {
 			setup:  func(s *scene) { s.charge(2, 1); s.cached, s.live = two, two },
 			want:   usage(5, 2), result: drifted,
 			events: []string{"LedgerDrift: The ledger differs from the granted claims; balances: 1, corrected: 1; " +
-				"the first is projects: the ledger has 2 used by 1 claims, the claims hold 5 by 2"},
+				"the first is projects: the ledger has 2 used (claims: 1), the claims hold 5 (claims: 2)"},
 		},
 		"too much": {
 			reason: "usage that no claim holds is given back once a list confirms it",
 			setup:  func(s *scene) { s.charge(9, 3); s.cached, s.live = two, two },
 			want:   usage(5, 2), result: drifted,
 			events: []string{"LedgerDrift: The ledger differs from the granted claims; balances: 1, corrected: 1; " +
-				"the first is projects: the ledger has 9 used by 3 claims, the claims hold 5 by 2"},
+				"the first is projects: the ledger has 9 used (claims: 3), the claims hold 5 (claims: 2)"},
 		},
 		"too much, says a cache that is late": {
 			reason: "the list knows a claim that the cache has not seen yet",
@@ -226,7 +226,7 @@ func TestAudit(t *testing.T) {
 			},
 			want: usage(5, 2), result: drifted,
 			events: []string{"LedgerDrift: The ledger differs from the granted claims; balances: 1, corrected: 1; " +
-				"the first is projects: the ledger has 2 used by 1 claims, the claims hold 5 by 2"},
+				"the first is projects: the ledger has 2 used (claims: 1), the claims hold 5 (claims: 2)"},
 		},
 		"reserved again": {
 			reason: "a claim that was made from an earlier reservation is settled",
