@@ -99,7 +99,7 @@ func versions() (map[string]string, error) {
 				continue
 			}
 			version := strings.TrimPrefix(required.Version, "v")
-			minor := version[:strings.LastIndex(version, ".")]
+			minor := minorOf(version)
 			if name := filepath.Base(file); name != "go.mod" && name != minor+".mod" {
 				return nil, fmt.Errorf("%s requires Kubernetes %s", file, version)
 			}

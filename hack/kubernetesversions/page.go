@@ -64,16 +64,23 @@ func (r *result) column() column {
 	return c
 }
 
-// update returns columns with new results of one version.
+// update returns columns with new results of one version. They replace all results of another patch of its minor.
 func update(columns []column, tested column) []column {
-	for _, c := range columns {
-		if c.version == tested.version {
+	for i, c := range columns {
+		switch {
+		case c.version == tested.version:
 			maps.Copy(c.words, tested.words)
+			return columns
+		case minorOf(c.version) == minorOf(tested.version):
+			columns[i] = tested
 			return columns
 		}
 	}
 	return append(columns, tested)
 }
+
+// minorOf returns the minor version, such as 1.33, of 1.33.13.
+func minorOf(version string) string { return version[:strings.LastIndex(version, ".")] }
 
 // columnsOf returns the columns of a page.
 func columnsOf(page string) []column {

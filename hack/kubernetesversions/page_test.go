@@ -32,6 +32,11 @@ func TestPage(t *testing.T) {
 	if got, want := page(update(columnsOf(got), removed)), strings.Replace(want, "fails", "yes", 1); got != want {
 		t.Errorf("after another test the page is (-want +got):\n%s", cmp.Diff(want, got))
 	}
+	removed.version = "1.33.14"
+	want = strings.NewReplacer("fails", "yes", "1.33.13", "1.33.14", "version | yes", "version | not tested").Replace(want)
+	if diff := cmp.Diff(want, page(update(columnsOf(got), removed))); diff != "" {
+		t.Errorf("with another patch the page is (-want +got):\n%s", diff)
+	}
 }
 
 // TestVersions finds a version for every minor. It fails if a module file requires another minor than its name says.

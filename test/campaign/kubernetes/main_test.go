@@ -143,7 +143,14 @@ func newBalancer(t *testing.T) *operator.Balancer {
 	return balancer
 }
 
+// newClient returns a client that sends requests again as the controllers of Kubernetes do.
 func newClient(t *testing.T, server *cluster.APIServer) client.Client {
+	t.Helper()
+	return patient(t, newPlainClient(t, server))
+}
+
+// newPlainClient returns a client that sends each request once.
+func newPlainClient(t *testing.T, server *cluster.APIServer) client.WithWatch {
 	t.Helper()
 	types := runtime.NewScheme()
 	if err := errors.Join(scheme.AddToScheme(types), quotav1alpha1.AddToScheme(types), openmcpv1alpha1.AddToScheme(types), computev1alpha1.AddToScheme(types)); err != nil {
@@ -153,7 +160,7 @@ func newClient(t *testing.T, server *cluster.APIServer) client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return patient(t, api)
+	return api
 }
 
 // startReplica starts a replica and waits until it is ready.
