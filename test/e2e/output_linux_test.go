@@ -180,6 +180,7 @@ func (w *world) wantOutput(t *testing.T, screen, journalFile string) {
 		{"", []string{"usage", "--consumer", who, "--claims", "-l", "team=web"}},
 		{"", []string{"tree", who}},
 		{"", []string{"tree", who, "--number", "2"}},
+		{"", []string{"tree", who, "-l", "team=web"}},
 		{"", []string{"who", w.resourceType()}},
 		{"", []string{"plan", "-f", objectFile}},
 		{object, []string{"why", "-f", "-"}},

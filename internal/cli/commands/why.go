@@ -18,6 +18,7 @@ import (
 
 	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/cli/why"
+	"github.com/bursar/bursar/internal/manifest"
 )
 
 // inputBytesMax bounds the read of a file or of the standard input.
@@ -51,18 +52,18 @@ input. The command shows only what you may read: without access to the policies,
 			if (file == "") == (len(arguments) == 0) || len(arguments) > 1 {
 				return errors.New("name one thing to explain: -f FILE, KIND/NAME, or - for an error on the standard input")
 			}
-			if file == "-" || len(arguments) == 1 && arguments[0] == "-" {
-				return runWhy(command, s, out, "", command.InOrStdin())
+			switch {
+			case file == "-" || len(arguments) == 1 && arguments[0] == "-":
+				return explainInput(command, s, out, "", command.InOrStdin())
+			case file == "":
+				return explainNamed(command, s, out, arguments[0])
 			}
-			if file != "" {
-				opened, err := os.Open(file)
-				if err != nil {
-					return err
-				}
-				defer opened.Close() //nolint:errcheck // it is only read
-				return runWhy(command, s, out, "", opened)
+			opened, err := os.Open(file)
+			if err != nil {
+				return err
 			}
-			return runWhy(command, s, out, arguments[0], nil)
+			defer opened.Close() //nolint:errcheck // it is only read
+			return explainInput(command, s, out, file, opened)
 		},
 	}
 	s = addServer(command, p)
@@ -73,33 +74,39 @@ input. The command shows only what you may read: without access to the policies,
 	return command
 }
 
-// runWhy explains the named object or, without a name, the input from the reader.
-func runWhy(command *cobra.Command, s *server, out *output, named string, from io.Reader) error {
+// explainNamed explains an object of the API server.
+func explainNamed(command *cobra.Command, s *server, out *output, named string) error {
+	reader, err := whyReader(s)
+	if err != nil {
+		return err
+	}
+	mapper, err := s.flags.ToRESTMapper() // it knows short names and the kinds of all groups
+	if err != nil {
+		return fmt.Errorf("list the kinds of the API server: %w", err)
+	}
+	object, err := find(command.Context(), reader.API, mapper, named, reader.Namespace)
+	if err != nil {
+		return err
+	}
+	explanation, err := reader.Object(command.Context(), object, true)
+	if err != nil {
+		return err
+	}
+	return out.write(explanation.Print)
+}
+
+func whyReader(s *server) (*why.Reader, error) {
 	api, err := s.connect()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	namespace, err := s.namespace()
-	if err != nil {
-		return err
-	}
-	ctx := command.Context()
-	reader := &why.Reader{API: api, Namespace: namespace}
-	if named != "" {
-		mapper, err := s.flags.ToRESTMapper() // it knows short names and the kinds of all groups
-		if err != nil {
-			return fmt.Errorf("list the kinds of the API server: %w", err)
-		}
-		object, err := find(ctx, api, mapper, named, namespace)
-		if err != nil {
-			return err
-		}
-		explanation, err := reader.Object(ctx, object, true)
-		if err != nil {
-			return err
-		}
-		return out.write(explanation.Print)
-	}
+	return &why.Reader{API: api, Namespace: namespace}, err
+}
+
+// explainInput explains the objects of a file or, if it has no name, of the standard input. That may have a denial
+// instead. Without a flag, it looks for quota in the namespaces of the objects.
+func explainInput(command *cobra.Command, s *server, out *output, file string, from io.Reader) error {
 	content, err := io.ReadAll(io.LimitReader(from, inputBytesMax+1))
 	switch {
 	case err != nil:
@@ -107,28 +114,33 @@ func runWhy(command *cobra.Command, s *server, out *output, named string, from i
 	case len(content) > inputBytesMax:
 		return fmt.Errorf("the input is larger than %d MiB; give one object, or only the error", inputBytesMax>>20)
 	}
-	return explainInput(ctx, api, s, reader, content, out)
-}
-
-// explainInput explains the objects of the input or, without one, the denial in it. Without a flag, it looks for quota
-// in the namespaces of the objects.
-func explainInput(ctx context.Context, api client.Client, s *server, reader *why.Reader, content []byte, out *output) error {
-	namespace := reader.Namespace
-	objects := why.ObjectsIn(content)
-	if len(objects) == 0 {
-		explanation, err := reader.Denial(ctx, string(content))
+	objects, problems := manifest.Parse(string(content), manifest.ExpandAliases)
+	isDenial := file == "" && len(objects) == 0
+	switch {
+	case len(problems) > 0 && !isDenial:
+		return fmt.Errorf("%s: %w", cmp.Or(file, "the input"), problems[0])
+	case len(objects) == 0 && !isDenial:
+		return fmt.Errorf("%s has no object", file)
+	}
+	reader, err := whyReader(s)
+	if err != nil {
+		return err
+	}
+	if isDenial {
+		explanation, err := reader.Denial(command.Context(), string(content))
 		if err != nil {
 			return err
 		}
 		return out.write(explanation.Print)
 	}
+	namespace := reader.Namespace
 	explanations := why.Explanations{}
 	for _, object := range objects {
-		setNamespace(api, object, namespace)
+		setNamespace(reader.API, object.Unstructured, namespace)
 		if s.named() == "" {
 			reader.Namespace = cmp.Or(object.GetNamespace(), namespace)
 		}
-		explanation, err := reader.Object(ctx, object, false) // explains an existing object as in the file
+		explanation, err := reader.Object(command.Context(), object.Unstructured, false) // explains an existing object as in the file
 		if err != nil {
 			return err
 		}

@@ -3,8 +3,6 @@ package status
 import (
 	"context"
 	"fmt"
-	"regexp"
-	"strconv"
 	"time"
 
 	"github.com/bursar/bursar/internal/claims/message"
@@ -13,37 +11,21 @@ import (
 // standsStillAfter is how long an entry of the journal may wait. The alert BursarJournalStandsStill has the same bound.
 const standsStillAfter = time.Minute
 
-// journalInfo is the metric with the location of the journal.
-var journalInfo = regexp.MustCompile(`(?m)^bursar_journal_info\{location=("(?:[^"\\]|\\.)*")\}`)
-
-// journalLocation returns where the journal goes by the metrics of an operator, or "" if there is none.
-func journalLocation(metrics string) string {
-	match := journalInfo.FindStringSubmatch(metrics)
-	if match == nil {
-		return ""
-	}
-	location, err := strconv.Unquote(match[1])
-	if err != nil {
-		return match[1]
-	}
-	return location
-}
-
 // journal checks whether the journal stands still, or has lost changes.
 func (r *reader) journal(context.Context) Check {
 	const name = "journal"
 	if r.metrics == nil {
 		return unknown(name, r.metricsErr)
 	}
-	if _, isKept := r.metrics["bursar_journal_entries_total"]; !isKept {
+	if _, isKept := r.metrics.sums["bursar_journal_entries_total"]; !isKept {
 		return Check{Name: name, State: OK, Text: "none is kept"}
 	}
-	check := Check{Name: name, State: OK, Text: "stored in " + r.journalAt}
-	if r.journalAt == "" {
+	check := Check{Name: name, State: OK, Text: "stored in " + r.metrics.journalAt}
+	if r.metrics.journalAt == "" {
 		check.Text = "stored" // the operator is of an earlier version
 	}
-	waiting := r.metrics["bursar_journal_waiting_entries"]
-	oldest := time.Duration(r.metrics["bursar_journal_oldest_waiting_seconds"] * float64(time.Second)).Round(time.Second)
+	waiting := r.metrics.sums["bursar_journal_waiting_entries"]
+	oldest := time.Duration(r.metrics.sums["bursar_journal_oldest_waiting_seconds"] * float64(time.Second)).Round(time.Second)
 	if waiting > 0 {
 		check.Text += fmt.Sprintf("; waiting: %g, the oldest for %s", waiting, oldest)
 	}
@@ -51,7 +33,7 @@ func (r *reader) journal(context.Context) Check {
 		check.State = Failed
 		check.Details = append(check.Details, "it cannot store entries: see the error in Bursar's log; creates continue")
 	}
-	if lost := r.metrics["bursar_journal_lost_changes_total"]; lost > 0 {
+	if lost := r.metrics.sums["bursar_journal_lost_changes_total"]; lost > 0 {
 		check.State = Failed
 		check.Details = append(check.Details, message.Count(lost, "change is", "changes are")+" lost since the operator started; bursar history names the gaps")
 	}

@@ -34,7 +34,11 @@ func TestJournal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tt.want.Name = "journal"
-			r := &reader{metrics: sumByName(tt.metrics), journalAt: journalLocation(tt.metrics)}
+			m, err := parseMetrics([]byte(tt.metrics))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := &reader{metrics: m}
 			if diff := cmp.Diff(tt.want, r.journal(t.Context())); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tt.reason, diff)
 			}

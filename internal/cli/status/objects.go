@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,9 +56,12 @@ func (r *reader) declared(ctx context.Context) Check {
 type failures struct {
 	enabled, disabled int
 	details           []string
+	// state is Failed if a policy does not work. A policy that worked for another object since does, and one wrong
+	// object is no reason for an alarm.
+	state State
 }
 
-func (f *failures) add(name string, isEnabled bool, conditions []metav1.Condition) {
+func (f *failures) add(name string, isEnabled bool, conditions []metav1.Condition, evaluation *quotav1alpha1.EvaluationStatus) {
 	if !isEnabled {
 		f.disabled++
 		return
@@ -68,8 +72,12 @@ func (f *failures) add(name string, isEnabled bool, conditions []metav1.Conditio
 		switch {
 		case c == nil && condition == quotav1alpha1.ConditionReady:
 			f.details = append(f.details, name+": no operator has checked it yet")
+			f.state = Failed
 		case c != nil && c.Status == metav1.ConditionFalse:
 			f.details = append(f.details, fmt.Sprintf("%s: %s=False: %s", name, condition, c.Message))
+			if isForSomeObjects := c.Reason == quotav1alpha1.ReasonEvaluationFailed && evaluation != nil && evaluation.LastSuccessTime != nil; !isForSomeObjects {
+				f.state = Failed
+			}
 		}
 	}
 }
@@ -77,7 +85,7 @@ func (f *failures) add(name string, isEnabled bool, conditions []metav1.Conditio
 func (f *failures) check(name string) Check {
 	check := Check{Name: name, State: OK, Text: fmt.Sprintf("%d enabled, %d disabled", f.enabled, f.disabled), Details: f.details}
 	if len(f.details) > 0 {
-		check.State = Failed
+		check.State = cmp.Or(f.state, Warning)
 	}
 	return check
 }
@@ -90,7 +98,7 @@ func (r *reader) claimPolicies(ctx context.Context) Check {
 	}
 	var f failures
 	for i := range list.Items {
-		f.add("ClaimCreationPolicy "+list.Items[i].Name, list.Items[i].IsEnabled(), list.Items[i].Status.Conditions)
+		f.add("ClaimCreationPolicy "+list.Items[i].Name, list.Items[i].IsEnabled(), list.Items[i].Status.Conditions, list.Items[i].Status.Evaluation)
 	}
 	return f.check(name)
 }
@@ -103,7 +111,7 @@ func (r *reader) grantPolicies(ctx context.Context) Check {
 	}
 	var f failures
 	for i := range list.Items {
-		f.add("GrantCreationPolicy "+list.Items[i].Name, list.Items[i].IsEnabled(), list.Items[i].Status.Conditions)
+		f.add("GrantCreationPolicy "+list.Items[i].Name, list.Items[i].IsEnabled(), list.Items[i].Status.Conditions, nil)
 	}
 	check := f.check(name)
 	check.Text += " policies for grants"
@@ -141,7 +149,7 @@ func (r *reader) drift(context.Context) Check {
 	if r.metrics == nil {
 		return unknown(name, r.metricsErr)
 	}
-	if found := r.metrics["bursar_ledger_drift_total"]; found > 0 {
+	if found := r.metrics.sums["bursar_ledger_drift_total"]; found > 0 {
 		return Check{Name: name, State: Failed, Text: message.Count(found, "difference", "differences") +
 			" between ledgers and claims since the operator started; the events LedgerDrift name the ledgers"}
 	}

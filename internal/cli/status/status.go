@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -40,9 +39,11 @@ const (
 // State is the result of a check.
 type State string
 
-// The states of a check. Unknown means that the check could not run.
+// The states of a check. Warning means that Bursar works, and somebody should look; Unknown means that the check could
+// not run.
 const (
 	OK      State = "ok"
+	Warning State = "warning"
 	Failed  State = "FAILED"
 	Unknown State = "unknown"
 )
@@ -94,12 +95,10 @@ type reader struct {
 	objects                            client.Client
 	systemNamespace, certificateSecret string
 	isStandalone                       bool
-	// metrics are those of one operator, or nil after a failed read; metricsErr is the reason.
-	metrics    map[string]float64
+	// metrics are nil after a failed read; metricsErr is the reason.
+	metrics    *metrics
 	metricsErr error
-	// journalAt is where the journal goes, as the metrics have it.
-	journalAt string
-	webhooks  *admissionregistrationv1.ValidatingWebhookConfiguration
+	webhooks   *admissionregistrationv1.ValidatingWebhookConfiguration
 }
 
 // IsStandalone reports whether the version of an API server is a standalone Bursar's.
@@ -215,9 +214,12 @@ func (r *reader) tryWebhooks(ctx context.Context) error {
 // certificate checks the expiry of the webhook certificate.
 func (r *reader) certificate(ctx context.Context) Check {
 	const name = "certificate"
-	end, isKnown := r.metrics["bursar_webhook_certificate_expiry_timestamp_seconds"]
+	var end float64
+	if r.metrics != nil {
+		end = r.metrics.sums["bursar_webhook_certificate_expiry_timestamp_seconds"]
+	}
 	until := time.Unix(int64(end), 0)
-	if !isKnown || end == 0 {
+	if end == 0 {
 		secret, err := r.client.CoreV1().Secrets(r.systemNamespace).Get(ctx, r.certificateSecret, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			err = fmt.Errorf("%w; if the configuration names another Secret, give its name with --certificate-secret", err)
@@ -273,36 +275,4 @@ func (r *reader) leader(ctx context.Context) Check {
 func isStale(lease *coordinationv1.Lease) bool {
 	lasts := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 15)) * time.Second
 	return time.Since(ptr.Deref(lease.Spec.RenewTime, metav1.MicroTime{}).Time) > 2*lasts
-}
-
-// readMetrics sums the metrics of an operator by name. It reads them from a standalone API server itself, and otherwise
-// from the Service of the chart.
-func (r *reader) readMetrics(ctx context.Context) (map[string]float64, error) {
-	var content []byte
-	var err error
-	if r.isStandalone {
-		content, err = r.client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
-	} else {
-		content, err = r.client.CoreV1().Services(r.systemNamespace).ProxyGet("http", "bursar-metrics", "metrics", "/metrics", nil).DoRaw(ctx)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the metrics of the operator: %w", err)
-	}
-	r.journalAt = journalLocation(string(content))
-	return sumByName(string(content)), nil
-}
-
-// sumByName adds up the series of Bursar's metrics in the text format of Prometheus.
-func sumByName(text string) map[string]float64 {
-	sums := map[string]float64{}
-	for line := range strings.Lines(text) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if labelled, _, found := strings.Cut(line, "{"); found {
-			name, value = labelled, strings.TrimSpace(line[strings.LastIndex(line, "}")+1:])
-		}
-		if number, err := strconv.ParseFloat(value, 64); err == nil && strings.HasPrefix(name, "bursar_") {
-			sums[name] += number
-		}
-	}
-	return sums
 }

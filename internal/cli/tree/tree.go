@@ -33,6 +33,9 @@ type ResourceType struct {
 	Objects    []who.Object `json:"objects"`
 	// More counts the omitted objects.
 	More int `json:"more,omitempty"`
+	// OtherUsed is the use by other objects in base units: those of other namespaces or labels, or not for this user to
+	// see.
+	OtherUsed int64 `json:"otherUsed,omitempty"`
 
 	moreUsed int64
 }
@@ -58,6 +61,7 @@ func Of(report *usage.Report, name *consumername.Name, objectsMax int) *Tree {
 func typeOf(report *usage.Report, item *usage.Item, objectsMax int) ResourceType {
 	r := ResourceType{Item: *item, Objects: who.ObjectsOf(report, item)}
 	who.Sort(r.Objects)
+	r.OtherUsed = who.OtherUsed(item, r.Objects)
 	if objectsMax <= 0 || len(r.Objects) <= objectsMax {
 		return r
 	}
@@ -138,7 +142,7 @@ func (p *printer) resourceType(node, under string, r *ResourceType) {
 	used, limit := r.Amounts()
 	p.row(node+r.ResourceType, used, limit, r.Percent(), "", base(r.Used), base(r.Limit))
 	unit, _ := usage.UnitOf(r.Item)
-	left := len(r.GrantRefs) + len(r.Objects) + min(r.More, 1)
+	left := len(r.GrantRefs) + len(r.Objects) + min(r.More, 1) + int(min(r.OtherUsed, 1))
 	next := func() string {
 		if left--; left == 0 {
 			return under + p.lines.last
@@ -157,6 +161,9 @@ func (p *printer) resourceType(node, under string, r *ResourceType) {
 	}
 	if r.More > 0 {
 		p.row(next()+strconv.Itoa(r.More)+" more, left out by --number", unit.Amount(r.moreUsed), "", "", "", base(r.moreUsed), "")
+	}
+	if r.OtherUsed > 0 {
+		p.row(next()+"other objects, not shown here", unit.Amount(r.OtherUsed), "", "", "", base(r.OtherUsed), "")
 	}
 }
 

@@ -42,8 +42,16 @@ type Object struct {
 func Of(report *usage.Report, objectsMax int) *Users {
 	u := &Users{Items: slices.Clone(report.Items), Objects: []Object{}, Notes: report.Notes}
 	slices.SortStableFunc(u.Items, func(a, b usage.Item) int { return cmp.Compare(b.Used, a.Used) })
+	others := 0
 	for i := range u.Items {
-		u.Objects = append(u.Objects, ObjectsOf(report, &u.Items[i])...)
+		objects := ObjectsOf(report, &u.Items[i])
+		if OtherUsed(&u.Items[i], objects) > 0 {
+			others++
+		}
+		u.Objects = append(u.Objects, objects...)
+	}
+	if others > 0 {
+		u.Notes = append(slices.Clone(u.Notes), message.Count(others, "consumer uses", "consumers use")+" more through other objects, not shown here.")
 	}
 	Sort(u.Objects)
 	if more := len(u.Objects) - objectsMax; objectsMax > 0 && more > 0 {
@@ -71,6 +79,17 @@ func ObjectsOf(report *usage.Report, item *usage.Item) []Object {
 		})
 	}
 	return objects
+}
+
+// OtherUsed returns the use of a resource type by objects other than the listed ones, in base units.
+func OtherUsed(item *usage.Item, objects []Object) int64 {
+	other := item.Used
+	for _, o := range objects {
+		if o.IsGranted() {
+			other -= o.Amount
+		}
+	}
+	return max(other, 0) // the use of a new object is shown some seconds later
 }
 
 // amountOf adds up the amounts of a resource type in a claim: it may ask for several dimensions.

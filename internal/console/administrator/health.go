@@ -30,7 +30,8 @@ type healthView struct {
 
 type checkView struct {
 	status.Check
-	IsBad, IsUnknown bool
+	// IsBad means that it failed, and IsNear that somebody should look at it, or that it could not run.
+	IsBad, IsNear bool
 }
 
 // glassView is a request past enforcement.
@@ -53,7 +54,7 @@ func (a Area) health(r *web.Request) (web.Answer, error) {
 	}
 	view := &healthView{Failed: report.Failed(), Group: quotav1alpha1.BreakGlassGroup}
 	for _, check := range report {
-		view.Checks = append(view.Checks, checkView{Check: check, IsBad: check.State == status.Failed, IsUnknown: check.State == status.Unknown})
+		view.Checks = append(view.Checks, checkView{Check: check, IsBad: check.State == status.Failed, IsNear: check.State == status.Warning || check.State == status.Unknown})
 	}
 	if err := view.readBrokenGlass(r); err != nil {
 		return nil, err

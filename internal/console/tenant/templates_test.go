@@ -12,6 +12,7 @@ import (
 	"github.com/bursar/bursar/internal/console/overview"
 	"github.com/bursar/bursar/internal/console/session"
 	"github.com/bursar/bursar/internal/console/web"
+	"github.com/bursar/bursar/internal/manifest"
 	"github.com/bursar/bursar/internal/usage"
 )
 
@@ -43,7 +44,7 @@ func TestPagesEscape(t *testing.T) {
 		"waiting": &waitingPage{scope: s, IsCut: true, ReadMax: 1, Queues: []queue{{
 			Consumer: markup, MayHaveOthers: true, Rows: []waitingRow{{row: waits, Short: waits.Amounts, AskURL: asks}},
 		}}},
-		"try": &tryPage{Namespace: markup, Namespaces: []string{markup}, Manifest: "</textarea>" + markup, Problem: markup, Invalid: []problem{{1, markup}}, Result: &result{
+		"try": &tryPage{Namespace: markup, Namespaces: []string{markup}, Manifest: "</textarea>" + markup, Problem: markup, Invalid: []manifest.Problem{{Line: 1, Text: markup}}, Result: &result{
 			Message: markup, Objects: []triedObject{{1, markup, markup, markup, markup, "over", markup, asks}}, Quotas: []triedQuota{{markup, markup, markup, markup, markup, markup, markup}},
 		}},
 		"history": &historyPage{scope: s, Since: markup, Times: []string{"1d", markup}, Choices: []choice{{markup, s.URL("/history")}}, Problem: markup, Gaps: []string{markup}, IsRead: true, Accounts: []pastAccount{{

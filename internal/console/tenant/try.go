@@ -17,8 +17,12 @@ import (
 	"github.com/bursar/bursar/internal/cli/request"
 	"github.com/bursar/bursar/internal/console/session"
 	"github.com/bursar/bursar/internal/console/web"
+	"github.com/bursar/bursar/internal/manifest"
 	"github.com/bursar/bursar/internal/usage"
 )
+
+// objectsMax bounds the objects of a manifest: the page asks the API server about each.
+const objectsMax = 100
 
 // tryPage asks for a manifest, and reports whether Bursar would admit its objects.
 type tryPage struct {
@@ -29,7 +33,7 @@ type tryPage struct {
 	IsAsIs bool
 	// Problem explains a failed try.
 	Problem string
-	Invalid []problem
+	Invalid []manifest.Problem
 	// Result is nil before the first try of a manifest.
 	Result *result
 }
@@ -102,7 +106,7 @@ func tryManifest(r *web.Request) (web.Answer, error) {
 	case strings.TrimSpace(p.Manifest) == "":
 		return p.invalid("Enter a manifest, or choose a file.")
 	}
-	objects, problems := objectsIn(p.Manifest)
+	objects, problems := manifest.Parse(p.Manifest, manifest.RefuseAliases)
 	p.Invalid = problems
 	switch {
 	case len(objects) > objectsMax:
@@ -142,14 +146,14 @@ func upload(r *web.Request) (string, error) {
 }
 
 // review asks as the person whether Bursar would admit objects.
-func (p *tryPage) review(r *web.Request, objects []placed) (*quotav1alpha1.QuotaReviewStatus, error) {
+func (p *tryPage) review(r *web.Request, objects []manifest.Object) (*quotav1alpha1.QuotaReviewStatus, error) {
 	api, err := dynamic.NewForConfig(r.Session.Config)
 	if err != nil {
 		return nil, fmt.Errorf("reach the API server: %w", err)
 	}
 	options := plan.Options{API: r.API(), Dynamic: api, Namespace: p.Namespace, AsIs: p.IsAsIs}
 	for i := range objects {
-		options.Objects = append(options.Objects, objects[i].object)
+		options.Objects = append(options.Objects, objects[i].Unstructured)
 	}
 	return plan.Review(r.Context(), options)
 }
@@ -163,7 +167,7 @@ var results = map[quotav1alpha1.ReviewResult]struct{ text, class string }{
 }
 
 // resultOf returns the answer to a review of objects, in their order.
-func resultOf(status *quotav1alpha1.QuotaReviewStatus, objects []placed) *result {
+func resultOf(status *quotav1alpha1.QuotaReviewStatus, objects []manifest.Object) *result {
 	found := &result{Message: status.Message}
 	for i := range status.Objects {
 		answer := &status.Objects[i]
@@ -173,7 +177,7 @@ func resultOf(status *quotav1alpha1.QuotaReviewStatus, objects []placed) *result
 			Result: words.text, Class: words.class, Message: answer.Message,
 		}
 		if i < len(objects) {
-			t.Line = objects[i].line
+			t.Line = objects[i].Line
 		}
 		if answer.Result == quotav1alpha1.ReviewResultDoesNotFit {
 			found.IsDenied, t.AskURL = true, askFor(answer, status.Quotas)

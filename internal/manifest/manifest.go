@@ -1,4 +1,6 @@
-package tenant
+// Package manifest reads Kubernetes objects from YAML or JSON, with the lines where they begin and where a text is
+// wrong. Commands and the console import it.
+package manifest
 
 import (
 	"fmt"
@@ -13,9 +15,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// objectsMax bounds the objects of a manifest: the page asks the API server about each.
-const objectsMax = 100
-
 // document is a part of a manifest between two separators.
 type document struct {
 	text string
@@ -23,17 +22,28 @@ type document struct {
 	line int
 }
 
-// placed is an object and the line where its document begins.
-type placed struct {
-	object *unstructured.Unstructured
-	line   int
+// Object is an object and the line where its document begins, from 1 on.
+type Object struct {
+	*unstructured.Unstructured
+	Line int
 }
 
-// problem is an error in a document.
-type problem struct {
+// Problem is an error in a document, with its line, from 1 on.
+type Problem struct {
 	Line int
 	Text string
 }
+
+func (p Problem) Error() string { return fmt.Sprintf("line %d: %s", p.Line, p.Text) }
+
+// Aliases says what happens to the aliases of YAML (*name).
+type Aliases bool
+
+// A few aliases can stand for gigabytes, so that a server refuses those of its clients.
+const (
+	ExpandAliases Aliases = false
+	RefuseAliases Aliases = true
+)
 
 // separator matches the line between two documents.
 var separator = regexp.MustCompile(`^---(\s|$)`)
@@ -59,18 +69,18 @@ func documentsOf(manifest string) []document {
 	return documents
 }
 
-// aliasIn returns the line of an alias in a document, or 0 without one. A few aliases can stand for gigabytes of
-// expansion. It returns 0 for an unparsable document: another function reports its error.
-func aliasIn(text string) (line int) {
+// aliasLine returns the line of an alias in a document, or 0 without one. It returns 0 for an unparsable document:
+// another function reports its error.
+func (d *document) aliasLine() int {
 	var root yamlv3.Node
-	if yamlv3.Unmarshal([]byte(text), &root) != nil {
+	if yamlv3.Unmarshal([]byte(d.text), &root) != nil {
 		return 0
 	}
 	nodes := []*yamlv3.Node{&root}
 	for len(nodes) > 0 {
 		node := nodes[len(nodes)-1]
 		if node.Kind == yamlv3.AliasNode {
-			return node.Line
+			return d.line + node.Line - 1
 		}
 		nodes = append(nodes[:len(nodes)-1], node.Content...)
 	}
@@ -81,16 +91,20 @@ var comment = regexp.MustCompile(`(?m)^\s*#.*$`)
 
 func withoutComments(text string) string { return comment.ReplaceAllString(text, "") }
 
-// objectsIn returns the objects of a manifest, including those in lists, and the problems of documents without any.
-func objectsIn(manifest string) (objects []placed, problems []problem) {
+// Parse returns the objects of a manifest, including those in lists, and the problems of documents without any.
+func Parse(manifest string, aliases Aliases) (objects []Object, problems []Problem) {
 	for _, d := range documentsOf(manifest) {
+		if line := d.aliasLine(); aliases == RefuseAliases && line > 0 {
+			problems = append(problems, Problem{Line: line, Text: "a YAML alias (*name) is not accepted here: write the value itself"})
+			continue
+		}
 		found, err := d.objects()
 		if err != nil {
 			problems = append(problems, *err)
 			continue
 		}
 		for _, object := range found {
-			objects = append(objects, placed{object, d.line})
+			objects = append(objects, Object{object, d.line})
 		}
 	}
 	return objects, problems
@@ -100,17 +114,14 @@ func objectsIn(manifest string) (objects []placed, problems []problem) {
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
 // objects returns the object of a document, or those of a list.
-func (d *document) objects() ([]*unstructured.Unstructured, *problem) {
-	if line := aliasIn(d.text); line > 0 {
-		return nil, &problem{Line: d.line + line - 1, Text: "a YAML alias (*name) is not accepted here: write the value itself"}
-	}
+func (d *document) objects() ([]*unstructured.Unstructured, *Problem) {
 	content := map[string]any{}
 	inJSON, err := yaml.YAMLToJSONStrict([]byte(d.text))
 	if err == nil {
 		err = utiljson.Unmarshal(inJSON, &content) // integers stay integers, as policies see them
 	}
 	if err != nil {
-		f := &problem{Line: d.line, Text: strings.TrimPrefix(err.Error(), "yaml: ")}
+		f := &Problem{Line: d.line, Text: strings.TrimPrefix(err.Error(), "yaml: ")}
 		if match := yamlLine.FindStringSubmatch(f.Text); match != nil {
 			if inDocument, err := strconv.Atoi(match[1]); err == nil && inDocument > 0 {
 				// For an unexpected end, YAML reports a line after the last.
@@ -126,7 +137,7 @@ func (d *document) objects() ([]*unstructured.Unstructured, *problem) {
 	}
 	object := &unstructured.Unstructured{Object: content}
 	if object.GetAPIVersion() == "" || object.GetKind() == "" {
-		return nil, &problem{Line: d.line, Text: "apiVersion or kind is missing: every object needs both"}
+		return nil, &Problem{Line: d.line, Text: "apiVersion or kind is missing: every object needs both"}
 	}
 	if !object.IsList() {
 		return []*unstructured.Unstructured{object}, nil
@@ -141,7 +152,7 @@ func (d *document) objects() ([]*unstructured.Unstructured, *problem) {
 		return nil
 	})
 	if err != nil {
-		return nil, &problem{Line: d.line, Text: err.Error()}
+		return nil, &Problem{Line: d.line, Text: err.Error()}
 	}
 	return listed, nil
 }

@@ -1,4 +1,4 @@
-package tenant
+package manifest
 
 import (
 	"strings"
@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestObjectsIn(t *testing.T) {
+func TestParse(t *testing.T) {
 	type at struct {
 		Name string
 		Line int
@@ -32,10 +32,10 @@ func TestObjectsIn(t *testing.T) {
 		"BlockText": {"a separator within a text is indented", "apiVersion: v1\nkind: A\nmetadata: {name: a}\ndata:\n  x: |\n    ---\n    y\n", []at{{"a", 1}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects, problems := objectsIn(tt.manifest)
+			objects, problems := Parse(tt.manifest, RefuseAliases)
 			var got []at
 			for _, o := range objects {
-				got = append(got, at{o.object.GetName(), o.line})
+				got = append(got, at{o.GetName(), o.Line})
 			}
 			var lines []int
 			for _, f := range problems {
@@ -51,9 +51,28 @@ func TestObjectsIn(t *testing.T) {
 	}
 }
 
-func TestCommandsAreQuoted(t *testing.T) {
-	got := command("bursar usage", "-n", "", "--consumer", "Project/web; rm -rf ~", "--type", "it's", "--since", "7d")
-	if want := `bursar usage --consumer 'Project/web; rm -rf ~' --type 'it'\''s' --since 7d`; got != want {
-		t.Errorf("got %s, want %s", got, want)
+// Policies see whole numbers as such, and fail on others.
+func TestNumbersStayWhole(t *testing.T) {
+	objects, _ := Parse("apiVersion: v1\nkind: App\nspec: {replicas: 3, share: 0.5}\n---\n{\"apiVersion\": \"v1\", \"kind\": \"App\", \"spec\": {\"replicas\": 4}}\n---\nnot an object\n", ExpandAliases)
+	if len(objects) != 2 {
+		t.Fatalf("got %d objects, want 2", len(objects))
+	}
+	for i, want := range []any{int64(3), int64(4)} {
+		if got := objects[i].Object["spec"].(map[string]any)["replicas"]; got != want {
+			t.Errorf("got %T %v, want %T %v", got, got, want, want)
+		}
+	}
+	if got := objects[0].Object["spec"].(map[string]any)["share"]; got != 0.5 {
+		t.Errorf("got %v, want 0.5", got)
+	}
+}
+
+func TestAliases(t *testing.T) {
+	objects, problems := Parse("apiVersion: v1\nkind: A\nmetadata: {name: &a a}\nspec: {other: *a}\n", ExpandAliases)
+	if len(objects) != 1 || len(problems) != 0 {
+		t.Fatalf("got %v and %v, want one object", objects, problems)
+	}
+	if got := objects[0].Object["spec"].(map[string]any)["other"]; got != "a" {
+		t.Errorf("got %v, want a", got)
 	}
 }
