@@ -54,6 +54,9 @@ func TestLinksLeadSomewhere(t *testing.T) {
 // TestProjectPages proves that the expected pages of a project exist, and that the README leads to them.
 func TestProjectPages(t *testing.T) {
 	readme := read(t, "README.md")
+	if words := len(strings.Fields(readme)); words > 600 {
+		t.Errorf("README.md has %d words, and more than 600 are too many for a first look", words)
+	}
 	for _, page := range []string{"LICENSE", "SECURITY.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md", "GOVERNANCE.md", "CHANGELOG.md", "docs/reference/stability.md"} {
 		if !strings.Contains(readme, "]("+page+")") {
 			t.Errorf("README.md does not link to %s", page)

@@ -2,12 +2,20 @@
 package quickstart
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
 	"github.com/bursar/bursar/test/process"
 )
+
+const root = "../../../.."
 
 func TestQuickstart(t *testing.T) {
 	if testing.Short() {
@@ -17,7 +25,7 @@ func TestQuickstart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	output, err := exec.CommandContext(t.Context(), "../../../../examples/quickstart/run.sh", binary).CombinedOutput()
+	output, err := exec.CommandContext(t.Context(), filepath.Join(root, "examples/quickstart/run.sh"), binary).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
@@ -34,4 +42,46 @@ func TestQuickstart(t *testing.T) {
 			t.Errorf("the output lacks %q:\n%s", want, output)
 		}
 	}
+	printed := strings.Join(strings.Fields(string(output)), " ")
+	for part := range strings.SplitSeq(readmeBlock(t, "(?s)```\n\\$ kubectl create [^\n]*\n(.*?)```"), "...") {
+		if part = strings.Join(strings.Fields(part), " "); !strings.Contains(printed, part) {
+			t.Errorf("README.md shows %q, and the output has no such text:\n%s", part, output)
+		}
+	}
+}
+
+// TestReadmePolicy makes sure that README.md shows a policy of the quickstart.
+func TestReadmePolicy(t *testing.T) {
+	policies := readFile(t, "examples/quickstart/3-policies.yaml")
+	first, _, _ := strings.Cut(policies, "\n---")
+	if diff := cmp.Diff(parse(t, first), parse(t, readmeBlock(t, "(?s)```yaml\n(.*?)```"))); diff != "" {
+		t.Errorf("the policy in README.md differs from the quickstart's (-quickstart +README):\n%s", diff)
+	}
+}
+
+// readmeBlock returns the group of a pattern in README.md.
+func readmeBlock(t *testing.T, pattern string) string {
+	t.Helper()
+	found := regexp.MustCompile(pattern).FindStringSubmatch(readFile(t, "README.md"))
+	if found == nil {
+		t.Fatalf("README.md has no block %s", pattern)
+	}
+	return found[1]
+}
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+func parse(t *testing.T, text string) (object map[string]any) {
+	t.Helper()
+	if err := yaml.Unmarshal([]byte(text), &object); err != nil {
+		t.Fatal(err)
+	}
+	return object
 }
