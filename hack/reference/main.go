@@ -1,5 +1,5 @@
 // Command reference writes the pages of docs/reference with the declarations of the code: commands and flags,
-// configuration, metrics, labels, conditions, events and errors. Each page comes from the declarations themselves: the
+// configuration, metrics, alerts, labels, conditions, events and errors. Each page comes from the declarations themselves: the
 // tree of cobra commands, the comments of constants and fields, the calls that make metrics, and the values of the
 // chart. A declaration without an explanation is an error, so no row is empty.
 //
@@ -20,6 +20,7 @@ import (
 
 // pages are the generated pages by the names of their files. The argument is the folder of the repository.
 var pages = map[string]func(root string) (string, error){
+	"alerts.md":        alertsPage,
 	"commands.md":      commandsPage,
 	"conditions.md":    conditionsPage,
 	"configuration.md": configurationPage,

@@ -14,8 +14,8 @@ import (
 
 const (
 	chart = "../../../../deploy/chart/bursar"
-	// quotaRules are the rules of the chart in Prometheus' own format.
-	quotaRules = chart + "/rules/quota.yaml"
+	// The rules of the chart in Prometheus' own format.
+	quotaRules, ownRules = chart + "/rules/quota.yaml", chart + "/rules/bursar.yaml"
 )
 
 // rules are the rules installed by the chart.
@@ -47,7 +47,7 @@ func TestRules(t *testing.T) {
 	}
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "rules.yaml"), content)
-	promtool(t, "check", "rules", filepath.Join(dir, "rules.yaml"), quotaRules)
+	promtool(t, "check", "rules", filepath.Join(dir, "rules.yaml"), quotaRules, ownRules)
 
 	tests, err := filepath.Glob("testdata/*.yaml")
 	if err != nil || len(tests) == 0 {
