@@ -47,7 +47,7 @@ verify-reproducible: ## Build a binary in two folders and compare all bytes; BIN
 	hack/verify-reproducible
 
 .PHONY: prose
-prose: ## Measure the language of pages and comments, and fail beyond the bounds of docs/contributing/language.md.
+prose: ## Measure the language of pages, comments and help texts, and fail beyond the bounds of docs/contributing/language.md.
 	$(GO) run ./hack/prose
 
 .PHONY: licenses

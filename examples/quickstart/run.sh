@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Shows the whole idea on a server of its own, with the kubectl commands that a user would
-# type. Usage: examples/quickstart/run.sh BURSAR, where BURSAR is the bursar binary.
+# Shows the whole idea on a server of its own, with the kubectl commands of a user.
+# Usage: examples/quickstart/run.sh BURSAR. BURSAR is the bursar binary.
 set -euo pipefail
 
 bursar=$(realpath "$1")
@@ -23,31 +23,31 @@ kubectl() { "$bursar" kubectl "$@"; }
 
 say() { printf '\n# %s\n' "$*"; }
 
-# run prints a command as a user would type it, and runs it.
+# run prints a command in the form for users, and runs it.
 run() {
   printf '$ kubectl %s\n' "${*//$here/examples/quickstart}"
   kubectl "$@"
 }
 
-# run_denied runs a command that must be refused for lack of quota.
+# run_denied runs a command, and fails unless the server denies it for lack of quota.
 run_denied() {
   local output
   printf '$ kubectl %s\n' "${*//$here/examples/quickstart}"
   if output=$(kubectl "$@" 2>&1); then
-    printf '%s\nquickstart: this should have been refused\n' "$output" >&2
+    printf '%s\nquickstart: the server did not deny this\n' "$output" >&2
     return 1
   fi
   printf '%s\n' "$output"
   grep -q 'exceeded quota' <<<"$output"
 }
 
-# bucket_shows tells whether some bucket has that much allocated.
+# bucket_shows reports whether some bucket has this amount allocated.
 bucket_shows() {
   kubectl get allowancebuckets -n bursar-system -o jsonpath='{.items[*].status.allocated}' | grep -qw "$1"
 }
 
-# wait_until waits at most so many seconds for what the second argument says, which is so once the
-# command that follows succeeds.
+# wait_until SECONDS TEXT COMMAND... waits until a command succeeds. It fails after some seconds, with a text for the
+# expected state.
 wait_until() {
   local deadline=$((SECONDS + $1)) what=$2
   shift 2
@@ -65,9 +65,9 @@ printer=$!
 "$bursar" standalone --data-dir "$data" --listen 127.0.0.1:0 >&3 &
 server=$!
 exec 3>&-
-wait_until 120 "the server to say that it is ready" grep -qs '^bursar: ready' "$data.out"
+wait_until 120 "the server to be ready" grep -qs '^bursar: ready' "$data.out"
 
-say "The platform's own kinds, what counts, and what uses it up:"
+say "The kinds of the platform, the resource types, and the policies that charge objects:"
 run apply -f "$here/1-kinds.yaml"
 run wait --for=condition=Established --timeout=30s -f "$here/1-kinds.yaml"
 run apply -f "$here/2-registrations.yaml" -f "$here/3-policies.yaml"
@@ -82,10 +82,10 @@ say "Two Projects fit:"
 run create -f "$here/project-web.yaml"
 run create -f "$here/project-mobile.yaml"
 
-say "The third one is refused, and says why:"
+say "Bursar denies the third one, and explains why:"
 run_denied create -f "$here/project-data.yaml"
 
-say "What acme has, and what it uses:"
+say "The limits and the use of acme:"
 wait_until 30 "the bucket to show 2 Projects" bucket_shows 2
 run get allowancebuckets -n bursar-system
 
@@ -98,9 +98,9 @@ say "Core kinds count as well: the first ConfigMap of acme fits, the second does
 run create configmap settings -n acme-web --from-literal=color=blue
 run_denied create configmap more-settings -n acme-web --from-literal=color=red
 
-say "That is all. The server and its directory are removed. To go on:"
+say "That is all. The script removes the server and its directory. Your next steps:"
 cat <<'END'
-  bin/bursar standalone                                         # a server of your own, which keeps its data
+  bin/bursar standalone                                         # a server of your own; it keeps its data
   bin/bursar kubectl apply -f examples/quickstart/1-kinds.yaml  # in another terminal; then the files 2, 3 and 4
   bin/bursar usage                                              # who uses how much
   bin/bursar user create alice -n acme-web --role edit          # a kubeconfig for a tenant

@@ -43,10 +43,11 @@ and kube-controller-manager. There was no kubelet: the tests set the status of r
 `
 
 const outro = `
-"Not in this version" means that the API server lacks what the test needs.
+"Not in this version": the API server lacks a feature for the test.
 
 ` + "`make kubernetes-versions`" + ` runs the tests and writes this page. With ` + "`MINORS=1.33`" + ` it updates that column,
-and with ` + "`TESTS=TestUninstall`" + ` those rows. Each minor is built from the modules in ` + "`test/campaign/kubernetes/minors`" + `.
+and with ` + "`TESTS=TestUninstall`" + ` those rows. The binaries of each minor come from the modules in
+` + "`test/campaign/kubernetes/minors`" + `.
 `
 
 // column has the result for each statement with one version of Kubernetes.

@@ -1,4 +1,4 @@
-// Prose measures the language of the documentation and the comments, and fails if they exceed the bounds of
+// Prose measures the language of pages, comments and help texts, and fails if they exceed the bounds of
 // docs/contributing/language.md.
 //
 //	prose [-worst N] [FOLDER]
@@ -57,7 +57,7 @@ func run(out io.Writer, root string, worst int) (ok bool, err error) {
 	ok = true
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "AREA\tWORDS\tRELATIVE/100\tPASSIVE %\tLONG SENTENCES\tLONG LINES")
-	for _, area := range []string{docs, comments} {
+	for _, area := range areas {
 		var sum measure
 		for _, f := range files {
 			if f.area == area {
@@ -81,7 +81,7 @@ func run(out io.Writer, root string, worst int) (ok bool, err error) {
 
 // list prints the files with the most relative words and passive sentences above the bounds.
 func list(out io.Writer, files []file, count int) {
-	for _, area := range []string{docs, comments} {
+	for _, area := range areas {
 		some := slices.DeleteFunc(slices.Clone(files), func(f file) bool { return f.area != area })
 		slices.SortFunc(some, func(a, b file) int { return cmp.Compare(b.excess(), a.excess()) })
 		for _, f := range some[:min(count, len(some))] {

@@ -22,9 +22,14 @@ import (
 
 // The areas with bounds.
 const (
-	docs     = "docs"
+	docs = "docs"
+	// comments are those of Go, YAML and shell.
 	comments = "comments"
+	// texts are the help of commands, flags, settings and metrics, as the generated pages have them.
+	texts = "texts"
 )
+
+var areas = []string{docs, comments, texts}
 
 // file has the measure of one file.
 type file struct {
@@ -32,10 +37,10 @@ type file struct {
 	measure
 }
 
-// notOurs are the folders without prose of our own.
-var notOurs = regexp.MustCompile(`/testdata/|^dist/|^bin/|node_modules/`)
+// notOurs are the files without prose of our own. Definitions have the comments of the API, which count there.
+var notOurs = regexp.MustCompile(`/testdata/|^dist/|^bin/|node_modules/|(^|/)crds/.*[.]yaml$`)
 
-// generated marks pages written by a command from comments and results. They count at their source.
+// generated marks pages written by a command from the texts in the code. Their lines are not ours.
 var generated = []byte("<!-- Generated ")
 
 // read measures all pages and all comments below a folder.
@@ -66,6 +71,9 @@ func read(root string) ([]file, error) {
 		case strings.HasSuffix(relative, ".go") && !strings.HasPrefix(entry.Name(), "zz_generated"):
 			f.area = comments
 			err = f.readComments(path)
+		case strings.HasSuffix(relative, ".yaml"), strings.HasSuffix(relative, ".sh"):
+			f.area = comments
+			err = f.readScript(path)
 		default:
 			return nil
 		}
@@ -83,8 +91,9 @@ func (f *file) readPage(path string) error {
 	if err != nil {
 		return err
 	}
-	if bytes.Contains(content, generated) {
-		return nil
+	isGenerated := bytes.Contains(content, generated)
+	if isGenerated {
+		f.area = texts
 	}
 	prose := bytes.Clone(content)
 	err = markdown.Walk(pages.Parser().Parse(text.NewReader(content)), func(node markdown.Node, entering bool) (markdown.WalkStatus, error) {
@@ -106,8 +115,34 @@ func (f *file) readPage(path string) error {
 		}
 		return markdown.WalkContinue, nil
 	})
-	f.lines(prose)
+	if !isGenerated {
+		f.lines(prose)
+	}
 	return err
+}
+
+// hash matches the beginning of a comment in YAML or shell.
+var hash = regexp.MustCompile(`^\s*# ?`)
+
+// readScript measures the comments of a YAML file or a shell script. Those beside code are phrases of a few words.
+func (f *file) readScript(path string) error {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var paragraph []string
+	for line := range strings.Lines(string(content) + "\n") {
+		mark := hash.FindString(line)
+		text := strings.TrimSpace(line[len(mark):])
+		if mark == "" || text == "" {
+			f.paragraph(strings.Join(paragraph, " "))
+			paragraph = nil
+			continue
+		}
+		f.lines([]byte(strings.TrimSuffix(line, "\n")))
+		paragraph = append(paragraph, text)
+	}
+	return nil
 }
 
 // blank removes a line of code, such as a command or an output: it is as long as it is.

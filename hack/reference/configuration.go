@@ -19,7 +19,7 @@ environment. A standalone server has [flags](commands.md#bursar-standalone) inst
 
 const fileHead = `## The operator's configuration file
 
-` + "`bursar operator --config FILE`" + ` reads a file that begins with ` + "`apiVersion: config.quota.miloapis.com/v1alpha1`" + ` and
+` + "`bursar operator --config FILE`" + ` reads a file beginning with ` + "`apiVersion: config.quota.miloapis.com/v1alpha1`" + ` and
 ` + "`kind: OperatorConfiguration`" + `. The chart writes it from its value ` + "`configuration`" + `. An unknown field is
 an error. ` + "`[]`" + ` stands for an element of a list. A setting without a default is unset.
 

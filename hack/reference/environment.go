@@ -18,17 +18,17 @@ type variable struct{ readers, meaning string }
 
 // variables are the variables read by the code of Bursar. A test finds missing ones, and ones without a reader.
 var variables = map[string]variable{
-	"BURSAR_DATA_DIR": {"commands", "The data directory of the standalone server to talk to, before all others that run."},
+	"BURSAR_DATA_DIR": {"commands", "The data directory of the standalone server to talk to, before all other running servers."},
 	"GOGC":            {"server", "Go's own setting of garbage collection. If it is set, Bursar does not tune it."},
 	"KUBECONFIG":      {"commands", "The kubeconfig of the server to talk to, as for kubectl."},
 	"LANG":            {"commands", "The locale if neither LC_ALL nor LC_CTYPE has it."},
-	"LC_ALL":          {"commands", "The locale. Only one with UTF-8 gets lines and bars that are not ASCII."},
+	"LC_ALL":          {"commands", "The locale. Only one with UTF-8 gets lines and bars beyond ASCII."},
 	"LC_CTYPE":        {"commands", "The locale if LC_ALL is unset."},
 	"NO_COLOR":        {"commands", "Any text leaves out colours."},
-	"POD_IP":          {"operator", "The address at which other replicas reach this one. The chart sets it. Without it, replicas do not forward reviews to this one."},
+	"POD_IP":          {"operator", "The address of this replica for the others. The chart sets it. Without it, replicas do not forward reviews to this one."},
 	"TERM":            {"commands", "`dumb` leaves out colours and bars."},
 	"XDG_DATA_HOME":   {"server", "The folder of the data directory of a standalone server without --data-dir."},
-	"XDG_RUNTIME_DIR": {"commands, server", "The folder in which a running standalone server leaves the path of its kubeconfig, for commands."},
+	"XDG_RUNTIME_DIR": {"commands, server", "The folder for the path of the kubeconfig of a running standalone server, for commands."},
 }
 
 // ofLibraries are the variables with names from constants of libraries.

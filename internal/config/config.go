@@ -32,7 +32,7 @@ type Operator struct {
 	// bursar-operator-install for that. Default: false.
 	InstallCRDs bool `json:"installCRDs,omitempty"`
 
-	// LeaderElection configures which replica runs the controllers. All replicas serve webhooks.
+	// LeaderElection configures the election of the leader. It runs the controllers; all replicas serve webhooks.
 	LeaderElection LeaderElection `json:"leaderElection,omitempty"`
 	// Webhooks configures how the API server reaches the webhooks.
 	Webhooks Webhooks `json:"webhooks,omitempty"`
@@ -42,14 +42,14 @@ type Operator struct {
 	Logging Logging `json:"logging,omitempty"`
 }
 
-// LeaderElection configures how replicas elect the one that runs the controllers.
+// LeaderElection configures how replicas elect the leader.
 type LeaderElection struct {
-	// LeaseDuration is the time after the last renewal before a leader is replaced. Default: 15s.
+	// LeaseDuration is the time from the last renewal of a leader until another replica replaces it. Default: 15s.
 	LeaseDuration Duration `json:"leaseDuration,omitempty"`
-	// RenewDeadline is how long a leader tries to renew its Lease before it ends. It is shorter than LeaseDuration.
+	// RenewDeadline is how long a leader tries to renew its Lease before it ends. It is shorter than leaseDuration.
 	// Default: 10s.
 	RenewDeadline Duration `json:"renewDeadline,omitempty"`
-	// RetryPeriod is the time between two attempts. It is shorter than RenewDeadline. Default: 2s.
+	// RetryPeriod is the time between two attempts. renewDeadline is more than 1.2 times as long. Default: 2s.
 	RetryPeriod Duration `json:"retryPeriod,omitempty"`
 }
 
@@ -95,7 +95,7 @@ type Certificate struct {
 	// SecretName is the Secret in the system namespace, with the keys ca.crt, tls.crt and tls.key.
 	// Default: bursar-webhooks-tls.
 	SecretName string `json:"secretName,omitempty"`
-	// Source is who maintains that Secret: Bursar, or Secret for somebody else. Default: Bursar.
+	// Source is the maintainer of this Secret: Bursar, or Secret for somebody else. Default: Bursar.
 	Source CertificateSource `json:"source,omitempty"`
 }
 
@@ -128,7 +128,7 @@ const (
 type Logging struct {
 	// Format is the format of lines: json or text. Default: json.
 	Format LogFormat `json:"format,omitempty"`
-	// Verbosity is how much is logged, from 0 to 10. Default: 0.
+	// Verbosity is the detail of the log, from 0 to 10. Default: 0.
 	Verbosity int `json:"verbosity,omitempty"`
 }
 

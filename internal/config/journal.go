@@ -64,12 +64,12 @@ type FileJournal struct {
 	// Directory is the absolute path of the directory. Replicas may share one on a common volume. Required on a cluster.
 	// Default on a standalone server: journal in its data directory.
 	Directory string `json:"directory,omitempty"`
-	// Retention is the age at which a file is deleted, at least 24h. Default: 2160h, 90 days.
+	// Retention is the age of files at their deletion, at least 24h. Default: 2160h, 90 days.
 	Retention Duration `json:"retention,omitempty"`
-	// MaxBytes is the size of all files together, above which the oldest are deleted before their time. It is at least
-	// MaxFileBytes. Default: 1073741824, 1 GiB.
+	// MaxBytes is the size of all files together. Beyond it Bursar deletes the oldest before their time. It is at least
+	// maxFileBytes. Default: 1073741824, 1 GiB.
 	MaxBytes int64 `json:"maxBytes,omitempty"`
-	// MaxFileBytes is the size at which a file is finished and compressed, at least 1048576. Default: 67108864, 64 MiB.
+	// MaxFileBytes is the size at which Bursar finishes and compresses a file, at least 1048576. Default: 67108864, 64 MiB.
 	MaxFileBytes int64 `json:"maxFileBytes,omitempty"`
 }
 
@@ -77,9 +77,9 @@ type FileJournal struct {
 type S3Journal struct {
 	// Endpoint is the host, or host:port, of the store. Default: s3.amazonaws.com.
 	Endpoint string `json:"endpoint,omitempty"`
-	// Region is the region of the bucket. Default: the store is asked.
+	// Region is the region of the bucket. Default: the client asks the store.
 	Region string `json:"region,omitempty"`
-	// Bucket is the name of the bucket, which must exist. Required.
+	// Bucket is the name of an existing bucket. Required.
 	Bucket string `json:"bucket,omitempty"`
 	// Prefix begins the keys of all objects, such as clusters/a. Default: none.
 	Prefix string `json:"prefix,omitempty"`

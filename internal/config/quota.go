@@ -32,24 +32,24 @@ const intervalMin = time.Second
 // Quota are the common settings of an operator on a cluster and a standalone server. A zero field has its default.
 type Quota struct {
 	// SystemNamespace holds buckets and claims without a namespace of their own, the Secret of the webhooks'
-	// certificate, and Leases. It is created if it is missing. Default: bursar-system.
+	// certificate, and Leases. On a cluster it must exist. A standalone server creates it. Default: bursar-system.
 	SystemNamespace string `json:"systemNamespace,omitempty"`
 	// ConsumerNamespaces are the namespaces for the buckets of consumers, by kind. Default: the system namespace.
 	ConsumerNamespaces []ConsumerNamespace `json:"consumerNamespaces,omitempty"`
-	// ExceededAdvice is the advice for users where quota is exceeded, such as where to upgrade their plan, at most 500
-	// bytes, with {{name}} standing for the consumer's name. A registration may have its own advice. Default: to delete
-	// objects that are no longer needed, or to ask an administrator.
+	// ExceededAdvice is the advice for users beyond their quota, such as where to upgrade their plan, at most 500 bytes,
+	// with {{name}} standing for the consumer's name. A registration may have its own advice. Default: to delete unneeded
+	// objects, or to ask an administrator.
 	ExceededAdvice string `json:"exceededAdvice,omitempty"`
-	// MaxObjectBytes is the size of the largest object that the API server's etcd stores, its --max-request-bytes: at
-	// least 1572864. A larger custom object is denied before it takes quota. Default: 1572864, as etcd's.
+	// MaxObjectBytes is the size of the largest object in the API server's etcd, its --max-request-bytes: at least
+	// 1572864. Bursar denies a larger custom object before it takes quota. Default: 1572864, as etcd's.
 	MaxObjectBytes int `json:"maxObjectBytes,omitempty"`
-	// RequestTimeout is the API server's --request-timeout, from 1s to 2m. The quota of a create that fails after
-	// admission is held 10s longer. A value below the API server's lets a slow create exceed a limit. Default: 1m, as
-	// the API server's.
+	// RequestTimeout is the API server's --request-timeout, from 1s to 2m. A create with a failure after admission holds
+	// its quota 10s longer. A value below the API server's lets a slow create exceed a limit. Default: 1m, as the API
+	// server's.
 	RequestTimeout Duration `json:"requestTimeout,omitempty"`
-	// Admission is how creates are admitted: escrow or durable. With escrow a replica reserves quota ahead of demand,
+	// Admission is how replicas admit creates: escrow or durable. With escrow a replica reserves quota ahead of demand,
 	// where it can, and admits from it without a write. With durable it writes every reservation before the answer; a
-	// policy can ask for that too. Default: escrow.
+	// policy can ask for this, too. Default: escrow.
 	Admission Admission `json:"admission,omitempty"`
 	// UsageMetrics configures the metrics of consumers' quota.
 	UsageMetrics Metrics `json:"metrics,omitempty"`
@@ -61,13 +61,13 @@ type Quota struct {
 	GrantExpiryNotice Duration `json:"grantExpiryNotice,omitempty"`
 	// RequestNotifications configures the receiver of the states of QuotaRequests. Default: there is none.
 	RequestNotifications RequestNotifications `json:"requestNotifications,omitempty"`
-	// Journal configures where each change of a limit and of use is recorded. Default: nowhere on a cluster.
+	// Journal configures the record of each change of limits and use. Default: none on a cluster.
 	Journal Journal `json:"journal,omitempty"`
 	// DepartedInterval is the time between two inspections of departed consumers. It is not in the file. Default: 1m.
 	DepartedInterval Duration `json:"-"`
 }
 
-// Admission is how creates are admitted.
+// Admission is how replicas admit creates.
 type Admission string
 
 const (
@@ -79,7 +79,8 @@ const (
 
 // ConsumerNamespace is the namespace for the buckets of consumers of one kind.
 type ConsumerNamespace struct {
-	// APIGroup is the API group of the consumers. Default: the core group.
+	// APIGroup is the API group of the consumers, as in the consumerType of registrations. Without it the entry has no
+	// effect, because the core group has no consumers.
 	APIGroup string `json:"apiGroup,omitempty"`
 	// Kind is the kind of the consumers. Required.
 	Kind string `json:"kind"`
@@ -100,7 +101,7 @@ type Metrics struct {
 	// AlertThresholdPercent is the percentage of a limit at which a consumer counts as near it, unless the registration,
 	// a grant or a QuotaAlert has its own: 1 to 100. Default: 80.
 	AlertThresholdPercent int `json:"alertThresholdPercent,omitempty"`
-	// ConsumerThresholds are the bounds of the percentages that consumers set for themselves. Default: 1 to 100.
+	// ConsumerThresholds are the bounds of consumers' own percentages. Default: 1 to 100.
 	ConsumerThresholds ConsumerThresholds `json:"consumerThresholds,omitempty"`
 }
 

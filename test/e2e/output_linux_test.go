@@ -264,7 +264,7 @@ func TestCompletion(t *testing.T) {
 		"Denied":          {"requests", "--state", "De"},
 		"waiting":         {"usage", "--sort-by", "w"},
 		"usage\tShow quota usage by consumer, the most used first":   {"us"},
-		"--consumer\tonly the consumer with that NAME, or KIND/NAME": {"who", "x", "--cons"},
+		"--consumer\tonly the consumer with this NAME, or KIND/NAME": {"who", "x", "--cons"},
 		"wide": {"tree", "-o", "w"},
 	} {
 		output := w.output(t, 0, "", append([]string{"__complete"}, line...)...)

@@ -179,8 +179,8 @@ type GrantCreationPolicyStatus struct {
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// gives has the amounts of each grant of the policy, for people, in display units: those of the first allowances,
-	// such as "cpu=540 cores (location=DLS), projects=10 projects", in at most 200 characters.
+	// gives has the amounts of each grant of the policy, for people, in display units and in at most 200 characters. It
+	// has the first allowances, such as "cpu=540 cores (location=DLS), projects=10 projects".
 	// +optional
 	// +kubebuilder:validation:MaxLength=200
 	Gives string `json:"gives,omitempty"`

@@ -5,8 +5,8 @@ package v1alpha1
 //
 // In the templates of policies the fields may be templates.
 type ConsumerRef struct {
-	// apiGroup is the API group of the consumer, such as resourcemanager.miloapis.com. Empty (the default), it is the core
-	// group.
+	// apiGroup is the API group of the consumer, such as resourcemanager.miloapis.com. Empty (the default), it matches no
+	// registration, because the consumerType of a registration has a group.
 	// +optional
 	APIGroup string `json:"apiGroup,omitempty"`
 

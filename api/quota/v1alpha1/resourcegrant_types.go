@@ -150,8 +150,8 @@ type ResourceGrantStatus struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(c, c.type == 'Active' ? c.reason in ['GrantActive', 'ValidationFailed', 'GrantPending', 'NotYetValid', 'Expired', 'CapReached'] : true)",message="Active condition reason must be valid"
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// gives has the amounts of the grant, for people, in display units: those of the first allowances, such as "cpu=540
-	// cores (location=DLS), projects=10 projects", in at most 200 characters.
+	// gives has the amounts of the grant, for people, in display units and in at most 200 characters. It has the first
+	// allowances, such as "cpu=540 cores (location=DLS), projects=10 projects".
 	// +optional
 	// +kubebuilder:validation:MaxLength=200
 	Gives string `json:"gives,omitempty"`

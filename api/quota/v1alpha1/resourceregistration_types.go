@@ -109,10 +109,10 @@ type ResourceRegistrationSpec struct {
 	// +kubebuilder:validation:MaxLength=500
 	Description string `json:"description,omitempty"`
 
-	// dimensions are the permitted keys in the dimensions of claims and the dimension selectors of grants for this type,
-	// such as networking.example.com/location: at most 16, of 1 to 317 characters each. Empty (the default), the type has
-	// no dimensions. Removing a key leaves granted claims as they are; grants and policies with the key are no longer
-	// Active or Ready.
+	// dimensions are the permitted keys in the dimensions of claims and the dimension selectors of grants for this type.
+	// There are at most 16, of 1 to 317 characters each, such as networking.example.com/location. Empty (the default),
+	// the type has no dimensions. Removing a key leaves granted claims as they are; grants and policies with the key are
+	// no longer Active or Ready.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16

@@ -53,8 +53,8 @@ func newExportCommand(p cli.Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "export [DIR]",
 		Short: "Write the configuration of quota as files, for a repository or another cluster",
-		Long: `Write all objects of Bursar's kinds that people declare, such as registrations, grants, policies, allocations and alerts. They are
-sorted, and lack the fields that the server adds. Apply them to another cluster with kubectl. With DIR, the command writes a file for each
+		Long: `Write all declared objects of Bursar's kinds, such as registrations, grants, policies, allocations and alerts. The command sorts
+them, and leaves out the fields of the server. Apply them to another cluster with kubectl. With DIR, the command writes a file for each
 kind; otherwise it prints all.
 
 The command leaves out grants of policies, because the policies make them again. Claims, requests and the figures of quota are not
@@ -111,10 +111,10 @@ func newBackupCommand(p cli.Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "backup (FILE | DIR/)",
 		Short: "Write all quota, with claims and requests, into a file to restore",
-		Long: `Write all objects that people declare, the claims with their granted amounts, and the requests with the decisions on them. The
+		Long: `Write all declared objects, the claims with their granted amounts, and the requests with the decisions on them. The
 backup is a compressed file or, for an existing directory or a name with a final slash, a directory. All of it shows one instant, even while objects are created.
 
-The backup has neither Secrets nor the objects that claims pay for: use the backup of your cluster for them.`,
+The backup has neither Secrets nor the objects of the claims: use the backup of your cluster for them.`,
 		Example: `  bursar backup quota.tar.gz
   bursar restore quota.tar.gz --context other`,
 		Args: cobra.ExactArgs(1),

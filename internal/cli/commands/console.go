@@ -50,7 +50,7 @@ reads and writes with the credentials of your kubeconfig, so it shows what you m
 		},
 	}
 	s = addServer(command, p)
-	s.addNamespace(command, "namespace of the quota that the console shows first")
+	s.addNamespace(command, "namespace of the first page with quota")
 	command.Flags().IntVar(&o.Port, "port", 0, "loopback port to listen on (default: a free one)")
 	command.Flags().StringVar(&o.Page, "page", "/", "page to open, such as /quota or /inbox")
 	command.Flags().StringVar(&o.SystemNamespace, "system-namespace", config.DefaultSystemNamespace, "namespace of Bursar itself")

@@ -19,7 +19,7 @@ func newExtendCommand(p cli.Program) *cobra.Command {
 		Use:   "extend GRANT (--until TIME | --by DURATION)",
 		Short: "Move the end of a grant to a later time",
 		Long: `Move the end of a ResourceGrant to a later time: the end of the whole grant or, if it has none, the ends of its allowances. With
---type, move the ends of the allowances of that resource type. A grant that has ended counts again.`,
+--type, move the ends of the allowances of this resource type. An ended grant counts again.`,
 		Example: `  bursar extend trial -n organization-acme --by 30d
   bursar extend trial -n organization-acme --until 2027-03-31`,
 		Args: cobra.ExactArgs(1),
@@ -54,7 +54,7 @@ func newExtendCommand(p cli.Program) *cobra.Command {
 		},
 	}
 	s = addServer(command, p)
-	s.addNamespace(command, "the namespace of the grant (default: that of the kubeconfig)")
+	s.addNamespace(command, "the namespace of the grant (default: the kubeconfig's)")
 	out = addOutput(command, "sentences", formatName)
 	command.Flags().StringVar(&until, "until", "", "the new end: a date (its midnight UTC), or a time such as 2027-03-31T18:00:00Z")
 	command.Flags().StringVar(&by, "by", "", "how much later, such as 30d or 12h")

@@ -33,7 +33,7 @@ func newHistoryCommand(p cli.Program) *cobra.Command {
 		Short: "Show the limits and the use of a consumer over time, and who changed them",
 		Long: `Show the limits and the use of a consumer over time, from the journal: for each resource type a chart, the changes of its limit, and
 the latest changes of use, newest last. The use includes reservations for objects under creation. Without a name, the journal must have a
-single consumer. With --limits, list the changes of limits, from what to what and by whom, for all consumers unless you name one.
+single consumer. With --limits, list the changes of limits with their actors, for all consumers unless you name one.
 
 Amounts are in base units if --journal names the journal, because only an API server knows display units. Times are UTC.`,
 		Example: `  # What became of a project's quota?

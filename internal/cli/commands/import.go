@@ -37,12 +37,12 @@ func newImportCommand(p cli.Program) *cobra.Command {
 		Use:   "import --from SYSTEM",
 		Short: "Take over the limits of another quota system, without denying anything",
 		Long: `Read the limits of another quota system on a cluster, and write registrations, grants and policies that count the same. The policies are
-in the mode Audit: they count and deny nothing, and the other system continues. The report lists the limits that were taken over, those
+in the mode Audit: they count and deny nothing, and the other system continues. The report lists the imported limits, those
 without an equivalent here, and those that would deny something if the policies enforced now.
 
 Run it again to follow changes of the other system: it writes only differences, deletes the objects of removed limits, and keeps the modes of
 policies.`,
-		Example: `  # What would be taken over, and what would be denied?
+		Example: `  # What would it take over, and what would it deny?
   bursar import --from resourcequota --dry-run
   bursar import --from resourcequota
   # Let the imported policies deny, and go back

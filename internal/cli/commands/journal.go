@@ -35,7 +35,7 @@ type journalFlags struct {
 func addJournalFlags(command *cobra.Command, p cli.Program, since string) *journalFlags {
 	j := &journalFlags{server: addServer(command, p)}
 	f := command.Flags()
-	j.server.addNamespace(command, "a namespace where you may create QuotaHistories (tenants: your own; default: that of the kubeconfig)")
+	j.server.addNamespace(command, "a namespace where you may create QuotaHistories (tenants: your own; default: the kubeconfig's)")
 	f.StringVar(&j.location, "journal", "",
 		"the journal to read: a folder, a file, - for the standard input, or s3://BUCKET/PREFIX (default: the journal of the API server)")
 	f.StringVar(&j.since, "since", since, "start of the window: a duration ago such as 30d, a date, or a time such as 2026-11-01T18:00:00Z")
@@ -46,13 +46,13 @@ func addJournalFlags(command *cobra.Command, p cli.Program, since string) *journ
 
 // addResourceType adds the flag for one resource type.
 func (j *journalFlags) addResourceType(command *cobra.Command) {
-	command.Flags().StringVar(&j.resourceType, "resource-type", "", "only that resource type; the part after its last slash is enough")
+	command.Flags().StringVar(&j.resourceType, "resource-type", "", "only this resource type; the part after its last slash is enough")
 	complete(command, "resource-type", grantsSeen(j.server, typeOf))
 }
 
 // addConsumer adds the flag for one consumer.
 func (j *journalFlags) addConsumer(command *cobra.Command, consumer *string) {
-	command.Flags().StringVar(consumer, "consumer", "", "only that consumer: KIND/NAME, KIND.GROUP/NAME or KIND.GROUP/NAMESPACE/NAME")
+	command.Flags().StringVar(consumer, "consumer", "", "only this consumer: KIND/NAME, KIND.GROUP/NAME or KIND.GROUP/NAMESPACE/NAME")
 	complete(command, "consumer", grantsSeen(j.server, fullConsumerOf))
 }
 

@@ -41,7 +41,7 @@ objects as the files have them, and you need no right to create them.`,
 	}
 	cli.AnswersByExitCode(command, "everything fits", "not")
 	s = addServer(command, p)
-	s.addNamespace(command, "the namespace of objects without one, where you may create QuotaReviews (default: that of the kubeconfig)")
+	s.addNamespace(command, "the namespace of objects without one, where you may create QuotaReviews (default: the kubeconfig's)")
 	command.Flags().StringSliceVarP(&options.Applied.Filenames, "filename", "f", nil, "files or folders with objects to create or change, or - for the standard input")
 	command.Flags().StringVarP(&options.Applied.Kustomize, "kustomize", "k", "", "a folder with a kustomization to apply")
 	command.Flags().BoolVarP(&options.Applied.Recursive, "recursive", "R", false, "also read the folders in a folder")

@@ -53,9 +53,9 @@ allows the requests of the policies. A consumer without grants in the files has 
 	cli.AnswersByExitCode(command, "no policy would be rejected and every object fits", "not")
 	command.Flags().StringSliceVarP(&options.Files.Filenames, "filename", "f", nil, "files or folders with policies and objects, or - for the standard input")
 	command.Flags().BoolVarP(&options.Files.Recursive, "recursive", "R", false, "also read the folders in a folder")
-	command.Flags().StringVar(&options.User.Username, "as", "", "the user who creates the objects")
-	command.Flags().StringSliceVar(&options.User.Groups, "as-group", nil, "the groups of that user")
-	command.Flags().StringArrayVar(&extra, "as-user-extra", nil, "an extra value of that user, as KEY=VALUE; repeat it for more")
+	command.Flags().StringVar(&options.User.Username, "as", "", "the creator of the objects")
+	command.Flags().StringSliceVar(&options.User.Groups, "as-group", nil, "the groups of the creator")
+	command.Flags().StringArrayVar(&extra, "as-user-extra", nil, "an extra value of the creator, as KEY=VALUE; repeat it for more")
 	out = addOutput(command, "tables")
 	return command
 }
@@ -103,8 +103,8 @@ func newPolicyBacktestCommand(p cli.Program) *cobra.Command {
 		Use:   "backtest POLICY",
 		Short: "List the existing objects that a policy would have denied, had it enforced",
 		Long: `Replay the claims of all consumers of a ClaimCreationPolicy, oldest first, under the present grants, as if the policy had
-enforced from the start. Print the objects that it would have denied, and the limits that they need. Read it before you change a policy
-from Audit or Warn to Enforce. Objects that no longer exist do not count.`,
+enforced from the start. Print the denied objects, and the limits they need. Read it before you change a policy from Audit or Warn to
+Enforce. Deleted objects do not count.`,
 		Example: `  bursar policy backtest maps`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {

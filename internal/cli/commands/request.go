@@ -37,8 +37,8 @@ func newRequestCommand(p cli.Program) *cobra.Command {
 		Short: "Ask for more quota",
 		Long: `Ask for more quota for a consumer: for a limit, or with a plus for an increase. Amounts are in base units, or have the display unit
 of the quota: cpus=+7cores. An approver or a policy approves or denies the request. The command waits up to 10 s for the state of the
-request, and with --wait for the decision. The dash reads a printed denial from the standard input, and makes the request that the
-denial advises, for one object.`,
+request, and with --wait for the decision. The dash reads a printed denial from the standard input, and makes the request in its
+advice, for one object.`,
 		Example: `  # A limit of 10 projects
   bursar request projects=10 --for organization/acme -n organization-acme --reason "two teams more"
   # More memory for a month, once it is decided
@@ -58,7 +58,7 @@ denial advises, for one object.`,
 	f := command.Flags()
 	cli.FailsAlso(command, "the request is denied by then, or with --wait not decided in time")
 	s = addServer(command, p)
-	s.addNamespace(command, "the namespace that shows the quota of the consumer (default: that of the kubeconfig)")
+	s.addNamespace(command, "the namespace with the quota of the consumer (default: the kubeconfig's)")
 	f.StringVar(&o.options.For, "for", "", "the consumer, as KIND/NAME or KIND.GROUP/NAME (default: the only one in the namespace)")
 	f.StringVar(&o.name, "name", "", "the name of the request (default: generated)")
 	f.StringVar(&o.options.Reason, "reason", "", "the reason, for the approvers")

@@ -25,8 +25,8 @@ func newRequestsCommand(p cli.Program) *cobra.Command {
 	var s *server
 	command := &cobra.Command{
 		Use:   "requests",
-		Short: "List the requests for quota that wait for a decision",
-		Long:  "List the requests for quota that wait for a decision, the oldest first. With --state or --all, also list decided requests.",
+		Short: "List the pending requests for quota",
+		Long:  "List the pending requests for quota, the oldest first. With --state or --all, also list decided requests.",
 		Example: `  # Which requests wait for a decision?
   bursar requests -A
   # What became of mine?
@@ -50,7 +50,7 @@ func newRequestsCommand(p cli.Program) *cobra.Command {
 	}
 	f := command.Flags()
 	s = addServer(command, p)
-	s.addNamespace(command, "the namespace of the requests (default: that of the kubeconfig)")
+	s.addNamespace(command, "the namespace of the requests (default: the kubeconfig's)")
 	s.addAllNamespaces(command, "all namespaces")
 	f.StringVar(&filter.State, "state", "", "only requests in this state: "+strings.Join(request.States, ", "))
 	f.BoolVar(&filter.IsAll, "all", false, "requests in every state")
@@ -150,7 +150,7 @@ func newDecideCommand(p cli.Program, decision quotav1alpha1.Decision, command *c
 		return runDecide(command, s, o, out)
 	}
 	f := command.Flags()
-	s.addNamespace(command, "the namespace of the request (default: that of the kubeconfig)")
+	s.addNamespace(command, "the namespace of the request (default: the kubeconfig's)")
 	f.StringVar(&o.Reason, "reason", "", "the reason, for the requester")
 	if isApproval {
 		f.StringVar(&until, "until", "", "approve until this date or time, such as 2027-03-31 (default: as asked)")

@@ -57,7 +57,7 @@ func newBacktestCommand(p cli.Program) *cobra.Command {
 	var limits []string
 	command := &cobra.Command{
 		Use:   "backtest --limit TYPE=N...",
-		Short: "Show the denials that other limits would have caused",
+		Short: "Show the denials under other limits",
 		Long: `Decide the creates in the journal again, under other limits, and show the denials: for each consumer and resource type their number, the
 first one, the peak use, and the smallest limit that denies none. A denied object uses nothing from then on; an existing object keeps its
 amount. Use at the start of the window counts.

@@ -24,7 +24,7 @@ func newStatusCommand(p cli.Program) *cobra.Command {
 		Long: "Show whether quota enforcement works: the server, the webhooks and their certificate, the leader, failing policies,\n" +
 			"objects without a review, ledgers that drifted, and the journal.",
 		Example: `  bursar status
-  # All but the checks that are ok
+  # Only failed and unknown checks
   bursar status -o jsonpath='{range .items[?(@.state!="ok")]}{.name}: {.text}{"\n"}{end}'`,
 		Args: cli.NoArguments(""),
 		RunE: func(command *cobra.Command, _ []string) error {

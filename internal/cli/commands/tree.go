@@ -31,8 +31,8 @@ func newTreeCommand(p cli.Program) *cobra.Command {
 		Use:   "tree [KIND/NAME]",
 		Short: "Show consumers with their resource types, grants and objects as a tree",
 		Long: `Show consumers as a tree: under each its resource types, with use and limit, and under these the grants of the limit and the
-objects that use it, the largest first. Objects that wait for quota come last, with their requests in parentheses. Without a name, the
-command shows all consumers that you may see.`,
+objects that use it, the largest first. Waiting objects come last, with their requests in parentheses. Without a name, the
+command shows all consumers visible to you.`,
 		Example: `  # What makes up the quota of a project, and what uses it?
   bursar tree project/web
   # One resource type, with all objects
@@ -72,10 +72,10 @@ command shows all consumers that you may see.`,
 	s = addServer(command, p)
 	s.addNamespace(command, "only the quota in this namespace (tenants: your own)")
 	s.addAllNamespaces(command, "all namespaces, or an error if you may not see all")
-	addSelector(command, &selector, "only objects whose claims have these labels")
+	addSelector(command, &selector, "only objects with these labels on their claims")
 	out = addOutput(command, "a tree", usage.FormatWide)
 	f := command.Flags()
-	f.StringVar(&resourceType, "type", "", "only that resource type; the part after its last slash is enough")
+	f.StringVar(&resourceType, "type", "", "only this resource type; the part after its last slash is enough")
 	f.IntVar(&objectsMax, "number", treeObjectsDefault, "at most this many objects of each resource type, or 0 for all")
 	f.BoolVar(&isASCII, "ascii", false, "draw with ASCII characters (default: if the locale is not UTF-8)")
 	complete(command, "type", grantsSeen(s, typeOf))

@@ -40,7 +40,7 @@ func newUninstallCommand(p cli.Program) *cobra.Command {
 		},
 	}
 	s = addServer(command, p)
-	command.Flags().BoolVar(&o.Purge, "purge", false, "also delete everything that Bursar has stored: policies, grants, claims, ledgers, CustomResourceDefinitions and its namespace")
+	command.Flags().BoolVar(&o.Purge, "purge", false, "also delete all data of Bursar: policies, grants, claims, ledgers, CustomResourceDefinitions and its namespace")
 	command.Flags().BoolVar(&o.DryRun, "dry-run", false, "only show what would be removed")
 	command.Flags().StringVar(&o.SystemNamespace, "system-namespace", config.DefaultSystemNamespace, "namespace of Bursar itself")
 	command.Flags().StringVar(&o.CertificateSecret, "certificate-secret", naming.CertificateSecret, "Secret with the certificate of the webhooks")

@@ -41,7 +41,7 @@ func newUsageCommand(p cli.Program) *cobra.Command {
 		Short: "Show quota usage by consumer, the most used first",
 		Long: `Show how much of their quota consumers use, the most used first: for each resource type the use, the limit, the available
 amount, and the number of waiting claims. ResourceQuotaAllocations come with their caps, and QuotaIncreases below.`,
-		Example: `  # All consumers that you may see
+		Example: `  # All consumers visible to you
   bursar usage
   # One of them, or one resource type
   bursar usage --consumer project/web --type vcpus
@@ -64,8 +64,8 @@ amount, and the number of waiting claims. ResourceQuotaAllocations come with the
 	s = addServer(command, p)
 	s.addNamespace(command, "only the quota in this namespace, with --claims also the claims in it (tenants: your own)")
 	s.addAllNamespaces(command, "all namespaces, or an error if you may not see all")
-	f.StringVar(&o.filter.Consumer, "consumer", "", "only the consumer with that NAME, or KIND/NAME")
-	f.StringVar(&o.filter.ResourceType, "type", "", "only that resource type; the part after its last slash is enough")
+	f.StringVar(&o.filter.Consumer, "consumer", "", "only the consumer with this NAME, or KIND/NAME")
+	f.StringVar(&o.filter.ResourceType, "type", "", "only this resource type; the part after its last slash is enough")
 	f.BoolVar(&o.filter.WithClaims, "claims", false, "list the claims instead, with their objects, amounts and states")
 	f.IntVar(&o.filter.NearPercent, "near", 0, "only quota with at least this percentage of its limit in use, or with waiting claims")
 	f.Lookup("near").NoOptDefVal = nearDefault

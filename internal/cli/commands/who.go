@@ -20,7 +20,7 @@ func newWhoCommand(p cli.Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "who TYPE",
 		Short: "Show which consumers and objects use a resource type, most first",
-		Long: `Show who uses a resource type: the consumers by their use, and the objects by their amounts. Objects that wait for quota come last.
+		Long: `Show who uses a resource type: the consumers by their use, and the objects by their amounts. Waiting objects come last.
 The part after the last slash of a resource type is enough.`,
 		Example: `  # Who has all the CPUs?
   bursar who vcpus
@@ -52,9 +52,9 @@ The part after the last slash of a resource type is enough.`,
 	s = addServer(command, p)
 	s.addNamespace(command, "only the quota in this namespace (tenants: your own)")
 	s.addAllNamespaces(command, "all namespaces, or an error if you may not see all")
-	addSelector(command, &selector, "only objects whose claims have these labels")
+	addSelector(command, &selector, "only objects with these labels on their claims")
 	out = addOutput(command, "tables", usage.FormatWide)
-	command.Flags().StringVar(&consumer, "consumer", "", "only the consumer with that NAME, or KIND/NAME")
+	command.Flags().StringVar(&consumer, "consumer", "", "only the consumer with this NAME, or KIND/NAME")
 	command.Flags().IntVar(&objectsMax, "number", whoObjectsDefault, "at most this many objects, or 0 for all")
 	complete(command, "consumer", grantsSeen(s, consumerOf))
 	complete(command, "namespace", grantsSeen(s, namespaceShown))

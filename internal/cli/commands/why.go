@@ -32,7 +32,7 @@ func newWhyCommand(p cli.Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "why (-f FILE | KIND/NAME | -)",
 		Short: "Explain how quota applies to an object, or why a request was denied",
-		Long: `Explain how quota applies to an object: the policies that match it, the consumer and its charge, the grants and the users of the
+		Long: `Explain how quota applies to an object: the matching policies, the consumer and its charge, the grants and the users of the
 limit, and what to do. Name an existing object, or a file with one. The dash reads a printed error, or an object, from the standard
 input. The command shows only what you may read: without access to the policies, it shows the answer of the API server.`,
 		Example: `  # Would it be admitted?
@@ -67,7 +67,7 @@ input. The command shows only what you may read: without access to the policies,
 		},
 	}
 	s = addServer(command, p)
-	s.addNamespace(command, "the namespace of the object (default: that of the kubeconfig)")
+	s.addNamespace(command, "the namespace of the object (default: the kubeconfig's)")
 	out = addOutput(command, "sentences and tables")
 	command.Flags().StringVarP(&file, "filename", "f", "", "the file with the object; it need not exist on the server")
 	complete(command, "namespace", namespacesSeen(s))

@@ -55,7 +55,7 @@ func Command(version string) *cobra.Command {
 		},
 	}
 	command.Flags().StringVar(&configuration, "config", "", "file with an OperatorConfiguration (default: the documented default of each field)")
-	command.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: that of its own Pod)")
+	command.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the cluster (default: its own Pod's)")
 	return command
 }
 

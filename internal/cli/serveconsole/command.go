@@ -79,7 +79,7 @@ func (o *options) addFlags(command *cobra.Command) {
 	f.StringVar(&o.oidc.Name, "oidc-name", "OpenID Connect", "name of the provider on the login page")
 	f.StringSliceVar(&o.oidc.Scopes, "oidc-scopes", nil, "scopes besides openid, such as email,groups")
 	f.StringVar(&o.caFile, "oidc-ca-file", "", "certificate authorities of the provider (default: the system's)")
-	f.BoolVar(&o.isImpersonating, "impersonate", false, "impersonate the user in the ID token, for an API server that does not trust the provider")
+	f.BoolVar(&o.isImpersonating, "impersonate", false, "impersonate the user in the ID token, for an API server without trust in the provider")
 	f.StringVar(&o.impersonate.UsernameClaim, "oidc-username-claim", "sub", "with --impersonate, the claim with the username")
 	f.StringVar(&o.impersonate.UsernamePrefix, "oidc-username-prefix", "", "with --impersonate, prefix of usernames")
 	f.StringVar(&o.impersonate.GroupsClaim, "oidc-groups-claim", "", "with --impersonate, the claim with the groups (default: users have none)")

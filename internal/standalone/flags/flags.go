@@ -46,7 +46,7 @@ type Standalone struct {
 // Add adds all flags of a standalone server to a set.
 func (s *Standalone) Add(set *pflag.FlagSet) {
 	set.StringVar(&s.DataDir, "data-dir", "", "directory for all stored data (default: bursar in the user's data directory)")
-	set.StringVar(&s.Listen, "listen", "127.0.0.1:7443", "host:port that the API server listens on")
+	set.StringVar(&s.Listen, "listen", "127.0.0.1:7443", "host:port of the API server")
 	set.StringSliceVar(&s.Etcd.Servers, "etcd-servers", nil, "URLs of an etcd cluster to use instead of the embedded etcd")
 	set.StringVar(&s.Etcd.CAFile, "etcd-cafile", "", "certificate authority of the etcd servers")
 	set.StringVar(&s.Etcd.CertFile, "etcd-certfile", "", "client certificate for the etcd servers")
@@ -58,11 +58,11 @@ func (s *Standalone) Add(set *pflag.FlagSet) {
 	set.StringVar(&oidc.IssuerURL, "oidc-issuer-url", "", "URL of an OpenID Connect provider; the API server accepts its tokens")
 	set.StringVar(&oidc.ClientID, "oidc-client-id", "", "audience of these tokens")
 	set.StringVar(&oidc.CAFile, "oidc-ca-file", "", "certificate authority of the provider (default: those of this machine)")
-	set.StringVar(&oidc.UsernameClaim, "oidc-username-claim", DefaultUsernameClaim, "claim that holds the user's name")
+	set.StringVar(&oidc.UsernameClaim, "oidc-username-claim", DefaultUsernameClaim, "claim with the user's name")
 	set.StringVar(&oidc.UsernamePrefix, "oidc-username-prefix", "", "prefix of users' names, - for none (default: the URL and #, and none for the claim email)")
-	set.StringVar(&oidc.GroupsClaim, "oidc-groups-claim", "", "claim that holds the user's groups")
+	set.StringVar(&oidc.GroupsClaim, "oidc-groups-claim", "", "claim with the user's groups")
 	set.StringVar(&oidc.GroupsPrefix, "oidc-groups-prefix", "", "prefix of groups' names")
-	set.StringArrayVar(&s.requiredClaims, "oidc-required-claim", nil, "CLAIM=VALUE that tokens must have; may be repeated")
+	set.StringArrayVar(&s.requiredClaims, "oidc-required-claim", nil, "required CLAIM=VALUE of tokens; may be repeated")
 	set.BoolVar(&s.Save, "save", false, "save the given flags to config.yaml in the data directory")
 	set.IntVarP(&s.Verbosity, "verbosity", "v", 0, "detail of the log file, from 0 to 10; from 1 on with the notices of the Kubernetes libraries")
 }

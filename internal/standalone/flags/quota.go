@@ -40,20 +40,20 @@ var flagOf = map[string]string{
 // [ParseConsumerNamespaces].
 func AddQuota(flags *pflag.FlagSet, q *config.Quota) {
 	q.UsageMetrics.ConsumersMax = new(int)
-	flags.StringVar(&q.SystemNamespace, "system-namespace", config.DefaultSystemNamespace, "namespace of buckets, and of the claims of cluster-scoped objects, that have no other")
+	flags.StringVar(&q.SystemNamespace, "system-namespace", config.DefaultSystemNamespace, "namespace of buckets, and of claims of cluster-scoped objects, without another")
 	flags.StringVar(&q.ExceededAdvice, "exceeded-advice", "", "advice to people where quota is exceeded, with {{name}} for the consumer's name (default: to delete something, or to ask an administrator)")
-	flags.IntVar(&q.MaxObjectBytes, "max-object-bytes", config.DefaultMaxObjectBytes, "size in bytes of the largest object that etcd stores, at most 2 MiB; a larger custom object is denied and takes no quota")
+	flags.IntVar(&q.MaxObjectBytes, "max-object-bytes", config.DefaultMaxObjectBytes, "size in bytes of the largest object in etcd, at most 2 MiB; Bursar denies a larger custom object, and it takes no quota")
 	flags.DurationVar(&q.RequestTimeout.Duration, "request-timeout", config.DefaultRequestTimeout, "how long a request may take; a create that fails after admission holds its quota 10s longer")
 	flags.StringVar((*string)(&q.Admission), "admission", string(config.AdmissionEscrow), "escrow: Bursar admits creates from quota reserved ahead of demand, where possible, without a write; durable: it writes every reservation before the answer")
 	flags.IntVar(q.UsageMetrics.ConsumersMax, "consumers-max", config.DefaultConsumersMax, "number of pairs of a consumer and a resource type with metrics of their own, the most used first; 0 for none")
 	flags.IntVar(&q.UsageMetrics.AlertThresholdPercent, "alert-threshold-percent", quotav1alpha1.AlertThresholdDefault, "percentage of its limit from which a consumer is near it, unless the registration, a grant or a QuotaAlert has another")
-	flags.IntVar(&q.UsageMetrics.ConsumerThresholds.MinPercent, "consumer-threshold-min-percent", config.DefaultConsumerThresholdMinPercent, "lowest threshold that consumers may set for themselves by QuotaAlerts")
-	flags.IntVar(&q.UsageMetrics.ConsumerThresholds.MaxPercent, "consumer-threshold-max-percent", config.DefaultConsumerThresholdMaxPercent, "highest threshold that consumers may set for themselves by QuotaAlerts")
+	flags.IntVar(&q.UsageMetrics.ConsumerThresholds.MinPercent, "consumer-threshold-min-percent", config.DefaultConsumerThresholdMinPercent, "lowest threshold in consumers' own QuotaAlerts")
+	flags.IntVar(&q.UsageMetrics.ConsumerThresholds.MaxPercent, "consumer-threshold-max-percent", config.DefaultConsumerThresholdMaxPercent, "highest threshold in consumers' own QuotaAlerts")
 	flags.DurationVar(&q.AuditInterval.Duration, "audit-interval", config.DefaultAuditInterval, "time between two audits of all ledgers")
 	flags.DurationVar(&q.ControlPlaneInterval.Duration, "control-plane-interval", config.DefaultControlPlaneInterval, "time between two checks of the grants in another control plane")
 	flags.DurationVar(&q.GrantExpiryNotice.Duration, "grant-expiry-notice", config.DefaultGrantExpiryNotice, "time before the end of a grant from which its conditions, events and metrics call it expiring")
-	flags.StringVar(&q.RequestNotifications.URL, "request-notifications-url", "", "URL to which Bursar posts each state of a QuotaRequest as a CloudEvent (default: none)")
-	flags.StringVar(&q.RequestNotifications.SecretFile, "request-notifications-secret-file", "", "file with the secret that signs these events by the Standard Webhooks specification")
+	flags.StringVar(&q.RequestNotifications.URL, "request-notifications-url", "", "URL to post each state of a QuotaRequest as a CloudEvent (default: none)")
+	flags.StringVar(&q.RequestNotifications.SecretFile, "request-notifications-secret-file", "", "file with the secret to sign these events by the Standard Webhooks specification")
 	addJournal(flags, &q.Journal)
 }
 

@@ -19,7 +19,7 @@ const previous = "90171ee"
 // TestRollingUpgrade replaces every replica of the previous version by one of this, and then back, while clients create
 // and delete at the limit. These send each request once. No call fails and nothing is lost.
 func TestRollingUpgrade(t *testing.T) {
-	t.Attr("proves", "Bursar is upgraded and downgraded under load without a failed call")
+	t.Attr("proves", "upgrades and downgrades of Bursar under load fail no call")
 	if os.Getenv("KUBERNETES_MINOR") == "" {
 		t.Skip("it needs a quiet machine for many minutes: make kubernetes-versions runs it")
 	}
