@@ -1,7 +1,7 @@
 // Command reference writes the pages of docs/reference with the declarations of the code: commands and flags,
-// configuration, metrics, alerts, labels, conditions, events and errors. Each page comes from the declarations themselves: the
-// tree of cobra commands, the comments of constants and fields, the calls that make metrics, and the values of the
-// chart. A declaration without an explanation is an error, so no row is empty.
+// configuration, metrics, alerts, labels, conditions, events and errors. Each page comes from the declarations
+// themselves: the tree of cobra commands, the comments of constants and fields, the calls that make metrics, and the
+// values and rules of the chart. A declaration without an explanation is an error, so no row is empty.
 //
 // github.com/spf13/cobra/doc writes one file per command, repeats the flags of the API server in each, and knows no
 // exit codes. A page of our own says them once. No package here links the API server.
