@@ -127,13 +127,14 @@ func (r *Reader) isNamed(text, resourceType string) bool {
 		return true
 	}
 	registration := r.registrations.Registration(resourceType)
-	if registration == nil {
+	if registration == nil || registration.OnlyKind() == "" {
 		return false
 	}
-	if match := hiddenDenial.FindStringSubmatch(text); match != nil && slices.Contains(strings.Split(match[1], ", "), registration.Subject()) {
+	kind := registration.OnlyKind()
+	if match := hiddenDenial.FindStringSubmatch(text); match != nil && slices.Contains(strings.Split(match[1], ", "), kind) {
 		return true
 	}
-	return strings.Contains(text, registration.Subject()+" quota of")
+	return strings.Contains(text, kind+" quota of")
 }
 
 // typeOf returns a consumer's quota of one resource type.
