@@ -141,6 +141,7 @@ func (r *Reader) isNamed(text, resourceType string) bool {
 func (r *Reader) typeOf(p *Payment, request quotav1alpha1.ResourceRequest, shown *quotav1alpha1.EffectiveResourceGrant, claims []quotav1alpha1.ResourceClaim) Type {
 	item := usage.Item{ConsumerRef: p.Consumer, ResourceType: request.ResourceType}
 	t := Type{ResourceType: request.ResourceType}
+	r.describe(&t, shown)
 	if shown != nil {
 		status := &shown.Status
 		item.Used, item.Limit, item.Available, item.Display = status.TotalAllocated, status.TotalLimit, status.Available, status.Display
@@ -173,6 +174,17 @@ func (r *Reader) typeOf(p *Payment, request quotav1alpha1.ResourceRequest, shown
 		t.Fits, t.Advice = "not shown to you", adviceOnHidden(p)
 	}
 	return t
+}
+
+// describe sets the names for people, from the registration or, for users without the right to read it, from the
+// displayed quota.
+func (r *Reader) describe(t *Type, shown *quotav1alpha1.EffectiveResourceGrant) {
+	if registration := r.registrations.Registration(t.ResourceType); registration != nil {
+		t.Name, t.Description, t.Owner = registration.DisplayName, registration.Description, registration.Owner
+	} else if shown != nil && shown.Status.Display != nil {
+		display := shown.Status.Display
+		t.Name, t.Description, t.Owner = display.Name, display.Description, display.Owner
+	}
 }
 
 // adviceOnHidden returns the next step for users without the right to see the quota of a consumer.
