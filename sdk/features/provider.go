@@ -111,7 +111,6 @@ func (p *Provider) InitWithContext(ctx context.Context, _ openfeature.Evaluation
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	f := p.follow()
-	f.events.begin()
 	defer func() { f.events.end(err) }()
 	select {
 	case <-f.synced:
@@ -123,12 +122,16 @@ func (p *Provider) InitWithContext(ctx context.Context, _ openfeature.Evaluation
 	}
 }
 
-// follow returns the running follower. It starts one if there is none.
+// follow returns the running follower, with one more call of Init. It starts one if there is none.
 func (p *Provider) follow() *follower {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.follower == nil {
+	isRunning := p.follower != nil
+	if !isRunning {
 		p.follower = newFollower()
+	}
+	p.follower.events.begin()
+	if !isRunning {
 		p.follower.start(p)
 	}
 	return p.follower
