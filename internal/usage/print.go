@@ -145,7 +145,8 @@ func (r *Report) itemRows(isWide bool) [][]string {
 	return rows
 }
 
-// OneLine returns a text as one line, without the characters that move the cursor of a terminal: users write some of it.
+// OneLine returns a text as one line, without the characters that move the cursor of a terminal: users write some
+// texts.
 func OneLine(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	return strings.Map(func(r rune) rune {

@@ -100,9 +100,9 @@ func (p *Provider) Init(evaluation openfeature.EvaluationContext) error {
 // errStopped means that somebody stopped a provider during its start.
 var errStopped = errors.New("read quota: the provider was shut down before it had read any")
 
-// InitWithContext implements [openfeature.ContextAwareStateHandler]. It returns once the provider has read the quota, at
-// once if it has before. After an error the provider goes on trying until its shutdown, and emits an event once it is
-// ready. Another call waits for the same.
+// InitWithContext implements [openfeature.ContextAwareStateHandler]. It returns once the provider has read the quota:
+// at once, if it has before. After an error the provider goes on trying until its shutdown, and emits an event once it
+// is ready. Another call waits for the same.
 func (p *Provider) InitWithContext(ctx context.Context, _ openfeature.EvaluationContext) (err error) {
 	timeout := p.options.StartTimeout
 	if timeout <= 0 {
