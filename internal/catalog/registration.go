@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -26,7 +27,7 @@ type Registration struct {
 	Factor                int64
 	// ExceededAdvice is the advice on exceeded quota. Empty: the platform's.
 	ExceededAdvice string
-	// DisplayName is the name of the resource type for people. It may be empty.
+	// DisplayName is the name of the resource type for people, in one line. It may be empty.
 	DisplayName string
 	// Description describes the resource type for people, and Owner names its service. Both may be empty.
 	Description, Owner string
@@ -72,15 +73,36 @@ func (r *Registration) NotDimensions(keys iter.Seq[string]) []string {
 	return slices.Compact(others)
 }
 
-// Subject is the name of the counted thing in messages: the kind if the type counts objects of one kind, otherwise
-// the resource type.
+// signals are the words by which readers of messages, such as bursar why, find their parts. A display name with one of
+// them is not part of messages.
+var signals = []string{"quota of ", "bursar request "}
+
+// Named is the resource type in messages, after its display name if it has one: "vCPUs (compute.example.com/cpu)".
+func (r *Registration) Named() string {
+	isSignal := func(signal string) bool { return strings.Contains(r.DisplayName, signal) }
+	if r.DisplayName == "" || r.DisplayName == r.ResourceType || slices.ContainsFunc(signals, isSignal) {
+		return r.ResourceType
+	}
+	return r.DisplayName + " (" + r.ResourceType + ")"
+}
+
+// Subject is the name of the counted thing in denials. Without a display name it is the kind, if the type counts
+// objects of one kind. Otherwise it is [Registration.Named].
 func (r *Registration) Subject() string {
+	if named := r.Named(); named != r.ResourceType {
+		return named
+	}
+	return cmp.Or(r.OnlyKind(), r.ResourceType)
+}
+
+// OnlyKind returns the kind of the objects that the type counts, or "" if it counts several kinds, or amounts.
+func (r *Registration) OnlyKind() string {
 	if r.Type == quotav1alpha1.RegistrationTypeEntity && len(r.claiming) == 1 {
 		for _, kind := range r.claiming {
 			return kind
 		}
 	}
-	return r.ResourceType
+	return ""
 }
 
 // SetRegistration adds an active registration. It removes an inactive one.

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +52,43 @@ func TestRegistrationOfAType(t *testing.T) {
 			}
 			if got != tt.want {
 				t.Errorf("%s: got %q, want %q", tt.reason, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestNameInMessages(t *testing.T) {
+	type of = quotav1alpha1.ResourceRegistrationSpec
+	machines := []quotav1alpha1.ClaimingResource{{Kind: "Machine"}}
+	several := append([]quotav1alpha1.ClaimingResource{{Kind: "Disk"}}, machines...)
+	for name, tt := range map[string]struct {
+		reason, display string
+		spec            of
+		named, subject  string
+	}{
+		"plain":      {"an amount has only its type", "", of{Type: "Allocation", ClaimingResources: machines}, "t", "t"},
+		"kind":       {"people know the kind", "", of{Type: "Entity", ClaimingResources: machines}, "t", "Machine"},
+		"kinds":      {"there is not one kind", "", of{Type: "Entity", ClaimingResources: several}, "t", "t"},
+		"named":      {"the type tells equal names apart", "vCPUs", of{Type: "Allocation"}, "vCPUs (t)", "vCPUs (t)"},
+		"named kind": {"the platform prefers its name to the kind", "Machines", of{Type: "Entity", ClaimingResources: machines}, "Machines (t)", "Machines (t)"},
+		"same":       {"nobody reads the type twice", "t", of{Type: "Allocation"}, "t", "t"},
+		"lines":      {"a message is one line", " v\tC\r\n PU\x00s\x1b[31m\u202e ", of{Type: "Allocation"}, "v C PUs[31m (t)", "v C PUs[31m (t)"},
+		"signal":     {"bursar why would find another consumer", "quota of Team red, requested", of{Type: "Allocation"}, "t", "t"},
+		"command":    {"bursar request would find another request", "x bursar request y=+9 --reason", of{Type: "Entity", ClaimingResources: machines}, "t", "Machine"},
+		"too long":   {"a message is bounded", strings.Repeat("n", quotav1alpha1.DisplayNameMax+1), of{Type: "Allocation"}, "t", "t"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object := registrationAt("a", 1, metav1.ConditionTrue)
+			tt.spec.ResourceType = "t"
+			object.Spec, object.Annotations = tt.spec, map[string]string{quotav1alpha1.AnnotationDisplayName: tt.display}
+			c := New()
+			c.SetRegistration(object)
+			r := c.Registration("t")
+			if got := r.Named(); got != tt.named {
+				t.Errorf("%s: it is named %q, want %q", tt.reason, got, tt.named)
+			}
+			if got := r.Subject(); got != tt.subject {
+				t.Errorf("%s: the subject is %q, want %q", tt.reason, got, tt.subject)
 			}
 		})
 	}

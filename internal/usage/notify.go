@@ -80,8 +80,9 @@ func (n *Notifier) recordLevel(bucket *quotav1alpha1.AllowanceBucket, u Usage, l
 		// A repeated event keeps its first note. The version makes other amounts another event.
 		ResourceVersion: bucket.ResourceVersion,
 	}
-	amounts := fmt.Sprintf("%d of %d", u.Used, u.Limit)
+	name, amounts := u.ResourceType, fmt.Sprintf("%d of %d", u.Used, u.Limit)
 	if r := n.Registrations.Registration(u.ResourceType); r != nil {
+		name = r.Named()
 		amounts = message.Amount(ledger.Amount(u.Used), r) + " of " + message.Amount(ledger.Amount(u.Limit), r)
 	}
 	emit := func(kind, reason, text string, args ...any) {
@@ -89,16 +90,16 @@ func (n *Notifier) recordLevel(bucket *quotav1alpha1.AllowanceBucket, u Usage, l
 	}
 	switch level {
 	case Exceeded:
-		emit(corev1.EventTypeWarning, quotav1alpha1.EventQuotaExceeded, "more %s than it is granted: %s. Bursar takes nothing back, and grants nothing more until it uses less.", u.ResourceType, amounts)
+		emit(corev1.EventTypeWarning, quotav1alpha1.EventQuotaExceeded, "more %s than it is granted: %s. Bursar takes nothing back, and grants nothing more until it uses less.", name, amounts)
 	case Reached:
-		emit(corev1.EventTypeWarning, quotav1alpha1.EventQuotaReached, "all %s that it is granted: %s. Nothing more is granted until it uses less, or has a higher limit.", u.ResourceType, amounts)
+		emit(corev1.EventTypeWarning, quotav1alpha1.EventQuotaReached, "all %s that it is granted: %s. Nothing more is granted until it uses less, or has a higher limit.", name, amounts)
 	case Near:
-		emit(corev1.EventTypeWarning, quotav1alpha1.EventQuotaNearLimit, "%s of %s, which is %d%% or more of its limit.", amounts, u.ResourceType, percent)
+		emit(corev1.EventTypeWarning, quotav1alpha1.EventQuotaNearLimit, "%s of %s, which is %d%% or more of its limit.", amounts, name, percent)
 	case Below:
 		if u.Limit == 0 {
-			emit(corev1.EventTypeNormal, quotav1alpha1.EventQuotaBelowThreshold, "no more %s, and is granted none.", u.ResourceType)
+			emit(corev1.EventTypeNormal, quotav1alpha1.EventQuotaBelowThreshold, "no more %s, and is granted none.", name)
 			return
 		}
-		emit(corev1.EventTypeNormal, quotav1alpha1.EventQuotaBelowThreshold, "%s of %s, which is less than %d%% of its limit.", amounts, u.ResourceType, percent)
+		emit(corev1.EventTypeNormal, quotav1alpha1.EventQuotaBelowThreshold, "%s of %s, which is less than %d%% of its limit.", amounts, name, percent)
 	}
 }

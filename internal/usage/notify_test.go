@@ -65,6 +65,28 @@ func TestNotifier(t *testing.T) {
 	}
 }
 
+// Events name a resource type as denials do: after its display name.
+func TestNotifierNamesTheType(t *testing.T) {
+	registrations := collector().Registrations
+	r := &quotav1alpha1.ResourceRegistration{Spec: quotav1alpha1.ResourceRegistrationSpec{ResourceType: "vcpus", DisplayUnit: "vCPU", UnitConversionFactor: 1000}}
+	r.Name, r.Annotations = "vcpus", map[string]string{quotav1alpha1.AnnotationDisplayName: "Virtual\nCPUs"}
+	apimeta.SetStatusCondition(&r.Status.Conditions, metav1.Condition{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue})
+	registrations.SetRegistration(r)
+	var said recordedEvents
+	shown := &source{registrations: registrations}
+	n := &Notifier{Source: shown, Registrations: registrations, Events: events.NewRecorder(&said), Log: logr.Discard()}
+	for _, used := range []int64{0, 9000} {
+		b := bucket("web", used, 10000)
+		b.OwnerReferences = []metav1.OwnerReference{{Kind: "EffectiveResourceGrant", Name: "vcpus-of-web", Controller: new(true)}}
+		shown.buckets = []quotav1alpha1.AllowanceBucket{b}
+		n.notifyChanges(t.Context())
+	}
+	want := []string{"EffectiveResourceGrant /vcpus-of-web Warning QuotaNearLimit: Project web uses 9 vCPU of 10 vCPU of Virtual CPUs (vcpus), which is 80% or more of its limit."}
+	if diff := cmp.Diff(want, []string(said)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // The threshold of the consumer itself comes first, then the grant's, then the registration's, then the platform's.
 func TestThresholds(t *testing.T) {
 	registrations := collector().Registrations

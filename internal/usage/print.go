@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 
 	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/yaml"
@@ -122,7 +123,7 @@ func PrintTable(w io.Writer, rows [][]string) error {
 func (r *Report) itemRows(isWide bool) [][]string {
 	columns := []string{"CONSUMER", "RESOURCE TYPE", "USED", "LIMIT", "AVAILABLE", "UTILIZATION", "WAITING"}
 	if isWide {
-		columns = append(columns, "GROUP", "USED (BASE)", "LIMIT (BASE)", "NAME", "OWNER")
+		columns = append(columns, "GROUP", "USED (BASE)", "LIMIT (BASE)", "NAME", "OWNER", "DESCRIPTION")
 	}
 	rows := [][]string{columns}
 	for _, i := range r.Items {
@@ -136,11 +137,34 @@ func (r *Report) itemRows(isWide bool) [][]string {
 		}
 		row := []string{NameOf(i.ConsumerRef), i.ResourceType, display.TotalAllocated, display.TotalLimit, display.Available, i.Percent(), waiting}
 		if isWide {
-			row = append(row, i.ConsumerRef.APIGroup, fmt.Sprint(i.Used), fmt.Sprint(i.Limit), cmp.Or(display.Name, "-"), cmp.Or(display.Owner, "-"))
+			row = append(row, i.ConsumerRef.APIGroup, fmt.Sprint(i.Used), fmt.Sprint(i.Limit),
+				cmp.Or(OneLine(display.Name), "-"), cmp.Or(display.Owner, "-"), cmp.Or(cut(OneLine(display.Description)), "-"))
 		}
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+// OneLine returns a text as one line, without the characters that move the cursor of a terminal: users write some
+// texts.
+func OneLine(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return -1
+		}
+		return r
+	}, text)
+}
+
+// descriptionCharactersMax bounds a description in a table.
+const descriptionCharactersMax = 80
+
+func cut(text string) string {
+	if characters := []rune(text); len(characters) > descriptionCharactersMax {
+		return string(characters[:descriptionCharactersMax-1]) + "…"
+	}
+	return text
 }
 
 // NameOf names a consumer as Kind/name, after its namespace if it has one.

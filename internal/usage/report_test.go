@@ -111,8 +111,8 @@ Project/db   team/t1   Instance/t1   instances=1000   Granted
 		"claims on what is shown elsewhere": {Filter{WithClaims: true, Namespace: "quota", Consumer: "db"}, "", `CONSUMER     CLAIM     FOR           REQUESTS         STATE
 Project/db   team/t1   Instance/t1   instances=1000   Granted
 `},
-		"wide": {Filter{Consumer: "web", ResourceType: "vcpus"}, FormatWide, `CONSUMER      RESOURCE TYPE               USED          LIMIT      AVAILABLE    UTILIZATION   WAITING   GROUP   USED (BASE)   LIMIT (BASE)   NAME   OWNER
-Project/web   compute.example.com/vcpus   15.99 vCPUs   16 vCPUs   0.01 vCPUs   99%           1         g       15990         16000          -      -
+		"wide": {Filter{Consumer: "web", ResourceType: "vcpus"}, FormatWide, `CONSUMER      RESOURCE TYPE               USED          LIMIT      AVAILABLE    UTILIZATION   WAITING   GROUP   USED (BASE)   LIMIT (BASE)   NAME   OWNER   DESCRIPTION
+Project/web   compute.example.com/vcpus   15.99 vCPUs   16 vCPUs   0.01 vCPUs   99%           1         g       15990         16000          -      -       -
 `},
 		"by kind":       {Filter{Consumer: "project/db"}, "", "CONSUMER     RESOURCE TYPE                   USED   LIMIT   AVAILABLE   UTILIZATION   WAITING\nProject/db   compute.example.com/instances   1001   1000    0           101%          0\n"},
 		"whole type":    {Filter{Consumer: "db", ResourceType: "compute.example.com/instances"}, FormatYAML, "items:\n- available: 0\n  consumerRef:\n    apiGroup: g\n    kind: Project\n    name: db\n  limit: 1000\n  resourceType: compute.example.com/instances\n  used: 1001\n  utilization: 1.001\n  waiting: 0\n"},
@@ -157,5 +157,24 @@ func TestUnknown(t *testing.T) {
 		if unknown := (*UnknownError)(nil); !errors.As(err, &unknown) || err.Error() != want {
 			t.Errorf("%+v: got %v, want %s", filter, err, want)
 		}
+	}
+}
+
+// A wide table has what people call a resource type. Each row is one line.
+func TestNamesInWideTable(t *testing.T) {
+	display := &quotav1alpha1.DisplayedQuota{
+		TotalAllocated: "1 machine", TotalLimit: "10 machines", Available: "9 machines", Name: "Virtual\nmachines", Owner: "compute.example.com",
+		Description: "Machines\tof all kinds,\nin every region,\x1b with their disks, addresses, snapshots and backups",
+	}
+	report := &Report{Items: []Item{{ConsumerRef: project("web"), ResourceType: "machines", Used: 1, Limit: 10, Available: 9, Display: display}}}
+	var got strings.Builder
+	if err := report.Print(&got, FormatWide); err != nil {
+		t.Fatal(err)
+	}
+	want := `CONSUMER      RESOURCE TYPE   USED        LIMIT         AVAILABLE    UTILIZATION   WAITING   GROUP   USED (BASE)   LIMIT (BASE)   NAME               OWNER                 DESCRIPTION
+Project/web   machines        1 machine   10 machines   9 machines   10%           -         g       1             10             Virtual machines   compute.example.com   Machines of all kinds, in every region, with their disks, addresses, snapshots …
+`
+	if diff := cmp.Diff(want, got.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -13,7 +13,8 @@
 //	if client.Boolean(ctx, "features.example.com/dark-mode", false, acme) {
 //
 // The provider watches EffectiveResourceGrants, so it needs permission to get, list and watch them: in all namespaces
-// or, with a fixed Namespace, only there, as a tenant may. An evaluation reads only memory.
+// or, with a fixed Namespace, only there, as a tenant may. An evaluation reads only memory, and works without the API
+// server. While there is no watch, the state of the provider is STALE.
 //
 // A failed evaluation returns the default value, with an error code. A consumer without quota of a resource type gets
 // the default value too, with the reason DEFAULT and without an error: a feature without a grant is off if its default

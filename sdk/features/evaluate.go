@@ -110,6 +110,10 @@ func (p *Provider) ObjectEvaluation(_ context.Context, flag string, defaultValue
 // resolve finds the quota for a flag. The reason of the detail is TARGETING_MATCH if there is one, DEFAULT if the
 // consumer has none, and ERROR otherwise.
 func (p *Provider) resolve(key string, flat openfeature.FlattenedContext) (quota, openfeature.ProviderResolutionDetail) {
+	known := p.known.Load()
+	if known == nil {
+		return quota{}, failed(openfeature.NewProviderNotReadyResolutionError(fmt.Sprintf("flag %s: the provider has read no quota yet", key)))
+	}
 	consumer, err := p.consumerOf(flat)
 	if err != nil {
 		code := openfeature.NewInvalidContextResolutionError
@@ -118,7 +122,7 @@ func (p *Provider) resolve(key string, flat openfeature.FlattenedContext) (quota
 		}
 		return quota{}, failed(code(err.Error()))
 	}
-	found, isFound, err := p.index.find(consumer, key)
+	found, isFound, err := known.find(consumer, key)
 	if err != nil {
 		return quota{}, failed(openfeature.NewFlagNotFoundResolutionError(fmt.Sprintf("flag %s: %v", key, err)))
 	}

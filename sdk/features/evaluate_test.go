@@ -13,16 +13,19 @@ var acme = quotav1alpha1.ConsumerRef{APIGroup: "platform.example.com", Kind: "Or
 
 func shown(resourceType string, status quotav1alpha1.EffectiveResourceGrantStatus) *quotav1alpha1.EffectiveResourceGrant {
 	e := &quotav1alpha1.EffectiveResourceGrant{Spec: quotav1alpha1.EffectiveResourceGrantSpec{ConsumerRef: acme, ResourceType: resourceType}, Status: status}
-	e.Namespace, e.Name = "acme", strings.ReplaceAll(resourceType, "/", "-")
+	e.Namespace, e.Name, e.Status.ObservedGeneration = "acme", strings.ReplaceAll(resourceType, "/", "-"), 1
 	return e
 }
 
 // known returns a provider with the quota of acme.
 func known() *Provider {
-	p := &Provider{
-		options: Options{Consumer: quotav1alpha1.ConsumerRef{APIGroup: acme.APIGroup, Kind: acme.Kind}},
-		events:  make(chan openfeature.Event, 1),
-	}
+	p := &Provider{options: Options{Consumer: quotav1alpha1.ConsumerRef{APIGroup: acme.APIGroup, Kind: acme.Kind}}}
+	p.known.Store(knownIndex())
+	return p
+}
+
+func knownIndex() *index {
+	x := &index{}
 	for resourceType, status := range map[string]quotav1alpha1.EffectiveResourceGrantStatus{
 		"features.example.com/dark": {TotalLimit: 1, TotalAllocated: 5, Available: 1, Feature: quotav1alpha1.FeatureOn},
 		"features.example.com/beta": {Feature: quotav1alpha1.FeatureOff},
@@ -31,9 +34,9 @@ func known() *Provider {
 		}},
 		"a.example.com/same": {TotalLimit: 1}, "b.example.com/same": {TotalLimit: 2},
 	} {
-		p.index.set(shown(resourceType, status))
+		x.set(shown(resourceType, status))
 	}
-	return p
+	return x
 }
 
 func TestBooleanFlags(t *testing.T) {
@@ -96,27 +99,10 @@ func TestOtherFlags(t *testing.T) {
 	}
 }
 
-// Only a change of a limit is an event. Changes without a reader join the next event.
-func TestEventsOfChanges(t *testing.T) {
-	p := known()
-	handler := p.handler()
-	first := shown("features.example.com/dark", quotav1alpha1.EffectiveResourceGrantStatus{TotalLimit: 1, TotalAllocated: 6, Feature: quotav1alpha1.FeatureOn})
-	handler.OnUpdate(nil, first)
-	handler.OnAdd(shown("example.com/new", quotav1alpha1.EffectiveResourceGrantStatus{TotalLimit: 1}), true)
-	if len(p.events) > 0 {
-		t.Errorf("an event without a change: %+v", <-p.events)
-	}
-	handler.OnDelete(first)
-	handler.OnAdd(shown("example.com/newer", quotav1alpha1.EffectiveResourceGrantStatus{TotalLimit: 1}), false)
-	handler.OnAdd(shown("example.com/newest", quotav1alpha1.EffectiveResourceGrantStatus{TotalLimit: 1}), false)
-	if got := (<-p.events).FlagChanges; len(got) != 1 || got[0] != "features.example.com/dark" {
-		t.Errorf("the first event has %q", got)
-	}
-	moved := shown("example.com/newest", quotav1alpha1.EffectiveResourceGrantStatus{TotalLimit: 1})
-	moved.Namespace = "elsewhere"
-	handler.OnDelete(moved) // the known one is another object
-	handler.OnUpdate(nil, shown("example.com/newest", quotav1alpha1.EffectiveResourceGrantStatus{TotalLimit: 2}))
-	if got := (<-p.events).FlagChanges; len(got) != 2 || got[0] != "example.com/newer" || got[1] != "example.com/newest" {
-		t.Errorf("the second event has %q", got)
+// Before the first list the default value counts, with an error.
+func TestFlagsBeforeTheFirstList(t *testing.T) {
+	got := (&Provider{}).BooleanEvaluation(t.Context(), "dark", true, openfeature.FlattenedContext{openfeature.TargetingKey: "acme"})
+	if !got.Value || got.Reason != openfeature.ErrorReason || got.ResolutionDetail().ErrorCode != openfeature.ProviderNotReadyCode {
+		t.Errorf("got %+v", got)
 	}
 }

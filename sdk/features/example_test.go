@@ -22,17 +22,8 @@ func server() *httptest.Server {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(object)
 	}
-	group := metav1.GroupVersionForDiscovery{GroupVersion: quotav1alpha1.GroupVersion.String(), Version: quotav1alpha1.GroupVersion.Version}
-	mux.HandleFunc("/api", func(w http.ResponseWriter, _ *http.Request) { answer(w, metav1.APIVersions{}) })
-	mux.HandleFunc("/apis", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, metav1.APIGroupList{Groups: []metav1.APIGroup{{Name: quotav1alpha1.GroupName, Versions: []metav1.GroupVersionForDiscovery{group}, PreferredVersion: group}}})
-	})
-	mux.HandleFunc("/apis/"+group.GroupVersion, func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, metav1.APIResourceList{GroupVersion: group.GroupVersion, APIResources: []metav1.APIResource{{
-			Name: "effectiveresourcegrants", SingularName: "effectiveresourcegrant", Namespaced: true, Kind: "EffectiveResourceGrant", Verbs: metav1.Verbs{"list", "watch"},
-		}}})
-	})
-	mux.HandleFunc("/apis/"+group.GroupVersion+"/effectiveresourcegrants", func(w http.ResponseWriter, r *http.Request) {
+	group := quotav1alpha1.GroupVersion.String()
+	mux.HandleFunc("/apis/"+group+"/effectiveresourcegrants", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("sendInitialEvents") != "" {
 			http.Error(w, "lists are not streamed", http.StatusBadRequest)
 			return
@@ -48,10 +39,10 @@ func server() *httptest.Server {
 			Spec: quotav1alpha1.EffectiveResourceGrantSpec{
 				ConsumerRef: quotav1alpha1.ConsumerRef{APIGroup: "platform.example.com", Kind: "Organization", Name: "acme"}, ResourceType: "features.example.com/dark-mode",
 			},
-			Status: quotav1alpha1.EffectiveResourceGrantStatus{TotalLimit: 1, Available: 1, Feature: quotav1alpha1.FeatureOn},
+			Status: quotav1alpha1.EffectiveResourceGrantStatus{ObservedGeneration: 1, TotalLimit: 1, Available: 1, Feature: quotav1alpha1.FeatureOn},
 		}
 		answer(w, quotav1alpha1.EffectiveResourceGrantList{
-			TypeMeta: metav1.TypeMeta{APIVersion: group.GroupVersion, Kind: "EffectiveResourceGrantList"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"},
+			TypeMeta: metav1.TypeMeta{APIVersion: group, Kind: "EffectiveResourceGrantList"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"},
 			Items: []quotav1alpha1.EffectiveResourceGrant{dark},
 		})
 	})

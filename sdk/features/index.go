@@ -6,21 +6,13 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/open-feature/go-sdk/openfeature"
-	toolscache "k8s.io/client-go/tools/cache"
-
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
-
-// eventsMax is how many events wait for a reader. Further changes join the next event.
-const eventsMax = 16
 
 // index has the quota of each consumer by resource type. The zero value is empty.
 type index struct {
 	mu         sync.RWMutex
 	byConsumer map[quotav1alpha1.ConsumerRef]map[string]quota
-	// unsent are the changed resource types not yet in an event.
-	unsent []string
 }
 
 // quota has the figures of an effective grant.
@@ -39,25 +31,12 @@ func quotaOf(shown *quotav1alpha1.EffectiveResourceGrant) quota {
 	}
 }
 
-// handler keeps the index up to date, and sends an event for each change of a limit.
-func (p *Provider) handler() toolscache.ResourceEventHandler {
-	set := func(object any, isInitial bool) {
-		if shown, ok := object.(*quotav1alpha1.EffectiveResourceGrant); ok && p.index.set(shown) && !isInitial {
-			p.send(shown.Spec.ResourceType)
-		}
+// displayedLimit is the limit as a string flag. It is empty without an active registration.
+func (q quota) displayedLimit() string {
+	if q.display == nil {
+		return ""
 	}
-	return toolscache.ResourceEventHandlerDetailedFuncs{
-		AddFunc:    set,
-		UpdateFunc: func(_, object any) { set(object, false) },
-		DeleteFunc: func(object any) {
-			if last, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
-				object = last.Obj
-			}
-			if shown, ok := object.(*quotav1alpha1.EffectiveResourceGrant); ok && p.index.remove(shown) {
-				p.send(shown.Spec.ResourceType)
-			}
-		},
-	}
+	return q.display.TotalLimit
 }
 
 // set records the quota of an effective grant, and reports whether a flag has another value: the use is not a change of
@@ -73,9 +52,10 @@ func (x *index) set(shown *quotav1alpha1.EffectiveResourceGrant) (hasChanged boo
 		types = map[string]quota{}
 		x.byConsumer[shown.Spec.ConsumerRef] = types
 	}
-	before, after := types[shown.Spec.ResourceType], quotaOf(shown)
+	before, isKnown := types[shown.Spec.ResourceType]
+	after := quotaOf(shown)
 	types[shown.Spec.ResourceType] = after
-	return before.limit != after.limit || before.feature != after.feature
+	return !isKnown || before.limit != after.limit || before.feature != after.feature || before.displayedLimit() != after.displayedLimit()
 }
 
 // remove removes the quota of an effective grant, unless another one shows it now.
@@ -112,25 +92,4 @@ func (x *index) find(consumer quotav1alpha1.ConsumerRef, key string) (found quot
 		return quota{}, false, fmt.Errorf("several resource types end in %s: %s; use the whole name", key, strings.Join(ends, ", "))
 	}
 	return found, len(ends) == 1, nil
-}
-
-// EventChannel implements [openfeature.EventHandler]. There is an event for each changed limit. OpenFeature itself
-// emits the event that the provider is ready.
-func (p *Provider) EventChannel() <-chan openfeature.Event { return p.events }
-
-// send sends an event about a changed resource type. If nobody reads the events, it goes with the next one.
-func (p *Provider) send(resourceType string) {
-	p.index.mu.Lock()
-	defer p.index.mu.Unlock()
-	if !slices.Contains(p.index.unsent, resourceType) {
-		p.index.unsent = append(p.index.unsent, resourceType)
-	}
-	select {
-	case p.events <- openfeature.Event{
-		ProviderName: Name, EventType: openfeature.ProviderConfigChange,
-		ProviderEventDetails: openfeature.ProviderEventDetails{Message: "quota has changed", FlagChanges: p.index.unsent},
-	}:
-		p.index.unsent = nil
-	default:
-	}
 }

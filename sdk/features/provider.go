@@ -4,15 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/open-feature/go-sdk/openfeature"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
-	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
@@ -35,7 +35,7 @@ type Options struct {
 const startTimeoutDefault = 30 * time.Second
 
 // Provider evaluates flags by quota. Register it with OpenFeature: OpenFeature starts and stops it. It is safe for
-// concurrent use. After a stop it cannot start again.
+// concurrent use.
 //
 // The key of a flag is a resource type, such as features.example.com/dark-mode, or its last part, if no other resource
 // type of the consumer ends the same. The flags of an Allocation or Entity are integers: KEY is the limit in base
@@ -43,15 +43,19 @@ const startTimeoutDefault = 30 * time.Second
 //
 // The evaluation context names the consumer: by consumer.name or the targeting key, and optionally consumer.group,
 // consumer.kind and consumer.namespace. [Options.Consumer] has the defaults.
+//
+// While the provider cannot watch quota, it is STALE: it evaluates flags by the last known quota. It is READY again
+// with the next watch.
 type Provider struct {
 	options Options
-	cache   cache.Cache
+	quota   rest.Interface
 	events  chan openfeature.Event
-	index   index
+	// known is the quota, or nil before the first list.
+	known atomic.Pointer[index]
 
-	mu     sync.Mutex
-	cancel context.CancelFunc
-	done   chan struct{}
+	mu sync.Mutex
+	// follower is nil unless the provider has been started.
+	follower *follower
 }
 
 var (
@@ -66,15 +70,16 @@ func New(config *rest.Config, options Options) (*Provider, error) {
 	if err := quotav1alpha1.AddToScheme(scheme); err != nil {
 		return nil, err
 	}
-	cached := cache.Options{Scheme: scheme}
-	if options.Namespace != "" {
-		cached.DefaultNamespaces = map[string]cache.Config{options.Namespace: {}}
-	}
-	quota, err := cache.New(config, cached)
+	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("prepare to read quota: %w", err)
 	}
-	return &Provider{options: options, cache: quota, events: make(chan openfeature.Event, eventsMax)}, nil
+	kind := quotav1alpha1.GroupVersion.WithKind("EffectiveResourceGrant")
+	quota, err := apiutil.RESTClientForGVK(kind, false, false, config, serializer.NewCodecFactory(scheme), client)
+	if err != nil {
+		return nil, fmt.Errorf("prepare to read quota: %w", err)
+	}
+	return &Provider{options: options, quota: quota, events: make(chan openfeature.Event)}, nil
 }
 
 // Metadata implements [openfeature.FeatureProvider].
@@ -83,46 +88,53 @@ func (p *Provider) Metadata() openfeature.Metadata { return openfeature.Metadata
 // Hooks implements [openfeature.FeatureProvider]. There are none.
 func (p *Provider) Hooks() []openfeature.Hook { return nil }
 
+// EventChannel implements [openfeature.EventHandler]. There is an event for each changed limit, for a lost watch, and
+// for the next one. OpenFeature itself emits the event about the end of Init.
+func (p *Provider) EventChannel() <-chan openfeature.Event { return p.events }
+
 // Init implements [openfeature.StateHandler].
 func (p *Provider) Init(evaluation openfeature.EvaluationContext) error {
 	return p.InitWithContext(context.Background(), evaluation)
 }
 
-// errStopped means that a provider has stopped, and the caller has to make another.
-var errStopped = errors.New("the provider was started before: make another")
+// errStopped means that somebody stopped a provider during its start.
+var errStopped = errors.New("read quota: the provider was shut down before it had read any")
 
-// InitWithContext implements [openfeature.ContextAwareStateHandler]. It returns once it has read the quota.
-func (p *Provider) InitWithContext(ctx context.Context, _ openfeature.EvaluationContext) error {
+// InitWithContext implements [openfeature.ContextAwareStateHandler]. It returns once the provider has read the quota:
+// at once, if it has before. After an error the provider goes on trying until its shutdown, and emits an event once it
+// is ready. Another call waits for the same.
+func (p *Provider) InitWithContext(ctx context.Context, _ openfeature.EvaluationContext) (err error) {
 	timeout := p.options.StartTimeout
 	if timeout <= 0 {
 		timeout = startTimeoutDefault
 	}
-	starting, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	f := p.follow()
+	defer func() { f.events.end(err) }()
+	select {
+	case <-f.synced:
+		return nil
+	case <-f.done:
+		return errStopped
+	case <-ctx.Done():
+		return fmt.Errorf("read quota: no list of effective grants%s within %v, and the provider goes on trying: %w", p.where(), timeout, f.failure(ctx.Err()))
+	}
+}
+
+// follow returns the running follower, with one more call of Init. It starts one if there is none.
+func (p *Provider) follow() *follower {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cancel != nil {
-		return errStopped
+	isRunning := p.follower != nil
+	if !isRunning {
+		p.follower = newFollower()
 	}
-	var running context.Context
-	running, p.cancel = context.WithCancel(context.Background())
-	p.done = make(chan struct{})
-	go func() {
-		defer close(p.done)
-		_ = p.cache.Start(running) // it ends with the context, without an error
-	}()
-	informer, err := p.cache.GetInformer(starting, &quotav1alpha1.EffectiveResourceGrant{}, cache.BlockUntilSynced(false))
-	if err == nil {
-		var registered toolscache.ResourceEventHandlerRegistration
-		if registered, err = informer.AddEventHandler(p.handler()); err == nil && !toolscache.WaitForCacheSync(starting.Done(), registered.HasSynced) {
-			err = fmt.Errorf("the effective grants could not be read within %v: check the right to list and watch them%s", timeout, p.where())
-		}
+	p.follower.events.begin()
+	if !isRunning {
+		p.follower.start(p)
 	}
-	if err != nil {
-		p.cancel()
-		return fmt.Errorf("read quota: %w", err)
-	}
-	return nil
+	return p.follower
 }
 
 func (p *Provider) where() string {
@@ -135,58 +147,21 @@ func (p *Provider) where() string {
 // Shutdown implements [openfeature.StateHandler].
 func (p *Provider) Shutdown() { _ = p.ShutdownWithContext(context.Background()) }
 
-// ShutdownWithContext implements [openfeature.ContextAwareStateHandler]. It returns once the watch has ended.
+// ShutdownWithContext implements [openfeature.ContextAwareStateHandler]. It returns once the watch has ended. The
+// provider may be started again.
 func (p *Provider) ShutdownWithContext(ctx context.Context) error {
 	p.mu.Lock()
-	cancel, done := p.cancel, p.done
+	f := p.follower
+	p.follower = nil
 	p.mu.Unlock()
-	if cancel == nil {
+	if f == nil {
 		return nil
 	}
-	cancel()
+	f.cancel()
 	select {
-	case <-done:
+	case <-f.done:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// consumerOf returns the consumer of an evaluation.
-func (p *Provider) consumerOf(flat openfeature.FlattenedContext) (quotav1alpha1.ConsumerRef, error) {
-	consumer := p.options.Consumer
-	for key, to := range map[string]*string{
-		"consumer.group": &consumer.APIGroup, "consumer.kind": &consumer.Kind, "consumer.namespace": &consumer.Namespace,
-		openfeature.TargetingKey: &consumer.Name,
-	} {
-		if err := override(flat, key, to); err != nil {
-			return consumer, err
-		}
-	}
-	if err := override(flat, "consumer.name", &consumer.Name); err != nil {
-		return consumer, err
-	}
-	if consumer.Kind == "" || consumer.Name == "" {
-		missing := "consumer.kind"
-		if consumer.Name == "" {
-			missing = "consumer.name, or a targeting key"
-		}
-		return consumer, fmt.Errorf("the evaluation context names no consumer: set %s", missing)
-	}
-	return consumer, nil
-}
-
-func override(flat openfeature.FlattenedContext, key string, to *string) error {
-	value, isSet := flat[key]
-	if !isSet {
-		return nil
-	}
-	text, ok := value.(string)
-	if !ok {
-		return fmt.Errorf("%s in the evaluation context is %T, not a string", key, value)
-	}
-	if text = strings.TrimSpace(text); text != "" {
-		*to = text
-	}
-	return nil
 }

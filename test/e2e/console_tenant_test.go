@@ -316,7 +316,7 @@ func TestConsoleTenantHistory(t *testing.T) {
 	auditor.waitPage("/history?consumer="+w.reference(), "<td data-label=\"By\">admin</td>")
 }
 
-// Tenants see the display name in a registration, without the right to read registrations.
+// Tenants see the names for people in a registration, without the right to read registrations.
 func TestConsoleTenantDisplayName(t *testing.T) {
 	t.Parallel()
 	w := newProjectWorld(t, 2)
@@ -326,11 +326,13 @@ func TestConsoleTenantDisplayName(t *testing.T) {
 	for _, name := range []string{"Settings of applications", "Configuration"} {
 		registration := w.registration(w.resourceType())
 		must(t, admin.Get(w.ctx, client.ObjectKeyFromObject(registration), registration))
-		registration.Annotations = map[string]string{quotav1alpha1.AnnotationDisplayName: name}
+		registration.Annotations = map[string]string{quotav1alpha1.AnnotationDisplayName: name, quotav1alpha1.AnnotationDescription: "What is " + name}
+		registration.Labels = map[string]string{quotav1alpha1.LabelOwner: strings.ToLower(name[:5]) + ".example.com"}
 		must(t, admin.Update(w.ctx, registration))
 		for _, page := range []string{"/quota", "/uses", "/history?since=1d"} {
 			b.waitPage(page, name)
 		}
+		b.waitPage("/quota", "What is "+name, "Part of "+registration.Labels[quotav1alpha1.LabelOwner])
 	}
 }
 

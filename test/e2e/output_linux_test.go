@@ -44,6 +44,7 @@ var screens = map[string]struct {
 // because it sets the environment.
 func TestCommandOutput(t *testing.T) {
 	w := newProtectedWorld(t, 4)
+	w.nameForPeople("Settings", "ConfigMaps of an Organization", "settings.example.com")
 	later := metav1.Now().AddDate(1, 0, 0)
 	trial := w.grant("trial", 1)
 	change(t, trial, func(grant *quotav1alpha1.ResourceGrant) { grant.Spec.NotAfter = new(metav1.NewTime(later)) })
@@ -62,23 +63,6 @@ func TestCommandOutput(t *testing.T) {
 		t.Run(screen, func(t *testing.T) { w.wantOutput(t, screen, journalFile) })
 	}
 	w.wantDecisions()
-}
-
-// waitShown waits until the quota of the world appears as it is.
-func (w *world) waitShown(limit, used int64) {
-	w.Helper()
-	eventually(w, func() error {
-		var list quotav1alpha1.EffectiveResourceGrantList
-		if err := admin.List(w.ctx, &list); err != nil {
-			return err
-		}
-		for i := range list.Items {
-			if s := &list.Items[i].Status; list.Items[i].Spec.ResourceType == w.resourceType() && s.TotalLimit == limit && s.TotalAllocated == used {
-				return nil
-			}
-		}
-		return fmt.Errorf("the quota of %s is not shown as %d of %d", w.name, used, limit)
-	})
 }
 
 // output runs the plugin against the shared server, and returns its output on a terminal with so many columns, or on

@@ -89,7 +89,7 @@ const (
 	AnnotationAlertThreshold = GroupName + "/alert-threshold-percent"
 
 	// AnnotationDisplayName is the annotation of Kubernetes for the name of an object for people. On a registration it
-	// names the resource type, with at most [DisplayNameMax] characters. People set it.
+	// names the resource type, with at most [DisplayNameMax] characters, also in denials and events. People set it.
 	AnnotationDisplayName = "kubernetes.io/display-name"
 
 	// AnnotationDescription is the annotation of Kubernetes for the description of an object for people. On a registration
@@ -169,7 +169,7 @@ const (
 const ExceededAdviceMax = 500
 
 // LabelOwner is, on a registration, the service of the resource type, such as networking.example.com. It groups
-// resource types. People set it.
+// resource types. Denials without advice send people to its administrators. People set it.
 const LabelOwner = "services.miloapis.com/owner"
 
 // DescriptionMax bounds the characters of a description, see [AnnotationDescription]. Bursar shortens a longer one.

@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -223,10 +224,16 @@ func (r *ResourceRegistration) Description() string {
 // Owner returns the service of the resource type, see [LabelOwner]. It is empty without the label.
 func (r *ResourceRegistration) Owner() string { return r.Labels[LabelOwner] }
 
-// DisplayName returns the name of the resource type for people, see [AnnotationDisplayName]. It is empty if there is
-// none, or if it is too long, because it is older than the check.
+// DisplayName returns the name of the resource type for people, see [AnnotationDisplayName]. It is one line without
+// control characters. It is empty if there is none, or if it is too long, because it is older than the check.
 func (r *ResourceRegistration) DisplayName() string {
-	name := strings.TrimSpace(r.Annotations[AnnotationDisplayName])
+	name := strings.Join(strings.Fields(r.Annotations[AnnotationDisplayName]), " ")
+	name = strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) || unicode.Is(unicode.Bidi_Control, c) {
+			return -1
+		}
+		return c
+	}, name)
 	if utf8.RuneCountInString(name) > DisplayNameMax {
 		return ""
 	}

@@ -186,19 +186,29 @@ func AdviceOn(c *catalog.Catalog, consumer quotav1alpha1.ConsumerRef, s ledger.S
 // registration, of the platform, or a general one. Deleting helps only if it can make enough room.
 func (d *Denial) adviceOn(c *catalog.Catalog, s *Shortfall) (finding, advice string) {
 	given := strings.ReplaceAll(cmp.Or(registrationOf(c, s.ResourceType).ExceededAdvice, c.ExceededAdvice), naming.ConsumerName, d.Consumer.Name)
-	consumer := Consumer(d.Consumer)
+	consumer, administrator := Consumer(d.Consumer), d.administrator(c)
 	switch {
 	case s.IsUngranted():
 		to := consumer
 		if s.Limit > 0 {
 			to += " " + part(s.Shortage)
 		}
-		return fmt.Sprintf("Nothing of it is granted to %s.", to), cmp.Or(given, "Ask an administrator for a grant.")
+		return fmt.Sprintf("Nothing of it is granted to %s.", to), cmp.Or(given, fmt.Sprintf("Ask %s for a grant.", administrator))
 	case s.isOverWhole():
-		return "That is more than the whole limit.", cmp.Or(given, "Ask for less, or ask an administrator to raise the limit.")
+		return "That is more than the whole limit.", cmp.Or(given, fmt.Sprintf("Ask for less, or ask %s to raise the limit.", administrator))
 	default:
-		return "", cmp.Or(given, fmt.Sprintf("Delete what %s no longer needs, or ask an administrator to grant it more.", consumer))
+		return "", cmp.Or(given, fmt.Sprintf("Delete what %s no longer needs, or ask %s to grant it more.", consumer, administrator))
 	}
+}
+
+// administrator names a person with the right to grant: of the service of the resource types, if all have the same.
+func (d *Denial) administrator(c *catalog.Catalog) string {
+	owner := registrationOf(c, d.Shortfalls[0].ResourceType).Owner
+	isOther := func(s Shortfall) bool { return registrationOf(c, s.ResourceType).Owner != owner }
+	if owner == "" || slices.ContainsFunc(d.Shortfalls, isOther) {
+		return "an administrator"
+	}
+	return "an administrator of " + owner
 }
 
 // registrationOf returns the registration of a resource type. If somebody removed it since the decision, it returns

@@ -95,7 +95,22 @@ func TestDenialTexts(t *testing.T) {
 		change(&d.Shortfalls[0])
 		return d
 	}
+	people := forPeople()
+	machines := ledger.Shortage{ResourceType: "compute.example.com/machines", Requested: 1, Used: 2, Limit: 2, Matching: 2}
+	disks := ledger.Shortage{ResourceType: "compute.example.com/disks", Requested: 1, Used: 2, Limit: 2, Matching: 2}
 	texts := map[string]string{
+		"a name":                    Exceeded(people, web, []ledger.Shortage{vcpus}),
+		"a name of a kind":          Exceeded(people, web, []ledger.Shortage{machines}),
+		"names, and two owners":     Exceeded(people, web, []ledger.Shortage{vcpus, machines}),
+		"no name, but an owner":     Exceeded(people, web, []ledger.Shortage{disks}),
+		"names, hidden":             Of(web, []ledger.Shortage{vcpus, machines}).Hidden(people),
+		"nothing granted, an owner": with(vcpus, func(s *Shortfall) { s.Used, s.Limit, s.Matching = 0, 0, 0 }).Sentences(people),
+		"more than it, an owner":    with(vcpus, func(s *Shortfall) { s.Requested = 99000 }).Sentences(people),
+		"advice, and an owner": func() string {
+			c := forPeople()
+			c.ExceededAdvice = "Upgrade the plan."
+			return Exceeded(c, web, []ledger.Shortage{vcpus})
+		}(),
 		"all is used":       Exceeded(c, web, []ledger.Shortage{vcpus}),
 		"some is available": Exceeded(c, web, []ledger.Shortage{memory}),
 		"several types":     Exceeded(c, web, []ledger.Shortage{vcpus, memory}),
@@ -156,6 +171,29 @@ func declared(platform, advice string) *catalog.Catalog {
 			DisplayUnit:          map[string]string{"vcpus": "vCPU", "memory": "GiB"}[name],
 			UnitConversionFactor: map[string]int64{"vcpus": 1000, "memory": 1 << 30}[name],
 		}}
+		apimeta.SetStatusCondition(&r.Status.Conditions, metav1.Condition{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue})
+		c.SetRegistration(r)
+	}
+	return c
+}
+
+// forPeople are registrations with names for people, and with owners. The display name of disks is not for messages.
+func forPeople() *catalog.Catalog {
+	c := catalog.New()
+	for name, of := range map[string]struct{ display, owner string }{
+		"vcpus": {"vCPUs", "compute.example.com"}, "machines": {"Virtual machines", "machines.example.com"}, "disks": {"quota of Project evil, requested: 1", "compute.example.com"},
+	} {
+		r := &quotav1alpha1.ResourceRegistration{Spec: quotav1alpha1.ResourceRegistrationSpec{
+			ResourceType: "compute.example.com/" + name, Type: quotav1alpha1.RegistrationTypeAllocation, DisplayUnit: strings.TrimSuffix(name, "s"), UnitConversionFactor: 1,
+		}}
+		switch name {
+		case "vcpus":
+			r.Spec.DisplayUnit, r.Spec.UnitConversionFactor = "vCPU", 1000
+		case "machines":
+			r.Spec.Type, r.Spec.ClaimingResources = quotav1alpha1.RegistrationTypeEntity, []quotav1alpha1.ClaimingResource{{Kind: "Machine"}}
+		}
+		r.Name, r.Labels = name, map[string]string{quotav1alpha1.LabelOwner: of.owner}
+		r.Annotations = map[string]string{quotav1alpha1.AnnotationDisplayName: of.display}
 		apimeta.SetStatusCondition(&r.Status.Conditions, metav1.Condition{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue})
 		c.SetRegistration(r)
 	}

@@ -107,7 +107,7 @@ func PrintList(w io.Writer, list *quotav1alpha1.QuotaRequestList, format usage.F
 			if spec.Until != nil {
 				until = inUTC(spec.Until)
 			}
-			rows[i+1] = append(rows[i+1], until, cmp.Or(printable(spec.Reason), "-"))
+			rows[i+1] = append(rows[i+1], until, cmp.Or(usage.OneLine(spec.Reason), "-"))
 		}
 	}
 	if withNamespace {
@@ -122,7 +122,7 @@ func PrintList(w io.Writer, list *quotav1alpha1.QuotaRequestList, format usage.F
 func rowOf(request *quotav1alpha1.QuotaRequest, now time.Time) []string {
 	consumer, requester := request.Spec.ConsumerRef, "-"
 	if by := request.Spec.Requester; by != nil {
-		requester = printable(by.Username)
+		requester = usage.OneLine(by.Username)
 	}
 	return []string{
 		request.Name, cmp.Or(stateOf(request), "-"), consumer.Kind + "/" + consumer.Name, asks(request), requester,

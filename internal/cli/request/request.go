@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/usage"
 )
 
 // suffixLength is the length of the API server's suffix of a generated name.
@@ -153,7 +154,7 @@ func failure(action string, err error) error {
 		text = said
 	}
 	text = subject.ReplaceAllString(text, "")
-	return &statusError{text: action + ": " + printable(text), err: err}
+	return &statusError{text: action + ": " + usage.OneLine(text), err: err}
 }
 
 // statusError is an error of the API server with a text for people.

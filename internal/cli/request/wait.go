@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
-	"unicode"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +17,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/quotarequest"
+	"github.com/bursar/bursar/internal/usage"
 )
 
 // StateTimeout bounds the wait until the controller takes up a request or a decision.
@@ -46,19 +45,9 @@ func stateOf(request *quotav1alpha1.QuotaRequest) string {
 
 func messageOf(request *quotav1alpha1.QuotaRequest) string {
 	if c := conditionOf(request); c != nil {
-		return printable(c.Message)
+		return usage.OneLine(c.Message)
 	}
 	return ""
-}
-
-// printable returns a text without the characters that move the cursor of a terminal: users write some of it.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, text)
 }
 
 // IsDecided reports whether a request has ended.

@@ -89,11 +89,19 @@ func total(widths []int, gap int) int {
 // uncut are columns with cells that mean nothing without their ends.
 var uncut = []string{"TIME", "UNTIL", "CLAIMED"}
 
+// description is a column that identifies nothing, so it becomes narrower before all others.
+const description = "DESCRIPTION"
+
 // fit makes the widest columns narrower until all fit, with narrow gaps. It returns nil if this is impossible: the
 // lines of the terminal break anyway, so there is no reason to shorten cells.
 func fit(columns []string, widths []int, width int) []int {
 	cut := slices.Clone(widths)
+	described := slices.Index(columns, description)
 	for total(cut, gapNarrow) > width {
+		if described >= 0 && cut[described] > cellMin {
+			cut[described]--
+			continue
+		}
 		widest := -1
 		for i := range cut {
 			if !slices.Contains(uncut, columns[i]) && (widest < 0 || cut[i] > cut[widest]) {

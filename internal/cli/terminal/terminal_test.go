@@ -141,3 +141,16 @@ func TestProgress(t *testing.T) {
 		t.Errorf("the line is %q", got)
 	}
 }
+
+// A description identifies nothing: it is cut first, and other columns only if that is not enough.
+func TestTableWithDescription(t *testing.T) {
+	described := [][]string{{"NAME", "DESCRIPTION"}, {"vcpus-of-all-machines", "CPU of all machines in every region"}}
+	for width, want := range map[int]string{
+		40: "NAME                   DESCRIPTION\nvcpus-of-all-machines  CPU of all machi…\n",
+		30: "NAME                DESCRIPTI…\nvcpus-of-all-mach…  CPU of al…\n",
+	} {
+		if got := (Style{Width: width}).Table(described); got != want {
+			t.Errorf("in %d columns: got\n%swant\n%s", width, got, want)
+		}
+	}
+}

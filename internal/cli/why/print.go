@@ -121,6 +121,7 @@ func (p *printer) payment(pay *Payment) {
 	}
 	p.table(rows)
 	for _, t := range pay.Types {
+		p.list("About "+t.ResourceType, t.about())
 		p.list("Limit of "+t.ResourceType, t.Grants)
 		p.list("Use of "+t.ResourceType, t.Holders)
 	}
@@ -136,6 +137,15 @@ func (p *printer) payment(pay *Payment) {
 	if pay.Ask != "" {
 		p.Line("To ask for more: %s", pay.Ask)
 	}
+}
+
+// about returns what people call the resource type, its meaning, and its service.
+func (t *Type) about() []string {
+	about := []string{t.Name, usage.OneLine(t.Description)}
+	if t.Owner != "" {
+		about = append(about, "part of "+t.Owner)
+	}
+	return slices.DeleteFunc(about, func(text string) bool { return text == "" })
 }
 
 func (p *printer) list(title string, lines []string) {

@@ -1,6 +1,14 @@
 package why
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+)
 
 func TestNobodyPays(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -32,5 +40,32 @@ func TestOtherErrors(t *testing.T) {
 		if _, err := (&Reader{}).Denial(t.Context(), text); err == nil || err.Error() != want {
 			t.Errorf("%s: got %v, want %q", text, err, want)
 		}
+	}
+}
+
+// An explanation has what people call a resource type, also for users without the right to read registrations.
+func TestAboutResourceTypes(t *testing.T) {
+	display := &quotav1alpha1.DisplayedQuota{Name: "vCPUs", Description: "CPU of\nall machines", Owner: "compute.example.com"}
+	shown := &quotav1alpha1.EffectiveResourceGrant{Status: quotav1alpha1.EffectiveResourceGrantStatus{Display: display}}
+	pay := Payment{Consumer: quotav1alpha1.ConsumerRef{Kind: "Project", Name: "web"}}
+	reader := &Reader{registrations: catalog.New()}
+	for _, of := range []struct {
+		name  string
+		shown *quotav1alpha1.EffectiveResourceGrant
+	}{{"cpu", shown}, {"plain", nil}} {
+		pay.Types = append(pay.Types, reader.typeOf(&pay, quotav1alpha1.ResourceRequest{ResourceType: of.name}, of.shown, nil))
+	}
+	var got strings.Builder
+	if err := (&Explanation{Object: "the error", Payments: []Payment{pay}}).Print(&got, ""); err != nil {
+		t.Fatal(err)
+	}
+	var about []string
+	for line := range strings.Lines(got.String()) {
+		if strings.HasPrefix(line, "About ") {
+			about = append(about, line)
+		}
+	}
+	if diff := cmp.Diff([]string{"About cpu: vCPUs; CPU of all machines; part of compute.example.com\n"}, about); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -127,19 +127,21 @@ func (r *Reader) isNamed(text, resourceType string) bool {
 		return true
 	}
 	registration := r.registrations.Registration(resourceType)
-	if registration == nil {
+	if registration == nil || registration.OnlyKind() == "" {
 		return false
 	}
-	if match := hiddenDenial.FindStringSubmatch(text); match != nil && slices.Contains(strings.Split(match[1], ", "), registration.Subject()) {
+	kind := registration.OnlyKind()
+	if match := hiddenDenial.FindStringSubmatch(text); match != nil && slices.Contains(strings.Split(match[1], ", "), kind) {
 		return true
 	}
-	return strings.Contains(text, registration.Subject()+" quota of")
+	return strings.Contains(text, kind+" quota of")
 }
 
 // typeOf returns a consumer's quota of one resource type.
 func (r *Reader) typeOf(p *Payment, request quotav1alpha1.ResourceRequest, shown *quotav1alpha1.EffectiveResourceGrant, claims []quotav1alpha1.ResourceClaim) Type {
 	item := usage.Item{ConsumerRef: p.Consumer, ResourceType: request.ResourceType}
 	t := Type{ResourceType: request.ResourceType}
+	r.describe(&t, shown)
 	if shown != nil {
 		status := &shown.Status
 		item.Used, item.Limit, item.Available, item.Display = status.TotalAllocated, status.TotalLimit, status.Available, status.Display
@@ -172,6 +174,17 @@ func (r *Reader) typeOf(p *Payment, request quotav1alpha1.ResourceRequest, shown
 		t.Fits, t.Advice = "not shown to you", adviceOnHidden(p)
 	}
 	return t
+}
+
+// describe sets the names for people, from the registration or, for users without the right to read it, from the
+// displayed quota.
+func (r *Reader) describe(t *Type, shown *quotav1alpha1.EffectiveResourceGrant) {
+	if registration := r.registrations.Registration(t.ResourceType); registration != nil {
+		t.Name, t.Description, t.Owner = registration.DisplayName, registration.Description, registration.Owner
+	} else if shown != nil && shown.Status.Display != nil {
+		display := shown.Status.Display
+		t.Name, t.Description, t.Owner = display.Name, display.Description, display.Owner
+	}
 }
 
 // adviceOnHidden returns the next step for users without the right to see the quota of a consumer.

@@ -80,6 +80,10 @@ type Payment struct {
 // Type is a consumer's quota of a resource type.
 type Type struct {
 	ResourceType string `json:"resourceType"`
+	// Name, Description and Owner are those of the registration, for people. Each may be empty.
+	Name        string `json:"name,omitempty"`
+	Description string `json:"description,omitempty"`
+	Owner       string `json:"owner,omitempty"`
 	// Requested is the object's demand, and the others are the consumer's quota; all are texts with units, or "-".
 	Requested string   `json:"requested"`
 	Used      string   `json:"used"`

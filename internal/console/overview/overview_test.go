@@ -40,8 +40,11 @@ func TestDescribe(t *testing.T) {
 		"Registered": {"the description is that of the registration", known(nil), "compute.example.com/memory", Description{Title: "memory", Service: "compute.example.com", About: "Main memory"}},
 		"Named":      {"the annotation names it", named(" Memory "), "compute.example.com/memory", Description{Title: "Memory", Service: "compute.example.com", About: "Main memory"}},
 		"Long":       {"a name that is too long is none", named(strings.Repeat("x", 81)), "compute.example.com/memory", Description{Title: "memory", Service: "compute.example.com", About: "Main memory"}},
-		"NoSlash":    {"a type without a service", Names{}, "seats", Description{Title: "seats"}},
-		"EndsSlash":  {"a type without an end", Names{}, "seats/", Description{Title: "seats/", Service: "seats"}},
+		"Owned": {"the label names its service", known(func(r *quotav1alpha1.ResourceRegistration) {
+			r.Labels = map[string]string{quotav1alpha1.LabelOwner: "memory.example.com"}
+		}), "compute.example.com/memory", Description{Title: "memory", Service: "compute.example.com", About: "Main memory", Owner: "memory.example.com"}},
+		"NoSlash":   {"a type without a service", Names{}, "seats", Description{Title: "seats"}},
+		"EndsSlash": {"a type without an end", Names{}, "seats/", Description{Title: "seats/", Service: "seats"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := tt.names.Describe(tt.resourceType); got != tt.want {
@@ -85,6 +88,16 @@ func TestItemOf(t *testing.T) {
 				t.Errorf("the consumer is %s and %s", got.Consumer, got.Reference)
 			}
 		})
+	}
+}
+
+// A tenant cannot read registrations: the names come from the displayed quota.
+func TestNamesForTenants(t *testing.T) {
+	shown := &quotav1alpha1.EffectiveResourceGrant{Spec: quotav1alpha1.EffectiveResourceGrantSpec{ResourceType: "compute.example.com/memory"}}
+	shown.Status.Display = &quotav1alpha1.DisplayedQuota{TotalAllocated: "1 GiB", TotalLimit: "2 GiB", Available: "1 GiB", Name: "Memory", Description: "Main memory", Owner: "memory.example.com"}
+	want := Description{Title: "Memory", Service: "compute.example.com", About: "Main memory", Owner: "memory.example.com"}
+	if got := ItemOf(shown, Names{}).Description; got != want {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 

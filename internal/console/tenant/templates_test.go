@@ -23,7 +23,7 @@ const markup = `"><script>alert(1)</script><img src=x onerror=alert(1)>`
 func item(used, limit int64, isMetered bool) overview.Item {
 	return overview.Item{
 		Usage:       usage.Usage{Consumer: quotav1alpha1.ConsumerRef{Kind: markup, Name: markup}, ResourceType: markup, Used: used, Limit: limit},
-		Description: overview.Description{Title: markup, Service: markup, About: markup}, Consumer: markup, Reference: markup, Namespace: markup,
+		Description: overview.Description{Title: markup, Service: markup, About: markup, Owner: markup}, Consumer: markup, Reference: markup, Namespace: markup,
 		UsedText: markup, LimitText: markup, LeftText: markup, OverText: markup, Percent: markup, IsMetered: isMetered,
 	}
 }
@@ -71,5 +71,27 @@ func TestPagesEscape(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A tile names the service behind the resource type, if there is one.
+func TestTileNamesTheOwner(t *testing.T) {
+	for owner, want := range map[string]bool{"memory.example.com": true, "": false} {
+		tile := item(1, 2, true)
+		tile.Title, tile.Owner = "Memory", owner
+		quota := &quotaPage{scope: scope{Path: "/quota"}}
+		quota.add([]overview.Item{tile}, nil)
+		console, err := web.New(session.NewStore(t.Context(), "", false), slog.New(slog.DiscardHandler), Area{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		recorder := httptest.NewRecorder()
+		if err := console.WritePublic(recorder, web.Page{Template: "quota", Data: quota}); err != nil {
+			t.Fatal(err)
+		}
+		page := recorder.Body.String()
+		if got := strings.Contains(page, "Part of "); got != want || !strings.Contains(page, owner) {
+			t.Errorf("with the owner %q the page is:\n%s", owner, page)
+		}
 	}
 }
