@@ -79,7 +79,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, check := range []func(context.Context) error{r.becomeBursar, r.checkKinds, r.checkNamespaces, r.checkDeclared} {
+	for _, check := range []func(context.Context) error{r.becomeBursar, r.checkKinds, r.checkNamespaces, r.checkDeclared, r.checkRequests} {
 		if err := check(ctx); err != nil {
 			return nil, fmt.Errorf("%w; nothing was changed", err)
 		}
