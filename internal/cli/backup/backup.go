@@ -41,16 +41,23 @@ type Options struct {
 	Version string
 }
 
-// Write writes a backup, and returns its manifest. If it is interrupted, an earlier backup of the same name stays
-// intact.
+// Write writes a backup, and returns its manifest. If it is interrupted, the file or directory has either the earlier
+// backup or this one, whole.
 func Write(ctx context.Context, o Options) (*Manifest, error) {
 	kinds, err := findKinds(o.Discovery)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(filepath.Dir(filepath.Clean(o.Path)), ".bursar-backup-")
+	parent, isInDirectory := filepath.Dir(filepath.Clean(o.Path)), isDirectory(o.Path)
+	if isInDirectory {
+		parent = o.Path // it may be a file system of its own
+		if err := prepareDirectory(parent); err != nil {
+			return nil, err
+		}
+	}
+	dir, err := os.MkdirTemp(parent, partPrefix)
 	if err != nil {
-		return nil, fmt.Errorf("make a directory beside %s: %w", o.Path, err)
+		return nil, fmt.Errorf("make a directory in %s: %w", parent, err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // a leftover does no harm
 	w := &writer{Options: o, dir: dir}
@@ -74,8 +81,8 @@ func Write(ctx context.Context, o Options) (*Manifest, error) {
 	if err := os.WriteFile(filepath.Join(dir, manifestName), append(content, '\n'), 0o600); err != nil {
 		return nil, fmt.Errorf("write the manifest: %w", err)
 	}
-	if isDirectory(o.Path) {
-		return manifest, moveInto(dir, o.Path, manifest)
+	if isInDirectory {
+		return manifest, moveInto(dir, o.Path)
 	}
 	return manifest, pack(dir, o.Path, manifest)
 }
