@@ -88,10 +88,14 @@ func (r *restorer) compareNamespaces(here map[string]*unstructured.Unstructured)
 	}
 	err = r.findUsed(used)
 	r.report.marks = slices.DeleteFunc(different, func(m mark) bool { return !used[m.key] })
-	slices.SortFunc(r.report.marks, func(a, b mark) int {
+	sortMarks(r.report.marks)
+	return err
+}
+
+func sortMarks(marks []mark) {
+	slices.SortFunc(marks, func(a, b mark) int {
 		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.field, b.field), cmp.Compare(a.key, b.key))
 	})
-	return err
 }
 
 func appendDifferent(different []mark, namespace, field string, before, now map[string]string) []mark {

@@ -153,7 +153,8 @@ func (r *restorer) checkLedgers(ctx context.Context) error {
 
 // compareSums returns an error if the ledgers have more or less in use than the claims hold.
 func compareSums(held, recorded map[balance]sum) error {
-	both := maps.Clone(held)
+	both := map[balance]sum{}
+	maps.Copy(both, held)
 	maps.Copy(both, recorded)
 	for _, key := range slices.SortedFunc(maps.Keys(both), compareBalances) {
 		if recorded[key] != held[key] {
