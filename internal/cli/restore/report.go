@@ -196,15 +196,8 @@ func (r *Report) Print(w io.Writer, format usage.Format) error {
 	if len(r.missingNamespaces) > 0 && !r.manifest.HasNamespaces() {
 		p.Line("The backup is of an earlier version, without the labels of namespaces: label the new ones, because quota may select them by labels.")
 	}
-	if len(a.Use) > 0 {
-		rows := [][]string{{"CONSUMER", "RESOURCE TYPE", "USED IN BACKUP", "USED NOW"}}
-		for _, u := range a.Use {
-			rows = append(rows, []string{message.Consumer(u.ConsumerRef), u.ResourceType, strconv.FormatInt(u.InBackup, 10), strconv.FormatInt(u.Now, 10)})
-		}
-		p.Line("")
-		if err := usage.PrintTable(w, rows); err != nil {
-			return err
-		}
+	if err := printUse(p, a.Use); err != nil {
+		return err
 	}
 	p.Line("")
 	switch {
@@ -214,6 +207,19 @@ func (r *Report) Print(w io.Writer, format usage.Format) error {
 		p.Line("The ledgers agree with the claims.")
 	}
 	return p.Err
+}
+
+// printUse shows the consumers with another use than in the backup.
+func printUse(p *terminal.Lines, different []useAnswer) error {
+	if len(different) == 0 {
+		return nil
+	}
+	rows := [][]string{{"CONSUMER", "RESOURCE TYPE", "USED IN BACKUP", "USED NOW"}}
+	for _, u := range different {
+		rows = append(rows, []string{message.Consumer(u.ConsumerRef), u.ResourceType, strconv.FormatInt(u.InBackup, 10), strconv.FormatInt(u.Now, 10)})
+	}
+	p.Line("")
+	return usage.PrintTable(p.Out, rows)
 }
 
 // printMarks warns about namespaces with other labels or annotations than in the backup.
