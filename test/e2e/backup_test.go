@@ -274,9 +274,13 @@ func backUpInto(t *testing.T, s *server.Server, dir string) (path string) {
 	return path
 }
 
-// restored runs a restore without an error, and returns its report as text.
+// restored runs a restore without an error, and returns its report as text. In a dry run, a change would be an error.
 func restored(t *testing.T, options restore.Options) string {
 	t.Helper()
+	if options.DryRun {
+		options.Config = rest.CopyConfig(options.Config)
+		options.Config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return cut{rt, &atomic.Int64{}} })
+	}
 	report, err := restore.Run(t.Context(), options)
 	must(t, err)
 	var text strings.Builder
