@@ -58,7 +58,8 @@ func (r *restorer) checkRequests(ctx context.Context) error {
 }
 
 // isSameRequest reports whether the server has no other request of that name: none at all, the one of the backup, or
-// the same wish of the same user, maybe withdrawn meanwhile. It keeps the UID of the request here.
+// one with the same spec, requester included. The user may have withdrawn it meanwhile. It notes the UID of the request
+// here.
 func (r *restorer) isSameRequest(here, object *unstructured.Unstructured) (bool, error) {
 	r.requestUIDs[string(object.GetUID())] = ""
 	if here == nil {
@@ -78,7 +79,7 @@ func (r *restorer) isSameRequest(here, object *unstructured.Unstructured) (bool,
 	return equality.Semantic.DeepEqual(before.Spec, now.Spec), nil
 }
 
-// isSameDecision reports whether the server has no other decision of that name than the one of the backup.
+// isSameDecision reports whether the server has no decision of that name other than the one of the backup.
 func (r *restorer) isSameDecision(here, object *unstructured.Unstructured) (bool, error) {
 	before, now := &quotav1alpha1.QuotaDecision{}, &quotav1alpha1.QuotaDecision{}
 	if here == nil {

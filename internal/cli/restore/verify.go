@@ -68,6 +68,9 @@ func (r *restorer) verify(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	if r.report.now == nil {
+		waits = errors.Join(waits, r.checkLedgers(ctx)) // the report compares the use
+	}
 	return fmt.Errorf("everything is restored, but after %s: %w; Bursar's audit corrects ledgers within its interval, and bursar status shows the rest", r.Timeout, waits)
 }
 
