@@ -80,7 +80,7 @@ func TestImportedQuotaIsRestored(t *testing.T) {
 	patch := client.MergeFrom(shop.DeepCopy())
 	profile := shop.Labels[importer.LabelImportedLimits]
 	delete(shop.Labels, importer.LabelImportedLimits)
-	shop.Labels["unused"] = "by quota"
+	shop.Labels["unused"] = "by-quota"
 	must(t, s.Patch(t.Context(), shop, patch))
 	text := strings.Join(strings.Fields(restored(t, options)), " ")
 	if want := fmt.Sprintf("HERE shop %s %s <none> Warning: these namespaces differ", importer.LabelImportedLimits, profile); !strings.Contains(text, want) {

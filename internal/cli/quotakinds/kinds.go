@@ -58,7 +58,10 @@ func (k Kind) GVK() schema.GroupVersionKind { return k.GroupVersion().WithKind(k
 // version.
 var (
 	recorded = []string{"resourceclaims", "quotarequests", "quotadecisions"}
-	derived  = []string{"allowancebuckets", "effectiveresourcegrants", "localresourcequotaallocations", "consumerledgers", "allocationledgers"}
+	derived  = []string{
+		"allowancebuckets", "effectiveresourcegrants", "localresourcequotaallocations", "consumerledgers", "allocationledgers",
+		"quotareviews", "quotahistories", // questions: Bursar answers and never stores them
+	}
 )
 
 // This is the order for writing declared objects: first the targets of references, and last the policies, because they
@@ -98,7 +101,7 @@ func Find(api discovery.DiscoveryInterface) ([]Kind, error) {
 		for _, r := range list.APIResources {
 			isOther := version == openmcpv1alpha1.GroupVersion && !slices.Contains(ours, r.Name)
 			if !slices.Contains(r.Verbs, "list") || isOther {
-				continue // such as a subresource, a QuotaReview, or a kind of openMCP itself
+				continue // such as a subresource, or a kind of openMCP itself
 			}
 			kinds = append(kinds, Kind{GroupVersionResource: version.WithResource(r.Name), Kind: r.Kind, IsNamespaced: r.Namespaced, Role: roleOf(r.Name)})
 		}
