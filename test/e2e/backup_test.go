@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,6 +27,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli/backup"
 	"github.com/bursar/bursar/internal/cli/export"
+	"github.com/bursar/bursar/internal/cli/quotakinds"
 	"github.com/bursar/bursar/internal/cli/restore"
 	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/standalone"
@@ -260,47 +259,40 @@ func TestBackupIsRestored(t *testing.T) {
 	wantRestored(w, from, to)
 }
 
-// makeHistory makes claims and requests of all kinds: granted, beyond the limit and waiting, approved and denied.
-func makeHistory(t *testing.T, s *server.Server) {
+// backUp writes a backup of a server, and returns its path.
+func backUp(t *testing.T, s *server.Server) (path string) {
 	t.Helper()
-	direct := func(name string, amount int64) *quotav1alpha1.ResourceClaim {
-		return &quotav1alpha1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Spec: quotav1alpha1.ResourceClaimSpec{
-			ConsumerRef: platform.Consumer("acme"), ResourceRef: quotav1alpha1.UnversionedObjectReference{Kind: "ConfigMap", Name: name, Namespace: "default"},
-			Requests: []quotav1alpha1.ResourceRequest{{ResourceType: platform.MapsType, Amount: amount}},
-		}}
-	}
-	must(t, s.Admin.Create(t.Context(), direct("service", 3)))
-	must(t, s.Admin.Create(t.Context(), direct("waits", 5000)))
-	as := func(name string) client.Client {
-		api, err := s.As(rest.ImpersonationConfig{UserName: name, Groups: []string{"system:masters"}})
-		must(t, err)
-		return api
-	}
-	for name, decision := range map[string]quotav1alpha1.Decision{"more": quotav1alpha1.DecisionApprove, "most": quotav1alpha1.DecisionDeny, "open": ""} {
-		request := &quotav1alpha1.QuotaRequest{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: config.DefaultSystemNamespace}, Spec: quotav1alpha1.QuotaRequestSpec{
-			ConsumerRef: platform.Consumer("acme"), Reason: "a release", Requests: []quotav1alpha1.RequestedQuota{{ResourceType: platform.MapsType, Increase: new(int64(900))}},
-		}}
-		must(t, as("tom").Create(t.Context(), request))
-		if decision == "" {
-			continue
-		}
-		decided := &quotav1alpha1.QuotaDecision{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: request.Namespace}, Spec: quotav1alpha1.QuotaDecisionSpec{
-			RequestRef: quotav1alpha1.DecidedRequestRef{Name: name, UID: string(request.UID)}, Decision: decision, Reason: "it is so",
-		}}
-		eventually(t, func() error { return as("ann").Create(t.Context(), decided) })
-		eventually(t, func() error {
-			must(t, s.Admin.Get(t.Context(), client.ObjectKeyFromObject(request), request))
-			if c := apimeta.FindStatusCondition(request.Status.Conditions, quotav1alpha1.ConditionApproved); c == nil || c.Status == metav1.ConditionUnknown {
-				return fmt.Errorf("request %s is not decided: %+v", name, c)
-			}
-			return nil
-		})
-	}
+	return backUpInto(t, s, t.TempDir())
 }
 
-// wantRestored compares the servers: the use of quota, claims with their objects, and requests with their decisions.
+func backUpInto(t *testing.T, s *server.Server, dir string) (path string) {
+	t.Helper()
+	path = filepath.Join(dir, "quota.tar.gz")
+	discovered, objects := untyped(t, s)
+	_, err := backup.Write(t.Context(), backup.Options{Discovery: discovered, Dynamic: objects, Path: path, Version: "test"})
+	must(t, err)
+	return path
+}
+
+// restored runs a restore without an error, and returns its report as text. In a dry run, a change would be an error.
+func restored(t *testing.T, options restore.Options) string {
+	t.Helper()
+	if options.DryRun {
+		options.Config = rest.CopyConfig(options.Config)
+		options.Config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return cut{rt, &atomic.Int64{}} })
+	}
+	report, err := restore.Run(t.Context(), options)
+	must(t, err)
+	var text strings.Builder
+	must(t, report.Print(&text, ""))
+	return text.String()
+}
+
+// wantRestored compares the servers: the declarations of all kinds, the use of quota, claims with their objects, and
+// requests with their decisions.
 func wantRestored(w *world, from, to *server.Server) {
 	w.Helper()
+	wantDeclared(w.T, from, to)
 	eventually(w, func() error {
 		want, errWant := shownUse(w, from.Admin)
 		got, errGot := shownUse(w, to.Admin)
@@ -332,24 +324,30 @@ func wantRestored(w *world, from, to *server.Server) {
 	})
 }
 
-// requestsOf returns the requesters, requests, deciders and outcomes, without UIDs.
-func requestsOf(w *world, s *server.Server) []string {
-	w.Helper()
-	var asked quotav1alpha1.QuotaRequestList
-	var decided quotav1alpha1.QuotaDecisionList
-	must(w, errors.Join(s.Admin.List(w.ctx, &asked), s.Admin.List(w.ctx, &decided)))
-	var lines []string
-	uids := map[string]string{}
-	for i := range asked.Items {
-		r := &asked.Items[i]
-		uids[string(r.UID)] = r.Name
-		c := apimeta.FindStatusCondition(r.Status.Conditions, quotav1alpha1.ConditionApproved)
-		lines = append(lines, fmt.Sprintf("%s asked by %s: %s, %d decisions", r.Name, r.Spec.Requester.Username, c.Reason, len(r.Status.Decisions)))
+// wantDeclared expects the same declarations on two servers, of every kind that people declare, and namespaces with the
+// labels to be selected by.
+func wantDeclared(t *testing.T, from, to *server.Server) {
+	t.Helper()
+	discovered, _ := untyped(t, from)
+	kinds, err := quotakinds.Find(discovered)
+	must(t, err)
+	before := exported(t, from)
+	for _, kind := range quotakinds.WithRoles(kinds, quotakinds.Declared) {
+		if !strings.Contains(before, "\nkind: "+kind.Kind+"\n") {
+			t.Errorf("there is no %s to restore", kind.Kind)
+		}
 	}
-	for i := range decided.Items {
-		d := &decided.Items[i]
-		lines = append(lines, fmt.Sprintf("%s on %s by %s", d.Spec.Decision, uids[d.Spec.RequestRef.UID], d.Spec.DecidedBy.Username))
+	if diff := cmp.Diff(before, exported(t, to)); diff != "" {
+		t.Errorf("the declarations differ (-first +other):\n%s", diff)
 	}
-	slices.Sort(lines)
-	return lines
+	eventually(t, func() error {
+		quota := &corev1.ResourceQuota{}
+		if err := to.Admin.Get(t.Context(), client.ObjectKey{Namespace: "team-a", Name: "base"}, quota); err != nil {
+			return err
+		}
+		if got := quota.Spec.Hard["count/secrets"]; got.Value() != 15 {
+			return fmt.Errorf("the ResourceQuota of the restored namespace has %s Secrets, want 10 and an increase of 5", &got)
+		}
+		return nil
+	})
 }

@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,26 +26,61 @@ func isDirectory(path string) bool {
 	return err == nil && info.IsDir() || strings.HasSuffix(path, string(filepath.Separator))
 }
 
-// moveInto moves the files of a backup into a directory. The manifest goes last: without one, a directory is no backup.
-func moveInto(from, dir string, manifest *Manifest) error {
+const (
+	// partPrefix begins the names of directories with a backup that is being written.
+	partPrefix = ".bursar-backup-"
+	// completeName is the directory of a complete backup inside of the directory that it moves into. Its files replace
+	// those of the earlier backup, one after the other. Until then, readers look there first.
+	completeName = partPrefix + "complete"
+)
+
+// prepareDirectory makes a directory for a backup. It completes an interrupted move. An existing directory has to be
+// empty, or a backup.
+func prepareDirectory(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the directory %s: %w", dir, err)
+	}
+	if err := settle(dir); err != nil {
+		return err
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return fmt.Errorf("read the directory %s: %w", dir, err)
 	}
-	old := filepath.Join(dir, manifestName)
-	if _, err := os.Stat(old); len(entries) > 0 && err != nil {
+	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool { return strings.HasPrefix(e.Name(), partPrefix) })
+	if _, err := os.Stat(filepath.Join(dir, manifestName)); len(entries) > 0 && err != nil {
 		return fmt.Errorf("%s has files and is not a backup: name an empty directory, or a file", dir)
 	}
-	if err := os.Remove(old); err != nil && !errors.Is(err, os.ErrNotExist) {
+	return nil
+}
+
+// moveInto makes the files in a directory inside of dir the backup in dir. The first rename is the change from the
+// earlier backup to this one.
+func moveInto(from, dir string) error {
+	if err := os.Rename(from, filepath.Join(dir, completeName)); err != nil {
 		return fmt.Errorf("replace the backup in %s: %w", dir, err)
 	}
-	for _, name := range append(fileNames(manifest), manifestName) {
-		if err := os.Rename(filepath.Join(from, name), filepath.Join(dir, name)); err != nil {
-			return fmt.Errorf("write the backup: %w", err)
+	return settle(dir)
+}
+
+// settle moves the files of a complete backup to their places, if there is one. Their order does not matter: readers
+// find each file in either place.
+func settle(dir string) error {
+	complete := filepath.Join(dir, completeName)
+	entries, err := os.ReadDir(complete)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the backup in %s: %w", complete, err)
+	}
+	for _, entry := range entries {
+		if err := os.Rename(filepath.Join(complete, entry.Name()), filepath.Join(dir, entry.Name())); err != nil {
+			return fmt.Errorf("move the backup into %s: %w", dir, err)
 		}
+	}
+	if err := os.Remove(complete); err != nil {
+		return fmt.Errorf("move the backup into %s: %w", dir, err)
 	}
 	return nil
 }
@@ -127,7 +163,7 @@ func Open(path string) (_ *Archive, err error) {
 			return nil, fmt.Errorf("read the backup %s: %w", path, err)
 		}
 	}
-	content, err := os.ReadFile(filepath.Join(a.dir, manifestName))
+	content, err := os.ReadFile(a.path(manifestName))
 	if err != nil {
 		return nil, fmt.Errorf("%s is not a complete backup: %w", path, err)
 	}
@@ -140,6 +176,15 @@ func Open(path string) (_ *Archive, err error) {
 		}
 	}
 	return a, nil
+}
+
+// path returns the path of a file. After an interrupted move it may be still on its way.
+func (a *Archive) path(name string) string {
+	moving := filepath.Join(a.dir, completeName, name)
+	if _, err := os.Stat(moving); err == nil {
+		return moving
+	}
+	return filepath.Join(a.dir, name)
 }
 
 // Close removes the unpacked files.
@@ -213,7 +258,7 @@ func (a *Archive) check(described *File) error {
 }
 
 func (a *Archive) eachLine(name string, do func([]byte) error) error {
-	file, err := os.Open(filepath.Join(a.dir, name))
+	file, err := os.Open(a.path(name))
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,8 @@
 // commands import it.
 //
 // A backup has a file for each kind, with an object in a line, and a manifest with their checksums. It has people's
-// declarations, the claims, and the requests with the decisions on them, all in their stored form. It lacks ledgers,
+// declarations, the claims, and the requests with the decisions on them, all in their stored form. It also has what
+// quota depends on: the namespaces with their labels, and the consumers and roles of bursar import. It lacks ledgers,
 // buckets and effective grants, because Bursar derives them from these. All files show one state of the API server,
 // because its versions count the changes of all kinds.
 package backup
@@ -17,6 +18,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -39,22 +41,29 @@ type Options struct {
 	Version string
 }
 
-// Write writes a backup, and returns its manifest. If it is interrupted, an earlier backup of the same name stays
-// intact.
+// Write writes a backup, and returns its manifest. If it is interrupted, the file or directory has either the earlier
+// backup or this one, whole.
 func Write(ctx context.Context, o Options) (*Manifest, error) {
-	kinds, err := quotakinds.Find(o.Discovery)
+	kinds, err := findKinds(o.Discovery)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(filepath.Dir(filepath.Clean(o.Path)), ".bursar-backup-")
+	parent, isInDirectory := filepath.Dir(filepath.Clean(o.Path)), isDirectory(o.Path)
+	if isInDirectory {
+		parent = o.Path // it may be a file system of its own
+		if err := prepareDirectory(parent); err != nil {
+			return nil, err
+		}
+	}
+	dir, err := os.MkdirTemp(parent, partPrefix)
 	if err != nil {
-		return nil, fmt.Errorf("make a directory beside %s: %w", o.Path, err)
+		return nil, fmt.Errorf("make a directory in %s: %w", parent, err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // a leftover does no harm
 	w := &writer{Options: o, dir: dir}
 	manifest := &Manifest{FormatVersion: formatVersion, Bursar: o.Version, CreatedAt: metav1.NewTime(time.Now().UTC().Truncate(time.Second))}
 	isOneState := true
-	for _, kind := range quotakinds.WithRoles(kinds, quotakinds.Declared, quotakinds.Recorded) {
+	for _, kind := range kinds {
 		file, err := w.writeKind(ctx, kind)
 		if err != nil {
 			return nil, err
@@ -72,10 +81,24 @@ func Write(ctx context.Context, o Options) (*Manifest, error) {
 	if err := os.WriteFile(filepath.Join(dir, manifestName), append(content, '\n'), 0o600); err != nil {
 		return nil, fmt.Errorf("write the manifest: %w", err)
 	}
-	if isDirectory(o.Path) {
-		return manifest, moveInto(dir, o.Path, manifest)
+	if isInDirectory {
+		return manifest, moveInto(dir, o.Path)
 	}
 	return manifest, pack(dir, o.Path, manifest)
+}
+
+// findKinds returns the kinds of a backup, in the order of a restore.
+func findKinds(api discovery.DiscoveryInterface) ([]quotakinds.Kind, error) {
+	kinds, err := quotakinds.Find(api)
+	if err != nil {
+		return nil, err
+	}
+	imported, err := quotakinds.FindImported(api)
+	if err != nil {
+		return nil, err
+	}
+	kinds = quotakinds.WithRoles(kinds, quotakinds.Declared, quotakinds.Recorded)
+	return slices.Concat([]quotakinds.Kind{quotakinds.Namespaces}, imported, kinds), nil
 }
 
 // writer writes the files of one backup.
@@ -112,7 +135,7 @@ func (w *writer) tryKind(ctx context.Context, kind quotakinds.Kind) (*File, erro
 	}
 	sum := sha256.New()
 	out := bufio.NewWriter(io.MultiWriter(file, sum))
-	_, err = quotakinds.Each(ctx, w.Dynamic, kind.GroupVersionResource, w.version, func(object *unstructured.Unstructured) error {
+	_, err = kind.Each(ctx, w.Dynamic, w.version, func(object *unstructured.Unstructured) error {
 		object.SetManagedFields(nil)
 		content, err := json.Marshal(object.Object)
 		if err != nil {

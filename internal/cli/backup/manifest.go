@@ -3,6 +3,7 @@ package backup
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -12,7 +13,8 @@ const (
 	manifestName = "manifest.json"
 	// formatVersion is the version of the form of backups. It increases with every change that an earlier version of
 	// Bursar would misread.
-	formatVersion = 1
+	// Format 2 adds namespaces and the objects of imports.
+	formatVersion = 2
 )
 
 // Manifest describes a backup.
@@ -52,6 +54,14 @@ func (m *Manifest) Objects() int {
 	}
 	return count
 }
+
+// Has reports whether the backup has objects of a resource, by its full name.
+func (m *Manifest) Has(resource string) bool {
+	return slices.ContainsFunc(m.Files, func(f File) bool { return f.Resource == resource && f.Objects > 0 })
+}
+
+// HasNamespaces reports whether the backup has the labels of namespaces. The first format lacks them.
+func (m *Manifest) HasNamespaces() bool { return m.FormatVersion > 1 }
 
 // decodeManifest reads a manifest, and rejects one of a later form.
 func decodeManifest(content []byte) (*Manifest, error) {

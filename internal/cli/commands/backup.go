@@ -57,8 +57,8 @@ func newExportCommand(p cli.Program) *cobra.Command {
 them, and leaves out the fields of the server. Apply them to another cluster with kubectl. With DIR, the command writes a file for each
 kind; otherwise it prints all.
 
-The command leaves out grants of policies, because the policies make them again. Claims, requests and the figures of quota are not
-configuration: bursar backup has them.`,
+It also writes the consumers and roles of bursar import. The command leaves out grants of policies, because the policies make them again.
+Claims, requests and the figures of quota are not configuration: bursar backup has them.`,
 		Example: `  bursar export > quota.yaml
   # A file for each kind, for git
   bursar export quota/
@@ -76,7 +76,7 @@ configuration: bursar backup has them.`,
 		},
 	}
 	s = addServer(command, p)
-	command.Flags().BoolVar(&o.WithNamespaces, "namespaces", false, "also write the namespaces of these objects, with their labels")
+	command.Flags().BoolVar(&o.WithNamespaces, "namespaces", false, "also write the namespaces of these objects, with their labels and annotations")
 	out = addOutput(command, "YAML documents")
 	return command
 }
@@ -111,8 +111,9 @@ func newBackupCommand(p cli.Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "backup (FILE | DIR/)",
 		Short: "Write all quota, with claims and requests, into a file to restore",
-		Long: `Write all declared objects, the claims with their granted amounts, and the requests with the decisions on them. The
-backup is a compressed file or, for an existing directory or a name with a final slash, a directory. All of it shows one instant, even while objects are created.
+		Long: `Write all declared objects, the claims with their granted amounts, and the requests with the decisions on them. Quota selects
+namespaces by labels, so all namespaces come along, and so do the consumers and roles of bursar import. The backup is a compressed file or, for
+an existing directory or a name with a final slash, a directory. All of it shows one instant, even while objects are created.
 
 The backup has neither Secrets nor the objects of the claims: use the backup of your cluster for them.`,
 		Example: `  bursar backup quota.tar.gz
@@ -165,6 +166,8 @@ func newRestoreCommand(p cli.Program) *cobra.Command {
 without another decision. A claim of a policy goes to the object of the same kind and name. If there is no such object, the command leaves
 the claim out, and Bursar charges the object once it is created. So restore objects before or after; both give the same figures.
 
+The command warns about existing namespaces with other labels or annotations than in the backup, if quota may select namespaces by them.
+
 Only Bursar writes granted claims. So the command acts as Bursar, and you must be an administrator of the cluster. After an interruption,
 run it again: it leaves out existing objects.`,
 		Example: `  # What would be restored?
@@ -180,8 +183,8 @@ run it again: it leaves out existing objects.`,
 	s = addServer(command, p)
 	f := command.Flags()
 	f.BoolVar(&o.DryRun, "dry-run", false, "check everything, and change nothing")
-	f.BoolVar(&o.Overwrite, "overwrite", false, "replace declared objects that differ from those of the backup, and keep all others")
-	f.BoolVar(&o.CreateNamespaces, "create-namespaces", false, "create missing namespaces")
+	f.BoolVar(&o.Overwrite, "overwrite", false, "replace declared objects that differ from those of the backup, also in labels or annotations, and keep all others")
+	f.BoolVar(&o.CreateNamespaces, "create-namespaces", false, "create missing namespaces of the objects, with their labels and annotations")
 	f.StringVar(&o.BursarUser, "bursar-user", "", "the user name of Bursar on the server (default: the name in its webhooks)")
 	f.DurationVar(&o.Timeout, "timeout", restoreTimeout, "how long to wait until the ledgers agree")
 	out = addOutput(command, "tables")

@@ -10,11 +10,9 @@ import (
 	"path/filepath"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
@@ -28,7 +26,7 @@ type Options struct {
 	// Discovery and Dynamic reach the API server with the rights of the caller.
 	Discovery discovery.DiscoveryInterface
 	Dynamic   dynamic.Interface
-	// WithNamespaces adds the namespaces of the objects, with their labels.
+	// WithNamespaces adds the namespaces of the objects, with their labels and annotations.
 	WithNamespaces bool
 }
 
@@ -40,17 +38,19 @@ type Set struct {
 	objects   map[string][]*unstructured.Unstructured
 }
 
-var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
-
-// Read reads all declarations by people. It leaves out objects made by policies or derived by Bursar.
+// Read reads all declarations by people, and the consumers and roles of bursar import. It leaves out objects made by policies or derived by Bursar.
 func Read(ctx context.Context, o Options) (*Set, error) {
 	kinds, err := quotakinds.Find(o.Discovery)
 	if err != nil {
 		return nil, err
 	}
-	set := &Set{kinds: kinds, objects: map[string][]*unstructured.Unstructured{}}
-	for _, kind := range quotakinds.WithRoles(kinds, quotakinds.Declared) {
-		_, err := quotakinds.Each(ctx, o.Dynamic, kind.GroupVersionResource, "", func(object *unstructured.Unstructured) error {
+	imported, err := quotakinds.FindImported(o.Discovery)
+	if err != nil {
+		return nil, err
+	}
+	set := &Set{kinds: slices.Concat(quotakinds.ImportedKinds(), kinds), objects: map[string][]*unstructured.Unstructured{}}
+	for _, kind := range slices.Concat(imported, quotakinds.WithRoles(kinds, quotakinds.Declared)) {
+		_, err := kind.Each(ctx, o.Dynamic, "", func(object *unstructured.Unstructured) error {
 			if !quotakinds.IsFromPolicy(object) && object.GetDeletionTimestamp() == nil {
 				set.add(kind.String(), quotakinds.Declaration(object))
 			}
@@ -83,23 +83,17 @@ func (s *Set) addNamespaces(ctx context.Context, api dynamic.Interface) error {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		namespace, err := api.Resource(namespaces).Get(ctx, name, metav1.GetOptions{})
+		namespace, err := api.Resource(quotakinds.Namespaces.GroupVersionResource).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			continue // deleted meanwhile
 		}
 		if err != nil {
 			return fmt.Errorf("read namespace %s: %w", name, err)
 		}
-		labels := namespace.GetLabels()
-		delete(labels, corev1.LabelMetadataName) // the API server sets it
-		declared := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}}
-		if len(labels) > 0 {
-			declared.SetLabels(labels)
-		}
-		s.add(namespaces.Resource, declared)
+		s.add(quotakinds.Namespaces.Resource, quotakinds.DeclaredNamespace(namespace))
 	}
-	if n := len(s.resources); n > 0 && s.resources[n-1] == namespaces.Resource {
-		s.resources = slices.Insert(s.resources[:n-1], 0, namespaces.Resource)
+	if n := len(s.resources); n > 0 && s.resources[n-1] == quotakinds.Namespaces.Resource {
+		s.resources = slices.Insert(s.resources[:n-1], 0, quotakinds.Namespaces.Resource)
 	}
 	return nil
 }

@@ -14,12 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli/quotakinds"
 	"github.com/bursar/bursar/internal/naming"
 )
 
 const (
 	// LabelImportedFrom is, on every object of an import, the former system.
-	LabelImportedFrom = quotav1alpha1.GroupName + "/imported-from"
+	LabelImportedFrom = quotakinds.LabelImportedFrom
 	// LabelImportedLimits is, on a namespace with limits of its own, the resources of these limits.
 	LabelImportedLimits = quotav1alpha1.GroupName + "/imported-limits"
 	// AnnotationImportedInPlace is "true" on an object older than its import. A removal keeps the object.
@@ -27,14 +28,13 @@ const (
 	// AnnotationImportedOf is, on an imported grant, the objects of the former system with its amounts.
 	AnnotationImportedOf = quotav1alpha1.GroupName + "/imported-of"
 
-	// consumerGroup and consumerKind are the kind of imported consumers. ResourceRegistrations cannot name Namespaces,
-	// because these have no API group.
-	consumerGroup = "import.quota.miloapis.com"
-	consumerKind  = "QuotaConsumer"
-
 	// typesMax is how many resource types a policy may request, and allowancesMax how many a grant may have.
 	typesMax, allowancesMax = 20, 20
 )
+
+// consumerGroup and consumerKind are the kind of imported consumers. ResourceRegistrations cannot name Namespaces,
+// because these have no API group.
+var consumerGroup, consumerKind = quotakinds.Consumers.Group, quotakinds.Consumers.Kind
 
 // account is one resource of one consumer in some scopes.
 type account struct {

@@ -16,20 +16,21 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli/quotakinds"
 )
 
 const (
 	// fieldManager owns the fields written by an import.
 	fieldManager = "bursar-import"
-	// establishTimeout bounds the wait until the API server serves the kind of consumers.
-	establishTimeout = time.Minute
+	// deletionTimeout bounds the wait for the end of the deletion of the kind of consumers.
+	deletionTimeout = time.Minute
 )
 
 var (
-	definitions   = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	clusterRoles  = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
-	namespacesAPI = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
-	consumersAPI  = schema.GroupVersionResource{Group: consumerGroup, Version: "v1alpha1", Resource: "quotaconsumers"}
+	definitions   = quotakinds.ConsumerDefinitions.GroupVersionResource
+	clusterRoles  = quotakinds.ImportedRoles.GroupVersionResource
+	namespacesAPI = quotakinds.Namespaces.GroupVersionResource
+	consumersAPI  = quotakinds.Consumers.GroupVersionResource
 	registrations = quotav1alpha1.GroupVersion.WithResource("resourceregistrations")
 	grants        = quotav1alpha1.GroupVersion.WithResource("resourcegrants")
 	claimPolicies = quotav1alpha1.GroupVersion.WithResource("claimcreationpolicies")
@@ -161,7 +162,7 @@ func (i *importer) write(ctx context.Context, plan *Plan) error {
 	written := map[string]bool{}
 	for _, each := range all {
 		if each.resource == consumersAPI && !written[consumersAPI.String()] {
-			if err := i.awaitConsumers(ctx); err != nil {
+			if err := quotakinds.AwaitConsumers(ctx, i.api); err != nil {
 				return err
 			}
 			written[consumersAPI.String()] = true
@@ -198,7 +199,7 @@ func (i *importer) apply(ctx context.Context, each placed) error {
 
 // awaitDeletion waits until the deletion of a cluster-scoped object ends.
 func (i *importer) awaitDeletion(ctx context.Context, resource schema.GroupVersionResource, name string) error {
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, establishTimeout, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, deletionTimeout, true, func(ctx context.Context) (bool, error) {
 		found, err := i.api.Resource(resource).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return true, nil
@@ -207,21 +208,6 @@ func (i *importer) awaitDeletion(ctx context.Context, resource schema.GroupVersi
 	})
 	if err != nil {
 		return fmt.Errorf("wait until the deleted %s %s is gone: %w", resource.GroupResource(), name, err)
-	}
-	return nil
-}
-
-// awaitConsumers waits until the API server serves the kind of consumers.
-func (i *importer) awaitConsumers(ctx context.Context) error {
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, establishTimeout, true, func(ctx context.Context) (bool, error) {
-		_, err := i.api.Resource(consumersAPI).List(ctx, metav1.ListOptions{Limit: 1})
-		if apierrors.IsNotFound(err) {
-			return false, nil
-		}
-		return err == nil, err
-	})
-	if err != nil {
-		return fmt.Errorf("wait until %s are served: %w", consumersAPI.GroupResource(), err)
 	}
 	return nil
 }

@@ -1,5 +1,6 @@
 // Package quotakinds finds Bursar's kinds on an API server, and reads their objects in pages. It divides them by role:
-// people's declarations, records of what happened, and objects derived by Bursar. Only commands import it.
+// people's declarations, records of what happened, and objects derived by Bursar. It also knows the other kinds that
+// quota depends on. Only commands import it.
 package quotakinds
 
 import (
@@ -30,14 +31,21 @@ const (
 	Recorded
 	// Derived are objects that Bursar makes from the others.
 	Derived
+	// Imported are the objects of bursar import outside of Bursar's API groups.
+	Imported
+	// Place are the namespaces.
+	Place
 )
 
-// Kind is one of Bursar's kinds, as a server serves it.
+// Kind is a kind of objects for quota, as a server serves it.
 type Kind struct {
 	schema.GroupVersionResource
 	Kind         string
 	IsNamespaced bool
 	Role         Role
+
+	// labels and fields select the objects. Empty, all objects count.
+	labels, fields string
 }
 
 // String returns the full name of the resource.
@@ -50,7 +58,10 @@ func (k Kind) GVK() schema.GroupVersionKind { return k.GroupVersion().WithKind(k
 // version.
 var (
 	recorded = []string{"resourceclaims", "quotarequests", "quotadecisions"}
-	derived  = []string{"allowancebuckets", "effectiveresourcegrants", "localresourcequotaallocations", "consumerledgers", "allocationledgers"}
+	derived  = []string{
+		"allowancebuckets", "effectiveresourcegrants", "localresourcequotaallocations", "consumerledgers", "allocationledgers",
+		"quotareviews", "quotahistories", // questions: Bursar answers and never stores them
+	}
 )
 
 // This is the order for writing declared objects: first the targets of references, and last the policies, because they
@@ -90,7 +101,7 @@ func Find(api discovery.DiscoveryInterface) ([]Kind, error) {
 		for _, r := range list.APIResources {
 			isOther := version == openmcpv1alpha1.GroupVersion && !slices.Contains(ours, r.Name)
 			if !slices.Contains(r.Verbs, "list") || isOther {
-				continue // such as a subresource, a QuotaReview, or a kind of openMCP itself
+				continue // such as a subresource, or a kind of openMCP itself
 			}
 			kinds = append(kinds, Kind{GroupVersionResource: version.WithResource(r.Name), Kind: r.Kind, IsNamespaced: r.Namespaced, Role: roleOf(r.Name)})
 		}
@@ -138,14 +149,19 @@ const pageSize = 500
 // Each calls do with every object of a resource, in the order of the API server: by namespace and name. With a version,
 // it lists the objects of exactly that version. It returns the version of the list.
 func Each(ctx context.Context, api dynamic.Interface, resource schema.GroupVersionResource, version string, do func(*unstructured.Unstructured) error) (string, error) {
-	options := metav1.ListOptions{Limit: pageSize}
+	return Kind{GroupVersionResource: resource}.Each(ctx, api, version, do)
+}
+
+// Each does the same as the function [Each], with the objects of the kind.
+func (k Kind) Each(ctx context.Context, api dynamic.Interface, version string, do func(*unstructured.Unstructured) error) (string, error) {
+	options := metav1.ListOptions{Limit: pageSize, LabelSelector: k.labels, FieldSelector: k.fields}
 	if version != "" {
 		options.ResourceVersion, options.ResourceVersionMatch = version, metav1.ResourceVersionMatchExact
 	}
 	for {
-		list, err := api.Resource(resource).List(ctx, options)
+		list, err := api.Resource(k.GroupVersionResource).List(ctx, options)
 		if err != nil {
-			return "", fmt.Errorf("list %s: %w", resource.GroupResource(), err)
+			return "", fmt.Errorf("list %s: %w", k, err)
 		}
 		for i := range list.Items {
 			if err := do(&list.Items[i]); err != nil {
@@ -155,6 +171,6 @@ func Each(ctx context.Context, api dynamic.Interface, resource schema.GroupVersi
 		if list.GetContinue() == "" {
 			return list.GetResourceVersion(), nil
 		}
-		options = metav1.ListOptions{Limit: pageSize, Continue: list.GetContinue()}
+		options.Continue, options.ResourceVersion, options.ResourceVersionMatch = list.GetContinue(), "", ""
 	}
 }

@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -31,79 +28,36 @@ const (
 	decisions     = "quotadecisions." + quotav1alpha1.GroupName
 )
 
-var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
-
 // declared returns the declared kinds of the backup.
 func (r *restorer) declared() []quotakinds.Kind {
 	return quotakinds.WithRoles(r.order, quotakinds.Declared)
 }
 
-// checkNamespaces makes sure that the namespaces of the objects exist, or that the restore may create them.
-func (r *restorer) checkNamespaces(ctx context.Context) error {
-	needed := map[string]bool{}
-	for _, kind := range r.order {
-		if err := r.each(kind, func(object *unstructured.Unstructured) error { needed[object.GetNamespace()] = true; return nil }); err != nil {
-			return err
-		}
-	}
-	delete(needed, "")
-	_, err := quotakinds.Each(ctx, r.caller, namespaces, "", func(namespace *unstructured.Unstructured) error {
-		delete(needed, namespace.GetName())
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	for name := range needed {
-		r.report.missingNamespaces = append(r.report.missingNamespaces, name)
-	}
-	slices.Sort(r.report.missingNamespaces)
-	if len(r.report.missingNamespaces) > 0 && !r.CreateNamespaces {
-		return fmt.Errorf("the server lacks namespaces of the backup (%d): %s; create them, or give --create-namespaces",
-			len(needed), some(r.report.missingNamespaces))
-	}
-	return nil
-}
-
-func (r *restorer) createNamespaces(ctx context.Context) error {
-	for _, name := range r.report.missingNamespaces {
-		if r.DryRun {
-			continue
-		}
-		namespace := &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": corev1.SchemeGroupVersion.String(), "kind": "Namespace", "metadata": map[string]any{"name": name},
-		}}
-		_, err := r.caller.Resource(namespaces).Create(ctx, namespace, metav1.CreateOptions{})
-		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("create namespace %s: %w", name, err)
-		}
-	}
-	return nil
-}
-
-// checkDeclared makes sure that all declared objects of the server are in the backup and equal to its objects.
+// checkDeclared makes sure that all declared objects of the server are in the backup and equal to its objects. Imported
+// ones only have to be equal, because they limit nothing by themselves.
 func (r *restorer) checkDeclared(ctx context.Context) error {
 	if r.Overwrite {
 		return nil
 	}
 	var others []string
-	for _, kind := range r.declared() {
-		specs := map[string]any{}
+	for _, kind := range quotakinds.WithRoles(r.order, quotakinds.Declared, quotakinds.Imported) {
+		declared := map[string]*unstructured.Unstructured{}
 		err := r.each(kind, func(object *unstructured.Unstructured) error {
-			specs[quotakinds.Name(object)] = object.Object["spec"]
+			declared[quotakinds.Name(object)] = object
 			return nil
 		})
 		if err != nil {
 			return err
 		}
-		_, err = quotakinds.Each(ctx, r.caller, kind.GroupVersionResource, "", func(object *unstructured.Unstructured) error {
-			spec, isKnown := specs[quotakinds.Name(object)]
-			if !quotakinds.IsFromPolicy(object) && (!isKnown || !equality.Semantic.DeepEqual(spec, object.Object["spec"])) {
+		_, err = kind.Each(ctx, r.caller, "", func(object *unstructured.Unstructured) error {
+			before, isKnown := declared[quotakinds.Name(object)]
+			isOther := isKnown && !isDeclaredAs(object, before) || !isKnown && kind.Role == quotakinds.Declared
+			if isOther && !quotakinds.IsFromPolicy(object) {
 				others = append(others, kind.Kind+" "+quotakinds.Name(object))
 			}
 			return nil
 		})
-		if err != nil {
+		if err != nil && !isUnserved(kind, err) {
 			return err
 		}
 	}
@@ -113,6 +67,17 @@ func (r *restorer) checkDeclared(ctx context.Context) error {
 	return nil
 }
 
+// isDeclaredAs reports whether two objects have the same declaration, with its labels and annotations.
+func isDeclaredAs(a, b *unstructured.Unstructured) bool {
+	return equality.Semantic.DeepEqual(quotakinds.Declaration(a).Object, quotakinds.Declaration(b).Object)
+}
+
+// isUnserved reports whether an error says that the server has no imported objects of a kind, because the restore has
+// yet to define the kind.
+func isUnserved(kind quotakinds.Kind, err error) bool {
+	return kind.Role == quotakinds.Imported && apierrors.IsNotFound(err)
+}
+
 // some names the first of some objects.
 func some(names []string) string {
 	const shown = 5
@@ -120,6 +85,21 @@ func some(names []string) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
 	}
 	return strings.Join(names, ", ")
+}
+
+// restoreImported restores the consumers of bursar import, after their definition and the roles to follow their objects.
+func (r *restorer) restoreImported(ctx context.Context) error {
+	for _, kind := range quotakinds.ImportedKinds() {
+		if kind.Resource == quotakinds.Consumers.Resource && r.archive.Manifest.Has(kind.String()) && !r.DryRun {
+			if err := quotakinds.AwaitConsumers(ctx, r.caller); err != nil {
+				return err
+			}
+		}
+		if err := r.restoreKind(ctx, kind, r.caller, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // restoreFirst restores the registrations. Without them nothing counts.
@@ -203,7 +183,7 @@ func (r *restorer) put(ctx context.Context, kind quotakinds.Kind, api dynamic.In
 			r.report.count(kind, restored)
 			return nil
 		}
-	case err == nil && equality.Semantic.DeepEqual(existing.Object["spec"], object.Object["spec"]):
+	case err == nil && isDeclaredAs(existing, object):
 		r.report.count(kind, present)
 		return nil
 	case err == nil && r.DryRun:
@@ -211,13 +191,29 @@ func (r *restorer) put(ctx context.Context, kind quotakinds.Kind, api dynamic.In
 		return nil
 	case err == nil:
 		object.SetResourceVersion(existing.GetResourceVersion())
-		object.SetFinalizers(existing.GetFinalizers())
+		keepOwn(object, existing)
 		if _, err = resource.Update(ctx, object, metav1.UpdateOptions{}); err == nil {
 			r.report.count(kind, replaced)
 			return nil
 		}
 	}
 	return fmt.Errorf("restore %s %s: %w", kind.Kind, quotakinds.Name(object), err)
+}
+
+// keepOwn keeps the fields of an existing object that are about this server: finalizers, owners, and the record of other
+// control planes with grants of a policy.
+func keepOwn(object, existing *unstructured.Unstructured) {
+	object.SetFinalizers(existing.GetFinalizers())
+	object.SetOwnerReferences(existing.GetOwnerReferences())
+	annotations := object.GetAnnotations()
+	delete(annotations, quotav1alpha1.AnnotationControlPlanes)
+	if record := existing.GetAnnotations()[quotav1alpha1.AnnotationControlPlanes]; record != "" {
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[quotav1alpha1.AnnotationControlPlanes] = record
+	}
+	object.SetAnnotations(annotations)
 }
 
 // result is the outcome for an object.

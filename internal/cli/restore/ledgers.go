@@ -118,7 +118,7 @@ func (r *restorer) writeLedgers(ctx context.Context) error {
 	return nil
 }
 
-// usedByLedger adds up the amounts in ledgers, including those in flight.
+// usedByLedger adds the amounts that a ledger has settled, without those in flight.
 func usedByLedger(object *unstructured.Unstructured, into map[balance]sum) error {
 	stored := &quotav1alpha1.ConsumerLedger{}
 	if err := backup.Decode(object, stored); err != nil {
@@ -129,9 +129,7 @@ func usedByLedger(object *unstructured.Unstructured, into map[balance]sum) error
 		if err != nil {
 			return fmt.Errorf("ledger %s: %w", object.GetName(), err)
 		}
-		if used.Amount > 0 {
-			into[balance{stored.Spec.ConsumerRef, used.ResourceType, dimensions}] = sum{ledger.Amount(used.Amount), used.Claims}
-		}
+		into[balance{stored.Spec.ConsumerRef, used.ResourceType, dimensions}] = sum{ledger.Amount(used.Amount), used.Claims}
 	}
 	return nil
 }

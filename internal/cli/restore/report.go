@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"sync"
 
+	"k8s.io/utils/ptr"
+
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/cli/backup"
@@ -23,9 +25,11 @@ type Report struct {
 	isDry    bool
 	// missingNamespaces are the namespaces to create.
 	missingNamespaces []string
-	counts            map[string]*kindCounts
-	leftOut           map[leftOut]int
-	missingOwners     int
+	// marks are the differences of namespaces that quota may depend on.
+	marks         []mark
+	counts        map[string]*kindCounts
+	leftOut       map[leftOut]int
+	missingOwners int
 	// before is the charge of the claims in the backup, and now that of the claims on the server.
 	before     *use
 	now        map[balance]sum
@@ -90,6 +94,7 @@ type answer struct {
 	DryRun     bool           `json:"dryRun,omitempty"`
 	Verified   bool           `json:"verified"`
 	Namespaces []string       `json:"createdNamespaces,omitempty"`
+	Marks      []markAnswer   `json:"differentNamespaces,omitempty"`
 	Kinds      []kindAnswer   `json:"kinds"`
 	LeftOut    []reasonAnswer `json:"leftOut,omitempty"`
 	Use        []useAnswer    `json:"differentUse,omitempty"`
@@ -102,6 +107,15 @@ type kindAnswer struct {
 	Present  int    `json:"present"`
 	Replaced int    `json:"replaced"`
 	LeftOut  int    `json:"leftOut"`
+}
+
+// markAnswer is a label or annotation of a namespace. Absent, there is no value.
+type markAnswer struct {
+	Namespace string  `json:"namespace"`
+	Field     string  `json:"field"`
+	Key       string  `json:"key"`
+	InBackup  *string `json:"inBackup,omitempty"`
+	Now       *string `json:"now,omitempty"`
 }
 
 type reasonAnswer struct {
@@ -128,6 +142,9 @@ func (r *Report) answer() answer {
 		if file.Objects > 0 {
 			a.Kinds = append(a.Kinds, kindAnswer{file.Resource, file.Objects, c.restored, c.present, c.replaced, c.leftOut})
 		}
+	}
+	for _, m := range r.marks {
+		a.Marks = append(a.Marks, markAnswer{m.namespace, m.field, m.key, m.before, m.now})
 	}
 	for key, objects := range r.leftOut {
 		a.LeftOut = append(a.LeftOut, reasonAnswer{key.resource, objects, key.reason})
@@ -173,15 +190,14 @@ func (r *Report) Print(w io.Writer, format usage.Format) error {
 	if r.missingOwners > 0 {
 		p.Line("Left out missing owners of claims: %d. The makers of these claims must delete the claims themselves.", r.missingOwners)
 	}
-	if len(a.Use) > 0 {
-		rows := [][]string{{"CONSUMER", "RESOURCE TYPE", "USED IN BACKUP", "USED NOW"}}
-		for _, u := range a.Use {
-			rows = append(rows, []string{message.Consumer(u.ConsumerRef), u.ResourceType, strconv.FormatInt(u.InBackup, 10), strconv.FormatInt(u.Now, 10)})
-		}
-		p.Line("")
-		if err := usage.PrintTable(w, rows); err != nil {
-			return err
-		}
+	if err := printMarks(p, a.Marks); err != nil {
+		return err
+	}
+	if len(r.missingNamespaces) > 0 && !r.manifest.HasNamespaces() {
+		p.Line("The backup is of an earlier version, without the labels of namespaces: label the new ones, because quota may select them by labels.")
+	}
+	if err := printUse(p, a.Use); err != nil {
+		return err
 	}
 	p.Line("")
 	switch {
@@ -192,3 +208,37 @@ func (r *Report) Print(w io.Writer, format usage.Format) error {
 	}
 	return p.Err
 }
+
+// printUse shows the consumers with another use than in the backup.
+func printUse(p *terminal.Lines, different []useAnswer) error {
+	if len(different) == 0 {
+		return nil
+	}
+	rows := [][]string{{"CONSUMER", "RESOURCE TYPE", "USED IN BACKUP", "USED NOW"}}
+	for _, u := range different {
+		rows = append(rows, []string{message.Consumer(u.ConsumerRef), u.ResourceType, strconv.FormatInt(u.InBackup, 10), strconv.FormatInt(u.Now, 10)})
+	}
+	p.Line("")
+	return usage.PrintTable(p.Out, rows)
+}
+
+// printMarks warns about namespaces with other labels or annotations than in the backup.
+func printMarks(p *terminal.Lines, marks []markAnswer) error {
+	if len(marks) == 0 {
+		return nil
+	}
+	rows := [][]string{{"NAMESPACE", "LABEL OR ANNOTATION", "IN BACKUP", "HERE"}}
+	for _, m := range marks {
+		rows = append(rows, []string{m.Namespace, m.Key, ptr.Deref(m.InBackup, none), ptr.Deref(m.Now, none)})
+	}
+	p.Line("")
+	if err := usage.PrintTable(p.Out, rows); err != nil {
+		return err
+	}
+	p.Line("\nWarning: these namespaces differ from the backup, and quota may select namespaces by these labels and annotations. Set them as in the backup " +
+		"to have the same quota.")
+	return p.Err
+}
+
+// none stands for a missing value in a table.
+const none = "<none>"

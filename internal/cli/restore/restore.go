@@ -4,7 +4,8 @@
 // the object with the same kind and name. If there is no such object, the restore leaves the claim out: Bursar charges
 // the object at its creation.
 //
-// The order keeps the ledgers exact at every step. Registrations come first, because everything names their types.
+// The order keeps the ledgers exact at every step. Registrations come first, because everything names their types; only
+// namespaces and imported consumers precede them.
 // Granted claims follow as they are, without another decision. Then come the ledgers with the sums of these claims,
 // before anything else makes Bursar write one. Grants, requests and the rest come next. Policies are last: with them
 // Bursar charges objects without a claim.
@@ -16,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -40,7 +42,7 @@ type Options struct {
 	// Overwrite replaces declared objects different from those of the backup. Otherwise Run changes nothing if there is
 	// one.
 	Overwrite bool
-	// CreateNamespaces creates missing namespaces of the objects.
+	// CreateNamespaces creates missing namespaces of the objects, with their labels and annotations.
 	CreateNamespaces bool
 	// DryRun checks everything, and changes nothing.
 	DryRun bool
@@ -79,13 +81,14 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, check := range []func(context.Context) error{r.becomeBursar, r.checkKinds, r.checkNamespaces, r.checkDeclared} {
+	for _, check := range []func(context.Context) error{r.becomeBursar, r.checkKinds, r.checkNamespaces, r.checkDeclared, r.checkRequests} {
 		if err := check(ctx); err != nil {
 			return nil, fmt.Errorf("%w; nothing was changed", err)
 		}
 	}
 	for _, step := range []func(context.Context) error{
-		r.createNamespaces, r.restoreFirst, r.restoreGranted, r.writeLedgers, r.restoreRequests, r.restoreGrants, r.restoreWaiting, r.restoreRest,
+		r.createNamespaces, r.restoreImported, r.restoreFirst, r.restoreGranted, r.writeLedgers, r.restoreRequests, r.restoreGrants,
+		r.restoreWaiting, r.restoreRest,
 	} {
 		if err := step(ctx); err != nil {
 			return r.report, fmt.Errorf("%w; run the same command again to complete the restore", err)
@@ -117,6 +120,7 @@ func newRestorer(o Options, archive *backup.Archive) (*restorer, error) {
 	if r.order, err = quotakinds.Find(api); err != nil {
 		return nil, err
 	}
+	r.order = slices.Concat([]quotakinds.Kind{quotakinds.Namespaces}, quotakinds.ImportedKinds(), r.order)
 	for _, kind := range r.order {
 		r.kinds[kind.String()] = kind
 	}

@@ -15,12 +15,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/cli/backup"
 	"github.com/bursar/bursar/internal/cli/quotakinds"
 )
 
-// poll is the time between two looks at the server.
+// poll is the shortest time between two looks at the server. A look that takes long is followed by a rest ten times as
+// long, to leave the server its time, but by no more than a tenth of the timeout.
 const poll = time.Second
+
+func restAfter(look, timeout time.Duration) time.Duration {
+	const rests, looks = 10, 10
+	return max(poll, min(rests*look, timeout/looks))
+}
 
 // eachClaim calls do with every claim of the server.
 func (r *restorer) eachClaim(ctx context.Context, do func(*quotav1alpha1.ResourceClaim) error) error {
@@ -34,12 +41,25 @@ func (r *restorer) eachClaim(ctx context.Context, do func(*quotav1alpha1.Resourc
 	return err
 }
 
-// verify waits until the restored objects count, and the ledgers agree with the claims.
+// verify waits until the restored objects count, and the ledgers agree with the claims. It lists the claims, which may be
+// many, only once everything counts.
 func (r *restorer) verify(ctx context.Context) error {
 	var waits error
-	err := wait.PollUntilContextTimeout(ctx, poll, r.Timeout, true, func(ctx context.Context) (bool, error) {
-		waits = errors.Join(r.checkCounting(ctx), r.checkLedgers(ctx))
-		return waits == nil, nil
+	pause := poll
+	rest := wait.DelayFunc(func() time.Duration { return pause })
+	limited, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+	err := rest.Until(limited, true, true, func(ctx context.Context) (bool, error) {
+		began := time.Now()
+		now := r.checkCounting(ctx)
+		if now == nil {
+			now = r.checkLedgers(ctx)
+		}
+		pause = restAfter(time.Since(began), r.Timeout)
+		if ctx.Err() == nil || waits == nil {
+			waits = now // the end of the time is no reason
+		}
+		return now == nil, nil
 	})
 	if err == nil {
 		r.report.isVerified = true
@@ -47,6 +67,9 @@ func (r *restorer) verify(ctx context.Context) error {
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
+	}
+	if r.report.now == nil {
+		waits = errors.Join(waits, r.checkLedgers(ctx)) // the report compares the use
 	}
 	return fmt.Errorf("everything is restored, but after %s: %w; Bursar's audit corrects ledgers within its interval, and bursar status shows the rest", r.Timeout, waits)
 }
@@ -114,7 +137,7 @@ func hasCondition(object *unstructured.Unstructured, name string) (isTrue bool, 
 	return condition.Status == metav1.ConditionTrue, condition.Message
 }
 
-// checkLedgers returns an error if a ledger differs from the claims.
+// checkLedgers returns an error if a ledger differs from the claims on the server.
 func (r *restorer) checkLedgers(ctx context.Context) error {
 	held, err := r.useOfServer(ctx)
 	if err != nil {
@@ -128,10 +151,18 @@ func (r *restorer) checkLedgers(ctx context.Context) error {
 		return err
 	}
 	r.report.now = held.sums
-	for _, key := range slices.SortedFunc(maps.Keys(held.sums), compareBalances) {
-		if recorded[key] != held.sums[key] {
-			return fmt.Errorf("the ledger of %s %s has %d of %s, and its claims hold %d", key.consumer.Kind, key.consumer.Name,
-				recorded[key].amount, key.resourceType, held.sums[key].amount)
+	return compareSums(held.sums, recorded)
+}
+
+// compareSums returns an error if the ledgers have more or less in use than the claims hold.
+func compareSums(held, recorded map[balance]sum) error {
+	both := map[balance]sum{}
+	maps.Copy(both, held)
+	maps.Copy(both, recorded)
+	for _, key := range slices.SortedFunc(maps.Keys(both), compareBalances) {
+		if recorded[key] != held[key] {
+			return fmt.Errorf("the ledger of %s has %d of %s for %s, and its claims hold %d in %s", message.Consumer(key.consumer), recorded[key].amount,
+				key.resourceType, message.Count(recorded[key].claims, "claim", "claims"), held[key].amount, message.Count(held[key].claims, "claim", "claims"))
 		}
 	}
 	return nil

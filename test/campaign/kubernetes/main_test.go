@@ -285,12 +285,7 @@ func (n *team) grant(amounts map[string]int64) {
 	n.create(grant)
 	n.granted = amounts
 	for resourceType, amount := range amounts {
-		n.eventually(func() error {
-			if got := n.bucket(resourceType).Limit; got != amount {
-				return fmt.Errorf("the limit of %s is %d, want %d", resourceType, got, amount)
-			}
-			return nil
-		})
+		n.wantLimit(resourceType, amount)
 	}
 }
 

@@ -23,7 +23,8 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// TestUninstall removes Bursar beside device claims of Kubernetes. They stay where Kubernetes has them.
+// TestUninstall restores a grant from a backup, and then removes Bursar beside device claims of Kubernetes. They stay
+// where Kubernetes has them.
 // BURSAR_UNINSTALL_CLAIMS is the number of claims.
 func TestUninstall(t *testing.T) {
 	t.Attr("proves", "bursar uninstall removes Bursar and nothing else")
@@ -46,6 +47,8 @@ func TestUninstall(t *testing.T) {
 	n.create(n.pod("web", 10))
 	n.wantAllocated(pods, 1, 1)
 	admin := w.Servers[0].Config()
+	n.losesGrant(admin)
+	n.wantAllocated(pods, 1, 1)
 
 	n.uninstallFails(admin, uninstall.Options{Purge: true}, "an operator of Bursar still runs (it renews Lease bursar-")
 	n.wantExceeded(n.Create(n.Context(), n.pod("large", 2000)), memory, "2000 MiB", "10", "1000")
