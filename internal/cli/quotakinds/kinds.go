@@ -138,10 +138,21 @@ const pageSize = 500
 // Each calls do with every object of a resource, in the order of the API server: by namespace and name. With a version,
 // it lists the objects of exactly that version. It returns the version of the list.
 func Each(ctx context.Context, api dynamic.Interface, resource schema.GroupVersionResource, version string, do func(*unstructured.Unstructured) error) (string, error) {
-	options := metav1.ListOptions{Limit: pageSize}
+	options := metav1.ListOptions{}
 	if version != "" {
 		options.ResourceVersion, options.ResourceVersionMatch = version, metav1.ResourceVersionMatchExact
 	}
+	return each(ctx, api, resource, options, do)
+}
+
+// EachWith is [Each] for the objects with labels, in their current version.
+func EachWith(ctx context.Context, api dynamic.Interface, resource schema.GroupVersionResource, labels string, do func(*unstructured.Unstructured) error) error {
+	_, err := each(ctx, api, resource, metav1.ListOptions{LabelSelector: labels}, do)
+	return err
+}
+
+func each(ctx context.Context, api dynamic.Interface, resource schema.GroupVersionResource, options metav1.ListOptions, do func(*unstructured.Unstructured) error) (string, error) {
+	options.Limit = pageSize
 	for {
 		list, err := api.Resource(resource).List(ctx, options)
 		if err != nil {
@@ -155,6 +166,6 @@ func Each(ctx context.Context, api dynamic.Interface, resource schema.GroupVersi
 		if list.GetContinue() == "" {
 			return list.GetResourceVersion(), nil
 		}
-		options = metav1.ListOptions{Limit: pageSize, Continue: list.GetContinue()}
+		options = metav1.ListOptions{Limit: pageSize, LabelSelector: options.LabelSelector, Continue: list.GetContinue()}
 	}
 }
