@@ -194,8 +194,8 @@ func TestModesDiffer(t *testing.T) {
 	}
 }
 
-// TestRevision checks that a policy changes with the namespaces under it. Otherwise Bursar would not charge the existing
-// objects of a namespace with a new limit.
+// TestRevision checks that a policy changes with the namespaces under it. Otherwise Bursar would not charge the
+// existing objects of a namespace with a new limit.
 func TestRevision(t *testing.T) {
 	const one, two = `{metadata: {name: a, namespace: shop}, spec: {hard: {count/secrets: 2}}}`, `{metadata: {name: a, namespace: mall}, spec: {hard: {count/secrets: 2, pods: 1}}}`
 	messages := func(quotas ...string) (all []string) {
@@ -314,6 +314,28 @@ func TestUseOfMilo(t *testing.T) {
 	want := []Short{{consumer("a"), "s", 3, 2}, {consumer("none"), "s", 1, 0}}
 	if diff := cmp.Diff(want, tally.short()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestTally counts objects by the annotations that an import writes, and keeps the first error of a policy.
+func TestTally(t *testing.T) {
+	plan := planned(t, newEarlier(), false, `{metadata: {name: a, namespace: shop}, spec: {hard: {count/secrets: 2}}}`)
+	failing := plan.Policies[0].DeepCopy()
+	failing.Name, failing.Spec.Trigger.Conditions = "failing", []quotav1alpha1.ConditionExpression{{Expression: `trigger.spec.missing == "x"`}}
+	plan.Policies = append(plan.Policies, failing)
+	const annotation = AnnotationImportedLimits + "resourcequota"
+	tally := newTally(plan, parsed[corev1.Namespace](t, `{metadata: {name: shop}}`, `{metadata: {name: other, annotations: {`+annotation+`: count/secrets}}}`), annotation, "bursar-system")
+	for _, namespace := range []string{"shop", "other", "newer"} {
+		secret := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "s", "namespace": namespace, "uid": namespace}}}
+		if err := tally.add(t.Context(), corev1.SchemeGroupVersion.WithKind("Secret"), secret); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(tally.sums) != 1 || tally.sums[used{plan.Grants[0].Spec.ConsumerRef, "resourcequota/count/secrets"}] != 1 {
+		t.Errorf("the sums are %+v", tally.sums)
+	}
+	if f := tally.failed["failing"]; f == nil || f.count != 2 || !strings.Contains(f.err.Error(), "Secret shop/s: ") || !strings.Contains(f.err.Error(), "missing") {
+		t.Errorf("the failures are %+v", tally.failed)
 	}
 }
 

@@ -20,8 +20,8 @@ import (
 const (
 	// LabelImportedFrom is, on every object of an import, the former system.
 	LabelImportedFrom = quotav1alpha1.GroupName + "/imported-from"
-	// AnnotationImportedLimits begins the annotation of a namespace with limits of its own. The name of the former system
-	// follows. The value lists the limited resources, with commas between them.
+	// AnnotationImportedLimits begins the annotation of a namespace with limits of its own. The name of the former
+	// system follows. The value lists the limited resources, with commas between them.
 	AnnotationImportedLimits = quotav1alpha1.GroupName + "/imported-limits-"
 	// AnnotationImportedInPlace is "true" on an object older than its import. A removal keeps the object.
 	AnnotationImportedInPlace = quotav1alpha1.GroupName + "/imported-in-place"
@@ -156,11 +156,11 @@ func (b *builder) add(l *Limit) {
 	}
 	isUsed := false
 	for _, name := range slices.Sorted(maps.Keys(l.Hard)) {
-		if err := b.addAmount(l, name); err != nil {
+		isAdded, err := b.addAmount(l, name)
+		if err != nil {
 			b.note(l.From+": "+string(name), err.Error())
-			continue
 		}
-		isUsed = true
+		isUsed = isUsed || isAdded
 	}
 	if isUsed {
 		c := b.consumerOf(l)
@@ -168,43 +168,71 @@ func (b *builder) add(l *Limit) {
 	}
 }
 
-// addAmount adds the amount of a resource in a limit, or returns the reason why Bursar cannot count it.
-func (b *builder) addAmount(l *Limit, name corev1.ResourceName) error {
+// addAmount adds the amount of a resource in a limit, and reports whether it counts. The error is the reason why Bursar
+// cannot count it.
+func (b *builder) addAmount(l *Limit, name corev1.ResourceName) (bool, error) {
 	m, err := measureOf(b.mapper, name)
 	if err != nil {
-		return err
+		return false, err
 	}
 	quantity := l.Hard[name]
 	amount, err := amountOf(quantity, m.unit)
 	if err != nil {
-		return err
+		return false, err
 	}
 	a := account{name, l.Scopes}
 	resourceType := a.resourceType(b.source)
 	if size := utf8.RuneCountInString(b.amountOf(l.Select, resourceType, m)); size > expressionMax {
-		return fmt.Errorf("its expression in a policy would have %d characters, and the most are %d: keep it", size, expressionMax)
+		return false, fmt.Errorf("its expression in a policy would have %d characters, and the most are %d: keep it", size, expressionMax)
 	}
-	c := b.consumerOf(l)
-	before, isLimited := c.limits[resourceType]
+	before, isLimited := b.limitOf(l, resourceType)
 	if l.kept != nil {
-		present, isKept := l.kept[resourceType]
-		if isLimited || !isKept {
-			return nil // another object has the limit now, or a person removed it
-		}
-		amount = present
-		b.plan.Kept = append(b.plan.Kept, Leftover{
-			Object: l.From, Mode: b.earlier.modeOfLimit(c.ref, resourceType), ResourceType: resourceType, ConsumerRef: &c.ref, Limit: &present,
-		})
+		return b.keep(l, a, m, isLimited), nil
 	}
 	if isLimited {
 		b.note(l.From+": "+string(name), fmt.Sprintf("%s is limited twice for %s; the lower one is taken over", name, l.Consumer))
 		amount = min(amount, before)
 	}
-	b.accounts[resourceType], b.measures[resourceType] = a, m
-	c.limits[resourceType] = amount
+	c := b.set(l, a, m, amount)
 	b.plan.TakenOver = append(b.plan.TakenOver, TakenOver{l.From, string(name), c.ref, resourceType, quantity.String(), amount})
-	return nil
+	return true, nil
 }
+
+// keep keeps an account of a limit whose object is gone. It reports false if another object has the limit now, or if
+// the account was not enforced.
+func (b *builder) keep(l *Limit, a account, m measure, isLimited bool) bool {
+	resourceType := a.resourceType(b.source)
+	amount, isKept := l.kept[resourceType]
+	if isLimited || !isKept {
+		return false
+	}
+	c := b.set(l, a, m, amount)
+	b.plan.Kept = append(b.plan.Kept, Leftover{
+		Object: l.From, Mode: b.earlier.modeOfLimit(c.ref, resourceType), ResourceType: resourceType, ConsumerRef: &c.ref, Limit: &amount,
+	})
+	return true
+}
+
+// set sets the amount of an account for the consumer of a limit.
+func (b *builder) set(l *Limit, a account, m measure, amount int64) *consumer {
+	resourceType := a.resourceType(b.source)
+	b.accounts[resourceType], b.measures[resourceType] = a, m
+	c := b.consumerOf(l)
+	c.limits[resourceType] = amount
+	return c
+}
+
+// limitOf returns the amount set until now for the consumer of a limit, if there is one.
+func (b *builder) limitOf(l *Limit, resourceType string) (int64, bool) {
+	c := b.consumers[consumerKey(l)]
+	if c == nil {
+		return 0, false
+	}
+	amount, isLimited := c.limits[resourceType]
+	return amount, isLimited
+}
+
+func consumerKey(l *Limit) string { return l.Namespace + "/" + l.Consumer }
 
 // noteFinished notes how Bursar counts finished Pods.
 func (b *builder) noteFinished() {
@@ -218,7 +246,7 @@ func (b *builder) noteFinished() {
 }
 
 func (b *builder) consumerOf(l *Limit) *consumer {
-	key := l.Namespace + "/" + l.Consumer
+	key := consumerKey(l)
 	if b.consumers[key] == nil {
 		b.consumers[key] = &consumer{
 			ref:     quotav1alpha1.ConsumerRef{APIGroup: consumerGroup, Kind: consumerKind, Namespace: l.Namespace, Name: l.Consumer},

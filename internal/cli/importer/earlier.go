@@ -132,8 +132,8 @@ func isEnforced(mode quotav1alpha1.EnforcementMode) bool {
 	return mode != quotav1alpha1.EnforcementModeAudit
 }
 
-// limitsWithoutSource returns the enforced limits whose object in the former system is gone, with their present amounts.
-// The object probably went because Bursar enforces its limits now.
+// limitsWithoutSource returns the enforced limits whose object in the former system is gone, with their present
+// amounts. The object probably went because Bursar enforces its limits now.
 func (e *earlier) limitsWithoutSource(source string, exists map[string]bool) ([]Limit, error) {
 	present := map[quotav1alpha1.ConsumerRef]map[string]int64{}
 	for _, g := range e.grants {
@@ -224,15 +224,15 @@ func (e *earlier) leftovers(plan *Plan) ([]Leftover, error) {
 	return all, nil
 }
 
-// leftLimits returns the limits of an earlier grant that a plan lacks. A grant that stays has lost some, and a person did
-// that in the former system.
+// leftLimits returns the limits of an earlier grant that a plan lacks: all of them, or those that a grant that stays
+// has lost, because a person removed them in the former system.
 func (e *earlier) leftLimits(name, key string, g *quotav1alpha1.ResourceGrant, planned map[used]bool, stays bool) []Leftover {
 	if stays {
 		key = ""
 	}
 	var all []Leftover
 	for _, a := range g.Spec.Allowances {
-		if !planned[used{g.Spec.ConsumerRef, a.ResourceType}] {
+		if !stays || !planned[used{g.Spec.ConsumerRef, a.ResourceType}] {
 			all = append(all, Leftover{
 				Object: name, Mode: e.modeOfLimit(g.Spec.ConsumerRef, a.ResourceType),
 				ResourceType: a.ResourceType, ConsumerRef: &g.Spec.ConsumerRef, Limit: new(sumOf(a.Buckets)), key: key,
@@ -255,8 +255,8 @@ func (e *earlier) enforcedTypes() map[string]bool {
 	return types
 }
 
-// keysOfEnforced returns the keys of objects behind enforced limits: enforced policies, and the grants and registrations
-// of their resource types.
+// keysOfEnforced returns the keys of objects behind enforced limits: enforced policies, and the grants and
+// registrations of their resource types.
 func (e *earlier) keysOfEnforced() map[string]bool {
 	types, keys := e.enforcedTypes(), map[string]bool{}
 	for resource, objects := range e.objects {
@@ -282,8 +282,8 @@ func (e *earlier) keysOfEnforced() map[string]bool {
 	return keys
 }
 
-// settle decides about the objects of earlier imports that a plan lacks. Those of the kinds that people declared for the
-// former system stay if they are enforced; other kinds are part of the plan then. isPruned deletes all.
+// settle decides about the objects of earlier imports that a plan lacks. Those of the kinds that people declared for
+// the former system stay if they are enforced; other kinds are part of the plan then. isPruned deletes all.
 func (e *earlier) settle(plan *Plan, isPruned bool) error {
 	all, err := e.leftovers(plan)
 	if err != nil {

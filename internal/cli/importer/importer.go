@@ -155,6 +155,7 @@ func (i *importer) plan(found *reading, before *earlier) (*Plan, error) {
 	if err := plan.addObjects(found.objects); err != nil {
 		return nil, err
 	}
+	plan.isDeclared = i.From == "milo"
 	plan.made, plan.Notes = found.made, append(notes, plan.Notes...)
 	plan.setModes(before)
 	return plan, before.settle(plan, i.Prune)

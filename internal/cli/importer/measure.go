@@ -32,9 +32,9 @@ type measure struct {
 	amount string
 }
 
-// followsUpdates reports whether a policy for the measure follows updates of objects. It does for kinds with amounts that
-// an update can change, even if a limit only counts the objects. So all limits of such a kind share a claim. For all
-// other kinds a review of each update would cost much and change nothing.
+// followsUpdates reports whether a policy for the measure follows updates of objects. It does for kinds with amounts
+// that an update can change, even if a limit only counts the objects. So all limits of such a kind share a claim. For
+// all other kinds a review of each update would cost much and change nothing.
 func (m *measure) followsUpdates() bool {
 	return slices.Contains([]schema.GroupVersionKind{pods, services, volumes}, m.kind)
 }

@@ -14,7 +14,6 @@ import (
 
 // addObjects adds objects of Bursar's own kinds to a plan. It notes fields unknown to Bursar.
 func (p *Plan) addObjects(objects []*unstructured.Unstructured) error {
-	p.isDeclared = p.isDeclared || len(objects) > 0
 	for _, object := range objects {
 		var err error
 		switch object.GetKind() {

@@ -145,8 +145,8 @@ func (b *builder) listed(resourceType string) string {
 // addPoliciesOf adds the policies of a consumer. The names depend on a kind and a scope, and not on the limited
 // resources: with more of them, the same policy charges more, and nothing is charged twice.
 //
-// A policy that follows updates brings the claims of existing objects in line with its spec. Any other policy only makes
-// missing claims, so it has a single resource.
+// A policy that follows updates brings the claims of existing objects in line with its spec. Any other policy only
+// makes missing claims, so it has a single resource.
 func (b *builder) addPoliciesOf(c charged) {
 	groups := map[string][]string{}
 	for _, resourceType := range c.types {
@@ -243,8 +243,8 @@ func (b *builder) isListed(resourceType string) string {
 	return fmt.Sprintf(`%q in %s.metadata.?annotations[?%q].orValue("").split(",")`, b.listed(resourceType), namespaceObject, AnnotationImportedLimits+b.source)
 }
 
-// amountOf returns the amount of an object in CEL. It is empty if each object counts 1. A policy that follows updates is
-// for all namespaces with limits of their own, and an object counts only if its namespace limits the resource type.
+// amountOf returns the amount of an object in CEL. It is empty if each object counts 1. A policy that follows updates
+// is for all namespaces with limits of their own, and an object counts only if its namespace limits the resource type.
 func (b *builder) amountOf(selects Selection, resourceType string, m measure) string {
 	if !selects.isOwn() || !m.followsUpdates() {
 		return m.amount

@@ -3,7 +3,8 @@ package importer
 import "fmt"
 
 const (
-	// protectionName is the name of the ValidatingAdmissionPolicy for the annotations of namespaces, and of its binding.
+	// protectionName is the name of the ValidatingAdmissionPolicy for the annotations of namespaces, and of its
+	// binding.
 	protectionName = "bursar-imported-limits"
 	// mayChangeLimits is, in CEL of Kubernetes, whether the user may change policies for claims.
 	mayChangeLimits = `authorizer.group("quota.miloapis.com").resource("claimcreationpolicies").check("update").allowed()`

@@ -95,8 +95,8 @@ func (i *importer) measureUse(ctx context.Context, report *Report) error {
 	return nil
 }
 
-// newTally returns a tally for the objects in the namespaces of the server with Bursar. annotation is that of namespaces
-// with limits of their own.
+// newTally returns a tally for the objects in the namespaces of the server with Bursar. annotation is that of
+// namespaces with limits of their own.
 func newTally(plan *Plan, all []corev1.Namespace, annotation, systemNamespace string) *tally {
 	t := &tally{
 		plan: plan, catalog: catalog.New(), namespaces: map[string]map[string]any{}, byNamespace: map[policyKey][]*catalog.Policy{},
@@ -217,8 +217,8 @@ func (t *tally) policiesFor(kind schema.GroupVersionKind, namespace string) ([]*
 	return found, nil
 }
 
-// short returns the reached limits, by consumer. A charge without a grant exceeds the limit 0. Features are on or off, and
-// never deny anything.
+// short returns the reached limits, by consumer. A charge without a grant exceeds the limit 0. Features are on or off,
+// and never deny anything.
 func (t *tally) short() []Short {
 	limits, isFeature := map[used]int64{}, map[string]bool{}
 	for _, r := range t.plan.Registrations {

@@ -43,8 +43,8 @@ var (
 	admissionBindings = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"}
 )
 
-// write writes a plan, and deletes the leftovers of earlier imports. While it runs, no enforced policy charges for a limit
-// without its grant: new allowances come before the policies, and the last step takes away those without use.
+// write writes a plan, and deletes the leftovers of earlier imports. While it runs, no enforced policy charges for a
+// limit without its grant: new allowances come before the policies, and the last step takes away those without use.
 func (i *importer) write(ctx context.Context, plan *Plan, before *earlier) error {
 	all, err := plan.placed(i.From)
 	if err != nil {
