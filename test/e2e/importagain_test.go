@@ -265,3 +265,30 @@ func TestRejectedImport(t *testing.T) {
 	must(t, to.Admin.Create(t.Context(), own))
 	wantNothing("a registration of the same name", "ResourceRegistration maps")
 }
+
+// TestImportedAmounts uses the form of imported policies for Pods, which a standalone server lacks: the amount of an
+// object depends on the annotation of its namespace, and a changed description applies the policy to existing objects.
+func TestImportedAmounts(t *testing.T) {
+	t.Parallel()
+	const annotation = importer.AnnotationImportedLimits + "test"
+	f := newFollowedWorld(t, 9, func(p *quotav1alpha1.ClaimCreationPolicy) {
+		p.Spec.Trigger.Conditions = []quotav1alpha1.ConditionExpression{{Expression: fmt.Sprintf("namespaceObject.metadata.?annotations[?%q].hasValue()", annotation)}}
+		p.Spec.Target.ResourceClaimTemplate.Spec.Requests[0].AmountExpression = fmt.Sprintf(
+			`"fleets" in namespaceObject.metadata.?annotations[?%q].orValue("").split(",") ? dyn(trigger.spec.replicas) : dyn(0)`, annotation)
+	})
+	f.mustCreate(f.fleet("a", 2))
+	f.mustCreate(f.fleet("b", 3))
+	f.wantBucket(9, 0, 9, 0)
+	limit := func(value string) {
+		t.Helper()
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.fleet("a", 2).GetNamespace()}}
+		must(t, admin.Patch(f.ctx, namespace, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, annotation, value))))
+		must(t, admin.Get(f.ctx, client.ObjectKeyFromObject(f.policy), f.policy))
+		f.policy.Spec.Trigger.Conditions[0].Message = "revision " + value
+		must(t, admin.Update(f.ctx, f.policy))
+	}
+	limit("boats,fleets")
+	f.wantBucket(9, 5, 4, 2)
+	limit("boats")
+	f.wantBucket(9, 0, 9, 0)
+}

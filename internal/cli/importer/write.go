@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,6 +28,8 @@ const (
 	establishTimeout = time.Minute
 	// activeTimeout bounds the wait until the written grants count.
 	activeTimeout = 2 * time.Minute
+	// watchDelayMax is more than the delay until Bursar sees a changed namespace.
+	watchDelayMax = 2 * time.Second
 )
 
 var (
@@ -52,21 +56,23 @@ func (i *importer) write(ctx context.Context, plan *Plan, before *earlier) error
 	}
 	lowered := before.widen(plan, all)
 	written := map[string]bool{}
-	for stage := range stages(all) {
-		resource := stage[0].resource
-		if err := i.writeStage(ctx, stage); err != nil {
-			return err
-		}
-		for _, each := range stage {
-			written[keyOf(resource, each.object)] = true
-		}
-		if resource == grants && plan.isEnforced() {
-			if err := i.awaitGrants(ctx); err != nil {
-				return err
-			}
-		}
+	for _, each := range all {
+		written[keyOf(each.resource, each.object)] = true
+	}
+	first := slices.IndexFunc(all, func(p placed) bool { return p.resource == grantPolicies || p.resource == claimPolicies })
+	if first < 0 {
+		first = len(all)
+	}
+	if err := i.writeAll(ctx, plan, all[:first]); err != nil {
+		return err
 	}
 	if err := i.unlist(ctx, func(namespace string) bool { return len(plan.Limited[namespace]) > 0 }); err != nil {
+		return err
+	}
+	if err := i.awaitNamespaces(ctx, plan, before); err != nil {
+		return err
+	}
+	if err := i.writeAll(ctx, plan, all[first:]); err != nil {
 		return err
 	}
 	err = i.prune(ctx, before, func(resource schema.GroupVersionResource, object metav1.Object) bool {
@@ -77,6 +83,38 @@ func (i *importer) write(ctx context.Context, plan *Plan, before *earlier) error
 		return err
 	}
 	return i.writeStage(ctx, lowered)
+}
+
+// writeAll writes objects of several resources, in their order.
+func (i *importer) writeAll(ctx context.Context, plan *Plan, all []placed) error {
+	for stage := range stages(all) {
+		if err := i.writeStage(ctx, stage); err != nil {
+			return err
+		}
+		if stage[0].resource == grants && plan.isEnforced() {
+			if err := i.awaitGrants(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// awaitNamespaces gives Bursar the time to see changed annotations of namespaces. It watches namespaces and policies
+// apart, and a changed policy applies to existing objects at once, with the annotations known until then.
+func (i *importer) awaitNamespaces(ctx context.Context, plan *Plan, before *earlier) error {
+	isChanged := slices.ContainsFunc(i.target.namespaces, func(n corev1.Namespace) bool {
+		return n.Annotations[AnnotationImportedLimits+i.From] != strings.Join(plan.Limited[n.Name], ",")
+	})
+	if !isChanged || len(before.policies) == 0 {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(watchDelayMax):
+		return nil
+	}
 }
 
 // stages yields consecutive objects of the same resource.
