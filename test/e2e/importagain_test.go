@@ -119,8 +119,11 @@ func TestImportAgain(t *testing.T) {
 	before := m.claims("resourcequota")
 
 	// More resources: one with a policy already, and one of a new kind.
-	limited.Spec.Hard = list("count/secrets=2", "configmaps=1", "count/roles.rbac.authorization.k8s.io=1")
-	must(t, m.Admin.Update(t.Context(), limited))
+	eventually(t, func() error { // the quota controller writes its status
+		must(t, m.Admin.Get(t.Context(), client.ObjectKeyFromObject(limited), limited))
+		limited.Spec.Hard = list("count/secrets=2", "configmaps=1", "count/roles.rbac.authorization.k8s.io=1")
+		return m.Admin.Update(t.Context(), limited)
+	})
 	m.run(m.options)
 	m.waitAdopted("resourcequota", quotav1alpha1.EnforcementModeEnforce)
 	after := m.claims("resourcequota")
