@@ -22,6 +22,7 @@ import (
 	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/standalone"
 	"github.com/bursar/bursar/test/guide"
+	"github.com/bursar/bursar/test/platform"
 	"github.com/bursar/bursar/test/server"
 )
 
@@ -177,47 +178,83 @@ func fixture(t *testing.T, s *server.Server, path string) {
 	}
 }
 
-// TestImportFromMilo copies declarations for Milo from another server, with the same kinds.
+// TestImportFromMilo copies declarations for Milo from another server, with the same kinds. A removal leaves nothing.
 func TestImportFromMilo(t *testing.T) {
 	t.Parallel()
 	from, to := startTwo(t)
 	declareEverything(t, from.Admin)
-	report, err := importer.Run(t.Context(), importer.Options{
-		Config: to.Config, SourceConfig: from.Config, From: "milo", SystemNamespace: config.DefaultSystemNamespace,
-	})
+	o := importer.Options{Config: to.Config, SourceConfig: from.Config, From: "milo", SystemNamespace: config.DefaultSystemNamespace}
+	report, err := importer.Run(t.Context(), o)
 	must(t, err)
 	if len(report.Plan.Policies) != 1 || len(report.Plan.Grants) == 0 {
 		t.Errorf("the plan is %+v", report.Plan)
 	}
-	policy := &quotav1alpha1.ClaimCreationPolicy{}
-	must(t, to.Admin.Get(t.Context(), client.ObjectKey{Name: "configmap"}, policy))
+	policy := &quotav1alpha1.ClaimCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "configmap"}}
+	eventually(t, func() error { return platform.IsReady(t.Context(), to.Admin, policy) })
 	if policy.Spec.EnforcementMode != quotav1alpha1.EnforcementModeAudit {
 		t.Errorf("the policy has the mode %s", policy.Spec.EnforcementMode)
 	}
+	must(t, to.Admin.Create(t.Context(), platform.Map(1)))
+	claims := func() (all quotav1alpha1.ResourceClaimList) {
+		must(t, to.Admin.List(t.Context(), &all))
+		return all
+	}
+	eventually(t, func() error {
+		if all := claims(); len(all.Items) != 1 {
+			return fmt.Errorf("there are %d claims", len(all.Items))
+		}
+		return nil
+	})
+
+	// Milo no longer has the policy. It stays while it enforces.
+	_, err = importer.SetMode(t.Context(), o, quotav1alpha1.EnforcementModeEnforce)
+	must(t, err)
+	must(t, from.Admin.Delete(t.Context(), &quotav1alpha1.ClaimCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "configmap"}}))
+	report, err = importer.Run(t.Context(), o)
+	must(t, err)
+	if len(report.Plan.Kept) != 1 || len(report.Plan.Deleted) != 0 {
+		t.Errorf("without the policy, an import keeps %+v and deletes %+v", report.Plan.Kept, report.Plan.Deleted)
+	}
+	must(t, platform.IsReady(t.Context(), to.Admin, policy))
+
+	removed, err := importer.Remove(t.Context(), o)
+	must(t, err)
+	if all := claims(); len(all.Items) != 0 || removed.Counts["resourceclaims.quota.miloapis.com"] != 1 {
+		t.Errorf("the removal deletes %v, and leaves %d claims", removed.Counts, len(all.Items))
+	}
 }
 
-// TestImportFromMiloInPlace proves that a removal keeps objects from before the import.
+// TestImportFromMiloInPlace proves that a removal keeps objects from before the import, in their mode.
 func TestImportFromMiloInPlace(t *testing.T) {
 	t.Parallel()
 	server, _ := startTwo(t)
 	declareEverything(t, server.Admin)
 	o := importer.Options{Config: server.Config, From: "milo", SystemNamespace: config.DefaultSystemNamespace}
+	policy := &quotav1alpha1.ClaimCreationPolicy{}
+	wantMode := func(when string, mode quotav1alpha1.EnforcementMode, from string) {
+		t.Helper()
+		must(t, server.Admin.Get(t.Context(), client.ObjectKey{Name: "configmap"}, policy))
+		if policy.Labels[importer.LabelImportedFrom] != from || policy.Spec.EnforcementMode != mode {
+			t.Errorf("%s the policy has the labels %v and the mode %s", when, policy.Labels, policy.Spec.EnforcementMode)
+		}
+	}
+	if _, err := importer.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "configmap") {
+		t.Errorf("an import that would stop enforcement got %v", err)
+	}
+	wantMode("without --in-place", quotav1alpha1.EnforcementModeEnforce, "")
+	o.InPlace = true
 	for range 2 { // a second import keeps them as well
 		_, err := importer.Run(t.Context(), o)
 		must(t, err)
 	}
-	policy := &quotav1alpha1.ClaimCreationPolicy{}
-	must(t, server.Admin.Get(t.Context(), client.ObjectKey{Name: "configmap"}, policy))
-	if policy.Labels[importer.LabelImportedFrom] != "milo" || policy.Spec.EnforcementMode != quotav1alpha1.EnforcementModeAudit {
-		t.Errorf("the imported policy has the labels %v and the mode %s", policy.Labels, policy.Spec.EnforcementMode)
-	}
+	wantMode("after the import", quotav1alpha1.EnforcementModeAudit, "milo")
 	removed, err := importer.Remove(t.Context(), o)
 	must(t, err)
 	if len(removed.Resources) != 0 || removed.InPlace == 0 {
 		t.Errorf("the removal deletes %v and keeps %d, want it to keep all", removed.Counts, removed.InPlace)
 	}
-	must(t, server.Admin.Get(t.Context(), client.ObjectKeyFromObject(policy), policy))
-	if policy.Labels[importer.LabelImportedFrom] != "" || policy.Annotations[importer.AnnotationImportedInPlace] != "" {
-		t.Errorf("after the removal the policy has the labels %v and the annotations %v", policy.Labels, policy.Annotations)
+	wantMode("after the removal", quotav1alpha1.EnforcementModeEnforce, "")
+	if policy.Annotations[importer.AnnotationImportedInPlace] != "" || policy.Annotations[importer.AnnotationImportedMode] != "" {
+		t.Errorf("after the removal the policy has the annotations %v", policy.Annotations)
 	}
 }

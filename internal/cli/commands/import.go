@@ -40,8 +40,8 @@ func newImportCommand(p cli.Program) *cobra.Command {
 in the mode Audit: they count and deny nothing, and the other system continues. The report lists the imported limits, those
 without an equivalent here, and those that would deny something if the policies enforced now.
 
-Run it again to follow changes of the other system: it writes only differences, deletes the objects of removed limits, and keeps the modes of
-policies.`,
+Run it again to follow changes of the other system. It writes only differences, and keeps the modes of policies. A limit whose object is gone
+there stays if its policies enforce or warn, and is deleted otherwise; --prune deletes both. The report lists them, also with --dry-run.`,
 		Example: `  # What would it take over, and what would it deny?
   bursar import --from resourcequota --dry-run
   bursar import --from resourcequota
@@ -60,6 +60,8 @@ policies.`,
 	flags.BoolVar(&f.options.DryRun, "dry-run", false, "read everything, print the report, and write nothing; -o yaml prints the objects")
 	flags.StringVar(&f.mode, "mode", "", "Audit, Warn or Enforce: only set the mode of the policies of an earlier import")
 	flags.BoolVar(&f.isRemoval, "remove", false, "delete all objects of earlier imports from this system")
+	flags.BoolVar(&f.options.Prune, "prune", false, "also delete enforced limits that the other system no longer has")
+	flags.BoolVar(&f.options.InPlace, "in-place", false, "with --from milo: the objects on this server itself are for Milo, and its policies stop enforcing")
 	flags.StringVar(&f.sourceKubeconfig, "source-kubeconfig", "", "kubeconfig of the cluster of the other system (default: the same server)")
 	flags.StringVar(&f.sourceContext, "source-context", "", "context of the cluster of the other system, in its kubeconfig")
 	flags.StringVar(&f.options.SystemNamespace, "system-namespace", config.DefaultSystemNamespace, "namespace of Bursar itself")
@@ -81,6 +83,10 @@ func (f *importFlags) check() error {
 		return err
 	case f.mode != "" && f.isRemoval:
 		return errors.New("--mode and --remove: choose one")
+	case f.options.Prune && (f.mode != "" || f.isRemoval):
+		return errors.New("--prune is for an import, without --mode and --remove")
+	case f.options.InPlace && (f.options.From != "milo" || f.sourceKubeconfig != "" || f.sourceContext != ""):
+		return errors.New("--in-place is for --from milo, without --source-kubeconfig and --source-context")
 	default:
 		return nil
 	}
@@ -170,7 +176,7 @@ func printRemoved(w io.Writer, removed *importer.Removed, o importer.Options) er
 		fmt.Fprintf(&text, "%8d  %s\n", removed.Counts[resource], resource)
 	}
 	if removed.InPlace > 0 {
-		fmt.Fprintf(&text, "%8d  objects existed before the import: they stay, in the mode that they have\n", removed.InPlace)
+		fmt.Fprintf(&text, "%8d  objects existed before the import: they stay, in the mode from before it\n", removed.InPlace)
 	}
 	switch {
 	case len(removed.Resources) == 0 && removed.InPlace > 0:

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
-	"sigs.k8s.io/yaml"
 
 	"github.com/bursar/bursar/internal/cli/quotakinds"
 	"github.com/bursar/bursar/internal/usage"
@@ -118,25 +117,7 @@ func (s *Set) Print(w io.Writer, format usage.Format) error {
 		}
 		return usage.Encode(w, map[string]any{"apiVersion": "v1", "kind": "List", "items": items}, format)
 	}
-	return printDocuments(w, s.all)
-}
-
-func printDocuments(w io.Writer, objects func(func(*unstructured.Unstructured) bool)) error {
-	isFirst := true
-	for object := range objects {
-		content, err := yaml.Marshal(object.Object)
-		if err != nil {
-			return fmt.Errorf("encode %s %s: %w", object.GetKind(), quotakinds.Name(object), err)
-		}
-		if !isFirst {
-			content = append([]byte("---\n"), content...)
-		}
-		if _, err := w.Write(content); err != nil {
-			return err
-		}
-		isFirst = false
-	}
-	return nil
+	return quotakinds.PrintYAML(w, s.all)
 }
 
 // fileSuffix ends the names of files with the objects of a resource.
@@ -155,7 +136,7 @@ func (s *Set) WriteTo(dir string) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("write the export: %w", err)
 		}
-		err = printDocuments(file, slices.Values(s.objects[resource]))
+		err = quotakinds.PrintYAML(file, slices.Values(s.objects[resource]))
 		if errClose := file.Close(); err == nil {
 			err = errClose
 		}

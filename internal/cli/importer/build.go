@@ -6,10 +6,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -21,12 +21,18 @@ import (
 const (
 	// LabelImportedFrom is, on every object of an import, the former system.
 	LabelImportedFrom = quotakinds.LabelImportedFrom
-	// LabelImportedLimits is, on a namespace with limits of its own, the resources of these limits.
-	LabelImportedLimits = quotav1alpha1.GroupName + "/imported-limits"
+	// AnnotationImportedLimits begins the annotation of a namespace with limits of its own. The name of the former
+	// system follows. The value lists the limited resources, with commas between them.
+	AnnotationImportedLimits = quotav1alpha1.GroupName + "/imported-limits-"
 	// AnnotationImportedInPlace is "true" on an object older than its import. A removal keeps the object.
 	AnnotationImportedInPlace = quotav1alpha1.GroupName + "/imported-in-place"
+	// AnnotationImportedMode is, on a policy older than its import, the mode from before the import. A removal restores
+	// it.
+	AnnotationImportedMode = quotav1alpha1.GroupName + "/imported-mode"
 	// AnnotationImportedOf is, on an imported grant, the objects of the former system with its amounts.
 	AnnotationImportedOf = quotav1alpha1.GroupName + "/imported-of"
+	// AnnotationImportedSource is, on an imported grant, the limits of these objects as JSON.
+	AnnotationImportedSource = quotav1alpha1.GroupName + "/imported-source"
 
 	// typesMax is how many resource types a policy may request, and allowancesMax how many a grant may have.
 	typesMax, allowancesMax = 20, 20
@@ -55,7 +61,7 @@ type consumer struct {
 	ref     quotav1alpha1.ConsumerRef
 	selects Selection
 	limits  map[string]int64 // by resource type
-	from    map[string]bool
+	sources []Limit
 }
 
 // Plan has the objects of an import.
@@ -66,12 +72,23 @@ type Plan struct {
 	GrantPolicies []*quotav1alpha1.GrantCreationPolicy
 	// Consumers are the consumers to create.
 	Consumers []quotav1alpha1.ConsumerRef
-	// Profiles are the values of [LabelImportedLimits] by namespace.
-	Profiles map[string]string
+	// Limited are the limited resources of namespaces with limits of their own, by namespace.
+	Limited map[string][]string
 	// TakenOver are the limits in it.
 	TakenOver []TakenOver
 	Notes     []Note
+	// Kept are enforced limits and objects of earlier imports that stay although the former system no longer has them.
+	// Deleted are all others that it no longer has.
+	Kept, Deleted []Leftover
+	// Audited are policies that enforced until now, and only count after the import.
+	Audited []string
 
+	// isDeclared reports whether the plan has objects that people declared for the former system.
+	isDeclared bool
+	// kept has the keys of whole objects in Kept.
+	kept map[string]bool
+	// made are grants made by policies of the former system. An import leaves them out, but they count.
+	made []*quotav1alpha1.ResourceGrant
 	// selections are the namespaces of policies by their names. A policy without one may apply anywhere.
 	selections map[string]Selection
 	// followed are the resources of the policies.
@@ -91,18 +108,21 @@ type TakenOver struct {
 
 // builder makes a plan of limits.
 type builder struct {
-	source    string
-	mapper    apimeta.RESTMapper
+	source string
+	mapper apimeta.RESTMapper
+	// earlier are the objects of earlier imports.
+	earlier   *earlier
 	plan      *Plan
 	consumers map[string]*consumer
 	accounts  map[string]account
 	measures  map[string]measure
 }
 
-// Build plans the replacement of limits. It is pure but for the kinds known to the mapper.
-func Build(source string, mapper apimeta.RESTMapper, limits []Limit) *Plan {
+// build plans the replacement of limits. It is pure but for the kinds known to the mapper. Resource types stay in the
+// policies and grants of earlier imports, so a changed import neither repeats a charge nor interrupts a limit.
+func build(source string, mapper apimeta.RESTMapper, limits []Limit, before *earlier) *Plan {
 	b := &builder{
-		source: source, mapper: mapper, plan: &Plan{Profiles: map[string]string{}, selections: map[string]Selection{}},
+		source: source, mapper: mapper, earlier: before, plan: &Plan{Limited: map[string][]string{}, selections: map[string]Selection{}},
 		consumers: map[string]*consumer{}, accounts: map[string]account{}, measures: map[string]measure{},
 	}
 	for i := range limits {
@@ -130,39 +150,89 @@ func (b *builder) add(l *Limit) {
 		b.note(l.From, "Bursar leaves "+l.Namespace+" alone: keep it")
 		return
 	}
-	for _, scope := range l.Scopes {
-		if _, err := scopeCondition(scope); err != nil {
-			b.note(l.From, err.Error()+": keep it")
-			return
-		}
+	if _, err := b.conditions(l.Select, l.Scopes, namespaceObject); err != nil {
+		b.note(l.From, err.Error()+": keep it")
+		return
 	}
+	isUsed := false
 	for _, name := range slices.Sorted(maps.Keys(l.Hard)) {
-		what := l.From + ": " + string(name)
-		m, err := measureOf(b.mapper, name)
+		isAdded, err := b.addAmount(l, name)
 		if err != nil {
-			b.note(what, err.Error())
-			continue
+			b.note(l.From+": "+string(name), err.Error())
 		}
-		amount, err := amountOf(l.Hard[name], m.unit)
-		if err != nil {
-			b.note(what, err.Error())
-			continue
-		}
-		a := account{name, l.Scopes}
-		resourceType := a.resourceType(b.source)
-		b.accounts[resourceType], b.measures[resourceType] = a, m
+		isUsed = isUsed || isAdded
+	}
+	if isUsed {
 		c := b.consumerOf(l)
-		if before, isLimited := c.limits[resourceType]; isLimited {
-			b.note(what, fmt.Sprintf("%s is limited twice for %s; the lower one is taken over", name, l.Consumer))
-			amount = min(amount, before)
-		}
-		c.limits[resourceType] = amount
-		c.from[l.From] = true
-		b.plan.TakenOver = append(b.plan.TakenOver, TakenOver{l.From, string(name), c.ref, resourceType, quantityText(l.Hard[name]), amount})
+		c.sources = append(c.sources, *l)
 	}
 }
 
-func quantityText(q resource.Quantity) string { return q.String() }
+// addAmount adds the amount of a resource in a limit, and reports whether it counts. The error is the reason why Bursar
+// cannot count it.
+func (b *builder) addAmount(l *Limit, name corev1.ResourceName) (bool, error) {
+	m, err := measureOf(b.mapper, name)
+	if err != nil {
+		return false, err
+	}
+	quantity := l.Hard[name]
+	amount, err := amountOf(quantity, m.unit)
+	if err != nil {
+		return false, err
+	}
+	a := account{name, l.Scopes}
+	resourceType := a.resourceType(b.source)
+	if size := utf8.RuneCountInString(b.amountOf(l.Select, resourceType, m)); size > expressionMax {
+		return false, fmt.Errorf("its expression in a policy would have %d characters, and the most are %d: keep it", size, expressionMax)
+	}
+	before, isLimited := b.limitOf(l, resourceType)
+	if l.kept != nil {
+		return b.keep(l, a, m, isLimited), nil
+	}
+	if isLimited {
+		b.note(l.From+": "+string(name), fmt.Sprintf("%s is limited twice for %s; the lower one is taken over", name, l.Consumer))
+		amount = min(amount, before)
+	}
+	c := b.set(l, a, m, amount)
+	b.plan.TakenOver = append(b.plan.TakenOver, TakenOver{l.From, string(name), c.ref, resourceType, quantity.String(), amount})
+	return true, nil
+}
+
+// keep keeps an account of a limit whose object is gone. It reports false if another object has the limit now, or if
+// the account was not enforced.
+func (b *builder) keep(l *Limit, a account, m measure, isLimited bool) bool {
+	resourceType := a.resourceType(b.source)
+	amount, isKept := l.kept[resourceType]
+	if isLimited || !isKept {
+		return false
+	}
+	c := b.set(l, a, m, amount)
+	b.plan.Kept = append(b.plan.Kept, Leftover{
+		Object: l.From, Mode: b.earlier.modeOfLimit(c.ref, resourceType), ResourceType: resourceType, ConsumerRef: &c.ref, Limit: &amount,
+	})
+	return true
+}
+
+// set sets the amount of an account for the consumer of a limit.
+func (b *builder) set(l *Limit, a account, m measure, amount int64) *consumer {
+	resourceType := a.resourceType(b.source)
+	b.accounts[resourceType], b.measures[resourceType] = a, m
+	c := b.consumerOf(l)
+	c.limits[resourceType] = amount
+	return c
+}
+
+// limitOf returns the amount set until now for the consumer of a limit, if there is one.
+func (b *builder) limitOf(l *Limit, resourceType string) (int64, bool) {
+	c := b.consumers[consumerKey(l)]
+	if c == nil {
+		return 0, false
+	}
+	amount, isLimited := c.limits[resourceType]
+	return amount, isLimited
+}
+
+func consumerKey(l *Limit) string { return l.Namespace + "/" + l.Consumer }
 
 // noteFinished notes how Bursar counts finished Pods.
 func (b *builder) noteFinished() {
@@ -176,11 +246,11 @@ func (b *builder) noteFinished() {
 }
 
 func (b *builder) consumerOf(l *Limit) *consumer {
-	key := l.Namespace + "/" + l.Consumer
+	key := consumerKey(l)
 	if b.consumers[key] == nil {
 		b.consumers[key] = &consumer{
 			ref:     quotav1alpha1.ConsumerRef{APIGroup: consumerGroup, Kind: consumerKind, Namespace: l.Namespace, Name: l.Consumer},
-			selects: l.Select, limits: map[string]int64{}, from: map[string]bool{},
+			selects: l.Select, limits: map[string]int64{},
 		}
 	}
 	return b.consumers[key]
@@ -219,121 +289,6 @@ func (b *builder) addRegistrations() {
 		}}
 		b.plan.Registrations = append(b.plan.Registrations, r)
 	}
-}
-
-func (b *builder) addGrants(c *consumer) {
-	from := strings.Join(sortedKeys(c.from), ", ")
-	part := 0
-	for types := range slices.Chunk(sortedKeys(c.limits), allowancesMax) {
-		part++
-		name := "imported-" + b.source
-		if !c.selects.isOwn() {
-			name = b.nameOf(c.ref.Name)
-		}
-		if part > 1 {
-			name += fmt.Sprint("-", part)
-		}
-		g := &quotav1alpha1.ResourceGrant{ObjectMeta: b.meta(name), Spec: quotav1alpha1.ResourceGrantSpec{ConsumerRef: c.ref}}
-		g.Namespace, g.Annotations = c.ref.Namespace, map[string]string{AnnotationImportedOf: from}
-		for _, resourceType := range types {
-			g.Spec.Allowances = append(g.Spec.Allowances, quotav1alpha1.Allowance{
-				ResourceType: resourceType, Buckets: []quotav1alpha1.Bucket{{Amount: c.limits[resourceType]}},
-			})
-		}
-		b.plan.Grants = append(b.plan.Grants, g)
-	}
-}
-
-// charged are the namespaces and the consumer of a policy.
-type charged struct {
-	name    string
-	ref     quotav1alpha1.ConsumerRef
-	selects Selection
-	types   []string
-}
-
-// addPolicies adds the policies. Namespaces with limits of the same resources share theirs.
-func (b *builder) addPolicies(consumers []string) {
-	profiles := map[string]charged{}
-	var all []charged
-	for _, key := range consumers {
-		c := b.consumers[key]
-		types := sortedKeys(c.limits)
-		if !c.selects.isOwn() {
-			all = append(all, charged{c.ref.Name, c.ref, c.selects, types})
-			continue
-		}
-		profile := b.source + "-" + naming.Suffix(types...)
-		b.plan.Profiles[c.ref.Namespace] = profile
-		profiles[profile] = charged{
-			name: profile, types: types,
-			ref: quotav1alpha1.ConsumerRef{
-				APIGroup: consumerGroup, Kind: consumerKind, Namespace: "{{.trigger.metadata.namespace}}", Name: "{{.trigger.metadata.namespace}}",
-			},
-			selects: Selection{Labels: &metav1.LabelSelector{MatchLabels: map[string]string{LabelImportedLimits: profile}}},
-		}
-	}
-	for _, profile := range sortedKeys(profiles) {
-		all = append(all, profiles[profile])
-	}
-	for _, c := range all {
-		b.addPoliciesOf(c)
-	}
-}
-
-// addPoliciesOf adds a policy for each kind and scope, and more if there are many resources.
-func (b *builder) addPoliciesOf(c charged) {
-	groups := map[string][]string{}
-	for _, resourceType := range c.types {
-		key := b.measures[resourceType].kind.String() + " " + scopeName(b.accounts[resourceType].scopes)
-		groups[key] = append(groups[key], resourceType)
-	}
-	for _, key := range sortedKeys(groups) {
-		part := 0
-		for types := range slices.Chunk(groups[key], typesMax) {
-			part++
-			b.plan.Policies = append(b.plan.Policies, b.policy(c, types, part))
-		}
-	}
-}
-
-func (b *builder) policy(c charged, types []string, part int) *quotav1alpha1.ClaimCreationPolicy {
-	kind, scopes := b.measures[types[0]].kind, b.accounts[types[0]].scopes
-	number := ""
-	if part > 1 {
-		number = fmt.Sprint(part)
-	}
-	name := b.nameOf(c.name, kind.Kind, kind.Group, scopeName(scopes), number)
-	p := &quotav1alpha1.ClaimCreationPolicy{ObjectMeta: b.meta(name)}
-	root := "trigger" // a Namespace's own labels select it
-	if kind != namespaceKind {
-		root, b.plan.selections[name] = "namespaceObject", c.selects
-	}
-	p.Spec.EnforcementMode = quotav1alpha1.EnforcementModeAudit
-	p.Spec.Trigger.Resource = quotav1alpha1.ClaimTriggerResource{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind}
-	p.Spec.Trigger.Operations = []quotav1alpha1.TriggerOperation{quotav1alpha1.TriggerOperationCreate}
-	for _, condition := range c.selects.conditions(root) {
-		p.Spec.Trigger.Conditions = append(p.Spec.Trigger.Conditions, quotav1alpha1.ConditionExpression{Expression: condition})
-	}
-	for _, scope := range scopes {
-		condition, _ := scopeCondition(scope) //nolint:errcheck // add has checked it
-		p.Spec.Trigger.Conditions = append(p.Spec.Trigger.Conditions, quotav1alpha1.ConditionExpression{Expression: condition})
-	}
-	template := &p.Spec.Target.ResourceClaimTemplate
-	template.Metadata.Labels = map[string]string{LabelImportedFrom: b.source}
-	template.Spec.ConsumerRef = c.ref
-	for _, resourceType := range types {
-		m := b.measures[resourceType]
-		request := quotav1alpha1.ResourceRequestTemplate{ResourceType: resourceType, AmountExpression: m.amount}
-		if m.amount == "" {
-			request.Amount = 1
-		}
-		if m.followsUpdates {
-			p.Spec.Trigger.Operations = []quotav1alpha1.TriggerOperation{quotav1alpha1.TriggerOperationCreate, quotav1alpha1.TriggerOperationUpdate}
-		}
-		template.Spec.Requests = append(template.Spec.Requests, request)
-	}
-	return p
 }
 
 // kinds returns the kinds of the policies.

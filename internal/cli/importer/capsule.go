@@ -3,6 +3,8 @@ package importer
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -27,10 +29,15 @@ type tenant struct {
 	} `json:"spec"`
 }
 
-var (
-	capsule       = schema.GroupVersion{Group: "capsule.clastix.io", Version: "v1beta2"}
-	resourcePools = capsule.WithResource("resourcepools")
-)
+var capsule = schema.GroupVersion{Group: "capsule.clastix.io", Version: "v1beta2"}
+
+// otherQuotas are the kinds of Capsule with limits besides Tenants, by resource.
+var otherQuotas = map[string]struct{ kind, why string }{
+	"resourcepools":        {"ResourcePool", "tenants claim their shares of a pool themselves, and Bursar has no equivalent: keep it, or grant each namespace its share"},
+	"customquotas":         {"CustomQuota", "it adds up fields of any kind: keep it, or write a ClaimCreationPolicy with an amountExpression"},
+	"globalcustomquotas":   {"GlobalCustomQuota", "it adds up fields of any kind: keep it, or write a ClaimCreationPolicy with an amountExpression"},
+	"globalresourcequotas": {"GlobalResourceQuota", "it is not a limit of a Tenant: keep it, or grant its amounts to a consumer"},
+}
 
 const (
 	// tenantLabel is, on a namespace, the name of its tenant.
@@ -44,13 +51,15 @@ func readCapsule(ctx context.Context, c *cluster) (*reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	pools, err := optional[metav1.PartialObjectMetadata](ctx, c, resourcePools)
-	if err != nil {
-		return nil, err
-	}
 	r := fromTenants(tenants, c.namespaces, c.systemNamespace)
-	for i := range pools {
-		r.note(objectRef("ResourcePool", "", pools[i].Name), "tenants claim their shares of a pool themselves, and Bursar has no equivalent: keep it, or grant each namespace its share")
+	for _, name := range sortedKeys(otherQuotas) {
+		others, err := optional[metav1.PartialObjectMetadata](ctx, c, capsule.WithResource(name))
+		if err != nil {
+			return nil, err
+		}
+		for i := range others {
+			r.note(objectRef(otherQuotas[name].kind, others[i].Namespace, others[i].Name), otherQuotas[name].why)
+		}
 	}
 	return r, nil
 }
@@ -61,11 +70,12 @@ func fromTenants(tenants []tenant, all []corev1.Namespace, systemNamespace strin
 	needsRequests := false
 	for i := range tenants {
 		t := &tenants[i]
-		from := objectRef("Tenant", "", t.Metadata.Name)
+		from := r.found("Tenant", "", t.Metadata.Name)
 		ofTenant := Limit{
 			From: from, Consumer: "tenant-" + t.Metadata.Name, Namespace: systemNamespace,
 			Select: Selection{Labels: &metav1.LabelSelector{MatchLabels: map[string]string{tenantLabel: t.Metadata.Name}}},
 		}
+		r.limits = append(r.limits, customLimits(r, t, ofTenant)...)
 		if o := t.Spec.NamespaceOptions; o != nil && o.Quota != nil {
 			l := ofTenant
 			l.Hard = corev1.ResourceList{countedNamespaces: *resource.NewQuantity(*o.Quota, resource.DecimalSI)}
@@ -96,11 +106,38 @@ func fromTenants(tenants []tenant, all []corev1.Namespace, systemNamespace strin
 	return r
 }
 
+// customQuotaPrefix begins the annotations of a Tenant with the numbers of its custom resources, such as
+// mysqls.databases.acme.corp_v1.
+const customQuotaPrefix = "quota.resources.capsule.clastix.io/"
+
+// customLimits returns the limits in the annotations of a Tenant. A Tenant limits a resource in one version, and Bursar
+// in all.
+func customLimits(r *reading, t *tenant, ofTenant Limit) []Limit {
+	var limits []Limit
+	for _, key := range sortedKeys(t.Metadata.Annotations) {
+		kind, isQuota := strings.CutPrefix(key, customQuotaPrefix)
+		if !isQuota {
+			continue
+		}
+		name, _, hasVersion := strings.Cut(kind, "_")
+		name = strings.TrimSuffix(name, ".") // in the core group
+		amount, err := strconv.ParseInt(t.Metadata.Annotations[key], 10, 64)
+		if err != nil || !hasVersion {
+			r.note(ofTenant.From+": "+key, fmt.Sprintf("%q is not the number of objects of a RESOURCE.GROUP_VERSION", t.Metadata.Annotations[key]))
+			continue
+		}
+		l := ofTenant
+		l.Hard = corev1.ResourceList{corev1.ResourceName(countPrefix + name): *resource.NewQuantity(amount, resource.DecimalSI)}
+		limits = append(limits, l)
+	}
+	return limits
+}
+
 func limitsOfNamespaces(t *tenant, item *corev1.ResourceQuotaSpec, all []corev1.Namespace) []Limit {
 	var limits []Limit
 	for i := range all {
 		if all[i].Labels[tenantLabel] == t.Metadata.Name {
-			limits = append(limits, ownLimit(objectRef("Tenant", "", t.Metadata.Name), all[i].Name, item))
+			limits = append(limits, ownLimit("capsule", objectRef("Tenant", "", t.Metadata.Name), all[i].Name, item))
 		}
 	}
 	return limits

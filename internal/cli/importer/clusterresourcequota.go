@@ -36,7 +36,7 @@ func fromClusterResourceQuotas(quotas []clusterResourceQuota, systemNamespace st
 	needsRequests := false
 	for i := range quotas {
 		q := &quotas[i]
-		from := objectRef("ClusterResourceQuota", "", q.Metadata.Name)
+		from := r.found("ClusterResourceQuota", "", q.Metadata.Name)
 		selected := Selection{Labels: q.Spec.Selector.Labels, Annotations: q.Spec.Selector.Annotations}
 		if selected.isOwn() {
 			r.note(from, "it selects no namespaces")

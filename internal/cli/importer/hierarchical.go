@@ -40,7 +40,7 @@ func fromHierarchicalResourceQuotas(quotas []hierarchicalResourceQuota) *reading
 			{Key: q.Metadata.Namespace + treeSuffix, Operator: metav1.LabelSelectorOpExists},
 		}}
 		r.limits = append(r.limits, Limit{
-			From: objectRef("HierarchicalResourceQuota", q.Metadata.Namespace, q.Metadata.Name), Consumer: "tree-" + q.Metadata.Namespace,
+			From: r.found("HierarchicalResourceQuota", q.Metadata.Namespace, q.Metadata.Name), Consumer: "tree-" + q.Metadata.Namespace,
 			Namespace: q.Metadata.Namespace, Hard: q.Spec.Hard, Select: Selection{Labels: tree},
 		})
 		needsRequests = needsRequests || limitsCompute(q.Spec.Hard)

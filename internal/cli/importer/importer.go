@@ -3,16 +3,21 @@
 // without an equivalent, and the denials to expect from enforcement. The other system stays as it is. Only commands
 // import this package.
 //
-// Each former system has a file with a pure function from its objects to limits and notes. [Build] makes a plan of the
-// limits.
+// Each former system has a file with a pure function from its objects to limits and notes. build makes a plan of the
+// limits and of the objects of earlier imports: a repeated import changes what an administrator enforces only where the
+// former system says so.
 package importer
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
@@ -34,6 +39,10 @@ type Options struct {
 	SystemNamespace string
 	// DryRun reads everything, and writes nothing.
 	DryRun bool
+	// Prune also deletes enforced limits that the former system no longer has.
+	Prune bool
+	// InPlace permits an import from Milo on the server itself: its policies get the mode Audit.
+	InPlace bool
 }
 
 // importer holds the clients of one run.
@@ -42,6 +51,8 @@ type importer struct {
 	api    dynamic.Interface
 	mapper apimeta.RESTMapper
 	source *cluster
+	// target is the server with Bursar.
+	target *cluster
 }
 
 func newImporter(o Options) (*importer, error) {
@@ -50,8 +61,10 @@ func newImporter(o Options) (*importer, error) {
 	if i.api, i.mapper, err = clients(o.Config); err != nil {
 		return nil, err
 	}
-	i.source = &cluster{api: i.api, systemNamespace: o.SystemNamespace, isTarget: o.SourceConfig == nil}
+	i.target = &cluster{api: i.api, systemNamespace: o.SystemNamespace, isTarget: true}
+	i.source = i.target
 	if o.SourceConfig != nil {
+		i.source = &cluster{systemNamespace: o.SystemNamespace}
 		if i.source.api, _, err = clients(o.SourceConfig); err != nil {
 			return nil, err
 		}
@@ -71,7 +84,8 @@ func clients(config *rest.Config) (dynamic.Interface, apimeta.RESTMapper, error)
 	return api, restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discovered)), nil
 }
 
-// Run imports the limits of a former system. In a dry run it only reports the effect.
+// Run imports the limits of a former system. In a dry run it only reports the effect. An error comes with the report if
+// a part may be written.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	read, isKnown := sources[o.From]
 	if !isKnown {
@@ -81,35 +95,84 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := i.source.readNamespaces(ctx); err != nil {
+	if err := i.readNamespaces(ctx); err != nil {
 		return nil, err
 	}
 	found, err := read(ctx, i.source)
 	if err != nil {
 		return nil, err
 	}
-	plan := Build(o.From, i.mapper, found.limits)
-	if err := plan.addObjects(found.objects); err != nil {
+	before, err := i.readEarlier(ctx)
+	if err != nil {
 		return nil, err
 	}
-	plan.Notes = append(found.notes, plan.Notes...)
-	i.noteMissingNamespaces(plan)
-	report := &Report{From: o.From, Objects: found.objectCount, IsDryRun: o.DryRun, Plan: plan}
+	plan, err := i.plan(found, before)
+	if err != nil {
+		return nil, err
+	}
+	report := &Report{From: o.From, Objects: found.objectCount, IsDryRun: o.DryRun, Plan: plan, isInPlace: o.From == "milo" && o.SourceConfig == nil}
 	if err := i.measureUse(ctx, report); err != nil {
 		return nil, err
 	}
 	if o.DryRun {
 		return report, nil
 	}
-	return report, i.write(ctx, plan)
-}
-
-// noteMissingNamespaces notes that limits of single namespaces need the same namespaces on the server.
-func (i *importer) noteMissingNamespaces(plan *Plan) {
-	if i.SourceConfig != nil && len(plan.Profiles) > 0 {
-		plan.Notes = append(plan.Notes, Note{"namespaces", "limits of single namespaces need the same namespaces here"})
+	if err := i.check(ctx, plan, before); err != nil {
+		return nil, err
 	}
+	return report, i.write(ctx, plan, before)
 }
 
-// modes are the modes of policies.
+// readNamespaces reads the namespaces of both clusters.
+func (i *importer) readNamespaces(ctx context.Context) error {
+	_, err := i.api.Resource(namespacesAPI).Get(ctx, i.SystemNamespace, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("there is no namespace %s on this server: name that of Bursar with --system-namespace", i.SystemNamespace)
+	}
+	if err != nil {
+		return fmt.Errorf("read the namespace of Bursar: %w", err)
+	}
+	if err := i.target.readNamespaces(ctx); err != nil || i.source == i.target {
+		return err
+	}
+	return i.source.readNamespaces(ctx)
+}
+
+// plan makes the plan of an import. It has the limits of the former system, and enforced ones that this no longer has.
+func (i *importer) plan(found *reading, before *earlier) (*Plan, error) {
+	limits, notes := found.limits, found.notes
+	if i.source != i.target {
+		limits, notes = i.ofPresentNamespaces(limits, notes)
+	}
+	if !i.Prune {
+		left, err := before.limitsWithoutSource(i.From, found.exists)
+		if err != nil {
+			return nil, err
+		}
+		limits = append(limits, left...)
+	}
+	plan := build(i.From, i.mapper, limits, before)
+	if err := plan.addObjects(found.objects); err != nil {
+		return nil, err
+	}
+	plan.isDeclared = i.From == "milo"
+	plan.made, plan.Notes = found.made, append(notes, plan.Notes...)
+	plan.setModes(before)
+	return plan, before.settle(plan, i.Prune)
+}
+
+// ofPresentNamespaces returns the limits with a namespace on the target, and notes the others.
+func (i *importer) ofPresentNamespaces(limits []Limit, notes []Note) ([]Limit, []Note) {
+	var present []Limit
+	for _, l := range limits {
+		if slices.ContainsFunc(i.target.namespaces, func(n corev1.Namespace) bool { return n.Name == l.Namespace }) {
+			present = append(present, l)
+			continue
+		}
+		notes = append(notes, Note{l.From, fmt.Sprintf("the server with Bursar has no namespace %s: create it, and import again", l.Namespace)})
+	}
+	return present, notes
+}
+
+// modes are the modes of policies, from the weakest to the strictest.
 var modes = []quotav1alpha1.EnforcementMode{quotav1alpha1.EnforcementModeAudit, quotav1alpha1.EnforcementModeWarn, quotav1alpha1.EnforcementModeEnforce}

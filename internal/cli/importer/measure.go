@@ -2,6 +2,7 @@ package importer
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,8 +30,13 @@ type measure struct {
 	unit unit
 	// amount is the amount of an object in CEL. It is empty if each object counts 1.
 	amount string
-	// followsUpdates reports whether an update can change the amount.
-	followsUpdates bool
+}
+
+// followsUpdates reports whether a policy for the measure follows updates of objects. It does for kinds with amounts
+// that an update can change, even if a limit only counts the objects. So all limits of such a kind share a claim. For
+// all other kinds a review of each update would cost much and change nothing.
+func (m *measure) followsUpdates() bool {
+	return slices.Contains([]schema.GroupVersionKind{pods, services, volumes}, m.kind)
 }
 
 var (
@@ -76,9 +82,9 @@ func measureOf(mapper apimeta.RESTMapper, name corev1.ResourceName) (measure, er
 	case name == corev1.ResourceRequestsStorage:
 		return volumeMeasure(name, "")
 	case name == corev1.ResourceServicesNodePorts:
-		return measure{kind: services, unit: counted("port"), amount: nodePorts, followsUpdates: true}, nil
+		return measure{kind: services, unit: counted("port"), amount: nodePorts}, nil
 	case name == corev1.ResourceServicesLoadBalancers:
-		return measure{kind: services, unit: counted("load balancer"), amount: `trigger.spec.type == "LoadBalancer" ? 1 : 0`, followsUpdates: true}, nil
+		return measure{kind: services, unit: counted("load balancer"), amount: `trigger.spec.type == "LoadBalancer" ? 1 : 0`}, nil
 	default:
 		return podMeasure(name)
 	}
@@ -98,6 +104,13 @@ func objectCount(mapper apimeta.RESTMapper, name string) (measure, error) {
 	if err != nil {
 		return measure{}, fmt.Errorf("the server has no resource %s", resource)
 	}
+	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return measure{}, fmt.Errorf("the server has no resource %s", resource)
+	}
+	if mapping.Scope.Name() != apimeta.RESTScopeNameNamespace {
+		return measure{}, fmt.Errorf("%s are in no namespace, so no quota of namespaces counts them", resource)
+	}
 	for _, group := range uncountable {
 		if kind.Group == group || kind.Group == "" && kind.Kind == "Event" {
 			return measure{}, fmt.Errorf("policies cannot protect %s: keep a ResourceQuota for them", resource)
@@ -114,12 +127,12 @@ const volumeSize = `[quantity(trigger.spec.?resources.?requests[?"storage"].orVa
 	`.map(q, roundUp(q))`
 
 func volumeMeasure(name corev1.ResourceName, class string) (measure, error) {
-	m := measure{kind: volumes, unit: bytes, followsUpdates: true}
+	m := measure{kind: volumes, unit: bytes}
 	switch name {
 	case corev1.ResourceRequestsStorage:
 		m.amount = maxOf(volumeSize)
 	case corev1.ResourcePersistentVolumeClaims:
-		m.unit, m.amount, m.followsUpdates = counted("persistentvolumeclaim"), "1", false
+		m.unit, m.amount = counted("persistentvolumeclaim"), "1"
 	default:
 		return m, fmt.Errorf("a storage class has no %s", name)
 	}

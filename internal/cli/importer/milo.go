@@ -1,7 +1,9 @@
 package importer
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -24,43 +26,105 @@ func readMilo(ctx context.Context, c *cluster) (*reading, error) {
 			all = append(all, &unstructured.Unstructured{Object: content})
 		}
 	}
-	return fromMilo(all, c.isTarget), nil
+	return fromMilo(all, c.isTarget)
 }
 
 // fromMilo takes over objects as they are, in place if they are on the target cluster. Policies for claims get the mode
 // Audit. Milo has no such mode.
-func fromMilo(objects []*unstructured.Unstructured, inPlace bool) *reading {
+//
+// Milo and Bursar have the same kinds in the same group. So on the target cluster nothing distinguishes the objects for
+// Milo from those for Bursar, with two exceptions: the label of another import, and a mode. Milo has no modes, so a
+// policy with the mode Warn or Audit is for Bursar. fromMilo leaves out these.
+func fromMilo(objects []*unstructured.Unstructured, inPlace bool) (*reading, error) {
 	r := &reading{objectCount: len(objects)}
-	made := 0
 	for _, object := range objects {
 		if quotakinds.IsFromPolicy(object) {
-			made++
+			g, err := decoded[quotav1alpha1.ResourceGrant](object)
+			if err != nil {
+				return nil, fmt.Errorf("decode %s %s: %w", object.GetKind(), quotakinds.Name(object), err)
+			}
+			r.made = append(r.made, g)
+			continue
+		}
+		name := objectRef(object.GetKind(), object.GetNamespace(), object.GetName())
+		if reason := notMilos(object, inPlace); reason != "" {
+			r.note(name, reason)
 			continue
 		}
 		declared := quotakinds.Declaration(object)
-		spec, hasSpec := declared.Object["spec"].(map[string]any)
-		if declared.GetKind() == "ClaimCreationPolicy" && hasSpec {
-			spec["enforcementMode"] = string(quotav1alpha1.EnforcementModeAudit)
-		}
-		labels := declared.GetLabels()
-		if labels == nil {
-			labels = map[string]string{}
-		}
-		labels[LabelImportedFrom] = "milo"
-		declared.SetLabels(labels)
-		if inPlace {
-			annotations := declared.GetAnnotations()
-			if annotations == nil {
-				annotations = map[string]string{}
-			}
-			annotations[AnnotationImportedInPlace] = "true"
-			declared.SetAnnotations(annotations)
+		if err := mark(declared, inPlace); err != nil {
+			return nil, fmt.Errorf("take over %s: %w", name, err)
 		}
 		r.objects = append(r.objects, declared)
 	}
-	if made > 0 {
+	if len(r.made) > 0 {
 		r.note("ResourceGrants that policies made", "the policies make them again")
 	}
 	r.note("ResourceClaims", "Bursar makes them for the objects of policies; services have to create theirs again")
-	return r
+	return r, nil
+}
+
+// notMilos returns the reason why an object does not belong to Milo, if there is one.
+func notMilos(object *unstructured.Unstructured, inPlace bool) string {
+	from := object.GetLabels()[LabelImportedFrom]
+	if from != "" && from != "milo" {
+		return fmt.Sprintf("it has the label %s=%s, and stays as it is", LabelImportedFrom, from)
+	}
+	mode := enforcementMode(object)
+	if inPlace && from == "" && (mode == quotav1alpha1.EnforcementModeWarn || mode == quotav1alpha1.EnforcementModeAudit) {
+		return fmt.Sprintf("Milo has no mode %s, so it is a policy for Bursar, and stays as it is", mode)
+	}
+	return ""
+}
+
+// mark adds the marks of the import to an object, and gives a policy for claims the mode Audit.
+func mark(object *unstructured.Unstructured, inPlace bool) error {
+	labels, annotations := object.GetLabels(), object.GetAnnotations()
+	isNew := labels[LabelImportedFrom] == ""
+	labels = with(labels, LabelImportedFrom, "milo")
+	if inPlace {
+		annotations = with(annotations, AnnotationImportedInPlace, "true")
+	}
+	if object.GetKind() == "ClaimCreationPolicy" {
+		if mode := enforcementMode(object); inPlace && isNew {
+			annotations = with(annotations, AnnotationImportedMode, string(cmp.Or(mode, quotav1alpha1.EnforcementModeEnforce)))
+		}
+		err := unstructured.SetNestedField(object.Object, string(quotav1alpha1.EnforcementModeAudit), "spec", "enforcementMode")
+		if err == nil && !inPlace {
+			err = unstructured.SetNestedField(object.Object, "milo", "spec", "target", "resourceClaimTemplate", "metadata", "labels", LabelImportedFrom)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	object.SetLabels(labels)
+	object.SetAnnotations(annotations)
+	return nil
+}
+
+func with(values map[string]string, key, value string) map[string]string {
+	if values == nil {
+		values = map[string]string{}
+	}
+	values[key] = value
+	return values
+}
+
+// enforcementMode returns the mode of a policy for claims. It is empty for other objects.
+func enforcementMode(object *unstructured.Unstructured) quotav1alpha1.EnforcementMode {
+	mode, _, _ := unstructured.NestedString(object.Object, "spec", "enforcementMode") //nolint:errcheck // the schema has a text there
+	return quotav1alpha1.EnforcementMode(mode)
+}
+
+// marksOf are the fields that an import changes in an object older than it.
+func marksOf(object *unstructured.Unstructured) map[string]any {
+	annotations := map[string]any{AnnotationImportedInPlace: "true"}
+	marks := map[string]any{"metadata": map[string]any{"labels": map[string]any{LabelImportedFrom: object.GetLabels()[LabelImportedFrom]}, "annotations": annotations}}
+	if mode := enforcementMode(object); mode != "" {
+		marks["spec"] = map[string]any{"enforcementMode": string(mode)}
+		if before := object.GetAnnotations()[AnnotationImportedMode]; before != "" {
+			annotations[AnnotationImportedMode] = before
+		}
+	}
+	return marks
 }

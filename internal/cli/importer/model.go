@@ -1,38 +1,46 @@
 package importer
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Limit is a limit of a former system: the sum over some namespaces, for objects in some scopes.
+// Limit is a limit of a former system: the sum over some namespaces, for objects in some scopes. An imported grant has
+// its limits as JSON, so a later import knows them without the former system.
 type Limit struct {
 	// From names the object of the former system, such as "ResourceQuota web/compute".
-	From string
+	From string `json:"from"`
 	// Consumer is the name of the consumer made of it, and Namespace is the namespace that shows its quota.
-	Consumer, Namespace string
+	Consumer  string `json:"consumer"`
+	Namespace string `json:"namespace"`
 	// Scopes restrict it to some Pods.
-	Scopes []corev1.ScopedResourceSelectorRequirement
+	Scopes []corev1.ScopedResourceSelectorRequirement `json:"scopes,omitempty"`
 	// Hard are the amounts.
-	Hard corev1.ResourceList
+	Hard corev1.ResourceList `json:"hard"`
 	// Select selects the counted namespaces.
-	Select Selection
+	Select Selection `json:"select,omitzero"`
+
+	// kept are the present amounts, by resource type, of a limit whose object is gone. Nil for all others.
+	kept map[string]int64
 }
 
-// Selection selects namespaces by labels and annotations. If both are nil, it selects the namespace that shows the
+// Selection selects namespaces by labels and annotations. Without both, it selects the namespace that shows the
 // consumer's quota.
 type Selection struct {
-	Labels      *metav1.LabelSelector
-	Annotations map[string]string
+	Labels      *metav1.LabelSelector `json:"labels,omitempty"`
+	Annotations map[string]string     `json:"annotations,omitempty"`
 }
 
 // isOwn reports whether the selection is only the namespace that shows the consumer's quota.
-func (s Selection) isOwn() bool { return s.Labels == nil && s.Annotations == nil }
+func (s Selection) isOwn() bool { return s.Labels == nil && len(s.Annotations) == 0 }
 
 // matches reports whether the selection selects a namespace.
 func (s Selection) matches(namespace metav1.Object) (bool, error) {
@@ -78,6 +86,37 @@ func (s Selection) conditions(root string) []string {
 	return all
 }
 
+const (
+	// conditionsMax is how many conditions a policy may have, and expressionMax the length of its longest expression.
+	conditionsMax, expressionMax = 10, 1024
+)
+
+// joined returns conditions within the bounds of a policy. It joins several to one if there are too many.
+func joined(conditions []string) ([]string, error) {
+	const parentheses, and = "()", " && "
+	var few []string
+	for _, condition := range conditions {
+		if utf8.RuneCountInString(condition)+len(parentheses) > expressionMax {
+			return nil, fmt.Errorf("a policy cannot select its objects by a condition of more than %d characters", expressionMax)
+		}
+		condition = "(" + condition + ")"
+		last := len(few) - 1
+		if last >= 0 && utf8.RuneCountInString(few[last]+and+condition) <= expressionMax {
+			few[last] += and + condition
+			continue
+		}
+		few = append(few, condition)
+	}
+	switch {
+	case len(conditions) <= conditionsMax:
+		return conditions, nil
+	case len(few) > conditionsMax:
+		return nil, fmt.Errorf("a policy cannot select its objects by %d conditions of %d characters", len(few), expressionMax)
+	default:
+		return few, nil
+	}
+}
+
 func equals(at, key, value string) string {
 	return fmt.Sprintf("%s[?%q].hasValue() && %s[?%q].value() == %q", at, key, at, key, value)
 }
@@ -90,13 +129,8 @@ func quoted(values []string) string {
 	return strings.Join(all, ", ")
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
+	return slices.Sorted(maps.Keys(m))
 }
 
 // Note is a part of the former system without an equivalent, or with a difference in counting.
@@ -107,7 +141,7 @@ type Note struct {
 	Why string `json:"why"`
 }
 
-// ObjectRef names an object of the former system.
+// objectRef names an object, such as "ResourceQuota web/compute".
 func objectRef(kind, namespace, name string) string {
 	return kind + " " + strings.TrimPrefix(namespace+"/"+name, "/")
 }

@@ -2,7 +2,9 @@ package importer
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -18,7 +20,7 @@ func (p *Plan) addObjects(objects []*unstructured.Unstructured) error {
 		case "ResourceRegistration":
 			p.Registrations, err = appendDecoded(p.Registrations, object)
 		case "ResourceGrant":
-			p.Grants, err = appendDecoded(p.Grants, object)
+			err = p.addGrant(object)
 		case "ClaimCreationPolicy":
 			p.Policies, err = appendDecoded(p.Policies, object)
 		case "GrantCreationPolicy":
@@ -30,19 +32,35 @@ func (p *Plan) addObjects(objects []*unstructured.Unstructured) error {
 		if err != nil {
 			return fmt.Errorf("take over %s: %w", what, err)
 		}
-		for _, field := range p.lostFields(object) {
+		for _, field := range lostFields(object) {
 			p.Notes = append(p.Notes, Note{what + ": " + field, "Bursar has no such field, and leaves it out"})
 		}
 	}
-	for _, g := range p.Grants {
-		for _, a := range g.Spec.Allowances {
-			if len(objects) > 0 {
-				p.TakenOver = append(p.TakenOver, TakenOver{
-					From: objectRef("ResourceGrant", g.Namespace, g.Name), Resource: a.ResourceType, ConsumerRef: g.Spec.ConsumerRef, ResourceType: a.ResourceType,
-					Limit: sumOf(a.Buckets),
-				})
-			}
-		}
+	return nil
+}
+
+// addGrant adds a grant. It divides one with more allowances than Bursar takes, unless it already exists here.
+func (p *Plan) addGrant(object *unstructured.Unstructured) error {
+	g, err := decoded[quotav1alpha1.ResourceGrant](object)
+	if err != nil {
+		return err
+	}
+	for _, a := range g.Spec.Allowances {
+		p.TakenOver = append(p.TakenOver, TakenOver{
+			From: objectRef("ResourceGrant", g.Namespace, g.Name), Resource: a.ResourceType, ConsumerRef: g.Spec.ConsumerRef, ResourceType: a.ResourceType,
+			Limit: sumOf(a.Buckets),
+		})
+	}
+	if isInPlace(g) {
+		p.Grants = append(p.Grants, g)
+		return nil
+	}
+	n := 0
+	for allowances := range slices.Chunk(g.Spec.Allowances, allowancesMax) {
+		n++
+		one := g.DeepCopy()
+		one.Name, one.Spec.Allowances = part(g.Name, n), allowances
+		p.Grants = append(p.Grants, one)
 	}
 	return nil
 }
@@ -56,32 +74,41 @@ func sumOf(buckets []quotav1alpha1.Bucket) int64 {
 }
 
 func appendDecoded[T any](all []*T, object *unstructured.Unstructured) ([]*T, error) {
+	one, err := decoded[T](object)
+	if err != nil {
+		return nil, err
+	}
+	return append(all, one), nil
+}
+
+func decoded[T any](object *unstructured.Unstructured) (*T, error) {
 	content, err := json.Marshal(object.Object)
 	if err != nil {
 		return nil, err
 	}
-	decoded := new(T)
-	if err := json.Unmarshal(content, decoded); err != nil {
+	one := new(T)
+	if err := json.Unmarshal(content, one); err != nil {
 		return nil, err
 	}
-	return append(all, decoded), nil
+	return one, nil
 }
 
-// lostFields returns the paths of the fields of an object without a counterpart in its last decoded form.
-func (p *Plan) lostFields(object *unstructured.Unstructured) []string {
-	var decoded any
+// lostFields returns the paths of the fields of an object unknown to Bursar.
+func lostFields(object *unstructured.Unstructured) []string {
+	var known any
+	var err error
 	switch object.GetKind() {
 	case "ResourceRegistration":
-		decoded = p.Registrations[len(p.Registrations)-1]
+		known, err = decoded[quotav1alpha1.ResourceRegistration](object)
 	case "ResourceGrant":
-		decoded = p.Grants[len(p.Grants)-1]
+		known, err = decoded[quotav1alpha1.ResourceGrant](object)
 	case "ClaimCreationPolicy":
-		decoded = p.Policies[len(p.Policies)-1]
+		known, err = decoded[quotav1alpha1.ClaimCreationPolicy](object)
 	default:
-		decoded = p.GrantPolicies[len(p.GrantPolicies)-1]
+		known, err = decoded[quotav1alpha1.GrantCreationPolicy](object)
 	}
-	content, err := json.Marshal(decoded)
-	if err != nil {
+	content, errEncode := json.Marshal(known)
+	if err := errors.Join(err, errEncode); err != nil {
 		return []string{err.Error()}
 	}
 	kept := map[string]any{}

@@ -33,7 +33,7 @@ func fromOpenMCP(quotas []corev1.ResourceQuota, increases []metav1.PartialObject
 			continue
 		}
 		r.objectCount++
-		r.limits = append(r.limits, ownLimit(objectRef("ResourceQuota", q.Namespace, q.Name), q.Namespace, &q.Spec))
+		r.limits = append(r.limits, ownLimit("openmcp", r.found("ResourceQuota", q.Namespace, q.Name), q.Namespace, &q.Spec))
 		needsRequests = needsRequests || limitsCompute(q.Spec.Hard)
 	}
 	for i := range increases {

@@ -13,7 +13,7 @@ const isFinished = `trigger.?status.?phase.orValue("") in ["Succeeded", "Failed"
 
 // podMeasure returns the measure of a resource of Pods.
 func podMeasure(name corev1.ResourceName) (measure, error) {
-	m := measure{kind: pods, unit: counted("pod"), followsUpdates: true}
+	m := measure{kind: pods, unit: counted("pod")}
 	if name == corev1.ResourcePods {
 		m.amount = isFinished + " ? 0 : 1"
 		return m, nil

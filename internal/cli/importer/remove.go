@@ -2,7 +2,9 @@ package importer
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -12,7 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/cli/quotakinds"
 )
 
@@ -32,8 +37,8 @@ type Removed struct {
 }
 
 // Remove deletes all objects written by imports from a former system. Policies go first, to end enforcement, then their
-// claims, and then the objects used by these. The former system stays as it is, and so do objects older than their
-// import.
+// claims, and then the objects used by these. The former system stays as it is. So do objects older than their import,
+// and their policies get back the mode from before it.
 func Remove(ctx context.Context, o Options) (*Removed, error) {
 	i, err := newImporter(o)
 	if err != nil {
@@ -54,18 +59,18 @@ func Remove(ctx context.Context, o Options) (*Removed, error) {
 	if o.DryRun {
 		return removed, nil
 	}
-	if err := i.unlabel(ctx, func(string) bool { return true }); err != nil {
+	if err := i.unlist(ctx, func(string) bool { return false }); err != nil {
 		return removed, err
 	}
-	return removed, i.removeDefinition(ctx)
+	return removed, i.removeShared(ctx)
 }
 
 // removeAll deletes the imported objects of a resource, and waits until they are gone. It returns the numbers of
 // objects to delete, and of those to keep because they are older than their import.
 func (i *importer) removeAll(ctx context.Context, resource schema.GroupVersionResource) (count, inPlace int, err error) {
 	all, err := i.imported(ctx, resource)
-	for j := range all {
-		if isInPlace(&all[j]) {
+	for _, object := range all {
+		if isInPlace(object) {
 			inPlace++
 		}
 	}
@@ -73,46 +78,151 @@ func (i *importer) removeAll(ctx context.Context, resource schema.GroupVersionRe
 	if err != nil || len(all) == 0 || i.DryRun {
 		return count, inPlace, err
 	}
+	return count, inPlace, i.removeObjects(ctx, resource, all)
+}
+
+// removeObjects deletes imported objects of a resource, or removes the marks of those older than their import. It waits
+// until this is done.
+func (i *importer) removeObjects(ctx context.Context, resource schema.GroupVersionResource, all []*unstructured.Unstructured) error {
 	group, deleting := errgroup.WithContext(ctx)
 	group.SetLimit(concurrency)
-	for j := range all {
+	isRemoved := map[types.UID]bool{}
+	for _, object := range all {
+		isRemoved[object.GetUID()] = true
 		group.Go(func() error {
-			if isInPlace(&all[j]) {
-				return i.unmark(deleting, resource, &all[j])
+			if isInPlace(object) {
+				return i.unmark(deleting, resource, object)
 			}
-			return i.remove(deleting, resource, &all[j])
+			return i.remove(deleting, resource, object)
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return count, inPlace, err
+		return err
 	}
-	var left []unstructured.Unstructured
-	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, removeTimeout, true, func(ctx context.Context) (bool, error) {
-		left, err = i.imported(ctx, resource)
-		return len(left) == 0, err
+	left := 0
+	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, removeTimeout, true, func(ctx context.Context) (bool, error) {
+		present, err := i.imported(ctx, resource)
+		left = 0
+		for _, object := range present {
+			if isRemoved[object.GetUID()] {
+				left++
+			}
+		}
+		return left == 0, err
 	})
 	if err != nil {
-		return count, inPlace, fmt.Errorf("%d %s are still being deleted: run the same command again later: %w", len(left), resource.GroupResource(), err)
+		return fmt.Errorf("%d %s are still being deleted: run the same command again later: %w", left, resource.GroupResource(), err)
 	}
-	return count, inPlace, nil
+	return nil
+}
+
+// prune deletes objects of earlier imports without use. The claims of policies go too: other policies may charge their
+// objects now, and nothing may be charged twice.
+func (i *importer) prune(ctx context.Context, before *earlier, isUsed func(schema.GroupVersionResource, metav1.Object) bool) error {
+	for _, resource := range prunable {
+		var unused []*unstructured.Unstructured
+		for _, object := range before.objects[resource] {
+			if !isUsed(resource, object) {
+				unused = append(unused, object)
+			}
+		}
+		if len(unused) == 0 {
+			continue
+		}
+		if err := i.removeObjects(ctx, resource, unused); err != nil {
+			return err
+		}
+		if resource == claimPolicies {
+			if err := i.removeClaimsOf(ctx, unused); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// removeClaimsOf deletes the claims of deleted policies.
+func (i *importer) removeClaimsOf(ctx context.Context, policies []*unstructured.Unstructured) error {
+	of := map[string]bool{}
+	for _, policy := range policies {
+		of[claims.LabelValue(policy.GetName())] = true
+	}
+	all, err := i.imported(ctx, claimsAPI)
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(claim *unstructured.Unstructured) bool { return !of[claim.GetLabels()[quotav1alpha1.LabelPolicy]] })
+	return i.removeObjects(ctx, claimsAPI, all)
+}
+
+// remove deletes an object. Bursar refuses the deletion of a claim until it knows that the policy is deleted.
+func (i *importer) remove(ctx context.Context, resource schema.GroupVersionResource, object metav1.Object) error {
+	err := retry.OnError(claimDeletion, func(err error) bool { return resource == claimsAPI && apierrors.IsForbidden(err) }, func() error {
+		return i.api.Resource(resource).Namespace(object.GetNamespace()).Delete(ctx, object.GetName(), metav1.DeleteOptions{})
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete %s of %s: %w", object.GetName(), resource.GroupResource(), err)
+	}
+	return nil
+}
+
+// claimDeletion is the schedule of attempts to delete the claim of a deleted policy.
+var claimDeletion = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 6}
+
+// unlist removes the annotation of this import from namespaces without limits of their own.
+func (i *importer) unlist(ctx context.Context, isLimited func(namespace string) bool) error {
+	key := AnnotationImportedLimits + i.From
+	patch := []byte(`{"metadata":{"annotations":{"` + key + `":null}}}`)
+	var listed []string
+	_, err := quotakinds.Each(ctx, i.api, namespacesAPI, "", func(namespace *unstructured.Unstructured) error {
+		if _, isListed := namespace.GetAnnotations()[key]; isListed && !isLimited(namespace.GetName()) {
+			listed = append(listed, namespace.GetName())
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	group, patching := errgroup.WithContext(ctx)
+	group.SetLimit(concurrency)
+	for _, name := range listed {
+		group.Go(func() error {
+			_, err := i.api.Resource(namespacesAPI).Patch(patching, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+			if err != nil && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("remove the annotation %s of namespace %s: %w", key, name, err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
 }
 
 func isInPlace(object metav1.Object) bool {
 	return object.GetAnnotations()[AnnotationImportedInPlace] == "true"
 }
 
-// unmark removes the marks of the import from an object older than it.
-func (i *importer) unmark(ctx context.Context, resource schema.GroupVersionResource, object metav1.Object) error {
-	patch := []byte(`{"metadata":{"labels":{"` + LabelImportedFrom + `":null},"annotations":{"` + AnnotationImportedInPlace + `":null}}}`)
-	_, err := i.api.Resource(resource).Namespace(object.GetNamespace()).Patch(ctx, object.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+// unmark removes the marks of the import from an object older than it, and restores the mode of a policy.
+func (i *importer) unmark(ctx context.Context, resource schema.GroupVersionResource, object *unstructured.Unstructured) error {
+	patch := map[string]any{"metadata": map[string]any{
+		"labels":      map[string]any{LabelImportedFrom: nil},
+		"annotations": map[string]any{AnnotationImportedInPlace: nil, AnnotationImportedMode: nil},
+	}}
+	if mode := object.GetAnnotations()[AnnotationImportedMode]; resource == claimPolicies && mode != "" {
+		patch["spec"] = map[string]any{"enforcementMode": mode}
+	}
+	content, err := json.Marshal(patch)
+	if err != nil {
+		return fmt.Errorf("encode the marks of %s: %w", object.GetName(), err)
+	}
+	_, err = i.api.Resource(resource).Namespace(object.GetNamespace()).Patch(ctx, object.GetName(), types.MergePatchType, content, metav1.PatchOptions{FieldManager: fieldManager})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("remove the marks of the import from %s of %s: %w", object.GetName(), resource.GroupResource(), err)
 	}
 	return nil
 }
 
-// removeDefinition deletes the kind of consumers once no import uses it.
-func (i *importer) removeDefinition(ctx context.Context) error {
+// removeShared deletes the kind of consumers, and the protection of their namespaces, once no import uses them.
+func (i *importer) removeShared(ctx context.Context) error {
 	left := false
 	_, err := quotakinds.Each(ctx, i.api, consumersAPI, "", func(*unstructured.Unstructured) error { left = true; return nil })
 	if apierrors.IsNotFound(err) || err == nil && left {
@@ -120,6 +230,11 @@ func (i *importer) removeDefinition(ctx context.Context) error {
 	}
 	if err != nil {
 		return err
+	}
+	for _, each := range protection() {
+		if err := i.remove(ctx, each.resource, each.object); err != nil {
+			return err
+		}
 	}
 	if err := i.remove(ctx, definitions, consumerDefinition()); err != nil {
 		return err

@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/message"
+	"github.com/bursar/bursar/internal/cli/quotakinds"
 	"github.com/bursar/bursar/internal/cli/terminal"
 	"github.com/bursar/bursar/internal/usage"
 )
@@ -23,6 +26,8 @@ type Report struct {
 	Plan          *Plan
 	// Short are the limits that would deny something, the exceeded ones first.
 	Short []Short
+
+	isInPlace bool
 }
 
 // answer is the report for programs.
@@ -32,6 +37,9 @@ type answer struct {
 	Sources   int                          `json:"sourceObjects"`
 	Live      int                          `json:"liveObjects"`
 	TakenOver []TakenOver                  `json:"takenOver"`
+	Kept      []Leftover                   `json:"kept,omitempty"`
+	Deleted   []Leftover                   `json:"deleted,omitempty"`
+	Audited   []string                     `json:"stopEnforcing,omitempty"`
 	NoEqual   []Note                       `json:"noEqual"`
 	Denied    []Short                      `json:"wouldBeDenied"`
 	Objects   []*unstructured.Unstructured `json:"objects"`
@@ -48,33 +56,21 @@ func (r *Report) Print(w io.Writer, format usage.Format) error {
 			return err
 		}
 		if format == usage.FormatYAML {
-			return printObjects(w, objects)
+			return quotakinds.PrintYAML(w, slices.Values(objects))
 		}
-		return usage.Encode(w, answer{r.From, r.IsDryRun, r.Objects, r.Live, r.Plan.TakenOver, r.Plan.Notes, r.Short, objects}, format)
+		return usage.Encode(w, answer{
+			From: r.From, DryRun: r.IsDryRun, Sources: r.Objects, Live: r.Live, TakenOver: r.Plan.TakenOver, Kept: r.Plan.Kept, Deleted: r.Plan.Deleted,
+			Audited: r.Plan.Audited, NoEqual: r.Plan.Notes, Denied: r.Short, Objects: objects,
+		}, format)
 	}
 	p := &printer{terminal.Lines{Out: w}}
 	p.Line("Objects of %s: %d. Live objects counted: %d.", r.From, r.Objects, r.Live)
 	r.printTakenOver(p)
+	r.printLeftovers(p)
 	r.printNotes(p)
 	r.printShort(p)
 	r.printNext(p)
 	return p.Err
-}
-
-func printObjects(w io.Writer, objects []*unstructured.Unstructured) error {
-	for n, object := range objects {
-		content, err := yaml.Marshal(object.Object)
-		if err != nil {
-			return fmt.Errorf("encode %s %s: %w", object.GetKind(), object.GetName(), err)
-		}
-		if n > 0 {
-			content = append([]byte("---\n"), content...)
-		}
-		if _, err := w.Write(content); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (r *Report) printTakenOver(p *printer) {
@@ -85,6 +81,41 @@ func (r *Report) printTakenOver(p *printer) {
 	}
 	p.table(rows)
 	p.more(len(r.Plan.TakenOver))
+}
+
+// printLeftovers prints the changes of what earlier imports, or people, have set up.
+func (r *Report) printLeftovers(p *printer) {
+	if len(r.Plan.Kept) > 0 {
+		p.Line("\n%s no longer has these. They stay, because they are enforced; --prune deletes them:", r.From)
+		p.leftovers(r.Plan.Kept)
+	}
+	if len(r.Plan.Deleted) > 0 {
+		verb := "are deleted"
+		if r.IsDryRun {
+			verb = "would be deleted"
+		}
+		p.Line("\n%s no longer has these. They %s:", r.From, verb)
+		p.leftovers(r.Plan.Deleted)
+	}
+	if len(r.Plan.Audited) > 0 {
+		p.Line("\nThese policies enforced until now, and then only count: %s.", strings.Join(firstOf(r.Plan.Audited), ", "))
+	}
+}
+
+func (p *printer) leftovers(all []Leftover) {
+	rows := [][]string{{"OBJECT", "RESOURCE TYPE", "CONSUMER", "LIMIT", "MODE"}}
+	for _, l := range all[:min(len(all), shownMax)] {
+		row := []string{l.Object, l.ResourceType, "", "", string(l.Mode)}
+		if l.ConsumerRef != nil {
+			row[2] = message.Consumer(*l.ConsumerRef)
+		}
+		if l.Limit != nil {
+			row[3] = strconv.FormatInt(*l.Limit, 10)
+		}
+		rows = append(rows, row)
+	}
+	p.table(rows)
+	p.more(len(all))
 }
 
 func (r *Report) printNotes(p *printer) {
@@ -117,14 +148,31 @@ func (r *Report) printShort(p *printer) {
 }
 
 func (r *Report) printNext(p *printer) {
+	command := "bursar import --from " + r.From
 	if r.IsDryRun {
-		p.Line("\nNothing was written: this was a dry run. To import: bursar import --from %s", r.From)
+		if r.isInPlace {
+			command += " --in-place"
+		}
+		p.Line("\nNothing was written: this was a dry run. To import: %s", command)
 		return
 	}
-	p.Line("\nThe policies are in the mode Audit, unless you changed it: they count, and deny nothing. Next:")
+	inModes := map[quotav1alpha1.EnforcementMode]int{}
+	for _, policy := range r.Plan.Policies {
+		inModes[modeOf(policy)]++
+	}
+	switch {
+	case inModes[quotav1alpha1.EnforcementModeAudit] == len(r.Plan.Policies):
+		p.Line("\nThe policies are in the mode Audit: they count, and deny nothing. Next:")
+	default:
+		var counts []string
+		for _, mode := range sortedKeys(inModes) {
+			counts = append(counts, fmt.Sprintf("%s: %d", mode, inModes[mode]))
+		}
+		p.Line("\nThe policies keep their modes (%s). Next:", strings.Join(counts, ", "))
+	}
 	p.Line("  watch what they would deny    bursar policy backtest POLICY, and the events NotEnforced of the policies")
-	p.Line("  let them deny                 bursar import --from %s --mode Enforce", r.From)
-	p.Line("  go back                       bursar import --from %s --mode Audit, or --remove for everything", r.From)
+	p.Line("  let them deny                 %s --mode Enforce", command)
+	p.Line("  go back                       %s --mode Audit, or --remove for everything", command)
 }
 
 // printer prints the lines and tables of a report.

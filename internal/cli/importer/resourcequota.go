@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"cmp"
 	"context"
 	"strings"
 
@@ -9,8 +8,6 @@ import (
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 )
-
-func compareText(a, b string) int { return cmp.Compare(a, b) }
 
 // makers are the labels of ResourceQuotas made by another system, by its name.
 var makers = map[string]string{
@@ -34,12 +31,12 @@ func fromResourceQuotas(quotas []corev1.ResourceQuota) *reading {
 	needsRequests := false
 	for i := range quotas {
 		q := &quotas[i]
-		from := objectRef("ResourceQuota", q.Namespace, q.Name)
+		from := r.found("ResourceQuota", q.Namespace, q.Name)
 		if system := makerOf(q); system != "" {
 			r.note(from, "another system makes it: import it with --from "+system)
 			continue
 		}
-		r.limits = append(r.limits, ownLimit(from, q.Namespace, &q.Spec))
+		r.limits = append(r.limits, ownLimit("resourcequota", from, q.Namespace, &q.Spec))
 		needsRequests = needsRequests || limitsCompute(q.Spec.Hard)
 	}
 	noteCompute(r, needsRequests)
@@ -56,8 +53,8 @@ func makerOf(q *corev1.ResourceQuota) string {
 }
 
 // ownLimit is a limit of one namespace.
-func ownLimit(from, namespace string, spec *corev1.ResourceQuotaSpec) Limit {
-	return Limit{From: from, Consumer: namespace, Namespace: namespace, Scopes: scopesOf(spec), Hard: spec.Hard}
+func ownLimit(source, from, namespace string, spec *corev1.ResourceQuotaSpec) Limit {
+	return Limit{From: from, Consumer: ownConsumer(source, namespace), Namespace: namespace, Scopes: scopesOf(spec), Hard: spec.Hard}
 }
 
 // limitsCompute reports whether a ResourceQuota limits CPU or memory.

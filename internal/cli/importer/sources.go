@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli/quotakinds"
 )
 
@@ -21,14 +23,28 @@ type reading struct {
 	limits []Limit
 	// objects are objects of Bursar's own kinds, to write as they are.
 	objects []*unstructured.Unstructured
-	notes   []Note
+	// made are grants made by policies of the former system.
+	made  []*quotav1alpha1.ResourceGrant
+	notes []Note
+	// exists names the objects of the former system with limits.
+	exists map[string]bool
 	// objectCount is how many objects of the former system there are.
 	objectCount int
 }
 
 func (r *reading) note(what, why string) { r.notes = append(r.notes, Note{what, why}) }
 
-// cluster is the cluster of a former system.
+// found records an object of the former system, and returns its name.
+func (r *reading) found(kind, namespace, name string) string {
+	from := objectRef(kind, namespace, name)
+	if r.exists == nil {
+		r.exists = map[string]bool{}
+	}
+	r.exists[from] = true
+	return from
+}
+
+// cluster is a cluster: that of the former system, or the target.
 type cluster struct {
 	api             dynamic.Interface
 	systemNamespace string
@@ -92,7 +108,7 @@ func optional[T any](ctx context.Context, c *cluster, resource schema.GroupVersi
 // readNamespaces reads all namespaces.
 func (c *cluster) readNamespaces(ctx context.Context) error {
 	all, err := readAll[corev1.Namespace](ctx, c, corev1.SchemeGroupVersion.WithResource("namespaces"))
-	slices.SortFunc(all, func(a, b corev1.Namespace) int { return compareText(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b corev1.Namespace) int { return cmp.Compare(a.Name, b.Name) })
 	c.namespaces = all
 	return err
 }

@@ -41,7 +41,7 @@ func parsed[T any](t *testing.T, documents ...string) []T {
 
 // summary is a plan in lines: the limits of each consumer, the policies, and the notes.
 func summary(from string, r *reading) []string {
-	plan := Build(from, mapper(), r.limits)
+	plan := build(from, mapper(), r.limits, newEarlier())
 	var lines []string
 	for _, g := range plan.Grants {
 		for _, a := range g.Spec.Allowances {
@@ -62,7 +62,11 @@ func summary(from string, r *reading) []string {
 }
 
 func TestSources(t *testing.T) {
-	const shopProfile = `namespaceObject.metadata.?labels[?"quota.miloapis.com/imported-limits"].hasValue() && namespaceObject.metadata.?labels[?"quota.miloapis.com/imported-limits"].value() == "PROFILE"`
+	const annotation = `namespaceObject.metadata.?annotations[?"quota.miloapis.com/imported-limits-`
+	limited := func(from string) string { return annotation + from + `"].hasValue()` }
+	listed := func(from, name string) string {
+		return fmt.Sprintf("%q in ", name) + annotation + from + `"].orValue("").split(",")`
+	}
 	tests := map[string]struct {
 		reason string
 		from   string
@@ -79,9 +83,9 @@ func TestSources(t *testing.T) {
 		}, []string{
 			"grant shop/shop resourcequota/count/deployments.apps=2", "grant shop/shop resourcequota/requests.cpu=1500",
 			"grant shop/shop resourcequota/terminating/pods=4",
-			"policy Audit Pod if " + shopProfile,
-			"policy Audit Pod if " + shopProfile + " if trigger.spec.?activeDeadlineSeconds.hasValue()",
-			"policy Audit Deployment if " + shopProfile,
+			"policy Audit Deployment if " + listed("resourcequota", "count/deployments.apps"),
+			"policy Audit Pod if " + limited("resourcequota"),
+			"policy Audit Pod if " + limited("resourcequota") + " if trigger.spec.?activeDeadlineSeconds.hasValue()",
 			"note ResourceQuota shop/c", "note limits of CPU and memory",
 			"note ResourceQuota shop/a: count/leases.coordination.k8s.io", "note ResourceQuota shop/a: count/unknown.example.com",
 			"note ResourceQuota shop/d: count/deployments.apps", "note ResourceQuota kube-system/e", "note finished Pods",
@@ -107,33 +111,28 @@ func TestSources(t *testing.T) {
 		}},
 		"Capsule": {"a tenant as a whole, its namespaces, and each of them", "capsule", func() *reading {
 			return fromTenants(parsed[tenant](t,
-				`{metadata: {name: oil}, spec: {namespaceOptions: {quota: 3}, resourceQuotas: {scope: Tenant, items: [{hard: {count/secrets: 9}}]}, limitRanges: {items: [{limits: []}]}}}`,
+				`{metadata: {name: oil, annotations: {quota.resources.capsule.clastix.io/deployments.apps_v1: "7", quota.resources.capsule.clastix.io/foos: x, used.resources.capsule.clastix.io/deployments.apps_v1: "2"}}, spec: {namespaceOptions: {quota: 3}, resourceQuotas: {scope: Tenant, items: [{hard: {count/secrets: 9}}]}, limitRanges: {items: [{limits: []}]}}}`,
 				`{metadata: {name: gas}, spec: {resourceQuotas: {scope: Namespace, items: [{hard: {count/secrets: 4}}]}}}`),
 				parsed[corev1.Namespace](t, `{metadata: {name: gas-a, labels: {capsule.clastix.io/tenant: gas}}}`, `{metadata: {name: other}}`), "bursar-system")
 		}, []string{
-			"grant bursar-system/tenant-oil capsule/count/secrets=9", "grant bursar-system/tenant-oil capsule/namespaces=3",
-			"grant gas-a/gas-a capsule/count/secrets=4",
+			"grant bursar-system/tenant-oil capsule/count/deployments.apps=7", "grant bursar-system/tenant-oil capsule/count/secrets=9", "grant bursar-system/tenant-oil capsule/namespaces=3",
+			"grant gas-a/capsule-gas-a capsule/count/secrets=4",
+			`policy Audit Deployment if namespaceObject.metadata.?labels[?"capsule.clastix.io/tenant"].hasValue() && namespaceObject.metadata.?labels[?"capsule.clastix.io/tenant"].value() == "oil"`,
 			`policy Audit Namespace if trigger.metadata.?labels[?"capsule.clastix.io/tenant"].hasValue() && trigger.metadata.?labels[?"capsule.clastix.io/tenant"].value() == "oil"`,
 			`policy Audit Secret if namespaceObject.metadata.?labels[?"capsule.clastix.io/tenant"].hasValue() && namespaceObject.metadata.?labels[?"capsule.clastix.io/tenant"].value() == "oil"`,
-			"policy Audit Secret if " + shopProfile,
-			"note Tenant oil: limitRanges", "note Tenant gas: resourceQuotas",
+			"policy Audit Secret if " + listed("capsule", "count/secrets"),
+			"note Tenant oil: quota.resources.capsule.clastix.io/foos", "note Tenant oil: limitRanges", "note Tenant gas: resourceQuotas",
 		}},
 		"OpenMCP": {"the ResourceQuotas of the quota operator, with the increases in them", "openmcp", func() *reading {
 			return fromOpenMCP(parsed[corev1.ResourceQuota](t,
 				`{metadata: {name: base, namespace: shop, labels: {quota.openmcp.cloud/managed-by: operator}}, spec: {hard: {count/secrets: 15}}}`,
 				`{metadata: {name: own, namespace: shop}, spec: {hard: {count/secrets: 99}}}`),
 				parsed[metav1.PartialObjectMetadata](t, `{metadata: {name: more, namespace: shop}}`))
-		}, []string{"grant shop/shop openmcp/count/secrets=15", "policy Audit Secret if " + shopProfile, "note QuotaIncrease shop/more"}},
+		}, []string{"grant shop/openmcp-shop openmcp/count/secrets=15", "policy Audit Secret if " + listed("openmcp", "count/secrets"), "note QuotaIncrease shop/more"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := summary(tt.from, tt.read())
-			for i := range got {
-				if _, after, isOfProfile := strings.Cut(got[i], `== "`+tt.from+"-"); isOfProfile {
-					hash, _, _ := strings.Cut(after, `"`)
-					got[i] = strings.ReplaceAll(got[i], tt.from+"-"+hash, "PROFILE")
-				}
-			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tt.reason, diff)
 			}
@@ -151,8 +150,11 @@ func TestMilo(t *testing.T) {
 	for _, content := range objects {
 		all = append(all, &unstructured.Unstructured{Object: content})
 	}
-	r := fromMilo(all, false)
-	plan := Build("milo", mapper(), nil)
+	r, err := fromMilo(all, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := build("milo", mapper(), nil, newEarlier())
 	if err := plan.addObjects(r.objects); err != nil {
 		t.Fatal(err)
 	}

@@ -1,10 +1,13 @@
 package importer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +20,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/cli/quotakinds"
 	"github.com/bursar/bursar/internal/kube/namespaces"
 	"github.com/bursar/bursar/internal/ledger"
@@ -45,7 +49,13 @@ type tally struct {
 	// byNamespace has the policies that may apply, by kind and namespace.
 	byNamespace map[policyKey][]*catalog.Policy
 	sums        map[used]ledger.Amount
-	failed      map[string]int
+	failed      map[string]*failure
+}
+
+// failure counts the objects that a policy cannot be applied to. err is the first error.
+type failure struct {
+	count int
+	err   error
 }
 
 // policyKey is a kind in a namespace.
@@ -56,7 +66,7 @@ type policyKey struct {
 
 // measureUse adds up the charges of existing objects, page by page, and reports the reached limits.
 func (i *importer) measureUse(ctx context.Context, report *Report) error {
-	t := newTally(report.Plan, i.source.namespaces, i.SystemNamespace)
+	t := newTally(report.Plan, i.target.namespaces, AnnotationImportedLimits+i.From, i.SystemNamespace)
 	for _, resource := range report.Plan.kinds() {
 		kind := schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)
 		mapping, err := i.mapper.RESTMapping(kind.GroupKind(), kind.Version)
@@ -77,16 +87,20 @@ func (i *importer) measureUse(ctx context.Context, report *Report) error {
 		}
 	}
 	for _, policy := range sortedKeys(t.failed) {
-		report.Plan.Notes = append(report.Plan.Notes, Note{"ClaimCreationPolicy " + policy, fmt.Sprintf("objects that it cannot be applied to: %d; their use is not in the report", t.failed[policy])})
+		f := t.failed[policy]
+		report.Plan.Notes = append(report.Plan.Notes, Note{"ClaimCreationPolicy " + policy,
+			fmt.Sprintf("it cannot be applied to %s, and their use is not in the report; the first error is: %s", message.Count(f.count, "object", "objects"), f.err)})
 	}
 	report.Short = t.short()
 	return nil
 }
 
-func newTally(plan *Plan, all []corev1.Namespace, systemNamespace string) *tally {
+// newTally returns a tally for the objects in the namespaces of the server with Bursar. annotation is that of
+// namespaces with limits of their own.
+func newTally(plan *Plan, all []corev1.Namespace, annotation, systemNamespace string) *tally {
 	t := &tally{
 		plan: plan, catalog: catalog.New(), namespaces: map[string]map[string]any{}, byNamespace: map[policyKey][]*catalog.Policy{},
-		sums: map[used]ledger.Amount{}, failed: map[string]int{},
+		sums: map[used]ledger.Amount{}, failed: map[string]*failure{},
 	}
 	t.evaluator = &evaluator.Evaluator{Catalog: t.catalog, Namespaces: t, SystemNamespace: systemNamespace}
 	for _, r := range plan.Registrations {
@@ -103,16 +117,16 @@ func newTally(plan *Plan, all []corev1.Namespace, systemNamespace string) *tally
 	}
 	for i := range all {
 		namespace := &all[i]
-		labels := map[string]any{}
+		labels, annotations := map[string]any{}, map[string]any{}
 		for key, value := range namespace.Labels {
 			labels[key] = value
 		}
-		if profile := plan.Profiles[namespace.Name]; profile != "" {
-			labels[LabelImportedLimits] = profile
-		}
-		annotations := map[string]any{}
 		for key, value := range namespace.Annotations {
 			annotations[key] = value
+		}
+		delete(annotations, annotation)
+		if limited := plan.Limited[namespace.Name]; len(limited) > 0 {
+			annotations[annotation] = strings.Join(limited, ",")
 		}
 		t.namespaces[namespace.Name] = map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{
 			"name": namespace.Name, "labels": labels, "annotations": annotations,
@@ -144,8 +158,11 @@ func (t *tally) add(ctx context.Context, kind schema.GroupVersionKind, object *u
 		return err
 	}
 	in := t.evaluator.Input(object.Object)
+	if object.GetNamespace() != "" && t.namespaces[object.GetNamespace()] == nil {
+		return nil // the namespace is newer than the import
+	}
 	if err := t.evaluator.Complete(ctx, &in, object.GetNamespace(), policies); err != nil {
-		return nil //nolint:nilerr // its namespace is gone, or new
+		return err
 	}
 	for _, p := range policies {
 		claim, err := t.evaluator.Evaluate(ctx, p, evaluator.ObjectOf(kind, object), in)
@@ -153,7 +170,10 @@ func (t *tally) add(ctx context.Context, kind schema.GroupVersionKind, object *u
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			t.failed[p.Name]++
+			if t.failed[p.Name] == nil {
+				t.failed[p.Name] = &failure{err: fmt.Errorf("%s: %w", evaluator.ObjectOf(kind, object), err)}
+			}
+			t.failed[p.Name].count++
 			continue
 		}
 		if claim == nil {
@@ -197,18 +217,28 @@ func (t *tally) policiesFor(kind schema.GroupVersionKind, namespace string) ([]*
 	return found, nil
 }
 
-// short returns the reached limits, by consumer.
+// short returns the reached limits, by consumer. A charge without a grant exceeds the limit 0. Features are on or off,
+// and never deny anything.
 func (t *tally) short() []Short {
-	limits := map[used]int64{}
-	for _, g := range t.plan.Grants {
+	limits, isFeature := map[used]int64{}, map[string]bool{}
+	for _, r := range t.plan.Registrations {
+		isFeature[r.Spec.ResourceType] = r.Spec.Type == quotav1alpha1.RegistrationTypeFeature
+	}
+	now := time.Now()
+	for _, g := range slices.Concat(t.plan.Grants, t.plan.made) {
 		for _, a := range g.Spec.Allowances {
-			limits[used{g.Spec.ConsumerRef, a.ResourceType}] += sumOf(a.Buckets)
+			if g.Spec.Counts(&a, now) {
+				limits[used{g.Spec.ConsumerRef, a.ResourceType}] += sumOf(a.Buckets)
+			}
 		}
+	}
+	for key := range t.sums {
+		limits[key] += 0
 	}
 	var all []Short
 	for key, limit := range limits {
-		if now := int64(t.sums[key]); now >= limit {
-			all = append(all, Short{key.consumer, key.resourceType, now, limit})
+		if sum := int64(t.sums[key]); sum >= limit && !isFeature[key.resourceType] {
+			all = append(all, Short{key.consumer, key.resourceType, sum, limit})
 		}
 	}
 	slices.SortFunc(all, func(a, b Short) int {
@@ -218,7 +248,8 @@ func (t *tally) short() []Short {
 			}
 			return 1
 		}
-		return compareText(a.ConsumerRef.Namespace+"/"+a.ConsumerRef.Name+"/"+a.ResourceType, b.ConsumerRef.Namespace+"/"+b.ConsumerRef.Name+"/"+b.ResourceType)
+		return cmp.Or(cmp.Compare(a.ConsumerRef.Namespace, b.ConsumerRef.Namespace), cmp.Compare(a.ConsumerRef.Name, b.ConsumerRef.Name),
+			cmp.Compare(a.ResourceType, b.ResourceType))
 	})
 	return all
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,6 +26,10 @@ const (
 	fieldManager = "bursar-import"
 	// deletionTimeout bounds the wait for the end of the deletion of the kind of consumers.
 	deletionTimeout = time.Minute
+	// activeTimeout bounds the wait until the written grants count.
+	activeTimeout = 2 * time.Minute
+	// watchDelayMax is more than the delay until Bursar sees a changed namespace.
+	watchDelayMax = 2 * time.Second
 )
 
 var (
@@ -36,162 +42,191 @@ var (
 	claimPolicies = quotav1alpha1.GroupVersion.WithResource("claimcreationpolicies")
 	grantPolicies = quotav1alpha1.GroupVersion.WithResource("grantcreationpolicies")
 	claimsAPI     = quotav1alpha1.GroupVersion.WithResource("resourceclaims")
+
+	admissionPolicies = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}
+	admissionBindings = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"}
 )
 
-// placed is an object to write.
-type placed struct {
-	resource schema.GroupVersionResource
-	object   *unstructured.Unstructured
-}
-
-// Objects returns the objects of an import, in its order, as declarations.
-func (p *Plan) Objects(source string) ([]*unstructured.Unstructured, error) {
-	all, err := p.placed(source)
-	objects := make([]*unstructured.Unstructured, 0, len(all))
-	for _, each := range all {
-		objects = append(objects, each.object)
-	}
-	return objects, err
-}
-
-func (p *Plan) placed(source string) ([]placed, error) {
-	var all []placed
-	if len(p.Consumers) > 0 {
-		all = append(all, placed{definitions, consumerDefinition()}, placed{clusterRoles, p.role(source)})
-	}
-	for _, name := range sortedKeys(p.Profiles) {
-		all = append(all, placed{namespacesAPI, objectOf("v1", "Namespace", "", name, map[string]string{LabelImportedLimits: p.Profiles[name]})})
-	}
-	for _, c := range p.Consumers {
-		labels := map[string]string{LabelImportedFrom: source}
-		all = append(all, placed{consumersAPI, objectOf(consumersAPI.GroupVersion().String(), consumerKind, c.Namespace, c.Name, labels)})
-	}
-	var err error
-	for _, r := range p.Registrations {
-		all, err = appendPlaced(all, err, registrations, "ResourceRegistration", r)
-	}
-	for _, g := range p.Grants {
-		all, err = appendPlaced(all, err, grants, "ResourceGrant", g)
-	}
-	for _, g := range p.GrantPolicies {
-		all, err = appendPlaced(all, err, grantPolicies, "GrantCreationPolicy", g)
-	}
-	for _, c := range p.Policies {
-		all, err = appendPlaced(all, err, claimPolicies, "ClaimCreationPolicy", c)
-	}
-	return all, err
-}
-
-func appendPlaced(all []placed, earlier error, resource schema.GroupVersionResource, kind string, object any) ([]placed, error) {
-	if earlier != nil {
-		return all, earlier
-	}
-	content, err := json.Marshal(object)
-	if err != nil {
-		return all, fmt.Errorf("encode a %s: %w", kind, err)
-	}
-	fields := map[string]any{}
-	if err := json.Unmarshal(content, &fields); err != nil {
-		return all, fmt.Errorf("encode a %s: %w", kind, err)
-	}
-	delete(fields, "status")
-	u := &unstructured.Unstructured{Object: fields}
-	u.SetAPIVersion(resource.GroupVersion().String())
-	u.SetKind(kind)
-	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
-	return append(all, placed{resource, u}), nil
-}
-
-func objectOf(version, kind, namespace, name string, labels map[string]string) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{Object: map[string]any{}}
-	u.SetAPIVersion(version)
-	u.SetKind(kind)
-	u.SetNamespace(namespace)
-	u.SetName(name)
-	u.SetLabels(labels)
-	return u
-}
-
-// consumerDefinition defines the kind of imported consumers.
-func consumerDefinition() *unstructured.Unstructured {
-	u := objectOf("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", consumersAPI.GroupResource().String(), nil)
-	u.Object["spec"] = map[string]any{
-		"group": consumerGroup, "scope": "Namespaced",
-		"names": map[string]any{"kind": consumerKind, "plural": consumersAPI.Resource, "singular": "quotaconsumer", "listKind": consumerKind + "List"},
-		"versions": []any{map[string]any{
-			"name": consumersAPI.Version, "served": true, "storage": true,
-			"schema": map[string]any{"openAPIV3Schema": map[string]any{
-				"type": "object", "description": "QuotaConsumer is a namespace, or a set of namespaces, whose limits bursar import took over from another system.",
-			}},
-		}},
-	}
-	return u
-}
-
-// role lets Bursar follow the kinds of the policies.
-func (p *Plan) role(source string) *unstructured.Unstructured {
-	u := objectOf("rbac.authorization.k8s.io/v1", "ClusterRole", "", "bursar-imported-"+source, map[string]string{
-		LabelImportedFrom: source, quotav1alpha1.GroupName + "/aggregate-to-operator": "true",
-	})
-	rule := func(group string, resources ...any) any {
-		return map[string]any{"apiGroups": []any{group}, "resources": resources, "verbs": []any{"get", "list", "watch"}}
-	}
-	rules := []any{rule(consumerGroup, consumersAPI.Resource)}
-	for _, resource := range p.followed {
-		rules = append(rules, rule(resource.Group, resource.Resource))
-	}
-	u.Object["rules"] = rules
-	return u
-}
-
-// write writes a plan, and deletes objects of an earlier import that this one lacks. Policies keep their mode.
-func (i *importer) write(ctx context.Context, plan *Plan) error {
-	kept, err := i.modesOf(ctx)
-	if err != nil {
-		return err
-	}
-	for _, p := range plan.Policies {
-		if mode := kept[p.Name]; mode != "" {
-			p.Spec.EnforcementMode = quotav1alpha1.EnforcementMode(mode)
-		}
-	}
+// write writes a plan, and deletes the leftovers of earlier imports. While it runs, no enforced policy charges for a
+// limit without its grant: new allowances come before the policies, and the last step takes away those without use.
+func (i *importer) write(ctx context.Context, plan *Plan, before *earlier) error {
 	all, err := plan.placed(i.From)
 	if err != nil {
 		return err
 	}
+	lowered := before.widen(plan, all)
 	written := map[string]bool{}
 	for _, each := range all {
-		if each.resource == consumersAPI && !written[consumersAPI.String()] {
-			if err := quotakinds.AwaitConsumers(ctx, i.api); err != nil {
-				return err
-			}
-			written[consumersAPI.String()] = true
-		}
-		if each.resource == definitions {
-			if err := i.awaitDeletion(ctx, each.resource, each.object.GetName()); err != nil {
-				return err
-			}
-		}
-		if err := i.apply(ctx, each); err != nil {
-			return err
-		}
 		written[keyOf(each.resource, each.object)] = true
 	}
-	return i.prune(ctx, plan, written)
+	first := slices.IndexFunc(all, func(p placed) bool { return p.resource == grantPolicies || p.resource == claimPolicies })
+	if first < 0 {
+		first = len(all)
+	}
+	if err := i.writeAll(ctx, plan, all[:first]); err != nil {
+		return err
+	}
+	if err := i.unlist(ctx, func(namespace string) bool { return len(plan.Limited[namespace]) > 0 }); err != nil {
+		return err
+	}
+	if err := i.awaitNamespaces(ctx, plan, before); err != nil {
+		return err
+	}
+	if err := i.writeAll(ctx, plan, all[first:]); err != nil {
+		return err
+	}
+	err = i.prune(ctx, before, func(resource schema.GroupVersionResource, object metav1.Object) bool {
+		key := keyOf(resource, object)
+		return written[key] || plan.kept[key] || isInPlace(object)
+	})
+	if err != nil {
+		return err
+	}
+	return i.writeStage(ctx, lowered)
+}
+
+// writeAll writes objects of several resources, in their order.
+func (i *importer) writeAll(ctx context.Context, plan *Plan, all []placed) error {
+	for stage := range stages(all) {
+		if err := i.writeStage(ctx, stage); err != nil {
+			return err
+		}
+		if stage[0].resource == grants && plan.isEnforced() {
+			if err := i.awaitGrants(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// awaitNamespaces gives Bursar the time to see changed annotations of namespaces. It watches namespaces and policies
+// apart, and a changed policy applies to existing objects at once, with the annotations known until then.
+func (i *importer) awaitNamespaces(ctx context.Context, plan *Plan, before *earlier) error {
+	isChanged := slices.ContainsFunc(i.target.namespaces, func(n corev1.Namespace) bool {
+		return n.Annotations[AnnotationImportedLimits+i.From] != strings.Join(plan.Limited[n.Name], ",")
+	})
+	if !isChanged || len(before.policies) == 0 {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(watchDelayMax):
+		return nil
+	}
+}
+
+// stages yields consecutive objects of the same resource.
+func stages(all []placed) func(func([]placed) bool) {
+	return func(yield func([]placed) bool) {
+		for len(all) > 0 {
+			n := 1
+			for n < len(all) && all[n].resource == all[0].resource {
+				n++
+			}
+			if !yield(all[:n]) {
+				return
+			}
+			all = all[n:]
+		}
+	}
+}
+
+// writeStage writes objects of one resource in any order.
+func (i *importer) writeStage(ctx context.Context, stage []placed) error {
+	if len(stage) == 0 {
+		return nil
+	}
+	switch stage[0].resource {
+	case definitions:
+		if err := i.awaitDeletion(ctx, definitions, stage[0].object.GetName()); err != nil {
+			return err
+		}
+	case consumersAPI:
+		if err := quotakinds.AwaitConsumers(ctx, i.api); err != nil {
+			return err
+		}
+	}
+	group, writing := errgroup.WithContext(ctx)
+	group.SetLimit(concurrency)
+	for _, each := range stage {
+		group.Go(func() error { return i.apply(writing, each, false) })
+	}
+	return group.Wait()
+}
+
+// isEnforced reports whether a policy of the plan enforces.
+func (p *Plan) isEnforced() bool {
+	return slices.ContainsFunc(p.Policies, func(c *quotav1alpha1.ClaimCreationPolicy) bool { return isEnforced(modeOf(c)) })
+}
+
+// widen adds to the grants in objects the allowances that earlier imports gave and the plan no longer gives. It returns
+// these grants as planned, to write them once no policy charges for the allowances.
+func (e *earlier) widen(plan *Plan, objects []placed) []placed {
+	if !plan.isEnforced() {
+		return nil
+	}
+	present := map[string]*unstructured.Unstructured{}
+	for _, object := range e.objects[grants] {
+		present[quotakinds.Name(object)] = object
+	}
+	var planned []placed
+	for _, each := range objects {
+		g := present[quotakinds.Name(each.object)]
+		if each.resource != grants || g == nil || isInPlace(each.object) {
+			continue
+		}
+		allowances, more := allowancesOf(each.object), []any{}
+		for _, a := range allowancesOf(g) {
+			isPlanned := slices.ContainsFunc(allowances, func(b any) bool { return typeOf(a) == typeOf(b) })
+			if !isPlanned && len(allowances)+len(more) < allowancesMax {
+				more = append(more, a)
+			}
+		}
+		if len(more) == 0 {
+			continue
+		}
+		planned = append(planned, placed{grants, each.object.DeepCopy()})
+		each.object.Object["spec"].(map[string]any)["allowances"] = append(allowances, more...)
+	}
+	return planned
+}
+
+func allowancesOf(grant *unstructured.Unstructured) []any {
+	allowances, _, _ := unstructured.NestedSlice(grant.Object, "spec", "allowances") //nolint:errcheck // the schema has a list there
+	return allowances
+}
+
+// typeOf returns the resource type of an allowance.
+func typeOf(allowance any) any {
+	fields, _ := allowance.(map[string]any)
+	return fields["resourceType"]
 }
 
 func keyOf(resource schema.GroupVersionResource, object metav1.Object) string {
 	return resource.String() + " " + object.GetNamespace() + "/" + object.GetName()
 }
 
-func (i *importer) apply(ctx context.Context, each placed) error {
-	content, err := json.Marshal(each.object.Object)
+// apply writes an object. It changes only the marks of an object older than its import, and the annotations of a
+// namespace.
+func (i *importer) apply(ctx context.Context, each placed, isDryRun bool) error {
+	how, content, options := types.ApplyPatchType, any(each.object.Object), metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)}
+	switch {
+	case each.resource == namespacesAPI:
+		how, content, options.Force = types.MergePatchType, map[string]any{"metadata": map[string]any{"annotations": each.object.GetAnnotations()}}, nil
+	case isInPlace(each.object):
+		how, content, options.Force = types.MergePatchType, marksOf(each.object), nil
+	}
+	if isDryRun {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	encoded, err := json.Marshal(content)
 	if err != nil {
 		return fmt.Errorf("encode %s %s: %w", each.object.GetKind(), each.object.GetName(), err)
 	}
-	_, err = i.api.Resource(each.resource).Namespace(each.object.GetNamespace()).Patch(ctx, each.object.GetName(), types.ApplyPatchType, content,
-		metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)})
-	if err != nil {
+	_, err = i.api.Resource(each.resource).Namespace(each.object.GetNamespace()).Patch(ctx, each.object.GetName(), how, encoded, options)
+	if err != nil && !(how == types.MergePatchType && apierrors.IsNotFound(err)) { // somebody has deleted it meanwhile
 		return fmt.Errorf("write %s: %w", objectRef(each.object.GetKind(), each.object.GetNamespace(), each.object.GetName()), err)
 	}
 	return nil
@@ -212,82 +247,42 @@ func (i *importer) awaitDeletion(ctx context.Context, resource schema.GroupVersi
 	return nil
 }
 
-// imported lists the objects of a resource written by imports from the former system.
-func (i *importer) imported(ctx context.Context, resource schema.GroupVersionResource) ([]unstructured.Unstructured, error) {
-	var all []unstructured.Unstructured
-	options := metav1.ListOptions{Limit: 500, LabelSelector: LabelImportedFrom + "=" + i.From}
-	for {
-		page, err := i.api.Resource(resource).List(ctx, options)
-		if apierrors.IsNotFound(err) {
-			return nil, nil
-		}
+// awaitGrants waits until Bursar has processed the grants of the import. An enforced policy must not find a new limit
+// missing.
+func (i *importer) awaitGrants(ctx context.Context) error {
+	waiting := ""
+	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, activeTimeout, true, func(ctx context.Context) (bool, error) {
+		all, err := i.imported(ctx, grants)
 		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", resource.GroupResource(), err)
+			return false, err
 		}
-		all = append(all, page.Items...)
-		if options.Continue = page.GetContinue(); options.Continue == "" {
-			return all, nil
-		}
-	}
-}
-
-// modesOf returns the modes of the policies of an earlier import.
-func (i *importer) modesOf(ctx context.Context) (map[string]string, error) {
-	policies, err := i.imported(ctx, claimPolicies)
-	found := map[string]string{}
-	for j := range policies {
-		mode, _, _ := unstructured.NestedString(policies[j].Object, "spec", "enforcementMode") //nolint:errcheck // the schema has a text there
-		found[policies[j].GetName()] = mode
-	}
-	return found, err
-}
-
-// prune deletes the objects an earlier import wrote for limits that no longer exist. Policies go first, because they
-// use the rest.
-func (i *importer) prune(ctx context.Context, plan *Plan, written map[string]bool) error {
-	for _, resource := range []schema.GroupVersionResource{claimPolicies, grants, registrations, consumersAPI} {
-		all, err := i.imported(ctx, resource)
-		if err != nil {
-			return err
-		}
-		for j := range all {
-			if !written[keyOf(resource, &all[j])] && !isInPlace(&all[j]) {
-				if err := i.remove(ctx, resource, &all[j]); err != nil {
-					return err
-				}
+		waiting = ""
+		for _, object := range all {
+			observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration") //nolint:errcheck // the schema has a number there
+			if observed != object.GetGeneration() {
+				waiting = quotakinds.Name(object)
+				return false, nil
 			}
 		}
+		return true, nil
+	})
+	if err != nil && waiting != "" {
+		return fmt.Errorf("wait until Bursar has processed ResourceGrant %s: %w; does Bursar run?", waiting, err)
 	}
-	return i.unlabel(ctx, func(namespace string) bool { return plan.Profiles[namespace] == "" })
+	return err
 }
 
-func (i *importer) remove(ctx context.Context, resource schema.GroupVersionResource, object metav1.Object) error {
-	err := i.api.Resource(resource).Namespace(object.GetNamespace()).Delete(ctx, object.GetName(), metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete %s of %s: %w", object.GetName(), resource.GroupResource(), err)
+// imported lists the objects of a resource written by imports from the former system.
+func (i *importer) imported(ctx context.Context, resource schema.GroupVersionResource) ([]*unstructured.Unstructured, error) {
+	var all []*unstructured.Unstructured
+	err := quotakinds.EachWith(ctx, i.api, resource, LabelImportedFrom+"="+i.From, func(object *unstructured.Unstructured) error {
+		all = append(all, object)
+		return nil
+	})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
 	}
-	return nil
-}
-
-// unlabel removes the label of this import from namespaces.
-func (i *importer) unlabel(ctx context.Context, isLeft func(namespace string) bool) error {
-	list, err := i.api.Resource(namespacesAPI).List(ctx, metav1.ListOptions{LabelSelector: LabelImportedLimits})
-	if err != nil {
-		return fmt.Errorf("list the labelled namespaces: %w", err)
-	}
-	patch := []byte(`{"metadata":{"labels":{"` + LabelImportedLimits + `":null}}}`)
-	for j := range list.Items {
-		namespace := &list.Items[j]
-		isOurs := strings.HasPrefix(namespace.GetLabels()[LabelImportedLimits], i.From+"-")
-		if !isOurs || !isLeft(namespace.GetName()) {
-			continue
-		}
-		_, err := i.api.Resource(namespacesAPI).Patch(ctx, namespace.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("remove the label of namespace %s: %w", namespace.GetName(), err)
-		}
-	}
-	return nil
+	return all, err
 }
 
 // SetMode sets the mode of the policies of an earlier import, and returns how many there are.
@@ -304,13 +299,13 @@ func SetMode(ctx context.Context, o Options, mode quotav1alpha1.EnforcementMode)
 		return 0, err
 	}
 	patch := []byte(`{"spec":{"enforcementMode":"` + string(mode) + `"}}`)
-	for j := range policies {
+	for _, policy := range policies {
 		if o.DryRun {
 			continue
 		}
-		_, err := i.api.Resource(claimPolicies).Patch(ctx, policies[j].GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+		_, err := i.api.Resource(claimPolicies).Patch(ctx, policy.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 		if err != nil {
-			return 0, fmt.Errorf("set the mode of ClaimCreationPolicy %s: %w", policies[j].GetName(), err)
+			return 0, fmt.Errorf("set the mode of ClaimCreationPolicy %s: %w", policy.GetName(), err)
 		}
 	}
 	return len(policies), nil

@@ -152,6 +152,12 @@ func Each(ctx context.Context, api dynamic.Interface, resource schema.GroupVersi
 	return Kind{GroupVersionResource: resource}.Each(ctx, api, version, do)
 }
 
+// EachWith is [Each] for the objects with labels, in their current version.
+func EachWith(ctx context.Context, api dynamic.Interface, resource schema.GroupVersionResource, labels string, do func(*unstructured.Unstructured) error) error {
+	_, err := Kind{GroupVersionResource: resource, labels: labels}.Each(ctx, api, "", do)
+	return err
+}
+
 // Each does the same as the function [Each], with the objects of the kind.
 func (k Kind) Each(ctx context.Context, api dynamic.Interface, version string, do func(*unstructured.Unstructured) error) (string, error) {
 	options := metav1.ListOptions{Limit: pageSize, LabelSelector: k.labels, FieldSelector: k.fields}

@@ -1,0 +1,33 @@
+package importer
+
+import "fmt"
+
+const (
+	// protectionName is the name of the ValidatingAdmissionPolicy for the annotations of namespaces, and of its
+	// binding.
+	protectionName = "bursar-imported-limits"
+	// mayChangeLimits is, in CEL of Kubernetes, whether the user may change policies for claims.
+	mayChangeLimits = `authorizer.group("quota.miloapis.com").resource("claimcreationpolicies").check("update").allowed()`
+)
+
+// protection protects the annotations that bind namespaces to their limits: a change needs the right to change policies
+// for claims. Otherwise everybody with the right to annotate a namespace could lift its limits. All imports share it.
+func protection() []placed {
+	const version = "admissionregistration.k8s.io/v1"
+	policy := objectOf(version, "ValidatingAdmissionPolicy", "", protectionName, nil)
+	policy.Object["spec"] = map[string]any{
+		"failurePolicy": "Fail",
+		"matchConstraints": map[string]any{"resourceRules": []any{map[string]any{
+			"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "resources": []any{"namespaces"}, "operations": []any{"UPDATE"},
+		}}},
+		"validations": []any{map[string]any{
+			"expression": fmt.Sprintf(`[[object, oldObject], [oldObject, object]].all(p, p[0].metadata.?annotations.orValue({}).all(k, `+
+				`!k.startsWith(%q) || p[1].metadata.?annotations[?k].orValue("") == p[0].metadata.annotations[k])) || %s`, AnnotationImportedLimits, mayChangeLimits),
+			"message": "the annotations " + AnnotationImportedLimits + "* bind the namespace to its quota: a change needs the right to update claimcreationpolicies.quota.miloapis.com",
+			"reason":  "Forbidden",
+		}},
+	}
+	binding := objectOf(version, "ValidatingAdmissionPolicyBinding", "", protectionName, nil)
+	binding.Object["spec"] = map[string]any{"policyName": protectionName, "validationActions": []any{"Deny"}}
+	return []placed{{admissionPolicies, policy}, {admissionBindings, binding}}
+}
