@@ -1,20 +1,19 @@
 package importer
 
-import "fmt"
+import (
+	"fmt"
 
-const (
-	// protectionName is the name of the ValidatingAdmissionPolicy for the annotations of namespaces, and of its
-	// binding.
-	protectionName = "bursar-imported-limits"
-	// mayChangeLimits is, in CEL of Kubernetes, whether the user may change policies for claims.
-	mayChangeLimits = `authorizer.group("quota.miloapis.com").resource("claimcreationpolicies").check("update").allowed()`
+	"github.com/bursar/bursar/internal/cli/quotakinds"
 )
+
+// mayChangeLimits is, in CEL of Kubernetes, whether the user may change policies for claims.
+const mayChangeLimits = `authorizer.group("quota.miloapis.com").resource("claimcreationpolicies").check("update").allowed()`
 
 // protection protects the annotations that bind namespaces to their limits: a change needs the right to change policies
 // for claims. Otherwise everybody with the right to annotate a namespace could lift its limits. All imports share it.
 func protection() []placed {
 	const version = "admissionregistration.k8s.io/v1"
-	policy := objectOf(version, "ValidatingAdmissionPolicy", "", protectionName, nil)
+	policy := objectOf(version, "ValidatingAdmissionPolicy", "", quotakinds.ImportedProtection, nil)
 	policy.Object["spec"] = map[string]any{
 		"failurePolicy": "Fail",
 		"matchConstraints": map[string]any{"resourceRules": []any{map[string]any{
@@ -27,7 +26,7 @@ func protection() []placed {
 			"reason":  "Forbidden",
 		}},
 	}
-	binding := objectOf(version, "ValidatingAdmissionPolicyBinding", "", protectionName, nil)
-	binding.Object["spec"] = map[string]any{"policyName": protectionName, "validationActions": []any{"Deny"}}
+	binding := objectOf(version, "ValidatingAdmissionPolicyBinding", "", quotakinds.ImportedProtection, nil)
+	binding.Object["spec"] = map[string]any{"policyName": quotakinds.ImportedProtection, "validationActions": []any{"Deny"}}
 	return []placed{{admissionPolicies, policy}, {admissionBindings, binding}}
 }

@@ -43,8 +43,8 @@ var (
 	grantPolicies = quotav1alpha1.GroupVersion.WithResource("grantcreationpolicies")
 	claimsAPI     = quotav1alpha1.GroupVersion.WithResource("resourceclaims")
 
-	admissionPolicies = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}
-	admissionBindings = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"}
+	admissionPolicies = quotakinds.ImportedProtections.GroupVersionResource
+	admissionBindings = quotakinds.ProtectionBindings.GroupVersionResource
 )
 
 // write writes a plan, and deletes the leftovers of earlier imports. While it runs, no enforced policy charges for a

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -20,8 +21,13 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// LabelImportedFrom is, on every object of bursar import, the former system.
-const LabelImportedFrom = quotav1alpha1.GroupName + "/imported-from"
+const (
+	// LabelImportedFrom is, on every object of bursar import, the former system.
+	LabelImportedFrom = quotav1alpha1.GroupName + "/imported-from"
+	// ImportedProtection is the name of the ValidatingAdmissionPolicy for the annotations of namespaces with imported
+	// limits, and of its binding.
+	ImportedProtection = "bursar-imported-limits"
+)
 
 var importVersion = schema.GroupVersion{Group: "import." + quotav1alpha1.GroupName, Version: "v1alpha1"}
 
@@ -41,10 +47,21 @@ var (
 		GroupVersionResource: rbacv1.SchemeGroupVersion.WithResource("clusterroles"), Kind: "ClusterRole", Role: Imported,
 		labels: LabelImportedFrom,
 	}
+	// ImportedProtections and ProtectionBindings have the objects with the name [ImportedProtection], and no others.
+	ImportedProtections = Kind{
+		GroupVersionResource: admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicies"), Kind: "ValidatingAdmissionPolicy", Role: Imported,
+		fields: "metadata.name=" + ImportedProtection,
+	}
+	ProtectionBindings = Kind{
+		GroupVersionResource: admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicybindings"), Kind: "ValidatingAdmissionPolicyBinding", Role: Imported,
+		fields: "metadata.name=" + ImportedProtection,
+	}
 )
 
 // ImportedKinds returns the kinds with the role [Imported], in the order for writing them.
-func ImportedKinds() []Kind { return []Kind{ConsumerDefinitions, ImportedRoles, Consumers} }
+func ImportedKinds() []Kind {
+	return []Kind{ConsumerDefinitions, ImportedRoles, ImportedProtections, ProtectionBindings, Consumers}
+}
 
 // FindImported returns the kinds with the role [Imported], or none if the server has no imported consumers.
 func FindImported(api discovery.DiscoveryInterface) ([]Kind, error) {
