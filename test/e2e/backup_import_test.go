@@ -26,6 +26,7 @@ import (
 // role of the import.
 func TestImportedQuotaIsRestored(t *testing.T) {
 	t.Parallel()
+	const importedLimits = importer.AnnotationImportedLimits + "resourcequota"
 	var path, before string
 	dir := t.TempDir()
 	isBackedUp := t.Run("BackUp", func(t *testing.T) {
@@ -36,7 +37,7 @@ func TestImportedQuotaIsRestored(t *testing.T) {
 	if !isBackedUp {
 		return
 	}
-	for _, part := range []string{"kind: QuotaConsumer\n", "name: bursar-imported-resourcequota\n", "name: quotaconsumers.import.quota.miloapis.com\n", importer.LabelImportedLimits + ": "} {
+	for _, part := range []string{"kind: QuotaConsumer\n", "name: bursar-imported-resourcequota\n", "name: quotaconsumers.import.quota.miloapis.com\n", importedLimits + ": ", "kind: ValidatingAdmissionPolicyBinding\n"} {
 		if !strings.Contains(before, part) {
 			t.Errorf("the export has no %q:\n%s", part, before)
 		}
@@ -78,12 +79,12 @@ func TestImportedQuotaIsRestored(t *testing.T) {
 	shop := &corev1.Namespace{}
 	must(t, s.Get(t.Context(), client.ObjectKey{Name: "shop"}, shop))
 	patch := client.MergeFrom(shop.DeepCopy())
-	profile := shop.Labels[importer.LabelImportedLimits]
-	delete(shop.Labels, importer.LabelImportedLimits)
+	limits := shop.Annotations[importedLimits]
+	delete(shop.Annotations, importedLimits)
 	shop.Labels["unused"] = "by-quota"
 	must(t, s.Patch(t.Context(), shop, patch))
 	text := strings.Join(strings.Fields(restored(t, options)), " ")
-	if want := fmt.Sprintf("HERE shop %s %s <none> Warning: these namespaces differ", importer.LabelImportedLimits, profile); !strings.Contains(text, want) {
+	if want := fmt.Sprintf("HERE shop %s %s <none> Warning: these namespaces differ", importedLimits, limits); !strings.Contains(text, want) {
 		t.Errorf("the report is\n%s\nwant %q", text, want)
 	}
 }
