@@ -14,7 +14,7 @@ func TestImports(t *testing.T) {
 	api := module + "api/quota/v1alpha1"
 	for folder, allowed := range map[string][]string{
 		"./claims":   {"k8s.io/apimachinery/", "sigs.k8s.io/controller-runtime/pkg/client"},
-		"./features": {"k8s.io/apimachinery/", "k8s.io/client-go/", "sigs.k8s.io/controller-runtime/pkg/cache", "github.com/open-feature/go-sdk/openfeature"},
+		"./features": {"k8s.io/apimachinery/", "k8s.io/client-go/", "github.com/open-feature/go-sdk/openfeature"},
 	} {
 		t.Run(folder, func(t *testing.T) {
 			list := func(format string) []string {

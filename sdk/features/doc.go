@@ -20,5 +20,5 @@
 // the default value too, with the reason DEFAULT and without an error: a feature without a grant is off if its default
 // is false.
 //
-// It imports the API types, client-go, controller-runtime and the SDK of OpenFeature, and nothing else of Bursar.
+// It imports the API types, client-go and the SDK of OpenFeature, and nothing else of Bursar.
 package features

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
@@ -74,8 +73,13 @@ func New(config *rest.Config, options Options) (*Provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare to read quota: %w", err)
 	}
-	kind := quotav1alpha1.GroupVersion.WithKind("EffectiveResourceGrant")
-	quota, err := apiutil.RESTClientForGVK(kind, false, false, config, serializer.NewCodecFactory(scheme), client)
+	config = rest.CopyConfig(config)
+	config.APIPath, config.GroupVersion = "/apis", &quotav1alpha1.GroupVersion
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	if config.UserAgent == "" {
+		config.UserAgent = rest.DefaultKubernetesUserAgent()
+	}
+	quota, err := rest.RESTClientForConfigAndClient(config, client)
 	if err != nil {
 		return nil, fmt.Errorf("prepare to read quota: %w", err)
 	}
