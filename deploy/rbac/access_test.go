@@ -25,7 +25,7 @@ var resources = []string{
 	"resourceregistrations", "claimcreationpolicies", "grantcreationpolicies", "resourcegrants", "resourceclaims",
 	"allowancebuckets", "effectiveresourcegrants", "consumerledgers", "resourcequotaallocations", "localresourcequotaallocations", "allocationledgers", "quotareviews", "quotahistories",
 	"quotarequests", "quotadecisions", "quotarequestpolicies", "quotaalerts",
-	"quotaserviceconfigs", "quotaincreases", "events",
+	"quotaserviceconfigs", "quotaincreases", "events", "namespaces",
 }
 
 // special are the roles explained by the page in words: they permit something with single objects, or contain other
