@@ -269,8 +269,8 @@ func TestRejectedImport(t *testing.T) {
 	wantNothing("a registration of the same name", "ResourceRegistration maps")
 }
 
-// TestImportedAmounts uses the form of imported policies for Pods, which a standalone server lacks: the amount of an
-// object depends on the annotation of its namespace, and a changed description applies the policy to existing objects.
+// TestImportedAmounts uses the form of imported policies for Pods, which a standalone server lacks. The amount of an
+// object depends on the annotation of its namespace. A changed description applies the policy to existing objects.
 func TestImportedAmounts(t *testing.T) {
 	t.Parallel()
 	const annotation = importer.AnnotationImportedLimits + "test"

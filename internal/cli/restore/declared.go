@@ -87,7 +87,8 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// restoreImported restores the consumers of bursar import, after their definition and the roles to follow their objects.
+// restoreImported restores the consumers of bursar import, after their definition and the roles to follow their
+// objects.
 func (r *restorer) restoreImported(ctx context.Context) error {
 	for _, kind := range quotakinds.ImportedKinds() {
 		if kind.Resource == quotakinds.Consumers.Resource && r.archive.Manifest.Has(kind.String()) && !r.DryRun {
@@ -200,8 +201,8 @@ func (r *restorer) put(ctx context.Context, kind quotakinds.Kind, api dynamic.In
 	return fmt.Errorf("restore %s %s: %w", kind.Kind, quotakinds.Name(object), err)
 }
 
-// keepOwn keeps the fields of an existing object that are about this server: finalizers, owners, and the record of other
-// control planes with grants of a policy.
+// keepOwn keeps the fields of an existing object that are about this server: finalizers, owners, and the record of
+// other control planes with grants of a policy.
 func keepOwn(object, existing *unstructured.Unstructured) {
 	object.SetFinalizers(existing.GetFinalizers())
 	object.SetOwnerReferences(existing.GetOwnerReferences())

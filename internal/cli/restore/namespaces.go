@@ -30,8 +30,8 @@ type mark struct {
 	before, now *string
 }
 
-// checkNamespaces makes sure that the namespaces of the objects exist, or that the restore may create them. It finds the
-// namespaces of the backup that may be selected otherwise here.
+// checkNamespaces makes sure that the namespaces of the objects exist, or that the restore may create them. It finds
+// the namespaces of the backup that may be selected otherwise here.
 func (r *restorer) checkNamespaces(ctx context.Context) error {
 	needed := map[string]bool{}
 	for _, kind := range r.order {

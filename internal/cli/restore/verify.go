@@ -41,8 +41,8 @@ func (r *restorer) eachClaim(ctx context.Context, do func(*quotav1alpha1.Resourc
 	return err
 }
 
-// verify waits until the restored objects count, and the ledgers agree with the claims. It lists the claims, which may be
-// many, only once everything counts.
+// verify waits until the restored objects count, and the ledgers agree with the claims. It lists the claims,
+// which may be many, only once everything counts.
 func (r *restorer) verify(ctx context.Context) error {
 	var waits error
 	pause := poll
