@@ -59,6 +59,7 @@ func (i *importer) write(ctx context.Context, plan *Plan, before *earlier) error
 	for _, each := range all {
 		written[keyOf(each.resource, each.object)] = true
 	}
+	all = i.changes(all, before)
 	first := slices.IndexFunc(all, func(p placed) bool { return p.resource == grantPolicies || p.resource == claimPolicies })
 	if first < 0 {
 		first = len(all)
