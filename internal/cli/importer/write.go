@@ -93,7 +93,7 @@ func (i *importer) writeAll(ctx context.Context, plan *Plan, all []placed) error
 			return err
 		}
 		if stage[0].resource == grants && plan.isEnforced() {
-			if err := i.awaitGrants(ctx); err != nil {
+			if err := i.awaitGrants(ctx, stage); err != nil {
 				return err
 			}
 		}
@@ -263,10 +263,12 @@ func (i *importer) awaitConsumers(ctx context.Context) error {
 	return nil
 }
 
-// awaitGrants waits until Bursar has processed the grants of the import. An enforced policy must not find a new limit
-// missing.
-func (i *importer) awaitGrants(ctx context.Context) error {
-	waiting := ""
+// awaitGrants waits until Bursar has processed written grants. An enforced policy must not find a new limit missing.
+func (i *importer) awaitGrants(ctx context.Context, stage []placed) error {
+	waiting, isWritten := "", map[string]bool{}
+	for _, each := range stage {
+		isWritten[quotakinds.Name(each.object)] = true
+	}
 	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, activeTimeout, true, func(ctx context.Context) (bool, error) {
 		all, err := i.imported(ctx, grants)
 		if err != nil {
@@ -275,7 +277,7 @@ func (i *importer) awaitGrants(ctx context.Context) error {
 		waiting = ""
 		for _, object := range all {
 			observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration") //nolint:errcheck // the schema has a number there
-			if observed != object.GetGeneration() {
+			if observed != object.GetGeneration() && isWritten[quotakinds.Name(object)] {
 				waiting = quotakinds.Name(object)
 				return false, nil
 			}
