@@ -19,8 +19,7 @@ import (
 // planned plans an import from ResourceQuotas after an earlier one.
 func planned(t *testing.T, before *earlier, prune bool, quotas ...string) *Plan {
 	t.Helper()
-	i := &importer{Options: Options{From: "resourcequota", Prune: prune}, mapper: mapper(), source: &cluster{}}
-	i.target = i.source
+	i := &importer{Options: Options{From: "resourcequota", Prune: prune}, mapper: mapper(), target: &cluster{namespaces: parsed[corev1.Namespace](t, `{metadata: {name: shop}}`, `{metadata: {name: mall}}`)}}
 	plan, err := i.plan(fromResourceQuotas(parsed[corev1.ResourceQuota](t, quotas...)), before)
 	if err != nil {
 		t.Fatal(err)
@@ -167,6 +166,37 @@ func TestImportAgain(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", tt.reason, diff)
 			}
 		})
+	}
+}
+
+// TestNothingToDo checks that a repeated import of the same limits writes nothing, and a changed one only the difference.
+func TestNothingToDo(t *testing.T) {
+	const shop, mall = `{metadata: {name: a, namespace: shop}, spec: {hard: {count/secrets: 2, pods: 1}}}`, `{metadata: {name: a, namespace: mall}, spec: {hard: {count/secrets: %d}}}`
+	defaults := func(object *unstructured.Unstructured) {
+		object.SetUID("x")
+		if object.GetKind() == "ClaimCreationPolicy" {
+			object.Object["spec"].(map[string]any)["enabled"] = true
+		}
+	}
+	first := planned(t, newEarlier(), false, shop, fmt.Sprintf(mall, 3))
+	before := written(t, "resourcequota", first, defaults)
+	i := &importer{target: &cluster{namespaces: parsed[corev1.Namespace](t,
+		`{metadata: {name: shop, annotations: {quota.miloapis.com/imported-limits-resourcequota: "count/secrets,pods"}}}`,
+		`{metadata: {name: mall, annotations: {quota.miloapis.com/imported-limits-resourcequota: count/secrets}}}`)}}
+	for amount, want := range map[int][]string{3: nil, 4: {"ResourceGrant mall/imported-resourcequota"}} {
+		all, err := planned(t, before, false, shop, fmt.Sprintf(mall, amount)).placed("resourcequota")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, each := range i.changes(all, before) {
+			if slices.Contains(prunable, each.resource) || each.resource == namespacesAPI {
+				got = append(got, objectRef(each.object.GetKind(), each.object.GetNamespace(), each.object.GetName()))
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("with %d Secrets (-want +got):\n%s", amount, diff)
+		}
 	}
 }
 

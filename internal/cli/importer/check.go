@@ -40,7 +40,7 @@ func (i *importer) check(ctx context.Context, plan *Plan, before *earlier) error
 	if len(taken) > 0 {
 		return fmt.Errorf("this server already has objects with the names of those to import: %s; delete or rename them on one of the servers", strings.Join(firstOf(taken), ", "))
 	}
-	return i.validate(ctx, all)
+	return i.validate(ctx, i.changes(all, before))
 }
 
 func firstOf(names []string) []string {

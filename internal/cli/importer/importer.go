@@ -12,9 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -140,10 +138,7 @@ func (i *importer) readNamespaces(ctx context.Context) error {
 
 // plan makes the plan of an import. It has the limits of the former system, and enforced ones that this no longer has.
 func (i *importer) plan(found *reading, before *earlier) (*Plan, error) {
-	limits, notes := found.limits, found.notes
-	if i.source != i.target {
-		limits, notes = i.ofPresentNamespaces(limits, notes)
-	}
+	limits, notes := i.ofPresentNamespaces(found.limits, found.notes)
 	if !i.Prune {
 		left, err := before.limitsWithoutSource(i.From, found.exists)
 		if err != nil {
@@ -163,13 +158,20 @@ func (i *importer) plan(found *reading, before *earlier) (*Plan, error) {
 
 // ofPresentNamespaces returns the limits with a namespace on the target, and notes the others.
 func (i *importer) ofPresentNamespaces(limits []Limit, notes []Note) ([]Limit, []Note) {
+	isPresent := map[string]bool{}
+	for n := range i.target.namespaces {
+		isPresent[i.target.namespaces[n].Name] = i.target.namespaces[n].DeletionTimestamp == nil
+	}
 	var present []Limit
 	for _, l := range limits {
-		if slices.ContainsFunc(i.target.namespaces, func(n corev1.Namespace) bool { return n.Name == l.Namespace }) {
+		switch stays, exists := isPresent[l.Namespace]; {
+		case stays:
 			present = append(present, l)
-			continue
+		case exists:
+			notes = append(notes, Note{l.From, fmt.Sprintf("namespace %s is being deleted", l.Namespace)})
+		default:
+			notes = append(notes, Note{l.From, fmt.Sprintf("the server with Bursar has no namespace %s: create it, and import again", l.Namespace)})
 		}
-		notes = append(notes, Note{l.From, fmt.Sprintf("the server with Bursar has no namespace %s: create it, and import again", l.Namespace)})
 	}
 	return present, notes
 }

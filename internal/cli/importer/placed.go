@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
@@ -70,7 +71,7 @@ func appendPlaced(all []placed, earlier error, resource schema.GroupVersionResou
 		return all, fmt.Errorf("encode a %s: %w", kind, err)
 	}
 	fields := map[string]any{}
-	if err := json.Unmarshal(content, &fields); err != nil {
+	if err := utiljson.Unmarshal(content, &fields); err != nil {
 		return all, fmt.Errorf("encode a %s: %w", kind, err)
 	}
 	delete(fields, "status")
@@ -121,4 +122,59 @@ func (p *Plan) role(source string) *unstructured.Unstructured {
 	}
 	u.Object["rules"] = rules
 	return u
+}
+
+// changes returns the objects of a plan that the server does not have in this form yet.
+func (i *importer) changes(all []placed, before *earlier) []placed {
+	present := map[string]any{}
+	for resource, objects := range before.objects {
+		for _, object := range objects {
+			present[keyOf(resource, object)] = object.Object
+		}
+	}
+	for n := range i.target.namespaces {
+		namespace := &i.target.namespaces[n]
+		annotations := map[string]any{}
+		for key, value := range namespace.Annotations {
+			annotations[key] = value
+		}
+		present[keyOf(namespacesAPI, namespace)] = map[string]any{
+			"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": namespace.Name, "annotations": annotations},
+		}
+	}
+	var changed []placed
+	for _, each := range all {
+		if !isWithin(each.object.Object, present[keyOf(each.resource, each.object)]) {
+			changed = append(changed, each)
+		}
+	}
+	return changed
+}
+
+// isWithin reports whether a value has all fields of a planned one. It may have more, such as defaults.
+func isWithin(planned, present any) bool {
+	switch p := planned.(type) {
+	case map[string]any:
+		fields, isMap := present.(map[string]any)
+		for key, value := range p {
+			other, has := fields[key]
+			if !has || !isWithin(value, other) {
+				return false
+			}
+		}
+		return isMap
+	case []any:
+		items, isList := present.([]any)
+		if !isList || len(p) != len(items) {
+			return false
+		}
+		for n := range p {
+			if !isWithin(p[n], items[n]) {
+				return false
+			}
+		}
+		return true
+	default:
+		return planned == present
+	}
 }

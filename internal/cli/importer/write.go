@@ -59,6 +59,7 @@ func (i *importer) write(ctx context.Context, plan *Plan, before *earlier) error
 	for _, each := range all {
 		written[keyOf(each.resource, each.object)] = true
 	}
+	all = i.changes(all, before)
 	first := slices.IndexFunc(all, func(p placed) bool { return p.resource == grantPolicies || p.resource == claimPolicies })
 	if first < 0 {
 		first = len(all)
@@ -92,7 +93,7 @@ func (i *importer) writeAll(ctx context.Context, plan *Plan, all []placed) error
 			return err
 		}
 		if stage[0].resource == grants && plan.isEnforced() {
-			if err := i.awaitGrants(ctx); err != nil {
+			if err := i.awaitGrants(ctx, stage); err != nil {
 				return err
 			}
 		}
@@ -247,10 +248,12 @@ func (i *importer) awaitDeletion(ctx context.Context, resource schema.GroupVersi
 	return nil
 }
 
-// awaitGrants waits until Bursar has processed the grants of the import. An enforced policy must not find a new limit
-// missing.
-func (i *importer) awaitGrants(ctx context.Context) error {
-	waiting := ""
+// awaitGrants waits until Bursar has processed written grants. An enforced policy must not find a new limit missing.
+func (i *importer) awaitGrants(ctx context.Context, stage []placed) error {
+	waiting, isWritten := "", map[string]bool{}
+	for _, each := range stage {
+		isWritten[quotakinds.Name(each.object)] = true
+	}
 	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, activeTimeout, true, func(ctx context.Context) (bool, error) {
 		all, err := i.imported(ctx, grants)
 		if err != nil {
@@ -259,7 +262,7 @@ func (i *importer) awaitGrants(ctx context.Context) error {
 		waiting = ""
 		for _, object := range all {
 			observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration") //nolint:errcheck // the schema has a number there
-			if observed != object.GetGeneration() {
+			if observed != object.GetGeneration() && isWritten[quotakinds.Name(object)] {
 				waiting = quotakinds.Name(object)
 				return false, nil
 			}
