@@ -169,7 +169,8 @@ func TestImportAgain(t *testing.T) {
 	}
 }
 
-// TestNothingToDo checks that a repeated import of the same limits writes nothing, and a changed one only the difference.
+// TestNothingToDo checks that a repeated import of the same limits writes nothing, and a changed one only the
+// difference.
 func TestNothingToDo(t *testing.T) {
 	const shop, mall = `{metadata: {name: a, namespace: shop}, spec: {hard: {count/secrets: 2, pods: 1}}}`, `{metadata: {name: a, namespace: mall}, spec: {hard: {count/secrets: %d}}}`
 	defaults := func(object *unstructured.Unstructured) {
