@@ -134,6 +134,7 @@ func TestWhatRolesPermit(t *testing.T) {
 			"quotaserviceconfigs.openmcp.cloud": managing, "quotaincreases.openmcp.cloud": managing,
 			"quotarequests.quota.miloapis.com": reading + " delete", "quotadecisions.quota.miloapis.com": reading + " delete",
 			"quotarequestpolicies.quota.miloapis.com": managing, "quotaalerts.quota.miloapis.com": managing,
+			"namespaces": "get list",
 		})},
 		"bursar-quota-manager": {"decides on grants alone", everywhere, tenantReads.with(permits{
 			"resourcegrants.quota.miloapis.com": managing, "resourceregistrations.quota.miloapis.com": reading,
