@@ -3,9 +3,9 @@
 //
 // A backup has a file for each kind, with an object in a line, and a manifest with their checksums. It has people's
 // declarations, the claims, and the requests with the decisions on them, all in their stored form. It also has what
-// quota depends on: the namespaces with their labels, and the consumers and roles of bursar import. It lacks ledgers,
-// buckets and effective grants, because Bursar derives them from these. All files show one state of the API server,
-// because its versions count the changes of all kinds.
+// quota depends on: namespaces with their labels, and the consumers, roles and protection of bursar import. It lacks
+// ledgers, buckets and effective grants, because Bursar derives them from these. All files show one state of the API
+// server, because its versions count the changes of all kinds.
 package backup
 
 import (

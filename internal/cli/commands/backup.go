@@ -57,7 +57,7 @@ func newExportCommand(p cli.Program) *cobra.Command {
 them, and leaves out the fields of the server. Apply them to another cluster with kubectl. With DIR, the command writes a file for each
 kind; otherwise it prints all.
 
-It also writes the consumers and roles of bursar import. The command leaves out grants of policies, because the policies make them again.
+It also writes the consumers, roles and protection of bursar import. The command leaves out grants of policies, because the policies make them again.
 Claims, requests and the figures of quota are not configuration: bursar backup has them.`,
 		Example: `  bursar export > quota.yaml
   # A file for each kind, for git
@@ -112,7 +112,7 @@ func newBackupCommand(p cli.Program) *cobra.Command {
 		Use:   "backup (FILE | DIR/)",
 		Short: "Write all quota, with claims and requests, into a file to restore",
 		Long: `Write all declared objects, the claims with their granted amounts, and the requests with the decisions on them. Quota selects
-namespaces by labels, so all namespaces come along, and so do the consumers and roles of bursar import. The backup is a compressed file or, for
+namespaces by labels, so all namespaces come along, and so do the consumers, roles and protection of bursar import. The backup is a compressed file or, for
 an existing directory or a name with a final slash, a directory. All of it shows one instant, even while objects are created.
 
 The backup has neither Secrets nor the objects of the claims: use the backup of your cluster for them.`,

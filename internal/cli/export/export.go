@@ -37,8 +37,8 @@ type Set struct {
 	objects   map[string][]*unstructured.Unstructured
 }
 
-// Read reads all declarations by people, and the consumers and roles of bursar import. It leaves out objects made by
-// policies or derived by Bursar.
+// Read reads all declarations by people, and what bursar import made beside them: consumers, roles, and the protection
+// of limits. It leaves out objects made by policies or derived by Bursar.
 func Read(ctx context.Context, o Options) (*Set, error) {
 	kinds, err := quotakinds.Find(o.Discovery)
 	if err != nil {

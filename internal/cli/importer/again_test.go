@@ -375,19 +375,8 @@ func TestMiloInPlace(t *testing.T) {
 	object := func(name, more string) string {
 		return `{apiVersion: quota.miloapis.com/v1alpha1, kind: ClaimCreationPolicy, metadata: {name: ` + name + more + `, trigger: {resource: {apiVersion: v1, kind: Secret}}, target: {resourceClaimTemplate: {spec: {requests: [{resourceType: s, amount: 1}]}}}}}`
 	}
-	var objects []*unstructured.Unstructured
-	for _, content := range parsed[map[string]any](t, object("milos", `}, spec: {enforcementMode: Enforce`), object("warns", `}, spec: {enforcementMode: Warn`),
-		object("others", `, labels: {quota.miloapis.com/imported-from: resourcequota}}, spec: {enforcementMode: Enforce`)) {
-		objects = append(objects, &unstructured.Unstructured{Object: content})
-	}
-	r, err := fromMilo(objects, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan := build("milo", mapper(), nil, newEarlier())
-	if err := plan.addObjects(r.objects); err != nil {
-		t.Fatal(err)
-	}
+	r, plan := miloPlan(t, true, object("milos", `}, spec: {enforcementMode: Enforce`), object("warns", `}, spec: {enforcementMode: Warn`),
+		object("others", `, labels: {quota.miloapis.com/imported-from: resourcequota}}, spec: {enforcementMode: Enforce`))
 	plan.setModes(newEarlier())
 	if len(plan.Policies) != 1 || !slices.Equal(plan.Audited, []string{"milos"}) || plan.Policies[0].Annotations[AnnotationImportedMode] != "Enforce" {
 		t.Errorf("the policies are %+v, and these stop enforcing: %v", plan.Policies, plan.Audited)

@@ -99,7 +99,7 @@ func fromTenants(tenants []tenant, all []corev1.Namespace, systemNamespace strin
 			r.limits = append(r.limits, l)
 		}
 		if t.Spec.ResourceQuotas.Scope == perNamespace {
-			r.note(from+": resourceQuotas", fmt.Sprintf("they are taken over for the present namespaces of %s: import again for new ones", t.Metadata.Name))
+			r.note(from+": resourceQuotas", fmt.Sprintf("the import takes them over for the present namespaces of %s: import again for new ones", t.Metadata.Name))
 		}
 	}
 	noteCompute(r, needsRequests)

@@ -17,7 +17,7 @@ const errorsMax = 10
 // belong to the import. Nothing is written until then.
 func (i *importer) check(ctx context.Context, plan *Plan, before *earlier) error {
 	if len(plan.Audited) > 0 && !i.InPlace {
-		return fmt.Errorf("without --source-kubeconfig and --source-context, the objects on this server itself are taken over, and policies that enforce now "+
+		return fmt.Errorf("without --source-kubeconfig and --source-context, the import takes over the objects on this server itself, and policies that enforce now "+
 			"would only count: %s; if they are for Milo, repeat the command with --in-place; if they are for Bursar, leave them out by the label %s=none",
 			strings.Join(firstOf(plan.Audited), ", "), LabelImportedFrom)
 	}

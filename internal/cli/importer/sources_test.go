@@ -142,22 +142,10 @@ func TestSources(t *testing.T) {
 
 // TestMilo checks that Milo's policies only audit at first, and notes name fields unknown to Bursar.
 func TestMilo(t *testing.T) {
-	objects := parsed[map[string]any](t,
+	_, plan := miloPlan(t, false,
 		`{apiVersion: quota.miloapis.com/v1alpha1, kind: ClaimCreationPolicy, metadata: {name: p, uid: x, finalizers: [a/b]}, spec: {novelty: {set: true}, trigger: {resource: {apiVersion: v1, kind: Secret}}, target: {resourceClaimTemplate: {metadata: {}, spec: {consumerRef: {kind: K, name: x}, requests: [{resourceType: s, amount: 1}]}}}}, status: {}}`,
 		`{apiVersion: quota.miloapis.com/v1alpha1, kind: ResourceGrant, metadata: {name: made, namespace: a, labels: {quota.miloapis.com/auto-created: "true"}}, spec: {}}`,
 		`{apiVersion: quota.miloapis.com/v1alpha1, kind: ResourceGrant, metadata: {name: g, namespace: a}, spec: {consumerRef: {kind: K, name: x}, allowances: [{resourceType: s, buckets: [{amount: 2}, {amount: 3}]}]}}`)
-	var all []*unstructured.Unstructured
-	for _, content := range objects {
-		all = append(all, &unstructured.Unstructured{Object: content})
-	}
-	r, err := fromMilo(all, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan := build("milo", mapper(), nil, newEarlier())
-	if err := plan.addObjects(r.objects); err != nil {
-		t.Fatal(err)
-	}
 	written, err := plan.Objects("milo")
 	if err != nil {
 		t.Fatal(err)
@@ -201,4 +189,22 @@ func TestAmounts(t *testing.T) {
 			t.Errorf("%s: got %d, %v, want %d", text, got, err, want.amount)
 		}
 	}
+}
+
+// miloPlan reads objects as an import from Milo does, and plans it.
+func miloPlan(t *testing.T, inPlace bool, contents ...string) (*reading, *Plan) {
+	t.Helper()
+	var objects []*unstructured.Unstructured
+	for _, content := range parsed[map[string]any](t, contents...) {
+		objects = append(objects, &unstructured.Unstructured{Object: content})
+	}
+	r, err := fromMilo(objects, inPlace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := build("milo", mapper(), nil, newEarlier())
+	if err := plan.addObjects(r.objects); err != nil {
+		t.Fatal(err)
+	}
+	return r, plan
 }
