@@ -9,19 +9,14 @@ import (
 	"testing"
 )
 
-const troubleshooting = "docs/tasks/troubleshooting.md"
-
 // TestMessagesAreSaid holds the quotations in the first column of a table to the code. A text in back quotes there is a
 // message, or the name of a metric, event or field; "..." stands for any text.
 func TestMessagesAreSaid(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(root, troubleshooting))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pages := read(t, "docs/reference/messages.md") + read(t, "docs/tasks/troubleshooting.md")
 	code := readCode(t)
 	quoted := regexp.MustCompile("`([^`]+)`")
 	quotes := 0
-	for line := range strings.Lines(string(page)) {
+	for line := range strings.Lines(pages) {
 		if !strings.HasPrefix(line, "| `") || strings.HasPrefix(line, "| `kubectl") {
 			continue
 		}

@@ -16,14 +16,14 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// documentedQuery is the selector for a consumer's claims from the page on troubleshooting.
+// documentedQuery is the selector for a consumer's claims from the page of messages.
 func (w *world) documentedQuery() client.MatchingLabelsSelector {
 	w.Helper()
-	page, err := os.ReadFile("../../docs/tasks/troubleshooting.md")
+	page, err := os.ReadFile("../../docs/reference/messages.md")
 	must(w.T, err)
 	found := regexp.MustCompile("`kubectl get rclaim -A -l ([^ `]+)`").FindSubmatch(page)
 	if found == nil {
-		w.Fatal("the page on troubleshooting has no query for the claims of a consumer")
+		w.Fatal("the page of messages has no query for the claims of a consumer")
 	}
 	query := strings.NewReplacer("KIND", w.consumer().Kind, "NAME", w.consumer().Name).Replace(string(found[1]))
 	selector, err := labels.Parse(query)

@@ -35,7 +35,7 @@ func TestOtherErrors(t *testing.T) {
 		`ClaimCreationPolicy apps cannot be applied to this object: no such key`:       otherErrors[1].meaning,
 		`exceeded ResourceQuotaAllocation: acme`:                                       otherErrors[2].meaning,
 		`exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1`:          otherErrors[5].meaning,
-		`connection refused`: "this names no consumer with a lack of quota; docs/tasks/troubleshooting.md lists Bursar's messages and what to do",
+		`connection refused`: "this names no consumer with a lack of quota; docs/reference/messages.md lists Bursar's messages and what to do",
 	} {
 		if _, err := (&Reader{}).Denial(t.Context(), text); err == nil || err.Error() != want {
 			t.Errorf("%s: got %v, want %q", text, err, want)

@@ -169,7 +169,7 @@ func adviceOn(text string) error {
 			return errors.New(other.meaning)
 		}
 	}
-	return errors.New("this names no consumer with a lack of quota; docs/tasks/troubleshooting.md lists Bursar's messages and what to do")
+	return errors.New("this names no consumer with a lack of quota; docs/reference/messages.md lists Bursar's messages and what to do")
 }
 
 func nameOf(object *unstructured.Unstructured) string {
