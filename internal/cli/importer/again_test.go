@@ -354,7 +354,7 @@ func TestTally(t *testing.T) {
 	failing := plan.Policies[0].DeepCopy()
 	failing.Name, failing.Spec.Trigger.Conditions = "failing", []quotav1alpha1.ConditionExpression{{Expression: `trigger.spec.missing == "x"`}}
 	plan.Policies = append(plan.Policies, failing)
-	const annotation = AnnotationImportedLimits + "resourcequota"
+	const annotation = quotav1alpha1.AnnotationImportedLimits + "resourcequota"
 	tally := newTally(plan, parsed[corev1.Namespace](t, `{metadata: {name: shop}}`, `{metadata: {name: other, annotations: {`+annotation+`: count/secrets}}}`), annotation, "bursar-system")
 	for _, namespace := range []string{"shop", "other", "newer"} {
 		secret := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "s", "namespace": namespace, "uid": namespace}}}
@@ -378,7 +378,7 @@ func TestMiloInPlace(t *testing.T) {
 	r, plan := miloPlan(t, true, object("milos", `}, spec: {enforcementMode: Enforce`), object("warns", `}, spec: {enforcementMode: Warn`),
 		object("others", `, labels: {quota.miloapis.com/imported-from: resourcequota}}, spec: {enforcementMode: Enforce`))
 	plan.setModes(newEarlier())
-	if len(plan.Policies) != 1 || !slices.Equal(plan.Audited, []string{"milos"}) || plan.Policies[0].Annotations[AnnotationImportedMode] != "Enforce" {
+	if len(plan.Policies) != 1 || !slices.Equal(plan.Audited, []string{"milos"}) || plan.Policies[0].Annotations[quotav1alpha1.AnnotationImportedMode] != "Enforce" {
 		t.Errorf("the policies are %+v, and these stop enforcing: %v", plan.Policies, plan.Audited)
 	}
 	if len(r.notes) != 3 {
