@@ -14,9 +14,6 @@ import (
 // fields.
 const Version = 1
 
-// VersionAnnotation has the [Version] of an installed CRD.
-const VersionAnnotation = "quota.miloapis.com/crd-version"
-
 //go:embed *.yaml
 var files embed.FS
 

@@ -10,10 +10,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// AggregateToOperator is the label, with the value "true", of additional ClusterRoles for Bursar. They have rules for
-// the kinds in policies.
-const AggregateToOperator = "quota.miloapis.com/aggregate-to-operator"
-
 //go:embed *.yaml
 var files embed.FS
 

@@ -101,8 +101,8 @@ func TestInstallNamesEveryDefinition(t *testing.T) {
 
 func TestKindsCollectsLabelled(t *testing.T) {
 	rule := operatorRoles(t).Kinds.AggregationRule
-	if rule == nil || len(rule.ClusterRoleSelectors) != 1 || rule.ClusterRoleSelectors[0].MatchLabels[AggregateToOperator] != "true" {
-		t.Errorf("bursar-operator-kinds collects %+v, want the ClusterRoles with the label %s", rule, AggregateToOperator)
+	if rule == nil || len(rule.ClusterRoleSelectors) != 1 || rule.ClusterRoleSelectors[0].MatchLabels[quotav1alpha1.LabelAggregateToOperator] != "true" {
+		t.Errorf("bursar-operator-kinds collects %+v, want the ClusterRoles with the label %s", rule, quotav1alpha1.LabelAggregateToOperator)
 	}
 }
 

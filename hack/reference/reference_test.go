@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -9,6 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
+
+	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
 const root = "../.."
@@ -147,4 +151,58 @@ func collect() {
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(metric{})); diff != "" {
 		t.Errorf("the metrics differ (-want +got):\n%s", diff)
 	}
+}
+
+// A key is a literal, or a constant with the group and a literal.
+var (
+	wholeKey = regexp.MustCompile(`"((?:quota\.miloapis\.com|(?:quota\.)?openmcp\.cloud)/[a-z-]+)"`)
+	keyOf    = regexp.MustCompile(`\b((?:\w+\.)?GroupName|keyPrefix) \+ "(/[a-z-]+)"`)
+)
+
+// TestEveryKeyHasARow looks for the labels, annotations and finalizers in all code of the binaries.
+func TestEveryKeyHasARow(t *testing.T) {
+	page, err := labelsPage(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, dir := range []string{"api", "cmd", "deploy", "internal", "sdk"} {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			for _, key := range keysIn(path, string(content)) {
+				if found++; !strings.Contains(page, code(key)) {
+					t.Errorf("%s has the key %s, and docs/reference/labels.md does not: declare it in the metadata.go of its API", path, key)
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found == 0 {
+		t.Error("no code has any key")
+	}
+}
+
+func keysIn(path, text string) []string {
+	group := quotav1alpha1.GroupName
+	if strings.Contains(path, "openmcp") {
+		group = openmcpv1alpha1.GroupName
+	}
+	prefixes := map[string]string{
+		"GroupName": group, "keyPrefix": "quota." + group,
+		"quotav1alpha1.GroupName": quotav1alpha1.GroupName, "openmcpv1alpha1.GroupName": openmcpv1alpha1.GroupName,
+	}
+	var all []string
+	for _, match := range wholeKey.FindAllStringSubmatch(text, -1) {
+		all = append(all, match[1])
+	}
+	for _, match := range keyOf.FindAllStringSubmatch(text, -1) {
+		all = append(all, prefixes[match[1]]+match[2])
+	}
+	return all
 }

@@ -54,7 +54,14 @@ func limited(unlimited []quotav1alpha1.UnlimitedNamespace, namespaces int) metav
 	if more := len(unlimited) - len(named); more > 0 {
 		named = append(named, fmt.Sprintf("%d more", more))
 	}
+	noun, verb := "namespaces", "have"
+	if namespaces == 1 {
+		noun = "namespace"
+	}
+	if len(unlimited) == 1 {
+		verb = "has"
+	}
 	return metav1.Condition{Type: quotav1alpha1.ConditionLimited, Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonNamespacesUnlimited,
-		Message: fmt.Sprintf("%d of %d selected namespaces have no ResourceQuota for a capped resource, so nothing limits it there: %s; create one in each, or set spec.default",
-			len(unlimited), namespaces, strings.Join(named, ", "))}
+		Message: fmt.Sprintf("%d of %d selected %s %s no ResourceQuota for a capped resource, so nothing limits it there: %s; create one in each, or set spec.default",
+			len(unlimited), namespaces, noun, verb, strings.Join(named, ", "))}
 }

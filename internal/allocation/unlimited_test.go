@@ -2,6 +2,7 @@ package allocation
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -31,6 +32,11 @@ func TestLimitedNamesSome(t *testing.T) {
 		"n0 (pods), n1 (pods), n2 (pods), n3 (pods), n4 (pods), 2 more; create one in each, or set spec.default"
 	if got := limited(unlimited, 9); got.Status != metav1.ConditionFalse || got.Message != want {
 		t.Errorf("got %s %q, want %q", got.Status, got.Message, want)
+	}
+	for namespaces, want := range map[int]string{1: "1 of 1 selected namespace has no ResourceQuota", 9: "1 of 9 selected namespaces has no ResourceQuota"} {
+		if got := limited(unlimited[:1], namespaces); !strings.HasPrefix(got.Message, want) {
+			t.Errorf("got %q, want %q", got.Message, want)
+		}
 	}
 	if got := limited(nil, 9); got.Status != metav1.ConditionTrue {
 		t.Errorf("got %v where all have limits", got)

@@ -79,9 +79,9 @@ const (
 
 // ConsumerNamespace is the namespace for the buckets of consumers of one kind.
 type ConsumerNamespace struct {
-	// APIGroup is the API group of the consumers, as in the consumerType of registrations. Without it the entry has no
-	// effect, because the core group has no consumers.
-	APIGroup string `json:"apiGroup,omitempty"`
+	// APIGroup is the API group of the consumers, as in the consumerType of registrations. The core group has no
+	// consumers. Required.
+	APIGroup string `json:"apiGroup"`
 	// Kind is the kind of the consumers. Required.
 	Kind string `json:"kind"`
 	// Namespace is the namespace, with {{name}} standing for the consumer's name. Required.
@@ -171,6 +171,9 @@ func (q *Quota) checkConsumerNamespaces(path *field.Path) field.ErrorList {
 	seen := map[schema.GroupKind]bool{}
 	for i, n := range q.ConsumerNamespaces {
 		at, kind := path.Index(i), n.GroupKind()
+		if n.APIGroup == "" {
+			errs = append(errs, field.Required(at.Child("apiGroup"), "name the API group of the consumers: the core group has none"))
+		}
 		if n.Kind == "" {
 			errs = append(errs, field.Required(at.Child("kind"), "name the kind of the consumers"))
 		}

@@ -29,13 +29,8 @@ import (
 )
 
 const (
-	// leasePrefix begins the name of every replica's Lease. replicaLabel marks it.
-	leasePrefix  = "bursar-replica-"
-	replicaLabel = quotav1alpha1.GroupName + "/replica"
-	// addressAnnotation on a Lease is where the replica answers reviews, as host:port.
-	addressAnnotation = quotav1alpha1.GroupName + "/address"
-	// formatAnnotation on a Lease is the latest format of ledgers that the replica reads.
-	formatAnnotation = quotav1alpha1.GroupName + "/ledger-format"
+	// leasePrefix begins the name of every replica's Lease.
+	leasePrefix = "bursar-replica-"
 	// renewInterval is the time between two renewals of a replica's Lease. aliveFor is how long a replica counts as
 	// alive without a renewal. Other replicas measure both by their own clocks.
 	renewInterval = 2 * time.Second
@@ -109,7 +104,7 @@ func (p *Peers) init() {
 func (p *Peers) Follow(ctx context.Context) error {
 	p.init()
 	factory := informers.NewSharedInformerFactoryWithOptions(p.Client, 0, informers.WithNamespace(p.Namespace),
-		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = replicaLabel }))
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = quotav1alpha1.LabelReplica }))
 	handle, err := factory.Coordination().V1().Leases().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    p.observe,
 		UpdateFunc: func(_, object any) { p.observe(object) },
@@ -180,8 +175,8 @@ func (p *Peers) renew(ctx context.Context) error {
 	case apierrors.IsNotFound(err):
 		lease = &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{
-				Name: p.name, Labels: map[string]string{replicaLabel: ""}, Annotations: map[string]string{
-					addressAnnotation: p.Address, formatAnnotation: strconv.Itoa(quotav1alpha1.ConsumerLedgerFormat),
+				Name: p.name, Labels: map[string]string{quotav1alpha1.LabelReplica: ""}, Annotations: map[string]string{
+					quotav1alpha1.AnnotationAddress: p.Address, quotav1alpha1.AnnotationLedgerFormat: strconv.Itoa(quotav1alpha1.ConsumerLedgerFormat),
 				},
 			},
 			Spec: coordinationv1.LeaseSpec{HolderIdentity: &p.name, LeaseDurationSeconds: new(int32(aliveFor.Seconds())), RenewTime: &now},
@@ -206,8 +201,8 @@ func (p *Peers) observe(object any) {
 	defer p.mu.Unlock()
 	other := p.others[lease.Name]
 	if other == nil {
-		other = &peer{address: lease.Annotations[addressAnnotation]}
-		other.format, _ = strconv.ParseInt(lease.Annotations[formatAnnotation], 10, 64) // 0 for an earlier version
+		other = &peer{address: lease.Annotations[quotav1alpha1.AnnotationAddress]}
+		other.format, _ = strconv.ParseInt(lease.Annotations[quotav1alpha1.AnnotationLedgerFormat], 10, 64) // 0 for an earlier version
 		p.others[lease.Name] = other
 	}
 	other.version = lease.ResourceVersion

@@ -43,7 +43,7 @@ func know(names ...string) []*Peers {
 
 func leaseOf(name, address string, renewed time.Time) *coordinationv1.Lease {
 	return &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Name: leasePrefix + name, Namespace: "system", Annotations: map[string]string{addressAnnotation: address}},
+		ObjectMeta: metav1.ObjectMeta{Name: leasePrefix + name, Namespace: "system", Annotations: map[string]string{quotav1alpha1.AnnotationAddress: address}},
 		Spec:       coordinationv1.LeaseSpec{RenewTime: new(metav1.NewMicroTime(renewed))},
 	}
 }

@@ -26,7 +26,7 @@ import (
 // role of the import.
 func TestImportedQuotaIsRestored(t *testing.T) {
 	t.Parallel()
-	const importedLimits = importer.AnnotationImportedLimits + "resourcequota"
+	const importedLimits = quotav1alpha1.AnnotationImportedLimits + "resourcequota"
 	var path, before string
 	dir := t.TempDir()
 	isBackedUp := t.Run("BackUp", func(t *testing.T) {

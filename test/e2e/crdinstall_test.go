@@ -8,7 +8,7 @@ import (
 	apiextensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/bursar/bursar/deploy/crds"
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/kube/crdinstall"
 )
 
@@ -47,11 +47,11 @@ func TestLaterCRDsStay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			stored := install()
-			if stored.Annotations[crds.VersionAnnotation] != "1" {
+			if stored.Annotations[quotav1alpha1.AnnotationCRDVersion] != "1" {
 				t.Errorf("an installed CRD has the annotations %v, want its version", stored.Annotations)
 			}
 			specOf(stored)["later"] = apiextensionsv1.JSONSchemaProps{Type: "string"}
-			stored.Annotations[crds.VersionAnnotation] = tt.version
+			stored.Annotations[quotav1alpha1.AnnotationCRDVersion] = tt.version
 			if _, err := api.Update(t.Context(), stored, metav1.UpdateOptions{}); err != nil {
 				t.Fatal(err)
 			}
@@ -60,7 +60,7 @@ func TestLaterCRDsStay(t *testing.T) {
 				t.Errorf("%s: the field stays: %t, want %t", tt.reason, stays, tt.stays)
 			}
 			// The next case begins with this program's definition.
-			stored.Annotations[crds.VersionAnnotation] = "0"
+			stored.Annotations[quotav1alpha1.AnnotationCRDVersion] = "0"
 			if _, err := api.Update(t.Context(), stored, metav1.UpdateOptions{}); err != nil {
 				t.Fatal(err)
 			}

@@ -121,7 +121,7 @@ func TestAllowanceEnds(t *testing.T) {
 	change(t, grant, func(g *quotav1alpha1.ResourceGrant) { g.Spec.Allowances[1].NotAfter = in(8 * time.Second) })
 	w.wantBucket(3, 0, 3, 0)
 	c := w.waitCondition(grant, quotav1alpha1.ConditionActive, metav1.ConditionTrue)
-	if !strings.Contains(c.Message, "1 of 2 allowances count now") {
+	if !strings.Contains(c.Message, "1 of 2 allowances counts now") {
 		t.Errorf("the condition says %q", c.Message)
 	}
 	w.wantEventOn("ResourceGrant", "mixed", "GrantExpired", w.resourceType()+" ends at")

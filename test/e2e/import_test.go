@@ -122,7 +122,7 @@ func charges(t testing.TB, s *server.Server, from string, want int64) error {
 		}
 	}
 	var claims quotav1alpha1.ResourceClaimList
-	if err := s.Admin.List(t.Context(), &claims, client.MatchingLabels{importer.LabelImportedFrom: from}); err != nil {
+	if err := s.Admin.List(t.Context(), &claims, client.MatchingLabels{quotav1alpha1.LabelImportedFrom: from}); err != nil {
 		return err
 	}
 	sum := int64(0)
@@ -141,7 +141,7 @@ func charges(t testing.TB, s *server.Server, from string, want int64) error {
 
 func imported(t testing.TB, s *server.Server, from string) []quotav1alpha1.ClaimCreationPolicy {
 	var list quotav1alpha1.ClaimCreationPolicyList
-	must(t, s.Admin.List(t.Context(), &list, client.MatchingLabels{importer.LabelImportedFrom: from}))
+	must(t, s.Admin.List(t.Context(), &list, client.MatchingLabels{quotav1alpha1.LabelImportedFrom: from}))
 	return list.Items
 }
 
@@ -234,7 +234,7 @@ func TestImportFromMiloInPlace(t *testing.T) {
 	wantMode := func(when string, mode quotav1alpha1.EnforcementMode, from string) {
 		t.Helper()
 		must(t, server.Admin.Get(t.Context(), client.ObjectKey{Name: "configmap"}, policy))
-		if policy.Labels[importer.LabelImportedFrom] != from || policy.Spec.EnforcementMode != mode {
+		if policy.Labels[quotav1alpha1.LabelImportedFrom] != from || policy.Spec.EnforcementMode != mode {
 			t.Errorf("%s the policy has the labels %v and the mode %s", when, policy.Labels, policy.Spec.EnforcementMode)
 		}
 	}
@@ -254,7 +254,7 @@ func TestImportFromMiloInPlace(t *testing.T) {
 		t.Errorf("the removal deletes %v and keeps %d, want it to keep all", removed.Counts, removed.InPlace)
 	}
 	wantMode("after the removal", quotav1alpha1.EnforcementModeEnforce, "")
-	if policy.Annotations[importer.AnnotationImportedInPlace] != "" || policy.Annotations[importer.AnnotationImportedMode] != "" {
+	if policy.Annotations[quotav1alpha1.AnnotationImportedInPlace] != "" || policy.Annotations[quotav1alpha1.AnnotationImportedMode] != "" {
 		t.Errorf("after the removal the policy has the annotations %v", policy.Annotations)
 	}
 }

@@ -57,7 +57,7 @@ func (m *migrated) run(options importer.Options) *importer.Report {
 func (m *migrated) claims(from string) map[string][]types.UID {
 	m.Helper()
 	var all quotav1alpha1.ResourceClaimList
-	must(m, m.Admin.List(m.Context(), &all, client.MatchingLabels{importer.LabelImportedFrom: from}))
+	must(m, m.Admin.List(m.Context(), &all, client.MatchingLabels{quotav1alpha1.LabelImportedFrom: from}))
 	found := map[string][]types.UID{}
 	for i := range all.Items {
 		ref := all.Items[i].Spec.ResourceRef
@@ -159,7 +159,7 @@ func (m *migrated) testProtection(namespace string) {
 	eventually(m, func() error { return patch("example.com/note", `"x"`) })
 	for reason, value := range map[string]string{"removes": `null`, "changes": `"configmaps"`} {
 		eventually(m, func() error {
-			if err := patch(importer.AnnotationImportedLimits+"resourcequota", value); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "quota") {
+			if err := patch(quotav1alpha1.AnnotationImportedLimits+"resourcequota", value); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "quota") {
 				return fmt.Errorf("a tenant %s the limits of a namespace: %w", reason, err)
 			}
 			return nil
@@ -203,7 +203,7 @@ func (m *migrated) testWithoutSource(limited *corev1.ResourceQuota) {
 	}
 	namespace := &corev1.Namespace{}
 	must(m, m.Admin.Get(m.Context(), client.ObjectKey{Name: "again-b"}, namespace))
-	if _, isLeft := namespace.Annotations[importer.AnnotationImportedLimits+"resourcequota"]; isLeft {
+	if _, isLeft := namespace.Annotations[quotav1alpha1.AnnotationImportedLimits+"resourcequota"]; isLeft {
 		m.Errorf("a namespace still has the annotations %v", namespace.Annotations)
 	}
 }
@@ -244,7 +244,7 @@ func TestRejectedImport(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", reason, err, want)
 		}
 		var registrations quotav1alpha1.ResourceRegistrationList
-		must(t, to.Admin.List(t.Context(), &registrations, client.MatchingLabels{importer.LabelImportedFrom: "milo"}))
+		must(t, to.Admin.List(t.Context(), &registrations, client.MatchingLabels{quotav1alpha1.LabelImportedFrom: "milo"}))
 		if policies := imported(t, to, "milo"); len(policies) != 0 || len(registrations.Items) != 0 {
 			t.Errorf("%s: it wrote %d policies and %d registrations", reason, len(policies), len(registrations.Items))
 		}
@@ -273,7 +273,7 @@ func TestRejectedImport(t *testing.T) {
 // object depends on the annotation of its namespace. A changed description applies the policy to existing objects.
 func TestImportedAmounts(t *testing.T) {
 	t.Parallel()
-	const annotation = importer.AnnotationImportedLimits + "test"
+	const annotation = quotav1alpha1.AnnotationImportedLimits + "test"
 	f := newFollowedWorld(t, 9, func(p *quotav1alpha1.ClaimCreationPolicy) {
 		p.Spec.Trigger.Conditions = []quotav1alpha1.ConditionExpression{{Expression: fmt.Sprintf("namespaceObject.metadata.?annotations[?%q].hasValue()", annotation)}}
 		p.Spec.Target.ResourceClaimTemplate.Spec.Requests[0].AmountExpression = fmt.Sprintf(

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/bursar/bursar/test/process"
 )
 
 // The commands on the journal exit with 0 unless something is wrong, or a limit would have denied a create.
@@ -90,6 +92,20 @@ func TestJournalCommands(t *testing.T) {
 			t.Errorf("%s: %v is completed with %q, want %q", name, tt.line, output, tt.want)
 		}
 	}
+}
+
+// Tenants see display units, though they may not read registrations.
+func TestJournalUnitsOfTenants(t *testing.T) {
+	t.Parallel()
+	w := newProjectWorld(t, 2)
+	w.mustCreate(w.configMap("a"))
+	binary, err := process.Build()
+	must(t, err)
+	tenant := &person{T: t, binary: binary, kubeconfig: started.Kubeconfig}
+	for _, command := range []string{"usage", "history"} {
+		eventually(t, func() error { return wantPrinted(tenant, "2 maps", command, "-n", w.name, "--as", w.viewer) })
+	}
+	eventually(t, func() error { return wantPrinted(tenant, "+1 map ", "top", "-n", w.name, "--as", w.viewer) })
 }
 
 // wantPrinted returns an error unless a command line succeeds and prints a text.

@@ -108,12 +108,12 @@ func (s *scene) permitKinds() {
 			}
 			return problem
 		}
-		want := fmt.Sprintf("labelled %s=true that allows get, list, watch on %s", rbac.AggregateToOperator, resource.Resource)
+		want := fmt.Sprintf("labelled %s=true that allows get, list, watch on %s", quotav1alpha1.LabelAggregateToOperator, resource.Resource)
 		if got := problem(); !strings.Contains(got, want) {
 			s.Errorf("before Bursar may follow %s, it says %q, want %q", resource.GroupResource(), got, want)
 		}
 		s.create(&rbacv1.ClusterRole{
-			ObjectMeta: metav1.ObjectMeta{Name: "bursar-follows-" + resource.Resource, Labels: map[string]string{rbac.AggregateToOperator: "true"}},
+			ObjectMeta: metav1.ObjectMeta{Name: "bursar-follows-" + resource.Resource, Labels: map[string]string{quotav1alpha1.LabelAggregateToOperator: "true"}},
 			Rules:      []rbacv1.PolicyRule{{APIGroups: []string{resource.Group}, Resources: []string{resource.Resource}, Verbs: []string{"get", "list", "watch"}}},
 		})
 		eventually(s, func() error {
@@ -222,9 +222,9 @@ func (s *scene) permitLater() {
 		})
 	}
 	s.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "worker", Namespace: tenantNamespace}}, policy)
-	wantReady(metav1.ConditionFalse, "Bursar may not get, list, watch serviceaccounts; create a ClusterRole labelled "+rbac.AggregateToOperator+"=true")
+	wantReady(metav1.ConditionFalse, "Bursar may not get, list, watch serviceaccounts; create a ClusterRole labelled "+quotav1alpha1.LabelAggregateToOperator+"=true")
 	s.create(&rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: "bursar-follows-serviceaccounts", Labels: map[string]string{rbac.AggregateToOperator: "true"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "bursar-follows-serviceaccounts", Labels: map[string]string{quotav1alpha1.LabelAggregateToOperator: "true"}},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: []string{"get", "list", "watch"}}},
 	})
 	wantReady(metav1.ConditionTrue, "")

@@ -165,6 +165,57 @@ const (
 	LabelControlPlaneName = GroupName + "/control-plane-name"
 )
 
+// Labels and annotations of bursar import.
+const (
+	// LabelImportedFrom is, on every object of `bursar import`, the former system, such as resourcequota. People may set
+	// it to none on policies of their own: then an import from Milo leaves them out. Bursar sets it.
+	LabelImportedFrom = GroupName + "/imported-from"
+
+	// AnnotationImportedLimits begins the annotation of a namespace with limits of its own. The name of the former system
+	// follows, such as resourcequota. The value lists the limited resources, with commas between them. Bursar sets it.
+	AnnotationImportedLimits = GroupName + "/imported-limits-"
+
+	// AnnotationImportedInPlace is "true" on an object older than its import. A removal of the import keeps the object.
+	// Bursar sets it.
+	AnnotationImportedInPlace = GroupName + "/imported-in-place"
+
+	// AnnotationImportedMode is, on a policy older than its import, the mode from before the import. A removal restores
+	// it. Bursar sets it.
+	AnnotationImportedMode = GroupName + "/imported-mode"
+
+	// AnnotationImportedOf is, on an imported grant, the objects of the former system with its amounts. Bursar sets it.
+	AnnotationImportedOf = GroupName + "/imported-of"
+
+	// AnnotationImportedSource is, on an imported grant, the limits of these objects, as JSON for the next import. Bursar
+	// sets it.
+	AnnotationImportedSource = GroupName + "/imported-source"
+)
+
+// AnnotationCRDVersion is, on a CustomResourceDefinition of Bursar, its version. A replica never replaces a definition
+// of a later version. Bursar sets it.
+const AnnotationCRDVersion = GroupName + "/crd-version"
+
+// LabelAggregateToOperator is "true" on ClusterRoles that let Bursar follow the kinds in policies. People set it.
+const LabelAggregateToOperator = GroupName + "/aggregate-to-operator"
+
+// LabelProbe is, on ConfigMaps that Bursar creates in dry runs only, a hash of its webhook configuration. By their
+// denial it learns that the API server works with that configuration. Bursar sets it.
+const LabelProbe = GroupName + "/probe"
+
+// Labels and annotations of the Leases of replicas. They are internal.
+const (
+	// LabelReplica marks the Lease of a replica, for other replicas only. Bursar sets it.
+	LabelReplica = GroupName + "/replica"
+
+	// AnnotationAddress is, on the Lease of a replica, where it answers reviews, as host:port, for other replicas only.
+	// Bursar sets it.
+	AnnotationAddress = GroupName + "/address"
+
+	// AnnotationLedgerFormat is, on the Lease of a replica, the latest format of ledgers that it reads, for other replicas
+	// only. Bursar sets it.
+	AnnotationLedgerFormat = GroupName + "/ledger-format"
+)
+
 // ExceededAdviceMax bounds the bytes of advice, see [AnnotationExceededAdvice].
 const ExceededAdviceMax = 500
 

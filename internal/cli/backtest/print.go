@@ -15,7 +15,7 @@ func (r *Result) Print(w io.Writer, format usage.Format) error {
 		return usage.Encode(w, r, format)
 	}
 	if len(r.Denied) == 0 {
-		_, err := fmt.Fprintf(w, "ClaimCreationPolicy %s would have denied none of the %s that it charges.\n", r.Policy, message.Count(r.Objects, "object", "objects"))
+		_, err := fmt.Fprintf(w, "ClaimCreationPolicy %s %s.\n", r.Policy, Outcome(0, r.Objects))
 		return err
 	}
 	rows := [][]string{{"OBJECT", "CLAIMED", "CONSUMER", "RESOURCE TYPE", "REQUESTED", "USED", "LIMIT"}}
@@ -42,9 +42,22 @@ func (r *Result) Print(w io.Writer, format usage.Format) error {
 	if err := usage.PrintTable(w, rows); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nClaimCreationPolicy %s would have denied %d of the %s that it charges.\n", r.Policy, len(r.Denied),
-		message.Count(r.Objects, "object", "objects"))
+	_, err := fmt.Fprintf(w, "\nClaimCreationPolicy %s %s.\n", r.Policy, Outcome(len(r.Denied), r.Objects))
 	return err
+}
+
+// Outcome says how many of its charged objects a policy would have denied. The policy is the subject of the sentence.
+func Outcome(denied, objects int) string {
+	switch {
+	case objects == 1 && denied == 0:
+		return "would not have denied the only object that it charges"
+	case objects == 1:
+		return "would have denied the only object that it charges"
+	case denied == 0:
+		return fmt.Sprintf("would have denied none of the %d objects that it charges", objects)
+	default:
+		return fmt.Sprintf("would have denied %d of the %d objects that it charges", denied, objects)
+	}
 }
 
 func (d *Denied) name() string {

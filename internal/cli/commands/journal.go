@@ -14,6 +14,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/cli/history"
+	"github.com/bursar/bursar/internal/cli/request"
 	"github.com/bursar/bursar/internal/cli/servers"
 	"github.com/bursar/bursar/internal/journal"
 	"github.com/bursar/bursar/internal/journal/journalconfig"
@@ -98,7 +99,7 @@ func (j *journalFlags) open(command *cobra.Command) (journal.Source, history.Uni
 	if err != nil {
 		return nil, nil, err
 	}
-	return &overapi.Source{API: api, Namespace: namespace}, unitsOf(command.Context(), api), nil
+	return &overapi.Source{API: api, Namespace: namespace}, unitsOf(command.Context(), api, namespace), nil
 }
 
 // journalAnswer is the answer of a command from the journal.
@@ -143,12 +144,17 @@ func (w *firstWarning) HandleWarningHeader(_ int, _, text string) {
 	w.once.Do(func() { _, _ = fmt.Fprintln(w.out, "Warning:", text) }) // the answer matters more
 }
 
-// unitsOf returns the display units of all resource types, or none if the user may not read registrations.
-func unitsOf(ctx context.Context, api client.Client) history.Units {
+// unitsOf returns the display units of all resource types. A user without the right to read registrations gets those of
+// the quota in a namespace.
+func unitsOf(ctx context.Context, api client.Client, namespace string) history.Units {
 	units := history.Units{}
 	var list quotav1alpha1.ResourceRegistrationList
 	if err := api.List(ctx, &list); err != nil {
-		return units
+		shown, err := request.Units(ctx, api, namespace)
+		if err != nil {
+			return units // amounts in base units are right, too
+		}
+		return shown
 	}
 	for i := range list.Items {
 		spec := &list.Items[i].Spec

@@ -225,19 +225,33 @@ func TestModesDiffer(t *testing.T) {
 	}
 }
 
-// TestRevision checks that a policy changes with the namespaces under it. Otherwise Bursar would not charge the
-// existing objects of a namespace with a new limit.
+// TestRevision checks that a policy changes with the namespaces under it, and with nothing else. Otherwise Bursar would
+// not charge the existing objects of a namespace with a new limit, or would look at all objects again in vain.
 func TestRevision(t *testing.T) {
-	const one, two = `{metadata: {name: a, namespace: shop}, spec: {hard: {count/secrets: 2}}}`, `{metadata: {name: a, namespace: mall}, spec: {hard: {count/secrets: 2, pods: 1}}}`
-	messages := func(quotas ...string) (all []string) {
+	const shop, mall = `{metadata: {name: a, namespace: shop}, spec: {hard: {count/secrets: 2}}}`, `{metadata: {name: a, namespace: mall}, spec: {hard: {%s: 2}}}`
+	message := func(quotas ...string) string {
 		for _, p := range planned(t, newEarlier(), false, quotas...).Policies {
-			all = append(all, p.Name+p.Spec.Trigger.Conditions[0].Message)
+			if p.Spec.Trigger.Resource.Kind == "Secret" {
+				return p.Spec.Trigger.Conditions[0].Message
+			}
 		}
-		return all
+		return ""
 	}
-	first, again, more := messages(one), messages(one), messages(one, two)
-	if !slices.Equal(first, again) || slices.Contains(more, first[0]) || len(more) != 2 {
-		t.Errorf("the policies are %q, again %q, with another namespace %q", first, again, more)
+	before := message(shop)
+	for name, tt := range map[string]struct {
+		quotas  []string
+		changes bool
+	}{
+		"the same":                  {[]string{shop}, false},
+		"another amount":            {[]string{strings.Replace(shop, "2", "3", 1)}, false},
+		"one more namespace":        {[]string{shop, fmt.Sprintf(mall, "count/secrets")}, true},
+		"another namespace instead": {[]string{fmt.Sprintf(mall, "count/secrets")}, true},
+		"a limit on Pods elsewhere": {[]string{shop, fmt.Sprintf(mall, "pods")}, false},
+		"a limit on Pods beside it": {[]string{shop, strings.Replace(shop, "count/secrets", "pods", 1)}, false},
+	} {
+		if after := message(tt.quotas...); before == "" || (after != before) != tt.changes {
+			t.Errorf("%s: the policy has %q, and had %q", name, after, before)
+		}
 	}
 }
 
@@ -354,7 +368,7 @@ func TestTally(t *testing.T) {
 	failing := plan.Policies[0].DeepCopy()
 	failing.Name, failing.Spec.Trigger.Conditions = "failing", []quotav1alpha1.ConditionExpression{{Expression: `trigger.spec.missing == "x"`}}
 	plan.Policies = append(plan.Policies, failing)
-	const annotation = AnnotationImportedLimits + "resourcequota"
+	const annotation = quotav1alpha1.AnnotationImportedLimits + "resourcequota"
 	tally := newTally(plan, parsed[corev1.Namespace](t, `{metadata: {name: shop}}`, `{metadata: {name: other, annotations: {`+annotation+`: count/secrets}}}`), annotation, "bursar-system")
 	for _, namespace := range []string{"shop", "other", "newer"} {
 		secret := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "s", "namespace": namespace, "uid": namespace}}}
@@ -378,7 +392,7 @@ func TestMiloInPlace(t *testing.T) {
 	r, plan := miloPlan(t, true, object("milos", `}, spec: {enforcementMode: Enforce`), object("warns", `}, spec: {enforcementMode: Warn`),
 		object("others", `, labels: {quota.miloapis.com/imported-from: resourcequota}}, spec: {enforcementMode: Enforce`))
 	plan.setModes(newEarlier())
-	if len(plan.Policies) != 1 || !slices.Equal(plan.Audited, []string{"milos"}) || plan.Policies[0].Annotations[AnnotationImportedMode] != "Enforce" {
+	if len(plan.Policies) != 1 || !slices.Equal(plan.Audited, []string{"milos"}) || plan.Policies[0].Annotations[quotav1alpha1.AnnotationImportedMode] != "Enforce" {
 		t.Errorf("the policies are %+v, and these stop enforcing: %v", plan.Policies, plan.Audited)
 	}
 	if len(r.notes) != 3 {

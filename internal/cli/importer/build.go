@@ -18,25 +18,8 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-const (
-	// LabelImportedFrom is, on every object of an import, the former system.
-	LabelImportedFrom = quotakinds.LabelImportedFrom
-	// AnnotationImportedLimits begins the annotation of a namespace with limits of its own. The name of the former
-	// system follows. The value lists the limited resources, with commas between them.
-	AnnotationImportedLimits = quotav1alpha1.GroupName + "/imported-limits-"
-	// AnnotationImportedInPlace is "true" on an object older than its import. A removal keeps the object.
-	AnnotationImportedInPlace = quotav1alpha1.GroupName + "/imported-in-place"
-	// AnnotationImportedMode is, on a policy older than its import, the mode from before the import. A removal restores
-	// it.
-	AnnotationImportedMode = quotav1alpha1.GroupName + "/imported-mode"
-	// AnnotationImportedOf is, on an imported grant, the objects of the former system with its amounts.
-	AnnotationImportedOf = quotav1alpha1.GroupName + "/imported-of"
-	// AnnotationImportedSource is, on an imported grant, the limits of these objects as JSON.
-	AnnotationImportedSource = quotav1alpha1.GroupName + "/imported-source"
-
-	// typesMax is how many resource types a policy may request, and allowancesMax how many a grant may have.
-	typesMax, allowancesMax = 20, 20
-)
+// typesMax is how many resource types a policy may request, and allowancesMax how many a grant may have.
+const typesMax, allowancesMax = 20, 20
 
 // consumerGroup and consumerKind are the kind of imported consumers. ResourceRegistrations cannot name Namespaces,
 // because these have no API group.
@@ -257,7 +240,7 @@ func (b *builder) consumerOf(l *Limit) *consumer {
 }
 
 func (b *builder) meta(name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: name, Labels: map[string]string{LabelImportedFrom: b.source}}
+	return metav1.ObjectMeta{Name: name, Labels: map[string]string{quotav1alpha1.LabelImportedFrom: b.source}}
 }
 
 // nameOf returns a distinct name with readable parts at its start.

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
 // errorsMax bounds the reported objects of an import that the server would reject.
@@ -19,7 +21,7 @@ func (i *importer) check(ctx context.Context, plan *Plan, before *earlier) error
 	if len(plan.Audited) > 0 && !i.InPlace {
 		return fmt.Errorf("without --source-kubeconfig and --source-context, the import takes over the objects on this server itself, and policies that enforce now "+
 			"would only count: %s; if they are for Milo, repeat the command with --in-place; if they are for Bursar, leave them out by the label %s=none",
-			strings.Join(firstOf(plan.Audited), ", "), LabelImportedFrom)
+			strings.Join(firstOf(plan.Audited), ", "), quotav1alpha1.LabelImportedFrom)
 	}
 	all, err := plan.placed(i.From)
 	if err != nil {

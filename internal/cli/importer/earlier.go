@@ -41,7 +41,7 @@ func (i *importer) readEarlier(ctx context.Context) (*earlier, error) {
 	e := newEarlier()
 	for _, resource := range prunable {
 		_, err := quotakinds.Each(ctx, i.api, resource, "", func(object *unstructured.Unstructured) error {
-			if from := object.GetLabels()[LabelImportedFrom]; from != i.From {
+			if from := object.GetLabels()[quotav1alpha1.LabelImportedFrom]; from != i.From {
 				e.others[keyOf(resource, object)] = from
 				return nil
 			}
@@ -147,14 +147,14 @@ func (e *earlier) limitsWithoutSource(source string, exists map[string]bool) ([]
 	var left []Limit
 	for _, name := range sortedKeys(e.grants) {
 		g := e.grants[name]
-		text, isFirst := g.Annotations[AnnotationImportedSource]
+		text, isFirst := g.Annotations[quotav1alpha1.AnnotationImportedSource]
 		if !isFirst {
 			continue
 		}
 		var limits []Limit
 		if err := json.Unmarshal([]byte(text), &limits); err != nil {
 			return nil, fmt.Errorf("read the annotation %s of ResourceGrant %s, which a person must have changed: %w; with --prune the import does not need it",
-				AnnotationImportedSource, name, err)
+				quotav1alpha1.AnnotationImportedSource, name, err)
 		}
 		for _, l := range limits {
 			if exists[l.From] {

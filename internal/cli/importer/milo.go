@@ -66,9 +66,9 @@ func fromMilo(objects []*unstructured.Unstructured, inPlace bool) (*reading, err
 
 // notMilos returns the reason why an object does not belong to Milo, if there is one.
 func notMilos(object *unstructured.Unstructured, inPlace bool) string {
-	from := object.GetLabels()[LabelImportedFrom]
+	from := object.GetLabels()[quotav1alpha1.LabelImportedFrom]
 	if from != "" && from != "milo" {
-		return fmt.Sprintf("it has the label %s=%s, and stays as it is", LabelImportedFrom, from)
+		return fmt.Sprintf("it has the label %s=%s, and stays as it is", quotav1alpha1.LabelImportedFrom, from)
 	}
 	mode := enforcementMode(object)
 	if inPlace && from == "" && (mode == quotav1alpha1.EnforcementModeWarn || mode == quotav1alpha1.EnforcementModeAudit) {
@@ -80,18 +80,18 @@ func notMilos(object *unstructured.Unstructured, inPlace bool) string {
 // mark adds the marks of the import to an object, and gives a policy for claims the mode Audit.
 func mark(object *unstructured.Unstructured, inPlace bool) error {
 	labels, annotations := object.GetLabels(), object.GetAnnotations()
-	isNew := labels[LabelImportedFrom] == ""
-	labels = with(labels, LabelImportedFrom, "milo")
+	isNew := labels[quotav1alpha1.LabelImportedFrom] == ""
+	labels = with(labels, quotav1alpha1.LabelImportedFrom, "milo")
 	if inPlace {
-		annotations = with(annotations, AnnotationImportedInPlace, "true")
+		annotations = with(annotations, quotav1alpha1.AnnotationImportedInPlace, "true")
 	}
 	if object.GetKind() == "ClaimCreationPolicy" {
 		if mode := enforcementMode(object); inPlace && isNew {
-			annotations = with(annotations, AnnotationImportedMode, string(cmp.Or(mode, quotav1alpha1.EnforcementModeEnforce)))
+			annotations = with(annotations, quotav1alpha1.AnnotationImportedMode, string(cmp.Or(mode, quotav1alpha1.EnforcementModeEnforce)))
 		}
 		err := unstructured.SetNestedField(object.Object, string(quotav1alpha1.EnforcementModeAudit), "spec", "enforcementMode")
 		if err == nil && !inPlace {
-			err = unstructured.SetNestedField(object.Object, "milo", "spec", "target", "resourceClaimTemplate", "metadata", "labels", LabelImportedFrom)
+			err = unstructured.SetNestedField(object.Object, "milo", "spec", "target", "resourceClaimTemplate", "metadata", "labels", quotav1alpha1.LabelImportedFrom)
 		}
 		if err != nil {
 			return err
@@ -118,12 +118,12 @@ func enforcementMode(object *unstructured.Unstructured) quotav1alpha1.Enforcemen
 
 // marksOf are the fields that an import changes in an object older than it.
 func marksOf(object *unstructured.Unstructured) map[string]any {
-	annotations := map[string]any{AnnotationImportedInPlace: "true"}
-	marks := map[string]any{"metadata": map[string]any{"labels": map[string]any{LabelImportedFrom: object.GetLabels()[LabelImportedFrom]}, "annotations": annotations}}
+	annotations := map[string]any{quotav1alpha1.AnnotationImportedInPlace: "true"}
+	marks := map[string]any{"metadata": map[string]any{"labels": map[string]any{quotav1alpha1.LabelImportedFrom: object.GetLabels()[quotav1alpha1.LabelImportedFrom]}, "annotations": annotations}}
 	if mode := enforcementMode(object); mode != "" {
 		marks["spec"] = map[string]any{"enforcementMode": string(mode)}
-		if before := object.GetAnnotations()[AnnotationImportedMode]; before != "" {
-			annotations[AnnotationImportedMode] = before
+		if before := object.GetAnnotations()[quotav1alpha1.AnnotationImportedMode]; before != "" {
+			annotations[quotav1alpha1.AnnotationImportedMode] = before
 		}
 	}
 	return marks

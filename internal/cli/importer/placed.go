@@ -38,7 +38,7 @@ func (p *Plan) placed(source string) ([]placed, error) {
 		all = append(all, protection()...)
 	}
 	for _, c := range p.Consumers {
-		labels := map[string]string{LabelImportedFrom: source}
+		labels := map[string]string{quotav1alpha1.LabelImportedFrom: source}
 		all = append(all, placed{consumersAPI, objectOf(consumersAPI.GroupVersion().String(), consumerKind, c.Namespace, c.Name, labels)})
 	}
 	var err error
@@ -50,7 +50,7 @@ func (p *Plan) placed(source string) ([]placed, error) {
 	}
 	for _, name := range sortedKeys(p.Limited) {
 		namespace := objectOf("v1", "Namespace", "", name, nil)
-		namespace.SetAnnotations(map[string]string{AnnotationImportedLimits + source: strings.Join(p.Limited[name], ",")})
+		namespace.SetAnnotations(map[string]string{quotav1alpha1.AnnotationImportedLimits + source: strings.Join(p.Limited[name], ",")})
 		all = append(all, placed{namespacesAPI, namespace})
 	}
 	for _, g := range p.GrantPolicies {
@@ -111,7 +111,7 @@ func consumerDefinition() *unstructured.Unstructured {
 // role lets Bursar follow the kinds of the policies.
 func (p *Plan) role(source string) *unstructured.Unstructured {
 	u := objectOf("rbac.authorization.k8s.io/v1", "ClusterRole", "", "bursar-imported-"+source, map[string]string{
-		LabelImportedFrom: source, quotav1alpha1.GroupName + "/aggregate-to-operator": "true",
+		quotav1alpha1.LabelImportedFrom: source, quotav1alpha1.LabelAggregateToOperator: "true",
 	})
 	rule := func(group string, resources ...any) any {
 		return map[string]any{"apiGroups": []any{group}, "resources": resources, "verbs": []any{"get", "list", "watch"}}

@@ -69,9 +69,9 @@ func (b *builder) addGrants(c *consumer) {
 	first := true
 	for _, n := range sortedKeys(all) {
 		g := &quotav1alpha1.ResourceGrant{ObjectMeta: b.meta(part(name, n)), Spec: quotav1alpha1.ResourceGrantSpec{ConsumerRef: c.ref}}
-		g.Namespace, g.Annotations = c.ref.Namespace, map[string]string{AnnotationImportedOf: strings.Join(c.from(), ", ")}
+		g.Namespace, g.Annotations = c.ref.Namespace, map[string]string{quotav1alpha1.AnnotationImportedOf: strings.Join(c.from(), ", ")}
 		if content, err := json.Marshal(c.sources); err == nil && first {
-			g.Annotations[AnnotationImportedSource] = string(content)
+			g.Annotations[quotav1alpha1.AnnotationImportedSource] = string(content)
 		}
 		first = false
 		for _, resourceType := range all[n] {
@@ -191,7 +191,7 @@ func (b *builder) policy(name string, c charged, types []string) *quotav1alpha1.
 		first.Message = b.revision(types)
 	}
 	template := &p.Spec.Target.ResourceClaimTemplate
-	template.Metadata.Labels = map[string]string{LabelImportedFrom: b.source}
+	template.Metadata.Labels = map[string]string{quotav1alpha1.LabelImportedFrom: b.source}
 	template.Spec.ConsumerRef = c.ref
 	for _, resourceType := range types {
 		request := quotav1alpha1.ResourceRequestTemplate{ResourceType: resourceType, AmountExpression: b.amountOf(c.selects, resourceType, b.measures[resourceType])}
@@ -226,7 +226,7 @@ func (b *builder) revision(types []string) string {
 func (b *builder) conditions(selects Selection, scopes []corev1.ScopedResourceSelectorRequirement, root string) ([]string, error) {
 	all := selects.conditions(root)
 	if selects.isOwn() {
-		all = []string{fmt.Sprintf("%s.metadata.?annotations[?%q].hasValue()", root, AnnotationImportedLimits+b.source)}
+		all = []string{fmt.Sprintf("%s.metadata.?annotations[?%q].hasValue()", root, quotav1alpha1.AnnotationImportedLimits+b.source)}
 	}
 	for _, scope := range scopes {
 		condition, err := scopeCondition(scope)
@@ -240,7 +240,7 @@ func (b *builder) conditions(selects Selection, scopes []corev1.ScopedResourceSe
 
 // isListed is true in namespaces with a limit of their own for a resource type.
 func (b *builder) isListed(resourceType string) string {
-	return fmt.Sprintf(`%q in %s.metadata.?annotations[?%q].orValue("").split(",")`, b.listed(resourceType), namespaceObject, AnnotationImportedLimits+b.source)
+	return fmt.Sprintf(`%q in %s.metadata.?annotations[?%q].orValue("").split(",")`, b.listed(resourceType), namespaceObject, quotav1alpha1.AnnotationImportedLimits+b.source)
 }
 
 // amountOf returns the amount of an object in CEL. It is empty if each object counts 1. A policy that follows updates
@@ -267,7 +267,7 @@ func (p *Plan) setModes(before *earlier) {
 			p.Notes = append(p.Notes, Note{"ClaimCreationPolicy " + policy.Name,
 				"it is new and has the mode Audit, because the policies of earlier imports have several modes: set its mode with kubectl"})
 		}
-		_, isInPlace := policy.Annotations[AnnotationImportedMode]
+		_, isInPlace := policy.Annotations[quotav1alpha1.AnnotationImportedMode]
 		if isInPlace && !known && policy.IsEnabled() && !isEnforced(policy.Spec.EnforcementMode) {
 			p.Audited = append(p.Audited, policy.Name)
 		}

@@ -3,6 +3,7 @@ package importer
 import (
 	"fmt"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli/quotakinds"
 )
 
@@ -21,8 +22,8 @@ func protection() []placed {
 		}}},
 		"validations": []any{map[string]any{
 			"expression": fmt.Sprintf(`[[object, oldObject], [oldObject, object]].all(p, p[0].metadata.?annotations.orValue({}).all(k, `+
-				`!k.startsWith(%q) || p[1].metadata.?annotations[?k].orValue("") == p[0].metadata.annotations[k])) || %s`, AnnotationImportedLimits, mayChangeLimits),
-			"message": "the annotations " + AnnotationImportedLimits + "* bind the namespace to its quota: a change needs the right to update claimcreationpolicies.quota.miloapis.com",
+				`!k.startsWith(%q) || p[1].metadata.?annotations[?k].orValue("") == p[0].metadata.annotations[k])) || %s`, quotav1alpha1.AnnotationImportedLimits, mayChangeLimits),
+			"message": "the annotations " + quotav1alpha1.AnnotationImportedLimits + "* bind the namespace to its quota: a change needs the right to update claimcreationpolicies.quota.miloapis.com",
 			"reason":  "Forbidden",
 		}},
 	}

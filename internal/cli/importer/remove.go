@@ -171,7 +171,7 @@ var claimDeletion = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, St
 
 // unlist removes the annotation of this import from namespaces without limits of their own.
 func (i *importer) unlist(ctx context.Context, isLimited func(namespace string) bool) error {
-	key := AnnotationImportedLimits + i.From
+	key := quotav1alpha1.AnnotationImportedLimits + i.From
 	patch := []byte(`{"metadata":{"annotations":{"` + key + `":null}}}`)
 	var listed []string
 	_, err := quotakinds.Each(ctx, i.api, namespacesAPI, "", func(namespace *unstructured.Unstructured) error {
@@ -198,16 +198,16 @@ func (i *importer) unlist(ctx context.Context, isLimited func(namespace string) 
 }
 
 func isInPlace(object metav1.Object) bool {
-	return object.GetAnnotations()[AnnotationImportedInPlace] == "true"
+	return object.GetAnnotations()[quotav1alpha1.AnnotationImportedInPlace] == "true"
 }
 
 // unmark removes the marks of the import from an object older than it, and restores the mode of a policy.
 func (i *importer) unmark(ctx context.Context, resource schema.GroupVersionResource, object *unstructured.Unstructured) error {
 	patch := map[string]any{"metadata": map[string]any{
-		"labels":      map[string]any{LabelImportedFrom: nil},
-		"annotations": map[string]any{AnnotationImportedInPlace: nil, AnnotationImportedMode: nil},
+		"labels":      map[string]any{quotav1alpha1.LabelImportedFrom: nil},
+		"annotations": map[string]any{quotav1alpha1.AnnotationImportedInPlace: nil, quotav1alpha1.AnnotationImportedMode: nil},
 	}}
-	if mode := object.GetAnnotations()[AnnotationImportedMode]; resource == claimPolicies && mode != "" {
+	if mode := object.GetAnnotations()[quotav1alpha1.AnnotationImportedMode]; resource == claimPolicies && mode != "" {
 		patch["spec"] = map[string]any{"enforcementMode": mode}
 	}
 	content, err := json.Marshal(patch)

@@ -66,7 +66,7 @@ type policyKey struct {
 
 // measureUse adds up the charges of existing objects, page by page, and reports the reached limits.
 func (i *importer) measureUse(ctx context.Context, report *Report) error {
-	t := newTally(report.Plan, i.target.namespaces, AnnotationImportedLimits+i.From, i.SystemNamespace)
+	t := newTally(report.Plan, i.target.namespaces, quotav1alpha1.AnnotationImportedLimits+i.From, i.SystemNamespace)
 	for _, resource := range report.Plan.kinds() {
 		kind := schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)
 		mapping, err := i.mapper.RESTMapping(kind.GroupKind(), kind.Version)

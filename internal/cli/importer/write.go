@@ -105,7 +105,7 @@ func (i *importer) writeAll(ctx context.Context, plan *Plan, all []placed) error
 // apart, and a changed policy applies to existing objects at once, with the annotations known until then.
 func (i *importer) awaitNamespaces(ctx context.Context, plan *Plan, before *earlier) error {
 	isChanged := slices.ContainsFunc(i.target.namespaces, func(n corev1.Namespace) bool {
-		return n.Annotations[AnnotationImportedLimits+i.From] != strings.Join(plan.Limited[n.Name], ",")
+		return n.Annotations[quotav1alpha1.AnnotationImportedLimits+i.From] != strings.Join(plan.Limited[n.Name], ",")
 	})
 	if !isChanged || len(before.policies) == 0 {
 		return nil
@@ -278,7 +278,7 @@ func (i *importer) awaitGrants(ctx context.Context, stage []placed) error {
 // imported lists the objects of a resource written by imports from the former system.
 func (i *importer) imported(ctx context.Context, resource schema.GroupVersionResource) ([]*unstructured.Unstructured, error) {
 	var all []*unstructured.Unstructured
-	err := quotakinds.EachWith(ctx, i.api, resource, LabelImportedFrom+"="+i.From, func(object *unstructured.Unstructured) error {
+	err := quotakinds.EachWith(ctx, i.api, resource, quotav1alpha1.LabelImportedFrom+"="+i.From, func(object *unstructured.Unstructured) error {
 		all = append(all, object)
 		return nil
 	})

@@ -21,13 +21,9 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-const (
-	// LabelImportedFrom is, on every object of bursar import, the former system.
-	LabelImportedFrom = quotav1alpha1.GroupName + "/imported-from"
-	// ImportedProtection is the name of the ValidatingAdmissionPolicy for the annotations of namespaces with imported
-	// limits, and of its binding.
-	ImportedProtection = "bursar-imported-limits"
-)
+// ImportedProtection is the name of the ValidatingAdmissionPolicy for the annotations of namespaces with imported
+// limits, and of its binding.
+const ImportedProtection = "bursar-imported-limits"
 
 var importVersion = schema.GroupVersion{Group: "import." + quotav1alpha1.GroupName, Version: "v1alpha1"}
 
@@ -45,7 +41,7 @@ var (
 	// ImportedRoles are the roles of imports. They let Bursar follow the kinds of the imported policies.
 	ImportedRoles = Kind{
 		GroupVersionResource: rbacv1.SchemeGroupVersion.WithResource("clusterroles"), Kind: "ClusterRole", Role: Imported,
-		labels: LabelImportedFrom,
+		labels: quotav1alpha1.LabelImportedFrom,
 	}
 	// ImportedProtections and ProtectionBindings have the objects with the name [ImportedProtection], and no others.
 	ImportedProtections = Kind{

@@ -17,6 +17,7 @@ import (
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli/quotakinds"
 	"github.com/bursar/bursar/internal/cli/status"
 	"github.com/bursar/bursar/internal/naming"
 )
@@ -46,7 +47,7 @@ func (p permission) String() string {
 func (u *uninstaller) permissions() []permission {
 	const admissionRegistration, extensions, coordination = "admissionregistration.k8s.io", "apiextensions.k8s.io", "coordination.k8s.io"
 	needed := []permission{{"list", coordination, "leases"}, {"get", extensions, "customresourcedefinitions"}, {"get", "", "namespaces"}}
-	groups := []string{quotav1alpha1.GroupName, openmcpv1alpha1.GroupName}
+	groups := []string{quotav1alpha1.GroupName, openmcpv1alpha1.GroupName, quotakinds.Consumers.Group}
 	for _, group := range groups {
 		needed = append(needed, permission{"list", group, "*"})
 	}
@@ -55,6 +56,15 @@ func (u *uninstaller) permissions() []permission {
 		if !u.DryRun {
 			needed = append(needed, permission{"delete", admissionRegistration, webhooks})
 		}
+	}
+	for _, k := range importedKinds {
+		needed = append(needed, permission{"list", k.Group, k.Resource})
+		if u.Purge && !u.DryRun {
+			needed = append(needed, permission{"delete", k.Group, k.Resource})
+		}
+	}
+	if u.Purge {
+		needed = append(needed, permission{"list", "", "namespaces"})
 	}
 	if u.DryRun {
 		return needed
@@ -67,7 +77,8 @@ func (u *uninstaller) permissions() []permission {
 	}
 	if u.Purge {
 		needed = append(needed, permission{"delete", extensions, "customresourcedefinitions"}, permission{"delete", "", "namespaces"},
-			permission{"delete", "", "secrets"}, permission{"delete", coordination, "leases"})
+			permission{"delete", "", "secrets"}, permission{"delete", coordination, "leases"}, permission{"patch", "", "namespaces"},
+			permission{"update", quotav1alpha1.GroupName, "claimcreationpolicies"}) // imports protect annotations by this right
 	}
 	return needed
 }

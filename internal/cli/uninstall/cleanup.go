@@ -13,6 +13,7 @@ import (
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli/quotakinds"
 	"github.com/bursar/bursar/internal/naming"
 )
 
@@ -119,7 +120,7 @@ func (u *uninstaller) isOwn(resource schema.GroupVersionResource, name string) b
 		return name == "default"
 	default:
 		return slices.Contains([]string{"events", "endpoints", "endpointslices"}, resource.Resource) ||
-			resource.Group == quotav1alpha1.GroupName || resource.Group == openmcpv1alpha1.GroupName
+			slices.Contains([]string{quotav1alpha1.GroupName, openmcpv1alpha1.GroupName, quotakinds.Consumers.Group}, resource.Group)
 	}
 }
 
@@ -208,6 +209,9 @@ func (u *uninstaller) reportRemaining(ctx context.Context) error {
 		if count > 0 {
 			fmt.Fprintf(u.Out, "  %d %s\n", count, k) //nolint:errcheck // the reader may be gone
 		}
+	}
+	if err := u.reportImports(ctx); err != nil {
+		return err
 	}
 	fmt.Fprintf(u.Out, "  %d CustomResourceDefinitions, and namespace %s\n", len(u.kinds), u.SystemNamespace) //nolint:errcheck // the reader may be gone
 	if u.DryRun {

@@ -11,9 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/bursar/bursar/deploy/crds"
+	"github.com/bursar/bursar/internal/cli/quotakinds"
 )
 
-// kind is one of Bursar's kinds.
+// kind is one of Bursar's kinds, or the kind of imported consumers.
 type kind struct {
 	schema.GroupVersionResource
 	definition string
@@ -38,13 +39,17 @@ func (u *uninstaller) findKinds(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the CRDs: %w", err)
 	}
+	names := []string{quotakinds.Consumers.String()}
 	for _, definition := range definitions {
-		stored, err := u.extensions.ApiextensionsV1().CustomResourceDefinitions().Get(ctx, definition.Name, metav1.GetOptions{})
+		names = append(names, definition.Name)
+	}
+	for _, name := range names {
+		stored, err := u.extensions.ApiextensionsV1().CustomResourceDefinitions().Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("read CustomResourceDefinition %s: %w", definition.Name, err)
+			return fmt.Errorf("read CustomResourceDefinition %s: %w", name, err)
 		}
 		if version := servedVersion(stored); version != "" {
 			u.kinds = append(u.kinds, kind{definition: stored.Name, GroupVersionResource: schema.GroupVersionResource{

@@ -10,6 +10,7 @@ import (
 	"io"
 
 	apiextensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -39,6 +40,7 @@ type uninstaller struct {
 	client     kubernetes.Interface
 	extensions apiextensionsclient.Interface
 	metadata   metadata.Interface
+	dynamic    dynamic.Interface
 	// kinds are Bursar's kinds on the cluster, in the order of their objects' removal.
 	kinds []kind
 }
@@ -59,8 +61,11 @@ func Run(ctx context.Context, o Options) error {
 	if u.metadata, err = metadata.NewForConfig(config); err != nil {
 		return fmt.Errorf("make a metadata client: %w", err)
 	}
+	if u.dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return fmt.Errorf("make a dynamic client: %w", err)
+	}
 	for _, step := range []func(context.Context) error{
-		u.checkPermissions, u.checkServer, u.findKinds, u.checkNamespace, u.checkStopped, u.stopEnforcement, u.removeFinalizers,
+		u.checkPermissions, u.checkServer, u.findKinds, u.checkInPlace, u.checkNamespace, u.checkStopped, u.stopEnforcement, u.removeFinalizers,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -69,7 +74,7 @@ func Run(ctx context.Context, o Options) error {
 	if !o.Purge {
 		return u.reportRemaining(ctx)
 	}
-	for _, step := range []func(context.Context) error{u.removeObjects, u.removeDefinitions, u.cleanNamespace, u.reportInstallation} {
+	for _, step := range []func(context.Context) error{u.removeObjects, u.removeImports, u.removeDefinitions, u.cleanNamespace, u.reportInstallation} {
 		if err := step(ctx); err != nil {
 			return err
 		}

@@ -55,7 +55,8 @@ type modeChange struct {
 type replay struct {
 	// Missing explains why it is unknown.
 	Missing string
-	Objects int
+	// Outcome says how many objects the policy would have denied.
+	Outcome string
 	// Total is the number of objects that the policy would have denied. Denied are the first of them.
 	Total  int
 	Denied []deniedView
@@ -135,7 +136,7 @@ func replayOf(r *web.Request, policy string) (*replay, error) {
 		unit, _ := names.Unit(resourceType)
 		return unit.Amount(amount)
 	}
-	found := &replay{Objects: result.Objects, Total: len(result.Denied)}
+	found := &replay{Outcome: backtest.Outcome(len(result.Denied), result.Objects), Total: len(result.Denied)}
 	for _, d := range result.Denied[:min(len(result.Denied), shownMax)] {
 		object := d.Object.Kind + " " + d.Object.Name
 		if d.Object.Namespace != "" {

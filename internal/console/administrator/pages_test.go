@@ -76,7 +76,7 @@ func TestHostileText(t *testing.T) {
 	}}
 	row := fleetOf(consumer, hostile, 1).Rows[0]
 	change := &modeChange{Name: hostile, From: hostile, To: hostile, About: hostile, UID: hostile, MayChange: true, Problem: hostile, Command: hostile, Replay: &replay{
-		Total: 2, Objects: 3,
+		Total: 2, Outcome: hostile,
 		Denied:  []deniedView{{Object: hostile, Consumer: hostile, ConsumerURL: consumerURL(hostile), ResourceType: hostile, Requested: hostile, Used: hostile, Limit: hostile}},
 		Lacking: []lackingView{{Consumer: hostile, ConsumerURL: consumerURL(hostile), ResourceType: hostile, Limit: hostile, Needed: hostile}},
 	}, Full: []fullType{{ResourceType: hostile, Total: 2, Rows: []fleetRow{row}, MoreURL: consumerURL(hostile)}}}

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims/message"
 )
 
 // quietTime is the time without a failed request before a successfully applied policy counts as applicable again.
@@ -43,6 +44,10 @@ func denials(status *quotav1alpha1.EvaluationStatus) string {
 	if status == nil || status.Failed == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %d of %d requests that it could not be applied to were denied, the last at %s",
-		status.Denied, status.Failed, status.LastFailureTime.UTC().Format(time.RFC3339))
+	verb := "were"
+	if status.Denied == 1 {
+		verb = "was"
+	}
+	return fmt.Sprintf("; %d of %s that it could not be applied to %s denied, the last at %s",
+		status.Denied, message.Count(status.Failed, "request", "requests"), verb, status.LastFailureTime.UTC().Format(time.RFC3339))
 }

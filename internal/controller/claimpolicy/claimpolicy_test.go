@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -162,3 +163,17 @@ func (l listener) PoliciesChanged() { *l.called = true }
 type effective bool
 
 func (a effective) IsEffective(schema.GroupVersionKind, int64) bool { return bool(a) }
+
+func TestDenials(t *testing.T) {
+	last := metav1.Date(2026, 11, 1, 18, 0, 0, 0, time.UTC)
+	for want, counts := range map[string][2]int64{
+		"; 1 of 1 request that it could not be applied to was denied, the last at 2026-11-01T18:00:00Z":   {1, 1},
+		"; 1 of 3 requests that it could not be applied to was denied, the last at 2026-11-01T18:00:00Z":  {1, 3},
+		"; 3 of 3 requests that it could not be applied to were denied, the last at 2026-11-01T18:00:00Z": {3, 3},
+	} {
+		status := &quotav1alpha1.EvaluationStatus{Denied: counts[0], Failed: counts[1], LastFailureTime: last}
+		if got := denials(status); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -108,7 +108,11 @@ func (r *Reconciler) checkNew(grant *quotav1alpha1.ResourceGrant) error {
 func isActive(grant *quotav1alpha1.ResourceGrant, counting int, nextEnd time.Time) metav1.Condition {
 	text := "ResourceGrant is active" // tests of platforms compare it as a whole
 	if all := len(grant.Spec.Allowances); counting < all {
-		text += fmt.Sprintf(": %d of %d allowances count now", counting, all)
+		verb := "count"
+		if counting == 1 {
+			verb = "counts"
+		}
+		text += fmt.Sprintf(": %d of %d allowances %s now", counting, all, verb)
 	}
 	if !nextEnd.IsZero() {
 		text += ", until " + inUTC(nextEnd)

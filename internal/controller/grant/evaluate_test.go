@@ -133,8 +133,8 @@ func TestPeriods(t *testing.T) {
 		"near its end":           {hours(-1, 1), []quotav1alpha1.Period{{}}, 1, "GrantActive", "until 2030-01-01T13:00:00Z", time.Hour},
 		"before":                 {hours(1, 2), []quotav1alpha1.Period{{}}, 0, "NotYetValid", "counts from 2030-01-01T13:00:00Z on", time.Hour},
 		"after":                  {hours(-2, -1), []quotav1alpha1.Period{{}}, 0, "Expired", "bursar extend", 0},
-		"a part is over":         {hours(0, 9), []quotav1alpha1.Period{{}, hours(0, -1)}, 1, "GrantActive", "1 of 2 allowances count now, until 2030-01-01T21:00:00Z", 8 * time.Hour},
-		"a part is to come":      {quotav1alpha1.Period{}, []quotav1alpha1.Period{{}, hours(2, 0)}, 1, "GrantActive", "1 of 2 allowances count now", 2 * time.Hour},
+		"a part is over":         {hours(0, 9), []quotav1alpha1.Period{{}, hours(0, -1)}, 1, "GrantActive", "1 of 2 allowances counts now, until 2030-01-01T21:00:00Z", 8 * time.Hour},
+		"a part is to come":      {quotav1alpha1.Period{}, []quotav1alpha1.Period{{}, hours(2, 0)}, 1, "GrantActive", "1 of 2 allowances counts now", 2 * time.Hour},
 		"between two parts":      {quotav1alpha1.Period{}, []quotav1alpha1.Period{hours(0, -1), hours(1, 0)}, 0, "NotYetValid", "from 2030-01-01T13:00:00Z", time.Hour},
 		"a part after the whole": {hours(0, 1), []quotav1alpha1.Period{hours(2, 3)}, 0, "Expired", "bursar extend", 0},
 	}

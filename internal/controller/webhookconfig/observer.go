@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
 // observeRetryTime is the delay before the retry of a failed observation.
@@ -149,8 +151,8 @@ func probesOf(store cache.Store) []stored {
 }
 
 func storedOf(object metav1.Object, probes *metav1.LabelSelector) []stored {
-	if probes == nil || probes.MatchLabels[probeLabel] == "" {
+	if probes == nil || probes.MatchLabels[quotav1alpha1.LabelProbe] == "" {
 		return nil
 	}
-	return []stored{{probes.MatchLabels[probeLabel], object.GetResourceVersion()}}
+	return []stored{{probes.MatchLabels[quotav1alpha1.LabelProbe], object.GetResourceVersion()}}
 }

@@ -22,8 +22,7 @@ import (
 )
 
 const (
-	probeLabel = quotav1alpha1.GroupName + "/probe"
-	probeName  = "probe." + quotav1alpha1.GroupName
+	probeName = "probe." + quotav1alpha1.GroupName
 	// probeMark distinguishes the probe's denial from all others.
 	probeMark = "bursar has been observed"
 	// probeTimeout bounds the time until the API server observes a configuration.
@@ -39,7 +38,7 @@ func (c *Controller) probe(hash string) admissionregistrationv1.ValidatingWebhoo
 		NamespaceSelector: &metav1.LabelSelector{
 			MatchLabels: map[string]string{"kubernetes.io/metadata.name": c.SystemNamespace},
 		},
-		ObjectSelector:          &metav1.LabelSelector{MatchLabels: map[string]string{probeLabel: hash}},
+		ObjectSelector:          &metav1.LabelSelector{MatchLabels: map[string]string{quotav1alpha1.LabelProbe: hash}},
 		FailurePolicy:           new(admissionregistrationv1.Fail),
 		MatchPolicy:             new(admissionregistrationv1.Exact),
 		SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
@@ -81,7 +80,7 @@ func probeBackoff() wait.Backoff {
 // isObserved reports whether the API server uses a content now. The error has any other answer.
 func isObserved(ctx context.Context, client kubernetes.Interface, systemNamespace, hash string) (bool, error) {
 	probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-		GenerateName: "probe-", Namespace: systemNamespace, Labels: map[string]string{probeLabel: hash},
+		GenerateName: "probe-", Namespace: systemNamespace, Labels: map[string]string{quotav1alpha1.LabelProbe: hash},
 	}}
 	_, err := client.CoreV1().ConfigMaps(systemNamespace).Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil && strings.Contains(err.Error(), probeMark) {

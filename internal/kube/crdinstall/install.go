@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/util/retry"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/deploy/crds"
 )
 
@@ -98,7 +99,7 @@ func resourcesOf(definitions []*apiextensionsv1.CustomResourceDefinition) map[sc
 // API server would drop the newer fields from every written object.
 func applyCRD(ctx context.Context, client apiextensionsclient.Interface, desired *apiextensionsv1.CustomResourceDefinition, log logr.Logger) error {
 	desired = desired.DeepCopy()
-	metav1.SetMetaDataAnnotation(&desired.ObjectMeta, crds.VersionAnnotation, strconv.Itoa(crds.Version))
+	metav1.SetMetaDataAnnotation(&desired.ObjectMeta, quotav1alpha1.AnnotationCRDVersion, strconv.Itoa(crds.Version))
 	api := client.ApiextensionsV1().CustomResourceDefinitions()
 	stored, err := api.Get(ctx, desired.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -114,7 +115,7 @@ func applyCRD(ctx context.Context, client apiextensionsclient.Interface, desired
 	}
 	updated := stored.DeepCopy()
 	updated.Spec = desired.Spec
-	metav1.SetMetaDataAnnotation(&updated.ObjectMeta, crds.VersionAnnotation, desired.Annotations[crds.VersionAnnotation])
+	metav1.SetMetaDataAnnotation(&updated.ObjectMeta, quotav1alpha1.AnnotationCRDVersion, desired.Annotations[quotav1alpha1.AnnotationCRDVersion])
 	// Defaults of the API server are not a difference.
 	updated.Spec.Conversion = stored.Spec.Conversion
 	if equality.Semantic.DeepEqual(stored.Spec, updated.Spec) && equality.Semantic.DeepEqual(stored.Annotations, updated.Annotations) {
@@ -127,7 +128,7 @@ func applyCRD(ctx context.Context, client apiextensionsclient.Interface, desired
 // later returns why a stored CRD is from a later version of Bursar than another, or "" if it is not. Between CRDs of
 // the same version, or if the stored one names none, the fields decide: Bursar removes no field without a new version.
 func later(stored, than *apiextensionsv1.CustomResourceDefinition) string {
-	version, err := strconv.Atoi(stored.Annotations[crds.VersionAnnotation])
+	version, err := strconv.Atoi(stored.Annotations[quotav1alpha1.AnnotationCRDVersion])
 	switch {
 	case err == nil && version > crds.Version:
 		return fmt.Sprintf("it is of version %d, and this program has version %d", version, crds.Version)

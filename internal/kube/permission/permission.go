@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/cache"
 
-	"github.com/bursar/bursar/deploy/rbac"
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
 const (
@@ -95,5 +95,5 @@ func (c *Checker) may(ctx context.Context, verb string, resource schema.GroupVer
 // explain names the missing verbs and the next step.
 func explain(missing, verbs []string, resource schema.GroupResource) string {
 	return fmt.Sprintf("Bursar may not %s %s; create a ClusterRole labelled %s=true that allows %s on %s in API group %q",
-		strings.Join(missing, ", "), resource, rbac.AggregateToOperator, strings.Join(verbs, ", "), resource.Resource, resource.Group)
+		strings.Join(missing, ", "), resource, quotav1alpha1.LabelAggregateToOperator, strings.Join(verbs, ", "), resource.Resource, resource.Group)
 }

@@ -63,7 +63,7 @@ func ParseConsumerNamespaces(values []string) ([]config.ConsumerNamespace, error
 	for _, value := range values {
 		name, template, found := strings.Cut(value, "=")
 		kind := schema.ParseGroupKind(name)
-		if !found || kind.Kind == "" || template == "" {
+		if !found || kind.Kind == "" || kind.Group == "" || template == "" {
 			return nil, fmt.Errorf("--consumer-namespace: %q is not of the form KIND.GROUP=TEMPLATE, such as Organization.resourcemanager.example.com=organization-%s", value, naming.ConsumerName)
 		}
 		parsed = append(parsed, config.ConsumerNamespace{APIGroup: kind.Group, Kind: kind.Kind, Namespace: template})

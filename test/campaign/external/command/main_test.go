@@ -75,6 +75,7 @@ func TestRefusals(t *testing.T) {
 		"etcd bad pair":             {"names the flags", onFreePort(t.TempDir(), "--etcd-servers", "https://127.0.0.1:1", "--etcd-certfile", file, "--etcd-keyfile", file), "do not make a pair"},
 		"system namespace":          {"says what a name is", onFreePort(t.TempDir(), "--system-namespace", "Bursar"), `--system-namespace: Bursar cannot be the name of a namespace: a namespace has`},
 		"no template":               {"shows the form", onFreePort(t.TempDir(), "--consumer-namespace", "Organization"), "is not of the form KIND.GROUP=TEMPLATE, such as"},
+		"no group":                  {"shows the form", onFreePort(t.TempDir(), "--consumer-namespace", "Organization={{name}}"), "is not of the form KIND.GROUP=TEMPLATE, such as"},
 		"bad template":              {"names the template", onFreePort(t.TempDir(), "--consumer-namespace", "Organization.example.com=org_{{name}}"), "--consumer-namespace: org_{{name}} cannot be the name of a namespace"},
 		"two templates":             {"only one can count", onFreePort(t.TempDir(), "--consumer-namespace", "A.b=c", "--consumer-namespace", "A.b=d"), "A.b is given twice"},
 		"long advice":               {"says how long", onFreePort(t.TempDir(), "--exceeded-advice", strings.Repeat("a", 501)), "--exceeded-advice: may not be more than 500 bytes"},
