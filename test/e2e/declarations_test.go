@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -67,6 +68,37 @@ func TestOrderOfArrival(t *testing.T) {
 	message := w.wantExceeded(w.configMap("a"))
 	if !strings.Contains(message, "Tenant nobody-yet") {
 		t.Errorf("the message %q does not name the consumer", message)
+	}
+}
+
+// TestGrantGainsResourceTypes adds resource types to a grant right after their registrations. The grant never stops
+// counting.
+func TestGrantGainsResourceTypes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	grant := w.grant("base", 5)
+	events, err := admin.Watch(w.ctx, &quotav1alpha1.ResourceGrantList{}, client.InNamespace(w.name))
+	must(t, err)
+	defer events.Stop()
+	for i := range 10 {
+		another := fmt.Sprint(w.resourceType(), "-", i)
+		w.mustCreate(w.registration(another))
+		change(t, grant, func(g *quotav1alpha1.ResourceGrant) {
+			g.Spec.Allowances = append(g.Spec.Allowances, quotav1alpha1.Allowance{ResourceType: another, Buckets: []quotav1alpha1.Bucket{{Amount: 1}}})
+		})
+	}
+	for isCurrent := false; !isCurrent; {
+		select {
+		case event := <-events.ResultChan():
+			seen := event.Object.(*quotav1alpha1.ResourceGrant)
+			active := apimeta.FindStatusCondition(seen.Status.Conditions, quotav1alpha1.ConditionActive)
+			if active.Status != metav1.ConditionTrue {
+				t.Fatalf("the grant with %d resource types is inactive: %s", len(seen.Spec.Allowances), active.Message)
+			}
+			isCurrent = active.ObservedGeneration == grant.Generation
+		case <-time.After(soon):
+			t.Fatal("the grant with all resource types is not active")
+		}
 	}
 }
 

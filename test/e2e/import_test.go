@@ -3,16 +3,19 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,19 +37,59 @@ func TestGuideToMigrate(t *testing.T) {
 	}
 }
 
-// TestImport imports each of the other systems. They are fixtures: kinds, objects and labels without a controller.
+// formers are the other systems. Each has two namespaces with a limit of 2 Secrets together, and one without. The
+// report of an import has these parts.
+var formers = map[string]struct{ namespaces, report []string }{
+	"clusterresourcequota": {[]string{"crq-a", "crq-b", "crq-other"}, []string{
+		"ClusterResourceQuota jane: openshift.io/imagestreams: the server has no resource imagestreams.image.openshift.io",
+	}},
+	"hierarchicalresourcequota": {[]string{"tree-a", "tree-b", "tree-other"}, []string{"labels tree.hnc.x-k8s.io/depth: HNC keeps them"}},
+	"capsule": {[]string{"oil-a", "oil-b", "oil-other"}, []string{
+		"GlobalResourceQuota oil-shared   count/configmaps", "Tenant oil                       namespaces", "Tenant oil: limitRanges: ",
+		"ResourcePool oil: ", "\n- CustomQuota oil-a/disks: ", "\n- GlobalCustomQuota disks: ", "the server has no resource mysqls.databases.acme.corp",
+	}},
+	"openmcp": {[]string{"mcp-a", "mcp-a", "mcp-other"}, []string{
+		"QuotaIncrease mcp-a/more: its effect is part of the grant (count/secrets: 2)", "QuotaIncrease mcp-a/overshadowed: it has no effect now",
+	}},
+}
+
+// TestImport imports each of the other systems. They are fixtures: kinds with the fields of the other system, and what
+// its controller leaves on a cluster, without this controller.
 func TestImport(t *testing.T) {
 	t.Parallel()
 	s := start(t, standalone.Options{})
-	for from, namespaces := range map[string][]string{ // two with a limit of 2 Secrets together, and one without
-		"clusterresourcequota": {"crq-a", "crq-b", "crq-other"}, "hierarchicalresourcequota": {"tree-a", "tree-b", "tree-other"},
-		"capsule": {"oil-a", "oil-b", "oil-other"}, "openmcp": {"mcp-a", "mcp-a", "mcp-other"},
-	} {
-		t.Run(from, func(t *testing.T) { testImport(t, s, from, namespaces) })
+	for from, former := range formers {
+		t.Run(from, func(t *testing.T) { testImport(t, s, from, former.namespaces, former.report) })
+	}
+	testGenerated(t, s)
+}
+
+// testGenerated imports ResourceQuotas beside the other systems. Those made by a system for its own limits stay out.
+func testGenerated(t *testing.T, s *server.Server) {
+	report, err := importer.Run(t.Context(), importer.Options{Config: s.Config, From: "resourcequota", SystemNamespace: config.DefaultSystemNamespace, DryRun: true})
+	must(t, err)
+	got := map[string][]string{}
+	for _, each := range report.Plan.TakenOver {
+		got["taken over"] = append(got["taken over"], each.From)
+	}
+	for _, note := range report.Plan.Notes {
+		if _, system, isMade := strings.Cut(note.Why, "--from "); isMade {
+			got[system] = append(got[system], note.What)
+		}
+	}
+	want := map[string][]string{
+		"taken over":                {"ResourceQuota oil-a/team", "ResourceQuota oil-b/replicated"},
+		"hierarchicalresourcequota": {"ResourceQuota tree-a/local-impl-hrq.hnc.x-k8s.io", "ResourceQuota tree-b/local-impl-hrq.hnc.x-k8s.io"},
+		"capsule": {"ResourceQuota oil-a/capsule-global-quota-bc036105aa5fb79cab17", "ResourceQuota oil-a/capsule-oil-0",
+			"ResourceQuota oil-a/capsule-pool-oil", "ResourceQuota oil-b/capsule-oil-0"},
+		"openmcp": {"ResourceQuota mcp-a/projects"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("an import of ResourceQuotas (-want +got):\n%s", diff)
 	}
 }
 
-func testImport(t *testing.T, s *server.Server, from string, namespaces []string) {
+func testImport(t *testing.T, s *server.Server, from string, namespaces, parts []string) {
 	fixture(t, s, filepath.Join("testdata", "import", from+".yaml"))
 	secret := func(namespace, name string) error {
 		return s.Admin.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
@@ -55,23 +98,10 @@ func testImport(t *testing.T, s *server.Server, from string, namespaces []string
 		eventually(t, func() error { return secret(namespace, fmt.Sprint("before-", i)) })
 	}
 	options := importer.Options{Config: s.Config, From: from, SystemNamespace: config.DefaultSystemNamespace, DryRun: true}
-	report, err := importer.Run(t.Context(), options)
-	must(t, err)
-	if policies := imported(t, s, from); len(policies) != 0 {
-		t.Errorf("a dry run made %d policies", len(policies))
-	}
-	var text strings.Builder
-	must(t, report.Print(&text, ""))
-	isFull := false
-	for _, short := range report.Short {
-		isFull = isFull || strings.HasSuffix(short.ResourceType, "/secrets") && short.Used == 2 && short.Limit == 2
-	}
-	if !isFull {
-		t.Errorf("the report does not say that the limit is reached:\n%s", &text)
-	}
+	testDryRun(t, s, options, parts)
 	options.DryRun = false
 	for range 2 { // a second import changes nothing
-		_, err = importer.Run(t.Context(), options)
+		_, err := importer.Run(t.Context(), options)
 		must(t, err)
 	}
 	eventually(t, func() error { return charges(t, s, from, 2) })
@@ -80,8 +110,11 @@ func testImport(t *testing.T, s *server.Server, from string, namespaces []string
 		must(t, s.Admin.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespaces[1], Name: "audited"}}))
 		eventually(t, func() error { return charges(t, s, from, 2) })
 	}
+	if from == "capsule" {
+		testLateNamespace(t, s)
+	}
 
-	_, err = importer.SetMode(t.Context(), options, quotav1alpha1.EnforcementModeEnforce)
+	_, err := importer.SetMode(t.Context(), options, quotav1alpha1.EnforcementModeEnforce)
 	must(t, err)
 	_, err = importer.Run(t.Context(), options) // keeps the mode
 	must(t, err)
@@ -110,6 +143,38 @@ func testImport(t *testing.T, s *server.Server, from string, namespaces []string
 	}
 }
 
+// testDryRun checks that a dry run reports a full limit and all parts, and writes nothing.
+func testDryRun(t *testing.T, s *server.Server, options importer.Options, parts []string) {
+	t.Helper()
+	report, err := importer.Run(t.Context(), options)
+	must(t, err)
+	if policies := imported(t, s, options.From); len(policies) != 0 {
+		t.Errorf("a dry run made %d policies", len(policies))
+	}
+	var text strings.Builder
+	must(t, report.Print(&text, ""))
+	isFull := false
+	for _, short := range report.Short {
+		isFull = isFull || strings.HasSuffix(short.ResourceType, "/secrets") && short.Used == 2 && short.Limit == 2
+	}
+	if !isFull {
+		t.Errorf("the report does not say that the limit is reached:\n%s", &text)
+	}
+	for _, part := range parts {
+		if !strings.Contains(text.String(), part) {
+			t.Errorf("the report does not say %q:\n%s", part, &text)
+		}
+	}
+}
+
+// testLateNamespace gives a namespace to a tenant. It counts from then on.
+func testLateNamespace(t *testing.T, s *server.Server) {
+	t.Helper()
+	must(t, s.Admin.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "oil-late"}},
+		client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"capsule.clastix.io/tenant":"oil"}}}`))))
+	eventually(t, func() error { return charged(t, s, "capsule", "/namespaces", 3) })
+}
+
 // charges returns an error unless the policies of an import are ready, have adopted existing objects and charge for so
 // many Secrets.
 func charges(t testing.TB, s *server.Server, from string, want int64) error {
@@ -121,6 +186,11 @@ func charges(t testing.TB, s *server.Server, from string, want int64) error {
 			return fmt.Errorf("policy %s has the mode %s", p.Name, p.Spec.EnforcementMode)
 		}
 	}
+	return charged(t, s, from, "/secrets", want)
+}
+
+// charged returns an error unless the claims of an import have so many of the objects in a resource type.
+func charged(t testing.TB, s *server.Server, from, suffix string, want int64) error {
 	var claims quotav1alpha1.ResourceClaimList
 	if err := s.Admin.List(t.Context(), &claims, client.MatchingLabels{quotav1alpha1.LabelImportedFrom: from}); err != nil {
 		return err
@@ -128,13 +198,13 @@ func charges(t testing.TB, s *server.Server, from string, want int64) error {
 	sum := int64(0)
 	for i := range claims.Items {
 		for _, request := range claims.Items[i].Spec.Requests {
-			if strings.HasSuffix(request.ResourceType, "/secrets") {
+			if strings.HasSuffix(request.ResourceType, suffix) {
 				sum += request.Amount
 			}
 		}
 	}
 	if sum != want {
-		return fmt.Errorf("%d Secrets are charged, want %d", sum, want)
+		return fmt.Errorf("%d of %s are charged, want %d", sum, suffix, want)
 	}
 	return nil
 }
@@ -145,8 +215,8 @@ func imported(t testing.TB, s *server.Server, from string) []quotav1alpha1.Claim
 	return list.Items
 }
 
-// fixture creates the objects of a file. It creates instances of kinds in the file once the API server serves the
-// kinds.
+// fixture creates the objects of a file, with their statuses. It creates instances of kinds in the file once the API
+// server serves the kinds. A field unknown to the kind is an error.
 func fixture(t *testing.T, s *server.Server, path string) {
 	t.Helper()
 	file, err := os.Open(path)
@@ -157,15 +227,24 @@ func fixture(t *testing.T, s *server.Server, path string) {
 	documents := yaml.NewYAMLOrJSONDecoder(file, 4096)
 	for {
 		object := &unstructured.Unstructured{}
-		if err := documents.Decode(&object.Object); err != nil {
+		err := documents.Decode(&object.Object)
+		if errors.Is(err, io.EOF) {
 			return
 		}
+		must(t, err)
 		kind := object.GroupVersionKind()
-		resource := kind.GroupVersion().WithResource(strings.ToLower(kind.Kind) + "s")
+		api := objects.Resource(kind.GroupVersion().WithResource(strings.ToLower(kind.Kind) + "s")).Namespace(object.GetNamespace())
 		eventually(t, func() error {
-			_, err := objects.Resource(resource).Namespace(object.GetNamespace()).Create(t.Context(), object, metav1.CreateOptions{})
+			created, err := api.Create(t.Context(), object, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+			if err == nil {
+				object.SetResourceVersion(created.GetResourceVersion())
+			}
 			return err
 		})
+		if object.Object["status"] != nil {
+			_, err := api.UpdateStatus(t.Context(), object, metav1.UpdateOptions{FieldValidation: metav1.FieldValidationStrict})
+			must(t, client.IgnoreNotFound(err)) // a kind without this subresource has it from the create
+		}
 		if kind.Kind == "ResourceQuota" { // the quota controller counts objects from then on
 			eventually(t, func() error {
 				quota := &corev1.ResourceQuota{}

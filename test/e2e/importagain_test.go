@@ -1,14 +1,18 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -206,6 +210,105 @@ func (m *migrated) testWithoutSource(limited *corev1.ResourceQuota) {
 	if _, isLeft := namespace.Annotations[quotav1alpha1.AnnotationImportedLimits+"resourcequota"]; isLeft {
 		m.Errorf("a namespace still has the annotations %v", namespace.Annotations)
 	}
+}
+
+// TestCreatesDuringImport creates Secrets while an import follows a raised limit and one in a further namespace. Every
+// create succeeds, and in the end each Secret has one claim.
+func TestCreatesDuringImport(t *testing.T) {
+	t.Parallel()
+	m := &migrated{T: t, Server: start(t, standalone.Options{})}
+	m.options = importer.Options{Config: m.Config, From: "resourcequota", SystemNamespace: config.DefaultSystemNamespace}
+	namespaces := []string{"busy-a", "busy-b"}
+	for _, namespace := range namespaces {
+		m.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, m.secret(namespace, "before"))
+	}
+	limited, further := m.quota("busy-a", "compute", "count/secrets=100000"), m.quota("busy-b", "compute", "count/secrets=100000")
+	m.create(limited)
+	m.run(m.options)
+	m.waitAdopted("resourcequota", quotav1alpha1.EnforcementModeAudit)
+	_, err := importer.SetMode(t.Context(), m.options, quotav1alpha1.EnforcementModeEnforce)
+	must(t, err)
+	m.waitAdopted("resourcequota", quotav1alpha1.EnforcementModeEnforce)
+
+	m.create(further)
+	eventually(t, func() error { // the quota controller writes its status
+		must(t, m.Admin.Get(t.Context(), client.ObjectKeyFromObject(limited), limited))
+		limited.Spec.Hard = list("count/secrets=200000", "configmaps=9")
+		return m.Admin.Update(t.Context(), limited)
+	})
+	m.waitCounted(limited, further)
+	stop := m.creating(namespaces...)
+	m.run(m.options)
+	created := stop()
+	m.waitAdopted("resourcequota", quotav1alpha1.EnforcementModeEnforce)
+	eventually(t, func() error { return m.oneClaimEach(len(namespaces)+created, namespaces...) })
+}
+
+// waitCounted waits until the quota controller has counted the objects of ResourceQuotas with their present limits.
+func (m *migrated) waitCounted(quotas ...*corev1.ResourceQuota) {
+	m.Helper()
+	for _, quota := range quotas {
+		eventually(m, func() error {
+			must(m, m.Admin.Get(m.Context(), client.ObjectKeyFromObject(quota), quota))
+			if !equality.Semantic.DeepEqual(quota.Status.Hard, quota.Spec.Hard) {
+				return fmt.Errorf("ResourceQuota %s is not counted yet: %+v", quota.Name, quota.Status)
+			}
+			return nil
+		})
+	}
+}
+
+// creating creates Secrets in namespaces, several at once. The returned function stops it, and returns their number.
+func (m *migrated) creating(namespaces ...string) (stop func() int) {
+	m.Helper()
+	running, cancel := context.WithCancel(m.Context())
+	var created atomic.Int64
+	var group errgroup.Group
+	for n := range 4 {
+		group.Go(func() error {
+			for i := 0; running.Err() == nil; i++ {
+				secret := m.secret(namespaces[(n+i)%len(namespaces)], fmt.Sprintf("during-%d-%d", n, i))
+				if err := m.Admin.Create(m.Context(), secret); err != nil {
+					return fmt.Errorf("create Secret %s/%s: %w", secret.Namespace, secret.Name, err)
+				}
+				created.Add(1)
+			}
+			return nil
+		})
+	}
+	eventually(m, func() error {
+		if created.Load() < 20 {
+			return errors.New("there are too few Secrets yet")
+		}
+		return nil
+	})
+	return func() int {
+		m.Helper()
+		cancel()
+		must(m, group.Wait())
+		return int(created.Load())
+	}
+}
+
+// oneClaimEach returns an error unless there are so many Secrets in namespaces, and each has one claim.
+func (m *migrated) oneClaimEach(want int, namespaces ...string) error {
+	claims := m.claims("resourcequota")
+	secrets := 0
+	for _, namespace := range namespaces {
+		var list corev1.SecretList
+		must(m, m.Admin.List(m.Context(), &list, client.InNamespace(namespace)))
+		secrets += len(list.Items)
+		for i := range list.Items {
+			name := "Secret " + namespace + "/" + list.Items[i].Name
+			if len(claims[name]) != 1 {
+				return fmt.Errorf("%s has the claims %v", name, claims[name])
+			}
+		}
+	}
+	if secrets != want || len(claims) != want {
+		return fmt.Errorf("there are %d Secrets, and claims for %d objects; want %d", secrets, len(claims), want)
+	}
+	return nil
 }
 
 // TestImportOfTwoSystems imports two systems with limits in one namespace. Each keeps its own when the other goes.

@@ -30,24 +30,23 @@ func readClusterResourceQuotas(ctx context.Context, c *cluster) (*reading, error
 	return fromClusterResourceQuotas(quotas, c.systemNamespace), nil
 }
 
-// fromClusterResourceQuotas takes over ClusterResourceQuotas. Each is a consumer of all its selected namespaces.
+// fromClusterResourceQuotas takes over ClusterResourceQuotas. Each is a consumer of all its selected namespaces. A
+// namespace has to match the labels and the annotations of a selector.
 func fromClusterResourceQuotas(quotas []clusterResourceQuota, systemNamespace string) *reading {
 	r := &reading{objectCount: len(quotas)}
-	needsRequests := false
 	for i := range quotas {
 		q := &quotas[i]
 		from := r.found("ClusterResourceQuota", "", q.Metadata.Name)
 		selected := Selection{Labels: q.Spec.Selector.Labels, Annotations: q.Spec.Selector.Annotations}
-		if selected.isOwn() {
-			r.note(from, "it selects no namespaces")
+		if selected.isEmpty() {
+			r.note(from, "its selector names no label and no annotation, and OpenShift rejects such a selector")
 			continue
 		}
 		r.limits = append(r.limits, Limit{
 			From: from, Consumer: "clusterresourcequota-" + q.Metadata.Name, Namespace: systemNamespace,
 			Scopes: scopesOf(&q.Spec.Quota), Hard: q.Spec.Quota.Hard, Select: selected,
 		})
-		needsRequests = needsRequests || limitsCompute(q.Spec.Quota.Hard)
 	}
-	noteCompute(r, needsRequests)
+	noteCompute(r)
 	return r
 }

@@ -33,7 +33,6 @@ func readHierarchicalResourceQuotas(ctx context.Context, c *cluster) (*reading, 
 // This namespace shows its quota.
 func fromHierarchicalResourceQuotas(quotas []hierarchicalResourceQuota) *reading {
 	r := &reading{objectCount: len(quotas)}
-	needsRequests := false
 	for i := range quotas {
 		q := &quotas[i]
 		tree := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
@@ -43,11 +42,10 @@ func fromHierarchicalResourceQuotas(quotas []hierarchicalResourceQuota) *reading
 			From: r.found("HierarchicalResourceQuota", q.Metadata.Namespace, q.Metadata.Name), Consumer: "tree-" + q.Metadata.Namespace,
 			Namespace: q.Metadata.Namespace, Hard: q.Spec.Hard, Select: Selection{Labels: tree},
 		})
-		needsRequests = needsRequests || limitsCompute(q.Spec.Hard)
 	}
 	if len(quotas) > 0 {
 		r.note("labels "+treeSuffix[1:], "HNC keeps them on namespaces, and the policies read them: keep HNC without its quotas, or keep these labels in another way")
 	}
-	noteCompute(r, needsRequests)
+	noteCompute(r)
 	return r
 }

@@ -33,10 +33,11 @@ type measure struct {
 }
 
 // followsUpdates reports whether a policy for the measure follows updates of objects. It does for kinds with amounts
-// that an update can change, even if a limit only counts the objects. So all limits of such a kind share a claim. For
-// all other kinds a review of each update would cost much and change nothing.
+// that an update can change, even if a limit only counts the objects. So all limits of such a kind share a claim. It
+// also does for namespaces, because a label of their own makes them those of a tenant. For all other kinds a review of
+// each update would cost much and change nothing.
 func (m *measure) followsUpdates() bool {
-	return slices.Contains([]schema.GroupVersionKind{pods, services, volumes}, m.kind)
+	return slices.Contains([]schema.GroupVersionKind{pods, services, volumes, namespaceKind}, m.kind)
 }
 
 var (
@@ -52,6 +53,8 @@ const (
 	deviceClassSuffix  = ".deviceclass.resource.k8s.io/devices"
 	// countedNamespaces is the resource limited by a Capsule tenant. ResourceQuotas have no name for it.
 	countedNamespaces corev1.ResourceName = "namespaces"
+	// imageStreams is the number of ImageStreams, as OpenShift names it.
+	imageStreams corev1.ResourceName = "openshift.io/imagestreams"
 )
 
 // legacyCounts are the names of objects without the prefix count/.
@@ -79,6 +82,8 @@ func measureOf(mapper apimeta.RESTMapper, name corev1.ResourceName) (measure, er
 	case strings.Contains(text, storageClassSuffix):
 		class, rest, _ := strings.Cut(text, storageClassSuffix)
 		return volumeMeasure(corev1.ResourceName(rest), class)
+	case name == imageStreams:
+		return objectCount(mapper, "imagestreams.image.openshift.io")
 	case name == corev1.ResourceRequestsStorage:
 		return volumeMeasure(name, "")
 	case name == corev1.ResourceServicesNodePorts:

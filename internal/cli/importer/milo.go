@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli/quotakinds"
@@ -30,15 +32,16 @@ func readMilo(ctx context.Context, c *cluster) (*reading, error) {
 }
 
 // fromMilo takes over objects as they are, in place if they are on the target cluster. Policies for claims get the mode
-// Audit. Milo has no such mode.
+// Audit. Milo has no such mode. Grants made by policies stay where they are: the policies make them again.
 //
 // Milo and Bursar have the same kinds in the same group. So on the target cluster nothing distinguishes the objects for
 // Milo from those for Bursar, with two exceptions: the label of another import, and a mode. Milo has no modes, so a
 // policy with the mode Warn or Audit is for Bursar. fromMilo leaves out these.
 func fromMilo(objects []*unstructured.Unstructured, inPlace bool) (*reading, error) {
 	r := &reading{objectCount: len(objects)}
+	granted := grantTriggers(objects)
 	for _, object := range objects {
-		if quotakinds.IsFromPolicy(object) {
+		if quotakinds.IsFromPolicy(object) || granted[ownerKind(object)] {
 			g, err := decoded[quotav1alpha1.ResourceGrant](object)
 			if err != nil {
 				return nil, fmt.Errorf("decode %s %s: %w", object.GetKind(), quotakinds.Name(object), err)
@@ -62,6 +65,29 @@ func fromMilo(objects []*unstructured.Unstructured, inPlace bool) (*reading, err
 	}
 	r.note("ResourceClaims", "Bursar makes them for the objects of policies; services have to create theirs again")
 	return r, nil
+}
+
+// grantTriggers returns the kinds of objects with grants by policies.
+func grantTriggers(objects []*unstructured.Unstructured) map[schema.GroupKind]bool {
+	kinds := map[schema.GroupKind]bool{}
+	for _, object := range objects {
+		if object.GetKind() == "GrantCreationPolicy" {
+			trigger, _, _ := unstructured.NestedStringMap(object.Object, "spec", "trigger", "resource") //nolint:errcheck // the schema has texts there
+			kinds[schema.FromAPIVersionAndKind(trigger["apiVersion"], trigger["kind"]).GroupKind()] = true
+		}
+	}
+	delete(kinds, schema.GroupKind{}) // the kind of no owner
+	return kinds
+}
+
+// ownerKind returns the kind of the controller of a grant. On a grant by a policy, Milo sets no other mark than this
+// reference to the object that the grant is for.
+func ownerKind(object *unstructured.Unstructured) schema.GroupKind {
+	owner := metav1.GetControllerOf(object)
+	if owner == nil || object.GetKind() != "ResourceGrant" {
+		return schema.GroupKind{}
+	}
+	return schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()
 }
 
 // notMilos returns the reason why an object does not belong to Milo, if there is one.

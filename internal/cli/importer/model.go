@@ -42,6 +42,9 @@ type Selection struct {
 // isOwn reports whether the selection is only the namespace that shows the consumer's quota.
 func (s Selection) isOwn() bool { return s.Labels == nil && len(s.Annotations) == 0 }
 
+// isEmpty reports whether the selection has no condition.
+func (s Selection) isEmpty() bool { return len(s.conditions("")) == 0 }
+
 // matches reports whether the selection selects a namespace.
 func (s Selection) matches(namespace metav1.Object) (bool, error) {
 	for key, value := range s.Annotations {

@@ -2,6 +2,8 @@ package importer
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,10 +25,10 @@ func readOpenMCP(ctx context.Context, c *cluster) (*reading, error) {
 	return fromOpenMCP(quotas, increases), nil
 }
 
-// fromOpenMCP takes over the ResourceQuotas of the quota operator. They already have the increases in them.
+// fromOpenMCP takes over the ResourceQuotas of the quota operator, with the effect of the increases in them. It
+// depends on the mode of the definition, and the operator writes it in an annotation of the increase.
 func fromOpenMCP(quotas []corev1.ResourceQuota, increases []metav1.PartialObjectMetadata) *reading {
 	r := &reading{}
-	needsRequests := false
 	for i := range quotas {
 		q := &quotas[i]
 		if makerOf(q) != "openmcp" {
@@ -34,12 +36,16 @@ func fromOpenMCP(quotas []corev1.ResourceQuota, increases []metav1.PartialObject
 		}
 		r.objectCount++
 		r.limits = append(r.limits, ownLimit("openmcp", r.found("ResourceQuota", q.Namespace, q.Name), q.Namespace, &q.Spec))
-		needsRequests = needsRequests || limitsCompute(q.Spec.Hard)
 	}
 	for i := range increases {
-		r.note(objectRef("QuotaIncrease", increases[i].Namespace, increases[i].Name),
-			"its amounts are part of the grant now; a later change is not: ask for more with bursar request, or let Bursar serve QuotaIncreases itself (docs/tasks/quota-increases.md)")
+		effect := increases[i].Annotations[openmcpv1alpha1.AnnotationEffect]
+		is := "it has no effect now, and the grant has none of it"
+		if effect != "" && effect != openmcpv1alpha1.EffectActive {
+			is = fmt.Sprintf("its effect is part of the grant (%s)", strings.TrimPrefix(effect, openmcpv1alpha1.EffectActive+" "))
+		}
+		r.note(objectRef("QuotaIncrease", increases[i].Namespace, increases[i].Name), is+
+			"; a later change does not count: ask for more with bursar request, or let Bursar serve QuotaIncreases itself (docs/tasks/quota-increases.md)")
 	}
-	noteCompute(r, needsRequests)
+	noteCompute(r)
 	return r
 }

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,11 +10,14 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 )
 
-// makers are the labels of ResourceQuotas made by another system, by its name.
+// makers has, by the label of ResourceQuotas made by another system, this system. Labels of Capsule with the name of a
+// tenant are none of these: it sets them on all objects in a tenant's namespaces.
 var makers = map[string]string{
-	"hnc.x-k8s.io/hrq":             "hierarchicalresourcequota",
-	"capsule.clastix.io/tenant":    "capsule",
-	openmcpv1alpha1.LabelManagedBy: "openmcp",
+	"hnc.x-k8s.io/hrq":                         "hierarchicalresourcequota",
+	"capsule.clastix.io/resource-quota":        "capsule",
+	"projectcapsule.dev/global-resource-quota": "capsule",
+	"projectcapsule.dev/pool":                  "capsule",
+	openmcpv1alpha1.LabelManagedBy:             "openmcp",
 }
 
 // readResourceQuotas reads the ResourceQuotas of Kubernetes.
@@ -28,18 +32,16 @@ func readResourceQuotas(ctx context.Context, c *cluster) (*reading, error) {
 // fromResourceQuotas takes over ResourceQuotas made by people. The consumer is the namespace.
 func fromResourceQuotas(quotas []corev1.ResourceQuota) *reading {
 	r := &reading{objectCount: len(quotas)}
-	needsRequests := false
 	for i := range quotas {
 		q := &quotas[i]
 		from := r.found("ResourceQuota", q.Namespace, q.Name)
 		if system := makerOf(q); system != "" {
-			r.note(from, "another system makes it: import it with --from "+system)
+			r.note(from, "another system makes it from limits of its own: import these with --from "+system)
 			continue
 		}
 		r.limits = append(r.limits, ownLimit("resourcequota", from, q.Namespace, &q.Spec))
-		needsRequests = needsRequests || limitsCompute(q.Spec.Hard)
 	}
-	noteCompute(r, needsRequests)
+	noteCompute(r)
 	return r
 }
 
@@ -57,9 +59,9 @@ func ownLimit(source, from, namespace string, spec *corev1.ResourceQuotaSpec) Li
 	return Limit{From: from, Consumer: ownConsumer(source, namespace), Namespace: namespace, Scopes: scopesOf(spec), Hard: spec.Hard}
 }
 
-// limitsCompute reports whether a ResourceQuota limits CPU or memory.
-func limitsCompute(hard corev1.ResourceList) bool {
-	for name := range hard {
+// limitsCompute reports whether a limit is one of CPU or memory.
+func limitsCompute(l Limit) bool {
+	for name := range l.Hard {
 		if strings.HasSuffix(string(name), "cpu") || strings.HasSuffix(string(name), "memory") {
 			return true
 		}
@@ -67,9 +69,9 @@ func limitsCompute(hard corev1.ResourceList) bool {
 	return false
 }
 
-// noteCompute notes the effect of a ResourceQuota of CPU or memory besides counting.
-func noteCompute(r *reading, isLimited bool) {
-	if isLimited {
+// noteCompute notes the effect of limits of CPU or memory besides counting.
+func noteCompute(r *reading) {
+	if slices.ContainsFunc(r.limits, limitsCompute) {
 		r.note("limits of CPU and memory", "a ResourceQuota also rejects Pods whose containers name no requests or limits; "+
 			"Bursar counts these with 0: set defaults by a LimitRange")
 	}

@@ -18,10 +18,10 @@ import (
 
 // mapper knows a few kinds.
 func mapper() apimeta.RESTMapper {
-	m := apimeta.NewDefaultRESTMapper([]schema.GroupVersion{{Version: "v1"}, {Group: "apps", Version: "v1"}, {Group: "coordination.k8s.io", Version: "v1"}})
+	m := apimeta.NewDefaultRESTMapper([]schema.GroupVersion{{Version: "v1"}, {Group: "apps", Version: "v1"}, {Group: "coordination.k8s.io", Version: "v1"}, {Group: "image.openshift.io", Version: "v1"}})
 	for _, kind := range []schema.GroupVersionKind{
 		{Version: "v1", Kind: "Secret"}, {Version: "v1", Kind: "Pod"}, {Group: "apps", Version: "v1", Kind: "Deployment"},
-		{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease"},
+		{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease"}, {Group: "image.openshift.io", Version: "v1", Kind: "ImageStream"},
 	} {
 		m.Add(kind, apimeta.RESTScopeNamespace)
 	}
@@ -67,6 +67,10 @@ func TestSources(t *testing.T) {
 	listed := func(from, name string) string {
 		return fmt.Sprintf("%q in ", name) + annotation + from + `"].orValue("").split(",")`
 	}
+	ofOil := func(root string) string {
+		label := root + `.metadata.?labels[?"capsule.clastix.io/tenant"]`
+		return label + `.hasValue() && ` + label + `.value() == "oil"`
+	}
 	tests := map[string]struct {
 		reason string
 		from   string
@@ -79,26 +83,37 @@ func TestSources(t *testing.T) {
 				`{metadata: {name: b, namespace: shop}, spec: {hard: {pods: 4}, scopes: [Terminating]}}`,
 				`{metadata: {name: c, namespace: shop, labels: {hnc.x-k8s.io/hrq: "true"}}, spec: {hard: {pods: 4}}}`,
 				`{metadata: {name: d, namespace: shop}, spec: {hard: {count/deployments.apps: 2}}}`,
-				`{metadata: {name: e, namespace: kube-system}, spec: {hard: {pods: 2}}}`))
+				`{metadata: {name: e, namespace: kube-system}, spec: {hard: {pods: 2}}}`,
+				`{metadata: {name: capsule-oil-0, namespace: oil-a, labels: {capsule.clastix.io/resource-quota: "0", capsule.clastix.io/tenant: oil}}, spec: {hard: {count/secrets: 1}}}`,
+				`{metadata: {name: capsule-pool-oil, namespace: oil-a, labels: {projectcapsule.dev/pool: oil, projectcapsule.dev/tenant: oil}}, spec: {hard: {count/secrets: 1}}}`,
+				`{metadata: {name: capsule-global-quota-1, namespace: oil-a, labels: {projectcapsule.dev/global-resource-quota: oil}}, spec: {hard: {count/secrets: 1}}}`,
+				`{metadata: {name: people, namespace: oil-a, labels: {projectcapsule.dev/tenant: oil, capsule.clastix.io/tenant: oil}}, spec: {hard: {count/secrets: 8}}}`))
 		}, []string{
+			"grant oil-a/oil-a resourcequota/count/secrets=8",
 			"grant shop/shop resourcequota/count/deployments.apps=2", "grant shop/shop resourcequota/requests.cpu=1500",
 			"grant shop/shop resourcequota/terminating/pods=4",
 			"policy Audit Deployment if " + listed("resourcequota", "count/deployments.apps"),
 			"policy Audit Pod if " + limited("resourcequota"),
 			"policy Audit Pod if " + limited("resourcequota") + " if trigger.spec.?activeDeadlineSeconds.hasValue()",
-			"note ResourceQuota shop/c", "note limits of CPU and memory",
+			"policy Audit Secret if " + listed("resourcequota", "count/secrets"),
+			"note ResourceQuota shop/c", "note ResourceQuota oil-a/capsule-oil-0", "note ResourceQuota oil-a/capsule-pool-oil", "note ResourceQuota oil-a/capsule-global-quota-1",
+			"note limits of CPU and memory",
 			"note ResourceQuota shop/a: count/leases.coordination.k8s.io", "note ResourceQuota shop/a: count/unknown.example.com",
 			"note ResourceQuota shop/d: count/deployments.apps", "note ResourceQuota kube-system/e", "note finished Pods",
 		}},
 		"ClusterResourceQuota": {"the namespaces that it selects by labels and annotations", "clusterresourcequota", func() *reading {
 			return fromClusterResourceQuotas(parsed[clusterResourceQuota](t,
 				`{metadata: {name: jane}, spec: {selector: {annotations: {openshift.io/requester: jane}, labels: {matchExpressions: [{key: tier, operator: NotIn, values: [test]}]}}, quota: {hard: {count/secrets: 9}}}}`,
-				`{metadata: {name: none}, spec: {selector: {}, quota: {hard: {count/secrets: 9}}}}`), "bursar-system")
+				`{metadata: {name: images}, spec: {selector: {annotations: null, labels: {matchLabels: {tier: prod}}}, quota: {hard: {openshift.io/imagestreams: 4}}}}`,
+				`{metadata: {name: none}, spec: {selector: {}, quota: {hard: {count/secrets: 9}}}}`,
+				`{metadata: {name: all}, spec: {selector: {labels: {}}, quota: {hard: {count/secrets: 9}}}}`), "bursar-system")
 		}, []string{
+			"grant bursar-system/clusterresourcequota-images clusterresourcequota/openshift.io/imagestreams=4",
 			"grant bursar-system/clusterresourcequota-jane clusterresourcequota/count/secrets=9",
+			`policy Audit ImageStream if namespaceObject.metadata.?labels[?"tier"].hasValue() && namespaceObject.metadata.?labels[?"tier"].value() == "prod"`,
 			`policy Audit Secret if namespaceObject.metadata.?annotations[?"openshift.io/requester"].hasValue() && namespaceObject.metadata.?annotations[?"openshift.io/requester"].value() == "jane"` +
 				` if !(namespaceObject.metadata.?labels[?"tier"].hasValue() && namespaceObject.metadata.?labels[?"tier"].value() in ["test"])`,
-			"note ClusterResourceQuota none",
+			"note ClusterResourceQuota none", "note ClusterResourceQuota all",
 		}},
 		"HierarchicalResourceQuota": {"a tree of namespaces, the stricter one of two", "hierarchicalresourcequota", func() *reading {
 			return fromHierarchicalResourceQuotas(parsed[hierarchicalResourceQuota](t,
@@ -109,19 +124,26 @@ func TestSources(t *testing.T) {
 			`policy Audit Secret if namespaceObject.metadata.?labels[?"team.tree.hnc.x-k8s.io/depth"].hasValue()`,
 			"note labels tree.hnc.x-k8s.io/depth", "note HierarchicalResourceQuota team/b: count/secrets",
 		}},
-		"Capsule": {"a tenant as a whole, its namespaces, and each of them", "capsule", func() *reading {
-			return fromTenants(parsed[tenant](t,
-				`{metadata: {name: oil, annotations: {quota.resources.capsule.clastix.io/deployments.apps_v1: "7", quota.resources.capsule.clastix.io/foos: x, used.resources.capsule.clastix.io/deployments.apps_v1: "2"}}, spec: {namespaceOptions: {quota: 3}, resourceQuotas: {scope: Tenant, items: [{hard: {count/secrets: 9}}]}, limitRanges: {items: [{limits: []}]}}}`,
-				`{metadata: {name: gas}, spec: {resourceQuotas: {scope: Namespace, items: [{hard: {count/secrets: 4}}]}}}`),
+		"Capsule": {"a tenant as a whole, its namespaces, each of them, and namespaces with labels", "capsule", func() *reading {
+			return fromCapsule(parsed[tenant](t,
+				`{metadata: {name: oil, annotations: {quota.resources.capsule.clastix.io/deployments.apps_v1: "7", quota.resources.capsule.clastix.io/foos: x, quota.resources.capsule.clastix.io/secrets_v1: "3", used.resources.capsule.clastix.io/deployments.apps_v1: "2"}}, spec: {namespaceOptions: {quota: 3}, resourceQuotas: {scope: Tenant, items: [{hard: {count/secrets: 9}}]}, limitRanges: {items: [{limits: []}]}}}`,
+				`{metadata: {name: gas}, spec: {resourceQuotas: {scope: Namespace, items: [{hard: {count/secrets: 4}}]}}}`,
+				`{metadata: {name: sun}, spec: {resourceQuotas: {scope: Namespace}, limitRanges: {}}}`),
+				parsed[globalQuota](t,
+					`{metadata: {name: oil-shared}, spec: {namespaceSelectors: [{matchLabels: {capsule.clastix.io/tenant: oil}, matchExpressions: [{key: env, operator: Exists}]}], quota: {hard: {count/secrets: 6}}}}`,
+					`{metadata: {name: two}, spec: {namespaceSelectors: [{matchLabels: {env: a}}, {matchLabels: {env: b}}], quota: {hard: {count/secrets: 6}}}}`,
+					`{metadata: {name: everything}, spec: {namespaceSelectors: [{matchLabels: {}}], quota: {hard: {count/secrets: 6}}}}`,
+					`{metadata: {name: nothing}, spec: {quota: {hard: {count/secrets: 6}}}}`),
 				parsed[corev1.Namespace](t, `{metadata: {name: gas-a, labels: {capsule.clastix.io/tenant: gas}}}`, `{metadata: {name: other}}`), "bursar-system")
 		}, []string{
+			"grant bursar-system/globalresourcequota-oil-shared capsule/count/secrets=6",
 			"grant bursar-system/tenant-oil capsule/count/deployments.apps=7", "grant bursar-system/tenant-oil capsule/count/secrets=9", "grant bursar-system/tenant-oil capsule/namespaces=3",
 			"grant gas-a/capsule-gas-a capsule/count/secrets=4",
-			`policy Audit Deployment if namespaceObject.metadata.?labels[?"capsule.clastix.io/tenant"].hasValue() && namespaceObject.metadata.?labels[?"capsule.clastix.io/tenant"].value() == "oil"`,
-			`policy Audit Namespace if trigger.metadata.?labels[?"capsule.clastix.io/tenant"].hasValue() && trigger.metadata.?labels[?"capsule.clastix.io/tenant"].value() == "oil"`,
-			`policy Audit Secret if namespaceObject.metadata.?labels[?"capsule.clastix.io/tenant"].hasValue() && namespaceObject.metadata.?labels[?"capsule.clastix.io/tenant"].value() == "oil"`,
+			"policy Audit Secret if " + ofOil("namespaceObject") + ` if namespaceObject.metadata.?labels[?"env"].hasValue()`,
+			"policy Audit Deployment if " + ofOil("namespaceObject"), "policy Audit Namespace if " + ofOil("trigger"), "policy Audit Secret if " + ofOil("namespaceObject"),
 			"policy Audit Secret if " + listed("capsule", "count/secrets"),
-			"note Tenant oil: quota.resources.capsule.clastix.io/foos", "note Tenant oil: limitRanges", "note Tenant gas: resourceQuotas",
+			"note Tenant oil: quota.resources.capsule.clastix.io/foos", "note Tenant oil: quota.resources.capsule.clastix.io/secrets_v1", "note Tenant oil: limitRanges",
+			"note Tenant gas: resourceQuotas", "note GlobalResourceQuota two", "note GlobalResourceQuota everything", "note GlobalResourceQuota nothing",
 		}},
 		"OpenMCP": {"the ResourceQuotas of the quota operator, with the increases in them", "openmcp", func() *reading {
 			return fromOpenMCP(parsed[corev1.ResourceQuota](t,
@@ -169,6 +191,24 @@ func TestMilo(t *testing.T) {
 	}
 	if len(plan.TakenOver) != 1 || plan.TakenOver[0].Limit != 5 {
 		t.Errorf("taken over is %+v", plan.TakenOver)
+	}
+}
+
+// TestMiloGrantsOfPolicies leaves out grants as Milo's policies make them: their only mark is the object they are for.
+func TestMiloGrantsOfPolicies(t *testing.T) {
+	grantOf := func(name, ownerKind string) string {
+		return fmt.Sprintf(`{apiVersion: quota.miloapis.com/v1alpha1, kind: ResourceGrant, metadata: {name: %s, namespace: organization-acme, ownerReferences: [`+
+			`{apiVersion: resourcemanager.miloapis.com/v1alpha1, kind: %s, name: acme, uid: u, controller: true, blockOwnerDeletion: true}]}, `+
+			`spec: {consumerRef: {apiGroup: resourcemanager.miloapis.com, kind: Organization, name: acme}, allowances: [{resourceType: s, buckets: [{amount: 2}]}]}}`, name, ownerKind)
+	}
+	r, plan := miloPlan(t, false, grantOf("default-acme-grant", "Organization"), grantOf("sold", "Contract"),
+		`{apiVersion: quota.miloapis.com/v1alpha1, kind: GrantCreationPolicy, metadata: {name: default}, spec: {trigger: {resource: {apiVersion: resourcemanager.miloapis.com/v1, kind: Organization}}, `+
+			`target: {resourceGrantTemplate: {metadata: {namespace: "organization-{{trigger.metadata.name}}"}, spec: {consumerRef: {kind: Organization, name: "{{trigger.metadata.name}}"}, allowances: [{resourceType: s, buckets: [{amount: 2}]}]}}}}}`)
+	if len(r.made) != 1 || r.made[0].Name != "default-acme-grant" {
+		t.Errorf("made by policies are %+v", r.made)
+	}
+	if len(plan.Grants) != 1 || plan.Grants[0].Name != "sold" || len(plan.GrantPolicies) != 1 {
+		t.Errorf("the plan has the grants %+v and policies %+v", plan.Grants, plan.GrantPolicies)
 	}
 }
 

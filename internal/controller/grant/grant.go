@@ -83,11 +83,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, consumer quotav1alpha1.Consu
 	if r.Stored == nil || !r.Stored.holds(consumer, active) {
 		err = r.Ledgers.SetGrants(ctx, consumer, func(ctx context.Context, held []ledger.Grant) ([]ledger.Grant, error) {
 			active, results, err = r.verify(ctx, consumer, cached, held)
+			if err == nil {
+				err = r.checkRegistered(ctx, results)
+			}
 			return active, err
 		})
 		if err == nil {
 			r.settle(consumer, active, results)
 		}
+	}
+	if errors.Is(err, errUndecided) {
+		return reconcile.Result{RequeueAfter: time.Second}, nil // the registration's event usually comes first
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("set the limits of %s %s: %w", consumer.Kind, consumer.Name, err)

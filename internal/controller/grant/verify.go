@@ -3,11 +3,13 @@ package grant
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -48,6 +50,40 @@ func (r *Reconciler) verify(ctx context.Context, consumer quotav1alpha1.Consumer
 			verified[name] = true
 		}
 	}
+}
+
+// errUndecided means that a grant depends on a registration that is not in the catalog yet.
+var errUndecided = errors.New("a registration is not decided yet")
+
+// checkRegistered returns errUndecided if a new or changed grant lacks a registration only because the catalog does not
+// have it yet. So a grant that gains a resource type right after its registration never stops counting.
+func (r *Reconciler) checkRegistered(ctx context.Context, results []result) error {
+	var missing []string
+	for _, v := range results {
+		if v.active.Reason != quotav1alpha1.ReasonValidationFailed || v.grant.Status.ObservedGeneration == v.grant.Generation {
+			continue
+		}
+		for _, resourceType := range v.grant.Spec.ResourceTypes() {
+			if r.Catalog.Registration(resourceType) == nil {
+				missing = append(missing, resourceType)
+			}
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	var list quotav1alpha1.ResourceRegistrationList
+	if err := r.Live.List(ctx, &list); err != nil {
+		return fmt.Errorf("list the registrations: %w", err)
+	}
+	for i := range list.Items {
+		active := apimeta.FindStatusCondition(list.Items[i].Status.Conditions, quotav1alpha1.ConditionActive)
+		isRejected := active != nil && active.Reason == quotav1alpha1.ReasonValidationFailed
+		if !isRejected && slices.Contains(missing, list.Items[i].Spec.ResourceType) {
+			return errUndecided
+		}
+	}
+	return nil
 }
 
 // readAgain replaces a named grant of a consumer with the one on the API server.

@@ -2,6 +2,7 @@ package grant
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"math"
 	"slices"
@@ -24,8 +25,9 @@ var acme = quotav1alpha1.ConsumerRef{Kind: "Organization", Name: "acme"}
 
 // reader has grants by name, and counts its reads.
 type reader struct {
-	grants      map[string]*quotav1alpha1.ResourceGrant
-	gets, lists int
+	grants        map[string]*quotav1alpha1.ResourceGrant
+	registrations []quotav1alpha1.ResourceRegistration
+	gets, lists   int
 }
 
 func (r *reader) Get(_ context.Context, name client.ObjectKey, into client.Object, _ ...client.GetOption) error {
@@ -40,6 +42,10 @@ func (r *reader) Get(_ context.Context, name client.ObjectKey, into client.Objec
 
 func (r *reader) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
 	r.lists++
+	if list, ok := into.(*quotav1alpha1.ResourceRegistrationList); ok {
+		list.Items = r.registrations
+		return nil
+	}
 	list := into.(*quotav1alpha1.ResourceGrantList)
 	for _, name := range slices.Sorted(maps.Keys(r.grants)) {
 		list.Items = append(list.Items, *r.grants[name])
@@ -122,6 +128,41 @@ func TestVerify(t *testing.T) {
 			}
 			if live.gets != tt.gets || live.lists != tt.lists {
 				t.Errorf("%s: %d reads and %d lists, want %d and %d", tt.reason, live.gets, live.lists, tt.gets, tt.lists)
+			}
+		})
+	}
+}
+
+func TestCheckRegistered(t *testing.T) {
+	registration := func(resourceType, reason string) quotav1alpha1.ResourceRegistration {
+		return quotav1alpha1.ResourceRegistration{
+			Spec:   quotav1alpha1.ResourceRegistrationSpec{ResourceType: resourceType},
+			Status: quotav1alpha1.ResourceRegistrationStatus{Conditions: []metav1.Condition{{Type: quotav1alpha1.ConditionActive, Reason: reason}}},
+		}
+	}
+	tests := map[string]struct {
+		reason         string
+		observed       int64
+		problem        string
+		registrations  []quotav1alpha1.ResourceRegistration
+		want           error
+		wantsItToCheck bool
+	}{
+		"pending":  {"its registration is new", 2, "ValidationFailed", []quotav1alpha1.ResourceRegistration{registration("projects", "RegistrationPending")}, errUndecided, true},
+		"active":   {"the catalog lags", 2, "ValidationFailed", []quotav1alpha1.ResourceRegistration{registration("projects", "RegistrationActive")}, errUndecided, true},
+		"rejected": {"its registration is invalid", 2, "ValidationFailed", []quotav1alpha1.ResourceRegistration{registration("projects", "ValidationFailed")}, nil, true},
+		"none":     {"only others are registered", 2, "ValidationFailed", []quotav1alpha1.ResourceRegistration{registration("castles", "RegistrationPending")}, nil, true},
+		"decided":  {"it has been decided before", 3, "ValidationFailed", []quotav1alpha1.ResourceRegistration{registration("projects", "RegistrationPending")}, nil, false},
+		"valid":    {"it is active", 2, "GrantActive", nil, nil, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			live := &reader{registrations: tt.registrations}
+			grant := grantOf("a", 1)
+			grant.Status.ObservedGeneration = tt.observed
+			err := (&Reconciler{Catalog: registered{}, Live: live}).checkRegistered(t.Context(), []result{{grant: grant, active: metav1.Condition{Reason: tt.problem}}})
+			if !errors.Is(err, tt.want) || (live.lists > 0) != tt.wantsItToCheck {
+				t.Errorf("%s: got %v after %d lists", tt.reason, err, live.lists)
 			}
 		})
 	}
