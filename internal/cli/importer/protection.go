@@ -29,5 +29,5 @@ func protection() []placed {
 	}
 	binding := objectOf(version, "ValidatingAdmissionPolicyBinding", "", quotakinds.ImportedProtection, nil)
 	binding.Object["spec"] = map[string]any{"policyName": quotakinds.ImportedProtection, "validationActions": []any{"Deny"}}
-	return []placed{{admissionPolicies, policy}, {admissionBindings, binding}}
+	return []placed{{resource: admissionPolicies, object: policy}, {resource: admissionBindings, object: binding}}
 }
