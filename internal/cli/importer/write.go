@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,8 +26,6 @@ const (
 	deletionTimeout = time.Minute
 	// activeTimeout bounds the wait until the written grants count.
 	activeTimeout = 2 * time.Minute
-	// watchDelayMax is more than the delay until Bursar sees a changed namespace.
-	watchDelayMax = 2 * time.Second
 )
 
 var (
@@ -75,9 +71,7 @@ func (i *importer) write(ctx context.Context, plan *Plan, before *earlier) error
 	if err := i.unlist(ctx, func(namespace string) bool { return len(plan.Limited[namespace]) > 0 }); err != nil {
 		return err
 	}
-	if err := i.awaitNamespaces(ctx, plan, before); err != nil {
-		return err
-	}
+	// Bursar applies changed policies to existing objects, with the namespaces as they are from now on.
 	if err := i.writeAll(ctx, plan, all[first:]); err != nil {
 		return err
 	}
@@ -104,23 +98,6 @@ func (i *importer) writeAll(ctx context.Context, plan *Plan, all []placed) error
 		}
 	}
 	return nil
-}
-
-// awaitNamespaces gives Bursar the time to see changed annotations of namespaces. It watches namespaces and policies
-// apart, and a changed policy applies to existing objects at once, with the annotations known until then.
-func (i *importer) awaitNamespaces(ctx context.Context, plan *Plan, before *earlier) error {
-	isChanged := slices.ContainsFunc(i.target.namespaces, func(n corev1.Namespace) bool {
-		return n.Annotations[quotav1alpha1.AnnotationImportedLimits+i.From] != strings.Join(plan.Limited[n.Name], ",")
-	})
-	if !isChanged || len(before.policies) == 0 {
-		return nil
-	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(watchDelayMax):
-		return nil
-	}
 }
 
 // stages yields consecutive objects of the same resource.
