@@ -49,7 +49,7 @@ func (o *Operator) newControllers(c *cluster, q *quota, peers *routing.Peers, we
 	objects.Start()
 	adopter := &adoption.Controller{
 		Client: c.client, Catalog: q.catalog, Kinds: c.kinds, Live: c.dynamic, Objects: c.objects, Claims: q.claims, Store: q.ledgers,
-		Engine: q.engine, Leadership: o.leadership(c), Leases: o.client.CoordinationV1().Leases(system), Reviews: reviews{q.reviewed, peers},
+		Engine: q.engine, Namespaces: c.namespaces, Leadership: o.leadership(c), Leases: o.client.CoordinationV1().Leases(system), Reviews: reviews{q.reviewed, peers},
 		SystemNamespace: system, Clock: &o.clock, Events: c.events, Log: log.WithName("adoption"),
 	}
 	adopter.Start()

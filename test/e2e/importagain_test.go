@@ -149,7 +149,9 @@ func TestImportAgain(t *testing.T) {
 func (m *migrated) testProtection(namespace string) {
 	m.Helper()
 	m.create(
-		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "namespaces"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "patch"}}}},
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "namespaces"}, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"namespaces", "namespaces/status", "namespaces/finalize"}, Verbs: []string{"get", "patch", "update"}},
+		}},
 		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "namespaces"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "namespaces"},
 			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "tenant"}}})
 	who := rest.CopyConfig(m.Config)
@@ -161,13 +163,24 @@ func (m *migrated) testProtection(namespace string) {
 			client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, name, value)))
 	}
 	eventually(m, func() error { return patch("example.com/note", `"x"`) })
+	isProtected := func(err error) bool { return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "quota") }
 	for reason, value := range map[string]string{"removes": `null`, "changes": `"configmaps"`} {
 		eventually(m, func() error {
-			if err := patch(quotav1alpha1.AnnotationImportedLimits+"resourcequota", value); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "quota") {
+			if err := patch(quotav1alpha1.AnnotationImportedLimits+"resourcequota", value); !isProtected(err) {
 				return fmt.Errorf("a tenant %s the limits of a namespace: %w", reason, err)
 			}
 			return nil
 		})
+	}
+	change := []byte(`{"metadata":{"annotations":{"` + quotav1alpha1.AnnotationImportedLimits + `resourcequota":null}}}`)
+	current := &corev1.Namespace{}
+	must(m, tenant.Get(m.Context(), client.ObjectKey{Name: namespace}, current))
+	if err := tenant.Status().Patch(m.Context(), current.DeepCopy(), client.RawPatch(types.MergePatchType, change)); !isProtected(err) {
+		m.Errorf("through the status, a tenant removes the limits of a namespace: %v", err)
+	}
+	delete(current.Annotations, quotav1alpha1.AnnotationImportedLimits+"resourcequota")
+	if err := tenant.SubResource("finalize").Update(m.Context(), current); !isProtected(err) {
+		m.Errorf("through finalize, a tenant removes the limits of a namespace: %v", err)
 	}
 }
 

@@ -189,8 +189,11 @@ func TestNothingToDo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if all, err = i.changes(all, before); err != nil {
+			t.Fatal(err)
+		}
 		var got []string
-		for _, each := range i.changes(all, before) {
+		for _, each := range all {
 			if slices.Contains(prunable, each.resource) || each.resource == namespacesAPI {
 				got = append(got, objectRef(each.object.GetKind(), each.object.GetNamespace(), each.object.GetName()))
 			}

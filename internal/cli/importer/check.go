@@ -42,7 +42,10 @@ func (i *importer) check(ctx context.Context, plan *Plan, before *earlier) error
 	if len(taken) > 0 {
 		return fmt.Errorf("this server already has objects with the names of those to import: %s; delete or rename them on one of the servers", strings.Join(firstOf(taken), ", "))
 	}
-	return i.validate(ctx, i.changes(all, before))
+	if all, err = i.changes(all, before); err != nil {
+		return err
+	}
+	return i.validate(ctx, all)
 }
 
 func firstOf(names []string) []string {

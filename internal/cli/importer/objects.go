@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli/quotakinds"
@@ -95,6 +96,17 @@ func decoded[T any](object *unstructured.Unstructured) (*T, error) {
 
 // lostFields returns the paths of the fields of an object unknown to Bursar.
 func lostFields(object *unstructured.Unstructured) []string {
+	known, err := knownFields(object)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var lost []string
+	missing("spec", object.Object["spec"], known["spec"], &lost)
+	return lost
+}
+
+// knownFields returns the fields of an object that Bursar knows, without empty ones.
+func knownFields(object *unstructured.Unstructured) (map[string]any, error) {
 	var known any
 	var err error
 	switch object.GetKind() {
@@ -104,20 +116,21 @@ func lostFields(object *unstructured.Unstructured) []string {
 		known, err = decoded[quotav1alpha1.ResourceGrant](object)
 	case "ClaimCreationPolicy":
 		known, err = decoded[quotav1alpha1.ClaimCreationPolicy](object)
-	default:
+	case "GrantCreationPolicy":
 		known, err = decoded[quotav1alpha1.GrantCreationPolicy](object)
+	default:
+		return object.Object, nil
 	}
 	content, errEncode := json.Marshal(known)
-	if err := errors.Join(err, errEncode); err != nil {
-		return []string{err.Error()}
+	fields := map[string]any{}
+	err = errors.Join(err, errEncode)
+	if err == nil {
+		err = utiljson.Unmarshal(content, &fields)
 	}
-	kept := map[string]any{}
-	if err := json.Unmarshal(content, &kept); err != nil {
-		return []string{err.Error()}
+	if err != nil {
+		return nil, fmt.Errorf("decode %s %s: %w", object.GetKind(), quotakinds.Name(object), err)
 	}
-	var lost []string
-	missing("spec", object.Object["spec"], kept["spec"], &lost)
-	return lost
+	return fields, nil
 }
 
 // missing adds the paths of the content of a value without a counterpart in another one. Empty values are nothing.

@@ -16,6 +16,8 @@ import (
 type placed struct {
 	resource schema.GroupVersionResource
 	object   *unstructured.Unstructured
+	// change is the difference to the object on the server as a merge patch. It is nil for a new object.
+	change map[string]any
 }
 
 // Objects returns the objects of an import, in its order, as declarations. A limit comes before its policies, so an
@@ -32,14 +34,14 @@ func (p *Plan) Objects(source string) ([]*unstructured.Unstructured, error) {
 func (p *Plan) placed(source string) ([]placed, error) {
 	var all []placed
 	if len(p.Consumers) > 0 {
-		all = append(all, placed{definitions, consumerDefinition()}, placed{clusterRoles, p.role(source)})
+		all = append(all, placed{resource: definitions, object: consumerDefinition()}, placed{resource: clusterRoles, object: p.role(source)})
 	}
 	if len(p.Limited) > 0 {
 		all = append(all, protection()...)
 	}
 	for _, c := range p.Consumers {
 		labels := map[string]string{quotav1alpha1.LabelImportedFrom: source}
-		all = append(all, placed{consumersAPI, objectOf(consumersAPI.GroupVersion().String(), consumerKind, c.Namespace, c.Name, labels)})
+		all = append(all, placed{resource: consumersAPI, object: objectOf(consumersAPI.GroupVersion().String(), consumerKind, c.Namespace, c.Name, labels)})
 	}
 	var err error
 	for _, r := range p.Registrations {
@@ -51,7 +53,7 @@ func (p *Plan) placed(source string) ([]placed, error) {
 	for _, name := range sortedKeys(p.Limited) {
 		namespace := objectOf("v1", "Namespace", "", name, nil)
 		namespace.SetAnnotations(map[string]string{quotav1alpha1.AnnotationImportedLimits + source: strings.Join(p.Limited[name], ",")})
-		all = append(all, placed{namespacesAPI, namespace})
+		all = append(all, placed{resource: namespacesAPI, object: namespace})
 	}
 	for _, g := range p.GrantPolicies {
 		all, err = appendPlaced(all, err, grantPolicies, "GrantCreationPolicy", g)
@@ -79,7 +81,7 @@ func appendPlaced(all []placed, earlier error, resource schema.GroupVersionResou
 	u.SetAPIVersion(resource.GroupVersion().String())
 	u.SetKind(kind)
 	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
-	return append(all, placed{resource, u}), nil
+	return append(all, placed{resource: resource, object: u}), nil
 }
 
 func objectOf(version, kind, namespace, name string, labels map[string]string) *unstructured.Unstructured {
@@ -122,59 +124,4 @@ func (p *Plan) role(source string) *unstructured.Unstructured {
 	}
 	u.Object["rules"] = rules
 	return u
-}
-
-// changes returns the objects of a plan that the server does not have in this form yet.
-func (i *importer) changes(all []placed, before *earlier) []placed {
-	present := map[string]any{}
-	for resource, objects := range before.objects {
-		for _, object := range objects {
-			present[keyOf(resource, object)] = object.Object
-		}
-	}
-	for n := range i.target.namespaces {
-		namespace := &i.target.namespaces[n]
-		annotations := map[string]any{}
-		for key, value := range namespace.Annotations {
-			annotations[key] = value
-		}
-		present[keyOf(namespacesAPI, namespace)] = map[string]any{
-			"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": namespace.Name, "annotations": annotations},
-		}
-	}
-	var changed []placed
-	for _, each := range all {
-		if !isWithin(each.object.Object, present[keyOf(each.resource, each.object)]) {
-			changed = append(changed, each)
-		}
-	}
-	return changed
-}
-
-// isWithin reports whether a value has all fields of a planned one. It may have more, such as defaults.
-func isWithin(planned, present any) bool {
-	switch p := planned.(type) {
-	case map[string]any:
-		fields, isMap := present.(map[string]any)
-		for key, value := range p {
-			other, has := fields[key]
-			if !has || !isWithin(value, other) {
-				return false
-			}
-		}
-		return isMap
-	case []any:
-		items, isList := present.([]any)
-		if !isList || len(p) != len(items) {
-			return false
-		}
-		for n := range p {
-			if !isWithin(p[n], items[n]) {
-				return false
-			}
-		}
-		return true
-	default:
-		return planned == present
-	}
 }

@@ -18,7 +18,8 @@ func protection() []placed {
 	policy.Object["spec"] = map[string]any{
 		"failurePolicy": "Fail",
 		"matchConstraints": map[string]any{"resourceRules": []any{map[string]any{
-			"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "resources": []any{"namespaces"}, "operations": []any{"UPDATE"},
+			"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "operations": []any{"UPDATE"},
+			"resources": []any{"namespaces", "namespaces/status", "namespaces/finalize"}, // all of them change annotations
 		}}},
 		"validations": []any{map[string]any{
 			"expression": fmt.Sprintf(`[[object, oldObject], [oldObject, object]].all(p, p[0].metadata.?annotations.orValue({}).all(k, `+
@@ -29,5 +30,5 @@ func protection() []placed {
 	}
 	binding := objectOf(version, "ValidatingAdmissionPolicyBinding", "", quotakinds.ImportedProtection, nil)
 	binding.Object["spec"] = map[string]any{"policyName": quotakinds.ImportedProtection, "validationActions": []any{"Deny"}}
-	return []placed{{admissionPolicies, policy}, {admissionBindings, binding}}
+	return []placed{{resource: admissionPolicies, object: policy}, {resource: admissionBindings, object: binding}}
 }

@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,8 +26,6 @@ const (
 	deletionTimeout = time.Minute
 	// activeTimeout bounds the wait until the written grants count.
 	activeTimeout = 2 * time.Minute
-	// watchDelayMax is more than the delay until Bursar sees a changed namespace.
-	watchDelayMax = 2 * time.Second
 )
 
 var (
@@ -59,7 +55,12 @@ func (i *importer) write(ctx context.Context, plan *Plan, before *earlier) error
 	for _, each := range all {
 		written[keyOf(each.resource, each.object)] = true
 	}
-	all = i.changes(all, before)
+	if all, err = i.changes(all, before); err != nil {
+		return err
+	}
+	if lowered, err = i.changes(lowered, before); err != nil {
+		return err
+	}
 	first := slices.IndexFunc(all, func(p placed) bool { return p.resource == grantPolicies || p.resource == claimPolicies })
 	if first < 0 {
 		first = len(all)
@@ -70,9 +71,7 @@ func (i *importer) write(ctx context.Context, plan *Plan, before *earlier) error
 	if err := i.unlist(ctx, func(namespace string) bool { return len(plan.Limited[namespace]) > 0 }); err != nil {
 		return err
 	}
-	if err := i.awaitNamespaces(ctx, plan, before); err != nil {
-		return err
-	}
+	// Bursar applies changed policies to existing objects, with the namespaces as they are from now on.
 	if err := i.writeAll(ctx, plan, all[first:]); err != nil {
 		return err
 	}
@@ -99,23 +98,6 @@ func (i *importer) writeAll(ctx context.Context, plan *Plan, all []placed) error
 		}
 	}
 	return nil
-}
-
-// awaitNamespaces gives Bursar the time to see changed annotations of namespaces. It watches namespaces and policies
-// apart, and a changed policy applies to existing objects at once, with the annotations known until then.
-func (i *importer) awaitNamespaces(ctx context.Context, plan *Plan, before *earlier) error {
-	isChanged := slices.ContainsFunc(i.target.namespaces, func(n corev1.Namespace) bool {
-		return n.Annotations[quotav1alpha1.AnnotationImportedLimits+i.From] != strings.Join(plan.Limited[n.Name], ",")
-	})
-	if !isChanged || len(before.policies) == 0 {
-		return nil
-	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(watchDelayMax):
-		return nil
-	}
 }
 
 // stages yields consecutive objects of the same resource.
@@ -188,7 +170,7 @@ func (e *earlier) widen(plan *Plan, objects []placed) []placed {
 		if len(more) == 0 {
 			continue
 		}
-		planned = append(planned, placed{grants, each.object.DeepCopy()})
+		planned = append(planned, placed{resource: grants, object: each.object.DeepCopy()})
 		each.object.Object["spec"].(map[string]any)["allowances"] = append(allowances, more...)
 	}
 	return planned
@@ -209,15 +191,11 @@ func keyOf(resource schema.GroupVersionResource, object metav1.Object) string {
 	return resource.String() + " " + object.GetNamespace() + "/" + object.GetName()
 }
 
-// apply writes an object. It changes only the marks of an object older than its import, and the annotations of a
-// namespace.
+// apply writes an object. It leaves a deleted one of others alone.
 func (i *importer) apply(ctx context.Context, each placed, isDryRun bool) error {
 	how, content, options := types.ApplyPatchType, any(each.object.Object), metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)}
-	switch {
-	case each.resource == namespacesAPI:
-		how, content, options.Force = types.MergePatchType, map[string]any{"metadata": map[string]any{"annotations": each.object.GetAnnotations()}}, nil
-	case isInPlace(each.object):
-		how, content, options.Force = types.MergePatchType, marksOf(each.object), nil
+	if each.change != nil {
+		how, content, options.Force = types.MergePatchType, each.change, nil
 	}
 	if isDryRun {
 		options.DryRun = []string{metav1.DryRunAll}
@@ -227,7 +205,7 @@ func (i *importer) apply(ctx context.Context, each placed, isDryRun bool) error 
 		return fmt.Errorf("encode %s %s: %w", each.object.GetKind(), each.object.GetName(), err)
 	}
 	_, err = i.api.Resource(each.resource).Namespace(each.object.GetNamespace()).Patch(ctx, each.object.GetName(), how, encoded, options)
-	if err != nil && !(how == types.MergePatchType && apierrors.IsNotFound(err)) { // somebody has deleted it meanwhile
+	if err != nil && !(each.marks() != nil && apierrors.IsNotFound(err)) {
 		return fmt.Errorf("write %s: %w", objectRef(each.object.GetKind(), each.object.GetNamespace(), each.object.GetName()), err)
 	}
 	return nil

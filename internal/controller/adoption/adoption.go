@@ -75,6 +75,8 @@ type Controller struct {
 	Claims  *claimcache.Cache
 	Store   *ledgerstore.Store
 	Engine  Engine
+	// Namespaces are those that the engine evaluates policies with.
+	Namespaces Namespaces
 	// Leadership decides whether this replica adopts.
 	Leadership Leadership
 	// Leases are the Leases in the system namespace.
@@ -104,6 +106,12 @@ type Engine interface {
 	// ReconcileListed ensures the claim of a policy for a listed object. An [evaluator.TransientError] is worth a
 	// retry.
 	ReconcileListed(ctx context.Context, p *catalog.Policy, listed *unstructured.Unstructured) (engine.Result, error)
+}
+
+// Namespaces show the labels and annotations of namespaces to policies.
+type Namespaces interface {
+	// AwaitCurrent waits until they show all changes up to now.
+	AwaitCurrent(ctx context.Context) error
 }
 
 // Leadership chooses the replica for the work of the leader.

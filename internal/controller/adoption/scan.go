@@ -49,7 +49,9 @@ func (s *scan) run(ctx context.Context) (complete bool, err error) {
 	case s.progress.isRecheck && s.allHaveClaims(s.policy):
 		complete = true
 	default:
-		complete, err = s.adoptAll(ctx)
+		if err = s.awaitNamespaces(ctx); err == nil {
+			complete, err = s.adoptAll(ctx)
+		}
 	}
 	switch {
 	case complete:
@@ -59,6 +61,19 @@ func (s *scan) run(ctx context.Context) (complete bool, err error) {
 	default:
 		return false, err
 	}
+}
+
+// awaitNamespaces waits until the policy sees the present labels and annotations of namespaces. Whoever changes them
+// together with a policy, as bursar import does, relies on it: an event of a namespace repeats no scan.
+//
+// Creates do not wait. They see the namespace as the watch of their replica shows it. Before the scan, the scan charges
+// their objects. Later, a review with an older namespace needs a replica whose watch lags longer than it takes until
+// the policy is Ready; such an object keeps the decision of its review.
+func (s *scan) awaitNamespaces(ctx context.Context) error {
+	if !s.policy.UsesNamespace() {
+		return nil
+	}
+	return s.Namespaces.AwaitCurrent(ctx)
 }
 
 // adoptAll inspects all objects of the kind, page by page.
@@ -168,9 +183,14 @@ func (s *scan) mayNeedClaim(object *unstructured.Unstructured) bool {
 		return false
 	case s.policy.FollowsUpdates():
 		return true
+	case object.GetCreationTimestamp().Time.Before(s.since.Add(-clockSkewMax).Truncate(time.Second)):
+		return false
+	case s.hasClaim(s.policy, object.GetUID()):
+		return false
 	default:
-		created := object.GetCreationTimestamp()
-		return !created.Time.Before(s.since.Add(-clockSkewMax).Truncate(time.Second)) && !s.Reviews.Has(object.GetUID(), s.policy) && !s.hasClaim(s.policy, object.GetUID())
+		// The review may have seen the namespace before the change that came with the policy.
+		mayBeOutdated := s.policy.UsesNamespace() && !s.progress.isRecheck
+		return mayBeOutdated || !s.Reviews.Has(object.GetUID(), s.policy)
 	}
 }
 
