@@ -113,11 +113,11 @@ type writer struct {
 // with the present one.
 func (w *writer) writeKind(ctx context.Context, kind quotakinds.Kind) (*File, error) {
 	if w.version == "" {
-		list, err := w.Dynamic.Resource(kind.GroupVersionResource).List(ctx, metav1.ListOptions{Limit: 1})
+		version, err := kind.Version(ctx, w.Dynamic)
 		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", kind, err)
+			return nil, err
 		}
-		w.version = list.GetResourceVersion()
+		w.version = version
 	}
 	file, err := w.tryKind(ctx, kind)
 	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
