@@ -55,11 +55,12 @@ func Write(ctx context.Context, o Options) (*Manifest, error) {
 			return nil, err
 		}
 	}
+	removeParts(parent)
 	dir, err := os.MkdirTemp(parent, partPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("make a directory in %s: %w", parent, err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // a leftover does no harm
+	defer func() { _ = os.RemoveAll(dir) }() // a later backup removes a leftover
 	w := &writer{Options: o, dir: dir}
 	manifest := &Manifest{FormatVersion: formatVersion, Bursar: o.Version, CreatedAt: metav1.NewTime(time.Now().UTC().Truncate(time.Second))}
 	isOneState := true
