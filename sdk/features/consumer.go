@@ -9,9 +9,13 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// consumerOf returns the consumer of an evaluation.
+// consumerOf returns the consumer of an evaluation. Nothing in the evaluation context replaces a consumer with a fixed
+// name: the context describes the user of a service, perhaps in the user's own words.
 func (p *Provider) consumerOf(flat openfeature.FlattenedContext) (quotav1alpha1.ConsumerRef, error) {
 	consumer := p.options.Consumer
+	if consumer.Name != "" {
+		return consumer, nil
+	}
 	for key, to := range map[string]*string{
 		"consumer.group": &consumer.APIGroup, "consumer.kind": &consumer.Kind, "consumer.namespace": &consumer.Namespace,
 		openfeature.TargetingKey: &consumer.Name,

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/open-feature/go-sdk/openfeature"
+	"k8s.io/client-go/rest"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
@@ -71,6 +72,25 @@ func TestBooleanFlags(t *testing.T) {
 	p.options.Consumer.Kind = ""
 	if got := p.BooleanEvaluation(t.Context(), "dark", true, named); !got.Value || got.ResolutionDetail().ErrorCode != openfeature.InvalidContextCode {
 		t.Errorf("without a kind: %+v", got)
+	}
+}
+
+// The evaluation context of a service may name its user, and must not select another consumer's flags.
+func TestFixedConsumer(t *testing.T) {
+	p := known()
+	p.options.Consumer.Name = acme.Name
+	for name, flat := range map[string]openfeature.FlattenedContext{
+		"no context": nil,
+		"a user":     {openfeature.TargetingKey: "jane"},
+		"another":    {"consumer.name": "other", "consumer.group": "x.example.com", "consumer.kind": "Project", "consumer.namespace": "other"},
+		"no text":    {openfeature.TargetingKey: 7},
+	} {
+		if got := p.BooleanEvaluation(t.Context(), "dark", false, flat); !got.Value {
+			t.Errorf("%s: got %+v", name, got)
+		}
+	}
+	if _, err := New(&rest.Config{}, Options{Consumer: quotav1alpha1.ConsumerRef{Name: acme.Name}}); err == nil {
+		t.Error("a provider has a consumer without a kind")
 	}
 }
 

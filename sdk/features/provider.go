@@ -22,8 +22,8 @@ const Name = "bursar"
 // Options select the quota that a [Provider] reads. The zero value reads all quota it may list, and leaves the consumer
 // to the evaluation context.
 type Options struct {
-	// Consumer completes the evaluation context: its fields apply where the context has none, see [Provider]. With a name
-	// it is the only consumer of a service.
+	// Consumer completes the evaluation context: its fields apply where the context has none, see [Provider]. With a name,
+	// it is the only consumer: the provider then ignores the targeting key and consumer.* of the context.
 	Consumer quotav1alpha1.ConsumerRef
 	// Namespace is the only namespace to read. Default: all of them.
 	Namespace string
@@ -41,7 +41,7 @@ const startTimeoutDefault = 30 * time.Second
 // units, KEY#available its free part, and KEY#used its used part.
 //
 // The evaluation context names the consumer: by consumer.name or the targeting key, and optionally consumer.group,
-// consumer.kind and consumer.namespace. [Options.Consumer] has the defaults.
+// consumer.kind and consumer.namespace. [Options.Consumer] has the defaults, or fixes the consumer.
 //
 // While the provider cannot watch quota, it is STALE: it evaluates flags by the last known quota. It is READY again
 // with the next watch.
@@ -65,6 +65,9 @@ var (
 
 // New returns a provider that reads from the API server of a configuration. It connects upon its registration.
 func New(config *rest.Config, options Options) (*Provider, error) {
+	if c := options.Consumer; c.Name != "" && c.Kind == "" {
+		return nil, fmt.Errorf("the fixed consumer %q has no kind: set Options.Consumer.Kind", c.Name)
+	}
 	scheme := runtime.NewScheme()
 	if err := quotav1alpha1.AddToScheme(scheme); err != nil {
 		return nil, err

@@ -30,6 +30,7 @@ var (
 	}
 	increaseResources = []string{
 		"quotaserviceconfigs.openmcp.cloud", "quotaincreases.openmcp.cloud", "quotaserviceconfigs/status.openmcp.cloud", "quotaincreases/status.openmcp.cloud",
+		"quotaconsumers.import.quota.miloapis.com",
 	}
 	askedResources = append(slices.Concat(ofQuota(quotaResources, ""), ofQuota(quotaResources, "/status"), ofQuota(quotaResources, "/finalizers"), increaseResources),
 		"secrets", "configmaps", "events", "events.events.k8s.io", "namespaces", "serviceaccounts", "serviceaccounts/token", "users", "groups",
@@ -134,7 +135,7 @@ func TestWhatRolesPermit(t *testing.T) {
 			"quotaserviceconfigs.openmcp.cloud": managing, "quotaincreases.openmcp.cloud": managing,
 			"quotarequests.quota.miloapis.com": reading + " delete", "quotadecisions.quota.miloapis.com": reading + " delete",
 			"quotarequestpolicies.quota.miloapis.com": managing, "quotaalerts.quota.miloapis.com": managing,
-			"namespaces": "get list",
+			"namespaces": "get list", "quotaconsumers.import.quota.miloapis.com": "get list",
 		})},
 		"bursar-quota-manager": {"decides on grants alone", everywhere, tenantReads.with(permits{
 			"resourcegrants.quota.miloapis.com": managing, "resourceregistrations.quota.miloapis.com": reading,

@@ -7,13 +7,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/deploy/rbac"
 	"github.com/bursar/bursar/internal/cli/importer"
+	"github.com/bursar/bursar/internal/cli/quotakinds"
 	"github.com/bursar/bursar/internal/cli/restore"
 	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/operator"
@@ -22,7 +25,7 @@ import (
 )
 
 // TestImportedQuotaIsRestored imports the limits of a ResourceQuota on a standalone server, and restores a backup of it
-// on another API server. There the operator runs with the roles of the chart, and follows Secrets only by the restored
+// by a platform administrator on another API server. There the operator runs with the roles of the chart, and follows Secrets only by the restored
 // role of the import.
 func TestImportedQuotaIsRestored(t *testing.T) {
 	t.Parallel()
@@ -32,7 +35,8 @@ func TestImportedQuotaIsRestored(t *testing.T) {
 	isBackedUp := t.Run("BackUp", func(t *testing.T) {
 		s := start(t, standalone.Options{})
 		importShop(t, s)
-		path, before = backUpInto(t, s, dir), exported(t, s)
+		administrator := asPlatformAdmin(t, s)
+		path, before = backUpInto(t, administrator, dir), exported(t, administrator)
 	})
 	if !isBackedUp {
 		return
@@ -87,6 +91,24 @@ func TestImportedQuotaIsRestored(t *testing.T) {
 	if want := fmt.Sprintf("HERE shop %s %s <none> Warning: these namespaces differ", importedLimits, limits); !strings.Contains(text, want) {
 		t.Errorf("the report is\n%s\nwant %q", text, want)
 	}
+}
+
+// asPlatformAdmin returns a server for a user with the role of platform administrators, and no other.
+func asPlatformAdmin(t *testing.T, s *testserver.Server) *testserver.Server {
+	t.Helper()
+	const user = "planner"
+	must(t, s.Admin.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: user}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "bursar-platform-admin"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}))
+	as := &testserver.Server{Config: rest.CopyConfig(s.Config)}
+	as.Config.Impersonate = rest.ImpersonationConfig{UserName: user}
+	_, api := untyped(t, as)
+	eventually(t, func() error { // the API server learns of the binding
+		_, err := quotakinds.Namespaces.Version(t.Context(), api)
+		return err
+	})
+	return as
 }
 
 // importShop makes a namespace with a ResourceQuota of two Secrets, and enforces it by an import.

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -63,8 +64,9 @@ func moveInto(from, dir string) error {
 	return settle(dir)
 }
 
-// settle moves the files of a complete backup to their places, if there is one. Their order does not matter: readers
-// find each file in either place.
+// settle moves the files of a complete backup to their places, if there is one, and removes the files that only the
+// earlier backup had. Readers find each file in either place. The manifest comes last: until then the manifest of the
+// earlier backup names its files.
 func settle(dir string) error {
 	complete := filepath.Join(dir, completeName)
 	entries, err := os.ReadDir(complete)
@@ -74,15 +76,60 @@ func settle(dir string) error {
 	if err != nil {
 		return fmt.Errorf("read the backup in %s: %w", complete, err)
 	}
+	move := func(name string) error { return os.Rename(filepath.Join(complete, name), filepath.Join(dir, name)) }
 	for _, entry := range entries {
-		if err := os.Rename(filepath.Join(complete, entry.Name()), filepath.Join(dir, entry.Name())); err != nil {
+		if entry.Name() == manifestName {
+			continue
+		}
+		if err := move(entry.Name()); err != nil {
 			return fmt.Errorf("move the backup into %s: %w", dir, err)
 		}
+	}
+	removeFormer(dir)
+	if err := move(manifestName); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("move the backup into %s: %w", dir, err)
 	}
 	if err := os.Remove(complete); err != nil {
 		return fmt.Errorf("move the backup into %s: %w", dir, err)
 	}
 	return nil
+}
+
+// removeFormer removes the files that only the earlier backup in a directory has, such as those of a kind no longer
+// served. Left behind they do no harm: no reader looks for them.
+func removeFormer(dir string) {
+	former, err := readManifest(filepath.Join(dir, manifestName))
+	if err != nil {
+		return // there is no earlier backup, or one of a later version
+	}
+	now, err := readManifest(filepath.Join(dir, completeName, manifestName))
+	if err != nil {
+		return // it has been moved
+	}
+	names := fileNames(now)
+	for _, name := range fileNames(former) {
+		if filepath.Base(name) == name && !slices.Contains(names, name) {
+			_ = os.Remove(filepath.Join(dir, name)) // see above
+		}
+	}
+}
+
+// partAgeMax is longer than a backup takes.
+const partAgeMax = 24 * time.Hour
+
+// removeParts removes what killed backups left behind: each may have a whole copy of the quota.
+func removeParts(parent string) {
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		return // making the part of this backup fails, too
+	}
+	for _, entry := range entries {
+		info, err := entry.Info()
+		isPart := strings.HasPrefix(entry.Name(), partPrefix) && entry.Name() != completeName && entry.IsDir()
+		if isPart && err == nil && time.Since(info.ModTime()) > partAgeMax {
+			_ = os.RemoveAll(filepath.Join(parent, entry.Name())) // the next backup tries again
+		}
+	}
 }
 
 func fileNames(manifest *Manifest) []string {
@@ -163,11 +210,10 @@ func Open(path string) (_ *Archive, err error) {
 			return nil, fmt.Errorf("read the backup %s: %w", path, err)
 		}
 	}
-	content, err := os.ReadFile(a.path(manifestName))
-	if err != nil {
+	if a.Manifest, err = readManifest(a.path(manifestName)); errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%s is not a complete backup: %w", path, err)
 	}
-	if a.Manifest, err = decodeManifest(content); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("read the backup %s: %w", path, err)
 	}
 	for i := range a.Manifest.Files {

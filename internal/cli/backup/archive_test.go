@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -88,6 +89,49 @@ func TestDirectoryIsReplacedAtOnce(t *testing.T) {
 		}
 		must(t, moveInto(stage(t, dir, "newest", resources...), dir))
 		wantValue(t, "the next backup", dir, "newest")
+	}
+}
+
+// TestLeftoversGo replaces a backup by one without some of its files, also after an interruption at each step. Those
+// files go, and files of others stay. What killed backups left goes after a day.
+func TestLeftoversGo(t *testing.T) {
+	t.Parallel()
+	for moved := range 3 {
+		dir := t.TempDir()
+		must(t, prepareDirectory(dir))
+		must(t, moveInto(stage(t, dir, "old", "claims", "gone", "zones"), dir))
+		must(t, os.WriteFile(filepath.Join(dir, "notes.jsonl"), nil, 0o600))
+		must(t, os.Rename(stage(t, dir, "new", "claims", "kept"), filepath.Join(dir, completeName)))
+		for _, name := range []string{"claims.jsonl", "kept.jsonl"}[:moved] {
+			must(t, os.Rename(filepath.Join(dir, completeName, name), filepath.Join(dir, name)))
+		}
+		must(t, prepareDirectory(dir))
+		wantValue(t, "after the completion", dir, "new")
+		wantEntries(t, dir, "claims.jsonl", "kept.jsonl", manifestName, "notes.jsonl")
+	}
+
+	dir := t.TempDir()
+	young, old := stage(t, dir, "young", "claims"), stage(t, dir, "old", "claims")
+	other := filepath.Join(dir, "other")
+	must(t, os.Mkdir(other, 0o700))
+	before := time.Now().Add(-partAgeMax - time.Minute)
+	for _, path := range []string{old, other} {
+		must(t, os.Chtimes(path, before, before))
+	}
+	removeParts(dir)
+	wantEntries(t, dir, filepath.Base(young), "other")
+}
+
+func wantEntries(t *testing.T, dir string, want ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	must(t, err)
+	var got []string
+	for _, entry := range entries {
+		got = append(got, entry.Name())
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the directory has %v, want %v", got, want)
 	}
 }
 

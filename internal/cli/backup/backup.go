@@ -55,11 +55,12 @@ func Write(ctx context.Context, o Options) (*Manifest, error) {
 			return nil, err
 		}
 	}
+	removeParts(parent)
 	dir, err := os.MkdirTemp(parent, partPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("make a directory in %s: %w", parent, err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // a leftover does no harm
+	defer func() { _ = os.RemoveAll(dir) }() // a later backup removes a leftover
 	w := &writer{Options: o, dir: dir}
 	manifest := &Manifest{FormatVersion: formatVersion, Bursar: o.Version, CreatedAt: metav1.NewTime(time.Now().UTC().Truncate(time.Second))}
 	isOneState := true
@@ -113,11 +114,11 @@ type writer struct {
 // with the present one.
 func (w *writer) writeKind(ctx context.Context, kind quotakinds.Kind) (*File, error) {
 	if w.version == "" {
-		list, err := w.Dynamic.Resource(kind.GroupVersionResource).List(ctx, metav1.ListOptions{Limit: 1})
+		version, err := kind.Version(ctx, w.Dynamic)
 		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", kind, err)
+			return nil, err
 		}
-		w.version = list.GetResourceVersion()
+		w.version = version
 	}
 	file, err := w.tryKind(ctx, kind)
 	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {

@@ -3,6 +3,7 @@ package backup
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,6 +63,14 @@ func (m *Manifest) Has(resource string) bool {
 
 // HasNamespaces reports whether the backup has the labels of namespaces. The first format lacks them.
 func (m *Manifest) HasNamespaces() bool { return m.FormatVersion > 1 }
+
+func readManifest(path string) (*Manifest, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return decodeManifest(content)
+}
 
 // decodeManifest reads a manifest, and rejects one of a later form.
 func decodeManifest(content []byte) (*Manifest, error) {

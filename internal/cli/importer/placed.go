@@ -10,6 +10,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli/quotakinds"
 )
 
 // placed is an object to write.
@@ -112,7 +113,7 @@ func consumerDefinition() *unstructured.Unstructured {
 
 // role lets Bursar follow the kinds of the policies.
 func (p *Plan) role(source string) *unstructured.Unstructured {
-	u := objectOf("rbac.authorization.k8s.io/v1", "ClusterRole", "", "bursar-imported-"+source, map[string]string{
+	u := objectOf("rbac.authorization.k8s.io/v1", "ClusterRole", "", quotakinds.ImportedRole(source), map[string]string{
 		quotav1alpha1.LabelImportedFrom: source, quotav1alpha1.LabelAggregateToOperator: "true",
 	})
 	rule := func(group string, resources ...any) any {

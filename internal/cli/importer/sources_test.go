@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
+
+	"github.com/bursar/bursar/internal/cli/quotakinds"
 )
 
 // mapper knows a few kinds.
@@ -247,4 +249,14 @@ func miloPlan(t *testing.T, inPlace bool, contents ...string) (*reading, *Plan) 
 		t.Fatal(err)
 	}
 	return r, plan
+}
+
+// TestRolesAreBackedUp finds the role of each former system among those that a backup has.
+func TestRolesAreBackedUp(t *testing.T) {
+	for _, source := range Sources() {
+		name := (&Plan{}).role(source).GetName()
+		if !slices.Contains(quotakinds.ImportedRoles.Names, name) {
+			t.Errorf("a backup leaves out the ClusterRole %s", name)
+		}
+	}
 }

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
@@ -44,8 +45,11 @@ type Kind struct {
 	IsNamespaced bool
 	Role         Role
 
-	// labels and fields select the objects. Empty, all objects count.
-	labels, fields string
+	// Names are the only objects that count, or empty for all. A role may permit the list of a name, and no other list.
+	Names []string
+
+	// labels select the objects. Empty, all objects count.
+	labels string
 }
 
 // String returns the full name of the resource.
@@ -159,8 +163,39 @@ func EachWith(ctx context.Context, api dynamic.Interface, resource schema.GroupV
 }
 
 // Each does the same as the function [Each], with the objects of the kind.
-func (k Kind) Each(ctx context.Context, api dynamic.Interface, version string, do func(*unstructured.Unstructured) error) (string, error) {
-	options := metav1.ListOptions{Limit: pageSize, LabelSelector: k.labels, FieldSelector: k.fields}
+func (k Kind) Each(ctx context.Context, api dynamic.Interface, version string, do func(*unstructured.Unstructured) error) (listed string, err error) {
+	for _, options := range k.lists() {
+		if listed, err = k.each(ctx, api, options, version, do); err != nil {
+			return "", err
+		}
+	}
+	return listed, nil
+}
+
+// Version returns the current version of the API server.
+func (k Kind) Version(ctx context.Context, api dynamic.Interface) (string, error) {
+	options := k.lists()[0]
+	options.Limit = 1
+	list, err := api.Resource(k.GroupVersionResource).List(ctx, options)
+	if err != nil {
+		return "", fmt.Errorf("list %s: %w", k, err)
+	}
+	return list.GetResourceVersion(), nil
+}
+
+// lists returns the options of each list of the objects.
+func (k Kind) lists() []metav1.ListOptions {
+	if len(k.Names) == 0 {
+		return []metav1.ListOptions{{Limit: pageSize, LabelSelector: k.labels}}
+	}
+	var lists []metav1.ListOptions
+	for _, name := range k.Names {
+		lists = append(lists, metav1.ListOptions{Limit: pageSize, FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()})
+	}
+	return lists
+}
+
+func (k Kind) each(ctx context.Context, api dynamic.Interface, options metav1.ListOptions, version string, do func(*unstructured.Unstructured) error) (string, error) {
 	if version != "" {
 		options.ResourceVersion, options.ResourceVersionMatch = version, metav1.ResourceVersionMatchExact
 	}

@@ -25,6 +25,9 @@ import (
 // limits, and of its binding.
 const ImportedProtection = "bursar-imported-limits"
 
+// ImportedRole returns the name of the ClusterRole of imports from a former system.
+func ImportedRole(system string) string { return "bursar-imported-" + system }
+
 var importVersion = schema.GroupVersion{Group: "import." + quotav1alpha1.GroupName, Version: "v1alpha1"}
 
 // These kinds are not Bursar's, but quota depends on their objects.
@@ -36,21 +39,24 @@ var (
 	// ConsumerDefinitions has the definition of Consumers, and no other.
 	ConsumerDefinitions = Kind{
 		GroupVersionResource: apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"), Kind: "CustomResourceDefinition", Role: Imported,
-		fields: "metadata.name=" + Consumers.String(),
+		Names: []string{Consumers.String()},
 	}
-	// ImportedRoles are the roles of imports. They let Bursar follow the kinds of the imported policies.
+	// ImportedRoles are the roles of imports, one for each former system. They let Bursar follow the kinds of the imported policies.
 	ImportedRoles = Kind{
 		GroupVersionResource: rbacv1.SchemeGroupVersion.WithResource("clusterroles"), Kind: "ClusterRole", Role: Imported,
-		labels: quotav1alpha1.LabelImportedFrom,
+		Names: []string{
+			ImportedRole("capsule"), ImportedRole("clusterresourcequota"), ImportedRole("hierarchicalresourcequota"), ImportedRole("milo"),
+			ImportedRole("openmcp"), ImportedRole("resourcequota"),
+		},
 	}
 	// ImportedProtections and ProtectionBindings have the objects with the name [ImportedProtection], and no others.
 	ImportedProtections = Kind{
 		GroupVersionResource: admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicies"), Kind: "ValidatingAdmissionPolicy", Role: Imported,
-		fields: "metadata.name=" + ImportedProtection,
+		Names: []string{ImportedProtection},
 	}
 	ProtectionBindings = Kind{
 		GroupVersionResource: admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicybindings"), Kind: "ValidatingAdmissionPolicyBinding", Role: Imported,
-		fields: "metadata.name=" + ImportedProtection,
+		Names: []string{ImportedProtection},
 	}
 )
 

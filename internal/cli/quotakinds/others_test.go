@@ -1,10 +1,13 @@
 package quotakinds
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/bursar/bursar/deploy/rbac"
 )
 
 // TestDeclaredNamespace leaves out what Kubernetes and Bursar write on namespaces.
@@ -36,5 +39,29 @@ func TestDeclaredNamespace(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, stored); diff != "" {
 		t.Errorf("the stored object was changed (-before +after):\n%s", diff)
+	}
+}
+
+// TestPlatformAdminsMayBackUp compares the objects of imports with those that platform administrators may list by name.
+func TestPlatformAdminsMayBackUp(t *testing.T) {
+	t.Parallel()
+	roles, err := rbac.ForUsers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	permitted := map[string][]string{}
+	for _, role := range roles {
+		for _, rule := range role.Rules {
+			for _, resource := range rule.Resources {
+				if role.Name == "bursar-platform-admin" && slices.Contains(rule.Verbs, "list") {
+					permitted[resource+"."+rule.APIGroups[0]] = rule.ResourceNames
+				}
+			}
+		}
+	}
+	for _, kind := range ImportedKinds() {
+		if names, may := permitted[kind.String()]; !may || !slices.Equal(names, kind.Names) {
+			t.Errorf("platform administrators may list these %s: %v, want %v", kind, names, kind.Names)
+		}
 	}
 }

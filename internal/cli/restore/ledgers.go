@@ -13,7 +13,6 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims"
-	"github.com/bursar/bursar/internal/cli/backup"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/naming"
 )
@@ -81,21 +80,14 @@ func (u *use) ledgers() map[quotav1alpha1.ConsumerRef]*quotav1alpha1.ConsumerLed
 	return specs
 }
 
-// useOfServer adds up the claims of the server.
-func (r *restorer) useOfServer(ctx context.Context) (*use, error) {
-	held := newUse()
-	err := r.eachClaim(ctx, held.add)
-	return held, err
-}
-
 // writeLedgers writes the ledgers of consumers without one. Otherwise Bursar would compute each from the claims in its
 // cache, and some may be missing there. It leaves existing ledgers to the audit.
 func (r *restorer) writeLedgers(ctx context.Context) error {
 	if r.DryRun {
 		return nil
 	}
-	held, err := r.useOfServer(ctx)
-	if err != nil {
+	held := newUse()
+	if err := r.eachClaim(ctx, "", held.add); err != nil {
 		return err
 	}
 	ledgers := r.bursar.Resource(quotav1alpha1.GroupVersion.WithResource("consumerledgers"))
@@ -114,22 +106,6 @@ func (r *restorer) writeLedgers(ctx context.Context) error {
 		if _, err := ledgers.Create(ctx, object, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("write the ledger of %s %s: %w", consumer.Kind, consumer.Name, err)
 		}
-	}
-	return nil
-}
-
-// usedByLedger adds the amounts that a ledger has settled, without those in flight.
-func usedByLedger(object *unstructured.Unstructured, into map[balance]sum) error {
-	stored := &quotav1alpha1.ConsumerLedger{}
-	if err := backup.Decode(object, stored); err != nil {
-		return fmt.Errorf("decode ledger %s: %w", object.GetName(), err)
-	}
-	for _, used := range stored.Spec.Used {
-		dimensions, err := ledger.NewDimensions(used.Dimensions)
-		if err != nil {
-			return fmt.Errorf("ledger %s: %w", object.GetName(), err)
-		}
-		into[balance{stored.Spec.ConsumerRef, used.ResourceType, dimensions}] = sum{ledger.Amount(used.Amount), used.Claims}
 	}
 	return nil
 }

@@ -29,6 +29,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli/backup"
 	"github.com/bursar/bursar/internal/cli/quotakinds"
 )
@@ -66,7 +67,9 @@ type restorer struct {
 	mapper         apimeta.RESTMapper
 	live           *liveObjects
 	requestUIDs    map[string]string
-	report         *Report
+	// agreed are the consumers whose ledgers have agreed with their claims.
+	agreed map[quotav1alpha1.ConsumerRef]bool
+	report *Report
 }
 
 // Run restores a backup, and waits until ledgers and claims agree. If a step or the wait fails, it returns both the
@@ -104,7 +107,7 @@ func newRestorer(o Options, archive *backup.Archive) (*restorer, error) {
 	config := rest.CopyConfig(o.Config)
 	config.QPS = -1 // concurrency limits the rate
 	config.WarningHandler = rest.NoWarnings{}
-	r := &restorer{Options: o, archive: archive, kinds: map[string]quotakinds.Kind{}, requestUIDs: map[string]string{}}
+	r := &restorer{Options: o, archive: archive, kinds: map[string]quotakinds.Kind{}, requestUIDs: map[string]string{}, agreed: map[quotav1alpha1.ConsumerRef]bool{}}
 	r.Config = config
 	r.report = newReport(archive.Manifest, o.DryRun)
 	api, errDiscovery := discovery.NewDiscoveryClientForConfig(config)

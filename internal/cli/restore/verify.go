@@ -15,9 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/cli/backup"
 	"github.com/bursar/bursar/internal/cli/quotakinds"
+	"github.com/bursar/bursar/internal/controller/audit"
 )
 
 // poll is the shortest time between two looks at the server. A look that takes long is followed by a rest ten times as
@@ -29,9 +31,9 @@ func restAfter(look, timeout time.Duration) time.Duration {
 	return max(poll, min(rests*look, timeout/looks))
 }
 
-// eachClaim calls do with every claim of the server.
-func (r *restorer) eachClaim(ctx context.Context, do func(*quotav1alpha1.ResourceClaim) error) error {
-	_, err := quotakinds.Each(ctx, r.caller, r.kinds[claimsName].GroupVersionResource, "", func(object *unstructured.Unstructured) error {
+// eachClaim calls do with every claim of the server, as of a version or now.
+func (r *restorer) eachClaim(ctx context.Context, version string, do func(*quotav1alpha1.ResourceClaim) error) error {
+	_, err := quotakinds.Each(ctx, r.caller, r.kinds[claimsName].GroupVersionResource, version, func(object *unstructured.Unstructured) error {
 		claim := &quotav1alpha1.ResourceClaim{}
 		if err := backup.Decode(object, claim); err != nil {
 			return fmt.Errorf("decode claim %s: %w", quotakinds.Name(object), err)
@@ -137,38 +139,68 @@ func hasCondition(object *unstructured.Unstructured, name string) (isTrue bool, 
 	return condition.Status == metav1.ConditionTrue, condition.Message
 }
 
-// checkLedgers returns an error if a ledger differs from the claims on the server.
+// checkLedgers returns an error if a ledger differs from the claims on the server, and has at each earlier look. It lists
+// ledgers and claims of one version of the API server, and leaves out everything in flight then.
 func (r *restorer) checkLedgers(ctx context.Context) error {
-	held, err := r.useOfServer(ctx)
+	tallies := map[quotav1alpha1.ConsumerRef]*audit.Tally{}
+	version, err := quotakinds.Each(ctx, r.caller, quotav1alpha1.GroupVersion.WithResource("consumerledgers"), "", func(object *unstructured.Unstructured) error {
+		stored := &quotav1alpha1.ConsumerLedger{}
+		err := backup.Decode(object, stored)
+		if err == nil {
+			tallies[stored.Spec.ConsumerRef], err = audit.NewTally(&stored.Spec)
+		}
+		if err != nil {
+			return fmt.Errorf("decode ledger %s: %w", object.GetName(), err)
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	recorded := map[balance]sum{}
-	_, err = quotakinds.Each(ctx, r.caller, quotav1alpha1.GroupVersion.WithResource("consumerledgers"), "", func(object *unstructured.Unstructured) error {
-		return usedByLedger(object, recorded)
+	held := newUse()
+	err = r.eachClaim(ctx, version, func(claim *quotav1alpha1.ResourceClaim) error {
+		return errors.Join(held.add(claim), addTo(tallies, claim))
 	})
 	if err != nil {
 		return err
 	}
 	r.report.now = held.sums
-	return compareSums(held.sums, recorded)
+	return r.compare(tallies)
 }
 
-// compareSums returns an error if the ledgers have more or less in use than the claims hold.
-func compareSums(held, recorded map[balance]sum) error {
-	both := map[balance]sum{}
-	maps.Copy(both, held)
-	maps.Copy(both, recorded)
-	for _, key := range slices.SortedFunc(maps.Keys(both), compareBalances) {
-		if recorded[key] != held[key] {
-			return fmt.Errorf("the ledger of %s has %d of %s for %s, and its claims hold %d in %s", message.Consumer(key.consumer), recorded[key].amount,
-				key.resourceType, message.Count(recorded[key].claims, "claim", "claims"), held[key].amount, message.Count(held[key].claims, "claim", "claims"))
-		}
+func addTo(tallies map[quotav1alpha1.ConsumerRef]*audit.Tally, claim *quotav1alpha1.ResourceClaim) error {
+	consumer := claim.Spec.ConsumerRef
+	if tallies[consumer] == nil {
+		tallies[consumer] = &audit.Tally{} // there is no ledger
 	}
-	return nil
+	return tallies[consumer].Add(claimcache.Compact(claim))
+}
+
+// compare returns an error for the first ledger without agreement at this look and each earlier one.
+func (r *restorer) compare(tallies map[quotav1alpha1.ConsumerRef]*audit.Tally) (first error) {
+	for _, consumer := range slices.SortedFunc(maps.Keys(tallies), compareConsumers) {
+		if r.agreed[consumer] {
+			continue
+		}
+		recorded, held, err := tallies[consumer].Difference()
+		switch {
+		case err != nil:
+			err = fmt.Errorf("compare the ledger of %s with its claims: %w", message.Consumer(consumer), err)
+		case recorded != held:
+			err = fmt.Errorf("the ledger of %s has %d of %s for %s, and its claims hold %d in %s", message.Consumer(consumer), recorded.Amount,
+				recorded.ResourceType, message.Count(recorded.Claims, "claim", "claims"), held.Amount, message.Count(held.Claims, "claim", "claims"))
+		default:
+			r.agreed[consumer] = true
+		}
+		first = cmp.Or(first, err)
+	}
+	return first
 }
 
 func compareBalances(a, b balance) int {
-	return cmp.Or(cmp.Compare(a.consumer.Kind, b.consumer.Kind), cmp.Compare(a.consumer.Namespace, b.consumer.Namespace), cmp.Compare(a.consumer.Name, b.consumer.Name),
-		cmp.Compare(a.consumer.APIGroup, b.consumer.APIGroup), cmp.Compare(a.resourceType, b.resourceType), a.dimensions.Compare(b.dimensions))
+	return cmp.Or(compareConsumers(a.consumer, b.consumer), cmp.Compare(a.resourceType, b.resourceType), a.dimensions.Compare(b.dimensions))
+}
+
+func compareConsumers(a, b quotav1alpha1.ConsumerRef) int {
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.APIGroup, b.APIGroup))
 }

@@ -1,7 +1,7 @@
 package audit
 
 import (
-	"fmt"
+	"iter"
 	"maps"
 	"slices"
 
@@ -22,15 +22,19 @@ type inFlight struct {
 }
 
 func inFlightOf(snapshot *ledger.Ledger) inFlight {
-	f := inFlight{reserved: map[string]int64{}, amended: map[string][]ledger.Charge{}, released: map[string]struct{}{}, withdrawn: snapshot.Withdrawn()}
-	for r := range snapshot.Reservations() {
+	return inFlightIn(snapshot.Reservations(), snapshot.Released(), snapshot.Withdrawn())
+}
+
+func inFlightIn(reservations iter.Seq[ledger.Reservation], released iter.Seq[string], withdrawn ledger.SequenceSet) inFlight {
+	f := inFlight{reserved: map[string]int64{}, amended: map[string][]ledger.Charge{}, released: map[string]struct{}{}, withdrawn: withdrawn}
+	for r := range reservations {
 		if len(r.Replaces) > 0 {
 			f.amended[r.Key] = r.Replaces
 		} else {
 			f.reserved[r.Key] = r.Sequence
 		}
 	}
-	for id := range snapshot.Released() {
+	for id := range released {
 		f.released[id] = struct{}{}
 	}
 	return f
@@ -45,29 +49,13 @@ func (f inFlight) same(other inFlight) bool {
 
 // usage returns the right usage of a ledger with these claims and this in flight. It fails if the two do not match.
 func (f inFlight) usage(claims []*claimcache.Claim) ([]ledger.Usage, error) {
-	var sums sums
-	amended := map[string]bool{}
+	t := Tally{inFlight: f}
 	for _, claim := range claims {
-		amendment := f.amendmentOf(claim)
-		switch {
-		case !holds(claim), f.isReserved(claim), f.isReleased(claim):
-		case amendment == "":
-			if err := sums.addClaim(claim); err != nil {
-				return nil, err
-			}
-		case amended[amendment]:
-			return nil, fmt.Errorf("two claims have the amendment %s", amendment)
-		default:
-			amended[amendment] = true
-			if err := sums.add(f.amended[amendment]); err != nil {
-				return nil, fmt.Errorf("amendment %s: %w", amendment, err)
-			}
+		if err := t.Add(claim); err != nil {
+			return nil, err
 		}
 	}
-	if len(amended) != len(f.amended) {
-		return nil, fmt.Errorf("of %d amendments %d have a claim", len(f.amended), len(amended))
-	}
-	return sums.usage(), nil
+	return t.held()
 }
 
 // isReserved reports whether a claim's reservation still waits for its settlement.

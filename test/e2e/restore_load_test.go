@@ -1,0 +1,61 @@
+package e2e
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli/restore"
+	"github.com/bursar/bursar/internal/config"
+	"github.com/bursar/bursar/internal/naming"
+	"github.com/bursar/bursar/internal/standalone"
+	"github.com/bursar/bursar/test/await"
+	"github.com/bursar/bursar/test/kit"
+	"github.com/bursar/bursar/test/platform"
+)
+
+// TestRestoreUnderLoad restores while objects come and go, so that something is in flight at each look at the ledger. The
+// ledger agrees with its claims. With 5 more in use it does not.
+func TestRestoreUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := start(t, standalone.Options{Quota: config.Quota{AuditInterval: config.Duration{Duration: time.Hour}}})
+	platform.DeclareMaps(t, s.Admin, 1_000_000)
+	platform.ProtectMaps(t, s.Admin, "ConfigMap")
+	options := restore.Options{Config: s.Config, Path: backUp(t, s), Timeout: 10 * time.Second}
+
+	ctx, stop := context.WithCancel(t.Context())
+	var load kit.Churn
+	t.Cleanup(func() {
+		stop()
+		load.Wait()
+	})
+	for client := range 4 {
+		load.Start(ctx, t, s.Admin, client+1)
+	}
+	await.NoError(t, soon, func() error { return load.Advance(t.Context(), s.Admin, 0, 50) })
+	for range 3 {
+		if text := restored(t, options); !strings.Contains(text, "The ledgers agree with the claims.") {
+			t.Errorf("the report is\n%s", text)
+		}
+	}
+
+	itself, err := s.As(asOperator)
+	must(t, err)
+	must(t, retry.OnError(retry.DefaultBackoff, func(error) bool { return true }, func() error { // Bursar writes it all the time
+		ledger := &quotav1alpha1.ConsumerLedger{}
+		if err := itself.Get(t.Context(), client.ObjectKey{Name: naming.Ledger(platform.Consumer("acme"))}, ledger); err != nil {
+			return err
+		}
+		ledger.Spec.Used[0].Amount += 5
+		return itself.Update(t.Context(), ledger)
+	}))
+	_, err = restore.Run(t.Context(), options)
+	if want := "the ledger of Organization acme has "; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("with a surplus got %v, want %q", err, want)
+	}
+}
