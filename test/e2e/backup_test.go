@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -226,9 +227,10 @@ func TestBackupIsRestored(t *testing.T) {
 	load.Wait()
 
 	// The namespaces and the objects come with another tool, some of them later.
-	must(t, to.Admin.Create(t.Context(), organization("acme")))
 	copyMaps(t, from.Admin, to.Admin)
 	options := restore.Options{Config: to.Config, Path: path, Timeout: time.Minute}
+	wantNoKind(t, to, options)
+	must(t, to.Admin.Create(t.Context(), organization("acme")))
 	if _, err := restore.Run(t.Context(), options); err == nil || !strings.Contains(err.Error(), "team-a; create them, or give --create-namespaces; nothing was changed") {
 		t.Errorf("got %v without the namespace team-a", err)
 	}
@@ -257,6 +259,26 @@ func TestBackupIsRestored(t *testing.T) {
 		t.Errorf("the restore took %d attempts, want more", attempts)
 	}
 	wantRestored(w, from, to)
+}
+
+// wantNoKind expects that a restore changes nothing without the kind of consumers and triggers, and names it.
+func wantNoKind(t *testing.T, to *server.Server, options restore.Options) {
+	t.Helper()
+	definition := platform.Definition(platform.Group, platform.Kind, "organizations")
+	must(t, to.Admin.Delete(t.Context(), definition))
+	eventually(t, func() error {
+		if err := to.Admin.Get(t.Context(), client.ObjectKeyFromObject(definition), definition); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the kind is still there (%v)", err)
+		}
+		return nil
+	})
+	want := "policies: " + platform.Kind + "." + platform.Group + "; install their CustomResourceDefinitions first; nothing was changed"
+	for _, options.DryRun = range []bool{true, false} {
+		if _, err := restore.Run(t.Context(), options); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("dry run: %v: got %v, want %q", options.DryRun, err, want)
+		}
+	}
+	must(t, platform.Install(t.Context(), to.Admin))
 }
 
 // backUp writes a backup of a server, and returns its path.

@@ -175,11 +175,11 @@ type ReviewedResult struct {
 	Result ReviewResult `json:"result"`
 
 	// message is the text of the denial, or the reason for the result Unknown. With the result Fits it is a warning, such
-	// as of a policy in the mode Warn.
+	// as of a policy in the mode Warn or Audit that would deny the object in the mode Enforce.
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// causes are the causes of the denial, for programs.
+	// causes are the causes of the denial or of the warning, for programs.
 	// +optional
 	// +listType=atomic
 	Causes []ReviewedCause `json:"causes,omitempty"`
@@ -194,7 +194,7 @@ type ReviewedPolicy struct {
 	EnforcementMode EnforcementMode `json:"enforcementMode"`
 }
 
-// ReviewedCause is a cause of a denial.
+// ReviewedCause is a cause of a denial or of a warning.
 type ReviewedCause struct {
 	// type is the type of the cause: QuotaExceeded, NothingGranted or PolicyNotApplicable.
 	Type metav1.CauseType `json:"type"`

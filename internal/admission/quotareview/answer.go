@@ -41,14 +41,20 @@ func (it *item) charges() []quotav1alpha1.ReviewedCharge {
 // summary returns the result of the whole, and a sentence.
 func summary(items []*item) (quotav1alpha1.ReviewResult, string) {
 	count := map[quotav1alpha1.ReviewResult]int{}
+	unenforced := 0
 	for _, it := range items {
 		count[it.result]++
+		if it.isUnenforced {
+			unenforced++
+		}
 	}
 	switch denied, unknown := count[quotav1alpha1.ReviewResultDoesNotFit], count[quotav1alpha1.ReviewResultUnknown]; {
 	case denied > 0:
 		return quotav1alpha1.ReviewResultDoesNotFit, fmt.Sprintf("%d of %d would be denied.", denied, len(items))
 	case unknown > 0:
 		return quotav1alpha1.ReviewResultUnknown, fmt.Sprintf("For %d of %d, it is unknown whether they fit.", unknown, len(items))
+	case unenforced > 0:
+		return quotav1alpha1.ReviewResultFits, fmt.Sprintf("Everything passes. The mode Enforce would deny %d of %d.", unenforced, len(items))
 	default:
 		return quotav1alpha1.ReviewResultFits, "Everything fits."
 	}

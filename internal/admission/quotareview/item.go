@@ -27,6 +27,8 @@ type item struct {
 	result  quotav1alpha1.ReviewResult
 	message string
 	causes  []quotav1alpha1.ReviewedCause
+	// isUnenforced is set if the item passes only because the mode of a policy is not Enforce.
+	isUnenforced bool
 	// isMoving is set if the ledger does not hold the apparent charges of the object.
 	isMoving bool
 }
@@ -64,8 +66,9 @@ func (it *item) unknown(why string) {
 	}
 }
 
-func (it *item) deny(why string) {
+func (it *item) deny(why string, causes ...quotav1alpha1.ReviewedCause) {
 	it.result, it.message = quotav1alpha1.ReviewResultDoesNotFit, why
+	it.causes = append(it.causes, causes...)
 }
 
 // fail records a policy that is not applicable to the object. An enforcing policy then denies a create. It may deny
@@ -73,25 +76,27 @@ func (it *item) deny(why string) {
 func (q *question) fail(it *item, p *catalog.Policy, err error) {
 	it.matches(p)
 	text := fmt.Sprintf("ClaimCreationPolicy %s cannot be applied to this object: %v", p.Name, err)
+	cause := quotav1alpha1.ReviewedCause{Type: quotav1alpha1.CausePolicyNotApplicable}
 	switch {
 	case !p.Enforces() || q.breaksGlass:
-		it.warn(p, text+".")
+		it.warn(p, text+".", cause)
 	case it.operation == operationUpdate:
 		it.unknown(text)
 	default:
-		it.deny(text)
-		it.causes = append(it.causes, quotav1alpha1.ReviewedCause{Type: quotav1alpha1.CausePolicyNotApplicable})
+		it.deny(text, cause)
 	}
 }
 
-// warn adds a warning of a policy. Those of the mode Audit are for administrators. A deleted object has no policy.
-func (it *item) warn(p *catalog.Policy, text string) {
-	if p == nil || p.Mode == quotav1alpha1.EnforcementModeAudit {
+// warn adds a warning of a policy, with its causes. A deleted object has no policy.
+func (it *item) warn(p *catalog.Policy, text string, causes ...quotav1alpha1.ReviewedCause) {
+	if p == nil {
 		return
 	}
 	it.message = strings.TrimSpace(it.message + " " + text)
-	if p.Mode == quotav1alpha1.EnforcementModeWarn {
-		it.message += " This is not enforced yet."
+	it.causes = append(it.causes, causes...)
+	if !p.Enforces() {
+		it.message += fmt.Sprintf(" This is not enforced yet: the mode of ClaimCreationPolicy %s is %s.", p.Name, p.Mode)
+		it.isUnenforced = true
 	}
 }
 
@@ -101,22 +106,30 @@ func (q *question) conclude(it *item, decisions []ledger.Decision) {
 		c, d := &it.changes[i], decisions[i]
 		switch {
 		case d.Code == ledger.Admitted && len(d.Shortages) > 0:
-			it.warn(c.policy, message.Exceeded(q.Catalog, c.Consumer, d.Shortages))
+			it.warn(c.policy, message.Exceeded(q.Catalog, c.Consumer, d.Shortages), causesOf(c.Consumer, d.Shortages)...)
 		case d.Code == ledger.Admitted, d.Code == ledger.NotHeld && len(c.After) == 0:
 		case d.Code == ledger.NotHeld:
 			it.isMoving = true
 			it.unknown("the object is being changed right now: try again")
 		case d.Code == ledger.Exceeded:
 			it.lack(q.Catalog, c.Consumer, d.Shortages)
-		case c.Overdraft:
-			it.warn(c.policy, message.Impossible(c.Consumer, d.Code).Error())
 		default:
-			it.deny(message.Impossible(c.Consumer, d.Code).Error())
-			it.causes = append(it.causes, quotav1alpha1.ReviewedCause{Type: quotav1alpha1.CausePolicyNotApplicable, ConsumerRef: &c.Consumer})
+			it.impossible(c, d.Code)
 		}
 	}
 	if it.result == "" {
 		it.result = quotav1alpha1.ReviewResultFits
+	}
+}
+
+// impossible records a change that no ledger can hold.
+func (it *item) impossible(c *change, code ledger.Code) {
+	why := message.Impossible(c.Consumer, code).Error()
+	cause := quotav1alpha1.ReviewedCause{Type: quotav1alpha1.CausePolicyNotApplicable, ConsumerRef: &c.Consumer}
+	if c.Overdraft {
+		it.warn(c.policy, why, cause)
+	} else {
+		it.deny(why, cause)
 	}
 }
 
@@ -126,7 +139,12 @@ func (it *item) lack(c *catalog.Catalog, consumer quotav1alpha1.ConsumerRef, sho
 	if it.result == quotav1alpha1.ReviewResultDoesNotFit {
 		text = it.message + " " + text
 	}
-	it.deny(text)
+	it.deny(text, causesOf(consumer, shortages)...)
+}
+
+// causesOf returns the causes of a consumer's lack of quota.
+func causesOf(consumer quotav1alpha1.ConsumerRef, shortages []ledger.Shortage) []quotav1alpha1.ReviewedCause {
+	var causes []quotav1alpha1.ReviewedCause
 	d := message.Of(consumer, shortages)
 	for i := range d.Shortfalls {
 		s := &d.Shortfalls[i]
@@ -136,6 +154,7 @@ func (it *item) lack(c *catalog.Catalog, consumer quotav1alpha1.ConsumerRef, sho
 		if s.IsUngranted() {
 			cause.Type = quotav1alpha1.CauseNothingGranted
 		}
-		it.causes = append(it.causes, cause)
+		causes = append(causes, cause)
 	}
+	return causes
 }

@@ -162,9 +162,11 @@ func newRestoreCommand(p cli.Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "restore (FILE | DIR)",
 		Short: "Put a backup into a server, and wait until its ledgers agree",
-		Long: `Put a backup into a server without quota, such as another cluster, where Bursar runs. The command grants claims as they were,
-without another decision. A claim of a policy goes to the object of the same kind and name. If there is no such object, the command leaves
-the claim out, and Bursar charges the object once it is created. So restore objects before or after; both give the same figures.
+		Long: `Put a backup into a server without quota, such as another cluster, where Bursar runs. First install your CRDs, and restore consumers,
+namespaces and objects. The command grants claims as they were, without another decision. A claim of a policy goes to the object of the same kind
+and name. If there is no such object, the command leaves the claim out: Bursar decides on the object at its creation, and may deny it.
+
+The command changes nothing if the server does not serve the kinds of consumers, or those in the triggers of policies.
 
 The command warns about existing namespaces with other labels or annotations than in the backup, if quota may select namespaces by them.
 

@@ -36,7 +36,8 @@ func newPolicyTestCommand() *cobra.Command {
 it takes the objects as the files have them, without defaults.
 
 The files may also have ResourceRegistrations, ResourceGrants and Namespaces. A resource type without a registration
-allows the requests of the policies. A consumer without grants in the files has enough.`,
+allows the requests of the policies. A consumer without grants in the files has enough. Of a Namespace outside the files, policies see only
+the name. The command fails if a policy fails on an object, in any mode.`,
 		Example: `  # Who pays for these objects, and how much?
   bursar policy test -f policies/ -f objects/
   # As a certain user
@@ -50,7 +51,7 @@ allows the requests of the policies. A consumer without grants in the files has 
 			return runPolicyTest(command, options, out)
 		},
 	}
-	cli.AnswersByExitCode(command, "no policy would be rejected and every object fits", "not")
+	cli.AnswersByExitCode(command, "no policy would be rejected or fails, and every object fits", "not")
 	command.Flags().StringSliceVarP(&options.Files.Filenames, "filename", "f", nil, "files or folders with policies and objects, or - for the standard input")
 	command.Flags().BoolVarP(&options.Files.Recursive, "recursive", "R", false, "also read the folders in a folder")
 	command.Flags().StringVar(&options.User.Username, "as", "", "the creator of the objects")
@@ -74,7 +75,7 @@ func extraOf(pairs []string) (map[string]authenticationv1.ExtraValue, error) {
 }
 
 // errTestFails ends the command after it has printed the result.
-var errTestFails = cli.No("a policy would be rejected, or not everything fits")
+var errTestFails = cli.No("a policy would be rejected or fails, or not everything fits")
 
 func runPolicyTest(command *cobra.Command, options policytest.Options, out *output) error {
 	if err := out.check(); err != nil {

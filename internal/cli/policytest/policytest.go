@@ -41,6 +41,8 @@ type Result struct {
 	// Rejected are the objects of Bursar's group that the API server would reject, with the reason. The rest of the result
 	// omits them.
 	Rejected []Rejected `json:"rejected,omitempty"`
+	// UnknownNamespaces are those of objects that a policy fails on, if the files lack them. Policies see only their names.
+	UnknownNamespaces []string `json:"unknownNamespaces,omitempty"`
 	// Status is the answer on the objects. Its quotas are those of consumers with grants in the files.
 	Status *quotav1alpha1.QuotaReviewStatus `json:"status"`
 }
@@ -89,6 +91,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if result.Status, err = reviewer.Review(ctx, o.User, spec); err != nil {
 		return nil, err
 	}
+	result.UnknownNamespaces = f.unknownNamespaces(result.Status)
 	result.Status.Quotas = slices.DeleteFunc(result.Status.Quotas, func(q quotav1alpha1.ReviewedQuota) bool { return len(facts.grants[q.ConsumerRef]) == 0 })
 	return result, nil
 }
@@ -112,6 +115,24 @@ func (f *files) catalog() *catalog.Catalog {
 		}
 	}
 	return known
+}
+
+// unknownNamespaces returns the sorted namespaces of objects that a policy fails on, without those in the files.
+func (f *files) unknownNamespaces(status *quotav1alpha1.QuotaReviewStatus) []string {
+	var unknown []string
+	for i := range status.Objects {
+		o := &status.Objects[i]
+		if o.Namespace != "" && f.namespaces[o.Namespace] == nil && isFailed(o) {
+			unknown = append(unknown, o.Namespace)
+		}
+	}
+	slices.Sort(unknown)
+	return slices.Compact(unknown)
+}
+
+// isFailed reports whether a policy of any mode cannot be applied to an object.
+func isFailed(o *quotav1alpha1.ReviewedObjectResult) bool {
+	return slices.ContainsFunc(o.Causes, func(c quotav1alpha1.ReviewedCause) bool { return c.Type == quotav1alpha1.CausePolicyNotApplicable })
 }
 
 // Active implements [evaluator.Namespaces]: every namespace exists.

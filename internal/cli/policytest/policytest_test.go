@@ -107,6 +107,52 @@ func TestWithGrants(t *testing.T) {
 	}
 }
 
+// TestFailures expects that a failure does not pass in any mode, and a hint at the missing namespace.
+func TestFailures(t *testing.T) {
+	_, maps, _ := strings.Cut(objects, "---")
+	for _, mode := range []quotav1alpha1.EnforcementMode{"Enforce", "Warn", "Audit"} {
+		result, err := run(t, strings.Replace(policyOfMaps, "spec:", "spec:\n  enforcementMode: "+string(mode), 1), maps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if result.Passed() {
+			t.Errorf("%s: the test passed", mode)
+		}
+		var printed strings.Builder
+		if err := result.Print(&printed, ""); err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{"no such key: team", "The files lack Namespace shop"} {
+			if !strings.Contains(printed.String(), part) {
+				t.Errorf("%s: the result does not say %q:\n%s", mode, part, &printed)
+			}
+		}
+		if strings.Contains(printed.String(), "Everything fits") {
+			t.Errorf("%s: the result says that everything fits:\n%s", mode, &printed)
+		}
+	}
+}
+
+// TestAuditBeyondLimit passes, and says what Enforce would deny.
+func TestAuditBeyondLimit(t *testing.T) {
+	result, err := run(t, strings.Replace(policyOfMaps, "spec:", "spec:\n  enforcementMode: Audit", 1), objects, grantOfTwo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !result.Passed() {
+		t.Errorf("got %+v, want that Audit lets it pass", result.Status)
+	}
+	var printed strings.Builder
+	if err := result.Print(&printed, ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"the mode of ClaimCreationPolicy maps is Audit", "The mode Enforce would deny 1 of 3."} {
+		if !strings.Contains(printed.String(), part) {
+			t.Errorf("the result does not say %q:\n%s", part, &printed)
+		}
+	}
+}
+
 func TestRejected(t *testing.T) {
 	for name, tt := range map[string]struct{ content, want string }{
 		"an expression that does not compile": {strings.Replace(policyOfMaps, `!= ""`, "!=", 1), "spec.trigger.conditions[0].expression"},

@@ -3,7 +3,9 @@ package policytest
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
+	"strings"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/message"
@@ -11,9 +13,11 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// Passed reports whether every object fits, and the API server would accept all objects of Bursar.
+// Passed reports whether every object fits, the policies of all modes can be applied, and the API server would accept
+// all objects of Bursar.
 func (r *Result) Passed() bool {
-	return len(r.Rejected) == 0 && r.Status.Result == quotav1alpha1.ReviewResultFits
+	failed := func(o quotav1alpha1.ReviewedObjectResult) bool { return isFailed(&o) }
+	return len(r.Rejected) == 0 && r.Status.Result == quotav1alpha1.ReviewResultFits && !slices.ContainsFunc(r.Status.Objects, failed)
 }
 
 // Print writes the result in a format.
@@ -42,5 +46,10 @@ func (r *Result) Print(w io.Writer, format usage.Format) error {
 			return err
 		}
 	}
-	return plan.Print(w, r.Status, "")
+	if err := plan.Print(w, r.Status, ""); err != nil || len(r.UnknownNamespaces) == 0 {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\nThe files lack %s, so policies see only the name: add it, if a policy reads its labels or annotations.\n",
+		"Namespace "+strings.Join(r.UnknownNamespaces, ", "))
+	return err
 }

@@ -22,7 +22,7 @@ import (
 
 // The reasons to leave out claims.
 const (
-	objectIsAbsent = "no such object exists here; Bursar charges the object once it is created"
+	objectIsAbsent = "no such object exists here; Bursar decides on it when somebody creates it, and may deny it"
 	wasDeleted     = "deleted at the time of the backup"
 	wasUndecided   = "Bursar makes it again for its object"
 	isCharged      = "its object has a claim already"

@@ -2,19 +2,24 @@ package restore
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strconv"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/cli/backup"
 	"github.com/bursar/bursar/internal/cli/quotakinds"
 	"github.com/bursar/bursar/internal/cli/terminal"
+	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/usage"
 )
 
@@ -31,8 +36,10 @@ type Report struct {
 	leftOut       map[leftOut]int
 	missingOwners int
 	// before is the charge of the claims in the backup, and now that of the claims on the server.
-	before     *use
-	now        map[balance]sum
+	before *use
+	now    map[balance]sum
+	// units has the registrations of the backup, for their units.
+	units      *catalog.Catalog
 	isVerified bool
 }
 
@@ -43,7 +50,19 @@ type kindCounts struct{ restored, present, replaced, leftOut int }
 type leftOut struct{ resource, reason string }
 
 func newReport(manifest *backup.Manifest, isDry bool) *Report {
-	return &Report{manifest: manifest, isDry: isDry, counts: map[string]*kindCounts{}, leftOut: map[leftOut]int{}, before: newUse()}
+	return &Report{manifest: manifest, isDry: isDry, counts: map[string]*kindCounts{}, leftOut: map[leftOut]int{}, before: newUse(), units: catalog.New()}
+}
+
+// readUnits reads the units of resource types from the registrations of the backup.
+func (r *restorer) readUnits(context.Context) error {
+	return r.each(r.kinds[registrations], func(object *unstructured.Unstructured) error {
+		registration := &quotav1alpha1.ResourceRegistration{}
+		if err := backup.Decode(object, registration); err != nil {
+			return fmt.Errorf("decode ResourceRegistration %s: %w", object.GetName(), err)
+		}
+		r.report.units.SetRegistration(registration)
+		return nil
+	})
 }
 
 func (r *Report) of(kind quotakinds.Kind) *kindCounts {
@@ -196,7 +215,7 @@ func (r *Report) Print(w io.Writer, format usage.Format) error {
 	if len(r.missingNamespaces) > 0 && !r.manifest.HasNamespaces() {
 		p.Line("The backup is of an earlier version, without the labels of namespaces: label the new ones, because quota may select them by labels.")
 	}
-	if err := printUse(p, a.Use); err != nil {
+	if err := r.printUse(p, a.Use); err != nil {
 		return err
 	}
 	p.Line("")
@@ -210,16 +229,21 @@ func (r *Report) Print(w io.Writer, format usage.Format) error {
 }
 
 // printUse shows the consumers with another use than in the backup.
-func printUse(p *terminal.Lines, different []useAnswer) error {
+func (r *Report) printUse(p *terminal.Lines, different []useAnswer) error {
 	if len(different) == 0 {
 		return nil
 	}
 	rows := [][]string{{"CONSUMER", "RESOURCE TYPE", "USED IN BACKUP", "USED NOW"}}
 	for _, u := range different {
-		rows = append(rows, []string{message.Consumer(u.ConsumerRef), u.ResourceType, strconv.FormatInt(u.InBackup, 10), strconv.FormatInt(u.Now, 10)})
+		text := func(amount int64) string { return message.AmountOf(r.units, u.ResourceType, ledger.Amount(amount)) }
+		rows = append(rows, []string{message.Consumer(u.ConsumerRef), u.ResourceType, text(u.InBackup), text(u.Now)})
 	}
 	p.Line("")
-	return usage.PrintTable(p.Out, rows)
+	if err := usage.PrintTable(p.Out, rows); err != nil {
+		return err
+	}
+	p.Line("\nThese consumers use another amount than in the backup, because the server lacks objects of the backup, or has others.")
+	return p.Err
 }
 
 // printMarks warns about namespaces with other labels or annotations than in the backup.

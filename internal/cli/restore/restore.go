@@ -84,7 +84,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, check := range []func(context.Context) error{r.becomeBursar, r.checkKinds, r.checkNamespaces, r.checkDeclared, r.checkRequests} {
+	for _, check := range []func(context.Context) error{
+		r.becomeBursar, r.checkKinds, r.checkServed, r.checkNamespaces, r.checkDeclared, r.checkRequests, r.readUnits,
+	} {
 		if err := check(ctx); err != nil {
 			return nil, fmt.Errorf("%w; nothing was changed", err)
 		}

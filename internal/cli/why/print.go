@@ -131,7 +131,11 @@ func (p *printer) payment(pay *Payment) {
 			advice = append(advice, t.Advice)
 		}
 	}
-	if len(advice) > 0 {
+	switch {
+	case len(advice) == 0:
+	case pay.isUnenforced():
+		p.Line("What to do before the mode Enforce: %s", strings.Join(advice, " "))
+	default:
 		p.Line("What to do: %s", strings.Join(advice, " "))
 	}
 	if pay.Ask != "" {

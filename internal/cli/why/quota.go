@@ -224,7 +224,8 @@ func (r *Reader) assess(p *Payment, request quotav1alpha1.ResourceRequest, item 
 	case request.Amount > item.Limit:
 		return "no, it is more than the whole limit", advice
 	case request.Amount > 0:
-		return fmt.Sprintf("no, %s short", unit.Amount(request.Amount-item.Available)), advice
+		left := min(item.Available, item.Limit-item.Used) // below 0 if the consumer is above its limit
+		return fmt.Sprintf("no, %s short", unit.Amount(request.Amount-left)), advice
 	case item.Available <= 0:
 		return "no, nothing is left", advice
 	default:

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"strings"
 	"testing"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -45,6 +46,34 @@ func TestDenialWithDisplayName(t *testing.T) {
 			if !reader.isNamed(payment.By, machines) || reader.isNamed(payment.By, "compute.example.com/disks") {
 				t.Errorf("%q (%s): the resource type in %q is not found", display, reason, text)
 			}
+		}
+	}
+}
+
+// A consumer above its limit also lacks the excess. A policy that does not enforce lets the object pass all the same.
+func TestShortage(t *testing.T) {
+	for _, tt := range []struct {
+		used, available int64
+		want            string
+	}{
+		{4, 6, "yes"},
+		{7, 3, "no, 5 short"},
+		{13, 0, "no, 11 short"},
+	} {
+		pay := Payment{Consumer: quotav1alpha1.ConsumerRef{Kind: "Project", Name: "web"}, Mode: "Audit"}
+		shown := &quotav1alpha1.EffectiveResourceGrant{Status: quotav1alpha1.EffectiveResourceGrantStatus{TotalLimit: 10, TotalAllocated: tt.used, Available: tt.available}}
+		request := quotav1alpha1.ResourceRequest{ResourceType: "cpu", Amount: 8}
+		if tt.want == "yes" {
+			request.Amount = 6
+		}
+		pay.Types = []Type{(&Reader{registrations: catalog.New()}).typeOf(&pay, request, shown, nil)}
+		if got := pay.Types[0].Fits; got != tt.want {
+			t.Errorf("%d used: got %q, want %q", tt.used, got, tt.want)
+		}
+		e := Explanation{Answer: "The API server would create it now.", Payments: []Payment{pay}}
+		e.addMode()
+		if got := strings.HasSuffix(e.Answer, "the mode Audit: Enforce would deny it."); got != (tt.want != "yes") {
+			t.Errorf("%d used: the answer is %q", tt.used, e.Answer)
 		}
 	}
 }

@@ -68,6 +68,8 @@ type Payment struct {
 	// By is a policy or a claim, and Claim is the state of the claim, or empty without a claim.
 	By    string `json:"by,omitempty"`
 	Claim string `json:"claim,omitempty"`
+	// Mode is the mode of a policy that does not enforce, or empty.
+	Mode string `json:"mode,omitempty"`
 	// IsVague means that an error names no resource type. Types are then all of the consumer's.
 	IsVague bool `json:"isVague,omitempty"`
 	// IsHidden means that the user may not read every possible namespace of the consumer's quota.
@@ -126,7 +128,22 @@ func (r *Reader) Object(ctx context.Context, object *unstructured.Unstructured, 
 			e.Payments = paymentsOf(denied)
 		}
 	}
-	return e, r.advised(e.Answer).complete(ctx, e)
+	err = r.advised(e.Answer).complete(ctx, e)
+	e.addMode()
+	return e, err
+}
+
+// addMode adds to the answer that only the mode of a policy lets the object pass.
+func (e *Explanation) addMode() {
+	i := slices.IndexFunc(e.Payments, (Payment).isUnenforced)
+	if i >= 0 && e.Answer != "" && !e.isDenied {
+		e.Answer += fmt.Sprintf(" It passes only because of the mode %s: Enforce would deny it.", e.Payments[i].Mode)
+	}
+}
+
+// isUnenforced reports whether something does not fit, and the policy does not enforce.
+func (p Payment) isUnenforced() bool {
+	return p.Mode != "" && slices.ContainsFunc(p.Types, func(t Type) bool { return t.Advice != "" })
 }
 
 // advised returns a reader for the namespace of the quota in the advice of a denial, or r without such an advice.
@@ -273,6 +290,9 @@ func (r *Reader) evaluate(ctx context.Context, object *quotav1alpha1.ClaimCreati
 		p.Matches = "yes"
 		if object.IsEnabled() {
 			p.payment = &Payment{Consumer: claim.Spec.ConsumerRef, Requests: claim.Spec.Requests, By: "ClaimCreationPolicy " + object.Name}
+			if p.Mode != string(quotav1alpha1.EnforcementModeEnforce) {
+				p.payment.Mode = p.Mode
+			}
 		}
 	}
 	return p
