@@ -139,9 +139,13 @@ func TestNavigation(t *testing.T) {
 			map[string]string{"docs/README.md": "# Docs\n\n## Help\n\n[Security](../SECURITY.md) [pay](tasks/pay.md) [again](tasks/pay.md)\n", "GOVERNANCE.md": "# Governance\n"},
 			[]string{"Help: Security, Pay, Abort, Count", "Reference: Reference", "Docs: Design", "Project: Governance"},
 		},
+		"a page of an introduction": {
+			map[string]string{"docs/README.md": "# Docs\n\n## Start\n\n[pay](tasks/pay.md) [design](design.md)\n\n## Help\n\n[Count](tasks/count.md) [Pay](tasks/pay.md)\n"},
+			[]string{"Start: Design", "Help: Count, Pay, Abort", "Reference: Reference", "Project: Security"},
+		},
 		"without an index": {
 			map[string]string{"docs/README.md": "", "README.md": "# Till\n", "docs/tutorials/one.md": "# One\n", "docs/tasks/more/two.md": "# Two\n"},
-			[]string{"Tutorials: One", "Tasks: Abort, Count, Pay, Two", "Reference: Reference", "Docs: Design", "Project: Security"},
+			[]string{"Tutorials: One", "Tasks: Abort, Count, Pay", "More: Two", "Reference: Reference", "Docs: Design", "Project: Security"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
