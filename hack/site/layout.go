@@ -58,7 +58,7 @@ func (p *page) layOut(content template.HTML, sections []*section, pages map[stri
 		}
 	}
 	for _, s := range sections {
-		seen := sectionView{Title: s.title, Open: p.source == home || p.source == index}
+		seen := sectionView{Title: s.title, Open: s.isIndexed && (p.source == home || p.source == index)}
 		for i, other := range s.pages {
 			seen.Pages = append(seen.Pages, *p.entry(other))
 			if other != p {

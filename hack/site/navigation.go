@@ -23,10 +23,13 @@ var order = []string{"tutorials", "tasks", "concepts", "reference", "design", "c
 type section struct {
 	title string
 	pages []*page
+	// isIndexed reports whether the section is a heading of the index.
+	isIndexed bool
 }
 
 // navigation returns the sections of the site. A heading of the index with links to pages below it is a section with
-// these pages in this order. Pages without a place in the index follow those of their folder, by their titles.
+// these pages in this order. Pages without a place in the index follow those of their folder, by their titles. A folder
+// without a page in the index is a section of its own.
 func navigation(pages map[string]*page) []*section {
 	sections, placed := indexed(pages)
 	var rest []*page
@@ -50,7 +53,7 @@ func navigation(pages map[string]*page) []*section {
 	}
 	for _, p := range rest {
 		folder := path.Dir(p.source)
-		found := nearest(folders, folder)
+		found := folders[folder]
 		if found == nil {
 			found = &section{title: titleOf(folder)}
 			sections = append(sections, found)
@@ -61,17 +64,8 @@ func navigation(pages map[string]*page) []*section {
 	return sections
 }
 
-// nearest returns the section of a folder, or of the nearest folder around it with one.
-func nearest(folders map[string]*section, folder string) *section {
-	for ; folder != "." && folder != docs; folder = path.Dir(folder) {
-		if folders[folder] != nil {
-			return folders[folder]
-		}
-	}
-	return folders[folder]
-}
-
-// indexed returns the sections of the index, and the section of each page in them. The first place counts.
+// indexed returns the sections of the index, and the section of each page in them. The last one counts: an introduction
+// may link to pages of later sections.
 func indexed(pages map[string]*page) (sections []*section, placed map[string]*section) {
 	placed = map[string]*section{}
 	contents := pages[index]
@@ -83,22 +77,23 @@ func indexed(pages map[string]*page) (sections []*section, placed map[string]*se
 		if title, ok := node.(*ast.Heading); ok {
 			current = nil
 			if title.Level > 1 {
-				current = &section{title: contents.text(title)}
+				current = &section{title: contents.text(title), isIndexed: true}
+				sections = append(sections, current)
 			}
 			continue
 		}
 		for _, listed := range contents.linked(node, pages) {
-			if current == nil || placed[listed.source] != nil || listed.source == home || listed.source == index {
+			if current == nil || placed[listed.source] == current || listed.source == home || listed.source == index {
 				continue
 			}
 			placed[listed.source] = current
-			if len(current.pages) == 0 {
-				sections = append(sections, current)
-			}
 			current.pages = append(current.pages, listed)
 		}
 	}
-	return sections, placed
+	for _, s := range sections {
+		s.pages = slices.DeleteFunc(s.pages, func(p *page) bool { return placed[p.source] != s })
+	}
+	return slices.DeleteFunc(sections, func(s *section) bool { return len(s.pages) == 0 }), placed
 }
 
 // linked returns the target pages of the links in a part of the page.

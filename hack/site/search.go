@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 
 	"github.com/yuin/goldmark/ast"
@@ -17,7 +18,12 @@ type record struct {
 	Page    string `json:"page"`
 	Heading string `json:"heading"`
 	Text    string `json:"text"`
+	// Keywords are more words to find it by: those in a comment, such as <!-- search: forbidden, 403 -->.
+	Keywords string `json:"keywords,omitempty"`
 }
+
+// keywords matches a comment with words for the search.
+var keywords = regexp.MustCompile(`^<!-- search: (.*) -->\s*$`)
 
 // records returns those of the page, in order. Each page has one for its title, if only with the title.
 func (p *page) records() []record {
@@ -32,7 +38,10 @@ func (p *page) records() []record {
 	titled := false
 	for node := p.document.FirstChild(); node != nil; node = node.NextSibling() {
 		title, ok := node.(*ast.Heading)
+		found := keywords.FindSubmatch(p.html(node))
 		switch {
+		case found != nil:
+			current.Keywords = string(found[1])
 		case !ok:
 			words.WriteString(p.text(node) + " ")
 		case !titled:
@@ -45,6 +54,14 @@ func (p *page) records() []record {
 	}
 	flush()
 	return list
+}
+
+// html returns the lines of a block of HTML, or none.
+func (p *page) html(node ast.Node) []byte {
+	if block, ok := node.(*ast.HTMLBlock); ok {
+		return block.Lines().Value(p.content)
+	}
+	return nil
 }
 
 // searchScript returns the file of all records, which get their numbers.

@@ -139,9 +139,13 @@ func TestNavigation(t *testing.T) {
 			map[string]string{"docs/README.md": "# Docs\n\n## Help\n\n[Security](../SECURITY.md) [pay](tasks/pay.md) [again](tasks/pay.md)\n", "GOVERNANCE.md": "# Governance\n"},
 			[]string{"Help: Security, Pay, Abort, Count", "Reference: Reference", "Docs: Design", "Project: Governance"},
 		},
+		"a page of an introduction": {
+			map[string]string{"docs/README.md": "# Docs\n\n## Start\n\n[pay](tasks/pay.md) [design](design.md)\n\n## Help\n\n[Count](tasks/count.md) [Pay](tasks/pay.md)\n"},
+			[]string{"Start: Design", "Help: Count, Pay, Abort", "Reference: Reference", "Project: Security"},
+		},
 		"without an index": {
 			map[string]string{"docs/README.md": "", "README.md": "# Till\n", "docs/tutorials/one.md": "# One\n", "docs/tasks/more/two.md": "# Two\n"},
-			[]string{"Tutorials: One", "Tasks: Abort, Count, Pay, Two", "Reference: Reference", "Docs: Design", "Project: Security"},
+			[]string{"Tutorials: One", "Tasks: Abort, Count, Pay", "More: Two", "Reference: Reference", "Docs: Design", "Project: Security"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -185,9 +189,10 @@ func TestSearchHasEachPage(t *testing.T) {
 }
 
 func TestSearchHasTheTextOfEachHeading(t *testing.T) {
-	got := slices.DeleteFunc(indexOf(t, built(t, small(nil), nil)), func(r record) bool { return r.Page != "Count" && r.Page != "Design" })
+	tree := small(map[string]string{"docs/design.md": "# Design\n\n<!-- search: plan, why -->\n\n| | b |\n| --- | --- |\n\n<!-- made -->\n"})
+	got := slices.DeleteFunc(indexOf(t, built(t, tree, nil)), func(r record) bool { return r.Page != "Count" && r.Page != "Design" })
 	want := []record{
-		{URL: "docs/design.html", Page: "Design", Text: "b flowchart LR a --> b"},
+		{URL: "docs/design.html", Page: "Design", Text: "b", Keywords: "plan, why"},
 		{URL: "docs/tasks/count.html", Page: "Count"},
 		{URL: "docs/tasks/count.html#coins", Page: "Count", Heading: "Coins", Text: "The drawer counts coins."},
 		{URL: "docs/tasks/count.html#coins-1", Page: "Count", Heading: "Coins", Text: "coin worth dime ten"},

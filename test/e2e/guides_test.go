@@ -91,8 +91,8 @@ func TestGuideOfLimits(t *testing.T) {
 
 func TestGuideToOwnKinds(t *testing.T) {
 	t.Parallel()
-	if texts := guide.Follow(t, "docs/tasks/own-kind.md", start(t, standalone.Options{}).Kubeconfig); texts != 2 {
-		t.Errorf("the guide shows %d outputs, want 2", texts)
+	if texts := guide.Follow(t, "docs/tasks/own-kind.md", start(t, standalone.Options{}).Kubeconfig); texts != 3 {
+		t.Errorf("the guide shows %d outputs, want 3", texts)
 	}
 }
 

@@ -91,9 +91,10 @@ func TestRequestCommands(t *testing.T) {
 	if want := "QuotaRequest " + ns + "/" + name + " asks for "; !strings.HasPrefix(name, w.name+"-") || !strings.HasPrefix(output, want) || !strings.Contains(output, "\nIt is Pending: waits for a decision.\n") {
 		t.Errorf("got %q, want %q and that it is pending", output, want)
 	}
-	if listed := ann.want(true, []string{name, "Organization/" + w.name, "tom", "waits for a decision"}, "requests", "-A"); !strings.HasPrefix(listed, "NAMESPACE") {
+	if listed := ann.want(true, []string{name, "Organization/" + w.name, "tom", "waits for a decision"}, "requests"); !strings.HasPrefix(listed, "NAMESPACE") {
 		t.Errorf("the table begins with no namespace: %s", listed)
 	}
+	ann.want(false, []string{"there is no QuotaRequest " + name + " in namespace default: give -n " + ns + "\n"}, "approve", name)
 	tom.want(false, []string{"bursar: approve QuotaRequest " + ns + "/" + name + ": nobody decides on a request of their own\n"}, "approve", name, "-n", ns)
 	ann.want(true, []string{"You approved QuotaRequest " + ns + "/" + name, "It is Approved: ResourceGrant request-"}, "approve", name, "-n", ns)
 	w.mustCreate(w.configMap("b"))
@@ -163,7 +164,11 @@ func TestRequestCommandsFail(t *testing.T) {
 	kind := "organization/" + w.name
 	tom.want(false, []string{"give a reason with --reason"}, "request", "configmaps=2", "--for", kind)
 	tom.want(false, []string{"give an amount: TYPE=AMOUNT"}, "request", "--for", kind, "--reason", "more")
-	tom.want(false, []string{"is not known in namespace default"}, "request", "configmaps=2", "--for", kind, "-n", "default", "--reason", "more")
+	tom.want(false, []string{"namespace default does not show the quota of " + kind + ": give -n " + config.DefaultSystemNamespace + "\n"},
+		"request", "configmaps=2", "--for", kind, "-n", "default", "--reason", "more")
+	tom.want(false, []string{"is not known in namespace default"}, "request", "configmaps=2", "--for", kind+"-not", "-n", "default", "--reason", "more")
+	tom.want(false, []string{"there is no namespace " + w.name + "-not for the quota of ", "kubectl create namespace " + w.name + "-not"},
+		"request", w.resourceType()+"=2", "--for", w.consumer().Kind+"."+w.consumer().APIGroup+"/"+w.name+"-not", "-n", w.name+"-not", "--reason", "more")
 	full := w.consumer().Kind + "." + w.consumer().APIGroup + "/" + w.name
 	tom.want(false, []string{"belongs in namespace " + config.DefaultSystemNamespace}, "request", w.resourceType()+"=2", "--for", full, "-n", "default", "--reason", "more")
 	tom.want(false, []string{"there is no QuotaRequest none in namespace default: bursar requests -n default --all lists them"}, "approve", "none", "-n", "default")

@@ -63,7 +63,8 @@ func TestDeletedPolicyWarnsOfItsClaims(t *testing.T) {
 	w.waitClaims(first.UID, second.UID)
 	policy := &quotav1alpha1.ClaimCreationPolicy{}
 	policy.Name = w.name
-	want := "2 claims of this policy stay, and keep their quota, until the objects or the claims are deleted"
+	want := "2 claims of this policy stay, and keep their quota, until the objects or the claims are deleted; to delete the claims: " +
+		"kubectl delete resourceclaims.quota.miloapis.com --all-namespaces -l quota.miloapis.com/policy=" + w.name
 	if got := w.deleteListening(policy); got != want {
 		t.Errorf("got the warnings %q, want %q", got, want)
 	}

@@ -31,8 +31,9 @@ var (
 
 // Follow types the commands in the blocks for sh of a guide. guide is its path from the root of the repository. Follow
 // checks that the last command before a block of text comes to print the text, and returns the number of texts. The
-// commands are those of "bin/bursar", with a kubeconfig for the server. A block below a comment "run by" belongs to
-// another test. Files below /tmp are those of the test, and programs in the background end with it.
+// commands are those of "bin/bursar", or of bursar on the PATH, with a kubeconfig for the server. A block below a
+// comment "run by" belongs to another test. Files below /tmp are those of the test, and programs in the background end
+// with it.
 func Follow(t *testing.T, guide, kubeconfig string) (texts int) {
 	t.Helper()
 	root, err := process.Root()
@@ -109,7 +110,8 @@ func (s *shell) run(t *testing.T, line string) (string, error) {
 	typed = strings.NewReplacer("bin/bursar ", binary+" ", "/tmp/", s.temporary+"/").Replace(typed)
 	command := exec.CommandContext(t.Context(), "sh", "-c", typed)
 	command.Dir = s.root
-	command.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig)
+	path := filepath.Dir(binary) + string(os.PathListSeparator) + os.Getenv("PATH")
+	command.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig, "PATH="+path)
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	output, err := command.CombinedOutput()
 	if strings.Contains(line, "& ") { // it has started a program, in the process group of the shell

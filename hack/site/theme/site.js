@@ -95,6 +95,31 @@
 
   const shownResults = 12;
 
+  // Words of a question without a meaning for its answer. "why" and "who" are commands.
+  const emptyWords = new Set("a an and are at be by do does for how i if in is it my of on or the to what with".split(" "));
+
+  // Changes and decisions have all words, and seldom the answer.
+  const isHistory = (url) => /^(CHANGELOG|docs\/design\/decisions\/)/.test(url);
+
+  const engineOptions = {
+    fields: ["keywords", "page", "heading", "text"], storeFields: ["url", "page", "heading", "text"],
+    processTerm: (term) => { // the singular of a word, or nothing
+      const word = term.toLowerCase();
+      return emptyWords.has(word) ? null : word.replace(/(..[^su])s$/, "$1");
+    },
+    searchOptions: {
+      boost: { keywords: 8, page: 4, heading: 3 }, boostDocument: (id, term, record) => (isHistory(record.url) ? 0.2 : 1),
+      prefix: true, fuzzy: (word) => (word.length > 4 ? 0.2 : false), combineWith: "AND",
+    },
+  };
+
+  // Places with all words, and below them places with some.
+  function find(engine, text) {
+    const all = engine.search(text);
+    const found = new Set(all.map((result) => result.id));
+    return all.concat(engine.search(text, { combineWith: "OR" }).filter((result) => !found.has(result.id)));
+  }
+
   // The line of a record around the first word that was found.
   function excerpt(text, words) {
     const found = words.map((word) => text.toLowerCase().indexOf(word)).filter((place) => place >= 0);
@@ -127,14 +152,11 @@
     let engine;
     const search = () => {
       if (!engine) {
-        engine = new MiniSearch({
-          fields: ["page", "heading", "text"], storeFields: ["url", "page", "heading", "text"],
-          searchOptions: { boost: { page: 4, heading: 3 }, prefix: true, fuzzy: (word) => (word.length > 4 ? 0.2 : false), combineWith: "AND" },
-        });
+        engine = new MiniSearch(engineOptions);
         engine.addAll(window.searchIndex);
       }
       list.hidden = !input.value.trim();
-      if (!list.hidden) show(engine.search(input.value), list);
+      if (!list.hidden) show(find(engine, input.value), list);
     };
     const close = () => { list.hidden = true; };
     input.addEventListener("input", search);

@@ -2,7 +2,6 @@ package validate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -11,9 +10,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
@@ -101,17 +98,6 @@ func validatorOf[T any](username string, decide func(context.Context, change[T])
 		}
 		return decide(ctx, c), nil
 	}
-}
-
-func decode[T any](raw runtime.RawExtension) (*T, error) {
-	if len(raw.Raw) == 0 {
-		return nil, errors.New("the object is missing")
-	}
-	object := new(T)
-	if err := json.Unmarshal(raw.Raw, object); err != nil {
-		return nil, fmt.Errorf("the object cannot be read: %w", err)
-	}
-	return object, nil
 }
 
 func (w *Webhooks) registration(ctx context.Context, c change[quotav1alpha1.ResourceRegistration]) result {
@@ -294,8 +280,10 @@ func (w *Webhooks) warnClaimsStay(policy *quotav1alpha1.ClaimCreationPolicy) []s
 	if policy.DeletionTimestamp != nil || n == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s of this policy %s, and %s, until the objects or the claims are deleted",
-		counted(n, "claim"), either(n, "stays", "stay"), either(n, "keeps its quota", "keep their quota"))}
+	return []string{fmt.Sprintf("%s of this policy %s, and %s, until the objects or the claims are deleted; to delete the claims: "+
+		"kubectl delete resourceclaims.%s --all-namespaces -l %s=%s",
+		counted(n, "claim"), either(n, "stays", "stay"), either(n, "keeps its quota", "keep their quota"),
+		quotav1alpha1.GroupVersion.Group, quotav1alpha1.LabelPolicy, claims.LabelValue(policy.Name))}
 }
 
 // warnGrantsDeleted warns of the deletion of a policy's grants with the policy.

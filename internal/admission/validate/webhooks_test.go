@@ -501,8 +501,16 @@ func TestValidation(t *testing.T) {
 			operation: create, kind: "ResourceClaim", resource: "resourceclaims",
 			new:  map[string]any{"spec": map[string]any{"requests": []any{map[string]any{"amount": json.Number("9223372036854775808")}}}},
 			code: 400,
-			message: `the object cannot be read: json: cannot unmarshal number 9223372036854775808 into Go struct field ` +
-				`ResourceRequest.spec.requests.amount of type int64`,
+			message: `the object cannot be read: spec.requests.amount must be a whole number of base units, without a unit or quotes, ` +
+				`and at most 9223372036854775807, but is a number 9223372036854775808`,
+		},
+		"AmountWithUnit": {
+			reason:    "people write quantities",
+			operation: create, kind: "ResourceGrant", resource: "resourcegrants",
+			new:  map[string]any{"spec": map[string]any{"allowances": []any{map[string]any{"buckets": []any{map[string]any{"amount": "10Gi"}}}}}},
+			code: 400,
+			message: `the object cannot be read: spec.allowances.buckets.amount must be a whole number of base units, without a unit or quotes, ` +
+				`and at most 9223372036854775807, but is a string`,
 		},
 		"NoObject":    {reason: "there is something to judge", operation: create, kind: "ResourceGrant", resource: "resourcegrants", code: 400, message: "the object is missing"},
 		"NoOldObject": {reason: "a change has a before", operation: update, kind: "ResourceGrant", resource: "resourcegrants", new: sampleGrant(), code: 400, message: "the object is missing"},

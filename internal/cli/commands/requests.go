@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli"
@@ -28,7 +29,7 @@ func newRequestsCommand(p cli.Program) *cobra.Command {
 		Short: "List the pending requests for quota",
 		Long:  "List the pending requests for quota, the oldest first. With --state or --all, also list decided requests.",
 		Example: `  # Which requests wait for a decision?
-  bursar requests -A
+  bursar requests
   # What became of mine?
   bursar requests -n organization-acme --all`,
 		Args: cli.NoArguments("to see one, kubectl describe quotarequest %[1]s"),
@@ -40,18 +41,14 @@ func newRequestsCommand(p cli.Program) *cobra.Command {
 			if err := errors.Join(out.check(), s.checkNamespaces(), checkFilter(filter)); err != nil {
 				return err
 			}
-			if !s.isEverywhere {
-				if filter.Namespace, err = s.namespace(); err != nil {
-					return err
-				}
-			}
+			filter.Namespace = s.named()
 			return runRequests(command, s, filter, out)
 		},
 	}
 	f := command.Flags()
 	s = addServer(command, p)
-	s.addNamespace(command, "the namespace of the requests (default: the kubeconfig's)")
-	s.addAllNamespaces(command, "all namespaces")
+	s.addNamespace(command, "only requests in this namespace (tenants: your own)")
+	s.addAllNamespaces(command, "all namespaces, or an error if you may not see all")
 	f.StringVar(&filter.State, "state", "", "only requests in this state: "+strings.Join(request.States, ", "))
 	f.BoolVar(&filter.IsAll, "all", false, "requests in every state")
 	addSelector(command, &selector, "only requests with these labels")
@@ -79,6 +76,14 @@ func runRequests(command *cobra.Command, s *server, filter request.Filter, out *
 		return err
 	}
 	list, err := during(command, "reading the requests", func(ctx context.Context) (*quotav1alpha1.QuotaRequestList, error) {
+		list, err := request.List(ctx, api, filter)
+		if !apierrors.IsForbidden(err) || filter.Namespace != "" || s.isEverywhere {
+			return list, err
+		}
+		// Tenants read the namespace in their kubeconfig.
+		if filter.Namespace, err = s.namespace(); err != nil {
+			return nil, err
+		}
 		return request.List(ctx, api, filter)
 	})
 	if err != nil {

@@ -106,6 +106,29 @@ func (s *shown) consumer(named string) (quotav1alpha1.ConsumerRef, error) {
 	}
 }
 
+// elsewhere returns an error with the other namespaces with the quota of an unknown consumer, as far as the user may see
+// them, and otherwise the error that it got.
+func elsewhere(ctx context.Context, api client.Client, s *shown, named string, err error) error {
+	name, errName := consumername.Parse(named)
+	if errName != nil || slices.ContainsFunc(s.consumers(), name.Matches) {
+		return err
+	}
+	var list quotav1alpha1.EffectiveResourceGrantList
+	if api.List(ctx, &list) != nil {
+		return err
+	}
+	var flags []string
+	for i := range list.Items {
+		if flag := "-n " + list.Items[i].Namespace; name.Matches(list.Items[i].Spec.ConsumerRef) && !slices.Contains(flags, flag) {
+			flags = append(flags, flag)
+		}
+	}
+	if len(flags) == 0 {
+		return err
+	}
+	return invalid("--for", "namespace %s does not show the quota of %s: give %s", s.namespace, named, strings.Join(flags, " or "))
+}
+
 // candidates returns the consumers to choose from, for people.
 func (s *shown) candidates(all []quotav1alpha1.ConsumerRef) string {
 	switch {

@@ -60,7 +60,7 @@ func Create(ctx context.Context, api client.Client, o Options) (*quotav1alpha1.Q
 	}
 	consumer, err := known.consumer(o.For)
 	if err != nil {
-		return nil, err
+		return nil, elsewhere(ctx, api, known, o.For, err)
 	}
 	request := &quotav1alpha1.QuotaRequest{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name}}
 	if o.Name == "" {
@@ -71,9 +71,23 @@ func Create(ctx context.Context, api client.Client, o Options) (*quotav1alpha1.Q
 		return nil, err
 	}
 	if err := api.Create(ctx, request); err != nil {
-		return nil, failure("ask for quota of "+names([]quotav1alpha1.ConsumerRef{consumer}), err)
+		return nil, createFailure(request, err)
 	}
 	return request, nil
+}
+
+// createFailure returns the error of a request that could not be created.
+func createFailure(request *quotav1alpha1.QuotaRequest, err error) error {
+	consumer := names([]quotav1alpha1.ConsumerRef{request.Spec.ConsumerRef})
+	status := apierrors.APIStatus(nil)
+	if errors.As(err, &status) && apierrors.IsNotFound(err) {
+		if details := status.Status().Details; details != nil && details.Kind == "namespaces" {
+			text := fmt.Sprintf("there is no namespace %[1]s for the quota of %[2]s and its requests: an administrator makes it by kubectl create namespace %[1]s",
+				request.Namespace, consumer)
+			return &statusError{text: text, err: err}
+		}
+	}
+	return failure("ask for quota of "+consumer, err)
 }
 
 // generatedName returns the beginning of a generated name, made of the name of a consumer.
@@ -96,7 +110,7 @@ func generatedName(consumer string) string {
 func Withdraw(ctx context.Context, api client.Client, key client.ObjectKey) error {
 	request := &quotav1alpha1.QuotaRequest{}
 	if err := api.Get(ctx, key, request); err != nil {
-		return readFailure(key, err)
+		return readFailure(ctx, api, key, err)
 	}
 	if isFinal(request) {
 		return &DecidedError{Request: request}
@@ -130,13 +144,22 @@ func Wait(
 	})
 }
 
-// readFailure returns the error of a failed read of a request.
-func readFailure(key client.ObjectKey, err error) error {
-	if apierrors.IsNotFound(err) {
-		text := fmt.Sprintf("there is no QuotaRequest %[1]s in namespace %[2]s: bursar requests -n %[2]s --all lists them", key.Name, key.Namespace)
-		return &statusError{text: text, err: err}
+// readFailure returns the error of a failed read of a request. It names the other namespaces with such a request, as far
+// as the user may see them.
+func readFailure(ctx context.Context, api client.Client, key client.ObjectKey, err error) error {
+	if !apierrors.IsNotFound(err) {
+		return failure(fmt.Sprintf("read QuotaRequest %s", key), err)
 	}
-	return failure(fmt.Sprintf("read QuotaRequest %s", key), err)
+	text := fmt.Sprintf("there is no QuotaRequest %[1]s in namespace %[2]s: bursar requests -n %[2]s --all lists them", key.Name, key.Namespace)
+	var others quotav1alpha1.QuotaRequestList
+	if api.List(ctx, &others, client.MatchingFields{"metadata.name": key.Name}) == nil && len(others.Items) > 0 {
+		namespaces := make([]string, 0, len(others.Items))
+		for i := range others.Items {
+			namespaces = append(namespaces, "-n "+others.Items[i].Namespace)
+		}
+		text = fmt.Sprintf("there is no QuotaRequest %s in namespace %s: give %s", key.Name, key.Namespace, strings.Join(namespaces, " or "))
+	}
+	return &statusError{text: text, err: err}
 }
 
 // subject matches the object at the beginning of an error of the API server. Its name may be a generated one.

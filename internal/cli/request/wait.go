@@ -68,7 +68,7 @@ func await(
 	defer cancel()
 	request := &quotav1alpha1.QuotaRequest{}
 	if err := api.Get(waiting, key, request); err != nil {
-		return nil, readFailure(key, err)
+		return nil, readFailure(ctx, api, key, err)
 	}
 	if isWanted(request) {
 		return request, nil
