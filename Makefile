@@ -1,4 +1,4 @@
-# Everything a developer needs. A fresh machine with Go can run every target.
+# Everything a developer needs. CONTRIBUTING.md lists what a machine needs.
 
 GO ?= go
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -9,7 +9,7 @@ GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
 # Stamped into `bursar version`.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
-# What the embedded API server and kubectl say that they are: the Kubernetes that they are made from, and Bursar's version.
+# The version of the embedded API server and kubectl: that of their Kubernetes, and Bursar's.
 COMMIT = $(shell git rev-parse HEAD 2>/dev/null)
 KUBERNETES = $(shell $(GO) list -m -f '{{.Version}}' k8s.io/kubernetes)
 SERVER_VERSION = -X k8s.io/component-base/version.gitVersion=$(KUBERNETES)+bursar.$(VERSION) -X k8s.io/component-base/version.gitCommit=$(COMMIT)
@@ -24,7 +24,7 @@ help: ## Show what can be made.
 build: ## Build bin/bursar, bin/bursar-operator and bin/kubectl-bursar.
 	$(GO) build -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
 
-# The Go that releases are built with, and scanned for vulnerabilities: that of go.mod, also where another one is installed.
+# The Go of releases, also to scan for vulnerabilities: that of go.mod, also where another one is installed.
 TOOLCHAIN = $(shell awk '$$1 == "toolchain" {print $$2}' go.mod)
 
 # What to release: PLATFORMS=linux-amd64,darwin-arm64, BINARIES=kubectl-bursar, PARTS=archives,chart,image.

@@ -23,7 +23,7 @@ import (
 // The areas with bounds.
 const (
 	docs = "docs"
-	// comments are those of Go, YAML and shell.
+	// comments are those of Go, YAML, shell and make.
 	comments = "comments"
 	// texts are the help of commands, flags, settings and metrics, as the generated pages have them.
 	texts = "texts"
@@ -56,10 +56,13 @@ func read(root string) ([]file, error) {
 		}
 		relative = filepath.ToSlash(relative)
 		if entry.IsDir() {
-			if strings.HasPrefix(entry.Name(), ".") && relative != "." || relative == "bin" || entry.Name() == "node_modules" {
+			if isOthers(entry.Name(), relative) {
 				return filepath.SkipDir
 			}
 			return nil
+		}
+		if !entry.Type().IsRegular() {
+			return nil // a link to a file counts there
 		}
 		f := file{path: relative}
 		switch {
@@ -71,16 +74,35 @@ func read(root string) ([]file, error) {
 		case strings.HasSuffix(relative, ".go") && !strings.HasPrefix(entry.Name(), "zz_generated"):
 			f.area = comments
 			err = f.readComments(path)
-		case strings.HasSuffix(relative, ".yaml"), strings.HasSuffix(relative, ".sh"):
+		default:
+			if isScript, err := isScript(path); !isScript || err != nil {
+				return err
+			}
 			f.area = comments
 			err = f.readScript(path)
-		default:
-			return nil
 		}
 		files = append(files, f)
 		return err
 	})
 	return files, err
+}
+
+// isOthers reports whether a folder has nothing of ours: it is hidden, unless it is for CI, or holds results of builds.
+func isOthers(name, path string) bool {
+	isHidden := strings.HasPrefix(name, ".") && path != "." && name != ".ci" && name != ".github"
+	return isHidden || path == "bin" || name == "node_modules"
+}
+
+// isScript reports whether a file has comments in the form of YAML and shell. The ones without an ending begin with #!.
+func isScript(path string) (bool, error) {
+	switch filepath.Ext(path) {
+	case ".yaml", ".yml", ".sh":
+		return true, nil
+	case "":
+		content, err := os.ReadFile(path)
+		return filepath.Base(path) == "Makefile" || bytes.HasPrefix(content, []byte("#!")), err
+	}
+	return false, nil
 }
 
 var pages = goldmark.New(goldmark.WithExtensions(extension.Table))
@@ -124,7 +146,8 @@ func (f *file) readPage(path string) error {
 // hash matches the beginning of a comment in YAML or shell.
 var hash = regexp.MustCompile(`^\s*# ?`)
 
-// readScript measures the comments of a YAML file or a shell script. Those beside code are phrases of a few words.
+// readScript measures the comments of a YAML file, a shell script or a Makefile. Those beside code are phrases of a few
+// words.
 func (f *file) readScript(path string) error {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -132,6 +155,9 @@ func (f *file) readScript(path string) error {
 	}
 	var paragraph []string
 	for line := range strings.Lines(string(content) + "\n") {
+		if strings.HasPrefix(line, "#!") {
+			continue // it names the shell
+		}
 		mark := hash.FindString(line)
 		text := strings.TrimSpace(line[len(mark):])
 		if mark == "" || text == "" {

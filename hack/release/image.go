@@ -18,7 +18,8 @@ const (
 )
 
 // makeImage builds the image of the operator with ko, for all released platforms of Linux. It pushes the image to
-// KO_DOCKER_REPO, and without this variable it writes an archive in the OCI layout.
+// KO_DOCKER_REPO, and without this variable it writes an archive in the OCI layout. It publishes the base in
+// KO_DEFAULTBASEIMAGE: with it, everybody can build the same image.
 func (r *release) makeImage(ctx context.Context) error {
 	var systems []string
 	for _, t := range r.targets {
@@ -60,6 +61,11 @@ func (r *release) makeImage(ctx context.Context) error {
 	}
 	if err := publish(filepath.Join(r.dist, "image.txt"), reference); err != nil {
 		return err
+	}
+	if base := os.Getenv("KO_DEFAULTBASEIMAGE"); base != "" {
+		if err := publish(filepath.Join(r.dist, "image-base.txt"), []byte(base+"\n")); err != nil {
+			return err
+		}
 	}
 	fmt.Fprintf(r.progress, "image %s", reference)
 	if os.Getenv("KO_DOCKER_REPO") != "" {

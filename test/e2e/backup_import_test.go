@@ -25,8 +25,8 @@ import (
 )
 
 // TestImportedQuotaIsRestored imports the limits of a ResourceQuota on a standalone server, and restores a backup of it
-// by a platform administrator on another API server. There the operator runs with the roles of the chart, and follows Secrets only by the restored
-// role of the import.
+// by a platform administrator on another API server. There the operator runs with the roles of the chart, and follows
+// Secrets only by the restored role of the import.
 func TestImportedQuotaIsRestored(t *testing.T) {
 	t.Parallel()
 	const importedLimits = quotav1alpha1.AnnotationImportedLimits + "resourcequota"

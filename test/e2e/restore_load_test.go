@@ -19,8 +19,8 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// TestRestoreUnderLoad restores while objects come and go, so that something is in flight at each look at the ledger. The
-// ledger agrees with its claims. With 5 more in use it does not.
+// TestRestoreUnderLoad restores while objects come and go: something is in flight at each look at the ledger. It agrees
+// with its claims. With 5 more in use it does not.
 func TestRestoreUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := start(t, standalone.Options{Quota: config.Quota{AuditInterval: config.Duration{Duration: time.Hour}}})

@@ -41,7 +41,8 @@ var (
 		GroupVersionResource: apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"), Kind: "CustomResourceDefinition", Role: Imported,
 		Names: []string{Consumers.String()},
 	}
-	// ImportedRoles are the roles of imports, one for each former system. They let Bursar follow the kinds of the imported policies.
+	// ImportedRoles are the roles of imports, one for each former system. They let Bursar follow the kinds of the
+	// imported policies.
 	ImportedRoles = Kind{
 		GroupVersionResource: rbacv1.SchemeGroupVersion.WithResource("clusterroles"), Kind: "ClusterRole", Role: Imported,
 		Names: []string{

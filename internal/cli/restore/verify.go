@@ -139,8 +139,8 @@ func hasCondition(object *unstructured.Unstructured, name string) (isTrue bool, 
 	return condition.Status == metav1.ConditionTrue, condition.Message
 }
 
-// checkLedgers returns an error if a ledger differs from the claims on the server, and has at each earlier look. It lists
-// ledgers and claims of one version of the API server, and leaves out everything in flight then.
+// checkLedgers returns an error if a ledger differs from the claims on the server, now and at each earlier look. It
+// lists ledgers and claims of one version of the API server, and leaves out everything in flight then.
 func (r *restorer) checkLedgers(ctx context.Context) error {
 	tallies := map[quotav1alpha1.ConsumerRef]*audit.Tally{}
 	version, err := quotakinds.Each(ctx, r.caller, quotav1alpha1.GroupVersion.WithResource("consumerledgers"), "", func(object *unstructured.Unstructured) error {

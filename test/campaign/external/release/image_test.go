@@ -67,9 +67,13 @@ func base(t *testing.T) string {
 
 // TestImage makes the image on a base from a local registry, and looks at it as a container runtime does.
 func TestImage(t *testing.T) {
-	environment := []string{"KO_DEFAULTBASEIMAGE=" + base(t), "KOCACHE=" + t.TempDir()}
+	base := base(t)
+	environment := []string{"KO_DEFAULTBASEIMAGE=" + base, "KOCACHE=" + t.TempDir()}
 	dist := makeRelease(t, environment, "-binaries", "bursar-operator", "-platforms", "linux-"+runtime.GOARCH, "-parts", "image")
-	checkSums(t, dist, "bursar-image.tar", "image.txt")
+	checkSums(t, dist, "bursar-image.tar", "image.txt", "image-base.txt")
+	if got := string(open(t, dist+"/image-base.txt")); got != base+"\n" {
+		t.Errorf("the release names the base %q, want %s", got, base)
+	}
 	layout := unpack(t, open(t, dist+"/bursar-image.tar"))
 	type descriptor struct{ MediaType, Digest string }
 	blob := func(d descriptor, into any) {
