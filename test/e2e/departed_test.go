@@ -122,9 +122,14 @@ func (d *departure) giveOf(consumer quotav1alpha1.ConsumerRef, resourceType stri
 // claim asks for one machine, and waits until the condition Granted has a status.
 func (d *departure) claim(consumer quotav1alpha1.ConsumerRef, name string, want metav1.ConditionStatus) *quotav1alpha1.ResourceClaim {
 	d.Helper()
+	return d.claimOf(consumer, machinesType, name, want)
+}
+
+func (d *departure) claimOf(consumer quotav1alpha1.ConsumerRef, resourceType, name string, want metav1.ConditionStatus) *quotav1alpha1.ResourceClaim {
+	d.Helper()
 	claim := &quotav1alpha1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Spec: quotav1alpha1.ResourceClaimSpec{
 		ConsumerRef: consumer, ResourceRef: quotav1alpha1.UnversionedObjectReference{Kind: "ConfigMap", Name: name, Namespace: "default"},
-		Requests: []quotav1alpha1.ResourceRequest{{ResourceType: machinesType, Amount: 1}},
+		Requests: []quotav1alpha1.ResourceRequest{{ResourceType: resourceType, Amount: 1}},
 	}}
 	eventually(d, func() error { return d.Admin.Create(d.Context(), claim) })
 	eventually(d, func() error {
@@ -250,11 +255,40 @@ func TestConsumerThatIsDeleted(t *testing.T) {
 	d.wantLeft(consumer)
 }
 
+// define defines a kind of consumers of its own, and registers machines for it under a resource type.
+func (d *departure) define(kind *apiextensionsv1.CustomResourceDefinition) (consumer quotav1alpha1.ConsumerRef, resourceType string) {
+	d.Helper()
+	must(d, d.Admin.Create(d.Context(), kind))
+	consumer = quotav1alpha1.ConsumerRef{APIGroup: kind.Spec.Group, Kind: kind.Spec.Names.Kind, Name: "one-of-" + kind.Spec.Names.Plural}
+	resourceType = kind.Spec.Group + "/machines"
+	must(d, d.Admin.Create(d.Context(), &quotav1alpha1.ResourceRegistration{ObjectMeta: metav1.ObjectMeta{Name: kind.Spec.Names.Plural}, Spec: quotav1alpha1.ResourceRegistrationSpec{
+		ResourceType: resourceType, Type: quotav1alpha1.RegistrationTypeEntity,
+		ConsumerTypeRef: quotav1alpha1.ConsumerTypeRef{APIGroup: consumer.APIGroup, Kind: consumer.Kind},
+		BaseUnit:        "machine", DisplayUnit: "machine", UnitConversionFactor: 1, ClaimingResources: []quotav1alpha1.ClaimingResource{{Kind: "ConfigMap"}},
+	}}))
+	return consumer, resourceType
+}
+
+// TestConsumerOfARemovedKind removes the kind of a consumer with a claim. Its traces stay until the claim is gone.
+func TestConsumerOfARemovedKind(t *testing.T) {
+	d := newDeparture(t)
+	kind := platform.Definition("removed.example.com", "Crew", "crews")
+	consumer, resourceType := d.define(kind)
+	grant := d.giveOf(consumer, resourceType)
+	claim := d.claimOf(consumer, resourceType, "crew", metav1.ConditionTrue)
+	d.wantShown(consumer)
+	d.remove(kind, grant)
+	d.comeAndGo("before-crew")
+	d.wantLeft(consumer, everything...)
+	d.remove(claim)
+	d.wantLeft(consumer)
+}
+
 // TestConsumerOfAKindThatIsNotServed keeps the traces: nobody can find out whether the consumer exists.
 func TestConsumerOfAKindThatIsNotServed(t *testing.T) {
 	d := newDeparture(t)
 	kind := platform.Definition("later.example.com", "Team", "teams")
-	must(t, d.Admin.Create(t.Context(), kind))
+	consumer, resourceType := d.define(kind)
 	serve := func(served bool) {
 		eventually(t, func() error {
 			current := &apiextensionsv1.CustomResourceDefinition{}
@@ -265,15 +299,7 @@ func TestConsumerOfAKindThatIsNotServed(t *testing.T) {
 			return d.Admin.Update(t.Context(), current)
 		})
 	}
-	consumer := quotav1alpha1.ConsumerRef{APIGroup: "later.example.com", Kind: "Team", Name: "later"}
-	if err := d.Admin.Create(t.Context(), &quotav1alpha1.ResourceRegistration{ObjectMeta: metav1.ObjectMeta{Name: "later"}, Spec: quotav1alpha1.ResourceRegistrationSpec{
-		ResourceType: "later.example.com/machines", Type: quotav1alpha1.RegistrationTypeEntity,
-		ConsumerTypeRef: quotav1alpha1.ConsumerTypeRef{APIGroup: consumer.APIGroup, Kind: consumer.Kind},
-		BaseUnit:        "machine", DisplayUnit: "machine", UnitConversionFactor: 1, ClaimingResources: []quotav1alpha1.ClaimingResource{{Kind: "ConfigMap"}},
-	}}); err != nil {
-		t.Fatal(err)
-	}
-	grant := d.giveOf(consumer, "later.example.com/machines")
+	grant := d.giveOf(consumer, resourceType)
 	d.wantShown(consumer)
 	serve(false)
 	d.comeAndGo("before-served") // by now the server knows that it does not serve the kind

@@ -155,7 +155,7 @@ func (b *builder) add(l *Limit) {
 // cannot count it.
 func (b *builder) addAmount(l *Limit, name corev1.ResourceName) (bool, error) {
 	m, err := measureOf(b.mapper, name)
-	if err != nil {
+	if err != nil || !b.serves(m.kind) {
 		return false, err
 	}
 	quantity := l.Hard[name]
@@ -179,6 +179,19 @@ func (b *builder) addAmount(l *Limit, name corev1.ResourceName) (bool, error) {
 	c := b.set(l, a, m, amount)
 	b.plan.TakenOver = append(b.plan.TakenOver, TakenOver{l.From, string(name), c.ref, resourceType, quantity.String(), amount})
 	return true, nil
+}
+
+// serves reports whether the server serves a kind, and notes the others: they have no objects to limit, and a policy
+// would wait for them.
+func (b *builder) serves(kind schema.GroupVersionKind) bool {
+	if _, err := b.mapper.RESTMapping(kind.GroupKind(), kind.Version); !apimeta.IsNoMatchError(err) {
+		return true
+	}
+	note := Note{kind.Kind, "the server does not serve it, so there is nothing to limit: import again once it does"}
+	if !slices.Contains(b.plan.Notes, note) {
+		b.plan.Notes = append(b.plan.Notes, note)
+	}
+	return false
 }
 
 // keep keeps an account of a limit whose object is gone. It reports false if another object has the limit now, or if

@@ -27,6 +27,9 @@ func mapper() apimeta.RESTMapper {
 	} {
 		m.Add(kind, apimeta.RESTScopeNamespace)
 	}
+	m.Add(services, apimeta.RESTScopeNamespace)
+	m.Add(volumes, apimeta.RESTScopeNamespace)
+	m.Add(namespaceKind, apimeta.RESTScopeRoot)
 	return m
 }
 

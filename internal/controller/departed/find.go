@@ -26,11 +26,15 @@ type Finder struct {
 }
 
 // Find reports whether the object of a consumer exists. It lists objects with its name. Unlike a get, a list
-// distinguishes a missing object from an unserved kind, and it finds the object in any namespace.
+// distinguishes a missing object from an unserved kind, and it finds the object in any namespace. A kind without a
+// definition has no objects.
 func (f *Finder) Find(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (Existence, error) {
-	resource, isServed, err := f.Kinds.ResourceFor(ctx, schema.GroupKind{Group: consumer.APIGroup, Kind: consumer.Kind})
-	if err != nil || !isServed {
+	state, resource, err := f.Kinds.StateOf(ctx, schema.GroupKind{Group: consumer.APIGroup, Kind: consumer.Kind})
+	switch {
+	case err != nil || state == discoverycache.NotServed:
 		return Unknown, nil //nolint:nilerr // nobody knows now
+	case state == discoverycache.Undefined:
+		return NotFound, nil
 	}
 	if problem, err := f.Permission.Follow(ctx, resource); err != nil || problem != "" {
 		return Unknown, err
