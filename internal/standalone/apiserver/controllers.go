@@ -15,10 +15,12 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/controller-manager/pkg/informerfactory"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller/certificates/cleaner"
 	"k8s.io/kubernetes/pkg/controller/certificates/signer"
@@ -136,7 +138,7 @@ func runControllers(ctx context.Context, config *rest.Config, p *pki) (wait func
 		return nil, fmt.Errorf("make a metadata client for the controllers: %w", err)
 	}
 	typed := informers.NewSharedInformerFactory(client, 0)
-	generic := newControllerInformers(typed, metadataClient)
+	generic := informerfactory.NewInformerFactory(typed, metadatainformer.NewSharedInformerFactoryWithOptions(metadataClient, 0, metadatainformer.WithTransform(ownership)))
 	started := make(chan struct{})
 
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client.Discovery()))
