@@ -51,6 +51,7 @@ type importer struct {
 	source *cluster
 	// target is the server with Bursar.
 	target *cluster
+	ended  ended
 }
 
 func newImporter(o Options) (*importer, error) {
@@ -118,7 +119,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := i.check(ctx, plan, before); err != nil {
 		return nil, err
 	}
-	return report, i.write(ctx, plan, before)
+	err = i.write(ctx, plan, before)
+	report.leaveOut(&i.ended)
+	return report, err
 }
 
 // readNamespaces reads the namespaces of both clusters.
