@@ -21,6 +21,9 @@ import (
 // typesMax is how many resource types a policy may request, and allowancesMax how many a grant may have.
 const typesMax, allowancesMax = 20, 20
 
+// resourceTypeMax is the length of the longest resource type, in characters.
+const resourceTypeMax = 253
+
 // consumerGroup and consumerKind are the kind of imported consumers. ResourceRegistrations cannot name Namespaces,
 // because these have no API group.
 var consumerGroup, consumerKind = quotakinds.Consumers.Group, quotakinds.Consumers.Kind
@@ -31,12 +34,19 @@ type account struct {
 	scopes []corev1.ScopedResourceSelectorRequirement
 }
 
-// resourceType names the account in grants, such as resourcequota/best-effort/pods.
+// resourceType names the account in grants, such as resourcequota/besteffort/pods. A hash stands for the end of a name
+// that is too long.
 func (a account) resourceType(source string) string {
+	name := source + "/" + string(a.name)
 	if scope := scopeName(a.scopes); scope != "" {
-		return source + "/" + scope + "/" + string(a.name)
+		name = source + "/" + scope + "/" + string(a.name)
 	}
-	return source + "/" + string(a.name)
+	runes := []rune(name)
+	if len(runes) <= resourceTypeMax {
+		return name
+	}
+	suffix := "-" + naming.Suffix(name)
+	return string(runes[:resourceTypeMax-len(suffix)]) + suffix
 }
 
 // consumer is a consumer with its limits.
