@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 
@@ -46,9 +47,10 @@ type Options struct {
 // importer holds the clients of one run.
 type importer struct {
 	Options
-	api    dynamic.Interface
-	mapper apimeta.RESTMapper
-	source *cluster
+	api      dynamic.Interface
+	metadata metadata.Interface
+	mapper   apimeta.RESTMapper
+	source   *cluster
 	// target is the server with Bursar.
 	target *cluster
 	ended  ended
@@ -59,6 +61,9 @@ func newImporter(o Options) (*importer, error) {
 	var err error
 	if i.api, i.mapper, err = clients(o.Config); err != nil {
 		return nil, err
+	}
+	if i.metadata, err = metadata.NewForConfig(unlimited(o.Config)); err != nil {
+		return nil, fmt.Errorf("reach the API server at %s: %w", o.Config.Host, err)
 	}
 	i.target = &cluster{api: i.api, systemNamespace: o.SystemNamespace, isTarget: true}
 	i.source = i.target
@@ -71,10 +76,16 @@ func newImporter(o Options) (*importer, error) {
 	return i, nil
 }
 
-func clients(config *rest.Config) (dynamic.Interface, apimeta.RESTMapper, error) {
+// unlimited returns a configuration without a limit on the rate: concurrency limits it.
+func unlimited(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
-	config.QPS = -1 // concurrency limits the rate
+	config.QPS = -1
 	config.WarningHandler = rest.NoWarnings{}
+	return config
+}
+
+func clients(config *rest.Config) (dynamic.Interface, apimeta.RESTMapper, error) {
+	config = unlimited(config)
 	api, err := dynamic.NewForConfig(config)
 	discovered, errDiscovery := discovery.NewDiscoveryClientForConfig(config)
 	if err := errors.Join(err, errDiscovery); err != nil {
