@@ -94,7 +94,8 @@ type TakenOver struct {
 	Resource     string                    `json:"resource"`
 	ConsumerRef  quotav1alpha1.ConsumerRef `json:"consumerRef"`
 	ResourceType string                    `json:"resourceType"`
-	// Hard is the amount in the former system, and Limit the same in base units.
+	// Hard is the amount as the former system writes it, and Limit the same in base units. Of several objects with the
+	// limit, each has the lowest amount, because only this is in effect.
 	Hard  string `json:"hard,omitempty"`
 	Limit int64  `json:"limit"`
 }
@@ -121,6 +122,7 @@ func build(source string, mapper apimeta.RESTMapper, limits []Limit, before *ear
 	for i := range limits {
 		b.add(&limits[i])
 	}
+	b.plan.takeLowest()
 	b.noteFinished()
 	b.addRegistrations()
 	names := sortedKeys(b.consumers)
@@ -182,13 +184,30 @@ func (b *builder) addAmount(l *Limit, name corev1.ResourceName) (bool, error) {
 	if l.kept != nil {
 		return b.keep(l, a, m, isLimited), nil
 	}
+	lowest := amount
 	if isLimited {
 		b.note(l.From+": "+string(name), fmt.Sprintf("%s is limited twice for %s; the lower one is taken over", name, l.Consumer))
-		amount = min(amount, before)
+		lowest = min(amount, before)
 	}
-	c := b.set(l, a, m, amount)
+	c := b.set(l, a, m, lowest)
 	b.plan.TakenOver = append(b.plan.TakenOver, TakenOver{l.From, string(name), c.ref, resourceType, quantity.String(), amount})
 	return true, nil
+}
+
+// takeLowest gives the lowest amount of a limit to all objects with this limit.
+func (p *Plan) takeLowest() {
+	lowest := map[used]TakenOver{}
+	for _, t := range p.TakenOver {
+		key := used{t.ConsumerRef, t.ResourceType}
+		if other, isKnown := lowest[key]; !isKnown || t.Limit < other.Limit {
+			lowest[key] = t
+		}
+	}
+	for i := range p.TakenOver {
+		t := &p.TakenOver[i]
+		in := lowest[used{t.ConsumerRef, t.ResourceType}]
+		t.Hard, t.Limit = in.Hard, in.Limit
+	}
 }
 
 // keep keeps an account of a limit whose object is gone. It reports false if another object has the limit now, or if

@@ -42,6 +42,9 @@ type Options struct {
 	Prune bool
 	// InPlace permits an import from Milo on the server itself: its policies get the mode Audit.
 	InPlace bool
+	// ImportCommand and ChangeCommand are the commands in the advice of the report: to repeat the import, and to set the
+	// mode or to remove it.
+	ImportCommand, ChangeCommand string
 }
 
 // importer holds the clients of one run.
@@ -120,7 +123,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	report := &Report{From: o.From, Objects: found.objectCount, IsDryRun: o.DryRun, Plan: plan, isInPlace: o.From == "milo" && o.SourceConfig == nil}
+	report := &Report{From: o.From, Objects: found.objectCount, IsDryRun: o.DryRun, Plan: plan, importCommand: o.ImportCommand, changeCommand: o.ChangeCommand}
+	if o.From == "milo" && o.SourceConfig == nil && !o.InPlace {
+		report.importCommand += " --in-place"
+	}
 	if err := i.measureUse(ctx, report); err != nil {
 		return nil, err
 	}

@@ -110,9 +110,11 @@ func consumerDefinition() *unstructured.Unstructured {
 	return u
 }
 
+func roleName(source string) string { return "bursar-imported-" + source }
+
 // role lets Bursar follow the kinds of the policies.
 func (p *Plan) role(source string) *unstructured.Unstructured {
-	u := objectOf("rbac.authorization.k8s.io/v1", "ClusterRole", "", "bursar-imported-"+source, map[string]string{
+	u := objectOf("rbac.authorization.k8s.io/v1", "ClusterRole", "", roleName(source), map[string]string{
 		quotav1alpha1.LabelImportedFrom: source, quotav1alpha1.LabelAggregateToOperator: "true",
 	})
 	rule := func(group string, resources ...any) any {
