@@ -1,13 +1,20 @@
 package e2e
 
 import (
+	"net/http"
+	"strings"
+	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli/importer"
 	"github.com/bursar/bursar/internal/config"
+	"github.com/bursar/bursar/internal/standalone"
 	"github.com/bursar/bursar/test/platform"
 )
 
@@ -77,3 +84,49 @@ func TestImportOfRemovedFields(t *testing.T) {
 		t.Errorf("without a change, an import writes")
 	}
 }
+
+// TestImportBesideDeletedNamespaces deletes one namespace while the server checks the import, and another while the
+// import writes. It leaves out their objects, says so, and goes on.
+func TestImportBesideDeletedNamespaces(t *testing.T) {
+	t.Parallel()
+	m := &migrated{T: t, Server: start(t, standalone.Options{})}
+	for _, namespace := range []string{"checked", "written", "stays"} {
+		m.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, m.quota(namespace, "compute", "count/secrets=1"))
+	}
+	deleting := map[string]*sync.Once{"/namespaces/checked/resourcegrants/": {}, "/namespaces/written/quotaconsumers/": {}}
+	api := rest.CopyConfig(m.Config)
+	api.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(request *http.Request) (*http.Response, error) {
+			for path, once := range deleting {
+				if request.Method == http.MethodPatch && strings.Contains(request.URL.Path, path) {
+					once.Do(func() {
+						name := strings.Split(path, "/")[2]
+						if err := m.Admin.Delete(m.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+							m.Error(err)
+						}
+					})
+				}
+			}
+			return next.RoundTrip(request)
+		})
+	})
+	report := m.run(importer.Options{Config: api, From: "resourcequota", SystemNamespace: config.DefaultSystemNamespace})
+	var text strings.Builder
+	must(m, report.Print(&text, ""))
+	for _, part := range []string{"Namespace checked: it was deleted", "Namespace written: it was deleted", "QuotaConsumer stays"} {
+		if !strings.Contains(text.String(), part) {
+			m.Errorf("the report does not say %q:\n%s", part, &text)
+		}
+	}
+	if len(report.Plan.Grants) != 1 || len(report.Plan.TakenOver) != 1 {
+		m.Errorf("the report has the grants %+v and the limits %+v", report.Plan.Grants, report.Plan.TakenOver)
+	}
+	m.waitAdopted("resourcequota", quotav1alpha1.EnforcementModeAudit)
+	must(m, m.Admin.Get(m.Context(), client.ObjectKey{Namespace: "stays", Name: "imported-resourcequota"}, &quotav1alpha1.ResourceGrant{}))
+}
+
+// roundTripper is a transport in a function.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements [http.RoundTripper].
+func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }

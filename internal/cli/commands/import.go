@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -37,11 +38,12 @@ func newImportCommand(p cli.Program) *cobra.Command {
 		Use:   "import --from SYSTEM",
 		Short: "Take over the limits of another quota system, without denying anything",
 		Long: `Read the limits of another quota system on a cluster, and write registrations, grants and policies that count the same. The policies are
-in the mode Audit: they count and deny nothing, and the other system continues. The report lists the imported limits, those
-without an equivalent here, and those that would deny something if the policies enforced now.
+first in the mode Audit: they count and deny nothing, and the other system continues. The report lists the imported limits, those
+without an equivalent here, those that would deny something if the policies enforced now, and the kinds that Bursar may read from then on.
 
-Run it again to follow changes of the other system. It writes only differences, and keeps the modes of policies. A limit whose object is gone
-there stays if its policies enforce or warn, and is deleted otherwise; --prune deletes both. The report lists them, also with --dry-run.`,
+Run it again to follow changes of the other system. It writes only differences, and keeps the modes of policies. A new policy gets the mode
+of the others, so after --mode Enforce it denies at once; if their modes differ, it gets Audit. A limit whose object is gone there stays if its
+policies enforce or warn, and is deleted otherwise; --prune deletes both. The report lists them, also with --dry-run.`,
 		Example: `  # What would it take over, and what would it deny?
   bursar import --from resourcequota --dry-run
   bursar import --from resourcequota
@@ -108,6 +110,7 @@ func runImport(command *cobra.Command, s *server, f *importFlags, out *output) e
 		return err
 	}
 	f.options.Config = api
+	f.options.ImportCommand, f.options.ChangeCommand = again(command), again(command, importOnly...)
 	switch {
 	case f.isRemoval:
 		return runImportRemoval(command, f)
@@ -141,6 +144,41 @@ func (f *importFlags) source() (*rest.Config, error) {
 		return nil, fmt.Errorf("--source-kubeconfig, --source-context: %w", err)
 	}
 	return found, nil
+}
+
+// importOnly are the flags of an import alone.
+var importOnly = []string{"prune", "in-place", "source-kubeconfig", "source-context"}
+
+// again returns a command with the flags given to it, for another run. It leaves out some flags, and those that the next
+// run chooses anew.
+func again(command *cobra.Command, without ...string) string {
+	without = append([]string{"from", "dry-run", "output", "mode", "remove"}, without...)
+	words := []string{command.CommandPath(), "--from", command.Flag("from").Value.String()}
+	command.Flags().Visit(func(flag *pflag.Flag) {
+		values := []string{flag.Value.String()}
+		if list, isList := flag.Value.(pflag.SliceValue); isList {
+			values = list.GetSlice()
+		}
+		for _, value := range values {
+			switch {
+			case slices.Contains(without, flag.Name):
+			case flag.NoOptDefVal == value:
+				words = append(words, "--"+flag.Name)
+			default:
+				words = append(words, "--"+flag.Name+"="+quoted(value))
+			}
+		}
+	})
+	return strings.Join(words, " ")
+}
+
+// quoted returns a word as shells read it.
+func quoted(word string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@,+"
+	if word != "" && strings.Trim(word, plain) == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 func runImportMode(command *cobra.Command, f *importFlags) error {

@@ -21,6 +21,9 @@ import (
 // typesMax is how many resource types a policy may request, and allowancesMax how many a grant may have.
 const typesMax, allowancesMax = 20, 20
 
+// resourceTypeMax is the length of the longest resource type, in characters.
+const resourceTypeMax = 253
+
 // consumerGroup and consumerKind are the kind of imported consumers. ResourceRegistrations cannot name Namespaces,
 // because these have no API group.
 var consumerGroup, consumerKind = quotakinds.Consumers.Group, quotakinds.Consumers.Kind
@@ -31,12 +34,19 @@ type account struct {
 	scopes []corev1.ScopedResourceSelectorRequirement
 }
 
-// resourceType names the account in grants, such as resourcequota/best-effort/pods.
+// resourceType names the account in grants, such as resourcequota/besteffort/pods. A hash stands for the end of a name
+// that is too long.
 func (a account) resourceType(source string) string {
+	name := source + "/" + string(a.name)
 	if scope := scopeName(a.scopes); scope != "" {
-		return source + "/" + scope + "/" + string(a.name)
+		name = source + "/" + scope + "/" + string(a.name)
 	}
-	return source + "/" + string(a.name)
+	runes := []rune(name)
+	if len(runes) <= resourceTypeMax {
+		return name
+	}
+	suffix := "-" + naming.Suffix(name)
+	return string(runes[:resourceTypeMax-len(suffix)]) + suffix
 }
 
 // consumer is a consumer with its limits.
@@ -84,7 +94,8 @@ type TakenOver struct {
 	Resource     string                    `json:"resource"`
 	ConsumerRef  quotav1alpha1.ConsumerRef `json:"consumerRef"`
 	ResourceType string                    `json:"resourceType"`
-	// Hard is the amount in the former system, and Limit the same in base units.
+	// Hard is the amount as the former system writes it, and Limit the same in base units. Of several objects with the
+	// limit, each has the lowest amount, because only this is in effect.
 	Hard  string `json:"hard,omitempty"`
 	Limit int64  `json:"limit"`
 }
@@ -111,6 +122,7 @@ func build(source string, mapper apimeta.RESTMapper, limits []Limit, before *ear
 	for i := range limits {
 		b.add(&limits[i])
 	}
+	b.plan.takeLowest()
 	b.noteFinished()
 	b.addRegistrations()
 	names := sortedKeys(b.consumers)
@@ -172,11 +184,12 @@ func (b *builder) addAmount(l *Limit, name corev1.ResourceName) (bool, error) {
 	if l.kept != nil {
 		return b.keep(l, a, m, isLimited), nil
 	}
+	lowest := amount
 	if isLimited {
 		b.note(l.From+": "+string(name), fmt.Sprintf("%s is limited twice for %s; the lower one is taken over", name, l.Consumer))
-		amount = min(amount, before)
+		lowest = min(amount, before)
 	}
-	c := b.set(l, a, m, amount)
+	c := b.set(l, a, m, lowest)
 	b.plan.TakenOver = append(b.plan.TakenOver, TakenOver{l.From, string(name), c.ref, resourceType, quantity.String(), amount})
 	return true, nil
 }
@@ -192,6 +205,22 @@ func (b *builder) serves(kind schema.GroupVersionKind) bool {
 		b.plan.Notes = append(b.plan.Notes, note)
 	}
 	return false
+}
+
+// takeLowest gives the lowest amount of a limit to all objects with this limit.
+func (p *Plan) takeLowest() {
+	lowest := map[used]TakenOver{}
+	for _, t := range p.TakenOver {
+		key := used{t.ConsumerRef, t.ResourceType}
+		if other, isKnown := lowest[key]; !isKnown || t.Limit < other.Limit {
+			lowest[key] = t
+		}
+	}
+	for i := range p.TakenOver {
+		t := &p.TakenOver[i]
+		in := lowest[used{t.ConsumerRef, t.ResourceType}]
+		t.Hard, t.Limit = in.Hard, in.Limit
+	}
 }
 
 // keep keeps an account of a limit whose object is gone. It reports false if another object has the limit now, or if

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 
@@ -41,16 +42,21 @@ type Options struct {
 	Prune bool
 	// InPlace permits an import from Milo on the server itself: its policies get the mode Audit.
 	InPlace bool
+	// ImportCommand and ChangeCommand are the commands in the advice of the report: to repeat the import, and to set the
+	// mode or to remove it.
+	ImportCommand, ChangeCommand string
 }
 
 // importer holds the clients of one run.
 type importer struct {
 	Options
-	api    dynamic.Interface
-	mapper apimeta.RESTMapper
-	source *cluster
+	api      dynamic.Interface
+	metadata metadata.Interface
+	mapper   apimeta.RESTMapper
+	source   *cluster
 	// target is the server with Bursar.
 	target *cluster
+	ended  ended
 }
 
 func newImporter(o Options) (*importer, error) {
@@ -58,6 +64,9 @@ func newImporter(o Options) (*importer, error) {
 	var err error
 	if i.api, i.mapper, err = clients(o.Config); err != nil {
 		return nil, err
+	}
+	if i.metadata, err = metadata.NewForConfig(unlimited(o.Config)); err != nil {
+		return nil, fmt.Errorf("reach the API server at %s: %w", o.Config.Host, err)
 	}
 	i.target = &cluster{api: i.api, systemNamespace: o.SystemNamespace, isTarget: true}
 	i.source = i.target
@@ -70,10 +79,16 @@ func newImporter(o Options) (*importer, error) {
 	return i, nil
 }
 
-func clients(config *rest.Config) (dynamic.Interface, apimeta.RESTMapper, error) {
+// unlimited returns a configuration without a limit on the rate: concurrency limits it.
+func unlimited(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
-	config.QPS = -1 // concurrency limits the rate
+	config.QPS = -1
 	config.WarningHandler = rest.NoWarnings{}
+	return config
+}
+
+func clients(config *rest.Config) (dynamic.Interface, apimeta.RESTMapper, error) {
+	config = unlimited(config)
 	api, err := dynamic.NewForConfig(config)
 	discovered, errDiscovery := discovery.NewDiscoveryClientForConfig(config)
 	if err := errors.Join(err, errDiscovery); err != nil {
@@ -108,7 +123,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	report := &Report{From: o.From, Objects: found.objectCount, IsDryRun: o.DryRun, Plan: plan, isInPlace: o.From == "milo" && o.SourceConfig == nil}
+	report := &Report{From: o.From, Objects: found.objectCount, IsDryRun: o.DryRun, Plan: plan, importCommand: o.ImportCommand, changeCommand: o.ChangeCommand}
+	if o.From == "milo" && o.SourceConfig == nil && !o.InPlace {
+		report.importCommand += " --in-place"
+	}
 	if err := i.measureUse(ctx, report); err != nil {
 		return nil, err
 	}
@@ -118,7 +136,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := i.check(ctx, plan, before); err != nil {
 		return nil, err
 	}
-	return report, i.write(ctx, plan, before)
+	err = i.write(ctx, plan, before)
+	report.leaveOut(&i.ended)
+	return report, err
 }
 
 // readNamespaces reads the namespaces of both clusters.

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bursar/bursar/internal/naming"
 )
 
 // isFinished is true for Pods after their end. ResourceQuotas count these only as objects.
@@ -131,16 +133,21 @@ func scopesOf(spec *corev1.ResourceQuotaSpec) []corev1.ScopedResourceSelectorReq
 	return all
 }
 
-// scopeName names scopes in a resource type, such as best-effort. It is empty without scopes.
+// scopeName names scopes in a resource type, such as besteffort. It is empty without scopes. Different scopes have
+// different names.
 func scopeName(scopes []corev1.ScopedResourceSelectorRequirement) string {
 	names := make([]string, 0, len(scopes))
 	for _, scope := range scopes {
 		name := strings.ToLower(string(scope.ScopeName))
 		if scope.ScopeName == corev1.ResourceQuotaScopePriorityClass {
 			name = strings.ToLower("priority-" + string(scope.Operator))
-			if len(scope.Values) > 0 {
-				values := slices.Sorted(slices.Values(scope.Values))
+			values := slices.Compact(slices.Sorted(slices.Values(scope.Values)))
+			if len(values) > 0 {
 				name += "-" + strings.Join(values, "-")
+			}
+			// Another list of values may give the same text, and other values look like another scope or type.
+			if len(values) > 1 || strings.ContainsAny(name, "+/,") {
+				name = strings.NewReplacer("+", "-", "/", "-", ",", "-").Replace(name) + "-" + naming.Suffix(values...)
 			}
 		}
 		names = append(names, name)

@@ -3,6 +3,7 @@ package importer
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -268,5 +269,47 @@ func TestLargePod(t *testing.T) {
 	}
 	if got := amountIn(t, "requests.cpu", pod); got != 2500 {
 		t.Errorf("got %d, want 2500", got)
+	}
+}
+
+// TestResourceTypes checks that different limits have different resource types, which a registration permits.
+func TestResourceTypes(t *testing.T) {
+	priority := func(operator corev1.ScopeSelectorOperator, values ...string) []corev1.ScopedResourceSelectorRequirement {
+		return []corev1.ScopedResourceSelectorRequirement{{ScopeName: corev1.ResourceQuotaScopePriorityClass, Operator: operator, Values: values}}
+	}
+	long := strings.Repeat("long.", 50)
+	seen := map[string]string{}
+	for _, tt := range []struct {
+		scopes []corev1.ScopedResourceSelectorRequirement
+		name   corev1.ResourceName
+		want   string // the name of an earlier version, if it was unambiguous
+	}{
+		{nil, "pods", "s/pods"},
+		{scopesOf(&corev1.ResourceQuotaSpec{Scopes: []corev1.ResourceQuotaScope{"NotTerminating", "BestEffort"}}), "pods", "s/besteffort+notterminating/pods"},
+		{priority("Exists"), "pods", "s/priority-exists/pods"},
+		{priority("In", "a-b"), "pods", "s/priority-in-a-b/pods"},
+		{priority("NotIn", "a-b"), "pods", "s/priority-notin-a-b/pods"},
+		{priority("In", "a", "b"), "pods", ""},
+		{priority("In", "a", "b-c"), "pods", ""},
+		{priority("In", "a-b", "c"), "pods", ""},
+		{append(priority("In", "a"), priority("In", "b")...), "pods", "s/priority-in-a+priority-in-b/pods"},
+		{priority("In", "a+priority-in-b"), "pods", ""},
+		{priority("In", "a,b"), "pods", ""},
+		{priority("In", long), "pods", ""},
+		{priority("In", long), "requests.cpu", ""},
+		{nil, corev1.ResourceName(long + "storageclass.storage.k8s.io/requests.storage"), ""},
+		{nil, corev1.ResourceName(long + "storageclass.storage.k8s.io/persistentvolumeclaims"), ""},
+	} {
+		got, limit := account{tt.name, tt.scopes}.resourceType("s"), fmt.Sprint(tt.scopes, tt.name)
+		if len(got) > 253 || strings.Contains(got, ",") || tt.want != "" && got != tt.want {
+			t.Errorf("%s has the resource type %s, want %s", limit, got, tt.want)
+		}
+		if other := seen[got]; other != "" {
+			t.Errorf("%s and %s have the same resource type %s", limit, other, got)
+		}
+		seen[got] = limit
+	}
+	if a, b := scopeName(priority("In", "a", "b")), scopeName(priority("In", "b", "a", "b")); a != b {
+		t.Errorf("the same values have the names %s and %s", a, b)
 	}
 }

@@ -24,8 +24,12 @@ import (
 const (
 	// concurrency is how many requests run at the same time.
 	concurrency = 16
-	// removeTimeout bounds the wait for deleted objects of one kind without progress.
+	// removeTimeout bounds the wait for deleted objects of one kind while their number stays the same.
 	removeTimeout = 10 * time.Minute
+	// countInterval is the longest time between two counts of deleted objects. It begins with countIntervalMin.
+	countInterval, countIntervalMin = 5 * time.Second, 100 * time.Millisecond
+	// metadataPage is how many objects one request lists.
+	metadataPage = 2000
 )
 
 // Removed are the deleted objects of a removal, by resource.
@@ -68,7 +72,7 @@ func Remove(ctx context.Context, o Options) (*Removed, error) {
 // removeAll deletes the imported objects of a resource, and waits until they are gone. It returns the numbers of
 // objects to delete, and of those to keep because they are older than their import.
 func (i *importer) removeAll(ctx context.Context, resource schema.GroupVersionResource) (count, inPlace int, err error) {
-	all, err := i.imported(ctx, resource)
+	all, err := i.importedMetadata(ctx, resource)
 	for _, object := range all {
 		if isInPlace(object) {
 			inPlace++
@@ -81,9 +85,31 @@ func (i *importer) removeAll(ctx context.Context, resource schema.GroupVersionRe
 	return count, inPlace, i.removeObjects(ctx, resource, all)
 }
 
+// importedMetadata lists the metadata of the objects of a resource written by imports from the former system. There may
+// be very many claims.
+func (i *importer) importedMetadata(ctx context.Context, resource schema.GroupVersionResource) ([]metav1.Object, error) {
+	var all []metav1.Object
+	options := metav1.ListOptions{LabelSelector: quotav1alpha1.LabelImportedFrom + "=" + i.From, Limit: metadataPage}
+	for {
+		page, err := i.metadata.Resource(resource).List(ctx, options)
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list the metadata of %s: %w", resource.GroupResource(), err)
+		}
+		for n := range page.Items {
+			all = append(all, &page.Items[n])
+		}
+		if options.Continue = page.Continue; options.Continue == "" {
+			return all, nil
+		}
+	}
+}
+
 // removeObjects deletes imported objects of a resource, or removes the marks of those older than their import. It waits
 // until this is done.
-func (i *importer) removeObjects(ctx context.Context, resource schema.GroupVersionResource, all []*unstructured.Unstructured) error {
+func (i *importer) removeObjects(ctx context.Context, resource schema.GroupVersionResource, all []metav1.Object) error {
 	group, deleting := errgroup.WithContext(ctx)
 	group.SetLimit(concurrency)
 	isRemoved := map[types.UID]bool{}
@@ -99,28 +125,46 @@ func (i *importer) removeObjects(ctx context.Context, resource schema.GroupVersi
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	left := 0
-	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, removeTimeout, true, func(ctx context.Context) (bool, error) {
-		present, err := i.imported(ctx, resource)
-		left = 0
+	return i.awaitRemoval(ctx, resource, isRemoved)
+}
+
+// awaitRemoval waits until removed objects of a resource are gone, as long as their number falls.
+func (i *importer) awaitRemoval(ctx context.Context, resource schema.GroupVersionResource, isRemoved map[types.UID]bool) error {
+	least, since := len(isRemoved), time.Now()
+	for interval := countIntervalMin; ; interval = min(2*interval, countInterval) {
+		present, err := i.importedMetadata(ctx, resource)
+		left := 0
 		for _, object := range present {
 			if isRemoved[object.GetUID()] {
 				left++
 			}
 		}
-		return left == 0, err
-	})
-	if err != nil {
-		return fmt.Errorf("%d %s are still being deleted: run the same command again later: %w", left, resource.GroupResource(), err)
+		if left == 0 && err == nil {
+			return nil
+		}
+		if left < least {
+			least, since = left, time.Now()
+		}
+		if err == nil && time.Since(since) >= removeTimeout {
+			err = fmt.Errorf("none was deleted in %s", removeTimeout)
+		}
+		if err == nil {
+			select {
+			case <-ctx.Done():
+				err = ctx.Err()
+			case <-time.After(interval):
+				continue
+			}
+		}
+		return fmt.Errorf("%d %s are still being deleted: run the same command again later: %w", least, resource.GroupResource(), err)
 	}
-	return nil
 }
 
 // prune deletes objects of earlier imports without use. The claims of policies go too: other policies may charge their
 // objects now, and nothing may be charged twice.
 func (i *importer) prune(ctx context.Context, before *earlier, isUsed func(schema.GroupVersionResource, metav1.Object) bool) error {
 	for _, resource := range prunable {
-		var unused []*unstructured.Unstructured
+		var unused []metav1.Object
 		for _, object := range before.objects[resource] {
 			if !isUsed(resource, object) {
 				unused = append(unused, object)
@@ -142,16 +186,16 @@ func (i *importer) prune(ctx context.Context, before *earlier, isUsed func(schem
 }
 
 // removeClaimsOf deletes the claims of deleted policies.
-func (i *importer) removeClaimsOf(ctx context.Context, policies []*unstructured.Unstructured) error {
+func (i *importer) removeClaimsOf(ctx context.Context, policies []metav1.Object) error {
 	of := map[string]bool{}
 	for _, policy := range policies {
 		of[claims.LabelValue(policy.GetName())] = true
 	}
-	all, err := i.imported(ctx, claimsAPI)
+	all, err := i.importedMetadata(ctx, claimsAPI)
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(claim *unstructured.Unstructured) bool { return !of[claim.GetLabels()[quotav1alpha1.LabelPolicy]] })
+	all = slices.DeleteFunc(all, func(claim metav1.Object) bool { return !of[claim.GetLabels()[quotav1alpha1.LabelPolicy]] })
 	return i.removeObjects(ctx, claimsAPI, all)
 }
 
@@ -202,7 +246,7 @@ func isInPlace(object metav1.Object) bool {
 }
 
 // unmark removes the marks of the import from an object older than it, and restores the mode of a policy.
-func (i *importer) unmark(ctx context.Context, resource schema.GroupVersionResource, object *unstructured.Unstructured) error {
+func (i *importer) unmark(ctx context.Context, resource schema.GroupVersionResource, object metav1.Object) error {
 	patch := map[string]any{"metadata": map[string]any{
 		"labels":      map[string]any{quotav1alpha1.LabelImportedFrom: nil},
 		"annotations": map[string]any{quotav1alpha1.AnnotationImportedInPlace: nil, quotav1alpha1.AnnotationImportedMode: nil},

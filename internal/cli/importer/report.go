@@ -27,7 +27,8 @@ type Report struct {
 	// Short are the limits that would deny something, the exceeded ones first.
 	Short []Short
 
-	isInPlace bool
+	// importCommand repeats the import, and changeCommand takes --mode and --remove.
+	importCommand, changeCommand string
 }
 
 // answer is the report for programs.
@@ -42,6 +43,7 @@ type answer struct {
 	Audited   []string                     `json:"stopEnforcing,omitempty"`
 	NoEqual   []Note                       `json:"noEqual"`
 	Denied    []Short                      `json:"wouldBeDenied"`
+	Readable  []string                     `json:"readable,omitempty"`
 	Objects   []*unstructured.Unstructured `json:"objects"`
 }
 
@@ -60,7 +62,7 @@ func (r *Report) Print(w io.Writer, format usage.Format) error {
 		}
 		return usage.Encode(w, answer{
 			From: r.From, DryRun: r.IsDryRun, Sources: r.Objects, Live: r.Live, TakenOver: r.Plan.TakenOver, Kept: r.Plan.Kept, Deleted: r.Plan.Deleted,
-			Audited: r.Plan.Audited, NoEqual: r.Plan.Notes, Denied: r.Short, Objects: objects,
+			Audited: r.Plan.Audited, NoEqual: r.Plan.Notes, Denied: r.Short, Readable: r.readable(), Objects: objects,
 		}, format)
 	}
 	p := &printer{terminal.Lines{Out: w}}
@@ -69,6 +71,7 @@ func (r *Report) Print(w io.Writer, format usage.Format) error {
 	r.printLeftovers(p)
 	r.printNotes(p)
 	r.printShort(p)
+	r.printRights(p)
 	r.printNext(p)
 	return p.Err
 }
@@ -147,13 +150,34 @@ func (r *Report) printShort(p *printer) {
 	p.more(len(r.Short))
 }
 
-func (r *Report) printNext(p *printer) {
-	command := "bursar import --from " + r.From
-	if r.IsDryRun {
-		if r.isInPlace {
-			command += " --in-place"
+// printRights prints what the role of the import permits.
+func (r *Report) printRights(p *printer) {
+	if kinds := r.readable(); len(kinds) > 0 {
+		verb := "lets"
+		if r.IsDryRun {
+			verb = "would let"
 		}
-		p.Line("\nNothing was written: this was a dry run. To import: %s", command)
+		p.Line("\nThe import %s Bursar read all objects of these kinds, with their content (get, list and watch, by ClusterRole %s): %s.",
+			verb, quotakinds.ImportedRole(r.From), strings.Join(kinds, ", "))
+	}
+}
+
+// readable returns the kinds that Bursar may read by the role of the import.
+func (r *Report) readable() []string {
+	var kinds []string
+	if len(r.Plan.Consumers) == 0 {
+		return nil // there is no role
+	}
+	for _, resource := range r.Plan.followed {
+		kinds = append(kinds, resource.GroupResource().String())
+	}
+	slices.Sort(kinds)
+	return kinds
+}
+
+func (r *Report) printNext(p *printer) {
+	if r.IsDryRun {
+		p.Line("\nNothing was written: this was a dry run. To import: %s", r.importCommand)
 		return
 	}
 	inModes := map[quotav1alpha1.EnforcementMode]int{}
@@ -171,8 +195,8 @@ func (r *Report) printNext(p *printer) {
 		p.Line("\nThe policies keep their modes (%s). Next:", strings.Join(counts, ", "))
 	}
 	p.Line("  watch what they would deny    bursar policy backtest POLICY, and the events NotEnforced of the policies")
-	p.Line("  let them deny                 %s --mode Enforce", command)
-	p.Line("  go back                       %s --mode Audit, or --remove for everything", command)
+	p.Line("  let them deny                 %s --mode Enforce", r.changeCommand)
+	p.Line("  go back                       %s --mode Audit, or --remove for everything", r.changeCommand)
 }
 
 // printer prints the lines and tables of a report.

@@ -3,6 +3,7 @@ package importer
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -191,8 +192,11 @@ func keyOf(resource schema.GroupVersionResource, object metav1.Object) string {
 	return resource.String() + " " + object.GetNamespace() + "/" + object.GetName()
 }
 
-// apply writes an object. It leaves a deleted one of others alone.
+// apply writes an object. It leaves alone deleted ones of others, and those of ended namespaces.
 func (i *importer) apply(ctx context.Context, each placed, isDryRun bool) error {
+	if i.ended.has(each.namespace()) {
+		return nil
+	}
 	how, content, options := types.ApplyPatchType, any(each.object.Object), metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)}
 	if each.change != nil {
 		how, content, options.Force = types.MergePatchType, each.change, nil
@@ -205,10 +209,14 @@ func (i *importer) apply(ctx context.Context, each placed, isDryRun bool) error 
 		return fmt.Errorf("encode %s %s: %w", each.object.GetKind(), each.object.GetName(), err)
 	}
 	_, err = i.api.Resource(each.resource).Namespace(each.object.GetNamespace()).Patch(ctx, each.object.GetName(), how, encoded, options)
-	if err != nil && !(each.marks() != nil && apierrors.IsNotFound(err)) {
-		return fmt.Errorf("write %s: %w", objectRef(each.object.GetKind(), each.object.GetNamespace(), each.object.GetName()), err)
+	if err == nil || isInPlace(each.object) && apierrors.IsNotFound(err) {
+		return nil
 	}
-	return nil
+	isLeftOut, errRead := i.noteEnded(ctx, each.namespace(), err)
+	if isLeftOut {
+		return nil
+	}
+	return fmt.Errorf("write %s: %w", objectRef(each.object.GetKind(), each.object.GetNamespace(), each.object.GetName()), errors.Join(err, errRead))
 }
 
 // awaitDeletion waits until the deletion of a cluster-scoped object ends.
@@ -240,7 +248,7 @@ func (i *importer) awaitGrants(ctx context.Context, stage []placed) error {
 		waiting = ""
 		for _, object := range all {
 			observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration") //nolint:errcheck // the schema has a number there
-			if observed != object.GetGeneration() && isWritten[quotakinds.Name(object)] {
+			if observed != object.GetGeneration() && object.GetDeletionTimestamp() == nil && isWritten[quotakinds.Name(object)] {
 				waiting = quotakinds.Name(object)
 				return false, nil
 			}
