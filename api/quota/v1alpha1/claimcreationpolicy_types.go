@@ -21,7 +21,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Applicable",type=string,JSONPath=`.status.conditions[?(@.type=='Applicable')].status`
 // +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.evaluation.failed`
 // +kubebuilder:printcolumn:name="Adopted",type=string,JSONPath=`.status.adoption.progress`
-// +kubebuilder:printcolumn:name="Not Adopted",type=integer,JSONPath=`.status.adoption.failed`,priority=1
+// +kubebuilder:printcolumn:name="Not Adopted",type=integer,JSONPath=`.status.adoption.failed`
 // +kubebuilder:printcolumn:name="Disabled",type=boolean,JSONPath=`.spec.disabled`,priority=1
 // +kubebuilder:printcolumn:name="API Version",type=string,JSONPath=`.spec.trigger.resource.apiVersion`,priority=1
 // +kubebuilder:printcolumn:name="Resource",type=string,JSONPath=`.spec.target.resourceClaimTemplate.spec.requests[0].resourceType`,priority=1
@@ -330,11 +330,12 @@ type AdoptionStatus struct {
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// failed is the number of objects with a failure of the policy. They have no claim.
+	// failed is the number of objects with a failure of the policy. They have no claim. A change of the policy's spec
+	// begins another adoption.
 	// +kubebuilder:validation:Minimum=0
 	Failed int64 `json:"failed"`
 
-	// message is the reason of these failures, with an example.
+	// message names one of the failed objects, with the reason.
 	// +optional
 	Message string `json:"message,omitempty"`
 

@@ -87,7 +87,7 @@ func TestFailuresStayReported(t *testing.T) {
 		t.Fatalf("the scan is complete: %v, %v", complete, err)
 	}
 	b.want("two that failed before and one now", quotav1alpha1.AdoptionStatus{
-		State: quotav1alpha1.AdoptionComplete, Total: 2, Processed: 2, Adopted: 8, Failed: 3, Message: "no size",
+		State: quotav1alpha1.AdoptionComplete, Total: 2, Processed: 2, Adopted: 8, Failed: 3, Message: "ConfigMap ns/bad: no size",
 	})
 	next := newBench(t, onePage("worse"), b.stored().Status.Adoption)
 	next.Start()
@@ -96,7 +96,7 @@ func TestFailuresStayReported(t *testing.T) {
 		t.Fatalf("the scan is complete: %v, %v", complete, err)
 	}
 	next.want("a failure is news", quotav1alpha1.AdoptionStatus{
-		State: quotav1alpha1.AdoptionComplete, Total: 1, Processed: 1, Adopted: 8, Failed: 4, Message: "no name",
+		State: quotav1alpha1.AdoptionComplete, Total: 1, Processed: 1, Adopted: 8, Failed: 4, Message: "ConfigMap ns/worse: no name",
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims/evaluator"
 )
 
 // writeInterval is the least time between two writes of a scan's progress.
@@ -72,7 +73,7 @@ func (p *progress) recordPage(page *unstructured.UnstructuredList) {
 }
 
 // recordObject counts an object: adopted, failed (err), or unchanged.
-func (p *progress) recordObject(adopted bool, err error) {
+func (p *progress) recordObject(object evaluator.Object, adopted bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.status.Processed++
@@ -81,7 +82,7 @@ func (p *progress) recordObject(adopted bool, err error) {
 	}
 	if err != nil {
 		p.status.Failed++
-		p.status.Message = err.Error()
+		p.status.Message = fmt.Sprintf("%s: %v", object, err)
 	}
 }
 

@@ -146,7 +146,7 @@ func (s *scan) adoptPage(ctx context.Context, items []unstructured.Unstructured)
 	for i := range items {
 		object := &items[i]
 		if !s.mayNeedClaim(object) {
-			s.progress.recordObject(false, nil)
+			s.progress.recordObject(evaluator.Object{}, false, nil)
 			continue
 		}
 		group.Go(func() error {
@@ -162,7 +162,7 @@ func (s *scan) adoptPage(ctx context.Context, items []unstructured.Unstructured)
 			if full := (*message.FullError)(nil); policy.TookTooLong(err) || errors.As(err, &full) {
 				s.uncharged.Add(1)
 			}
-			s.progress.recordObject(adopted, err)
+			s.progress.recordObject(evaluator.ObjectOf(s.policy.Trigger, object), adopted, err)
 			if adopted && s.progress.isRecheck {
 				s.report(s.policy, evaluator.ObjectOf(s.policy.Trigger, object), corev1.EventTypeNormal, charged)
 			}

@@ -258,7 +258,7 @@ func TestFailuresWhileAdopting(t *testing.T) {
 			t.Fatalf("the scan is complete: %v, %v; want it to be", complete, err)
 		}
 		got := b.stored().Status.Adoption
-		if got.Processed != 4 || got.Failed != 1 || got.Total != 4 || got.Message != "spec.size: no such key" || got.State != quotav1alpha1.AdoptionComplete {
+		if got.Processed != 4 || got.Failed != 1 || got.Total != 4 || got.Message != "ConfigMap ns/bad: spec.size: no such key" || got.State != quotav1alpha1.AdoptionComplete {
 			t.Errorf("adoption is %+v, want 4 processed and 1 failed with its reason", got)
 		}
 	})
@@ -288,7 +288,7 @@ func TestExpiredListBeginsAgain(t *testing.T) {
 		t.Errorf("pages (-want +got):\n%s", diff)
 	}
 	b.want("each object counts once", quotav1alpha1.AdoptionStatus{
-		State: quotav1alpha1.AdoptionComplete, Total: 4, Processed: 4, Adopted: 3, Failed: 1, Message: "no",
+		State: quotav1alpha1.AdoptionComplete, Total: 4, Processed: 4, Adopted: 3, Failed: 1, Message: "ConfigMap ns/bad: no",
 	})
 }
 
