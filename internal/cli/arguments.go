@@ -33,7 +33,7 @@ func quote(arguments []string) string {
 	return strings.Join(quoted, ", ")
 }
 
-// OneArgument requires one argument. The error for any other number says what it is, and names the usage and the example.
+// OneArgument requires one argument. The error for any other number says what the argument is.
 func OneArgument(what string) cobra.PositionalArgs {
 	return func(command *cobra.Command, arguments []string) error {
 		if len(arguments) == 1 {
