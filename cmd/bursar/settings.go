@@ -155,7 +155,7 @@ func setValue(flags *pflag.FlagSet, flag *pflag.Flag, value any) error {
 	if isList || value == nil {
 		return errors.New("it must be a single value")
 	}
-	return flags.Set(flag.Name, fmt.Sprint(value))
+	return cli.InvalidValue(flags.Set(flag.Name, fmt.Sprint(value)))
 }
 
 // write writes the settings to a data directory.

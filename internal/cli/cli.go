@@ -49,7 +49,7 @@ func Run(root *cobra.Command) int {
 	pflag.CommandLine = pflag.NewFlagSet(os.Args[0], pflag.ContinueOnError)
 	command, err := root.ExecuteContextC(ctx)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %s\n", root.DisplayName(), Words(root, err.Error()))
+		fmt.Fprintf(os.Stderr, "%s: %s\n", root.DisplayName(), Words(root, inOneLine(err.Error())))
 	}
 	return exitCode(command, err)
 }

@@ -80,6 +80,8 @@ func TestRefused(t *testing.T) {
 			"consumerNamespaces[1]: Duplicate value"},
 		"consumers of no group": {"such an entry could never match", head + "consumerNamespaces: [{kind: Namespace, namespace: '{{name}}'}]",
 			"consumerNamespaces[0].apiGroup: Required value: name the API group of the consumers: the core group has none"},
+		"another variable": {"the only one has a name", head + "consumerNamespaces: [{apiGroup: b, kind: A, namespace: 'x-{{nam}}'}]",
+			`consumerNamespaces[0].namespace: Invalid value: "x-{{nam}}": has a variable besides {{name}}`},
 		"lease":                {"the leader would be replaced while it leads", head + "leaderElection: {leaseDuration: 10s}", "leaderElection.leaseDuration"},
 		"renewal":              {"", head + "leaderElection: {renewDeadline: 2s}", "leaderElection.renewDeadline"},
 		"both":                 {"", head + "webhooks: {url: 'https://a', service: {name: b}}", "either a service or a url"},

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -190,6 +191,9 @@ func (q *Quota) checkConsumerNamespaces(path *field.Path) field.ErrorList {
 func checkNamespace(path *field.Path, value, name string) field.ErrorList {
 	if len(validation.IsDNS1123Label(name)) == 0 {
 		return nil
+	}
+	if strings.ContainsAny(name, "{}") {
+		return field.ErrorList{field.Invalid(path, value, "has a variable besides "+naming.ConsumerName+", the consumer's name: it is the only one")}
 	}
 	return field.ErrorList{field.Invalid(path, value, "cannot be the name of a namespace: a namespace has lower-case letters, digits and '-' only, 63 at most, and no '-' at its ends")}
 }

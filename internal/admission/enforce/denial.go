@@ -62,7 +62,10 @@ func (h *Handler) deny(ctx context.Context, request *admissionv1.AdmissionReques
 		causes = append(causes, causesOf(l, d, maySee)...)
 		h.recordDenial(request, d)
 	}
-	response := review.Denied(http.StatusForbidden, metav1.StatusReasonForbidden, "%s", strings.Join(sentences, " "))
+	for i := range sentences[1:] {
+		sentences[i] = strings.TrimSuffix(sentences[i], ".")
+	}
+	response := review.Denied(http.StatusForbidden, metav1.StatusReasonForbidden, "%s", strings.Join(sentences, "; also "))
 	response.Result.Details = detailsOf(lacks[0].consumer, causes)
 	return response
 }

@@ -28,6 +28,12 @@ func TestDeniedCreateHoldsNothingOfOtherConsumers(t *testing.T) {
 	})
 }
 
+// A denial by several consumers says where the next one begins.
+func TestDenialBySeveralConsumers(t *testing.T) {
+	s := newScene(t, 0)
+	s.wantDenied(s.review("1"), http.StatusForbidden, "exceeded quota: ConfigMap quota of Organization acme", "grant; also exceeded quota: ConfigMap quota of Organization globex")
+}
+
 // A create may hold quota only until the decision for another consumer. Such quota causes no denials.
 func TestDenialWaitsForTentativeReservations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -118,7 +118,7 @@ an existing directory or a name with a final slash, a directory. All of it shows
 The backup has neither Secrets nor the objects of the claims: use the backup of your cluster for them.`,
 		Example: `  bursar backup quota.tar.gz
   bursar restore quota.tar.gz --context other`,
-		Args: cobra.ExactArgs(1),
+		Args: cli.OneArgument("the FILE or DIR/ to write, such as quota.tar.gz"),
 		RunE: func(command *cobra.Command, args []string) error {
 			api, err := s.untyped(servers.Reads)
 			if err != nil {
@@ -175,7 +175,7 @@ run it again: it leaves out existing objects.`,
 		Example: `  # What would be restored?
   bursar restore quota.tar.gz --context other --dry-run
   bursar restore quota.tar.gz --context other --create-namespaces`,
-		Args: cobra.ExactArgs(1),
+		Args: cli.OneArgument("the FILE or DIR of a backup, such as quota.tar.gz"),
 		RunE: func(command *cobra.Command, args []string) error {
 			o.Path = args[0]
 			return runRestore(command, s, o, out)

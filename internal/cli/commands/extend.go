@@ -22,7 +22,7 @@ func newExtendCommand(p cli.Program) *cobra.Command {
 --type, move the ends of the allowances of this resource type. An ended grant counts again.`,
 		Example: `  bursar extend trial -n organization-acme --by 30d
   bursar extend trial -n organization-acme --until 2027-03-31`,
-		Args: cobra.ExactArgs(1),
+		Args: cli.OneArgument("the name of a ResourceGrant"),
 		RunE: func(command *cobra.Command, args []string) error {
 			err := out.check()
 			if err != nil {

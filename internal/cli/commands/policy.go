@@ -107,7 +107,7 @@ func newPolicyBacktestCommand(p cli.Program) *cobra.Command {
 enforced from the start. Print the denied objects, and the limits they need. Read it before you change a policy from Audit or Warn to
 Enforce. Deleted objects do not count.`,
 		Example: `  bursar policy backtest maps`,
-		Args:    cobra.ExactArgs(1),
+		Args:    cli.OneArgument("the name of a ClaimCreationPolicy"),
 		RunE: func(command *cobra.Command, args []string) error {
 			return runPolicyBacktest(command, s, args[0], out)
 		},

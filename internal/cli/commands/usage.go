@@ -51,7 +51,7 @@ amount, and the number of waiting claims. ResourceQuotaAllocations come with the
   bursar usage --near=90 --watch
   # For a script
   bursar usage -o json | jq '.items[] | select(.utilization > 0.8)'`,
-		Args: cli.NoArguments("for one consumer, bursar usage --consumer %[1]s; for quota near its limit, bursar usage --near=%[1]s"),
+		Args: cli.NoArguments("for one consumer, bursar usage --consumer %[1]s"),
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := errors.Join(o.check(), o.output.check(), s.checkNamespaces()); err != nil {
 				return err

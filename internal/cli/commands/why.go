@@ -165,7 +165,10 @@ func find(ctx context.Context, api client.Client, mapper apimeta.RESTMapper, nam
 	partial := schema.ParseGroupResource(strings.ToLower(kind)).WithVersion("")
 	found, err := mapper.KindFor(partial)
 	if err != nil {
-		return nil, fmt.Errorf("the API server does not know %s: %w", kind, err)
+		if apimeta.IsNoMatchError(err) {
+			return nil, fmt.Errorf("the API server does not know the kind %s: kubectl api-resources lists those it knows", kind)
+		}
+		return nil, fmt.Errorf("find the kind %s: %w", kind, err)
 	}
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(found)

@@ -106,8 +106,8 @@ func (s *shown) consumer(named string) (quotav1alpha1.ConsumerRef, error) {
 	}
 }
 
-// elsewhere returns an error with the other namespaces with the quota of an unknown consumer, as far as the user may see
-// them, and otherwise the error that it got.
+// elsewhere returns an error with the other namespaces that show the quota of an unknown consumer. If the user sees
+// none, it returns the given error.
 func elsewhere(ctx context.Context, api client.Client, s *shown, named string, err error) error {
 	name, errName := consumername.Parse(named)
 	if errName != nil || slices.ContainsFunc(s.consumers(), name.Matches) {

@@ -144,8 +144,8 @@ func Wait(
 	})
 }
 
-// readFailure returns the error of a failed read of a request. It names the other namespaces with such a request, as far
-// as the user may see them.
+// readFailure returns the error of a failed read of a request. It names the other namespaces with such a request, as
+// far as the user may see them.
 func readFailure(ctx context.Context, api client.Client, key client.ObjectKey, err error) error {
 	if !apierrors.IsNotFound(err) {
 		return failure(fmt.Sprintf("read QuotaRequest %s", key), err)

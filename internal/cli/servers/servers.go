@@ -4,7 +4,10 @@ package servers
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -82,14 +85,18 @@ func use(p cli.Program, flags *genericclioptions.ConfigFlags, does Intent) error
 // Cluster returns a configuration for the cluster of the flags, the kubeconfig or this Pod. Without a kubeconfig,
 // client-go would try localhost:8080.
 func Cluster(flags *genericclioptions.ConfigFlags) (*rest.Config, error) {
-	config, err := flags.ToRESTConfig()
-	if err != nil {
-		return nil, fmt.Errorf("find the cluster: %w", err)
-	}
 	loader := flags.ToRawKubeConfigLoader()
 	kubeconfig, err := loader.RawConfig()
 	if err != nil {
-		return nil, fmt.Errorf("read the kubeconfig: %w", err)
+		return nil, unreadable(*flags.KubeConfig, err)
+	}
+	if name := *flags.Context; name != "" && kubeconfig.Contexts[name] == nil {
+		return nil, fmt.Errorf("--context: the kubeconfig has no context %q; it has %s",
+			name, cmp.Or(strings.Join(slices.Sorted(maps.Keys(kubeconfig.Contexts)), ", "), "none"))
+	}
+	config, err := flags.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find the cluster: %w", err)
 	}
 	if _, err := rest.InClusterConfig(); err == nil || namesCluster(&kubeconfig, *flags.Context) {
 		return config, nil
@@ -101,6 +108,24 @@ func Cluster(flags *genericclioptions.ConfigFlags) (*rest.Config, error) {
 	}
 	return nil, fmt.Errorf("no kubeconfig names a cluster: looked in %s; give --kubeconfig FILE or --context NAME, or set %s",
 		strings.Join(files, " and "), clientcmd.RecommendedConfigPathEnvVar)
+}
+
+// unreadable returns the error for a kubeconfig that cannot be read: the file of the flag, or one of KUBECONFIG.
+func unreadable(file string, err error) error {
+	named := "--kubeconfig"
+	if file == "" {
+		named, file = clientcmd.RecommendedConfigPathEnvVar, os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s: there is no file %s", named, file)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%s: you may not read %s", named, file)
+	case strings.Contains(err.Error(), "couldn't get version/kind"): // client-go has no type for it
+		return fmt.Errorf("%s: %s is not a kubeconfig", named, file)
+	default:
+		return fmt.Errorf("%s: %w", named, err)
+	}
 }
 
 // namesCluster reports whether a context of a kubeconfig leads to a cluster. Without a name it is the current one.

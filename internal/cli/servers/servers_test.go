@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -98,6 +99,39 @@ func TestConfig(t *testing.T) {
 				t.Errorf("%s: got %v, want %s", tt.reason, err, want)
 			case err == nil && config.Host != want:
 				t.Errorf("%s: got %s, want %s", tt.reason, config.Host, want)
+			}
+		})
+	}
+}
+
+// A wrong kubeconfig or context has an explanation in one sentence.
+func TestWrongKubeconfigs(t *testing.T) {
+	isolate(t)
+	folder := t.TempDir()
+	other, two := filepath.Join(folder, "other.yaml"), filepath.Join(folder, "two.yaml")
+	for path, content := range map[string]string{
+		other: "- a\n",
+		two:   "apiVersion: v1\nkind: Config\ncontexts: [{name: one, context: {}}, {name: more, context: {}}]\n",
+	} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	missing := filepath.Join(folder, "missing")
+	for name, tt := range map[string]struct{ flag, context, variable, want string }{
+		"Missing":  {missing, "", "", "--kubeconfig: there is no file " + missing},
+		"Other":    {other, "", "", "--kubeconfig: " + other + " is not a kubeconfig"},
+		"Variable": {"", "", other, "KUBECONFIG: " + other + " is not a kubeconfig"},
+		"Context":  {two, "foo", "", `--context: the kubeconfig has no context "foo"; it has more, one`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tt.variable != "" {
+				t.Setenv("KUBECONFIG", tt.variable)
+			}
+			flags := AddFlags(&cobra.Command{})
+			*flags.KubeConfig, *flags.Context = tt.flag, tt.context
+			if _, err := Cluster(flags); err == nil || err.Error() != tt.want {
+				t.Errorf("got %v, want %s", err, tt.want)
 			}
 		})
 	}

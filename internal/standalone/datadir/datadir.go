@@ -45,7 +45,7 @@ func Open(path string) (*Directory, error) {
 		return nil, fmt.Errorf("data directory %s: %w", path, err)
 	}
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, fmt.Errorf("data directory %s cannot be created: %w", path, Reason(err))
+		return nil, fmt.Errorf("data directory %s cannot be created: %w; choose another --data-dir", path, Reason(err))
 	}
 	if err := checkMarker(path); err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func writeMarker(path string) error {
 func lock(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("cannot be locked: %w", Reason(err))
+		return nil, fmt.Errorf("cannot be locked: %w; make it writable, or choose another --data-dir", Reason(err))
 	}
 	err = wait.PollUntilContextTimeout(context.Background(), lockInterval, lockTimeout, true, func(context.Context) (bool, error) {
 		err := tryLock(file, exclusive)
