@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -17,6 +16,7 @@ import (
 	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/kit"
 	"github.com/bursar/bursar/test/platform"
+	"github.com/bursar/bursar/test/server"
 )
 
 // TestRestoreUnderLoad restores while objects come and go: something is in flight at each look at the ledger. It agrees
@@ -28,34 +28,45 @@ func TestRestoreUnderLoad(t *testing.T) {
 	platform.ProtectMaps(t, s.Admin, "ConfigMap")
 	options := restore.Options{Config: s.Config, Path: backUp(t, s), Timeout: 10 * time.Second}
 
-	ctx, stop := context.WithCancel(t.Context())
-	var load kit.Churn
-	t.Cleanup(func() {
-		stop()
-		load.Wait()
-	})
-	for client := range 4 {
-		load.Start(ctx, t, s.Admin, client+1)
-	}
-	await.NoError(t, soon, func() error { return load.Advance(t.Context(), s.Admin, 0, 50) })
+	stop := loadMaps(t, s, 1)
 	for range 3 {
 		if text := restored(t, options); !strings.Contains(text, "The ledgers agree with the claims.") {
 			t.Errorf("the report is\n%s", text)
 		}
 	}
 
+	stop()
 	itself, err := s.As(asOperator)
 	must(t, err)
-	must(t, retry.OnError(retry.DefaultBackoff, func(error) bool { return true }, func() error { // Bursar writes it all the time
+	eventually(t, func() error { // Bursar still writes it
 		ledger := &quotav1alpha1.ConsumerLedger{}
 		if err := itself.Get(t.Context(), client.ObjectKey{Name: naming.Ledger(platform.Consumer("acme"))}, ledger); err != nil {
 			return err
 		}
 		ledger.Spec.Used[0].Amount += 5
 		return itself.Update(t.Context(), ledger)
-	}))
+	})
+	loadMaps(t, s, 5)
 	_, err = restore.Run(t.Context(), options)
 	if want := "the ledger of Organization acme has "; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("with a surplus got %v, want %q", err, want)
 	}
+}
+
+// loadMaps creates and deletes maps with four clients, numbered from first, until stop or the end of the test. It returns
+// once some are there.
+func loadMaps(t *testing.T, s *server.Server, first int) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	load := &kit.Churn{}
+	stop = func() {
+		cancel()
+		load.Wait()
+	}
+	t.Cleanup(stop)
+	for number := range 4 {
+		load.Start(ctx, t, s.Admin, first+number)
+	}
+	await.NoError(t, soon, func() error { return load.Advance(t.Context(), s.Admin, 0, 50) })
+	return stop
 }
