@@ -53,8 +53,8 @@ func TestRestoreUnderLoad(t *testing.T) {
 	}
 }
 
-// loadMaps creates and deletes maps with four clients, numbered from first, until stop or the end of the test. It returns
-// once some are there.
+// loadMaps creates and deletes maps with four clients, numbered from first, until stop or the end of the test. It
+// returns once some are there.
 func loadMaps(t *testing.T, s *server.Server, first int) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

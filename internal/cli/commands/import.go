@@ -149,8 +149,8 @@ func (f *importFlags) source() (*rest.Config, error) {
 // importOnly are the flags of an import alone.
 var importOnly = []string{"prune", "in-place", "source-kubeconfig", "source-context"}
 
-// again returns a command with the flags given to it, for another run. It leaves out some flags, and those that the next
-// run chooses anew.
+// again returns a command with the flags given to it, for another run. It leaves out some flags, and those that the
+// next run chooses anew.
 func again(command *cobra.Command, without ...string) string {
 	without = append([]string{"from", "dry-run", "output", "mode", "remove"}, without...)
 	words := []string{command.CommandPath(), "--from", command.Flag("from").Value.String()}

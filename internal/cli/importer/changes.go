@@ -77,8 +77,8 @@ func (p placed) marks() map[string]any {
 	}
 }
 
-// difference returns, as a merge patch, the planned fields that differ from the present ones. isWhole also removes those
-// that are not planned.
+// difference returns, as a merge patch, the planned fields that differ from the present ones. isWhole also removes
+// those that are not planned.
 func difference(planned, present map[string]any, isWhole bool) map[string]any {
 	patch := map[string]any{}
 	for key, value := range planned {
@@ -101,8 +101,8 @@ func difference(planned, present map[string]any, isWhole bool) map[string]any {
 	return patch
 }
 
-// withoutDefaults returns a present spec without the fields that Bursar or an administrator sets where a plan sets none:
-// the defaults, and in policies the switch and the admission mode.
+// withoutDefaults returns a present spec without the fields that Bursar or an administrator sets where a plan sets
+// none: the defaults, and in policies the switch and the admission mode.
 func withoutDefaults(present any, planned map[string]any) map[string]any {
 	spec, _ := present.(map[string]any)
 	for _, key := range []string{"enabled", "admission"} {

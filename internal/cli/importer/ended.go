@@ -13,8 +13,8 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// ended are the namespaces whose deletion began during the import. The import leaves out their objects, and goes on. The
-// zero value is empty. It is safe for concurrent use.
+// ended are the namespaces whose deletion began during the import. The import leaves out their objects, and goes on.
+// The zero value is empty. It is safe for concurrent use.
 type ended struct {
 	mu    sync.Mutex
 	names map[string]bool

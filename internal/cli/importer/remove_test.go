@@ -33,8 +33,8 @@ func (r *remaining) List(context.Context, metav1.ListOptions) (*metav1.PartialOb
 	return list, nil
 }
 
-// TestAwaitRemoval deletes objects slowly. It goes on for longer than its timeout while objects disappear, and lists them
-// rarely.
+// TestAwaitRemoval deletes objects slowly. It goes on for longer than its timeout while objects disappear, and lists
+// them rarely.
 func TestAwaitRemoval(t *testing.T) {
 	isRemoved := map[types.UID]bool{}
 	for n := range 100 {

@@ -21,8 +21,8 @@ func (w *watched) AwaitCurrent(context.Context) error {
 	return w.err
 }
 
-// TestScanSeesNamespaces checks that the scan of a policy on namespaces waits for their watch, and then does not rely on
-// reviews: these may have seen an older namespace.
+// TestScanSeesNamespaces checks that the scan of a policy on namespaces waits for their watch, and then does not rely
+// on reviews: these may have seen an older namespace.
 func TestScanSeesNamespaces(t *testing.T) {
 	b := newBench(t, onePage("reviewed", "old"), nil)
 	b.reviewed.here = map[types.UID]bool{"reviewed": true}
