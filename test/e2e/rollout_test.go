@@ -223,8 +223,8 @@ func TestAdoptionThatFails(t *testing.T) {
 		p.Spec.Target.ResourceClaimTemplate.Spec.ConsumerRef.Name = "{{.trigger.data.payer}}"
 	})
 	adoption := w.wantAdopted(policy, 1, 1)
-	if !strings.Contains(adoption.Message, "consumerRef.name") {
-		t.Errorf("the reason is %q, want it to name the field", adoption.Message)
+	if !strings.HasPrefix(adoption.Message, "ConfigMap "+w.name+"/bad: ") || !strings.Contains(adoption.Message, "consumerRef.name") {
+		t.Errorf("the reason is %q, want it to name the object and the field", adoption.Message)
 	}
 	w.wantBucket(3, 1, 2, 1)
 }
