@@ -141,7 +141,7 @@ func isWritten(object *unstructured.Unstructured, field, key string) bool {
 		var written struct {
 			Metadata map[string]map[string]any `json:"f:metadata"`
 		}
-		if entry.Manager != fieldManager || entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.Raw, &written) != nil {
+		if entry.Manager != fieldManager || entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &written) != nil {
 			continue
 		}
 		if _, isIn := written.Metadata["f:"+field]["f:"+key]; isIn {

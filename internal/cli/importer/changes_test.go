@@ -89,7 +89,7 @@ func own(t *testing.T, object *unstructured.Unstructured) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	object.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: fieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: raw}}})
+	object.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: fieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(raw))}})
 }
 
 // merge applies a merge patch to an object.

@@ -17,9 +17,9 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/claims/message"
+	"github.com/bursar/bursar/internal/claims/tally"
 	"github.com/bursar/bursar/internal/cli/backup"
 	"github.com/bursar/bursar/internal/cli/quotakinds"
-	"github.com/bursar/bursar/internal/controller/audit"
 )
 
 // poll is the shortest time between two looks at the server. A look that takes long is followed by a rest ten times as
@@ -142,12 +142,12 @@ func hasCondition(object *unstructured.Unstructured, name string) (isTrue bool, 
 // checkLedgers returns an error if a ledger differs from the claims on the server, now and at each earlier look. It
 // lists ledgers and claims of one version of the API server, and leaves out everything in flight then.
 func (r *restorer) checkLedgers(ctx context.Context) error {
-	tallies := map[quotav1alpha1.ConsumerRef]*audit.Tally{}
+	tallies := map[quotav1alpha1.ConsumerRef]*tally.Tally{}
 	version, err := quotakinds.Each(ctx, r.caller, quotav1alpha1.GroupVersion.WithResource("consumerledgers"), "", func(object *unstructured.Unstructured) error {
 		stored := &quotav1alpha1.ConsumerLedger{}
 		err := backup.Decode(object, stored)
 		if err == nil {
-			tallies[stored.Spec.ConsumerRef], err = audit.NewTally(&stored.Spec)
+			tallies[stored.Spec.ConsumerRef], err = tally.New(&stored.Spec)
 		}
 		if err != nil {
 			return fmt.Errorf("decode ledger %s: %w", object.GetName(), err)
@@ -168,16 +168,16 @@ func (r *restorer) checkLedgers(ctx context.Context) error {
 	return r.compare(tallies)
 }
 
-func addTo(tallies map[quotav1alpha1.ConsumerRef]*audit.Tally, claim *quotav1alpha1.ResourceClaim) error {
+func addTo(tallies map[quotav1alpha1.ConsumerRef]*tally.Tally, claim *quotav1alpha1.ResourceClaim) error {
 	consumer := claim.Spec.ConsumerRef
 	if tallies[consumer] == nil {
-		tallies[consumer] = &audit.Tally{} // there is no ledger
+		tallies[consumer] = &tally.Tally{} // there is no ledger
 	}
 	return tallies[consumer].Add(claimcache.Compact(claim))
 }
 
 // compare returns an error for the first ledger without agreement at this look and each earlier one.
-func (r *restorer) compare(tallies map[quotav1alpha1.ConsumerRef]*audit.Tally) (first error) {
+func (r *restorer) compare(tallies map[quotav1alpha1.ConsumerRef]*tally.Tally) (first error) {
 	for _, consumer := range slices.SortedFunc(maps.Keys(tallies), compareConsumers) {
 		if r.agreed[consumer] {
 			continue

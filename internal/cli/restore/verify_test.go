@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/controller/audit"
+	"github.com/bursar/bursar/internal/claims/tally"
 )
 
 // TestCompare compares ledgers with claims in both directions.
@@ -36,12 +36,12 @@ func TestCompare(t *testing.T) {
 		"the first of several in it": {sums{"b": {1}, "a": {1}}, nil, "Organization a"},
 		"a release under way":        {sums{"a": {2}}, ledgers{"a": {Released: []string{"a-0"}}}, ""},
 	} {
-		r, tallies := restorer{agreed: map[quotav1alpha1.ConsumerRef]bool{}}, map[quotav1alpha1.ConsumerRef]*audit.Tally{}
+		r, tallies := restorer{agreed: map[quotav1alpha1.ConsumerRef]bool{}}, map[quotav1alpha1.ConsumerRef]*tally.Tally{}
 		of := func(name string) quotav1alpha1.ConsumerRef {
 			return quotav1alpha1.ConsumerRef{Kind: "Organization", Name: name}
 		}
 		for name, spec := range tt.recorded {
-			tally, err := audit.NewTally(&spec)
+			tally, err := tally.New(&spec)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -125,6 +125,14 @@ func (p *printer) payment(pay *Payment) {
 		p.list("Limit of "+t.ResourceType, t.Grants)
 		p.list("Use of "+t.ResourceType, t.Holders)
 	}
+	p.advise(pay)
+	if pay.Ask != "" {
+		p.Line("To ask for more: %s", pay.Ask)
+	}
+}
+
+// advise prints what to do about the resource types that do not fit.
+func (p *printer) advise(pay *Payment) {
 	var advice []string
 	for _, t := range pay.Types {
 		if t.Advice != "" && !slices.Contains(advice, t.Advice) {
@@ -137,9 +145,6 @@ func (p *printer) payment(pay *Payment) {
 		p.Line("What to do before the mode Enforce: %s", strings.Join(advice, " "))
 	default:
 		p.Line("What to do: %s", strings.Join(advice, " "))
-	}
-	if pay.Ask != "" {
-		p.Line("To ask for more: %s", pay.Ask)
 	}
 }
 

@@ -108,12 +108,6 @@ type Engine interface {
 	ReconcileListed(ctx context.Context, p *catalog.Policy, listed *unstructured.Unstructured) (engine.Result, error)
 }
 
-// Namespaces show the labels and annotations of namespaces to policies.
-type Namespaces interface {
-	// AwaitCurrent waits until they show all changes up to now.
-	AwaitCurrent(ctx context.Context) error
-}
-
 // Leadership chooses the replica for the work of the leader.
 type Leadership interface{ Leads() bool }
 

@@ -63,6 +63,12 @@ func (s *scan) run(ctx context.Context) (complete bool, err error) {
 	}
 }
 
+// Namespaces show the labels and annotations of namespaces to policies.
+type Namespaces interface {
+	// AwaitCurrent waits until they show all changes up to now.
+	AwaitCurrent(ctx context.Context) error
+}
+
 // awaitNamespaces waits until the policy sees the present labels and annotations of namespaces. Whoever changes them
 // together with a policy, as bursar import does, relies on it: an event of a namespace repeats no scan.
 //

@@ -15,6 +15,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/tally"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
@@ -414,7 +415,7 @@ func TestCountersBeginAtZero(t *testing.T) {
 }
 
 func TestUsageRejectsOverflow(t *testing.T) {
-	_, err := Usage([]*claimcache.Claim{claimFor("1", int64(ledger.AmountMax)), claimFor("2", 1)}, nil)
+	_, err := tally.Usage([]*claimcache.Claim{claimFor("1", int64(ledger.AmountMax)), claimFor("2", 1)}, nil)
 	if err == nil {
 		t.Error("a sum that does not fit was added up")
 	}

@@ -12,6 +12,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/tally"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
@@ -159,7 +160,7 @@ func (a *Auditor) removeWithdrawn(ctx context.Context, l Ledger) {
 	if len(l.Withdrawn) == 0 {
 		return
 	}
-	for _, claim := range a.Claims.ForConsumer(l.Consumer, holds) {
+	for _, claim := range a.Claims.ForConsumer(l.Consumer, tally.Holds) {
 		if !l.Withdrawn.Has(claim.Sequence) {
 			continue
 		}
@@ -175,8 +176,8 @@ func (a *Auditor) agrees(l Ledger) bool {
 	if !l.Quiescent {
 		return false
 	}
-	held, err := Usage(a.Claims.ForConsumer(l.Consumer, holds), l.Withdrawn)
-	return err == nil && len(compare(l.Used, held)) == 0
+	held, err := tally.Usage(a.Claims.ForConsumer(l.Consumer, tally.Holds), l.Withdrawn)
+	return err == nil && len(tally.Compare(l.Used, held)) == 0
 }
 
 func (a *Auditor) fail(ctx context.Context, l Ledger, err error) {

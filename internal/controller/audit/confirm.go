@@ -6,6 +6,7 @@ import (
 	"time"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims/tally"
 )
 
 const (
@@ -45,7 +46,7 @@ func (a *Auditor) confirm(ctx context.Context, l Ledger) {
 
 // drift compares a ledger with its listed claims. isKnown is false if the ledger changed during the list. The list ends
 // at the change: the list of a busy consumer with many claims would cost the API server much, and each attempt again.
-func (a *Auditor) drift(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (drift []difference, isKnown bool, err error) {
+func (a *Auditor) drift(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (drift []tally.Difference, isKnown bool, err error) {
 	before, err := a.view(ctx, consumer)
 	if err != nil {
 		return nil, false, err
@@ -61,28 +62,28 @@ func (a *Auditor) drift(ctx context.Context, consumer quotav1alpha1.ConsumerRef)
 	if !isWhole || !isSame() {
 		return nil, false, nil
 	}
-	held, err := before.inFlight.usage(listed)
+	held, err := before.inFlight.Usage(listed)
 	if err != nil {
 		return nil, false, nil //nolint:nilerr // a claim or reservation is in between two steps
 	}
-	return compare(before.used, held), true, nil
+	return tally.Compare(before.used, held), true, nil
 }
 
 // outcome is a difference and its repair.
 type outcome struct {
-	difference
+	tally.Difference
 	repaired bool
 }
 
 // repair corrects the ledger. It returns an outcome for every difference.
-func (a *Auditor) repair(ctx context.Context, consumer quotav1alpha1.ConsumerRef, drift []difference) []outcome {
+func (a *Auditor) repair(ctx context.Context, consumer quotav1alpha1.ConsumerRef, drift []tally.Difference) []outcome {
 	outcomes := make([]outcome, len(drift))
 	for i, d := range drift {
-		repaired, err := a.Ledgers.Correct(ctx, consumer, d.observed, d.actual)
+		repaired, err := a.Ledgers.Correct(ctx, consumer, d.Observed, d.Actual)
 		if err != nil && ctx.Err() == nil {
 			a.Log.Error(err, "drift was not repaired", "consumer", consumer.Kind+"/"+consumer.Name)
 		}
-		outcomes[i] = outcome{difference: d, repaired: repaired}
+		outcomes[i] = outcome{Difference: d, repaired: repaired}
 	}
 	return outcomes
 }

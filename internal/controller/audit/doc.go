@@ -13,6 +13,4 @@
 //
 // The read of a ledger with something in flight also loads writes of other processes: then the sweeps find reservations
 // and releases left behind by those processes.
-//
-// [Tally] is the same comparison for a command. Only the operator, bursar restore and tests import the package.
 package audit

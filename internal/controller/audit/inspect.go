@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims/tally"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
@@ -15,7 +16,7 @@ type state struct {
 	// quiescent reports whether nothing is in flight.
 	quiescent bool
 	sequence  int64
-	inFlight  inFlight
+	inFlight  tally.InFlight
 	// used is the usage in the ledger, and held the usage by the claims.
 	used, held []ledger.Usage
 	// isUnclear is true if the claims do not match the reservations and releases in flight.
@@ -28,7 +29,7 @@ func (a *Auditor) inspect(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 	if err != nil {
 		return state{}, err
 	}
-	s.held, err = s.inFlight.usage(a.Claims.ForConsumer(consumer, holds))
+	s.held, err = s.inFlight.Usage(a.Claims.ForConsumer(consumer, tally.Holds))
 	switch {
 	case err != nil && s.quiescent:
 		return state{}, fmt.Errorf("add up the claims: %w", err)
@@ -42,7 +43,7 @@ func (a *Auditor) inspect(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 func (a *Auditor) view(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (state, error) {
 	var s state
 	err := a.Ledgers.View(ctx, consumer, func(snapshot *ledger.Ledger) {
-		s = state{quiescent: ledgerstore.Quiescent(snapshot), sequence: snapshot.Sequence(), inFlight: inFlightOf(snapshot), used: slices.Collect(snapshot.Used())}
+		s = state{quiescent: ledgerstore.Quiescent(snapshot), sequence: snapshot.Sequence(), inFlight: tally.InFlightOf(snapshot), used: slices.Collect(snapshot.Used())}
 	})
 	if err != nil {
 		return state{}, fmt.Errorf("read the ledger: %w", err)
@@ -51,10 +52,10 @@ func (a *Auditor) view(ctx context.Context, consumer quotav1alpha1.ConsumerRef) 
 }
 
 // agrees reports whether the ledger and the claims clearly agree.
-func (s state) agrees() bool { return !s.isUnclear && len(compare(s.used, s.held)) == 0 }
+func (s state) agrees() bool { return !s.isUnclear && len(tally.Compare(s.used, s.held)) == 0 }
 
 // same reports whether nothing happened to the ledger between two reads.
 func (s state) same(other state) bool {
-	return s.quiescent == other.quiescent && s.sequence == other.sequence && s.inFlight.same(other.inFlight) &&
+	return s.quiescent == other.quiescent && s.sequence == other.sequence && s.inFlight.Same(other.inFlight) &&
 		slices.Equal(s.used, other.used)
 }

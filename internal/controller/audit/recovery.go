@@ -5,6 +5,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/claims/tally"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
@@ -39,6 +40,6 @@ func (r Recovery) Usage(ctx context.Context, consumer quotav1alpha1.ConsumerRef)
 		withdrawn.First = max(withdrawn.First, claim.Sequence+1)
 		withdrawn.Last = withdrawn.First + lostSequences
 	}
-	used, err = Usage(claims, nil)
+	used, err = tally.Usage(claims, nil)
 	return used, withdrawn, err
 }

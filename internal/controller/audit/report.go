@@ -67,7 +67,7 @@ func (a *Auditor) report(l Ledger, outcomes []outcome) {
 	repaired := 0
 	for _, o := range outcomes {
 		direction := release
-		if o.lacksUsage() {
+		if o.LacksUsage() {
 			direction = charge
 		}
 		if o.repaired {

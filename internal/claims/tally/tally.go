@@ -1,4 +1,4 @@
-package audit
+package tally
 
 import (
 	"fmt"
@@ -13,15 +13,15 @@ import (
 // Tally adds up the claims of a consumer, for comparison with its ledger as of the same version of the API server. It
 // leaves out everything in flight in that ledger, so the two agree also under load.
 type Tally struct {
-	inFlight inFlight
+	inFlight InFlight
 	used     []ledger.Usage
 	sums     sums
 	// amended are the amendments with a claim so far.
 	amended map[string]bool
 }
 
-// NewTally returns the tally for a ledger, without any claim.
-func NewTally(spec *quotav1alpha1.ConsumerLedgerSpec) (*Tally, error) {
+// New returns the tally for a ledger, without any claim.
+func New(spec *quotav1alpha1.ConsumerLedgerSpec) (*Tally, error) {
 	snapshot, err := ledgerstore.SnapshotOf(spec)
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func (t *Tally) Add(claim *claimcache.Claim) error {
 	f := t.inFlight
 	amendment := f.amendmentOf(claim)
 	switch {
-	case !holds(claim), f.isReserved(claim), f.isReleased(claim):
+	case !Holds(claim), f.isReserved(claim), f.isReleased(claim):
 		return nil
 	case amendment == "":
 		return t.sums.addClaim(claim)
@@ -60,8 +60,8 @@ func (t *Tally) Difference() (recorded, held ledger.Usage, err error) {
 	if err != nil {
 		return recorded, held, err
 	}
-	if drift := compare(t.used, all); len(drift) > 0 {
-		recorded, held = drift[0].observed, drift[0].actual
+	if drift := Compare(t.used, all); len(drift) > 0 {
+		recorded, held = drift[0].Observed, drift[0].Actual
 	}
 	return recorded, held, nil
 }

@@ -1,4 +1,4 @@
-package audit
+package tally
 
 import (
 	"iter"
@@ -10,8 +10,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// inFlight is the difference between a ledger's usage and its granted claims.
-type inFlight struct {
+// InFlight is the difference between a ledger's usage and its granted claims.
+type InFlight struct {
 	// reserved are the sequences of reservations by key. The usage does not include their claims yet.
 	reserved map[string]int64
 	// amended are the charges in the usage of claims with a pending amendment, by the key of the amendment.
@@ -21,12 +21,13 @@ type inFlight struct {
 	withdrawn ledger.SequenceSet
 }
 
-func inFlightOf(snapshot *ledger.Ledger) inFlight {
+// InFlightOf returns what is in flight in a ledger.
+func InFlightOf(snapshot *ledger.Ledger) InFlight {
 	return inFlightIn(snapshot.Reservations(), snapshot.Released(), snapshot.Withdrawn())
 }
 
-func inFlightIn(reservations iter.Seq[ledger.Reservation], released iter.Seq[string], withdrawn ledger.SequenceSet) inFlight {
-	f := inFlight{reserved: map[string]int64{}, amended: map[string][]ledger.Charge{}, released: map[string]struct{}{}, withdrawn: withdrawn}
+func inFlightIn(reservations iter.Seq[ledger.Reservation], released iter.Seq[string], withdrawn ledger.SequenceSet) InFlight {
+	f := InFlight{reserved: map[string]int64{}, amended: map[string][]ledger.Charge{}, released: map[string]struct{}{}, withdrawn: withdrawn}
 	for r := range reservations {
 		if len(r.Replaces) > 0 {
 			f.amended[r.Key] = r.Replaces
@@ -40,15 +41,15 @@ func inFlightIn(reservations iter.Seq[ledger.Reservation], released iter.Seq[str
 	return f
 }
 
-// same reports whether there was no reservation, settlement or release between two reads. Ledgers never reuse
+// Same reports whether there was no reservation, settlement or release between two reads. Ledgers never reuse
 // sequences.
-func (f inFlight) same(other inFlight) bool {
+func (f InFlight) Same(other InFlight) bool {
 	return maps.Equal(f.reserved, other.reserved) && maps.Equal(f.released, other.released) && slices.Equal(f.withdrawn, other.withdrawn) &&
 		maps.EqualFunc(f.amended, other.amended, slices.Equal[[]ledger.Charge])
 }
 
-// usage returns the right usage of a ledger with these claims and this in flight. It fails if the two do not match.
-func (f inFlight) usage(claims []*claimcache.Claim) ([]ledger.Usage, error) {
+// Usage returns the right usage of a ledger with these claims and this in flight. It fails if the two do not match.
+func (f InFlight) Usage(claims []*claimcache.Claim) ([]ledger.Usage, error) {
 	t := Tally{inFlight: f}
 	for _, claim := range claims {
 		if err := t.Add(claim); err != nil {
@@ -59,7 +60,7 @@ func (f inFlight) usage(claims []*claimcache.Claim) ([]ledger.Usage, error) {
 }
 
 // isReserved reports whether a claim's reservation still waits for its settlement.
-func (f inFlight) isReserved(claim *claimcache.Claim) bool {
+func (f InFlight) isReserved(claim *claimcache.Claim) bool {
 	if claim.Sequence == 0 {
 		_, is := f.reserved[ledgerstore.ClaimKey(string(claim.UID))]
 		return is
@@ -69,13 +70,13 @@ func (f inFlight) isReserved(claim *claimcache.Claim) bool {
 }
 
 // isReleased reports whether the ledger released the charge of a claim, or withdrew its reservation.
-func (f inFlight) isReleased(claim *claimcache.Claim) bool {
+func (f InFlight) isReleased(claim *claimcache.Claim) bool {
 	_, is := f.released[string(claim.UID)]
 	return is || f.withdrawn.Has(claim.Sequence)
 }
 
 // amendmentOf returns the key of the pending amendment of a claim, or "".
-func (f inFlight) amendmentOf(claim *claimcache.Claim) string {
+func (f InFlight) amendmentOf(claim *claimcache.Claim) string {
 	key := ledgerstore.ResizeKey(string(claim.UID))
 	if claim.FromPolicy() {
 		key = ledgerstore.AmendmentKey(claim.Policy(), string(claim.ObjectUID))

@@ -1,4 +1,4 @@
-package audit
+package tally
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ import (
 func Usage(held []*claimcache.Claim, withdrawn ledger.SequenceSet) ([]ledger.Usage, error) {
 	var sums sums
 	for _, claim := range held {
-		if !holds(claim) || withdrawn.Has(claim.Sequence) {
+		if !Holds(claim) || withdrawn.Has(claim.Sequence) {
 			continue
 		}
 		if err := sums.addClaim(claim); err != nil {
@@ -70,17 +70,17 @@ func (s *sums) usage() []ledger.Usage {
 	})
 }
 
-// holds reports whether a claim holds its charges: it is granted and not released. A release removes the finalizer of a
+// Holds reports whether a claim holds its charges: it is granted and not released. A release removes the finalizer of a
 // claim in deletion.
-func holds(claim *claimcache.Claim) bool {
+func Holds(claim *claimcache.Claim) bool {
 	return claim.State == claimcache.Granted && (claim.Finalizer || !claim.Deleting)
 }
 
-// difference is a disagreement of ledger and claims about one balance.
-type difference struct {
-	// observed is the usage in the ledger and actual the usage by the claims. Both have the same resource type and
+// Difference is a disagreement of ledger and claims about one balance.
+type Difference struct {
+	// Observed is the usage in the ledger and Actual the usage by the claims. Both have the same resource type and
 	// dimensions.
-	observed, actual ledger.Usage
+	Observed, Actual ledger.Usage
 }
 
 // balanceKey identifies a balance of a consumer.
@@ -91,20 +91,20 @@ type balanceKey struct {
 
 func keyOf(u ledger.Usage) balanceKey { return balanceKey{u.ResourceType, u.Dimensions} }
 
-// compare returns the differences between recorded and held usage by balance, the recorded ones first. Both are without
+// Compare returns the differences between recorded and held usage by balance, the recorded ones first. Both are without
 // zeros and without repetitions.
-func compare(recorded, held []ledger.Usage) []difference {
+func Compare(recorded, held []ledger.Usage) []Difference {
 	actual := byKey(held)
-	var all []difference
+	var all []Difference
 	for _, u := range recorded {
 		if actual[keyOf(u)] != u {
-			all = append(all, difference{observed: u, actual: usageOf(actual, keyOf(u))})
+			all = append(all, Difference{Observed: u, Actual: usageOf(actual, keyOf(u))})
 		}
 	}
 	known := byKey(recorded)
 	for _, u := range held {
 		if _, ok := known[keyOf(u)]; !ok {
-			all = append(all, difference{observed: usageOf(known, keyOf(u)), actual: u})
+			all = append(all, Difference{Observed: usageOf(known, keyOf(u)), Actual: u})
 		}
 	}
 	return all
@@ -125,19 +125,19 @@ func usageOf(balances map[balanceKey]ledger.Usage, key balanceKey) ledger.Usage 
 	return u
 }
 
-// lacksUsage reports whether the ledger has too little usage. If not, it has too much.
-func (d difference) lacksUsage() bool {
-	if d.actual.Amount != d.observed.Amount {
-		return d.actual.Amount > d.observed.Amount
+// LacksUsage reports whether the ledger has too little usage. If not, it has too much.
+func (d Difference) LacksUsage() bool {
+	if d.Actual.Amount != d.Observed.Amount {
+		return d.Actual.Amount > d.Observed.Amount
 	}
-	return d.actual.Claims > d.observed.Claims
+	return d.Actual.Claims > d.Observed.Claims
 }
 
-func (d difference) String() string {
-	name := d.observed.ResourceType
-	if !d.observed.Dimensions.IsZero() {
-		name += " (" + d.observed.Dimensions.String() + ")"
+func (d Difference) String() string {
+	name := d.Observed.ResourceType
+	if !d.Observed.Dimensions.IsZero() {
+		name += " (" + d.Observed.Dimensions.String() + ")"
 	}
 	return fmt.Sprintf("%s: the ledger has %d used (claims: %d), the claims hold %d (claims: %d)",
-		name, d.observed.Amount, d.observed.Claims, d.actual.Amount, d.actual.Claims)
+		name, d.Observed.Amount, d.Observed.Claims, d.Actual.Amount, d.Actual.Claims)
 }
