@@ -281,9 +281,9 @@ func (w *Webhooks) warnClaimsStay(policy *quotav1alpha1.ClaimCreationPolicy) []s
 		return nil
 	}
 	return []string{fmt.Sprintf("%s of this policy %s, and %s, until the objects or the claims are deleted; to delete the claims: "+
-		"kubectl delete resourceclaims.%s --all-namespaces -l %s=%s",
+		"kubectl delete resourceclaims.quota.miloapis.com --all-namespaces -l %s=%s",
 		counted(n, "claim"), either(n, "stays", "stay"), either(n, "keeps its quota", "keep their quota"),
-		quotav1alpha1.GroupVersion.Group, quotav1alpha1.LabelPolicy, claims.LabelValue(policy.Name))}
+		quotav1alpha1.LabelPolicy, claims.LabelValue(policy.Name))}
 }
 
 // warnGrantsDeleted warns of the deletion of a policy's grants with the policy.
