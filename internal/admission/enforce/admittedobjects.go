@@ -2,6 +2,7 @@ package enforce
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,6 +41,8 @@ type admittedObject struct {
 	since  time.Time
 	expiry *time.Timer
 	seen   chan struct{}
+	// unenforced are the policies that charged the object also beyond a limit.
+	unenforced []string
 }
 
 func (a *admittedObjects) add(c *create) {
@@ -53,9 +56,15 @@ func (a *admittedObjects) add(c *create) {
 	if _, isKnown := a.byUID[uid]; isKnown {
 		return // reviewed twice; others may wait for it
 	}
+	var unenforced []string
+	for _, p := range c.claims {
+		if !p.policy.Enforces() {
+			unenforced = append(unenforced, p.Policy)
+		}
+	}
 	a.byName[name] = uid
 	a.byUID[uid] = &admittedObject{
-		name: name, owner: c.owner, since: time.Now(),
+		name: name, owner: c.owner, since: time.Now(), unenforced: unenforced,
 		expiry: time.AfterFunc(a.lifetime+admittedMargin, func() { a.remove(uid) }), seen: make(chan struct{}),
 	}
 }
@@ -92,6 +101,14 @@ func (a *admittedObjects) uidOf(name objectName) types.UID {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.byName[name]
+}
+
+// isEnforced reports whether all these policies charged an admitted object within the limits.
+func (a *admittedObjects) isEnforced(uid types.UID, evaluated []*evaluatedClaim) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	object := a.byUID[uid]
+	return object != nil && !slices.ContainsFunc(evaluated, func(p *evaluatedClaim) bool { return slices.Contains(object.unenforced, p.Policy) })
 }
 
 // unseen returns the admitted but still unseen object of a name, or nil.

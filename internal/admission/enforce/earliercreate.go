@@ -19,12 +19,13 @@ import (
 // same name and no object has the name, reserveFor takes over the earlier reservation, because only one of the two
 // can succeed. If the earlier object appears after all, Bursar charges it then, and holds room for it until then.
 //
-// Nobody can roll back a takeover, so it happens only if no other consumer has to decide.
+// Nobody can roll back a takeover, so it happens only if no other consumer has to decide. A reservation from before the
+// policy enforced may be beyond the limit, so nobody takes it over.
 func (h *Handler) reserveFor(ctx context.Context, c *create, evaluated []*evaluatedClaim, isOnly bool) (ledgerstore.Outcome, error) {
 	kind := c.Kind.GroupKind()
 	earlier := h.admitted.uidOf(objectName{kind, c.Name})
 	request := ledgerstore.Request{Reservations: reservationsOf(evaluated), TakesOver: true}
-	if earlier == "" || earlier == c.UID || !isOnly || !areAdoptable(evaluated) {
+	if earlier == "" || earlier == c.UID || !isOnly || !areAdoptable(evaluated) || !h.admitted.isEnforced(earlier, evaluated) {
 		return h.Store.Apply(ctx, evaluated[0].Consumer, request)
 	}
 	unlock, err := h.Store.LockObject(ctx, string(earlier)) // its claim may be in the making

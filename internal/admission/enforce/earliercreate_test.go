@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/kube/objectcache"
 )
 
@@ -44,6 +45,22 @@ func TestCreatesOfOneNameHoldQuotaOnce(t *testing.T) {
 	if change, is := s.Engine.ChangeOf("2"); !is || !slices.Equal(change.Restored, []string{"acme"}) {
 		t.Errorf("the attempt that came to something after all is restored for the policies %q", change.Restored)
 	}
+}
+
+// A create from before the policy enforced may hold quota beyond the limit. A later create of its name does not get it.
+func TestOverdraftOfEarlierCreateStaysItsOwn(t *testing.T) {
+	s := newScene(t, 1)
+	s.policy("globex", "false")
+	s.Objects = absent()
+	if answer := s.review("full"); !answer.Allowed {
+		t.Fatalf("denied: %s", answer.Result.Message)
+	}
+	s.policyWith("acme", "acme", "true", func(p *quotav1alpha1.ClaimCreationPolicySpec) { p.EnforcementMode = quotav1alpha1.EnforcementModeAudit })
+	if answer := s.reviewNamed("map", "1"); !answer.Allowed {
+		t.Fatalf("denied in the mode Audit: %s", answer.Result.Message)
+	}
+	s.policy("acme", "true")
+	s.wantDenied(s.reviewNamed("map", "2"), http.StatusForbidden, "limited: 1")
 }
 
 // Somebody creates, deletes and creates an object again, and gets its quota back. The first object appears during the
