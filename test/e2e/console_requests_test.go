@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -298,6 +299,12 @@ func TestConsoleRequestsInvalid(t *testing.T) {
 		status, page := a.decide(a.ann, name, "Approve", tt.field, tt.value)
 		a.wantAnswer(what, status, html.UnescapeString(page), http.StatusUnprocessableEntity, tt.want, `value="`+tt.value+`"`)
 	}
+	eventually(t, func() error { // times of creation have seconds only
+		if created := a.request(name).CreationTimestamp; time.Now().Unix() == created.Unix() {
+			return errors.New("the next request would be as old")
+		}
+		return nil
+	})
 	increase := a.ask("+5", "another release")
 	a.waitState(a.request(increase), quotav1alpha1.ReasonPending)
 	status, page = a.decide(a.ann, increase, "Approve", "amount-0", "3")

@@ -2,17 +2,20 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/config"
@@ -85,6 +88,14 @@ func TestRequestCommands(t *testing.T) {
 	const ns = config.DefaultSystemNamespace
 	w.mustCreate(w.configMap("a"))
 	denial := w.wantExceeded(w.configMap("b"))
+	eventually(t, func() error { // a denial may come before the consumer's view of its quota
+		var list quotav1alpha1.EffectiveResourceGrantList
+		must(t, admin.List(t.Context(), &list, client.InNamespace(ns)))
+		if !slices.ContainsFunc(list.Items, func(g quotav1alpha1.EffectiveResourceGrant) bool { return g.Spec.ConsumerRef.Name == w.name }) {
+			return errors.New("the quota is not shown")
+		}
+		return nil
+	})
 
 	output, _ := tom.run(denial, "request", "-", "--reason", "a release")
 	name := nameIn(t, output)

@@ -78,6 +78,8 @@ type Plan struct {
 
 	// isDeclared reports whether the plan has objects that people declared for the former system.
 	isDeclared bool
+	// unserved are enforced limits of kinds that the server does not serve.
+	unserved []string
 	// kept has the keys of whole objects in Kept.
 	kept map[string]bool
 	// made are grants made by policies of the former system. An import leaves them out, but they count.
@@ -168,6 +170,9 @@ func (b *builder) add(l *Limit) {
 func (b *builder) addAmount(l *Limit, name corev1.ResourceName) (bool, error) {
 	m, err := measureOf(b.mapper, name)
 	if err != nil || !b.serves(m.kind) {
+		if b.earlier.enforcedTypes()[account{name, l.Scopes}.resourceType(b.source)] {
+			b.plan.unserved = append(b.plan.unserved, fmt.Sprintf("%s of %s", name, l.From))
+		}
 		return false, err
 	}
 	quantity := l.Hard[name]

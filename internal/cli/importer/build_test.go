@@ -1,12 +1,16 @@
 package importer
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
 // TestUnservedKinds leaves out limits of kinds that the server does not serve: their policies would never be ready.
@@ -24,5 +28,26 @@ func TestUnservedKinds(t *testing.T) {
 	const why = "the server does not serve it, so there is nothing to limit: import again once it does"
 	if diff := cmp.Diff([]Note{{"Pod", why}, {"Service", why}}, plan.Notes); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestEnforcedLimitOfUnservedKind keeps a limit that Bursar enforces while its API server is down: the import fails, and
+// changes nothing.
+func TestEnforcedLimitOfUnservedKind(t *testing.T) {
+	r := fromResourceQuotas(parsed[corev1.ResourceQuota](t, `{metadata: {name: a, namespace: shop}, spec: {hard: {pods: 4, count/widgets.example.com: 3}}}`))
+	before := newEarlier()
+	for _, resourceType := range []string{"resourcequota/pods", "resourcequota/count/widgets.example.com"} {
+		before.policies[resourceType] = &quotav1alpha1.ClaimCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: resourceType}, Spec: quotav1alpha1.ClaimCreationPolicySpec{
+			Target: quotav1alpha1.ClaimTarget{ResourceClaimTemplate: quotav1alpha1.ResourceClaimTemplate{Spec: quotav1alpha1.ResourceClaimTemplateSpec{
+				Requests: []quotav1alpha1.ResourceRequestTemplate{{ResourceType: resourceType, Amount: 1}},
+			}}},
+		}}
+	}
+	i := &importer{Options: Options{From: "resourcequota"}, mapper: apimeta.NewDefaultRESTMapper(nil), target: &cluster{namespaces: []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}}}}
+	_, err := i.plan(r, before)
+	for _, want := range []string{"count/widgets.example.com of ResourceQuota shop/a", "pods of ResourceQuota shop/a", "import again"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
 	}
 }

@@ -56,10 +56,13 @@ func (p placed) changeOf(present *unstructured.Unstructured) (map[string]any, er
 	compared := map[string]any{"metadata": metadataOf(present, func(field, key string) bool {
 		values, _, _ := unstructured.NestedMap(p.object.Object, "metadata", field) //nolint:errcheck // a plan has a map there
 		_, isPlanned := values[key]
-		return isPlanned || isWritten(present, field, key)
+		return isPlanned || isWritten(present, "metadata", field, key)
 	})}
 	if spec, hasSpec := p.object.Object["spec"].(map[string]any); hasSpec {
 		planned["spec"], compared["spec"] = spec, withoutDefaults(known["spec"], spec)
+		if now, isMap := compared["spec"].(map[string]any); isMap && spec["disabled"] == nil && !isWritten(present, "spec", "disabled") {
+			delete(now, "disabled") // an administrator has switched the policy off
+		}
 	}
 	return difference(planned, compared, true), nil
 }
@@ -135,16 +138,18 @@ func metadataOf(object *unstructured.Unstructured, has func(field, key string) b
 
 func all(string, string) bool { return true }
 
-// isWritten reports whether an import wrote a label or an annotation of an object.
-func isWritten(object *unstructured.Unstructured, field, key string) bool {
+// isWritten reports whether an import wrote a field of an object.
+func isWritten(object *unstructured.Unstructured, path ...string) bool {
+	var keys []string
+	for _, field := range path {
+		keys = append(keys, "f:"+field)
+	}
 	for _, entry := range object.GetManagedFields() {
-		var written struct {
-			Metadata map[string]map[string]any `json:"f:metadata"`
-		}
+		var written map[string]any
 		if entry.Manager != fieldManager || entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &written) != nil {
 			continue
 		}
-		if _, isIn := written.Metadata["f:"+field]["f:"+key]; isIn {
+		if _, isIn, err := unstructured.NestedFieldNoCopy(written, keys...); isIn && err == nil {
 			return true
 		}
 	}

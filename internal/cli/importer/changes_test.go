@@ -23,15 +23,16 @@ func TestChanges(t *testing.T) {
 		server        string // what happened on the server in between, as a merge patch
 		want          string
 	}{
-		"nothing":         {"defaults are no difference", plain, plain, `{"spec": {"enabled": true, "disabled": false, "admission": "Escrow", "trigger": {"operations": ["CREATE"]}}}`, `{}`},
-		"a mode":          {"it is an administrator's", plain, plain, `{"spec": {"enforcementMode": "Enforce", "enabled": false, "admission": "Durable"}}`, `{}`},
-		"others' label":   {"it is not the import's", plain, plain, `{"metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}}, "status": {"observedGeneration": 3}}`, `{}`},
-		"a switch":        {"false is no field", policy + `}, spec: {disabled: true, ` + trigger + `}, ` + target + `}`, plain, `{}`, `{"spec": {"disabled": null}}`},
-		"a condition":     {"the policy applies to more", policy + `}, spec: {` + trigger + `, conditions: [{expression: a}]}, ` + target + `}`, plain, `{}`, `{"spec": {"trigger": {"conditions": null}}}`},
-		"constraints":     {"their number differs", policy + `}, spec: {` + trigger + `, constraints: [{expression: a}, {expression: b}]}, ` + target + `}`, policy + `}, spec: {` + trigger + `, constraints: [{expression: b}]}, ` + target + `}`, `{}`, `{"spec": {"trigger": {"constraints": [{"expression": "b"}]}}}`},
-		"operations":      {"updates are not followed any more", policy + `}, spec: {` + trigger + `, operations: [CREATE, UPDATE]}, ` + target + `}`, plain, `{}`, `{"spec": {"trigger": {"operations": null}}}`},
-		"a template":      {"it is a part of the spec", policy + `}, spec: {` + trigger + `}, target: {resourceClaimTemplate: {metadata: {annotations: {a: b}}, spec: {consumerRef: {kind: K, name: x}, requests: [{resourceType: s, amount: 1}]}}}}`, plain, `{}`, `{"spec": {"target": {"resourceClaimTemplate": {"metadata": {"annotations": null}}}}}`},
-		"a person's edit": {"the spec is the import's", plain, plain, `{"spec": {"trigger": {"constraints": [{"expression": "a"}]}}}`, `{"spec": {"trigger": {"constraints": null}}}`},
+		"nothing":           {"defaults are no difference", plain, plain, `{"spec": {"enabled": true, "disabled": false, "admission": "Escrow", "trigger": {"operations": ["CREATE"]}}}`, `{}`},
+		"a mode":            {"it is an administrator's", plain, plain, `{"spec": {"enforcementMode": "Enforce", "enabled": false, "admission": "Durable"}}`, `{}`},
+		"others' label":     {"it is not the import's", plain, plain, `{"metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}}, "status": {"observedGeneration": 3}}`, `{}`},
+		"a switch":          {"false is no field", policy + `}, spec: {disabled: true, ` + trigger + `}, ` + target + `}`, plain, `{}`, `{"spec": {"disabled": null}}`},
+		"a person's switch": {"an administrator has switched the policy off", plain, plain, `{"spec": {"disabled": true}}`, `{}`},
+		"a condition":       {"the policy applies to more", policy + `}, spec: {` + trigger + `, conditions: [{expression: a}]}, ` + target + `}`, plain, `{}`, `{"spec": {"trigger": {"conditions": null}}}`},
+		"constraints":       {"their number differs", policy + `}, spec: {` + trigger + `, constraints: [{expression: a}, {expression: b}]}, ` + target + `}`, policy + `}, spec: {` + trigger + `, constraints: [{expression: b}]}, ` + target + `}`, `{}`, `{"spec": {"trigger": {"constraints": [{"expression": "b"}]}}}`},
+		"operations":        {"updates are not followed any more", policy + `}, spec: {` + trigger + `, operations: [CREATE, UPDATE]}, ` + target + `}`, plain, `{}`, `{"spec": {"trigger": {"operations": null}}}`},
+		"a template":        {"it is a part of the spec", policy + `}, spec: {` + trigger + `}, target: {resourceClaimTemplate: {metadata: {annotations: {a: b}}, spec: {consumerRef: {kind: K, name: x}, requests: [{resourceType: s, amount: 1}]}}}}`, plain, `{}`, `{"spec": {"target": {"resourceClaimTemplate": {"metadata": {"annotations": null}}}}}`},
+		"a person's edit":   {"the spec is the import's", plain, plain, `{"spec": {"trigger": {"constraints": [{"expression": "a"}]}}}`, `{"spec": {"trigger": {"constraints": null}}}`},
 		"labels": {"the import wrote them", policy + `, labels: {team: a, tier: b}, annotations: {kubernetes.io/description: d}}, spec: {` + trigger + `}, ` + target + `}`,
 			policy + `, labels: {team: b}}, spec: {` + trigger + `}, ` + target + `}`, `{}`,
 			`{"metadata": {"annotations": {"kubernetes.io/description": null}, "labels": {"team": "b", "tier": null}}}`},
@@ -74,7 +75,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// own records the labels and annotations of an object as written by an import, as a server does.
+// own records the labels, annotations and fields of an object as written by an import, as a server does.
 func own(t *testing.T, object *unstructured.Unstructured) {
 	t.Helper()
 	fields := map[string]any{}
@@ -85,7 +86,12 @@ func own(t *testing.T, object *unstructured.Unstructured) {
 		}
 		fields[field] = keys
 	}
-	raw, err := json.Marshal(map[string]any{"f:metadata": fields})
+	spec := map[string]any{}
+	written, _, _ := unstructured.NestedMap(object.Object, "spec") //nolint:errcheck // a plan has a map there
+	for field := range written {
+		spec["f:"+field] = map[string]any{}
+	}
+	raw, err := json.Marshal(map[string]any{"f:metadata": fields, "f:spec": spec})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -167,6 +168,10 @@ func (i *importer) plan(found *reading, before *earlier) (*Plan, error) {
 		limits = append(limits, left...)
 	}
 	plan := build(i.From, i.mapper, limits, before)
+	if len(plan.unserved) > 0 {
+		return nil, fmt.Errorf("the server does not serve the kinds of these limits now, and Bursar enforces them: %s; import again once it does, or with --prune after their removal from the other system",
+			strings.Join(plan.unserved, ", "))
+	}
 	if err := plan.addObjects(found.objects); err != nil {
 		return nil, err
 	}

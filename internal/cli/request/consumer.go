@@ -119,7 +119,8 @@ func elsewhere(ctx context.Context, api client.Client, s *shown, named string, e
 	}
 	var flags []string
 	for i := range list.Items {
-		if flag := "-n " + list.Items[i].Namespace; name.Matches(list.Items[i].Spec.ConsumerRef) && !slices.Contains(flags, flag) {
+		flag, isOther := "-n "+list.Items[i].Namespace, list.Items[i].Namespace != s.namespace
+		if isOther && name.Matches(list.Items[i].Spec.ConsumerRef) && !slices.Contains(flags, flag) {
 			flags = append(flags, flag)
 		}
 	}
