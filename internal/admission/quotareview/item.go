@@ -66,7 +66,11 @@ func (it *item) unknown(why string) {
 	}
 }
 
+// deny denies the item. The causes of its warnings are none of the denial.
 func (it *item) deny(why string, causes ...quotav1alpha1.ReviewedCause) {
+	if it.result != quotav1alpha1.ReviewResultDoesNotFit {
+		it.causes = nil
+	}
 	it.result, it.message = quotav1alpha1.ReviewResultDoesNotFit, why
 	it.causes = append(it.causes, causes...)
 }
@@ -93,7 +97,9 @@ func (it *item) warn(p *catalog.Policy, text string, causes ...quotav1alpha1.Rev
 		return
 	}
 	it.message = strings.TrimSpace(it.message + " " + text)
-	it.causes = append(it.causes, causes...)
+	if it.result != quotav1alpha1.ReviewResultDoesNotFit {
+		it.causes = append(it.causes, causes...)
+	}
 	if !p.Enforces() {
 		it.message += fmt.Sprintf(" This is not enforced yet: the mode of ClaimCreationPolicy %s is %s.", p.Name, p.Mode)
 		it.isUnenforced = true

@@ -31,8 +31,8 @@ func TestUnservedKinds(t *testing.T) {
 	}
 }
 
-// TestEnforcedLimitOfUnservedKind keeps a limit that Bursar enforces while its API server is down: the import fails, and
-// changes nothing.
+// TestEnforcedLimitOfUnservedKind keeps a limit that Bursar enforces while its API server is down: the import fails,
+// and changes nothing.
 func TestEnforcedLimitOfUnservedKind(t *testing.T) {
 	r := fromResourceQuotas(parsed[corev1.ResourceQuota](t, `{metadata: {name: a, namespace: shop}, spec: {hard: {pods: 4, count/widgets.example.com: 3}}}`))
 	before := newEarlier()

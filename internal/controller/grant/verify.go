@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -52,6 +53,10 @@ func (r *Reconciler) verify(ctx context.Context, consumer quotav1alpha1.Consumer
 	}
 }
 
+// undecidedMax is how long grants wait for a new registration. Later, a grant without an active registration is invalid,
+// so that one registration never holds back the other grants of a consumer.
+const undecidedMax = time.Minute
+
 // errUndecided means that a grant depends on a registration that is not in the catalog yet.
 var errUndecided = errors.New("a registration is not decided yet")
 
@@ -79,7 +84,8 @@ func (r *Reconciler) checkRegistered(ctx context.Context, results []result) erro
 	for i := range list.Items {
 		active := apimeta.FindStatusCondition(list.Items[i].Status.Conditions, quotav1alpha1.ConditionActive)
 		isRejected := active != nil && active.Reason == quotav1alpha1.ReasonValidationFailed
-		if !isRejected && slices.Contains(missing, list.Items[i].Spec.ResourceType) {
+		isNew := list.Items[i].DeletionTimestamp == nil && time.Since(list.Items[i].CreationTimestamp.Time) < undecidedMax
+		if isNew && !isRejected && slices.Contains(missing, list.Items[i].Spec.ResourceType) {
 			return errUndecided
 		}
 	}

@@ -136,10 +136,13 @@ func TestVerify(t *testing.T) {
 func TestCheckRegistered(t *testing.T) {
 	registration := func(resourceType, reason string) quotav1alpha1.ResourceRegistration {
 		return quotav1alpha1.ResourceRegistration{
-			Spec:   quotav1alpha1.ResourceRegistrationSpec{ResourceType: resourceType},
-			Status: quotav1alpha1.ResourceRegistrationStatus{Conditions: []metav1.Condition{{Type: quotav1alpha1.ConditionActive, Reason: reason}}},
+			ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Now()},
+			Spec:       quotav1alpha1.ResourceRegistrationSpec{ResourceType: resourceType},
+			Status:     quotav1alpha1.ResourceRegistrationStatus{Conditions: []metav1.Condition{{Type: quotav1alpha1.ConditionActive, Reason: reason}}},
 		}
 	}
+	old := registration("projects", "RegistrationPending")
+	old.CreationTimestamp = metav1.NewTime(time.Now().Add(-2 * undecidedMax))
 	tests := map[string]struct {
 		reason         string
 		observed       int64
@@ -151,6 +154,7 @@ func TestCheckRegistered(t *testing.T) {
 		"pending":  {"its registration is new", 2, "ValidationFailed", []quotav1alpha1.ResourceRegistration{registration("projects", "RegistrationPending")}, errUndecided, true},
 		"active":   {"the catalog lags", 2, "ValidationFailed", []quotav1alpha1.ResourceRegistration{registration("projects", "RegistrationActive")}, errUndecided, true},
 		"rejected": {"its registration is invalid", 2, "ValidationFailed", []quotav1alpha1.ResourceRegistration{registration("projects", "ValidationFailed")}, nil, true},
+		"old":      {"it does not hold back other grants", 2, "ValidationFailed", []quotav1alpha1.ResourceRegistration{old}, nil, true},
 		"none":     {"only others are registered", 2, "ValidationFailed", []quotav1alpha1.ResourceRegistration{registration("castles", "RegistrationPending")}, nil, true},
 		"decided":  {"it has been decided before", 3, "ValidationFailed", []quotav1alpha1.ResourceRegistration{registration("projects", "RegistrationPending")}, nil, false},
 		"valid":    {"it is active", 2, "GrantActive", nil, nil, false},
