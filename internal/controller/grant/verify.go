@@ -53,8 +53,8 @@ func (r *Reconciler) verify(ctx context.Context, consumer quotav1alpha1.Consumer
 	}
 }
 
-// undecidedMax is how long grants wait for a new registration. Later, a grant without an active registration is invalid,
-// so that one registration never holds back the other grants of a consumer.
+// undecidedMax is how long grants wait for a new registration. Later, a grant without an active registration is
+// invalid, so that one registration never holds back the other grants of a consumer.
 const undecidedMax = time.Minute
 
 // errUndecided means that a grant depends on a registration that is not in the catalog yet.
