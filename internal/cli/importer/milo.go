@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -40,6 +41,7 @@ func readMilo(ctx context.Context, c *cluster) (*reading, error) {
 func fromMilo(objects []*unstructured.Unstructured, inPlace bool) (*reading, error) {
 	r := &reading{objectCount: len(objects)}
 	granted := grantTriggers(objects)
+	var owned []string
 	for _, object := range objects {
 		if quotakinds.IsFromPolicy(object) || granted[ownerKind(object)] {
 			g, err := decoded[quotav1alpha1.ResourceGrant](object)
@@ -47,6 +49,9 @@ func fromMilo(objects []*unstructured.Unstructured, inPlace bool) (*reading, err
 				return nil, fmt.Errorf("decode %s %s: %w", object.GetKind(), quotakinds.Name(object), err)
 			}
 			r.made = append(r.made, g)
+			if !quotakinds.IsFromPolicy(object) {
+				owned = append(owned, g.Namespace+"/"+g.Name)
+			}
 			continue
 		}
 		name := objectRef(object.GetKind(), object.GetNamespace(), object.GetName())
@@ -62,6 +67,10 @@ func fromMilo(objects []*unstructured.Unstructured, inPlace bool) (*reading, err
 	}
 	if len(r.made) > 0 {
 		r.note("ResourceGrants that policies made", "the policies make them again")
+	}
+	if len(owned) > 0 {
+		r.note("ResourceGrants with an owner", fmt.Sprintf("a policy makes grants for such owners, so these count as its own, and it makes them again: %s; "+
+			"if a person made one, create it here without the owner", strings.Join(owned, ", ")))
 	}
 	r.note("ResourceClaims", "Bursar makes them for the objects of policies; services have to create theirs again")
 	return r, nil

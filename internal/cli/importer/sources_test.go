@@ -212,6 +212,9 @@ func TestMiloGrantsOfPolicies(t *testing.T) {
 	if len(r.made) != 1 || r.made[0].Name != "default-acme-grant" {
 		t.Errorf("made by policies are %+v", r.made)
 	}
+	if !slices.ContainsFunc(r.notes, func(n Note) bool { return strings.Contains(fmt.Sprint(n), ": organization-acme/default-acme-grant;") }) {
+		t.Errorf("no note names the grant: %+v", r.notes)
+	}
 	if len(plan.Grants) != 1 || plan.Grants[0].Name != "sold" || len(plan.GrantPolicies) != 1 {
 		t.Errorf("the plan has the grants %+v and policies %+v", plan.Grants, plan.GrantPolicies)
 	}
