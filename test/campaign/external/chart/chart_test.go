@@ -103,6 +103,7 @@ func TestValuesAreChecked(t *testing.T) {
 		"configuration: {auditInterval: 5}":                                       "auditInterval",
 		"configuration: {leaderElection: {retryPeriod: 2 s}}":                     "retryPeriod",
 		"configuration: {logging: {verbosity: 11}}":                               "verbosity",
+		"configuration: {consumerNamespaces: [{kind: A, namespace: a}]}":          "apiGroup",
 		"configuration: {webhooks: {shutdownDelay: 50s}}":                         "shutdownDelay",
 		"podDisruptionBudget: {maxUnavailable: 0}":                                "maxUnavailable",
 		"podDisruptionBudget: {maxUnavailable: most}":                             "maxUnavailable",
