@@ -16,6 +16,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/cli"
+	"github.com/bursar/bursar/internal/cli/commandline"
 	"github.com/bursar/bursar/internal/cli/importer"
 	"github.com/bursar/bursar/internal/cli/servers"
 	"github.com/bursar/bursar/internal/config"
@@ -153,7 +154,7 @@ var importOnly = []string{"prune", "in-place", "source-kubeconfig", "source-cont
 // next run chooses anew.
 func again(command *cobra.Command, without ...string) string {
 	without = append([]string{"from", "dry-run", "output", "mode", "remove"}, without...)
-	words := []string{command.CommandPath(), "--from", command.Flag("from").Value.String()}
+	words := append(strings.Fields(command.CommandPath()), "--from", command.Flag("from").Value.String())
 	command.Flags().Visit(func(flag *pflag.Flag) {
 		values := []string{flag.Value.String()}
 		if list, isList := flag.Value.(pflag.SliceValue); isList {
@@ -165,20 +166,11 @@ func again(command *cobra.Command, without ...string) string {
 			case flag.NoOptDefVal == value:
 				words = append(words, "--"+flag.Name)
 			default:
-				words = append(words, "--"+flag.Name+"="+quoted(value))
+				words = append(words, "--"+flag.Name+"="+value)
 			}
 		}
 	})
-	return strings.Join(words, " ")
-}
-
-// quoted returns a word as shells read it.
-func quoted(word string) string {
-	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@,+"
-	if word != "" && strings.Trim(word, plain) == "" {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	return commandline.Join(words...)
 }
 
 func runImportMode(command *cobra.Command, f *importFlags) error {

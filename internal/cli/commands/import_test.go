@@ -14,8 +14,8 @@ func TestImportAgain(t *testing.T) {
 	if err := command.ParseFlags(arguments); err != nil {
 		t.Fatal(err)
 	}
-	const common = `import --from milo --as-group=a --as-group=b --context='it'\''s'`
-	if got, want := again(command), common+` --prune --source-context='old cluster' --source-kubeconfig=/a/b --system-namespace=quota`; got != want {
+	const common = `import --from milo --as-group=a --as-group=b '--context=it'\''s'`
+	if got, want := again(command), common+` --prune '--source-context=old cluster' --source-kubeconfig=/a/b --system-namespace=quota`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if got, want := again(command, importOnly...), common+" --system-namespace=quota"; got != want {

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli/commandline"
 	"github.com/bursar/bursar/internal/cli/consumername"
 	"github.com/bursar/bursar/internal/console/overview"
 	"github.com/bursar/bursar/internal/console/requests"
@@ -82,7 +83,7 @@ func (a Area) consumer(r *web.Request) (web.Answer, error) {
 	if err := view.read(r, found); err != nil {
 		return nil, err
 	}
-	command := web.CommandLine("bursar", "usage", "--all-namespaces", "--consumer", ref.Kind+"/"+ref.Name)
+	command := commandline.Join("bursar", "usage", "--all-namespaces", "--consumer", ref.Kind+"/"+ref.Name)
 	return web.Page{Template: "administrator-consumer", Title: ref.Kind + "/" + ref.Name, Data: view, Command: command}, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/bursar/bursar/internal/claims/message"
+	"github.com/bursar/bursar/internal/cli/commandline"
 	"github.com/bursar/bursar/internal/console/chart"
 	"github.com/bursar/bursar/internal/console/fleet"
 	"github.com/bursar/bursar/internal/console/overview"
@@ -176,5 +177,5 @@ func commandFor(q fleet.Query) string {
 	case fleet.ByType:
 		words = append(words, "--sort-by", "type")
 	}
-	return web.CommandLine(append(words, "--limit", strconv.Itoa(fleet.PageSize*max(q.Page, 1)))...)
+	return commandline.Join(append(words, "--limit", strconv.Itoa(fleet.PageSize*max(q.Page, 1)))...)
 }

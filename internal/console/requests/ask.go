@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli/commandline"
 	"github.com/bursar/bursar/internal/cli/consumername"
 	"github.com/bursar/bursar/internal/cli/request"
 	"github.com/bursar/bursar/internal/console/overview"
@@ -239,7 +240,7 @@ func (f *askForm) command(q *quotas) string {
 	if f.Until != "" {
 		words = append(words, "--until", f.Until)
 	}
-	return web.CommandLine(words...)
+	return commandline.Join(words...)
 }
 
 func or(text, otherwise string) string {

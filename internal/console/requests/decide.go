@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli/commandline"
 	"github.com/bursar/bursar/internal/cli/request"
 	"github.com/bursar/bursar/internal/console/web"
 	"github.com/bursar/bursar/internal/quotarequest"
@@ -66,11 +67,11 @@ func (a Area) decidePage(r *web.Request, sent *web.Request, problem string, stat
 	data.WhyNot = whyNot(r, s.request, quotav1alpha1.DecisionApprove)
 	data.WhyNotDeny = whyNot(r, s.request, quotav1alpha1.DecisionDeny)
 	data.Form = s.form(sent)
-	data.DenyCommand = web.CommandLine("bursar", "deny", key.Name, "-n", key.Namespace, "--reason", or(data.Form.DenyReason, "TEXT"))
+	data.DenyCommand = commandline.Join("bursar", "deny", key.Name, "-n", key.Namespace, "--reason", or(data.Form.DenyReason, "TEXT"))
 	page := web.Page{
 		Template: "inbox-request", Title: "Decide on " + key.Name, Data: data, Status: status,
 		Live:    []web.Watch{{Resource: "quotarequests", Namespace: key.Namespace}},
-		Command: web.CommandLine("kubectl", "describe", "quotarequest", key.Name, "-n", key.Namespace),
+		Command: commandline.Join("kubectl", "describe", "quotarequest", key.Name, "-n", key.Namespace),
 	}
 	if data.WhyNot == "" {
 		page.Command = s.approveCommand(&data.Form)
@@ -169,7 +170,7 @@ func (s *shown) approveCommand(f *decideForm) string {
 	if f.ApproveReason != "" {
 		words = append(words, "--reason", f.ApproveReason)
 	}
-	return web.CommandLine(words...)
+	return commandline.Join(words...)
 }
 
 // decide makes a decision.

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/cli/commandline"
 	"github.com/bursar/bursar/internal/cli/request"
 	"github.com/bursar/bursar/internal/console/web"
 	"github.com/bursar/bursar/internal/quotarequest"
@@ -216,7 +217,7 @@ func listCommand(namespace, state string, isAll bool) string {
 	case isAll:
 		words = append(words, "--all")
 	}
-	return web.CommandLine(words...)
+	return commandline.Join(words...)
 }
 
 // showInbox shows the waiting requests, the longest wait first. Those on which the person may decide come before the

@@ -14,6 +14,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/message"
+	"github.com/bursar/bursar/internal/cli/commandline"
 	"github.com/bursar/bursar/internal/cli/request"
 	"github.com/bursar/bursar/internal/console/overview"
 	"github.com/bursar/bursar/internal/console/web"
@@ -266,10 +267,10 @@ func requestPage(r *web.Request, problem string, status int) (web.Answer, error)
 		data.AskURL = web.Path("/requests/new", "namespace", key.Namespace, "consumer", overview.ReferenceTo(s.request.Spec.ConsumerRef),
 			"type", first.Type, "amount", first.Asks, "reason", s.Reason)
 	}
-	data.WithdrawCommand = web.CommandLine("bursar", "request", "--withdraw", key.Name, "-n", key.Namespace)
+	data.WithdrawCommand = commandline.Join("bursar", "request", "--withdraw", key.Name, "-n", key.Namespace)
 	return web.Page{
 		Template: "request", Title: "Request " + key.Name, Data: data, Status: status, Live: []web.Watch{{Resource: "quotarequests", Namespace: key.Namespace}},
-		Command: web.CommandLine("kubectl", "describe", "quotarequest", key.Name, "-n", key.Namespace),
+		Command: commandline.Join("kubectl", "describe", "quotarequest", key.Name, "-n", key.Namespace),
 	}, nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/bursar/bursar/internal/cli/commandline"
 	"github.com/bursar/bursar/internal/console/session"
 	"github.com/bursar/bursar/internal/console/web"
 )
@@ -51,7 +52,7 @@ func command(begin string, flags ...string) string {
 			words = append(words, flag, value)
 		}
 	}
-	return web.CommandLine(words...)
+	return commandline.Join(words...)
 }
 
 // forbidden returns a sentence about what a person may not see, or the error if it is another.

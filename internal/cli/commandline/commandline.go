@@ -1,4 +1,5 @@
-package web
+// Package commandline writes commands for people to paste into a shell. The console and commands import it.
+package commandline
 
 import (
 	"regexp"
@@ -8,9 +9,9 @@ import (
 // bare matches words without a special meaning for a shell.
 var bare = regexp.MustCompile(`^[A-Za-z0-9._/:@%+=,-]+$`)
 
-// CommandLine returns a command line to paste into a shell. It quotes all other words, because a link to a page may
-// have any words.
-func CommandLine(words ...string) string {
+// Join returns the command line of words. It quotes those that a shell would change, because the words of a link or of
+// a flag may be any.
+func Join(words ...string) string {
 	quoted := make([]string, 0, len(words))
 	for _, word := range words {
 		if !bare.MatchString(word) {
