@@ -212,6 +212,10 @@ func (i *importer) apply(ctx context.Context, each placed, isDryRun bool) error 
 	if err == nil || isInPlace(each.object) && apierrors.IsNotFound(err) {
 		return nil
 	}
+	if each.change != nil && each.marks() == nil && apierrors.IsNotFound(err) {
+		each.change = nil // somebody has deleted it since: write all of it
+		return i.apply(ctx, each, isDryRun)
+	}
 	isLeftOut, errRead := i.noteEnded(ctx, each.namespace(), err)
 	if isLeftOut {
 		return nil
