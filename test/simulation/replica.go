@@ -174,7 +174,7 @@ func (r *replica) run(live client.Client, onlyMetadata metadata.Interface, objec
 	r.objects.OnVanish(deciding.ObjectVanished)
 	adopter := &adoption.Controller{
 		Client: live, Catalog: declared, Kinds: kinds{}, Live: objects, Objects: r.objects, Claims: r.claims, Store: r.store, Engine: r.engine,
-		Reviews: r, SystemNamespace: systemNamespace, Log: r.log("adoption"),
+		Namespaces: namespaces{}, Reviews: r, SystemNamespace: systemNamespace, Log: r.log("adoption"),
 	}
 	components := []interface {
 		Run(ctx context.Context) error
@@ -264,7 +264,7 @@ type anyVersion struct{}
 // Wait implements [enforce.Gate].
 func (anyVersion) Wait(context.Context, catalog.Version) error { return nil }
 
-// namespaces implements [evaluator.Namespaces]: every namespace exists.
+// namespaces implements [evaluator.Namespaces] and [adoption.Namespaces]: every namespace exists, and never changes.
 type namespaces struct{}
 
 // Active implements [evaluator.Namespaces].
@@ -274,3 +274,6 @@ func (namespaces) Active(context.Context, string) (bool, error) { return true, n
 func (namespaces) Object(_ context.Context, name string) (map[string]any, error) {
 	return map[string]any{"metadata": map[string]any{"name": name}}, nil
 }
+
+// AwaitCurrent implements [adoption.Namespaces].
+func (namespaces) AwaitCurrent(context.Context) error { return nil }
