@@ -29,7 +29,11 @@ type Finder struct {
 // distinguishes a missing object from an unserved kind, and it finds the object in any namespace. A kind without a
 // definition has no objects.
 func (f *Finder) Find(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (Existence, error) {
-	state, resource, err := f.Kinds.StateOf(ctx, schema.GroupKind{Group: consumer.APIGroup, Kind: consumer.Kind})
+	kind := schema.GroupKind{Group: consumer.APIGroup, Kind: consumer.Kind}
+	if f.Kinds.DefinitionDeleted(kind) {
+		return NotFound, nil // without a look at all definitions for each of many consumers
+	}
+	state, resource, err := f.Kinds.StateOf(ctx, kind)
 	switch {
 	case err != nil || state == discoverycache.NotServed:
 		return Unknown, nil //nolint:nilerr // nobody knows now
