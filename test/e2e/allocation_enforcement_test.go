@@ -73,6 +73,7 @@ func TestOnlyRaisesAreChecked(t *testing.T) {
 	w.waitCondition(a, "Exceeded", "True")
 	w.mustGive("shop", "default", "count/secrets=70", "count/configmaps=10") // still far too much, and less
 	w.mustGive("shop", "default", "count/secrets=70", "count/configmaps=20")
+	w.waitUsed(w.name, "count/secrets=150", "count/configmaps=100") // until then, the ledger has the earlier 80 secrets
 	w.wantRefused(w.give("shop", "default", "count/secrets=71", "count/configmaps=20"), w.name)
 	w.wantRefused(w.give("shop", "default", "count/secrets=1", "count/configmaps=21"), w.name, "count/configmaps=21")
 	w.mustGive("shop", "default") // names nothing, takes nothing

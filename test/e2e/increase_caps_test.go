@@ -74,6 +74,25 @@ func TestCapInCumulativeMode(t *testing.T) {
 	w.wantEffect("c", cumulative, "count/secrets: 70", yes, inEffect)
 }
 
+// A cap ends with its allocation, however long the garbage collector takes for the projection.
+func TestCapEndsWithItsAllocation(t *testing.T) {
+	w := newIncreased(t)
+	allocation := w.cap("count/secrets=10")
+	w.config(w.definition(base, cumulative, "count/secrets=10"))
+	w.increase("a", "count/secrets=5")
+	w.wantEffect("a", cumulative, "", no, capReached)
+	projection := &quotav1alpha1.LocalResourceQuotaAllocation{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: allocation.Name}}
+	eventually(w, func() error { return admin.Get(t.Context(), client.ObjectKeyFromObject(projection), projection) })
+	keep := func(finalizers ...string) {
+		t.Helper()
+		change(w, projection, func(p *quotav1alpha1.LocalResourceQuotaAllocation) { p.Finalizers = finalizers })
+	}
+	keep("test.example.com/keep")
+	must(w, admin.Delete(t.Context(), allocation))
+	w.wantQuota(base, "count/secrets=15")
+	keep()
+}
+
 // Decreases apply under any cap, even while the cap holds back something else.
 func TestWhatFallsFalls(t *testing.T) {
 	w := newIncreased(t)

@@ -65,6 +65,12 @@ func TestDeletedPolicyWarnsOfItsClaims(t *testing.T) {
 	policy.Name = w.name
 	want := "2 claims of this policy stay, and keep their quota, until the objects or the claims are deleted; to delete the claims: " +
 		"kubectl delete resourceclaims.quota.miloapis.com --all-namespaces -l quota.miloapis.com/policy=" + w.name
+	eventually(t, func() error { // the watch shows a new claim a moment later
+		if got := w.deleteListening(policy, client.DryRunAll); got != want {
+			return fmt.Errorf("got the warnings %q, want %q", got, want)
+		}
+		return nil
+	})
 	if got := w.deleteListening(policy); got != want {
 		t.Errorf("got the warnings %q, want %q", got, want)
 	}
@@ -81,6 +87,12 @@ func TestDeletedGrantWarnsOfUse(t *testing.T) {
 	}
 	w.mustCreate(w.configMap("a"))
 	want := "becomes 0 maps, below the 1 map in use: Bursar takes nothing back, and grants nothing new until usage is below the limit"
+	eventually(t, func() error {
+		if got := w.deleteListening(grant, client.DryRunAll); !strings.HasSuffix(got, want) {
+			return fmt.Errorf("got the warnings %q, want one that ends with %q", got, want)
+		}
+		return nil
+	})
 	if got := w.deleteListening(grant); !strings.HasSuffix(got, want) {
 		t.Errorf("got the warnings %q, want one that ends with %q", got, want)
 	}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
 // The reconciler tries a failed write again at once, and reports it when writes have failed for a while.
@@ -97,5 +98,35 @@ func TestRetriesAfterTheEndOfACap(t *testing.T) {
 	}
 	if got := o.nextRetry(team); got != heldBackRetry {
 		t.Errorf("at last: got %s, want %s", got, heldBackRetry)
+	}
+}
+
+// The end of an allocation is tried out at once in its held back namespaces, and only there.
+func TestAfterAllocation(t *testing.T) {
+	ended := &quotav1alpha1.ResourceQuotaAllocation{}
+	ended.Spec.Selector.MatchLabels = map[string]string{"tier": "gold"}
+	tests := map[string]struct {
+		labels     map[string]string
+		isHeldBack bool
+		want       bool
+	}{
+		"HeldBack":    {map[string]string{"tier": "gold"}, true, true},
+		"Whole":       {map[string]string{"tier": "gold"}, false, false},
+		"NotSelected": {map[string]string{"tier": "silver"}, true, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			if err := w.Client.Update(t.Context(), namespace(tt.labels)); err != nil {
+				t.Fatal(err)
+			}
+			w.outcomes.set(team, outcome{isHeldBack: tt.isHeldBack})
+			if got := len(w.afterAllocation(t.Context(), ended)) == 1; got != tt.want {
+				t.Errorf("queued: got %t, want %t", got, tt.want)
+			}
+			if got := w.outcomes.nextRetry(team) == heldBackRetryMin; got != tt.want {
+				t.Errorf("tried again soon: got %t, want %t", got, tt.want)
+			}
+		})
 	}
 }

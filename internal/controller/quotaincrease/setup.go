@@ -44,7 +44,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&openmcpv1alpha1.QuotaIncrease{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(updates(differsBesidesStatus))).
 		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(updates(quotaDiffers))).
 		Watches(&quotav1alpha1.LocalResourceQuotaAllocation{}, handler.EnqueueRequestsFromMapFunc(r.ifHeldBack), builder.WithPredicates(updates(leavesOtherRoom))).
-		Watches(&quotav1alpha1.LocalResourceQuotaAllocation{}, handler.EnqueueRequestsFromMapFunc(r.afterCap), builder.WithPredicates(onlyDeletion)).
+		Watches(&quotav1alpha1.LocalResourceQuotaAllocation{}, handler.EnqueueRequestsFromMapFunc(r.afterProjection), builder.WithPredicates(onlyDeletion)).
+		Watches(&quotav1alpha1.ResourceQuotaAllocation{}, handler.EnqueueRequestsFromMapFunc(r.afterAllocation), builder.WithPredicates(onlyDeletion)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: namespacesAtOnce,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, 30*time.Second),
@@ -76,14 +77,38 @@ func (r *Reconciler) ifHeldBack(_ context.Context, object client.Object) []recon
 	return requestFor(object.GetNamespace())
 }
 
-// afterCap tries again soon and more than once after the end of a cap in a namespace. The garbage collector may remove
-// the projection before the webhook's replica knows of the allocation's deletion.
-func (r *Reconciler) afterCap(ctx context.Context, object client.Object) []reconcile.Request {
-	requests := r.ifHeldBack(ctx, object)
-	if len(requests) > 0 {
-		r.outcomes.capEnded(object.GetNamespace())
+// afterProjection queues the namespace of a deleted projection, see [Reconciler.afterCap].
+func (r *Reconciler) afterProjection(_ context.Context, object client.Object) []reconcile.Request {
+	return r.afterCap(object.GetNamespace())
+}
+
+// afterAllocation queues the namespaces of a deleted allocation, see [Reconciler.afterCap]. The garbage collector may
+// take minutes until it removes the projections.
+func (r *Reconciler) afterAllocation(ctx context.Context, object client.Object) []reconcile.Request {
+	selector, err := metav1.LabelSelectorAsSelector(&object.(*quotav1alpha1.ResourceQuotaAllocation).Spec.Selector)
+	if err != nil {
+		return nil // it capped nothing
+	}
+	members, err := namespacesFrom(ctx, r.Client, client.MatchingLabelsSelector{Selector: selector})
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "list the namespaces of the deleted ResourceQuotaAllocation", "allocation", object.GetName())
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range members {
+		requests = append(requests, r.afterCap(members[i].Name)...)
 	}
 	return requests
+}
+
+// afterCap queues a namespace after the end of a cap, if the cap may hold something back there. It tries again soon
+// and more than once: the webhook's replica may learn of the end later.
+func (r *Reconciler) afterCap(namespace string) []reconcile.Request {
+	if !r.outcomes.isHeldBack(namespace) {
+		return nil
+	}
+	r.outcomes.capEnded(namespace)
+	return requestFor(namespace)
 }
 
 func (r *Reconciler) everyNamespace(ctx context.Context, _ client.Object) []reconcile.Request {
@@ -117,10 +142,10 @@ var onlyDeletion = predicate.Funcs{
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
-func namespacesFrom(ctx context.Context, from client.Reader) ([]metav1.PartialObjectMetadata, error) {
+func namespacesFrom(ctx context.Context, from client.Reader, options ...client.ListOption) ([]metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
-	if err := from.List(ctx, list); err != nil {
+	if err := from.List(ctx, list, options...); err != nil {
 		return nil, err
 	}
 	return list.Items, nil
