@@ -169,7 +169,7 @@ func (i *importer) plan(found *reading, before *earlier) (*Plan, error) {
 	}
 	plan := build(i.From, i.mapper, limits, before)
 	if len(plan.unserved) > 0 {
-		return nil, fmt.Errorf("Bursar enforces limits of kinds that the server does not serve now: %s; import again once it serves them, or remove the limits from the other system and import with --prune",
+		return nil, fmt.Errorf("the server does not serve these kinds of enforced limits now: %s; import again once it serves them, or remove the limits from the other system and import with --prune",
 			strings.Join(plan.unserved, ", "))
 	}
 	if err := plan.addObjects(found.objects); err != nil {
