@@ -98,9 +98,13 @@ func TestClaimTellsOfEachRequest(t *testing.T) {
 	w.wantAllocations(claim, []quotav1alpha1.RequestAllocation{allocated(w.resourceType(), 2), allocated(scarce, 3)},
 		"allocated 2 maps from bucket organization-", "allocated 3 maps from bucket organization-")
 	for _, a := range claim.Status.Allocations {
-		bucket, err := bucketOf(w.ctx, w.consumer(), a.ResourceType)
-		if err != nil || bucket.Name != a.AllocatingBucket {
-			t.Errorf("%s is allocated from bucket %s, and there is %v (%v)", a.ResourceType, a.AllocatingBucket, bucket, err)
+		var bucket *quotav1alpha1.AllowanceBucket
+		eventually(w, func() (err error) { // the view follows the ledger
+			bucket, err = bucketOf(w.ctx, w.consumer(), a.ResourceType)
+			return err
+		})
+		if bucket.Name != a.AllocatingBucket {
+			t.Errorf("%s is allocated from bucket %s, and there is %s", a.ResourceType, a.AllocatingBucket, bucket.Name)
 		}
 	}
 

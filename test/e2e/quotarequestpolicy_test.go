@@ -215,8 +215,8 @@ func TestQuotaRequestPolicySeesTheWhole(t *testing.T) {
 func TestQuotaRequestUnderACap(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 2)
-	registration := w.registration(w.resourceType())
-	change(t, registration, func(r *quotav1alpha1.ResourceRegistration) { r.Spec.MaxTotal = new(int64(4)) })
+	w.setCaps(0, 4)
+	eventually(w, func() error { return w.wantTooMuch(5, "maxTotal") })
 	w.mustPolicy("ceiling", func(p *quotav1alpha1.QuotaRequestPolicySpec) {
 		p.Rules = []quotav1alpha1.QuotaRequestRule{{Name: "all", Action: quotav1alpha1.ActionApprove}}
 		p.Ceilings = []quotav1alpha1.QuotaRequestCeiling{{ResourceType: w.resourceType(), Limit: 10}}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -71,8 +72,10 @@ func (w *world) wantResults(status *quotav1alpha1.QuotaReviewStatus, want ...quo
 func TestQuotaReview(t *testing.T) {
 	t.Parallel()
 	f := newFollowedWorld(t, 5, nil)
-	f.mustCreate(f.fleet("a", 2))
+	present := f.fleet("a", 2)
+	f.mustCreate(present)
 	f.wantBucket(5, 2, 3, 1)
+	f.waitClaims(present.GetUID()) // the bucket may show the charge before the review knows the object
 
 	status := f.review(admin, false, applied(f.fleet("b", 2)), applied(f.fleet("c", 2)), applied(f.fleet("d", 1)))
 	f.wantResults(status, fits, doesNotFit, fits)
@@ -300,7 +303,8 @@ func (f *followed) waitSettled() {
 	})
 }
 
-// userWith returns the client of a user with exactly the permissions in rules.
+// userWith returns the client of a user with exactly the permissions in rules, once the API server knows them. Each is
+// as from [ruleFor].
 func (w *world) userWith(rules ...rbacv1.PolicyRule) client.Client {
 	w.Helper()
 	name := fmt.Sprintf("%s-%d", w.name, len(rules))
@@ -310,6 +314,9 @@ func (w *world) userWith(rules ...rbacv1.PolicyRule) client.Client {
 		ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
 	})
+	for _, rule := range rules {
+		w.waitMay(name, authorizationv1.ResourceAttributes{Verb: rule.Verbs[0], Group: rule.APIGroups[0], Version: "*", Resource: rule.Resources[0]})
+	}
 	config := rest.CopyConfig(started.Config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: name}
 	user, err := client.New(config, client.Options{Scheme: admin.Scheme()})

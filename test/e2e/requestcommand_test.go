@@ -171,6 +171,7 @@ func (w *world) waitRequest(increase int64) (name string) {
 func TestRequestCommandsFail(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 1)
+	w.wantBucket(1, 0, 1, 0) // from then on the consumer sees its quota
 	tom := newPerson(t, "tom")
 	kind := "organization/" + w.name
 	tom.want(false, []string{"give a reason with --reason"}, "request", "configmaps=2", "--for", kind)

@@ -24,7 +24,10 @@ func TestQuotaSettings(t *testing.T) {
 	if err := platform.Install(t.Context(), api); err != nil {
 		t.Fatal(err)
 	}
-	create(t, api, platform.Definition(platform.Group, "Team", "teams"), teamRegistration(), teamGrant(), teamPolicy())
+	policy := teamPolicy()
+	create(t, api, platform.Definition(platform.Group, "Team", "teams"), teamRegistration(), teamGrant(), policy)
+	// Bursar denies large objects only if a policy charges them.
+	eventually(t, func() error { return platform.IsReady(t.Context(), api, policy) })
 	eventually(t, func() error {
 		ratio, err := gaugeOf(metrics, "quota_alert_threshold_ratio")
 		if err == nil && ratio != 0.5 {

@@ -14,6 +14,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/standalone"
+	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/platform"
 )
 
@@ -94,7 +95,7 @@ func TestConsumerWithoutNamespace(t *testing.T) {
 	if err := api.Delete(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error {
+	await.NoError(t, 2*soon, func() error { // Kubernetes removes it, at its own pace
 		if err := api.Get(t.Context(), client.ObjectKeyFromObject(namespace), namespace); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("got %v, want the namespace to be gone", err)
 		}

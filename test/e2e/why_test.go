@@ -18,6 +18,7 @@ func TestWhyFindsQuotaElsewhere(t *testing.T) {
 	w := newTenantWorld(t, "bursar-tenant-admin", "edit")
 	w.bind(w.tenant.user, "bursar-tenant-viewer", config.DefaultSystemNamespace)
 	w.waitMay(w.tenant.user, attributesOf("effectiveresourcegrants.quota.miloapis.com", "list", config.DefaultSystemNamespace))
+	w.limitSeenBy(w.api, 2)
 	object := w.configMap("b")
 	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
