@@ -95,7 +95,8 @@ func TestNoWriteWithoutChange(t *testing.T) {
 	w.mustGive("web", "default", "count/secrets=60")
 	w.waitUsed(w.name, "count/secrets=60")
 	w.waitProjection("web", "100", "60", "60", "100")
-	must(w, admin.Get(t.Context(), client.ObjectKeyFromObject(a), a))
+	// The ledger counts the quota before the watch brings it. The condition follows the watch.
+	w.waitCondition(a, quotav1alpha1.ConditionLimited, metav1.ConditionTrue)
 	local := w.projection("web")
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.in("web")}}
 	labels := w.labels()

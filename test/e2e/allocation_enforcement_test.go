@@ -25,6 +25,7 @@ func TestCapAcrossProjects(t *testing.T) {
 	w.mustGive("web", "terminating", "count/secrets=55", "count/configmaps=20")
 	w.wantRefused(w.give("shop", "default", "count/secrets=30", "count/configmaps=1"), w.name, "count/configmaps=1")
 	w.mustGive("shop", "default", "count/secrets=30")
+	w.waitUsed(w.name, "count/secrets=90", "count/configmaps=20") // until then, the ledger may have the earlier 40 secrets
 	w.mustGive("web", "default", "count/secrets=70")
 	w.waitUsed(w.name, "count/secrets=100", "count/configmaps=20")
 

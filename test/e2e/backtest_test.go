@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli/backtest"
 )
@@ -16,10 +18,14 @@ func TestBacktest(t *testing.T) {
 	w := newWorld(t)
 	w.grant("base", limit)
 	w.policy(w.name, func(p *quotav1alpha1.ClaimCreationPolicy) { p.Spec.EnforcementMode = quotav1alpha1.EnforcementModeWarn })
+	var uids []types.UID
 	for i := range objects {
-		w.mustCreate(w.configMap(fmt.Sprint("map-", i)))
+		object := w.configMap(fmt.Sprint("map-", i))
+		w.mustCreate(object)
+		uids = append(uids, object.UID)
 	}
 	w.wantBucket(limit, objects, 0, objects)
+	w.waitClaims(uids...) // the bucket counts a claim from its reservation on, and a backtest reads the stored claims
 	result, err := backtest.Run(w.ctx, admin, w.name, 0)
 	must(t, err)
 	if result.Objects != objects || len(result.Denied) != objects-limit {

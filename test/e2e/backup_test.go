@@ -15,13 +15,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
@@ -230,7 +234,7 @@ func TestBackupIsRestored(t *testing.T) {
 	copyMaps(t, from.Admin, to.Admin)
 	options := restore.Options{Config: to.Config, Path: path, Timeout: time.Minute}
 	wantNoKind(t, to, options)
-	must(t, to.Admin.Create(t.Context(), organization("acme")))
+	eventually(t, func() error { return client.IgnoreAlreadyExists(to.Admin.Create(t.Context(), organization("acme"))) })
 	if _, err := restore.Run(t.Context(), options); err == nil || !strings.Contains(err.Error(), "team-a; create them, or give --create-namespaces; nothing was changed") {
 		t.Errorf("got %v without the namespace team-a", err)
 	}
@@ -272,6 +276,7 @@ func wantNoKind(t *testing.T, to *server.Server, options restore.Options) {
 		}
 		return nil
 	})
+	waitDiscovered(t, to, false)
 	want := "policies: " + platform.Kind + "." + platform.Group + "; install their CustomResourceDefinitions first; nothing was changed"
 	for _, options.DryRun = range []bool{true, false} {
 		if _, err := restore.Run(t.Context(), options); err == nil || !strings.HasSuffix(err.Error(), want) {
@@ -279,6 +284,25 @@ func wantNoKind(t *testing.T, to *server.Server, options restore.Options) {
 		}
 	}
 	must(t, platform.Install(t.Context(), to.Admin))
+	waitDiscovered(t, to, true)
+}
+
+// waitDiscovered waits until a server lists the kind of consumers among the kinds it serves, or no longer does. The
+// list follows the definitions by a watch, and a restore reads it.
+func waitDiscovered(t *testing.T, s *server.Server, want bool) {
+	t.Helper()
+	discovered, _ := untyped(t, s)
+	eventually(t, func() error {
+		mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discovered))
+		_, err := mapper.RESTMapping(schema.GroupKind{Group: platform.Group, Kind: platform.Kind})
+		if err != nil && !apimeta.IsNoMatchError(err) {
+			return err
+		}
+		if isServed := err == nil; isServed != want {
+			return fmt.Errorf("kind %s is served: %t, want %t", platform.Kind, isServed, want)
+		}
+		return nil
+	})
 }
 
 // backUp writes a backup of a server, and returns its path.

@@ -1,13 +1,13 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,12 +34,19 @@ func TestNamespaceRefusesClaims(t *testing.T) {
 	count := corev1.ResourceList{"count/resourceclaims.quota.miloapis.com": resource.MustParse("0")}
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "no-claims"}, Spec: corev1.ResourceQuotaSpec{Hard: count}}
 	must(t, api.Create(t.Context(), quota))
+	// tryClaim asks whether the namespace accepts claims. Admission learns of ResourceQuotas by a watch of its own.
+	tryClaim := func() error {
+		return api.Create(t.Context(), &quotav1alpha1.ResourceClaim{
+			ObjectMeta: metav1.ObjectMeta{Name: "tried", Namespace: namespace},
+			Spec: quotav1alpha1.ResourceClaimSpec{
+				ConsumerRef: platform.Consumer("acme"), ResourceRef: quotav1alpha1.UnversionedObjectReference{Kind: "ConfigMap", Name: "tried", Namespace: namespace},
+				Requests: []quotav1alpha1.ResourceRequest{{ResourceType: platform.MapsType, Amount: 1}},
+			},
+		}, client.DryRunAll)
+	}
 	eventually(t, func() error {
-		if err := api.Get(t.Context(), client.ObjectKeyFromObject(quota), quota); err != nil {
-			return err
-		}
-		if len(quota.Status.Hard) == 0 {
-			return errors.New("the ResourceQuota is not counted yet")
+		if err := tryClaim(); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "quota: no-claims") {
+			return fmt.Errorf("the ResourceQuota does not refuse claims yet: %v", err)
 		}
 		return nil
 	})
@@ -86,6 +93,7 @@ func TestNamespaceRefusesClaims(t *testing.T) {
 	must(t, api.Delete(t.Context(), platform.Map(0)))
 	wantGranted(systemNamespace, 2)
 	must(t, api.Delete(t.Context(), quota))
+	eventually(t, tryClaim)
 	eventually(t, func() error { return api.Create(t.Context(), platform.Map(4)) })
 	wantGranted(namespace, 1) // in the map's own namespace again
 }

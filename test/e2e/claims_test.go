@@ -18,6 +18,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/sdk/claims"
+	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/platform"
 )
 
@@ -95,8 +96,7 @@ func TestWaitsAndGoesOn(t *testing.T) {
 	s.waitState(s.request(second, 5), claims.Granted)
 	s.waitState(s.request(third, 4), claims.Granted)
 	s.waitState(s.request(s.object("fourth"), 2), claims.Exceeded)
-	s.grant.Spec.Allowances[0].Buckets[0].Amount = 11
-	must(s, admin.Update(t.Context(), s.grant))
+	change(t, s.grant, func(g *quotav1alpha1.ResourceGrant) { g.Spec.Allowances[0].Buckets[0].Amount = 11 })
 	eventually(s, func() error {
 		for _, claim := range s.claimsOf() {
 			if !claims.DecisionOf(&claim).IsGranted() {
@@ -197,6 +197,12 @@ func TestObjectIsDeletedInTheForeground(t *testing.T) {
 		}
 		first.Finalizers = slices.DeleteFunc(first.Finalizers, func(f string) bool { return f == "platform.example.com/finalizer" })
 		return admin.Update(t.Context(), first)
+	})
+	await.NoError(s, 3*soon, func() error { // the collector pauses while it learns of new kinds
+		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(first), first); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the first object is still there: %v", err)
+		}
+		return nil
 	})
 	s.waitState(s.request(second, 1), claims.Granted)
 }

@@ -62,9 +62,12 @@ func TestGiveUp(t *testing.T) {
 	p.uses(4, 4000)
 	change(p, deployment, func(d *computev1alpha1.WorkloadDeployment) { d.Spec.Quota.WaitingTTL = nil })
 	p.counts(deployment, 4, 4, 1, 0)
-	if got := len(p.instances()); got != 5 {
-		t.Errorf("there are %d Instances, want one that waits as well", got)
-	}
+	await.NoError(p, converges, func() error { // the service writes the status before it creates Instances
+		if got := len(p.instances()); got != 5 {
+			return fmt.Errorf("there are %d Instances, want one that waits as well", got)
+		}
+		return nil
+	})
 }
 
 // A new template reaches all Instances, one by one. Each keeps its resources until there is quota for more.

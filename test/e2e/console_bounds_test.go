@@ -39,8 +39,11 @@ func withAccount(t *testing.T, namespace string) (account *corev1.ServiceAccount
 // person with a larger maximum.
 func TestConsoleSessionsOfOne(t *testing.T) {
 	t.Parallel()
-	_, token := withAccount(t, "default")
-	_, tokenOfSame := withAccount(t, "default")
+	// The sessions of a namespace count together, so this is not the namespace of other tests.
+	namespace := nameOf(t)
+	must(t, admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
+	_, token := withAccount(t, namespace)
+	_, tokenOfSame := withAccount(t, namespace)
 	_, tokenOfOther := withAccount(t, "kube-public")
 	logIn := func(token string) *browser {
 		b := atServer(t, rest.AnonymousClientConfig(started.Config))

@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/bursar/bursar/internal/console"
@@ -110,6 +111,14 @@ func TestConsoleOIDCImpersonates(t *testing.T) {
 	must(t, errors.Join(admin.Create(t.Context(), account), admin.Create(t.Context(), role), admin.Create(t.Context(), binding), admin.SubResource("token").Create(t.Context(), account, token)))
 	own := rest.AnonymousClientConfig(started.Config)
 	own.BearerToken = token.Status.Token
+	impersonated := rest.CopyConfig(own)
+	impersonated.Impersonate = rest.ImpersonationConfig{UserName: "oidc:alice@example.com", Groups: []string{"web"}}
+	api, err := kubernetes.NewForConfig(impersonated)
+	must(t, err)
+	eventually(t, func() error { // the API server learns of the account and of its rights
+		_, err := api.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+		return err
+	})
 	b := withOIDC(t, provider, started.Config, &console.Impersonate{Config: own, UsernameClaim: "email", UsernamePrefix: "oidc:", GroupsClaim: "groups", Groups: []string{"web"}})
 	if status, page := b.logIn(""); status != http.StatusOK {
 		t.Fatalf("the login: %d\n%s", status, page)

@@ -9,9 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -39,24 +36,21 @@ func (b *browser) post(path string, fields url.Values) (status int, page string)
 // The standalone server serves the console. A token logs in, and the console acts with only this token.
 func TestConsoleOfServerTakesTokens(t *testing.T) {
 	t.Parallel()
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{GenerateName: "console-", Namespace: "default"}}
-	must(t, admin.Create(t.Context(), account))
-	request := &authenticationv1.TokenRequest{}
-	must(t, admin.SubResource("token").Create(t.Context(), account, request))
+	account, token := withAccount(t, "default")
 	b := atServer(t, rest.AnonymousClientConfig(started.Config))
 	if _, page := b.get("/"); !strings.Contains(page, "Bearer token of the API server") {
 		t.Errorf("the first page without a session asks for no token:\n%s", page)
 	}
-	for token, want := range map[string]int{"": 422, "no token": 422, "wrong": 401, request.Status.Token + "x": 401} {
-		if status, page := b.post("/login", url.Values{"token": {token}}); status != want {
-			t.Errorf("token %q: %d, want %d\n%s", token, status, want, page)
+	for wrong, want := range map[string]int{"": 422, "no token": 422, "wrong": 401, token + "x": 401} {
+		if status, page := b.post("/login", url.Values{"token": {wrong}}); status != want {
+			t.Errorf("token %q: %d, want %d\n%s", wrong, status, want, page)
 		}
 	}
-	status, page := b.post("/login", url.Values{"token": {request.Status.Token}, "to": {"/nowhere"}})
+	status, page := b.post("/login", url.Values{"token": {token}, "to": {"/nowhere"}})
 	if want := "system:serviceaccount:default:" + account.Name; status != http.StatusNotFound || !strings.Contains(page, want) {
 		t.Errorf("after the login: %d, want %s on the page:\n%s", status, want, page)
 	}
-	if strings.Contains(page, request.Status.Token) {
+	if strings.Contains(page, token) {
 		t.Error("the page has the token")
 	}
 	// The session ends with its token.

@@ -325,10 +325,10 @@ func TestConsoleTenantDisplayName(t *testing.T) {
 	b.wantLacks(b.waitPage("/quota", "1 map left"), "Settings of applications")
 	for _, name := range []string{"Settings of applications", "Configuration"} {
 		registration := w.registration(w.resourceType())
-		must(t, admin.Get(w.ctx, client.ObjectKeyFromObject(registration), registration))
-		registration.Annotations = map[string]string{quotav1alpha1.AnnotationDisplayName: name, quotav1alpha1.AnnotationDescription: "What is " + name}
-		registration.Labels = map[string]string{quotav1alpha1.LabelOwner: strings.ToLower(name[:5]) + ".example.com"}
-		must(t, admin.Update(w.ctx, registration))
+		change(t, registration, func(r *quotav1alpha1.ResourceRegistration) {
+			r.Annotations = map[string]string{quotav1alpha1.AnnotationDisplayName: name, quotav1alpha1.AnnotationDescription: "What is " + name}
+			r.Labels = map[string]string{quotav1alpha1.LabelOwner: strings.ToLower(name[:5]) + ".example.com"}
+		})
 		for _, page := range []string{"/quota", "/uses", "/history?since=1d"} {
 			b.waitPage(page, name)
 		}
