@@ -309,7 +309,7 @@ func TestConsumerOfAKindThatIsNotServed(t *testing.T) {
 		t.Errorf("%q is left of a consumer whose kind is not served, %v; want all of it", found, err)
 	}
 	serve(true)
-	eventually(t, func() error {
+	await.NoError(t, untilDeparted, func() error {
 		err := d.Admin.Get(t.Context(), client.ObjectKey{Name: naming.Ledger(consumer)}, &quotav1alpha1.ConsumerLedger{})
 		if !apierrors.IsNotFound(err) {
 			return fmt.Errorf("got %v, want the ledger to go once it can be told that the consumer does not exist", err)

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/test/await"
 )
 
 // effective returns the effective grant of the world.
@@ -147,7 +148,8 @@ func TestDeletedEffectiveGrantComesBack(t *testing.T) {
 			if err := admin.Delete(w.ctx, before.DeepCopy(), client.PropagationPolicy(propagation)); err != nil {
 				t.Fatal(err)
 			}
-			eventually(w, func() error {
+			// The garbage collector has a part in some deletions, and may be slow.
+			await.NoError(w, 2*soon, func() error {
 				after, err := w.effective()
 				if err == nil && after.UID == before.UID {
 					err = errors.New("the effective grant is still the one that was deleted")

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/test/await"
 )
 
 func TestDenialExplainsItself(t *testing.T) {
@@ -102,8 +103,8 @@ func TestSameNameAgainIsNotCharged(t *testing.T) {
 	}
 }
 
+// TestDeleteAndRecreateAtOnce runs alone, because a create waits at most three seconds for a release.
 func TestDeleteAndRecreateAtOnce(t *testing.T) {
-	t.Parallel()
 	w := newProtectedWorld(t, 1)
 	for i := range 20 {
 		if err := admin.Create(w.ctx, w.configMap("a")); err != nil {
@@ -336,7 +337,8 @@ func TestNamespaceDeletionFreesEverything(t *testing.T) {
 	}
 	w.wantBucket(2, 2, 0, 2)
 	w.mustDelete(namespace)
-	eventually(w, func() error {
+	// Kubernetes looks again for the rest of a namespace's objects only after seconds.
+	await.NoError(w, 2*soon, func() error {
 		if err := admin.Get(w.ctx, client.ObjectKeyFromObject(namespace), namespace); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the namespace is still there: %v", err)
 		}
@@ -399,13 +401,7 @@ func TestDirectClaims(t *testing.T) {
 	w.wantBucket(4, 4, 0, 1)
 
 	// A limit below the usage evicts nothing and grants nothing.
-	if err := admin.Get(w.ctx, client.ObjectKeyFromObject(grant), grant); err != nil {
-		t.Fatal(err)
-	}
-	grant.Spec.Allowances[0].Buckets[0].Amount = 2
-	if err := admin.Update(w.ctx, grant); err != nil {
-		t.Fatal(err)
-	}
+	change(t, grant, func(g *quotav1alpha1.ResourceGrant) { g.Spec.Allowances[0].Buckets[0].Amount = 2 })
 	w.wantBucket(2, 4, 0, 1)
 	third := w.claim("third", 1)
 	w.mustCreate(third)

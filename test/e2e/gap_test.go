@@ -67,9 +67,9 @@ func TestObjectsFromWhenTheirKindMightNotClaim(t *testing.T) {
 		})
 	}
 	setClaiming("Secret")
+	w.waitCondition(policy, quotav1alpha1.ConditionApplicable, metav1.ConditionFalse) // until then, a create is charged
 	a := w.configMap("a")
 	w.mustCreate(a)
-	w.waitCondition(policy, quotav1alpha1.ConditionApplicable, metav1.ConditionFalse)
 	setClaiming("ConfigMap")
 	w.waitClaims(a.UID)
 	w.wantBucket(5, 1, 4, 1)

@@ -215,12 +215,20 @@ func TestGrantPolicyFollowsItsObjects(t *testing.T) {
 	if c := w.waitCondition(policy, quotav1alpha1.ConditionReady, metav1.ConditionFalse); c.Reason != quotav1alpha1.ReasonPolicyDisabled {
 		t.Errorf("the reason is %s, want PolicyDisabled", c.Reason)
 	}
+	// The grants of another policy prove what the controller has seen of the objects.
+	w.mustCreateGrantPolicy(func(p *quotav1alpha1.GrantCreationPolicy) {
+		p.Name += "-seen"
+		p.Spec.Target.ResourceGrantTemplate.Metadata.Name = "seen-{{.trigger.metadata.name}}"
+	})
+	w.wantGrant("seen-a", nil)
 	w.patch(policy, `{"spec":{"target":{"resourceGrantTemplate":{"spec":{"allowances":[{"resourceType":"`+w.resourceType()+`","buckets":[{"amount":9}]}]}}}}}`)
 	w.waitCondition(policy, quotav1alpha1.ConditionReady, metav1.ConditionFalse)
 	w.patch(object, `{"data":{"tier":"silver"}}`)
 	w.mustCreate(w.tierMap("later", "gold"))
+	w.wantNoGrant("seen-a")
 	w.wantGrant("of-a", wantAmount(7))
 	w.patch(object, `{"data":{"tier":"gold"}}`)
+	w.wantGrant("seen-a", nil)
 
 	t.Log("it goes on, with what changed meanwhile")
 	w.patch(policy, `{"spec":{"enabled":true}}`)
@@ -232,8 +240,15 @@ func TestGrantPolicyFollowsItsObjects(t *testing.T) {
 
 	t.Log("the policy is deleted while it is paused, with a warning")
 	w.patch(policy, `{"spec":{"enabled":false}}`)
-	if got, want := w.deleteListening(policy), "2 grants of this policy are deleted with it, and their consumers lose the quota; "+
-		"to keep the grants, disable the policy by spec.enabled instead"; got != want {
+	want := "2 grants of this policy are deleted with it, and their consumers lose the quota; " +
+		"to keep the grants, disable the policy by spec.enabled instead"
+	eventually(w, func() error { // the watch shows a new grant a moment later
+		if got := w.deleteListening(policy, client.DryRunAll); got != want {
+			return fmt.Errorf("got the warnings %q, want %q", got, want)
+		}
+		return nil
+	})
+	if got := w.deleteListening(policy); got != want {
 		t.Errorf("got the warnings %q, want %q", got, want)
 	}
 	w.wantNoGrant("of-a")
@@ -351,7 +366,7 @@ func TestGrantGoesWithItsObject(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := w.tierMap("near", "gold")
-	eventually(w, func() error { return admin.Create(w.ctx, again) })
+	await.NoError(w, 2*soon, func() error { return admin.Create(w.ctx, again) }) // the garbage collector may be slow
 	w.wantGrant("for-near", func(g *quotav1alpha1.ResourceGrant) error {
 		if g.Annotations[quotav1alpha1.AnnotationResourceUID] != string(again.UID) {
 			return fmt.Errorf("the grant is still that of the former object")
@@ -390,7 +405,7 @@ func TestGrantGoesBeforeItsObject(t *testing.T) {
 		}
 	}
 	w.patch(owned, `{"metadata":{"finalizers":null}}`)
-	eventually(w, func() error {
+	await.NoError(w, 2*soon, func() error { // the garbage collector may be slow
 		if err := admin.Get(w.ctx, client.ObjectKeyFromObject(owner), owner); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("got %v, want the object to be gone", err)
 		}
@@ -538,7 +553,7 @@ func TestGrantPolicyThatFails(t *testing.T) {
 	})
 	want := func(grants int64, isFailing bool) {
 		t.Helper()
-		eventually(w, func() error {
+		await.NoError(w, 2*soon, func() error { // the time between two attempts grows
 			if err := admin.Get(w.ctx, client.ObjectKeyFromObject(policy), policy); err != nil {
 				return err
 			}

@@ -402,9 +402,7 @@ func TestImportedAmounts(t *testing.T) {
 		t.Helper()
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.fleet("a", 2).GetNamespace()}}
 		must(t, admin.Patch(f.ctx, namespace, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, annotation, value))))
-		must(t, admin.Get(f.ctx, client.ObjectKeyFromObject(f.policy), f.policy))
-		f.policy.Spec.Trigger.Conditions[0].Message = "revision " + value
-		must(t, admin.Update(f.ctx, f.policy))
+		change(t, f.policy, func(p *quotav1alpha1.ClaimCreationPolicy) { p.Spec.Trigger.Conditions[0].Message = "revision " + value })
 	}
 	limit("boats,fleets")
 	f.wantBucket(9, 5, 4, 2)

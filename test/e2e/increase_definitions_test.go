@@ -203,6 +203,8 @@ func TestTwoConfigurations(t *testing.T) {
 	// Of two configurations for a new namespace the first by name gets it, regardless of age.
 	third := w.newConfig("-0", w.definition("third", maximum, "count/secrets=3"))
 	w.create(third)
+	// A new namespace that comes before the configuration would get, and keep, the other one.
+	w.wantCondition(third, openmcpv1alpha1.ConditionConflict, yes, openmcpv1alpha1.ReasonNamespacesHeld)
 	other := *w
 	other.name = w.name + "-other"
 	w.create(w.newNamespace(other.name))
@@ -219,15 +221,20 @@ func TestManagedByAnotherOperator(t *testing.T) {
 		n.Labels = map[string]string{openmcpv1alpha1.LabelManagedBy: "other-operator", "world": w.name, "taken": "yes"}
 	})
 	w.increase("more", "count/secrets=5")
+	waitIgnored := func() {
+		t.Helper()
+		eventually(w, func() error {
+			object, err := w.read("more")
+			if err == nil && (len(object.Status.Conditions) == 0 || object.Status.Conditions[0].Reason != openmcpv1alpha1.ReasonIgnored) {
+				return fmt.Errorf("the increase has %+v", object.Status)
+			}
+			return err
+		})
+	}
+	waitIgnored() // Bursar has seen the label
 	config := w.config(w.definition(base, cumulative, "count/secrets=10"))
 	w.wantDefinitions(config, "base 0 InForce")
-	eventually(w, func() error {
-		object, err := w.read("more")
-		if err == nil && (len(object.Status.Conditions) == 0 || object.Status.Conditions[0].Reason != openmcpv1alpha1.ReasonIgnored) {
-			return fmt.Errorf("the increase has %+v", object.Status)
-		}
-		return err
-	})
+	waitIgnored()
 	if got := w.namespace().Labels[openmcpv1alpha1.LabelManagedBy]; got != "other-operator" {
 		t.Errorf("the namespace is managed by %q", got)
 	}
