@@ -211,7 +211,7 @@ func (i *importer) remove(ctx context.Context, resource schema.GroupVersionResou
 }
 
 // claimDeletion is the schedule of attempts to delete the claim of a deleted policy.
-var claimDeletion = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 6}
+var claimDeletion = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 8}
 
 // unlist removes the annotation of this import from namespaces without limits of their own.
 func (i *importer) unlist(ctx context.Context, isLimited func(namespace string) bool) error {

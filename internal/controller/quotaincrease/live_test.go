@@ -171,3 +171,20 @@ func TestIsOurs(t *testing.T) {
 		})
 	}
 }
+
+// A namespace just taken by another operator keeps its label.
+func TestLabelOfAnotherOperatorStays(t *testing.T) {
+	w := newWorld(t)
+	cached := newNamespace()
+	if err := w.Get(t.Context(), client.ObjectKey{Name: team}, cached); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Client.Update(t.Context(), namespace(map[string]string{openmcpv1alpha1.LabelManagedBy: "other"})); err != nil {
+		t.Fatal(err)
+	}
+	config := platform(openmcpv1alpha1.ModeMaximum, "count/secrets=10")
+	err := w.label(t.Context(), cached, &match{config: config, definition: &config.Spec.Quotas[0]})
+	if got := w.namespaceLabels()[openmcpv1alpha1.LabelManagedBy]; !apierrors.IsConflict(err) || got != "other" {
+		t.Errorf("got %v, and the label %q", err, got)
+	}
+}

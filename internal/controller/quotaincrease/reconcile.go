@@ -306,7 +306,8 @@ func (r *Reconciler) removeOthers(ctx context.Context, namespace *metav1.Partial
 	return nil
 }
 
-// label sets the labels of a namespace to its definition, or removes them.
+// label sets the labels of a namespace to its definition, or removes them. It fails with a conflict if the namespace
+// has changed: another operator may manage it now.
 func (r *Reconciler) label(ctx context.Context, namespace *metav1.PartialObjectMetadata, m *match) error {
 	labels := map[string]string{openmcpv1alpha1.LabelManagedBy: "", openmcpv1alpha1.LabelBase: "", openmcpv1alpha1.LabelMode: ""}
 	if m != nil {
@@ -318,7 +319,7 @@ func (r *Reconciler) label(ctx context.Context, namespace *metav1.PartialObjectM
 	if !changeLabels(updated, labels) {
 		return nil
 	}
-	if err := r.Client.Patch(ctx, updated, client.MergeFrom(namespace)); client.IgnoreNotFound(err) != nil {
+	if err := r.Client.Patch(ctx, updated, client.MergeFromWithOptions(namespace, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("label namespace %s: %w", namespace.Name, err)
 	}
 	return nil
