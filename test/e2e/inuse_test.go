@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -90,12 +89,7 @@ func TestDeletedClaimNamespaceKeepsTheCharge(t *testing.T) {
 
 	w.mustDelete(w.configMap("a"))
 	w.wantBucket(1, 0, 1, 0)
-	eventually(w, func() error {
-		if err := admin.Get(w.ctx, client.ObjectKeyFromObject(namespace), namespace); client.IgnoreNotFound(err) != nil || err == nil {
-			return fmt.Errorf("the namespace is still there: %w", err)
-		}
-		return nil
-	})
+	w.waitRemoved(namespace)
 }
 
 // A claim in deletion still follows its existing object. In a namespace in deletion, the claims of objects elsewhere

@@ -157,7 +157,11 @@ func (s *scene) run(asked *requests, options operator.Options) (stop func()) {
 		if err := o.Ready(); err != nil {
 			return err
 		}
-		return s.isAsked(options.Webhooks.URL)
+		if err := s.isAsked(options.Webhooks.URL); err != nil {
+			return err
+		}
+		// The API server may still call the webhooks of the operator before, which has ended.
+		return client.IgnoreAlreadyExists(s.Create(s.Context(), registration(), client.DryRunAll))
 	})
 	return func() {
 		cancel()

@@ -96,6 +96,7 @@ func TestClaimOwnedByAnObject(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.grant("base", 3)
+			w.waitCollected()
 			owner := w.configMap("owner")
 			must(t, admin.Create(w.ctx, owner))
 			block := true
@@ -107,9 +108,9 @@ func TestClaimOwnedByAnObject(t *testing.T) {
 			w.waitReason(waiting, quotav1alpha1.ReasonQuotaExceeded)
 
 			must(t, admin.Delete(w.ctx, owner, client.PropagationPolicy(tt.propagation)))
-			w.waitGone(owner)
+			w.waitRemoved(owner)
 			if !tt.stays {
-				w.waitGone(claim)
+				w.waitRemoved(claim)
 				w.waitCondition(waiting, quotav1alpha1.ConditionGranted, metav1.ConditionTrue)
 				w.wantBucket(3, 2, 1, 1)
 				return

@@ -45,6 +45,13 @@ func (k *kindWorld) gadget(name string) *unstructured.Unstructured {
 	return object
 }
 
+// createOnceFree creates an object at the limit after the deletion of another one. Until Bursar sees the deletion, it
+// may still deny the create.
+func (k *kindWorld) createOnceFree(object *unstructured.Unstructured) {
+	k.Helper()
+	eventually(k, func() error { return admin.Create(k.ctx, object) })
+}
+
 // The claims of cluster-scoped objects are in Bursar's own namespace. Their objects own them, and they follow the
 // objects like any others.
 func TestClaimsOfClusterScopedObjects(t *testing.T) {
@@ -56,7 +63,7 @@ func TestClaimsOfClusterScopedObjects(t *testing.T) {
 		"orphan":     metav1.DeletePropagationOrphan,
 	} {
 		object := k.gadget("a")
-		must(t, admin.Create(k.ctx, object))
+		k.createOnceFree(object)
 		k.waitClaims(object.GetUID())
 		claim := k.claims()[0]
 		if claim.Namespace != config.DefaultSystemNamespace {
@@ -71,7 +78,7 @@ func TestClaimsOfClusterScopedObjects(t *testing.T) {
 		must(t, k.deleteNow(object, propagation))
 	}
 	for range 10 {
-		must(t, admin.Create(k.ctx, k.gadget("a")))
+		k.createOnceFree(k.gadget("a"))
 		must(t, admin.Delete(k.ctx, k.gadget("a")))
 	}
 	k.waitClaims()

@@ -23,7 +23,21 @@ import (
 // waitGone waits until an object no longer exists.
 func (w *world) waitGone(object client.Object) {
 	w.Helper()
-	eventually(w, func() error {
+	w.waitGoneWithin(soon, object)
+}
+
+// removal bounds waits for Kubernetes' garbage collector and namespace controller. They may take longer than Bursar.
+const removal = 2 * soon
+
+// waitRemoved is waitGone for an object that the garbage collector or the namespace controller removes.
+func (w *world) waitRemoved(object client.Object) {
+	w.Helper()
+	w.waitGoneWithin(removal, object)
+}
+
+func (w *world) waitGoneWithin(within time.Duration, object client.Object) {
+	w.Helper()
+	await.NoError(w, within, func() error {
 		err := admin.Get(w.ctx, client.ObjectKeyFromObject(object), object)
 		if !apierrors.IsNotFound(err) {
 			return fmt.Errorf("%T %s is still there: %v", object, object.GetName(), err)
@@ -107,7 +121,7 @@ func TestClaimGoesWithItsObject(t *testing.T) {
 				w.waitClaims(object.UID)
 				w.wantExceeded(w.configMap("b"))
 				must(t, admin.Delete(w.ctx, object, client.PropagationPolicy(tt.propagation)))
-				w.waitGone(object)
+				w.waitRemoved(object)
 				other := w.configMap("b")
 				eventually(w, func() error {
 					if err := admin.Create(w.ctx, other); err != nil {
@@ -124,14 +138,14 @@ func TestClaimGoesWithItsObject(t *testing.T) {
 	}
 }
 
-// waitCollected waits until the garbage collector knows claims. The collector looks for new kinds every 30 s, and
-// orphans nothing of unknown kinds.
+// waitCollected waits until the garbage collector knows claims. The collector looks for new kinds every few seconds,
+// and orphans nothing of unknown kinds.
 func (w *world) waitCollected() {
 	w.Helper()
 	unowned := w.claim("unowned", 1)
 	unowned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "nobody", UID: "nobody"}}
 	must(w.T, admin.Create(w.ctx, unowned))
-	await.NoError(w, 2*soon, func() error {
+	await.NoError(w, removal, func() error {
 		if err := admin.Get(w.ctx, client.ObjectKeyFromObject(unowned), unowned); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the garbage collector has not deleted a claim whose owner does not exist, %v", err)
 		}
@@ -153,7 +167,7 @@ func TestOrphanedClaimGoesWithItsObject(t *testing.T) {
 		t.Fatalf("the claim is owned by %+v, want its object", claim.OwnerReferences)
 	}
 	must(t, admin.Delete(w.ctx, kept, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
-	eventually(w, func() error {
+	await.NoError(w, removal, func() error {
 		if err := admin.Get(w.ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
 			return err
 		}
@@ -196,13 +210,15 @@ func TestNamespaceOfObjectsWithClaimsElsewhere(t *testing.T) {
 		for i := range objects {
 			object := w.configMap(fmt.Sprint("map-", i))
 			object.Namespace = space
-			w.mustCreate(object)
+			// The API server may still take the namespace for the deleted one.
+			eventually(w, func() error { return admin.Create(w.ctx, object) })
+			w.cleanUp(object)
 			uids = append(uids, object.UID)
 		}
 		w.waitClaims(uids...)
 		w.wantBucket(objects, objects, 0, objects)
 		w.mustDelete(namespace)
-		w.waitGone(namespace)
+		w.waitRemoved(namespace)
 		w.waitClaims()
 		w.wantBucket(objects, 0, objects, 0)
 	}
@@ -261,7 +277,7 @@ func (w *world) deleteNow(object client.Object, propagation metav1.DeletionPropa
 	if err := admin.Delete(w.ctx, object, client.PropagationPolicy(propagation)); err != nil {
 		return err
 	}
-	return wait.PollUntilContextTimeout(w.ctx, time.Millisecond, soon, true, func(ctx context.Context) (bool, error) {
+	return wait.PollUntilContextTimeout(w.ctx, time.Millisecond, removal, true, func(ctx context.Context) (bool, error) {
 		err := admin.Get(ctx, client.ObjectKeyFromObject(object), object)
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	})
@@ -314,7 +330,15 @@ func TestClaimTakenByForceComesBack(t *testing.T) {
 		if err := bursar.Update(w.ctx, taken); err != nil {
 			return err
 		}
-		return bursar.Delete(w.ctx, taken)
+		if err := client.IgnoreNotFound(bursar.Delete(w.ctx, taken)); err != nil {
+			return err
+		}
+		// Bursar may have put the finalizer back before the deletion. Then the claim is still there.
+		err := bursar.Get(w.ctx, client.ObjectKeyFromObject(claim), taken)
+		if err == nil && taken.UID == claim.UID {
+			return errors.New("the claim is still there")
+		}
+		return client.IgnoreNotFound(err)
 	})
 	eventually(w, func() error {
 		claims := w.claims()

@@ -210,10 +210,7 @@ func TestOldestWaitingClaimIsFirst(t *testing.T) {
 	w.waitReason(older, quotav1alpha1.ReasonQuotaExceeded)
 	w.waitReason(younger, quotav1alpha1.ReasonQuotaExceeded)
 
-	grant.Spec.Allowances[0].Buckets[0].Amount = 1
-	if err := admin.Update(w.ctx, grant); err != nil {
-		t.Fatal(err)
-	}
+	w.update(grant, func() { grant.Spec.Allowances[0].Buckets[0].Amount = 1 })
 	w.wantBucket(1, 1, 0, 1)
 	w.waitCondition(older, quotav1alpha1.ConditionGranted, metav1.ConditionTrue)
 	w.waitReason(younger, quotav1alpha1.ReasonQuotaExceeded)

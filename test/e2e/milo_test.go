@@ -206,18 +206,23 @@ func (m *milo) testClaimPolicies() {
 // The annotations and the label of a registration are in the consumer's own view.
 func (m *milo) testDisplay() {
 	m.Helper()
-	var list quotav1alpha1.EffectiveResourceGrantList
-	must(m, admin.List(m.ctx, &list, client.MatchingFields{"spec.consumerRef.name": m.name}))
-	shown := map[string]*quotav1alpha1.DisplayedQuota{}
-	for i := range list.Items {
-		shown[list.Items[i].Spec.ResourceType] = list.Items[i].Status.Display
-	}
-	if d := shown[miloProjects]; d == nil || d.Name != "Projects" || d.Description != "Projects of an organization" || d.Owner != "projects.milo.example.com" {
-		m.Errorf("projects are shown as %+v", d)
-	}
-	if d := shown[miloBeta]; d == nil || d.TotalLimit != "Off" || d.Description != "Shows what is in beta" || d.Percent != "" {
-		m.Errorf("the feature is shown as %+v", d)
-	}
+	eventually(m, func() error { // Bursar writes the view after the buckets
+		var list quotav1alpha1.EffectiveResourceGrantList
+		if err := admin.List(m.ctx, &list, client.MatchingFields{"spec.consumerRef.name": m.name}); err != nil {
+			return err
+		}
+		shown := map[string]*quotav1alpha1.DisplayedQuota{}
+		for i := range list.Items {
+			shown[list.Items[i].Spec.ResourceType] = list.Items[i].Status.Display
+		}
+		if d := shown[miloProjects]; d == nil || d.Name != "Projects" || d.Description != "Projects of an organization" || d.Owner != "projects.milo.example.com" {
+			return fmt.Errorf("projects are shown as %+v", d)
+		}
+		if d := shown[miloBeta]; d == nil || d.TotalLimit != "Off" || d.Description != "Shows what is in beta" || d.Percent != "" {
+			return fmt.Errorf("the feature is shown as %+v", d)
+		}
+		return nil
+	})
 }
 
 // Errors contain the texts that tests of platforms look for.

@@ -71,7 +71,7 @@ func TestNamespacesUnderQuota(t *testing.T) {
 	w.wantBucket(2, 2, 0, 2)
 
 	w.mustDelete(w.namespace("a"))
-	w.waitGone(w.namespace("a"))
+	w.waitRemoved(w.namespace("a"))
 	w.wantBucket(2, 1, 1, 1)
 	w.mustCreate(w.namespace("a"))
 	w.wantBucket(2, 2, 0, 2)
@@ -95,7 +95,7 @@ func TestExistingNamespacesAreAdopted(t *testing.T) {
 		}
 	}
 	w.mustDelete(w.namespace("a"))
-	w.waitGone(w.namespace("a"))
+	w.waitRemoved(w.namespace("a"))
 	w.wantBucket(3, 1, 2, 1)
 }
 
@@ -137,7 +137,7 @@ func TestNamespaceThatChanges(t *testing.T) {
 	must(t, resize("2"))
 	w.wantBucket(3, 2, 1, 1)
 	w.mustDelete(w.namespace("a"))
-	w.waitGone(namespace)
+	w.waitRemoved(namespace)
 	w.wantBucket(3, 0, 3, 0)
 }
 
@@ -158,7 +158,7 @@ func TestClaimIsNotPutIntoItsObject(t *testing.T) {
 		t.Errorf("got %v, want it to be refused, and why", err)
 	}
 	w.mustDelete(w.namespace("a"))
-	w.waitGone(w.namespace("a"))
+	w.waitRemoved(w.namespace("a"))
 }
 
 // Bursar records a namespace created past enforcement under its name, and charges it.

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -141,6 +141,12 @@ func (s *standing) bucket(name string) *quotav1alpha1.AllowanceBucket {
 	}}
 }
 
+func (s *standing) effective(name string) *quotav1alpha1.EffectiveResourceGrant {
+	return &quotav1alpha1.EffectiveResourceGrant{ObjectMeta: metav1.ObjectMeta{
+		Name: naming.EffectiveGrant(platform.Consumer(name), platform.MapsType), Namespace: config.DefaultSystemNamespace,
+	}}
+}
+
 func (s *standing) ledger(name string) *quotav1alpha1.ConsumerLedger {
 	return &quotav1alpha1.ConsumerLedger{ObjectMeta: metav1.ObjectMeta{Name: naming.Ledger(platform.Consumer(name))}}
 }
@@ -160,16 +166,22 @@ func (s *standing) wantLimit(name string, limit int64) {
 	})
 }
 
-// wantSettled waits until the ledger has settled the one claim of a consumer, and the bucket shows it.
+// wantSettled waits until the ledger has settled the one claim of a consumer, the grant is active, and the views show
+// the claim. The operator writes the effective grant after the bucket.
 func (s *standing) wantSettled(name string) {
 	s.Helper()
 	eventually(s.T, func() error {
-		ledger, bucket := s.ledger(name), s.bucket(name)
-		if err := errors.Join(s.Get(s.Context(), client.ObjectKeyFromObject(ledger), ledger), s.Get(s.Context(), client.ObjectKeyFromObject(bucket), bucket)); err != nil {
-			return err
+		ledger, bucket, grant, effective := s.ledger(name), s.bucket(name), s.grant(name, 0), s.effective(name)
+		for _, object := range []client.Object{ledger, bucket, grant, effective} {
+			if err := s.Get(s.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+				return err
+			}
 		}
 		if len(ledger.Spec.Used) != 1 || len(ledger.Spec.Reservations) > 0 || bucket.Status.ClaimCount != 1 {
 			return fmt.Errorf("the claim of %s is not settled and shown: %+v, %+v", name, ledger.Spec, bucket.Status)
+		}
+		if !apimeta.IsStatusConditionTrue(grant.Status.Conditions, quotav1alpha1.ConditionActive) || effective.Status.TotalAllocated != 1 {
+			return fmt.Errorf("the quota of %s is not shown: %+v, %+v", name, grant.Status, effective.Status)
 		}
 		return nil
 	})

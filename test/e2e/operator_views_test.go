@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -85,7 +86,11 @@ func (s *standing) runReplica(asked *requests) (stop func()) {
 func (s *standing) raise(name string, amount int64) {
 	s.Helper()
 	grant := s.grant(name, 0)
-	must(s, s.Get(s.Context(), client.ObjectKeyFromObject(grant), grant))
-	grant.Spec.Allowances[0].Buckets[0].Amount = amount
-	must(s, s.Update(s.Context(), grant))
+	must(s, retry.RetryOnConflict(retry.DefaultBackoff, func() error { // the leader writes the status
+		if err := s.Get(s.Context(), client.ObjectKeyFromObject(grant), grant); err != nil {
+			return err
+		}
+		grant.Spec.Allowances[0].Buckets[0].Amount = amount
+		return s.Update(s.Context(), grant)
+	}))
 }
