@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -65,7 +66,9 @@ func TestQuotaMetrics(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.grant("base", 5)
-	w.mustCreate(w.claim("granted", 2))
+	granted := w.claim("granted", 2)
+	w.mustCreate(granted)
+	w.waitCondition(granted, quotav1alpha1.ConditionGranted, metav1.ConditionTrue)
 	waiting := w.claim("waiting", 4)
 	w.mustCreate(waiting)
 	want := func(used, limit, ratio, waiting float64) {
