@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/test/await"
 )
 
 // writer gives somebody all rights on the ResourceQuotas of a project, and returns a client for them.
@@ -72,12 +71,7 @@ func TestACapCaps(t *testing.T) {
 	other := w.newQuota("web", "other", "pods=1")
 	other.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "none", UID: "8c3c6d0e-0000-4000-8000-000000000001"}}
 	must(w, admin.Create(t.Context(), other))
-	await.NoError(t, 3*soon, func() error { // the collector pauses while it learns of new kinds
-		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(other), other); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("got %v, want the garbage collector to delete what is not capped", err)
-		}
-		return nil
-	})
+	waitNotFound(t, admin, removal, other) // no allocation caps it
 	must(w, admin.Get(t.Context(), client.ObjectKeyFromObject(w.newQuota("web", "default")), &corev1.ResourceQuota{}))
 
 	eventually(t, func() error { // the controller writes its status meanwhile
@@ -96,13 +90,9 @@ func TestNamespacesGoWithTheirQuotas(t *testing.T) {
 	w := newTeam(t, "web")
 	w.allocation("", "count/secrets=10")
 	w.mustGive("web", "default", "count/secrets=3")
-	must(w, admin.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.in("web")}}))
-	await.NoError(t, 3*soon, func() error { // its controller lists objects of all kinds
-		if err := admin.Get(t.Context(), client.ObjectKey{Name: w.in("web")}, &corev1.Namespace{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("got %v, want the namespace to go", err)
-		}
-		return nil
-	})
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.in("web")}}
+	must(w, admin.Delete(t.Context(), namespace))
+	waitNotFound(t, admin, removal, namespace)
 }
 
 // TestUnlimitedNamespaces lists the projects without a limit, and gives them the default.

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/test/await"
 )
 
 // keptObject makes an object with a finalizer, and a granted claim for it, made directly.
@@ -46,18 +44,6 @@ func (w *world) letGo(object *corev1.ConfigMap) {
 	}))
 }
 
-// waitCollectedObject waits until an object is gone whose deletion only the garbage collector completes. The collector
-// pauses while it learns of new kinds.
-func (w *world) waitCollectedObject(object client.Object) {
-	w.Helper()
-	await.NoError(w, 3*soon, func() error {
-		if err := admin.Get(w.ctx, client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("%T %s is still there: %v", object, object.GetName(), err)
-		}
-		return nil
-	})
-}
-
 // A claim made directly keeps its charge until its object is gone, no matter who deletes the claim. The garbage
 // collector deletes it first after a deletion of the object in the foreground.
 func TestDirectClaimIsKeptByItsObject(t *testing.T) {
@@ -84,7 +70,7 @@ func TestDirectClaimIsKeptByItsObject(t *testing.T) {
 			w.wantBucket(1, 1, 0, 1)
 
 			w.letGo(object)
-			w.waitCollectedObject(object)
+			w.waitRemoved(object)
 			w.waitGone(claim)
 			w.waitCondition(second, quotav1alpha1.ConditionGranted, metav1.ConditionTrue)
 			w.wantBucket(1, 1, 0, 1)
@@ -139,7 +125,7 @@ func TestOwnerOfPolicyClaim(t *testing.T) {
 		t.Errorf("a policy's claim is given up: %v", err)
 	}
 	must(t, admin.Delete(w.ctx, object, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
-	w.waitCollectedObject(object)
+	w.waitRemoved(object)
 	w.waitGone(claim)
 	w.wantBucket(1, 0, 1, 0)
 }

@@ -18,7 +18,6 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/sdk/claims"
-	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/platform"
 )
 
@@ -198,12 +197,7 @@ func TestObjectIsDeletedInTheForeground(t *testing.T) {
 		first.Finalizers = slices.DeleteFunc(first.Finalizers, func(f string) bool { return f == "platform.example.com/finalizer" })
 		return admin.Update(t.Context(), first)
 	})
-	await.NoError(s, 3*soon, func() error { // the collector pauses while it learns of new kinds
-		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(first), first); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the first object is still there: %v", err)
-		}
-		return nil
-	})
+	waitNotFound(s, admin, removal, first)
 	s.waitState(s.request(second, 1), claims.Granted)
 }
 

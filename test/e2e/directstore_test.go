@@ -221,13 +221,7 @@ func TestDirectClaimNeedsItsNamespace(t *testing.T) {
 			return d.api.Update(t.Context(), claim)
 		})
 	}
-	// Other tests have the same plane delete thousands of claims.
-	await.NoError(t, 2*soon, func() error {
-		if err := d.api.Get(t.Context(), client.ObjectKeyFromObject(d.namespace), &corev1.Namespace{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the namespace is still there: %v", err)
-		}
-		return nil
-	})
+	waitNotFound(t, d.api, removal, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: d.namespace.Name}})
 	if err := create("fourth"); !apierrors.IsNotFound(err) {
 		t.Errorf("into a namespace that is gone: got %v, want NotFound", err)
 	}

@@ -149,7 +149,7 @@ func TestDeletedEffectiveGrantComesBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			// The garbage collector has a part in some deletions, and may be slow.
-			await.NoError(w, 2*soon, func() error {
+			await.NoError(w, removal, func() error {
 				after, err := w.effective()
 				if err == nil && after.UID == before.UID {
 					err = errors.New("the effective grant is still the one that was deleted")

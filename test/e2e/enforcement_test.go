@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/test/await"
 )
 
 func TestDenialExplainsItself(t *testing.T) {
@@ -337,13 +336,7 @@ func TestNamespaceDeletionFreesEverything(t *testing.T) {
 	}
 	w.wantBucket(2, 2, 0, 2)
 	w.mustDelete(namespace)
-	// Kubernetes looks again for the rest of a namespace's objects only after seconds.
-	await.NoError(w, 2*soon, func() error {
-		if err := admin.Get(w.ctx, client.ObjectKeyFromObject(namespace), namespace); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the namespace is still there: %v", err)
-		}
-		return nil
-	})
+	w.waitRemoved(namespace)
 	w.wantBucket(2, 0, 2, 0)
 }
 

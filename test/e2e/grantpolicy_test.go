@@ -366,7 +366,7 @@ func TestGrantGoesWithItsObject(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := w.tierMap("near", "gold")
-	await.NoError(w, 2*soon, func() error { return admin.Create(w.ctx, again) }) // the garbage collector may be slow
+	await.NoError(w, removal, func() error { return admin.Create(w.ctx, again) })
 	w.wantGrant("for-near", func(g *quotav1alpha1.ResourceGrant) error {
 		if g.Annotations[quotav1alpha1.AnnotationResourceUID] != string(again.UID) {
 			return fmt.Errorf("the grant is still that of the former object")
@@ -405,12 +405,7 @@ func TestGrantGoesBeforeItsObject(t *testing.T) {
 		}
 	}
 	w.patch(owned, `{"metadata":{"finalizers":null}}`)
-	await.NoError(w, 2*soon, func() error { // the garbage collector may be slow
-		if err := admin.Get(w.ctx, client.ObjectKeyFromObject(owner), owner); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("got %v, want the object to be gone", err)
-		}
-		return nil
-	})
+	w.waitRemoved(owner)
 }
 
 // TestGrantNameTaken has a person's grant in the way of a policy's.

@@ -23,22 +23,22 @@ import (
 // waitGone waits until an object no longer exists.
 func (w *world) waitGone(object client.Object) {
 	w.Helper()
-	w.waitGoneWithin(soon, object)
+	waitNotFound(w, admin, soon, object)
 }
-
-// removal bounds waits for Kubernetes' garbage collector and namespace controller. They may take longer than Bursar.
-const removal = 2 * soon
 
 // waitRemoved is waitGone for an object that the garbage collector or the namespace controller removes.
 func (w *world) waitRemoved(object client.Object) {
 	w.Helper()
-	w.waitGoneWithin(removal, object)
+	waitNotFound(w, admin, removal, object)
 }
 
-func (w *world) waitGoneWithin(within time.Duration, object client.Object) {
-	w.Helper()
-	await.NoError(w, within, func() error {
-		err := admin.Get(w.ctx, client.ObjectKeyFromObject(object), object)
+// removal bounds waits for Kubernetes' garbage collector and namespace controller. They may take longer than Bursar.
+const removal = 3 * soon
+
+func waitNotFound(t testing.TB, api client.Reader, within time.Duration, object client.Object) {
+	t.Helper()
+	await.NoError(t, within, func() error {
+		err := api.Get(t.Context(), client.ObjectKeyFromObject(object), object)
 		if !apierrors.IsNotFound(err) {
 			return fmt.Errorf("%T %s is still there: %v", object, object.GetName(), err)
 		}

@@ -7,14 +7,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/standalone"
-	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/platform"
 )
 
@@ -95,12 +93,7 @@ func TestConsumerWithoutNamespace(t *testing.T) {
 	if err := api.Delete(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}
-	await.NoError(t, 2*soon, func() error { // Kubernetes removes it, at its own pace
-		if err := api.Get(t.Context(), client.ObjectKeyFromObject(namespace), namespace); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("got %v, want the namespace to be gone", err)
-		}
-		return nil
-	})
+	waitNotFound(t, api, removal, namespace)
 	create(t, api, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace.Name}})
 	wantShown(t, api, namespace.Name, 2)
 }

@@ -82,8 +82,8 @@ func (r *Reconciler) afterProjection(_ context.Context, object client.Object) []
 	return r.afterCap(object.GetNamespace())
 }
 
-// afterAllocation queues the namespaces of a deleted allocation, see [Reconciler.afterCap]. The garbage collector may
-// take minutes until it removes the projections.
+// afterAllocation queues the namespaces of a deleted allocation, see [Reconciler.afterCap]. The garbage collector
+// removes the projections later.
 func (r *Reconciler) afterAllocation(ctx context.Context, object client.Object) []reconcile.Request {
 	selector, err := metav1.LabelSelectorAsSelector(&object.(*quotav1alpha1.ResourceQuotaAllocation).Spec.Selector)
 	if err != nil {
