@@ -65,16 +65,33 @@ func Follow(t *testing.T, guide, kubeconfig string) (texts int) {
 			if n == len(lines)-1 && i+1 < len(blocks) && blocks[i+1][1] == "text" {
 				continue // only its output matters
 			}
+			tries := 0
 			await.NoError(t, within, func() error {
+				tries++
 				output, err := s.run(t, last)
-				if err != nil {
-					return fmt.Errorf("%s: %w\n%s", last, err, output)
+				if err == nil || tries > 1 && made(output) {
+					return nil
 				}
-				return nil
+				err = fmt.Errorf("%s: %w\n%s", last, err, output)
+				if tries == 1 {
+					t.Logf("tried again: %v", err)
+				}
+				return err
 			})
 		}
 	}
 	return texts
+}
+
+// made tells from the output of a failed "kubectl create" that all its objects exist: tries before have made them, some
+// in each.
+func made(output string) bool {
+	for line := range strings.Lines(output) {
+		if !strings.HasPrefix(line, "Error from server (AlreadyExists): ") {
+			return false
+		}
+	}
+	return output != ""
 }
 
 // normal is an output without the ages and times in it and the width of columns.
