@@ -11,7 +11,8 @@ import (
 const conditionsHead = `# Conditions, reasons and events
 
 ` + generated + `Scripts and alerts wait for these: conditions and their reasons, by kind, and the reasons of events. Their names are
-stable. Messages are for people, and may change. ` + "`kubectl wait --for=condition=Ready claimcreationpolicy/NAME`" + ` waits for a condition.
+stable. Messages are for people, and may change. To wait for a condition:
+` + "`kubectl wait --for=condition=Ready claimcreationpolicy/NAME`" + `.
 
 `
 

@@ -12,8 +12,8 @@ const errorsHead = `# Errors for programs
 explains what people read, who sees figures, and how Go code reads a denial.
 
 A cause is an element of ` + "`status.details.causes`" + ` in the answer of the API server. Its ` + "`reason`" + ` is the type below. Its
-` + "`message`" + ` is JSON in the first table, and a sentence in the second. Denials without a cause, such as those of invalid objects, stay
-as they are until the request changes.
+` + "`message`" + ` is JSON in the first table, and a sentence in the second. Denials without a cause,
+such as those of invalid objects, stay as they are until the request changes.
 
 `
 

@@ -8,8 +8,9 @@ import (
 
 const labelsHead = `# Labels, annotations and finalizers
 
-` + generated + `This page lists the keys that Bursar reads or sets on objects, and who sets each. Select objects by labels; the values of annotations
-are for programs and for explanations. Keys that *Bursar* sets are its own: leave them as they are.
+` + generated + `This page lists the keys that Bursar reads or sets on objects, and who sets each. Select
+objects by labels; the values of annotations are for programs and for explanations. Keys that *Bursar* sets are its
+own: leave them as they are.
 
 `
 

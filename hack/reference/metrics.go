@@ -12,9 +12,9 @@ import (
 
 const metricsHead = `# Metrics
 
-` + generated + `Each metric that Bursar serves at ` + "`/metrics`" + `, for queries and alerts. [Metrics of quota usage](../tasks/scrape.md) explains how to scrape
-them, and the series of each replica. The libraries of Bursar add metrics of Go, of the process and of controller-runtime; a standalone
-server also has those of the API server.
+` + generated + `Each metric that Bursar serves at ` + "`/metrics`" + `, for queries and alerts. [Metrics of quota
+usage](../tasks/scrape.md) explains how to scrape them, and the series of each replica. The libraries of Bursar add
+metrics of Go, of the process and of controller-runtime; a standalone server also has those of the API server.
 
 `
 

@@ -55,7 +55,7 @@ func (b *bench) measureOtherPolicies(ctx context.Context) error {
 	if err := b.waitUsable(ctx, objects); err != nil {
 		return err
 	}
-	fmt.Printf("  all in force after %s, %s\n", round(time.Since(begin)), memoryOf(b.system))
+	fmt.Printf("  all effective after %s, %s\n", round(time.Since(begin)), memoryOf(b.system))
 	return b.comparePolicies(ctx, "protected create, with them")
 }
 

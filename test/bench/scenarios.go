@@ -73,7 +73,7 @@ func (b *bench) measureRestart(ctx context.Context) error {
 	for _, p := range b.system.processes() {
 		used = append(used, fmt.Sprintf("%s %s", p.name, round(p.cpu()-before[p.pid])))
 	}
-	fmt.Printf("\nrestart with %d claims: ready after %s\n  processor time: %s\n  %s\n",
+	fmt.Printf("\nrestart with %d claims: ready after %s\n  CPU time: %s\n  %s\n",
 		count, round(took), strings.Join(used, ", "), memoryOf(b.system))
 	return nil
 }

@@ -53,7 +53,7 @@ func (b *bench) measureStart(ctx context.Context, consumers int) error {
 	for _, p := range b.system.processes() {
 		times = append(times, fmt.Sprintf("%s %s", p.name, round(p.cpu()-used[p.pid])))
 	}
-	fmt.Printf("\nstart with %d consumers: ready after %s, quiet after %s\n  processor time: %s\n  %s\n",
+	fmt.Printf("\nstart with %d consumers: ready after %s, quiet after %s\n  CPU time: %s\n  %s\n",
 		consumers, round(ready), round(quiet.Sub(begin)), strings.Join(times, ", "), commonest(before, after))
 	return b.openClient()
 }

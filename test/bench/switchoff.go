@@ -67,7 +67,7 @@ func (b *bench) switchOff(ctx context.Context, name string, off func(context.Con
 	}
 	create := func() error { return b.client.Create(ctx, object()) }
 	if err := create(); !apierrors.IsForbidden(err) {
-		return 0, fmt.Errorf("a create beyond the limit while policy %s is in force: got %v, want it to be refused", name, err)
+		return 0, fmt.Errorf("a create beyond the limit while policy %s is effective: got %v, want it to be denied", name, err)
 	}
 	begin := time.Now()
 	if err := off(ctx, policy); err != nil {

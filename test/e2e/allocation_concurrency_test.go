@@ -119,14 +119,18 @@ func TestAllOrNoneAtOnce(t *testing.T) {
 	var made atomic.Int64
 	for i := range clients {
 		group.Go(func() error {
-			err := w.give(fmt.Sprint(i), "default", "count/secrets=10", "count/configmaps=1")
-			if err == nil {
-				made.Add(1)
+			for {
+				err := w.give(fmt.Sprint(i), "default", "count/secrets=10", "count/configmaps=1")
+				switch {
+				case err == nil:
+					made.Add(1)
+					return nil
+				case apierrors.IsForbidden(err):
+					return nil
+				case !isToBeTriedAgain(err):
+					return err
+				}
 			}
-			if apierrors.IsForbidden(err) {
-				return nil
-			}
-			return err
 		})
 	}
 	must(w, group.Wait())

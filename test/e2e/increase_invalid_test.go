@@ -211,7 +211,7 @@ func TestPolicyAgainstADefinition(t *testing.T) {
 	probe := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "probe", Namespace: w.name, Labels: map[string]string{"color": w.name}}}
 	eventually(w, func() error {
 		if err := admin.Create(t.Context(), probe.DeepCopy(), client.DryRunAll); !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
-			return fmt.Errorf("the policy is not in force: %w", err)
+			return fmt.Errorf("the policy is not effective: %w", err)
 		}
 		return nil
 	})

@@ -224,12 +224,18 @@ func TestJournalOfCorrections(t *testing.T) {
 func TestJournalStandsStill(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(dir, "stored"), 0o700))
+	must(t, os.WriteFile(filepath.Join(dir, "broken"), nil, 0o600))
+	place := func(target string) { // the directory of the journal is a link, so it changes at once
+		link := filepath.Join(dir, "link")
+		must(t, os.Symlink(target, link))
+		must(t, os.Rename(link, filepath.Join(dir, "journal")))
+	}
+	place("stored")
 	r := startRecorded(t, dir)
 	r.declare()
 	eventually(t, r.addsUp)
-	away := filepath.Join(dir, "away")
-	must(t, os.Rename(r.dir, away))
-	must(t, os.WriteFile(r.dir, nil, 0o600))
+	place("broken")
 	for i := range 50 {
 		must(t, r.as("anna").Create(t.Context(), platform.Map(i)))
 	}
@@ -241,8 +247,7 @@ func TestJournalStandsStill(t *testing.T) {
 		}
 		return nil
 	})
-	must(t, os.Remove(r.dir))
-	must(t, os.Rename(away, r.dir))
+	place("stored")
 	eventually(t, r.addsUp)
 	entries, err := r.entries()
 	must(t, err)

@@ -62,7 +62,8 @@ const (
 	// EventEvaluationFailed is a Warning: the policy fails for an object. GrantCreationPolicies have it, too.
 	EventEvaluationFailed = "EvaluationFailed"
 
-	// EventNotEnforced is a Warning: in the mode Audit, the policy admitted an object beyond a limit.
+	// EventNotEnforced is a Warning: in the mode Audit, the policy admitted an object beyond a limit, or one
+	// that it fails on.
 	EventNotEnforced = "NotEnforced"
 
 	// EventAdopted is a Normal event: Bursar has charged an object created without a review. It is a Warning if Bursar

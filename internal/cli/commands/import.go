@@ -147,11 +147,11 @@ func (f *importFlags) source() (*rest.Config, error) {
 	return found, nil
 }
 
-// importOnly are the flags of an import alone.
+// importOnly are the flags that only an import has.
 var importOnly = []string{"prune", "in-place", "source-kubeconfig", "source-context"}
 
 // again returns a command with the flags given to it, for another run. It leaves out some flags, and those that the
-// next run chooses anew.
+// next run chooses itself.
 func again(command *cobra.Command, without ...string) string {
 	without = append([]string{"from", "dry-run", "output", "mode", "remove"}, without...)
 	words := append(strings.Fields(command.CommandPath()), "--from", command.Flag("from").Value.String())

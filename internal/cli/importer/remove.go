@@ -199,7 +199,7 @@ func (i *importer) removeClaimsOf(ctx context.Context, policies []metav1.Object)
 	return i.removeObjects(ctx, claimsAPI, all)
 }
 
-// remove deletes an object. Bursar refuses the deletion of a claim until it knows that the policy is deleted.
+// remove deletes an object. Bursar denies the deletion of a claim until it knows that the policy is deleted.
 func (i *importer) remove(ctx context.Context, resource schema.GroupVersionResource, object metav1.Object) error {
 	err := retry.OnError(claimDeletion, func(err error) bool { return resource == claimsAPI && apierrors.IsForbidden(err) }, func() error {
 		return i.api.Resource(resource).Namespace(object.GetNamespace()).Delete(ctx, object.GetName(), metav1.DeleteOptions{})

@@ -22,10 +22,10 @@ import (
 
 // The reasons to leave out claims.
 const (
-	objectIsAbsent = "no such object exists here; Bursar decides on it when somebody creates it, and may deny it"
-	wasDeleted     = "deleted at the time of the backup"
-	wasUndecided   = "Bursar makes it again for its object"
-	isCharged      = "its object has a claim already"
+	objectIsAbsent = "no such objects exist here; Bursar decides on them when somebody creates them, and may deny them"
+	wasDeleted     = "the backup has them under deletion"
+	wasUndecided   = "Bursar makes them again for their objects"
+	isCharged      = "their objects have claims already"
 )
 
 // restoreGranted restores the claims that hold quota.

@@ -117,7 +117,7 @@ func (r *restorer) restoreFirst(ctx context.Context) error {
 func (r *restorer) restoreGrants(ctx context.Context) error {
 	return r.restoreKind(ctx, r.kinds[grants], r.bursar, func(grant *unstructured.Unstructured) string {
 		if quotakinds.IsFromPolicy(grant) {
-			return "a GrantCreationPolicy makes it again"
+			return "GrantCreationPolicies make them again"
 		}
 		annotations := grant.GetAnnotations()
 		if uid := annotations[quotav1alpha1.AnnotationRequestUID]; uid != "" {
@@ -151,7 +151,7 @@ func (r *restorer) restoreKind(ctx context.Context, kind quotakinds.Kind, api dy
 			return ctx.Err()
 		}
 		if object.GetDeletionTimestamp() != nil {
-			r.report.leaveOut(kind, "deleted at the time of the backup")
+			r.report.leaveOut(kind, wasDeleted)
 			return nil
 		}
 		restored := quotakinds.Portable(object)

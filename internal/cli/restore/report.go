@@ -204,7 +204,7 @@ func (r *Report) Print(w io.Writer, format usage.Format) error {
 		if i == 0 {
 			p.Line("")
 		}
-		p.Line("Left out %d %s: %s.", l.Objects, l.Resource, l.Reason)
+		p.Line("Left out %s: %d, because %s.", l.Resource, l.Objects, l.Reason)
 	}
 	if r.missingOwners > 0 {
 		p.Line("Left out missing owners of claims: %d. The makers of these claims must delete the claims themselves.", r.missingOwners)

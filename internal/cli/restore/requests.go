@@ -195,7 +195,7 @@ func (r *restorer) restoreDecision(ctx context.Context, kind quotakinds.Kind, ob
 	old, _, _ := unstructured.NestedString(object.Object, "spec", "requestRef", "uid") //nolint:errcheck // the schema has a text there
 	uid, isRestored := r.requestUIDs[old]
 	if !isRestored || object.GetDeletionTimestamp() != nil {
-		r.report.leaveOut(kind, "no request of that name and UID exists")
+		r.report.leaveOut(kind, "no requests of these names and UIDs exist")
 		return nil
 	}
 	if r.DryRun {

@@ -15,7 +15,7 @@ import (
 const (
 	// RetentionMin is the shortest retention: other replicas may still write to younger files.
 	RetentionMin = abandonedAfter
-	// abandonedAfter is the time after its last change at which a file has no writer any more. It is far more than
+	// abandonedAfter is the time after its last change at which a file no longer has a writer. It is far more than
 	// idleMax, because clocks differ.
 	abandonedAfter = 24 * time.Hour
 	// tendInterval is the time between two looks at the finished files, if the sink finishes no file in between.
@@ -116,7 +116,7 @@ func look(dir string, items []fs.DirEntry) ([]stored, error) {
 	return found, nil
 }
 
-// files returns the files, and reports which of them have no writer any more.
+// files returns the files, and reports which of them no longer have a writer.
 func (k *keeper) files() (all []stored, isFinished []bool, err error) {
 	k.sink.mu.Lock()
 	defer k.sink.mu.Unlock() // the sink may create no file between the two looks

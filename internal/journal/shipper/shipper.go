@@ -35,7 +35,7 @@ const (
 type Store interface {
 	// RecordsStored informs the store that the sink has the entries of a consumer up to a sequence.
 	RecordsStored(consumer quotav1alpha1.ConsumerRef, through int64)
-	// OfferRecords makes the store call Take for the refused entries of a consumer.
+	// OfferRecords makes the store call Take for the declined entries of a consumer.
 	OfferRecords(consumer quotav1alpha1.ConsumerRef)
 }
 
@@ -53,7 +53,7 @@ type Shipper struct {
 
 	mu      sync.Mutex
 	waiting []taken
-	refused map[quotav1alpha1.ConsumerRef]bool // consumers with refused entries, for lack of room
+	declined map[quotav1alpha1.ConsumerRef]bool // consumers with declined entries, for lack of room
 	// latest are, for the consumers with waiting entries, the sequences of the latest of them.
 	latest map[quotav1alpha1.ConsumerRef]int64
 }
@@ -77,7 +77,7 @@ func (t *taken) sequence() int64 {
 func New(store Store, sink journal.Sink, delay time.Duration, log logr.Logger) *Shipper {
 	s := &Shipper{
 		Delay: delay, Log: log, store: store, sink: sink, wake: make(chan struct{}, 1), turn: make(chan struct{}, 1),
-		refused: map[quotav1alpha1.ConsumerRef]bool{}, latest: map[quotav1alpha1.ConsumerRef]int64{},
+		declined: map[quotav1alpha1.ConsumerRef]bool{}, latest: map[quotav1alpha1.ConsumerRef]int64{},
 	}
 	s.metrics = newMetrics(s)
 	return s
@@ -88,7 +88,7 @@ func (s *Shipper) Take(consumer quotav1alpha1.ConsumerRef, opening *ledger.Openi
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.waiting) > 0 && len(s.waiting)+len(entries) > waitingMax {
-		s.refused[consumer] = true
+		s.declined[consumer] = true
 		return false
 	}
 	before, now := len(s.waiting), time.Now()
@@ -206,7 +206,7 @@ func (s *Shipper) append(ctx context.Context, batch []taken) bool {
 	return err == nil
 }
 
-// stored drops a batch after the sink has it, and asks for the refused entries.
+// stored drops a batch after the sink has it, and asks for the declined entries.
 func (s *Shipper) stored(batch []taken) {
 	through := map[quotav1alpha1.ConsumerRef]int64{}
 	for i := range batch {
@@ -219,17 +219,17 @@ func (s *Shipper) stored(batch []taken) {
 			delete(s.latest, consumer)
 		}
 	}
-	refused := s.refused
+	declined := s.declined
 	if len(s.waiting) < waitingMax/2 {
-		s.refused = map[quotav1alpha1.ConsumerRef]bool{}
+		s.declined = map[quotav1alpha1.ConsumerRef]bool{}
 	} else {
-		refused = nil
+		declined = nil
 	}
 	s.mu.Unlock()
 	for consumer, sequence := range through {
 		s.store.RecordsStored(consumer, sequence)
 	}
-	for consumer := range refused {
+	for consumer := range declined {
 		s.store.OfferRecords(consumer)
 	}
 }

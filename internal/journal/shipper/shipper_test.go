@@ -133,7 +133,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// TestFull has the sink stand still until the shipper takes no entry. Once it works, the shipper asks for the refused
+// TestFull has the sink stand still until the shipper takes no entry. Once it works, the shipper asks for the declined
 // entries and stores them.
 func TestFull(t *testing.T) {
 	dir := t.TempDir()

@@ -93,7 +93,7 @@ func withToken(t *testing.T, name string) *person {
 	p.goTo("/login")
 	p.fill("input[name=token]", shared.world.tokens[name])
 	p.click("button[type=submit]")
-	p.waitFor("main")
+	p.waitFor("form.who")
 	return p
 }
 

@@ -144,7 +144,7 @@ func (n *team) churn(limit, quota int64) {
 	left := int64(len(list.Items))
 	n.Logf("%d Pods are left", left)
 	// There may be none: creates denied by Kubernetes are bounded, with a later retry. There may be more than the
-	// ResourceQuota has, because the controller of Kubernetes counts anew what its watch has shown so far.
+	// ResourceQuota has, because the controller of Kubernetes counts again what its watch has shown so far.
 	if left > limit {
 		n.Errorf("%d Pods are left, want %d at most", left, limit)
 	}

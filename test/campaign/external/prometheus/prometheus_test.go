@@ -118,7 +118,7 @@ func (w *world) start(api *rest.Config) {
 global: {scrape_interval: 1s, evaluation_interval: 1s}
 rule_files: [rules.yaml]
 scrape_configs:
-- job_name: bursar
+- job_name: bursar-metrics
   scheme: https
   tls_config: {ca_file: ca.crt, cert_file: tls.crt, key_file: tls.key}
   static_configs: [{targets: ['%s']}]
