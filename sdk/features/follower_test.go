@@ -12,7 +12,8 @@ import (
 
 // knows gives a follower the quota of acme, as after a start.
 func (f *follower) knows() *follower {
-	f.known.byConsumer = knownIndex().byConsumer
+	known := knownIndex()
+	f.known.byConsumer, f.known.byEnd = known.byConsumer, known.byEnd
 	f.events.state, f.events.reported = openfeature.ProviderReady, openfeature.ProviderReady
 	return f
 }

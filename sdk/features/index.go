@@ -1,24 +1,31 @@
 package features
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
 // index has the quota of each consumer by resource type. The zero value is empty.
 type index struct {
-	mu         sync.RWMutex
-	byConsumer map[quotav1alpha1.ConsumerRef]map[string]quota
+	mu sync.RWMutex
+	// byConsumer has the quota by consumer, resource type and object: an effective grant exists twice during a move to
+	// another namespace.
+	byConsumer map[quotav1alpha1.ConsumerRef]map[string]map[string]quota
+	// byEnd counts the objects of each resource type of any consumer, by the last part of the type.
+	byEnd map[string]map[string]int
 }
 
 // quota has the figures of an effective grant.
 type quota struct {
-	// object is its namespace and name: an effective grant exists twice during a move.
-	object                 string
+	// created is the creation of the effective grant.
+	created                time.Time
 	limit, used, available int64
 	feature                quotav1alpha1.FeatureState
 	display                *quotav1alpha1.DisplayedQuota
@@ -27,7 +34,7 @@ type quota struct {
 func quotaOf(shown *quotav1alpha1.EffectiveResourceGrant) quota {
 	s := &shown.Status
 	return quota{
-		object: shown.Namespace + "/" + shown.Name, limit: s.TotalLimit, used: s.TotalAllocated, available: s.Available, feature: s.Feature, display: s.Display,
+		created: shown.CreationTimestamp.Time, limit: s.TotalLimit, used: s.TotalAllocated, available: s.Available, feature: s.Feature, display: s.Display,
 	}
 }
 
@@ -39,57 +46,119 @@ func (q quota) displayedLimit() string {
 	return q.display.TotalLimit
 }
 
-// set records the quota of an effective grant, and reports whether a flag has another value: the use is not a change of
-// configuration.
+// differs reports whether a flag has another value: the use is not a change of configuration.
+func (q quota) differs(other quota) bool {
+	return q.limit != other.limit || q.feature != other.feature || q.displayedLimit() != other.displayedLimit()
+}
+
+// set records the quota of an effective grant, and reports whether a flag has another value.
 func (x *index) set(shown *quotav1alpha1.EffectiveResourceGrant) (hasChanged bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	consumer, resourceType, object := shown.Spec.ConsumerRef, shown.Spec.ResourceType, objectOf(shown)
 	if x.byConsumer == nil {
-		x.byConsumer = map[quotav1alpha1.ConsumerRef]map[string]quota{}
+		x.byConsumer, x.byEnd = map[quotav1alpha1.ConsumerRef]map[string]map[string]quota{}, map[string]map[string]int{}
 	}
-	types := x.byConsumer[shown.Spec.ConsumerRef]
-	if types == nil {
-		types = map[string]quota{}
-		x.byConsumer[shown.Spec.ConsumerRef] = types
+	if x.byConsumer[consumer] == nil {
+		x.byConsumer[consumer] = map[string]map[string]quota{}
 	}
-	before, isKnown := types[shown.Spec.ResourceType]
-	after := quotaOf(shown)
-	types[shown.Spec.ResourceType] = after
-	return !isKnown || before.limit != after.limit || before.feature != after.feature || before.displayedLimit() != after.displayedLimit()
+	if x.byConsumer[consumer][resourceType] == nil {
+		x.byConsumer[consumer][resourceType] = map[string]quota{}
+	}
+	objects := x.byConsumer[consumer][resourceType]
+	before, wasKnown := newest(objects)
+	if _, isCounted := objects[object]; !isCounted {
+		end := endOf(resourceType)
+		if x.byEnd[end] == nil {
+			x.byEnd[end] = map[string]int{}
+		}
+		x.byEnd[end][resourceType]++
+	}
+	objects[object] = quotaOf(shown)
+	after, _ := newest(objects)
+	return !wasKnown || after.differs(before)
 }
 
-// remove removes the quota of an effective grant, unless another one shows it now.
+// remove removes the quota of an effective grant, and reports whether a flag has another value.
 func (x *index) remove(shown *quotav1alpha1.EffectiveResourceGrant) (hasChanged bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	types := x.byConsumer[shown.Spec.ConsumerRef]
-	before, isKnown := types[shown.Spec.ResourceType]
-	if !isKnown || before.object != quotaOf(shown).object {
+	consumer, resourceType, object := shown.Spec.ConsumerRef, shown.Spec.ResourceType, objectOf(shown)
+	objects := x.byConsumer[consumer][resourceType]
+	if _, isKnown := objects[object]; !isKnown {
 		return false
 	}
-	if delete(types, shown.Spec.ResourceType); len(types) == 0 {
-		delete(x.byConsumer, shown.Spec.ConsumerRef)
+	before, _ := newest(objects)
+	delete(objects, object)
+	x.forgetEmpty(consumer, resourceType)
+	after, isKnown := newest(objects)
+	return !isKnown || after.differs(before)
+}
+
+// forgetEmpty drops what is empty after the removal of an object.
+func (x *index) forgetEmpty(consumer quotav1alpha1.ConsumerRef, resourceType string) {
+	types, end := x.byConsumer[consumer], endOf(resourceType)
+	if len(types[resourceType]) == 0 {
+		delete(types, resourceType)
 	}
-	return true
+	if len(types) == 0 {
+		delete(x.byConsumer, consumer)
+	}
+	if x.byEnd[end][resourceType]--; x.byEnd[end][resourceType] == 0 {
+		delete(x.byEnd[end], resourceType)
+	}
+	if len(x.byEnd[end]) == 0 {
+		delete(x.byEnd, end)
+	}
 }
 
 // find returns the quota of a consumer for a flag, and false if it has none.
 func (x *index) find(consumer quotav1alpha1.ConsumerRef, key string) (found quota, isFound bool, err error) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	types := x.byConsumer[consumer]
-	if exact, ok := types[key]; ok {
-		return exact, true, nil
+	resourceType, err := x.typeOf(key)
+	if err != nil {
+		return quota{}, false, err
 	}
-	var ends []string
-	for resourceType, each := range types {
-		if resourceType[strings.LastIndex(resourceType, "/")+1:] == key {
-			ends, found = append(ends, resourceType), each
+	found, isFound = newest(x.byConsumer[consumer][resourceType])
+	return found, isFound, nil
+}
+
+// typeOf returns the resource type with a key: the key itself, or the only type that ends in it. The types of all
+// consumers count, so a key never names another type for a consumer that lacks the one of others.
+func (x *index) typeOf(key string) (string, error) {
+	if x.byEnd[endOf(key)][key] > 0 {
+		return key, nil
+	}
+	ends := slices.Sorted(maps.Keys(x.byEnd[key]))
+	switch len(ends) {
+	case 0:
+		return key, nil
+	case 1:
+		return ends[0], nil
+	default:
+		return "", fmt.Errorf("several resource types end in %s: %s; use the whole name", key, strings.Join(ends, ", "))
+	}
+}
+
+// newest returns the quota of the newest of some objects, or false without any. During a move, Bursar updates the
+// newest and deletes the others. Only after a move back, it keeps the older one: that counts after the deletion.
+func newest(objects map[string]quota) (found quota, isFound bool) {
+	last := ""
+	for object, q := range objects {
+		if !isFound || cmp.Or(q.created.Compare(found.created), cmp.Compare(object, last)) > 0 {
+			last, found, isFound = object, q, true
 		}
 	}
-	if len(ends) > 1 {
-		slices.Sort(ends)
-		return quota{}, false, fmt.Errorf("several resource types end in %s: %s; use the whole name", key, strings.Join(ends, ", "))
-	}
-	return found, len(ends) == 1, nil
+	return found, isFound
+}
+
+// objectOf is the namespace and name of an effective grant.
+func objectOf(shown *quotav1alpha1.EffectiveResourceGrant) string {
+	return shown.Namespace + "/" + shown.Name
+}
+
+// endOf is the last part of a resource type.
+func endOf(resourceType string) string {
+	return resourceType[strings.LastIndex(resourceType, "/")+1:]
 }

@@ -36,9 +36,9 @@ const startTimeoutDefault = 30 * time.Second
 // Provider evaluates flags by quota. Register it with OpenFeature: OpenFeature starts and stops it. It is safe for
 // concurrent use.
 //
-// The key of a flag is a resource type, such as features.example.com/dark-mode, or its last part, if no other resource
-// type of the consumer ends the same. The flags of an Allocation or Entity are integers: KEY is the limit in base
-// units, KEY#available its free part, and KEY#used its used part.
+// The key of a flag is a resource type, such as features.example.com/dark-mode, or its last part. The last part is an
+// error as soon as the quota read, of any consumer, has two resource types that end in it. The flags of an Allocation
+// or Entity are integers: KEY is the limit in base units, KEY#available its free part, and KEY#used its used part.
 //
 // The evaluation context names the consumer: by consumer.name or the targeting key, and optionally consumer.group,
 // consumer.kind and consumer.namespace. [Options.Consumer] has the defaults, or fixes the consumer.
