@@ -80,8 +80,10 @@ type Plan struct {
 	isDeclared bool
 	// unserved are enforced limits of kinds that the server does not serve.
 	unserved []string
-	// kept has the keys of whole objects in Kept.
+	// kept has the keys of whole objects in Kept, and those of invalid.
 	kept map[string]bool
+	// invalid has the names and keys of left out objects that Bursar would reject.
+	invalid map[string]bool
 	// made are grants made by policies of the former system. An import leaves them out, but they count.
 	made []*quotav1alpha1.ResourceGrant
 	// selections are the namespaces of policies by their names. A policy without one may apply anywhere.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -210,7 +211,7 @@ func (e *earlier) leftovers(plan *Plan) ([]Leftover, error) {
 			key := keyOf(resource, object)
 			name := objectRef(object.GetKind(), object.GetNamespace(), object.GetName())
 			switch {
-			case isInPlace(object):
+			case isInPlace(object), plan.invalid[key]:
 			case resource == grants:
 				all = append(all, e.leftLimits(name, key, e.grants[quotakinds.Name(object)], limits, isPlanned[key])...)
 			case isPlanned[key]:
@@ -304,5 +305,6 @@ func (e *earlier) settle(plan *Plan, isPruned bool) error {
 			plan.Deleted = append(plan.Deleted, l)
 		}
 	}
+	maps.Copy(kept, plan.invalid)
 	return nil
 }

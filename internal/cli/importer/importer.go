@@ -178,6 +178,9 @@ func (i *importer) plan(found *reading, before *earlier) (*Plan, error) {
 	plan.isDeclared = i.From == "milo"
 	plan.made, plan.Notes = found.made, append(notes, plan.Notes...)
 	plan.setModes(before)
+	if plan.isDeclared {
+		plan.leaveOutInvalid(plan.isEnforced() || len(before.enforcedTypes()) > 0)
+	}
 	return plan, before.settle(plan, i.Prune)
 }
 

@@ -43,13 +43,14 @@ func fromMilo(objects []*unstructured.Unstructured, inPlace bool) (*reading, err
 	granted := grantTriggers(objects)
 	var owned []string
 	for _, object := range objects {
-		if quotakinds.IsFromPolicy(object) || granted[ownerKind(object)] {
+		isMarked := object.GetKind() == "ResourceGrant" && quotakinds.IsFromPolicy(object)
+		if isMarked || granted[ownerKind(object)] {
 			g, err := decoded[quotav1alpha1.ResourceGrant](object)
 			if err != nil {
 				return nil, fmt.Errorf("decode %s %s: %w", object.GetKind(), quotakinds.Name(object), err)
 			}
 			r.made = append(r.made, g)
-			if !quotakinds.IsFromPolicy(object) {
+			if !isMarked {
 				owned = append(owned, g.Namespace+"/"+g.Name)
 			}
 			continue

@@ -25,7 +25,7 @@ func (p *Plan) addObjects(objects []*unstructured.Unstructured) error {
 		case "ClaimCreationPolicy":
 			p.Policies, err = appendDecoded(p.Policies, object)
 		case "GrantCreationPolicy":
-			p.GrantPolicies, err = appendDecoded(p.GrantPolicies, object)
+			err = p.addGrantPolicy(object)
 		default:
 			err = fmt.Errorf("there is no such kind in an import")
 		}
@@ -62,6 +62,32 @@ func (p *Plan) addGrant(object *unstructured.Unstructured) error {
 		one := g.DeepCopy()
 		one.Name, one.Spec.Allowances = part(g.Name, n), allowances
 		p.Grants = append(p.Grants, one)
+	}
+	return nil
+}
+
+// addGrantPolicy adds a policy for grants. It divides one with more allowances than Bursar takes, unless it already
+// exists here. Each part makes grants of its own. A name in the template gets a suffix; generated ones differ anyway.
+func (p *Plan) addGrantPolicy(object *unstructured.Unstructured) error {
+	policy, err := decoded[quotav1alpha1.GrantCreationPolicy](object)
+	if err != nil {
+		return err
+	}
+	allowances := policy.Spec.Target.ResourceGrantTemplate.Spec.Allowances
+	if isInPlace(policy) || len(allowances) <= allowancesMax {
+		p.GrantPolicies = append(p.GrantPolicies, policy)
+		return nil
+	}
+	n := 0
+	for some := range slices.Chunk(allowances, allowancesMax) {
+		n++
+		one := policy.DeepCopy()
+		one.Name = part(policy.Name, n)
+		template := &one.Spec.Target.ResourceGrantTemplate
+		if template.Spec.Allowances = some; template.Metadata.Name != "" {
+			template.Metadata.Name = part(template.Metadata.Name, n)
+		}
+		p.GrantPolicies = append(p.GrantPolicies, one)
 	}
 	return nil
 }
