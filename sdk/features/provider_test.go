@@ -105,12 +105,12 @@ func TestLostWatch(t *testing.T) {
 func TestStartAgain(t *testing.T) {
 	api := newFailing(t)
 	api.fail()
-	provider := newProvider(t, api.URL, 50*time.Millisecond)
+	provider := newProvider(t, api.URL, time.Second)
 	acme := openfeature.FlattenedContext{openfeature.TargetingKey: "acme"}
 	isOn := func() bool { return provider.BooleanEvaluation(t.Context(), "dark-mode", false, acme).Value }
 	for range 2 {
 		err := provider.Init(openfeature.EvaluationContext{})
-		if err == nil || !strings.Contains(err.Error(), "no list of effective grants in all namespaces within 50ms") || !strings.Contains(err.Error(), "unable to handle the request") {
+		if err == nil || !strings.Contains(err.Error(), "no list of effective grants in all namespaces within 1s") || !strings.Contains(err.Error(), "unable to handle the request") {
 			t.Fatalf("without an API server: %v", err)
 		}
 		if got := provider.BooleanEvaluation(t.Context(), "dark-mode", false, acme); got.ResolutionDetail().ErrorCode != openfeature.ProviderNotReadyCode {

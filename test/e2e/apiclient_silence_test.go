@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -149,16 +150,13 @@ func TestSilentConnectionsAreReplaced(t *testing.T) {
 					return nil
 				}
 			}
-			if err := create(client, "before"); err != nil {
-				t.Fatal(err)
-			}
+			await.NoError(t, 30*time.Second, func() error { return ctrlclient.IgnoreAlreadyExists(create(client, "before")) })
 			await.NoError(t, 30*time.Second, isSeen("before"))
 
 			proxy.silence()
-			began := time.Now()
 			err = create(client, "silent")
-			if took := time.Since(began); err == nil || took > 4*time.Second {
-				t.Errorf("a write on a silent connection took %s and ended with %v, want an error within its deadline, %s", took, err, brief.Write)
+			if timeout := net.Error(nil); !errors.As(err, &timeout) || !timeout.Timeout() {
+				t.Errorf("a write on a silent connection ended with %v, want its timeout, %s", err, brief.Write)
 			}
 			if err := create(direct, "after"); err != nil {
 				t.Fatal(err)

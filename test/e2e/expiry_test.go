@@ -146,11 +146,11 @@ func TestScheduledGrantKeepsItsUnit(t *testing.T) {
 
 func TestPeriodsAreValid(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w, moment := newWorld(t), in(time.Hour)
 	grant := &quotav1alpha1.ResourceGrant{
 		ObjectMeta: metav1.ObjectMeta{Name: "odd", Namespace: w.name},
 		Spec: quotav1alpha1.ResourceGrantSpec{
-			ConsumerRef: w.consumer(), Period: quotav1alpha1.Period{NotBefore: in(time.Hour), NotAfter: in(time.Hour)},
+			ConsumerRef: w.consumer(), Period: quotav1alpha1.Period{NotBefore: moment, NotAfter: moment},
 			Allowances: []quotav1alpha1.Allowance{{ResourceType: w.resourceType(), Buckets: []quotav1alpha1.Bucket{{Amount: 3}}}},
 		},
 	}

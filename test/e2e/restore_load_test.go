@@ -47,7 +47,7 @@ func TestRestoreUnderLoad(t *testing.T) {
 		return itself.Update(t.Context(), ledger)
 	})
 	loadMaps(t, s, 5)
-	options.Timeout = 10 * time.Second // the failure takes all of it
+	options.Timeout = 30 * time.Second // the failure takes all of it
 	_, err = restore.Run(t.Context(), options)
 	if want := "the ledger of Organization acme has "; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("with a surplus got %v, want %q", err, want)

@@ -106,7 +106,7 @@ func TestRestoreFindsSurplus(t *testing.T) {
 	itself, err := to.As(asOperator)
 	must(t, err)
 	must(t, itself.Create(t.Context(), ledger))
-	report, err := restore.Run(t.Context(), restore.Options{Config: to.Config, Path: backUp(t, from), Timeout: 10 * time.Second})
+	report, err := restore.Run(t.Context(), restore.Options{Config: to.Config, Path: backUp(t, from), Timeout: 30 * time.Second})
 	want := "the ledger of Organization acme has 5 of " + platform.MapsType + " for 1 claim, and its claims hold 0"
 	if err == nil || !strings.Contains(err.Error(), want) || report == nil {
 		t.Errorf("got %v, want %q", err, want)

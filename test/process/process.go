@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -111,9 +112,20 @@ func FreeAddress(t testing.TB) string {
 	return address
 }
 
-// FindFreeAddress is FreeAddress for callers outside of tests.
+// FindFreeAddress is FreeAddress for callers outside of tests. The kernel takes the ports of connections, and of
+// listeners on port 0, from a range above 30000. A port below is likely still free when the caller listens there.
 func FindFreeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	for range 100 {
+		if address, err := freeAddress(10_000 + rand.IntN(20_000)); err == nil {
+			return address, nil
+		}
+	}
+	return freeAddress(0)
+}
+
+// freeAddress returns host:port for a port without a listener. For 0, the kernel chooses the port.
+func freeAddress(port int) (string, error) {
+	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
 		return "", fmt.Errorf("find a free port: %w", err)
 	}
@@ -150,8 +162,8 @@ func Start(t testing.TB, dir string, arguments ...string) *Server {
 	}
 	_ = writer.Close()
 	ready := make(chan struct{})
-	go s.read(reader, ready)
 	go func() {
+		s.read(reader, ready) // to the last line, before anybody learns of the end
 		_ = s.command.Wait()
 		close(s.ended)
 	}()

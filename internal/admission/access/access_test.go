@@ -75,7 +75,7 @@ func TestGuard(t *testing.T) {
 	g.Observe(other.PublishedPath("/enforce/1"))
 	g.Observe("/enforce/1")
 	g.Observe(next)
-	await.NoError(t, 10*time.Second, func() error {
+	await.NoError(t, time.Minute, func() error {
 		if code, _ := ask(g, published); code != 404 {
 			return fmt.Errorf("an older segment is answered with %d", code)
 		}

@@ -140,7 +140,7 @@ func follow(t *testing.T, api *pagedAPI) *Cache {
 	select {
 	case <-api.watched:
 		return c
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		cancel()
 		<-ended
 		server.Close()

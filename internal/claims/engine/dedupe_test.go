@@ -54,7 +54,7 @@ func TestSecondReviewOfARenamedClaim(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		err = wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+		err = wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 			return len(memory.Snapshot(acme).Reservations) == 0, nil
 		})
 		if err != nil {

@@ -89,7 +89,7 @@ func grant(t *testing.T, s *ledgerstore.Store) {
 // waitGranted waits until the claim's status is granted.
 func (a api) waitGranted(t *testing.T) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		return claimcache.StateOf(a.claim()) == claimcache.Granted, nil
 	})
 	if err != nil {
@@ -200,7 +200,7 @@ func TestGrantedClaimIsNotDecidedAgain(t *testing.T) {
 		if err := c.retry(t.Context(), consumer, []*claimcache.Claim{waiting}); err != nil {
 			t.Fatal(err)
 		}
-		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 			return len(memory.Snapshot(consumer).Reservations) == 0, nil
 		})
 		if err != nil {
@@ -262,7 +262,7 @@ func TestFullLedgerHasClaimsWait(t *testing.T) {
 	memory.Fill(consumer)
 	go c.Claims.Run(t.Context(), client.REST())
 	go func() { _ = c.Run(t.Context()) }()
-	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		condition := apimeta.FindStatusCondition(a.claim().Status.Conditions, quotav1alpha1.ConditionGranted)
 		return condition != nil && condition.Reason == quotav1alpha1.ReasonQuotaExceeded && strings.HasPrefix(condition.Message, "the ledger of Org acme is full: ") &&
 			strings.HasSuffix(condition.Message, "The claim waits, and is granted by itself once there is room."), nil

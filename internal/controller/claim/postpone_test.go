@@ -39,7 +39,7 @@ func TestDecisionIsPostponed(t *testing.T) {
 	go func() { _ = c.Run(t.Context()) }()
 	grant(t, c.Store) // capacity appears
 	a.waitGranted(t)
-	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return len(c.postponed) == 0, nil

@@ -50,7 +50,7 @@ func sweeping(t *testing.T) (*Controller, api, *counting, *storagetest.Memory) {
 	c := process(t, client, catalog.New(), memory.Connect(nil))
 	go c.Claims.Run(t.Context(), client.REST())
 	// A moment after the cache has synced, its reflector has the version.
-	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		return c.Claims.Version() != "", nil
 	}); err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func sweeping(t *testing.T) (*Controller, api, *counting, *storagetest.Memory) {
 // wantKept waits until the ledger has only the record of the existing claim.
 func wantKept(t *testing.T, memory *storagetest.Memory) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		return len(memory.Snapshot(consumer).Released) == 1, nil
 	})
 	if recorded := memory.Snapshot(consumer).Released; err != nil || recorded[0] != "u1" {

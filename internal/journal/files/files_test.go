@@ -106,7 +106,7 @@ func names(t *testing.T, dir string) []string {
 // waitFor waits until the keeper has done its work.
 func waitFor(t *testing.T, reason string, condition func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) { return condition(), nil })
+	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return condition(), nil })
 	if err != nil {
 		t.Fatalf("%s: %v", reason, err)
 	}

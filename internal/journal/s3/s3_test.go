@@ -2,9 +2,10 @@ package s3
 
 import (
 	"context"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,11 +17,10 @@ import (
 	"github.com/bursar/bursar/internal/journal"
 )
 
-// store is an S3 store for tests to stop and start.
+// store is an S3 store with a switch.
 type store struct {
 	address string
-	handler http.Handler
-	server  *http.Server
+	down    atomic.Bool
 }
 
 func newStore(t *testing.T) *store {
@@ -31,24 +31,17 @@ func newStore(t *testing.T) *store {
 	if err := backend.CreateBucket("quota"); err != nil {
 		t.Fatal(err)
 	}
-	s := &store{address: "127.0.0.1:0", handler: gofakes3.New(backend).Server()}
-	s.start(t)
-	t.Cleanup(s.stop)
+	s, handler := &store{}, gofakes3.New(backend).Server()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.down.Load() {
+			panic(http.ErrAbortHandler) // the connection ends without an answer
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	s.address = server.Listener.Addr().String()
 	return s
 }
-
-func (s *store) start(t *testing.T) {
-	t.Helper()
-	listener, err := net.Listen("tcp", s.address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.address = listener.Addr().String()
-	s.server = &http.Server{Handler: s.handler, ReadHeaderTimeout: time.Minute}
-	go func(server *http.Server) { _ = server.Serve(listener) }(s.server) // it ends with the test
-}
-
-func (s *store) stop() { _ = s.server.Close() }
 
 func (s *store) options() Options {
 	return Options{Endpoint: s.address, Insecure: true, Region: "us-east-1", Bucket: "quota", Prefix: "clusters/a"}
@@ -155,7 +148,7 @@ func TestStoreDown(t *testing.T) {
 	if err := sink.Append(t.Context(), entries("web", 1, 2, now)); err != nil {
 		t.Fatal(err)
 	}
-	s.stop()
+	s.down.Store(true)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if err := sink.Append(ctx, entries("web", 3, 4, now)); err == nil || !strings.Contains(err.Error(), "write the journal to clusters/a/") {
@@ -164,7 +157,7 @@ func TestStoreDown(t *testing.T) {
 	if _, err := read(t, s.options(), journal.Query{}); err == nil || !strings.Contains(err.Error(), "list the journal in the bucket quota") {
 		t.Fatalf("got %v, want an error that names the bucket", err)
 	}
-	s.start(t)
+	s.down.Store(false)
 	if err := sink.Append(t.Context(), entries("web", 3, 4, now)); err != nil {
 		t.Fatalf("The sink must recover: %v", err)
 	}

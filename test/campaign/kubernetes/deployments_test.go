@@ -104,7 +104,7 @@ func testScale(n *team) {
 		n.Fatal(err)
 	}
 	n.wantAllocated(replica, 5, 1)
-	n.wantExceeded(scale(6), replica, "1 replicas", "5", "5")
+	n.wantExceeded(func() error { return scale(6) }, replica, "1 replicas", "5", "5")
 	n.wantPods(5, 10)
 	if err := scale(2); err != nil {
 		n.Fatal(err)

@@ -331,9 +331,22 @@ func (n *team) wantAllocated(resourceType string, amount int64, claims int32) {
 	})
 }
 
-// wantExceeded checks that an error is the denial that people get.
-func (n *team) wantExceeded(err error, what, requested, used, limited string) {
+// creating is a request that creates an object.
+func (n *team) creating(object client.Object) func() error {
+	return func() error { return n.Create(n.Context(), object) }
+}
+
+// wantExceeded checks that a request gets the denial that people get. A denial has no figures if Bursar does not learn
+// in time that the user may see them, so wantExceeded requests again.
+func (n *team) wantExceeded(request func() error, what, requested, used, limited string) {
 	n.Helper()
+	var err error
+	n.eventually(func() error {
+		if err = request(); err != nil && strings.Contains(err.Error(), "does not allow it") {
+			return err
+		}
+		return nil
+	})
 	want := fmt.Sprintf(`exceeded quota: %s quota of Organization %s, requested: %s( \([^()]+ in total\))?, used: %s, limited: %s`,
 		regexp.QuoteMeta(what), n.name, requested, used, limited)
 	if !apierrors.IsForbidden(err) || !regexp.MustCompile(want).MatchString(err.Error()) {

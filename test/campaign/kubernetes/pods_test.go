@@ -30,9 +30,10 @@ func testPods(n *team) {
 	n.wantAllocated(pods, 3, 3)
 	n.wantAllocated(memory, 300*mebibyte, 3)
 
-	err := n.Create(n.Context(), n.pod("fourth", 10))
-	n.wantExceeded(err, "Pod", "1 pods", "3", "3")
-	n.wantExceeded(n.Apply(n.Context(), corev1apply.Pod("fourth", n.name).WithSpec(applied.Spec), client.FieldOwner("test")), "Pod", "1 pods", "3", "3")
+	n.wantExceeded(n.creating(n.pod("fourth", 10)), "Pod", "1 pods", "3", "3")
+	n.wantExceeded(func() error {
+		return n.Apply(n.Context(), corev1apply.Pod("fourth", n.name).WithSpec(applied.Spec), client.FieldOwner("test"))
+	}, "Pod", "1 pods", "3", "3")
 	if err := n.Create(n.Context(), n.pod("first", 10)); !apierrors.IsAlreadyExists(err) {
 		n.Errorf("a name that is taken: got %v, want AlreadyExists", err)
 	}
@@ -42,7 +43,7 @@ func testPods(n *team) {
 	if err := n.Status().Update(n.Context(), first); err != nil {
 		n.Fatal(err)
 	}
-	n.wantExceeded(n.Create(n.Context(), n.pod("fourth", 100)), "Pod", "1 pods", "3", "3")
+	n.wantExceeded(n.creating(n.pod("fourth", 100)), "Pod", "1 pods", "3", "3")
 	if err := n.Delete(n.Context(), first); err != nil {
 		n.Fatal(err)
 	}
@@ -96,7 +97,7 @@ func testTerminatingPod(n *team) {
 	if err := n.Delete(n.Context(), pod); err != nil {
 		n.Fatal(err)
 	}
-	n.wantExceeded(n.Create(n.Context(), n.pod("second", 100)), "Pod", "1 pods", "1", "1")
+	n.wantExceeded(n.creating(n.pod("second", 100)), "Pod", "1 pods", "1", "1")
 	n.wantAllocated(pods, 1, 1)
 	if err := n.Delete(n.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
 		n.Fatal(err)
@@ -122,7 +123,7 @@ func testResize(n *team) {
 		n.Fatal(err)
 	}
 	n.wantAllocated(memory, 200*mebibyte, 1)
-	n.wantExceeded(resize(300), memory, "100 MiB", "200", "250")
+	n.wantExceeded(func() error { return resize(300) }, memory, "100 MiB", "200", "250")
 	if err := resize(50); err != nil {
 		n.Fatal(err)
 	}

@@ -96,7 +96,7 @@ func testBursarIsTighter(n *team) {
 	n.quota(3)
 	n.create(n.pod("a", 1), n.pod("b", 1))
 	for i := range 5 {
-		n.wantExceeded(n.Create(n.Context(), n.pod(fmt.Sprint("c-", i), 1)), "Pod", "1 pods", "2", "2")
+		n.wantExceeded(n.creating(n.pod(fmt.Sprint("c-", i), 1)), "Pod", "1 pods", "2", "2")
 	}
 	n.wantQuotaUsed(2)
 	n.wantAllocated(pods, 2, 2)

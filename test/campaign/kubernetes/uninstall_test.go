@@ -51,7 +51,7 @@ func TestUninstall(t *testing.T) {
 	n.wantAllocated(pods, 1, 1)
 
 	n.uninstallFails(admin, uninstall.Options{Purge: true}, "an operator of Bursar still runs (it renews Lease bursar-")
-	n.wantExceeded(n.Create(n.Context(), n.pod("large", 2000)), memory, "2000 MiB", "10", "1000")
+	n.wantExceeded(n.creating(n.pod("large", 2000)), memory, "2000 MiB", "10", "1000")
 	replica.Signal(syscall.SIGTERM)
 	<-replica.Ended()
 	viewer := rest.CopyConfig(admin)

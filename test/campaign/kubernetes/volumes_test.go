@@ -25,28 +25,28 @@ func testVolumes(n *team) {
 	data := volume("data", "4Gi")
 	n.create(data)
 	n.wantAllocated(storage, 4*gibibyte, 1)
-	n.wantExceeded(n.Create(n.Context(), volume("more", "7Gi")), storage, "7 GiB", "4", "10")
+	n.wantExceeded(n.creating(volume("more", "7Gi")), storage, "7 GiB", "4", "10")
 
 	data.Status.Phase, data.Status.Capacity = corev1.ClaimBound, data.Spec.Resources.Requests
 	if err := n.Status().Update(n.Context(), data); err != nil {
 		n.Fatal(err)
 	}
 	expand := func(size string) error {
-		before := data.DeepCopy()
-		data.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
-		return n.Patch(n.Context(), data, client.MergeFrom(before))
+		larger := data.DeepCopy()
+		larger.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
+		return n.Patch(n.Context(), larger, client.MergeFrom(data))
 	}
 	if err := expand("8Gi"); err != nil {
 		n.Fatal(err)
 	}
 	n.wantAllocated(storage, 8*gibibyte, 1)
-	n.wantExceeded(expand("11Gi"), storage, "3 GiB", "8", "10")
+	n.wantExceeded(func() error { return expand("11Gi") }, storage, "3 GiB", "8", "10")
 
 	// Kubernetes protects it from deletion while it may be in use, and it holds its charge so long.
 	if err := n.Delete(n.Context(), data); err != nil {
 		n.Fatal(err)
 	}
-	n.wantExceeded(n.Create(n.Context(), volume("more", "7Gi")), storage, "7 GiB", "8", "10")
+	n.wantExceeded(n.creating(volume("more", "7Gi")), storage, "7 GiB", "8", "10")
 	if err := n.Patch(n.Context(), data, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
 		n.Fatal(err)
 	}

@@ -158,14 +158,23 @@ func TestUserCreate(t *testing.T) {
 		if who, _ := s.run("kubectl", "--kubeconfig", path, "auth", "whoami"); !strings.Contains(who, "alice@example.com") {
 			t.Errorf("the user is\n%s", who)
 		}
+		canI := func(arguments string) string {
+			output, _ := exec.Command(s.binary, append([]string{"kubectl", "--kubeconfig", path, "auth", "can-i"}, strings.Fields(arguments)...)...).Output()
+			return strings.TrimSpace(string(output))
+		}
+		await.NoError(t, time.Minute, func() error { // once the API server has seen the new RoleBinding
+			if got := canI("create configmaps"); got != "yes" {
+				return fmt.Errorf("kubectl auth can-i create configmaps: %s", got)
+			}
+			return nil
+		})
 		s.run("kubectl", "--kubeconfig", path, "get", "resourceclaims.quota.miloapis.com") // in its own namespace
 		for arguments, want := range map[string]string{"create configmap mine --dry-run=server": "yes", "create configmaps": "yes", "create configmaps -n default": "no", "list configmaps -A": "no", "get secrets -n default": "no"} {
 			if strings.Contains(arguments, "--dry-run") {
 				s.run(append([]string{"kubectl", "--kubeconfig", path}, strings.Fields(arguments)...)...)
 				continue
 			}
-			output, _ := exec.Command(s.binary, append([]string{"kubectl", "--kubeconfig", path, "auth", "can-i"}, strings.Fields(arguments)...)...).Output()
-			if got := strings.TrimSpace(string(output)); got != want {
+			if got := canI(arguments); got != want {
 				t.Errorf("kubectl auth can-i %s: %s, want %s", arguments, got, want)
 			}
 		}

@@ -16,7 +16,7 @@ const create = "kubectl create -f examples/quickstart/project-"
 func TestStop(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	c.must(platform)
+	c.installPlatform()
 	c.must(documented(t, "tasks/install.md", "stop"))
 	c.must(create + "mobile.yaml")
 	c.must(create + "data.yaml")
@@ -29,7 +29,7 @@ func TestStop(t *testing.T) {
 func TestLedgersLost(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	c.must(platform)
+	c.installPlatform()
 	c.must(documented(t, "tasks/install.md", "stop"))
 	c.must("kubectl delete consumerledgers --all")
 	c.start()
@@ -44,7 +44,7 @@ func TestLedgersLost(t *testing.T) {
 func TestClaimsLost(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	c.must(platform)
+	c.installPlatform()
 	c.must(documented(t, "tasks/install.md", "stop"))
 	c.must(documented(t, "tasks/install.md", "remove-late"))
 	c.must("kubectl delete resourceclaims --all --all-namespaces")
@@ -58,7 +58,7 @@ func TestClaimsLost(t *testing.T) {
 func TestExport(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	c.must(platform)
+	c.installPlatform()
 	dir := "BACKUP=" + t.TempDir()
 	c.must(documented(t, "tasks/back-up.md", "export"), dir)
 	other := newCluster(t)

@@ -25,19 +25,22 @@ func TestBreakGlass(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	c.must("kubectl apply -f deploy/rbac/break-glass.yaml")
-	c.must(platform)
+	c.installPlatform()
 	c.must(users)
 	c.must(documented(t, "tasks/break-the-glass.md", "permit break-glass"))
 	for _, who := range []string{"resource: users, name: alice", "resource: groups, name: 'quota.miloapis.com:break-glass'"} {
-		allowed := c.must(fmt.Sprintf(`
+		c.eventually(func() error { // once the API server has seen the new rules
+			allowed := c.must(fmt.Sprintf(`
 kubectl create -o jsonpath='{.status.allowed}' -f - <<END
 apiVersion: authorization.k8s.io/v1
 kind: SubjectAccessReview
 spec: {user: alice, resourceAttributes: {verb: impersonate, %s}}
 END`, who))
-		if allowed != "true" {
-			t.Errorf("alice may impersonate %s: %q", who, allowed)
-		}
+			if allowed != "true" {
+				return fmt.Errorf("alice may impersonate %s: %q", who, allowed)
+			}
+			return nil
+		})
 	}
 	c.must(create + "mobile.yaml")
 	c.refused(create+"data.yaml", "used: 2, limited: 2")

@@ -18,12 +18,12 @@ kubectl create -f project-mobile.yaml -f project-data.yaml
 kubectl create configmap one -n acme-web
 kubectl create namespace another
 kubectl delete project web mobile data
-kubectl delete namespace acme-web another --timeout=60s`
+kubectl delete namespace acme-web another --timeout=4m`
 
 func TestRemove(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	c.must(platform)
+	c.installPlatform()
 	c.refused("kubectl delete namespace bursar-system", "namespace bursar-system holds Bursar's ledgers and may not be deleted")
 	if held := c.must(leftovers); !strings.Contains(held, "ResourceClaim project-web") || !strings.Contains(held, "GrantCreationPolicy more") {
 		t.Errorf("nothing is held that could be left behind: %s", held)
@@ -36,7 +36,7 @@ func TestRemove(t *testing.T) {
 func TestRemoveLate(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	c.must(platform)
+	c.installPlatform()
 	c.die()
 	c.refused("kubectl create -f examples/quickstart/project-data.yaml", "failed calling webhook")
 	// Claims and policies for grants now wait for Bursar upon a deletion.

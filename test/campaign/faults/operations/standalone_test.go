@@ -27,7 +27,7 @@ func TestStandaloneRestored(t *testing.T) {
 	if versions := c.must("kubectl version"); strings.Count(versions, "v1.") != 2 {
 		t.Errorf("client and server do not tell their versions: %s", versions)
 	}
-	c.must(platform)
+	c.installPlatform()
 	server.Stop()
 	copyDirectory(t, dir, backup)
 

@@ -7,7 +7,7 @@ import "testing"
 func TestDefinitionsAreBroughtUpToDate(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
-	c.must(platform)
+	c.installPlatform()
 	c.must(documented(t, "tasks/install.md", "stop"))
 	const column = `kubectl get customresourcedefinition resourcegrants.quota.miloapis.com -o jsonpath='{.spec.versions[0].additionalPrinterColumns[0].name}' | grep .`
 	c.must(column)

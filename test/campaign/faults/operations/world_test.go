@@ -192,12 +192,27 @@ func documented(t *testing.T, page, name string) string {
 	return script.String()
 }
 
-// platform installs the example of the quickstart, with one project where two may be.
-const platform = `
+// installPlatform installs the example of the quickstart, with one project where two may be.
+func (c *cluster) installPlatform() {
+	c.Helper()
+	c.must(kinds)
+	c.finally(declarations) // clients may not find an established kind at once
+	c.must(projects)
+}
+
+const kinds = `
 cd examples/quickstart
 kubectl apply -f 1-kinds.yaml
 kubectl wait --for=condition=Established --timeout=60s -f 1-kinds.yaml
+`
+
+const declarations = `
+cd examples/quickstart
 kubectl apply -f 2-registrations.yaml -f 3-policies.yaml -f 4-acme.yaml
+`
+
+const projects = `
+cd examples/quickstart
 kubectl wait --for=condition=Ready --timeout=60s -f 3-policies.yaml
 kubectl wait --for=condition=Active --timeout=60s -n bursar-system resourcegrants.quota.miloapis.com/acme-starter
 kubectl create -f project-web.yaml
