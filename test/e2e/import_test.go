@@ -111,7 +111,7 @@ func testImport(t *testing.T, s *server.Server, from string, namespaces, parts [
 		eventually(t, func() error { return charges(t, s, from, 2) })
 	}
 	if from == "capsule" {
-		testLateNamespace(t, s)
+		testLateNamespace(t, s, options)
 	}
 
 	_, err := importer.SetMode(t.Context(), options, quotav1alpha1.EnforcementModeEnforce)
@@ -168,12 +168,17 @@ func testDryRun(t *testing.T, s *server.Server, options importer.Options, parts 
 	}
 }
 
-// testLateNamespace gives a namespace to a tenant. It counts from then on.
-func testLateNamespace(t *testing.T, s *server.Server) {
+// testLateNamespace gives a namespace with a Secret to a tenant. The namespace counts from then on, and its objects do
+// after a further import.
+func testLateNamespace(t *testing.T, s *server.Server, options importer.Options) {
 	t.Helper()
+	must(t, s.Admin.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "oil-late", Name: "early"}}))
 	must(t, s.Admin.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "oil-late"}},
 		client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"capsule.clastix.io/tenant":"oil"}}}`))))
 	eventually(t, func() error { return charged(t, s, "capsule", "/namespaces", 3) })
+	_, err := importer.Run(t.Context(), options)
+	must(t, err)
+	eventually(t, func() error { return charges(t, s, "capsule", 3) })
 }
 
 // charges returns an error unless the policies of an import are ready, have adopted existing objects and charge for so

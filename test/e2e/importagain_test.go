@@ -145,6 +145,29 @@ func TestImportAgain(t *testing.T) {
 	m.testWithoutSource(limited)
 }
 
+// testInterrupted imports again after an import that ended between the deletion of a policy and that of its claims.
+func (m *migrated) testInterrupted(namespace string) {
+	m.Helper()
+	for _, policy := range imported(m, m.Server, "resourcequota") {
+		if policy.Spec.Trigger.Resource.Kind == "Secret" {
+			must(m, m.Admin.Delete(m.Context(), &policy))
+		}
+	}
+	quota := m.quota(namespace, "compute")
+	eventually(m, func() error { // the quota controller writes its status
+		must(m, m.Admin.Get(m.Context(), client.ObjectKeyFromObject(quota), quota))
+		quota.Spec.Hard = list("configmaps=9")
+		return m.Admin.Update(m.Context(), quota)
+	})
+	if charged := m.claims("resourcequota")["Secret "+namespace+"/one"]; len(charged) != 1 {
+		m.Errorf("before the import, the Secret has the claims %v, want that of the deleted policy", charged)
+	}
+	m.run(m.options)
+	if charged := m.claims("resourcequota")["Secret "+namespace+"/one"]; len(charged) > 0 {
+		m.Errorf("after the import, the Secret still has the claims %v of a deleted policy", charged)
+	}
+}
+
 // testProtection checks that a tenant with rights on a namespace cannot lift its limits.
 func (m *migrated) testProtection(namespace string) {
 	m.Helper()
@@ -213,6 +236,7 @@ func (m *migrated) testWithoutSource(limited *corev1.ResourceQuota) {
 	if policies := imported(m, m.Server, "resourcequota"); len(policies) != 2 {
 		m.Errorf("there are %d policies, want those of Secrets and ConfigMaps", len(policies))
 	}
+	m.testInterrupted("again-b")
 	_, err := importer.Remove(m.Context(), m.options)
 	must(m, err)
 	if left := m.claims("resourcequota"); len(left) != 0 {

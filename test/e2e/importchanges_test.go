@@ -1,13 +1,18 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -130,3 +135,44 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 // RoundTrip implements [http.RoundTripper].
 func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
+
+// TestImportFollowsLabels gives a namespace to another team. After a further import, its Secret is charged to that
+// team, and to the former team until its deletion.
+func TestImportFollowsLabels(t *testing.T) {
+	t.Parallel()
+	m := &migrated{T: t, Server: start(t, standalone.Options{})}
+	fixture(t, m.Server, filepath.Join("testdata", "import", "clusterresourcequota.yaml"))
+	for _, team := range []string{"blue", "green"} {
+		quota := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+			"selector": map[string]any{"labels": map[string]any{"matchLabels": map[string]any{"team": team}}},
+			"quota":    map[string]any{"hard": map[string]any{"count/secrets": "5"}},
+		}}}
+		quota.SetAPIVersion("quota.openshift.io/v1")
+		quota.SetKind("ClusterResourceQuota")
+		quota.SetName(team)
+		m.create(quota)
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "moves", Labels: map[string]string{"team": "blue"}}}
+	m.create(namespace, m.secret("moves", "one"))
+	options := importer.Options{Config: m.Config, From: "clusterresourcequota", SystemNamespace: config.DefaultSystemNamespace}
+	follow := func(want ...string) {
+		m.run(options)
+		m.waitAdopted("clusterresourcequota", quotav1alpha1.EnforcementModeAudit)
+		eventually(m, func() error {
+			var all quotav1alpha1.ResourceClaimList
+			must(m, m.Admin.List(m.Context(), &all, client.InNamespace("moves")))
+			var got []string
+			for i := range all.Items {
+				got = append(got, all.Items[i].Spec.ConsumerRef.Name)
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, want) {
+				return fmt.Errorf("the Secret is charged to %v, want %v", got, want)
+			}
+			return nil
+		})
+	}
+	follow("clusterresourcequota-blue")
+	must(m, m.Admin.Patch(m.Context(), namespace, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"team":"green"}}}`))))
+	follow("clusterresourcequota-blue", "clusterresourcequota-green")
+}

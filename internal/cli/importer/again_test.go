@@ -284,7 +284,7 @@ func TestManySelectors(t *testing.T) {
 		return `{metadata: {name: many}, spec: {selector: {labels: {matchExpressions: [` + strings.Join(all, ", ") + `]}}, quota: {hard: {count/secrets: 9}}}}`
 	}
 	r := fromClusterResourceQuotas(parsed[clusterResourceQuota](t, quota(25, 5)), "bursar-system")
-	plan := build("clusterresourcequota", mapper(), r.limits, newEarlier())
+	plan := build("clusterresourcequota", mapper(), r.limits, newEarlier(), nil)
 	if len(plan.Policies) != 1 {
 		t.Fatalf("there are %d policies", len(plan.Policies))
 	}
@@ -300,7 +300,7 @@ func TestManySelectors(t *testing.T) {
 		}
 	}
 	r = fromClusterResourceQuotas(parsed[clusterResourceQuota](t, quota(25, 500)), "bursar-system")
-	plan = build("clusterresourcequota", mapper(), r.limits, newEarlier())
+	plan = build("clusterresourcequota", mapper(), r.limits, newEarlier(), nil)
 	if len(plan.Policies) != 0 || len(plan.Notes) != 1 || !strings.Contains(plan.Notes[0].Why, "25 conditions") {
 		t.Errorf("the notes are %+v", plan.Notes)
 	}
@@ -328,7 +328,7 @@ func TestTwoSystemsInANamespace(t *testing.T) {
 	names := map[string]bool{}
 	for _, source := range []string{"resourcequota", "openmcp", "capsule"} {
 		limits := []Limit{ownLimit(source, "x", "shop", &corev1.ResourceQuotaSpec{Hard: parsed[corev1.ResourceList](t, `{count/secrets: 2, pods: 1}`)[0]})}
-		all, err := build(source, mapper(), limits, newEarlier()).placed(source)
+		all, err := build(source, mapper(), limits, newEarlier(), nil).placed(source)
 		if err != nil {
 			t.Fatal(err)
 		}

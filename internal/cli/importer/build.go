@@ -2,6 +2,7 @@ package importer
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -109,18 +110,20 @@ type builder struct {
 	source string
 	mapper apimeta.RESTMapper
 	// earlier are the objects of earlier imports.
-	earlier   *earlier
-	plan      *Plan
-	consumers map[string]*consumer
-	accounts  map[string]account
-	measures  map[string]measure
+	earlier *earlier
+	// namespaces are those of the server with Bursar.
+	namespaces []corev1.Namespace
+	plan       *Plan
+	consumers  map[string]*consumer
+	accounts   map[string]account
+	measures   map[string]measure
 }
 
 // build plans the replacement of limits. It is pure but for the kinds known to the mapper. Resource types stay in the
 // policies and grants of earlier imports, so a changed import neither repeats a charge nor interrupts a limit.
-func build(source string, mapper apimeta.RESTMapper, limits []Limit, before *earlier) *Plan {
+func build(source string, mapper apimeta.RESTMapper, limits []Limit, before *earlier, namespaces []corev1.Namespace) *Plan {
 	b := &builder{
-		source: source, mapper: mapper, earlier: before, plan: &Plan{Limited: map[string][]string{}, selections: map[string]Selection{}},
+		source: source, mapper: mapper, earlier: before, namespaces: namespaces, plan: &Plan{Limited: map[string][]string{}, selections: map[string]Selection{}},
 		consumers: map[string]*consumer{}, accounts: map[string]account{}, measures: map[string]measure{},
 	}
 	for i := range limits {
@@ -176,6 +179,9 @@ func (b *builder) addAmount(l *Limit, name corev1.ResourceName) (bool, error) {
 			b.plan.unserved = append(b.plan.unserved, fmt.Sprintf("%s of %s", name, l.From))
 		}
 		return false, err
+	}
+	if len(l.Scopes) > 0 && m.kind != pods {
+		return false, errors.New("not limited: Kubernetes counts only Pods in a ResourceQuota with scopes")
 	}
 	quantity := l.Hard[name]
 	amount, err := amountOf(quantity, m.unit)

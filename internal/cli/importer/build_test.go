@@ -20,7 +20,7 @@ func TestUnservedKinds(t *testing.T) {
 	r := fromResourceQuotas(parsed[corev1.ResourceQuota](t,
 		`{metadata: {name: a, namespace: shop}, spec: {hard: {count/secrets: 2, pods: 4, services: 3}}}`,
 		`{metadata: {name: a, namespace: mall}, spec: {hard: {pods: 4}}}`))
-	plan := build("resourcequota", m, r.limits, newEarlier())
+	plan := build("resourcequota", m, r.limits, newEarlier(), nil)
 	want := []string{"Audit Secret charges count/secrets", "shop is limited in count/secrets", "shop/imported-resourcequota gives count/secrets=2"}
 	if diff := cmp.Diff(want, outline(plan)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -167,7 +167,7 @@ func (i *importer) plan(found *reading, before *earlier) (*Plan, error) {
 		}
 		limits = append(limits, left...)
 	}
-	plan := build(i.From, i.mapper, limits, before)
+	plan := build(i.From, i.mapper, limits, before, i.target.namespaces)
 	if len(plan.unserved) > 0 {
 		return nil, fmt.Errorf("the server does not serve these kinds of enforced limits now: %s; import again once it serves them, or remove the limits from the other system and import with --prune",
 			strings.Join(plan.unserved, ", "))

@@ -113,6 +113,9 @@ func objectCount(mapper apimeta.RESTMapper, name string) (measure, error) {
 	if err != nil {
 		return measure{}, fmt.Errorf("the server has no resource %s", resource)
 	}
+	if counted := mapping.Resource.GroupResource(); counted != resource { // the mapper also finds parts of a name
+		return measure{}, fmt.Errorf("a ResourceQuota counts nothing by this name, but %s by %s%s", kind.Kind, countPrefix, counted)
+	}
 	if mapping.Scope.Name() != apimeta.RESTScopeNameNamespace {
 		return measure{}, fmt.Errorf("%s are in no namespace, so no quota of namespaces counts them", resource)
 	}

@@ -22,12 +22,16 @@ func readOpenMCP(ctx context.Context, c *cluster) (*reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	return fromOpenMCP(quotas, increases), nil
+	definitions, err := optional[metav1.PartialObjectMetadata](ctx, c, schema.GroupVersionResource(openmcpv1alpha1.GroupVersion.WithResource("quotaserviceconfigs")))
+	if err != nil {
+		return nil, err
+	}
+	return fromOpenMCP(quotas, increases, definitions), nil
 }
 
 // fromOpenMCP takes over the ResourceQuotas of the quota operator, with the effect of the increases in them. It
 // depends on the mode of the definition, and the operator writes it in an annotation of the increase.
-func fromOpenMCP(quotas []corev1.ResourceQuota, increases []metav1.PartialObjectMetadata) *reading {
+func fromOpenMCP(quotas []corev1.ResourceQuota, increases, definitions []metav1.PartialObjectMetadata) *reading {
 	r := &reading{}
 	for i := range quotas {
 		q := &quotas[i]
@@ -45,6 +49,10 @@ func fromOpenMCP(quotas []corev1.ResourceQuota, increases []metav1.PartialObject
 		}
 		r.note(objectRef("QuotaIncrease", increases[i].Namespace, increases[i].Name), is+
 			"; a later change does not count: ask for more with bursar request, or let Bursar serve QuotaIncreases itself (docs/tasks/quota-increases.md)")
+	}
+	for i := range definitions {
+		r.note(objectRef("QuotaServiceConfig", definitions[i].Namespace, definitions[i].Name), "only the namespaces that exist now get its limits: "+
+			"import again for new ones, or let Bursar serve QuotaServiceConfigs itself (docs/tasks/quota-increases.md)")
 	}
 	noteCompute(r)
 	return r

@@ -189,6 +189,8 @@ func (b *builder) policy(name string, c charged, types []string) *quotav1alpha1.
 			first.Expression = b.isListed(types[0])
 		}
 		first.Message = b.revision(types)
+	} else if m.kind != namespaceKind && len(p.Spec.Trigger.Conditions) > 0 {
+		p.Spec.Trigger.Conditions[0].Message = revisionOf("selected", b.selected(c.selects))
 	}
 	template := &p.Spec.Target.ResourceClaimTemplate
 	template.Metadata.Labels = map[string]string{quotav1alpha1.LabelImportedFrom: b.source}
@@ -218,7 +220,22 @@ func (b *builder) revision(types []string) string {
 			limited = append(limited, strings.Join(names, ","))
 		}
 	}
-	return fmt.Sprintf("%s with these limits, revision %s", message.Count(len(limited), "namespace", "namespaces"), naming.Suffix(limited...))
+	return revisionOf("with these limits", limited)
+}
+
+// selected returns the names of the selected namespaces.
+func (b *builder) selected(s Selection) []string {
+	var names []string
+	for i := range b.namespaces {
+		if isSelected, err := s.matches(&b.namespaces[i]); isSelected && err == nil {
+			names = append(names, b.namespaces[i].Name)
+		}
+	}
+	return names
+}
+
+func revisionOf(are string, namespaces []string) string {
+	return fmt.Sprintf("%s %s, revision %s", message.Count(len(namespaces), "namespace", "namespaces"), are, naming.Suffix(namespaces...))
 }
 
 // conditions returns the conditions of a policy for objects in selected namespaces and in scopes. root has the metadata

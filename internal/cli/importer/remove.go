@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -88,8 +87,13 @@ func (i *importer) removeAll(ctx context.Context, resource schema.GroupVersionRe
 // importedMetadata lists the metadata of the objects of a resource written by imports from the former system. There may
 // be very many claims.
 func (i *importer) importedMetadata(ctx context.Context, resource schema.GroupVersionResource) ([]metav1.Object, error) {
+	return i.listMetadata(ctx, resource, quotav1alpha1.LabelImportedFrom+"="+i.From, func(metav1.Object) bool { return true })
+}
+
+// listMetadata lists the metadata of the wanted objects of a resource.
+func (i *importer) listMetadata(ctx context.Context, resource schema.GroupVersionResource, labels string, isWanted func(metav1.Object) bool) ([]metav1.Object, error) {
 	var all []metav1.Object
-	options := metav1.ListOptions{LabelSelector: quotav1alpha1.LabelImportedFrom + "=" + i.From, Limit: metadataPage}
+	options := metav1.ListOptions{LabelSelector: labels, Limit: metadataPage}
 	for {
 		page, err := i.metadata.Resource(resource).List(ctx, options)
 		if apierrors.IsNotFound(err) {
@@ -99,7 +103,9 @@ func (i *importer) importedMetadata(ctx context.Context, resource schema.GroupVe
 			return nil, fmt.Errorf("list the metadata of %s: %w", resource.GroupResource(), err)
 		}
 		for n := range page.Items {
-			all = append(all, &page.Items[n])
+			if isWanted(&page.Items[n]) {
+				all = append(all, &page.Items[n])
+			}
 		}
 		if options.Continue = page.Continue; options.Continue == "" {
 			return all, nil
@@ -160,10 +166,9 @@ func (i *importer) awaitRemoval(ctx context.Context, resource schema.GroupVersio
 	}
 }
 
-// prune deletes objects of earlier imports without use. The claims of policies go too: other policies may charge their
-// objects now, and nothing may be charged twice.
-func (i *importer) prune(ctx context.Context, before *earlier, isUsed func(schema.GroupVersionResource, metav1.Object) bool) error {
-	for _, resource := range prunable {
+// prune deletes objects of earlier imports without use.
+func (i *importer) prune(ctx context.Context, before *earlier, isUsed func(schema.GroupVersionResource, metav1.Object) bool, resources ...schema.GroupVersionResource) error {
+	for _, resource := range resources {
 		var unused []metav1.Object
 		for _, object := range before.objects[resource] {
 			if !isUsed(resource, object) {
@@ -176,27 +181,31 @@ func (i *importer) prune(ctx context.Context, before *earlier, isUsed func(schem
 		if err := i.removeObjects(ctx, resource, unused); err != nil {
 			return err
 		}
-		if resource == claimPolicies {
-			if err := i.removeClaimsOf(ctx, unused); err != nil {
-				return err
-			}
-		}
 	}
 	return nil
 }
 
-// removeClaimsOf deletes the claims of deleted policies.
-func (i *importer) removeClaimsOf(ctx context.Context, policies []metav1.Object) error {
-	of := map[string]bool{}
-	for _, policy := range policies {
-		of[claims.LabelValue(policy.GetName())] = true
+// removeClaimsWithoutPolicy deletes the claims of deleted policies, also those left by an import that was interrupted.
+// Other policies may charge their objects now, and nothing may be charged twice.
+func (i *importer) removeClaimsWithoutPolicy(ctx context.Context, before *earlier) error {
+	if len(before.objects) == 0 {
+		return nil // it is the first import
 	}
-	all, err := i.importedMetadata(ctx, claimsAPI)
+	policies, err := i.listMetadata(ctx, claimPolicies, "", func(metav1.Object) bool { return true })
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(claim metav1.Object) bool { return !of[claim.GetLabels()[quotav1alpha1.LabelPolicy]] })
-	return i.removeObjects(ctx, claimsAPI, all)
+	exists := map[string]bool{}
+	for _, policy := range policies {
+		exists[claims.LabelValue(policy.GetName())] = true
+	}
+	orphans, err := i.listMetadata(ctx, claimsAPI, quotav1alpha1.LabelImportedFrom+"="+i.From, func(claim metav1.Object) bool {
+		return !exists[claim.GetLabels()[quotav1alpha1.LabelPolicy]]
+	})
+	if err != nil || len(orphans) == 0 {
+		return err
+	}
+	return i.removeObjects(ctx, claimsAPI, orphans)
 }
 
 // remove deletes an object. Bursar denies the deletion of a claim until it knows that the policy is deleted.

@@ -46,7 +46,7 @@ func parsed[T any](t *testing.T, documents ...string) []T {
 
 // summary is a plan in lines: the limits of each consumer, the policies, and the notes.
 func summary(from string, r *reading) []string {
-	plan := build(from, mapper(), r.limits, newEarlier())
+	plan := build(from, mapper(), r.limits, newEarlier(), nil)
 	var lines []string
 	for _, g := range plan.Grants {
 		for _, a := range g.Spec.Allowances {
@@ -84,8 +84,8 @@ func TestSources(t *testing.T) {
 	}{
 		"ResourceQuota": {"a namespace, its scopes and what has no equal", "resourcequota", func() *reading {
 			return fromResourceQuotas(parsed[corev1.ResourceQuota](t,
-				`{metadata: {name: a, namespace: shop}, spec: {hard: {requests.cpu: 1500m, count/deployments.apps: 3, count/leases.coordination.k8s.io: 1, count/unknown.example.com: 1}}}`,
-				`{metadata: {name: b, namespace: shop}, spec: {hard: {pods: 4}, scopes: [Terminating]}}`,
+				`{metadata: {name: a, namespace: shop}, spec: {hard: {requests.cpu: 1500m, count/deployments: 1, count/deployments.apps: 3, count/leases.coordination.k8s.io: 1, count/unknown.example.com: 1}}}`,
+				`{metadata: {name: b, namespace: shop}, spec: {hard: {pods: 4, count/secrets: 5}, scopes: [Terminating]}}`,
 				`{metadata: {name: c, namespace: shop, labels: {hnc.x-k8s.io/hrq: "true"}}, spec: {hard: {pods: 4}}}`,
 				`{metadata: {name: d, namespace: shop}, spec: {hard: {count/deployments.apps: 2}}}`,
 				`{metadata: {name: e, namespace: kube-system}, spec: {hard: {pods: 2}}}`,
@@ -103,8 +103,8 @@ func TestSources(t *testing.T) {
 			"policy Audit Secret if " + listed("resourcequota", "count/secrets"),
 			"note ResourceQuota shop/c", "note ResourceQuota oil-a/capsule-oil-0", "note ResourceQuota oil-a/capsule-pool-oil", "note ResourceQuota oil-a/capsule-global-quota-1",
 			"note limits of CPU and memory",
-			"note ResourceQuota shop/a: count/leases.coordination.k8s.io", "note ResourceQuota shop/a: count/unknown.example.com",
-			"note ResourceQuota shop/d: count/deployments.apps", "note ResourceQuota kube-system/e", "note finished Pods",
+			"note ResourceQuota shop/a: count/deployments", "note ResourceQuota shop/a: count/leases.coordination.k8s.io", "note ResourceQuota shop/a: count/unknown.example.com",
+			"note ResourceQuota shop/b: count/secrets", "note ResourceQuota shop/d: count/deployments.apps", "note ResourceQuota kube-system/e", "note finished Pods",
 		}},
 		"ClusterResourceQuota": {"the namespaces that it selects by labels and annotations", "clusterresourcequota", func() *reading {
 			return fromClusterResourceQuotas(parsed[clusterResourceQuota](t,
@@ -154,8 +154,8 @@ func TestSources(t *testing.T) {
 			return fromOpenMCP(parsed[corev1.ResourceQuota](t,
 				`{metadata: {name: base, namespace: shop, labels: {quota.openmcp.cloud/managed-by: operator}}, spec: {hard: {count/secrets: 15}}}`,
 				`{metadata: {name: own, namespace: shop}, spec: {hard: {count/secrets: 99}}}`),
-				parsed[metav1.PartialObjectMetadata](t, `{metadata: {name: more, namespace: shop}}`))
-		}, []string{"grant shop/openmcp-shop openmcp/count/secrets=15", "policy Audit Secret if " + listed("openmcp", "count/secrets"), "note QuotaIncrease shop/more"}},
+				parsed[metav1.PartialObjectMetadata](t, `{metadata: {name: more, namespace: shop}}`), parsed[metav1.PartialObjectMetadata](t, `{metadata: {name: projects}}`))
+		}, []string{"grant shop/openmcp-shop openmcp/count/secrets=15", "policy Audit Secret if " + listed("openmcp", "count/secrets"), "note QuotaIncrease shop/more", "note QuotaServiceConfig projects"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -250,7 +250,7 @@ func miloPlan(t *testing.T, inPlace bool, contents ...string) (*reading, *Plan) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan := build("milo", mapper(), nil, newEarlier())
+	plan := build("milo", mapper(), nil, newEarlier(), nil)
 	if err := plan.addObjects(r.objects); err != nil {
 		t.Fatal(err)
 	}

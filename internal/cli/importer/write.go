@@ -45,7 +45,7 @@ var (
 )
 
 // write writes a plan, and deletes the leftovers of earlier imports. While it runs, no enforced policy charges for a
-// limit without its grant: new allowances come before the policies, and the last step takes away those without use.
+// limit without its grant: new allowances come before the policies, and those without use go after them.
 func (i *importer) write(ctx context.Context, plan *Plan, before *earlier) error {
 	all, err := plan.placed(i.From)
 	if err != nil {
@@ -76,14 +76,20 @@ func (i *importer) write(ctx context.Context, plan *Plan, before *earlier) error
 	if err := i.writeAll(ctx, plan, all[first:]); err != nil {
 		return err
 	}
-	err = i.prune(ctx, before, func(resource schema.GroupVersionResource, object metav1.Object) bool {
+	isUsed := func(resource schema.GroupVersionResource, object metav1.Object) bool {
 		key := keyOf(resource, object)
 		return written[key] || plan.kept[key] || isInPlace(object)
-	})
-	if err != nil {
+	}
+	if err := i.prune(ctx, before, isUsed, claimPolicies, grantPolicies); err != nil {
 		return err
 	}
-	return i.writeStage(ctx, lowered)
+	if err := i.removeClaimsWithoutPolicy(ctx, before); err != nil {
+		return err
+	}
+	if err := i.writeStage(ctx, lowered); err != nil {
+		return err
+	}
+	return i.prune(ctx, before, isUsed, grants, registrations, consumersAPI) // a registration stays while a grant names it
 }
 
 // writeAll writes objects of several resources, in their order.
