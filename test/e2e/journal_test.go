@@ -224,18 +224,13 @@ func TestJournalOfCorrections(t *testing.T) {
 func TestJournalStandsStill(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	must(t, os.Mkdir(filepath.Join(dir, "stored"), 0o700))
-	must(t, os.WriteFile(filepath.Join(dir, "broken"), nil, 0o600))
-	place := func(target string) { // the directory of the journal is a link, so it changes at once
-		link := filepath.Join(dir, "link")
-		must(t, os.Symlink(target, link))
-		must(t, os.Rename(link, filepath.Join(dir, "journal")))
-	}
-	place("stored")
 	r := startRecorded(t, dir)
 	r.declare()
 	eventually(t, r.addsUp)
-	place("broken")
+	away, link := filepath.Join(dir, "away"), filepath.Join(dir, "link")
+	must(t, os.Symlink(away, link))
+	must(t, os.Rename(r.dir, away))
+	must(t, os.WriteFile(r.dir, nil, 0o600))
 	for i := range 50 {
 		must(t, r.as("anna").Create(t.Context(), platform.Map(i)))
 	}
@@ -247,7 +242,7 @@ func TestJournalStandsStill(t *testing.T) {
 		}
 		return nil
 	})
-	place("stored")
+	must(t, os.Rename(link, r.dir)) // replaces the file at once, while the sink tries again and again
 	eventually(t, r.addsUp)
 	entries, err := r.entries()
 	must(t, err)

@@ -51,8 +51,8 @@ type Shipper struct {
 	wake    chan struct{} // has an element once there is something to do
 	turn    chan struct{} // has an element while somebody appends
 
-	mu      sync.Mutex
-	waiting []taken
+	mu       sync.Mutex
+	waiting  []taken
 	declined map[quotav1alpha1.ConsumerRef]bool // consumers with declined entries, for lack of room
 	// latest are, for the consumers with waiting entries, the sequences of the latest of them.
 	latest map[quotav1alpha1.ConsumerRef]int64
