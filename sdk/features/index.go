@@ -17,13 +17,15 @@ type index struct {
 	mu sync.RWMutex
 	// byConsumer has the quota by consumer, resource type and object: an effective grant exists twice during a move to
 	// another namespace.
-	byConsumer map[quotav1alpha1.ConsumerRef]map[string]map[string]quota
+	byConsumer map[quotav1alpha1.ConsumerRef]map[string][]quota
 	// byEnd counts the objects of each resource type of any consumer, by the last part of the type.
 	byEnd map[string]map[string]int
 }
 
 // quota has the figures of an effective grant.
 type quota struct {
+	// object is the namespace and name of the effective grant.
+	object string
 	// created is the creation of the effective grant.
 	created                time.Time
 	limit, used, available int64
@@ -34,7 +36,8 @@ type quota struct {
 func quotaOf(shown *quotav1alpha1.EffectiveResourceGrant) quota {
 	s := &shown.Status
 	return quota{
-		created: shown.CreationTimestamp.Time, limit: s.TotalLimit, used: s.TotalAllocated, available: s.Available, feature: s.Feature, display: s.Display,
+		object: objectOf(shown), created: shown.CreationTimestamp.Time,
+		limit: s.TotalLimit, used: s.TotalAllocated, available: s.Available, feature: s.Feature, display: s.Display,
 	}
 }
 
@@ -55,26 +58,26 @@ func (q quota) differs(other quota) bool {
 func (x *index) set(shown *quotav1alpha1.EffectiveResourceGrant) (hasChanged bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	consumer, resourceType, object := shown.Spec.ConsumerRef, shown.Spec.ResourceType, objectOf(shown)
+	consumer, resourceType := shown.Spec.ConsumerRef, shown.Spec.ResourceType
 	if x.byConsumer == nil {
-		x.byConsumer, x.byEnd = map[quotav1alpha1.ConsumerRef]map[string]map[string]quota{}, map[string]map[string]int{}
+		x.byConsumer, x.byEnd = map[quotav1alpha1.ConsumerRef]map[string][]quota{}, map[string]map[string]int{}
 	}
 	if x.byConsumer[consumer] == nil {
-		x.byConsumer[consumer] = map[string]map[string]quota{}
-	}
-	if x.byConsumer[consumer][resourceType] == nil {
-		x.byConsumer[consumer][resourceType] = map[string]quota{}
+		x.byConsumer[consumer] = map[string][]quota{}
 	}
 	objects := x.byConsumer[consumer][resourceType]
 	before, wasKnown := newest(objects)
-	if _, isCounted := objects[object]; !isCounted {
+	if n := indexOf(objects, shown); n >= 0 {
+		objects[n] = quotaOf(shown)
+	} else {
+		objects = append(objects, quotaOf(shown))
 		end := endOf(resourceType)
 		if x.byEnd[end] == nil {
 			x.byEnd[end] = map[string]int{}
 		}
 		x.byEnd[end][resourceType]++
 	}
-	objects[object] = quotaOf(shown)
+	x.byConsumer[consumer][resourceType] = objects
 	after, _ := newest(objects)
 	return !wasKnown || after.differs(before)
 }
@@ -83,13 +86,15 @@ func (x *index) set(shown *quotav1alpha1.EffectiveResourceGrant) (hasChanged boo
 func (x *index) remove(shown *quotav1alpha1.EffectiveResourceGrant) (hasChanged bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	consumer, resourceType, object := shown.Spec.ConsumerRef, shown.Spec.ResourceType, objectOf(shown)
+	consumer, resourceType := shown.Spec.ConsumerRef, shown.Spec.ResourceType
 	objects := x.byConsumer[consumer][resourceType]
-	if _, isKnown := objects[object]; !isKnown {
+	n := indexOf(objects, shown)
+	if n < 0 {
 		return false
 	}
 	before, _ := newest(objects)
-	delete(objects, object)
+	objects = slices.Delete(objects, n, n+1)
+	x.byConsumer[consumer][resourceType] = objects
 	x.forgetEmpty(consumer, resourceType)
 	after, isKnown := newest(objects)
 	return !isKnown || after.differs(before)
@@ -143,14 +148,20 @@ func (x *index) typeOf(key string) (string, error) {
 
 // newest returns the quota of the newest of some objects, or false without any. During a move, Bursar updates the
 // newest and deletes the others. Only after a move back, it keeps the older one: that counts after the deletion.
-func newest(objects map[string]quota) (found quota, isFound bool) {
-	last := ""
-	for object, q := range objects {
-		if !isFound || cmp.Or(q.created.Compare(found.created), cmp.Compare(object, last)) > 0 {
-			last, found, isFound = object, q, true
+func newest(objects []quota) (found quota, isFound bool) {
+	for i := range objects {
+		q := &objects[i]
+		if !isFound || cmp.Or(q.created.Compare(found.created), cmp.Compare(q.object, found.object)) > 0 {
+			found, isFound = *q, true
 		}
 	}
 	return found, isFound
+}
+
+// indexOf returns the place of an effective grant in some objects, or -1.
+func indexOf(objects []quota, shown *quotav1alpha1.EffectiveResourceGrant) int {
+	object := objectOf(shown)
+	return slices.IndexFunc(objects, func(q quota) bool { return q.object == object })
 }
 
 // objectOf is the namespace and name of an effective grant.

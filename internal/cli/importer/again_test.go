@@ -418,7 +418,7 @@ func TestLargeGrant(t *testing.T) {
 		t.Fatal(err)
 	}
 	plan := &Plan{}
-	if err := plan.addObjects([]*unstructured.Unstructured{all[0].object}); err != nil {
+	if err := plan.addObjects([]*unstructured.Unstructured{all[0].object}, newEarlier()); err != nil {
 		t.Fatal(err)
 	}
 	var got []string

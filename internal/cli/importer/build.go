@@ -175,7 +175,7 @@ func (b *builder) add(l *Limit) {
 func (b *builder) addAmount(l *Limit, name corev1.ResourceName) (bool, error) {
 	m, err := measureOf(b.mapper, name)
 	if err != nil || !b.serves(m.kind) {
-		if b.earlier.enforcedTypes()[account{name, l.Scopes}.resourceType(b.source)] {
+		if b.earlier.enforcedTypes()[account{name, l.Scopes}.resourceType(b.source)] && !errors.Is(err, errNotCounted) {
 			b.plan.unserved = append(b.plan.unserved, fmt.Sprintf("%s of %s", name, l.From))
 		}
 		return false, err

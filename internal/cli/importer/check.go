@@ -27,6 +27,10 @@ func (i *importer) check(ctx context.Context, plan *Plan, before *earlier) error
 	if err != nil {
 		return err
 	}
+	if twice := repeated(all); len(twice) > 0 {
+		return fmt.Errorf("the import would write two objects of these names, because it divides one with more than %d allowances: %s; rename one of them in the other system",
+			allowancesMax, strings.Join(firstOf(twice), ", "))
+	}
 	var taken []string
 	for _, each := range all {
 		from, isTaken := before.others[keyOf(each.resource, each.object)]
@@ -46,6 +50,20 @@ func (i *importer) check(ctx context.Context, plan *Plan, before *earlier) error
 		return err
 	}
 	return i.validate(ctx, all)
+}
+
+// repeated returns the names of the objects that are there more than once.
+func repeated(all []placed) []string {
+	var names []string
+	isSeen := map[string]bool{}
+	for _, each := range all {
+		key := keyOf(each.resource, each.object)
+		if isSeen[key] {
+			names = append(names, objectRef(each.object.GetKind(), each.object.GetNamespace(), each.object.GetName()))
+		}
+		isSeen[key] = true
+	}
+	return names
 }
 
 func firstOf(names []string) []string {

@@ -86,6 +86,19 @@ func (e *earlier) granted(namespace, name string) []string {
 	return nil
 }
 
+// grantedByPolicy returns the resource types that a policy for grants gives.
+func (e *earlier) grantedByPolicy(name string) []string {
+	for _, object := range e.objects[grantPolicies] {
+		if object.GetName() != name {
+			continue
+		}
+		if p, err := decoded[quotav1alpha1.GrantCreationPolicy](object); err == nil {
+			return p.Spec.Target.ResourceGrantTemplate.Spec.ResourceTypes()
+		}
+	}
+	return nil
+}
+
 // modeFor returns the mode of a policy in a new import. It is that of the policy until now. A new policy has the mode
 // shared by all policies for its consumer or, without such, by all policies. It is empty if these differ, or if there
 // are none.

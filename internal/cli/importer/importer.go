@@ -172,14 +172,14 @@ func (i *importer) plan(found *reading, before *earlier) (*Plan, error) {
 		return nil, fmt.Errorf("the server does not serve these kinds of enforced limits now: %s; import again once it serves them, or remove the limits from the other system and import with --prune",
 			strings.Join(plan.unserved, ", "))
 	}
-	if err := plan.addObjects(found.objects); err != nil {
+	if err := plan.addObjects(found.objects, before); err != nil {
 		return nil, err
 	}
 	plan.isDeclared = i.From == "milo"
 	plan.made, plan.Notes = found.made, append(notes, plan.Notes...)
 	plan.setModes(before)
 	if plan.isDeclared {
-		plan.leaveOutInvalid(plan.isEnforced() || len(before.enforcedTypes()) > 0)
+		plan.leaveOutInvalid(before)
 	}
 	return plan, before.settle(plan, i.Prune)
 }

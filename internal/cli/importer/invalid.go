@@ -13,11 +13,20 @@ import (
 )
 
 // leaveOutInvalid takes invalid declared objects out of a plan, with a note on each: Bursar would reject them, and with
-// them the import. Objects of earlier imports with their names stay as they are. A missing registration or policy for
-// claims denies nothing. A missing grant does while a policy enforces, so the import then fails.
-func (p *Plan) leaveOutInvalid(isEnforced bool) {
+// them the import. Objects of earlier imports with their names stay as they are. While a policy enforces, the import
+// fails for grants and new registrations instead: without a grant, creates are denied, and without a registration, the
+// policies for its type do not count.
+func (p *Plan) leaveOutInvalid(before *earlier) {
+	isEnforced := p.isEnforced() || len(before.enforcedTypes()) > 0
+	isPresent := map[string]bool{}
+	for _, r := range before.objects[registrations] {
+		isPresent[r.GetName()] = true
+	}
 	p.invalid = map[string]bool{}
 	p.Registrations = valid(p, registrations, "ResourceRegistration", p.Registrations, func(r *quotav1alpha1.ResourceRegistration) field.ErrorList {
+		if isEnforced && !isPresent[r.Name] {
+			return nil
+		}
 		return validate.Registration(nil, r, "")
 	})
 	p.Policies = valid(p, claimPolicies, "ClaimCreationPolicy", p.Policies, claimPolicyErrors)

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -105,17 +106,11 @@ var uncountable = []string{"coordination.k8s.io", "events.k8s.io", "authenticati
 
 func objectCount(mapper apimeta.RESTMapper, name string) (measure, error) {
 	resource := schema.ParseGroupResource(name)
-	kind, err := mapper.KindFor(resource.WithVersion(""))
+	mapping, err := mappingOf(mapper, resource)
 	if err != nil {
-		return measure{}, fmt.Errorf("the server has no resource %s", resource)
+		return measure{}, err
 	}
-	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
-	if err != nil {
-		return measure{}, fmt.Errorf("the server has no resource %s", resource)
-	}
-	if counted := mapping.Resource.GroupResource(); counted != resource { // the mapper also finds parts of a name
-		return measure{}, fmt.Errorf("a ResourceQuota counts nothing by this name, but %s by %s%s", kind.Kind, countPrefix, counted)
-	}
+	kind := mapping.GroupVersionKind
 	if mapping.Scope.Name() != apimeta.RESTScopeNameNamespace {
 		return measure{}, fmt.Errorf("%s are in no namespace, so no quota of namespaces counts them", resource)
 	}
@@ -125,6 +120,29 @@ func objectCount(mapper apimeta.RESTMapper, name string) (measure, error) {
 		}
 	}
 	return measure{kind: kind, unit: counted(strings.ToLower(kind.Kind))}, nil
+}
+
+// errNotCounted is the reason for names that Kubernetes accepts in a ResourceQuota and never counts.
+var errNotCounted = errors.New("a ResourceQuota counts nothing by this name")
+
+// mappingOf returns the mapping of exactly this resource. A mapper also finds resources by a part of their name.
+func mappingOf(mapper apimeta.RESTMapper, resource schema.GroupResource) (*apimeta.RESTMapping, error) {
+	err := fmt.Errorf("the server has no resource %s", resource)
+	kinds, errKinds := mapper.KindsFor(resource.WithVersion(""))
+	if errKinds != nil {
+		return nil, err
+	}
+	for _, kind := range kinds {
+		mapping, errMapping := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+		switch {
+		case errMapping != nil:
+		case mapping.Resource.GroupResource() == resource:
+			return mapping, nil
+		default:
+			err = fmt.Errorf("%w, but %s by %s%s", errNotCounted, kind.Kind, countPrefix, mapping.Resource.GroupResource())
+		}
+	}
+	return nil, err
 }
 
 // volumeClass is the storage class of a claim. The annotation is older than the field, and comes first.

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -110,6 +111,40 @@ func TestDividedGrantPolicies(t *testing.T) {
 	}
 }
 
+// TestDividedAgain takes an allowance from a divided object of each kind. The others stay in their parts, so no
+// consumer gets one twice.
+func TestDividedAgain(t *testing.T) {
+	first := miloAgain(t, newEarlier(), miloGrantPolicy("p", 21, ""), miloGrant("g", 1))
+	before := written(t, "milo", first, inMode(string(quotav1alpha1.EnforcementModeEnforce)))
+	plan := miloAgain(t, before, miloGrantPolicy("p", 20, ""), miloGrant("g", 1))
+	types := map[string]int{}
+	for _, p := range plan.GrantPolicies {
+		for _, resourceType := range p.Spec.Target.ResourceGrantTemplate.Spec.ResourceTypes() {
+			types[resourceType]++
+			if !slices.Contains(before.grantedByPolicy(p.Name), resourceType) {
+				t.Errorf("%s moves to policy %s", resourceType, p.Name)
+			}
+		}
+	}
+	if len(types) != 20 || slices.Max(slices.Collect(maps.Values(types))) > 1 || len(plan.Kept) > 0 {
+		t.Errorf("the policies give %v, and the import keeps %+v", types, plan.Kept)
+	}
+}
+
+// TestPartsWithTakenNames stops if a part of a divided object would have the name of another object.
+func TestPartsWithTakenNames(t *testing.T) {
+	plan := miloAgain(t, newEarlier(), miloGrantPolicy("p", 21, ""), miloGrantPolicy("p-2", 1, ""))
+	err := (&importer{Options: Options{From: "milo"}}).check(t.Context(), plan, newEarlier())
+	if err == nil || !strings.Contains(err.Error(), "GrantCreationPolicy p-2") {
+		t.Errorf("got %v, want the name", err)
+	}
+	again := miloAgain(t, written(t, "milo", miloAgain(t, newEarlier(), miloGrantPolicy("q", 1, ""), miloGrantPolicy("q-2", 1, "")), nil),
+		miloGrantPolicy("q", 1, ""), miloGrantPolicy("q-2", 1, ""))
+	if len(again.GrantPolicies) != 2 {
+		t.Errorf("two policies with such names become %d", len(again.GrantPolicies))
+	}
+}
+
 // TestInvalidForBursar leaves out what Milo accepts and Bursar rejects, with the reason. The others are taken over.
 func TestInvalidForBursar(t *testing.T) {
 	const good = "{resourceType: example.com/a, amount: 1}"
@@ -132,16 +167,16 @@ func TestInvalidForBursar(t *testing.T) {
 		t.Errorf("taken over is %+v", plan.TakenOver)
 	}
 
-	// While a policy enforces, a consumer must not lack a grant: these are for the server to reject.
+	// While a policy enforces, no consumer must lack a grant, and no policy a registration: the server rejects these.
 	enforced := written(t, "milo", plan, inMode(string(quotav1alpha1.EnforcementModeEnforce)))
 	plan = miloAgain(t, enforced, contents...)
-	wantNotes(t, plan, left[:4])
-	if len(plan.Grants) != 2 || len(plan.GrantPolicies) != 2 {
-		t.Errorf("enforced, the plan has %d grants and %d policies for grants", len(plan.Grants), len(plan.GrantPolicies))
+	wantNotes(t, plan, left[1:4])
+	if len(plan.Registrations) != 2 || len(plan.Grants) != 2 || len(plan.GrantPolicies) != 2 {
+		t.Errorf("enforced, the plan has %d registrations, %d grants and %d policies for grants", len(plan.Registrations), len(plan.Grants), len(plan.GrantPolicies))
 	}
 
 	_, plan = miloPlan(t, true, contents...)
-	if plan.leaveOutInvalid(false); len(plan.Notes) != 0 || len(plan.Policies) != 4 {
+	if plan.leaveOutInvalid(newEarlier()); len(plan.Notes) != 0 || len(plan.Policies) != 4 {
 		t.Errorf("in place, it has %d policies and the notes %+v", len(plan.Policies), plan.Notes)
 	}
 }

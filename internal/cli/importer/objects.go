@@ -14,18 +14,22 @@ import (
 )
 
 // addObjects adds objects of Bursar's own kinds to a plan. It notes fields unknown to Bursar.
-func (p *Plan) addObjects(objects []*unstructured.Unstructured) error {
+func (p *Plan) addObjects(objects []*unstructured.Unstructured, before *earlier) error {
+	isDeclared := map[string]bool{}
+	for _, object := range objects {
+		isDeclared[objectRef(object.GetKind(), object.GetNamespace(), object.GetName())] = true
+	}
 	for _, object := range objects {
 		var err error
 		switch object.GetKind() {
 		case "ResourceRegistration":
 			p.Registrations, err = appendDecoded(p.Registrations, object)
 		case "ResourceGrant":
-			err = p.addGrant(object)
+			err = p.addGrant(object, before, isDeclared)
 		case "ClaimCreationPolicy":
 			p.Policies, err = appendDecoded(p.Policies, object)
 		case "GrantCreationPolicy":
-			err = p.addGrantPolicy(object)
+			err = p.addGrantPolicy(object, before, isDeclared)
 		default:
 			err = fmt.Errorf("there is no such kind in an import")
 		}
@@ -41,7 +45,7 @@ func (p *Plan) addObjects(objects []*unstructured.Unstructured) error {
 }
 
 // addGrant adds a grant. It divides one with more allowances than Bursar takes, unless it already exists here.
-func (p *Plan) addGrant(object *unstructured.Unstructured) error {
+func (p *Plan) addGrant(object *unstructured.Unstructured, before *earlier, isDeclared map[string]bool) error {
 	g, err := decoded[quotav1alpha1.ResourceGrant](object)
 	if err != nil {
 		return err
@@ -56,11 +60,15 @@ func (p *Plan) addGrant(object *unstructured.Unstructured) error {
 		p.Grants = append(p.Grants, g)
 		return nil
 	}
-	n := 0
-	for allowances := range slices.Chunk(g.Spec.Allowances, allowancesMax) {
-		n++
+	all := divided(g.Spec.Allowances, func(n int) []string {
+		if name := part(g.Name, n); n == 1 || !isDeclared[objectRef("ResourceGrant", g.Namespace, name)] {
+			return before.granted(g.Namespace, name)
+		}
+		return nil
+	})
+	for _, n := range sortedKeys(all) {
 		one := g.DeepCopy()
-		one.Name, one.Spec.Allowances = part(g.Name, n), allowances
+		one.Name, one.Spec.Allowances = part(g.Name, n), all[n]
 		p.Grants = append(p.Grants, one)
 	}
 	return nil
@@ -68,28 +76,54 @@ func (p *Plan) addGrant(object *unstructured.Unstructured) error {
 
 // addGrantPolicy adds a policy for grants. It divides one with more allowances than Bursar takes, unless it already
 // exists here. Each part makes grants of its own. A name in the template gets a suffix; generated ones differ anyway.
-func (p *Plan) addGrantPolicy(object *unstructured.Unstructured) error {
+func (p *Plan) addGrantPolicy(object *unstructured.Unstructured, before *earlier, isDeclared map[string]bool) error {
 	policy, err := decoded[quotav1alpha1.GrantCreationPolicy](object)
 	if err != nil {
 		return err
 	}
-	allowances := policy.Spec.Target.ResourceGrantTemplate.Spec.Allowances
-	if isInPlace(policy) || len(allowances) <= allowancesMax {
+	if isInPlace(policy) {
 		p.GrantPolicies = append(p.GrantPolicies, policy)
 		return nil
 	}
-	n := 0
-	for some := range slices.Chunk(allowances, allowancesMax) {
-		n++
+	all := divided(policy.Spec.Target.ResourceGrantTemplate.Spec.Allowances, func(n int) []string {
+		if name := part(policy.Name, n); n == 1 || !isDeclared[objectRef("GrantCreationPolicy", "", name)] {
+			return before.grantedByPolicy(name)
+		}
+		return nil
+	})
+	for _, n := range sortedKeys(all) {
 		one := policy.DeepCopy()
 		one.Name = part(policy.Name, n)
 		template := &one.Spec.Target.ResourceGrantTemplate
-		if template.Spec.Allowances = some; template.Metadata.Name != "" {
+		if template.Spec.Allowances = all[n]; template.Metadata.Name != "" {
 			template.Metadata.Name = part(template.Metadata.Name, n)
 		}
 		p.GrantPolicies = append(p.GrantPolicies, one)
 	}
 	return nil
+}
+
+// divided divides allowances among objects with room for allowancesMax each. A resource type stays in the object that
+// has it since an earlier import: earlierOf returns the types in each.
+func divided(allowances []quotav1alpha1.Allowance, earlierOf func(part int) []string) map[int][]quotav1alpha1.Allowance {
+	if len(allowances) <= allowancesMax && len(earlierOf(2)) == 0 {
+		return map[int][]quotav1alpha1.Allowance{1: allowances}
+	}
+	counts, largest := map[string]int{}, 1
+	for i := range allowances {
+		resourceType := allowances[i].ResourceType
+		counts[resourceType]++
+		largest = max(largest, counts[resourceType])
+	}
+	all := map[int][]quotav1alpha1.Allowance{}
+	for n, types := range parts(sortedKeys(counts), max(1, allowancesMax/largest), earlierOf) {
+		for i := range allowances {
+			if slices.Contains(types, allowances[i].ResourceType) {
+				all[n] = append(all[n], allowances[i])
+			}
+		}
+	}
+	return all
 }
 
 func sumOf(buckets []quotav1alpha1.Bucket) int64 {

@@ -98,6 +98,8 @@ type charged struct {
 	ref     quotav1alpha1.ConsumerRef
 	selects Selection
 	types   []string
+	// revision describes the selected namespaces, like that of namespaces with limits of their own.
+	revision string
 }
 
 // addPolicies adds the policies. All namespaces with limits of their own share theirs.
@@ -108,7 +110,7 @@ func (b *builder) addPolicies(consumers []string) {
 		c := b.consumers[key]
 		types := sortedKeys(c.limits)
 		if !c.selects.isOwn() {
-			all = append(all, charged{c.ref.Name, c.ref, c.selects, types})
+			all = append(all, charged{c.ref.Name, c.ref, c.selects, types, revisionOf("selected", b.selected(c.selects))})
 			continue
 		}
 		for _, resourceType := range types {
@@ -118,7 +120,7 @@ func (b *builder) addPolicies(consumers []string) {
 	}
 	if len(own) > 0 {
 		ref := quotav1alpha1.ConsumerRef{APIGroup: consumerGroup, Kind: consumerKind, Namespace: templateOfNamespace, Name: ownConsumer(b.source, templateOfNamespace)}
-		all = append(all, charged{b.source, ref, Selection{}, sortedKeys(own)})
+		all = append(all, charged{b.source, ref, Selection{}, sortedKeys(own), ""})
 	}
 	for _, c := range all {
 		b.addPoliciesOf(c)
@@ -190,7 +192,7 @@ func (b *builder) policy(name string, c charged, types []string) *quotav1alpha1.
 		}
 		first.Message = b.revision(types)
 	} else if m.kind != namespaceKind && len(p.Spec.Trigger.Conditions) > 0 {
-		p.Spec.Trigger.Conditions[0].Message = revisionOf("selected", b.selected(c.selects))
+		p.Spec.Trigger.Conditions[0].Message = c.revision
 	}
 	template := &p.Spec.Target.ResourceClaimTemplate
 	template.Metadata.Labels = map[string]string{quotav1alpha1.LabelImportedFrom: b.source}

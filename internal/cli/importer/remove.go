@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -191,20 +192,30 @@ func (i *importer) removeClaimsWithoutPolicy(ctx context.Context, before *earlie
 	if len(before.objects) == 0 {
 		return nil // it is the first import
 	}
-	policies, err := i.listMetadata(ctx, claimPolicies, "", func(metav1.Object) bool { return true })
-	if err != nil {
+	var isOrphan func(claim metav1.Object) bool
+	readPolicies := func() error {
+		exists := map[string]bool{}
+		_, err := i.listMetadata(ctx, claimPolicies, "", func(policy metav1.Object) bool {
+			exists[claims.LabelValue(policy.GetName())] = true
+			return false
+		})
+		isOrphan = func(claim metav1.Object) bool {
+			policy := claim.GetLabels()[quotav1alpha1.LabelPolicy]
+			return policy != "" && !exists[policy]
+		}
 		return err
 	}
-	exists := map[string]bool{}
-	for _, policy := range policies {
-		exists[claims.LabelValue(policy.GetName())] = true
+	if err := readPolicies(); err != nil {
+		return err
 	}
-	orphans, err := i.listMetadata(ctx, claimsAPI, quotav1alpha1.LabelImportedFrom+"="+i.From, func(claim metav1.Object) bool {
-		return !exists[claim.GetLabels()[quotav1alpha1.LabelPolicy]]
-	})
+	orphans, err := i.listMetadata(ctx, claimsAPI, quotav1alpha1.LabelImportedFrom+"="+i.From, isOrphan)
 	if err != nil || len(orphans) == 0 {
 		return err
 	}
+	if err := readPolicies(); err != nil { // again: somebody may have made a policy, and it claims, since the first look
+		return err
+	}
+	orphans = slices.DeleteFunc(orphans, func(claim metav1.Object) bool { return !isOrphan(claim) })
 	return i.removeObjects(ctx, claimsAPI, orphans)
 }
 

@@ -251,7 +251,7 @@ func miloPlan(t *testing.T, inPlace bool, contents ...string) (*reading, *Plan) 
 		t.Fatal(err)
 	}
 	plan := build("milo", mapper(), nil, newEarlier(), nil)
-	if err := plan.addObjects(r.objects); err != nil {
+	if err := plan.addObjects(r.objects, newEarlier()); err != nil {
 		t.Fatal(err)
 	}
 	return r, plan

@@ -154,7 +154,7 @@ func (p *Plan) isEnforced() bool {
 // widen adds to the grants in objects the allowances that earlier imports gave and the plan no longer gives. It returns
 // these grants as planned, to write them once no policy charges for the allowances.
 func (e *earlier) widen(plan *Plan, objects []placed) []placed {
-	if !plan.isEnforced() {
+	if !plan.isEnforced() && len(e.enforcedTypes()) == 0 {
 		return nil
 	}
 	present := map[string]*unstructured.Unstructured{}
