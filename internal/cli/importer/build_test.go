@@ -51,3 +51,20 @@ func TestEnforcedLimitOfUnservedKind(t *testing.T) {
 		}
 	}
 }
+
+// TestEnforcedNames checks which enforced limits stop an import: those of kinds that the server may serve again, and not
+// those of names that Kubernetes never counts.
+func TestEnforcedNames(t *testing.T) {
+	before := newEarlier()
+	before.policies["all"] = &quotav1alpha1.ClaimCreationPolicy{}
+	for _, name := range []string{"count/deployments", "count/unknown.example.com"} {
+		spec := &before.policies["all"].Spec.Target.ResourceClaimTemplate.Spec
+		spec.Requests = append(spec.Requests, quotav1alpha1.ResourceRequestTemplate{ResourceType: "resourcequota/" + name})
+	}
+	before.policies["all"].Name = "all"
+	r := fromResourceQuotas(parsed[corev1.ResourceQuota](t, `{metadata: {name: a, namespace: shop}, spec: {hard: {count/deployments: 2, count/unknown.example.com: 2}}}`))
+	plan := build("resourcequota", mapper(), r.limits, before, nil)
+	if diff := cmp.Diff([]string{"count/unknown.example.com of ResourceQuota shop/a"}, plan.unserved); diff != "" {
+		t.Errorf("these stop the import (-want +got):\n%s", diff)
+	}
+}
