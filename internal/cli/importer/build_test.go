@@ -52,8 +52,8 @@ func TestEnforcedLimitOfUnservedKind(t *testing.T) {
 	}
 }
 
-// TestEnforcedNames checks which enforced limits stop an import: those of kinds that the server may serve again, and not
-// those of names that Kubernetes never counts.
+// TestEnforcedNames checks which enforced limits stop an import: those of kinds that the server may serve again, and
+// not those of names that Kubernetes never counts.
 func TestEnforcedNames(t *testing.T) {
 	before := newEarlier()
 	before.policies["all"] = &quotav1alpha1.ClaimCreationPolicy{}

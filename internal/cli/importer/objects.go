@@ -15,9 +15,9 @@ import (
 
 // addObjects adds objects of Bursar's own kinds to a plan. It notes fields unknown to Bursar.
 func (p *Plan) addObjects(objects []*unstructured.Unstructured, before *earlier) error {
-	isDeclared := map[string]bool{}
+	declared := map[string]bool{}
 	for _, object := range objects {
-		isDeclared[objectRef(object.GetKind(), object.GetNamespace(), object.GetName())] = true
+		declared[objectRef(object.GetKind(), object.GetNamespace(), object.GetName())] = true
 	}
 	for _, object := range objects {
 		var err error
@@ -25,11 +25,11 @@ func (p *Plan) addObjects(objects []*unstructured.Unstructured, before *earlier)
 		case "ResourceRegistration":
 			p.Registrations, err = appendDecoded(p.Registrations, object)
 		case "ResourceGrant":
-			err = p.addGrant(object, before, isDeclared)
+			err = p.addGrant(object, before, declared)
 		case "ClaimCreationPolicy":
 			p.Policies, err = appendDecoded(p.Policies, object)
 		case "GrantCreationPolicy":
-			err = p.addGrantPolicy(object, before, isDeclared)
+			err = p.addGrantPolicy(object, before, declared)
 		default:
 			err = fmt.Errorf("there is no such kind in an import")
 		}
@@ -45,7 +45,7 @@ func (p *Plan) addObjects(objects []*unstructured.Unstructured, before *earlier)
 }
 
 // addGrant adds a grant. It divides one with more allowances than Bursar takes, unless it already exists here.
-func (p *Plan) addGrant(object *unstructured.Unstructured, before *earlier, isDeclared map[string]bool) error {
+func (p *Plan) addGrant(object *unstructured.Unstructured, before *earlier, declared map[string]bool) error {
 	g, err := decoded[quotav1alpha1.ResourceGrant](object)
 	if err != nil {
 		return err
@@ -60,11 +60,11 @@ func (p *Plan) addGrant(object *unstructured.Unstructured, before *earlier, isDe
 		p.Grants = append(p.Grants, g)
 		return nil
 	}
-	all := divided(g.Spec.Allowances, func(n int) []string {
-		if name := part(g.Name, n); n == 1 || !isDeclared[objectRef("ResourceGrant", g.Namespace, name)] {
-			return before.granted(g.Namespace, name)
+	all := divided(g.Spec.Allowances, g.Name, func(name string) []string {
+		if name != g.Name && declared[objectRef("ResourceGrant", g.Namespace, name)] {
+			return nil // an object of its own
 		}
-		return nil
+		return before.granted(g.Namespace, name)
 	})
 	for _, n := range sortedKeys(all) {
 		one := g.DeepCopy()
@@ -76,7 +76,7 @@ func (p *Plan) addGrant(object *unstructured.Unstructured, before *earlier, isDe
 
 // addGrantPolicy adds a policy for grants. It divides one with more allowances than Bursar takes, unless it already
 // exists here. Each part makes grants of its own. A name in the template gets a suffix; generated ones differ anyway.
-func (p *Plan) addGrantPolicy(object *unstructured.Unstructured, before *earlier, isDeclared map[string]bool) error {
+func (p *Plan) addGrantPolicy(object *unstructured.Unstructured, before *earlier, declared map[string]bool) error {
 	policy, err := decoded[quotav1alpha1.GrantCreationPolicy](object)
 	if err != nil {
 		return err
@@ -85,11 +85,11 @@ func (p *Plan) addGrantPolicy(object *unstructured.Unstructured, before *earlier
 		p.GrantPolicies = append(p.GrantPolicies, policy)
 		return nil
 	}
-	all := divided(policy.Spec.Target.ResourceGrantTemplate.Spec.Allowances, func(n int) []string {
-		if name := part(policy.Name, n); n == 1 || !isDeclared[objectRef("GrantCreationPolicy", "", name)] {
-			return before.grantedByPolicy(name)
+	all := divided(policy.Spec.Target.ResourceGrantTemplate.Spec.Allowances, policy.Name, func(name string) []string {
+		if name != policy.Name && declared[objectRef("GrantCreationPolicy", "", name)] {
+			return nil // an object of its own
 		}
-		return nil
+		return before.grantedByPolicy(name)
 	})
 	for _, n := range sortedKeys(all) {
 		one := policy.DeepCopy()
@@ -103,9 +103,10 @@ func (p *Plan) addGrantPolicy(object *unstructured.Unstructured, before *earlier
 	return nil
 }
 
-// divided divides allowances among objects with room for allowancesMax each. A resource type stays in the object that
-// has it since an earlier import: earlierOf returns the types in each.
-func divided(allowances []quotav1alpha1.Allowance, earlierOf func(part int) []string) map[int][]quotav1alpha1.Allowance {
+// divided divides the allowances of a declared object among parts with room for allowancesMax each. A resource type
+// stays in the part that has it since an earlier import: typesOf returns the types in each, by its name.
+func divided(allowances []quotav1alpha1.Allowance, name string, typesOf func(name string) []string) map[int][]quotav1alpha1.Allowance {
+	earlierOf := func(n int) []string { return typesOf(part(name, n)) }
 	if len(allowances) <= allowancesMax && len(earlierOf(2)) == 0 {
 		return map[int][]quotav1alpha1.Allowance{1: allowances}
 	}
