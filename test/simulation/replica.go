@@ -206,10 +206,10 @@ func (r *replica) run(live client.Client, onlyMetadata metadata.Interface, objec
 	})
 }
 
-// scan compares the claims of all objects with the cost of the objects, if the policy follows updates, as a new leader
-// does.
+// scan charges the objects without a claim, as a new leader does. If the policy follows updates, it also compares the
+// claims of all objects with the cost of the objects.
 func (r *replica) scan(adopter *adoption.Controller) {
-	for r.shape.hasUpdates && r.working.Err() == nil {
+	for r.working.Err() == nil {
 		if _, err := adopter.AdoptSince(r.working, r.began); err == nil {
 			return
 		}

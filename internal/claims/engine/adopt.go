@@ -16,13 +16,19 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// adopt charges an existing object without a claim. It uses the existing reservation of a completed change.
+// adopt charges an existing object without a claim. It uses the existing reservation of a completed change. If the
+// object no longer exists, adopt charges nothing.
 func (e *Engine) adopt(ctx context.Context, o evaluator.Object, demanded *evaluator.Claim) (Result, error) {
 	adopted := func(ctx context.Context) ([]ledger.Reservation, error) {
 		r := ledger.Reservation{
 			Key: demanded.Key, ReservedAt: time.Now().Unix(), Charges: demanded.Charges, Claim: demanded.Intent.Encode(), Subject: demanded.Intent.Subject(),
 		}
 		if isCharged, err := e.isCharged(ctx, demanded.Consumer, &r); isCharged || err != nil {
+			return nil, err
+		}
+		// In this order. The claim may be missing because its object is gone, and its quota may pay for another object
+		// by now.
+		if exists, err := e.Objects.IsAlive(ctx, o.Kind.GroupKind(), o.Name, o.UID); !exists || err != nil {
 			return nil, err
 		}
 		return []ledger.Reservation{r}, nil

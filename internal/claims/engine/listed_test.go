@@ -1,13 +1,53 @@
 package engine_test
 
 import (
+	"net/http"
 	"testing"
 	"testing/synctest"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/engine"
 )
+
+// An object disappears together with its claim, before or while the engine looks for the claim. The engine charges
+// nothing: another object may already have its quota.
+func TestListedObjectIsDeletedMeanwhile(t *testing.T) {
+	onlyCreates := fleets()
+	onlyCreates.Spec.Trigger.Operations = []quotav1alpha1.TriggerOperation{quotav1alpha1.TriggerOperationCreate}
+	for name, tt := range map[string]struct {
+		policy *quotav1alpha1.ClaimCreationPolicy
+		stored *unstructured.Unstructured
+	}{
+		"before":                     {onlyCreates, nil},
+		"before, with updates":       {fleets(), nil},
+		"at the claim":               {onlyCreates, fleet("5", acme.Name, 3)},
+		"at the claim, with updates": {fleets(), fleet("5", acme.Name, 3)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t)
+				c := s.run(tt.policy, tt.stored)
+				s.server.Intercept(func(method, _ string) bool {
+					if method == http.MethodGet && tt.stored != nil {
+						_ = s.live.Tracker().Delete(fleetResource, "ns", "a")
+						_ = s.metadata.Tracker().Delete(fleetResource, "ns", "a")
+					}
+					return false
+				})
+				before := len(s.memory.Revisions(acme))
+				result, err := c.Engine.ReconcileListed(t.Context(), c.Engine.Catalog.Policy("p"), fleet("5", acme.Name, 3))
+				if result == engine.Adopted || err != nil {
+					t.Errorf("got %d, %v, want that nothing is adopted", result, err)
+				}
+				if written := len(s.memory.Revisions(acme)) - before; written != 0 {
+					t.Errorf("the ledger was written %d times, want never", written)
+				}
+			})
+		})
+	}
+}
 
 // The engine reads a listed object again only if its claim does not hold the demand for the listed form.
 func TestListedObjectIsNotReadAgain(t *testing.T) {

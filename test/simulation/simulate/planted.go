@@ -196,6 +196,12 @@ var faults = []fault{
 		after:  "",
 	},
 	{
+		what: "a deleted object is charged because its claim is gone", file: engineDir + "adopt.go",
+		before: "!exists || err != nil {\n\t\t\treturn nil, err",
+		after:  "!exists && false || err != nil {\n\t\t\treturn nil, err",
+		test:   "./internal/claims/engine TestListedObjectIsDeletedMeanwhile",
+	},
+	{
 		what: "a replica sends a claim again without a takeover", file: engineDir + "materialize.go",
 		before: "if reservation.IsOwn && !e.sent.has(reservation) {",
 		after:  "if reservation.IsOwn {",
