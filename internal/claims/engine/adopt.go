@@ -6,9 +6,11 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/claims/message"
@@ -17,8 +19,8 @@ import (
 )
 
 // adopt charges an existing object without a claim. It uses the existing reservation of a completed change. If the
-// object no longer exists, adopt charges nothing.
-func (e *Engine) adopt(ctx context.Context, o evaluator.Object, demanded *evaluator.Claim) (Result, error) {
+// object no longer exists, or has another demand, adopt charges nothing.
+func (e *Engine) adopt(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured, demanded *evaluator.Claim) (Result, error) {
 	adopted := func(ctx context.Context) ([]ledger.Reservation, error) {
 		r := ledger.Reservation{
 			Key: demanded.Key, ReservedAt: time.Now().Unix(), Charges: demanded.Charges, Claim: demanded.Intent.Encode(), Subject: demanded.Intent.Subject(),
@@ -26,9 +28,7 @@ func (e *Engine) adopt(ctx context.Context, o evaluator.Object, demanded *evalua
 		if isCharged, err := e.isCharged(ctx, demanded.Consumer, &r); isCharged || err != nil {
 			return nil, err
 		}
-		// In this order. The claim may be missing because its object is gone, and its quota may pay for another object
-		// by now.
-		if exists, err := e.Objects.IsAlive(ctx, o.Kind.GroupKind(), o.Name, o.UID); !exists || err != nil {
+		if demands, err := e.stillDemands(ctx, p, live, demanded); !demands || err != nil {
 			return nil, err
 		}
 		return []ledger.Reservation{r}, nil
@@ -42,7 +42,7 @@ func (e *Engine) adopt(ctx context.Context, o evaluator.Object, demanded *evalua
 	case outcome.Code != ledger.Admitted:
 		return 0, message.Impossible(demanded.Consumer, outcome.Code)
 	}
-	for _, reservation := range e.Store.ReservationsFor(string(o.UID)) {
+	for _, reservation := range e.Store.ReservationsFor(string(live.GetUID())) {
 		if reservation.Key != demanded.Key || reservation.Consumer != demanded.Consumer {
 			continue
 		}

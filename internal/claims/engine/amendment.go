@@ -34,18 +34,11 @@ func (e *Engine) SettleAmendment(ctx context.Context, consumer quotav1alpha1.Con
 // amend changes a claim to the demanded charges. Until the last step, the amendment in the ledger records that the
 // ledger still has the earlier charges. An earlier attempt may have done each step already.
 func (e *Engine) amend(ctx context.Context, held *quotav1alpha1.ResourceClaim, demanded *evaluator.Claim, amendment *ledgerstore.InFlight) (Result, error) {
-	charges, err := claims.Charges(held.Spec.Requests)
-	if err != nil {
-		return 0, err
-	}
 	key := ledgerstore.AmendmentKey(claims.PolicyOf(held), held.Annotations[quotav1alpha1.AnnotationResourceUID])
 	var sequence int64
-	switch {
-	case amendment != nil:
+	if amendment != nil {
 		sequence = amendment.Sequence
-	case evaluator.SameCharges(charges, demanded.Charges):
-		return Unchanged, nil
-	default:
+	} else {
 		decision, err := e.openAmendment(ctx, held, demanded, key)
 		if err != nil {
 			return 0, err
@@ -78,8 +71,8 @@ func (e *Engine) openAmendment(ctx context.Context, held *quotav1alpha1.Resource
 		if err != nil {
 			return nil, err
 		}
-		if claim == nil {
-			return nil, apierrors.NewConflict(quotav1alpha1.Resource("resourceclaims"), held.Name, errors.New("it no longer exists"))
+		if claim == nil || claim.ResourceVersion != held.ResourceVersion { // another process may have amended it
+			return nil, apierrors.NewConflict(quotav1alpha1.Resource("resourceclaims"), held.Name, errors.New("it has changed or no longer exists"))
 		}
 		return single(claims.Amendment(claim, key, demanded.Charges, demanded.Intent, ""))
 	}

@@ -106,6 +106,28 @@ func (e *Engine) reread(ctx context.Context, kind schema.GroupVersionKind, o eva
 	}
 }
 
+// stillDemands reports whether an object exists and still has the demand of a version read before. The caller has read
+// the claim in between. In this order, a missing claim did not go with its object, and a claim does not yet follow a
+// later version.
+func (e *Engine) stillDemands(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured, demanded *evaluator.Claim) (bool, error) {
+	o := evaluator.ObjectOf(p.Trigger, live)
+	now, err := e.reread(ctx, p.Trigger, o)
+	switch {
+	case err != nil:
+		return false, err
+	case now == nil:
+		_, err := e.Objects.IsAlive(ctx, o.Kind.GroupKind(), o.Name, o.UID) // fails while nobody serves the kind
+		return false, err
+	case !p.FollowsUpdates() || now.GetResourceVersion() == live.GetResourceVersion():
+		return true, nil
+	}
+	again, err := e.evaluate(ctx, p, o, now)
+	if err != nil {
+		return false, nil //nolint:nilerr // the next run decides by the later version
+	}
+	return evaluator.Same(again, demanded), nil
+}
+
 // evaluate evaluates a policy for an object.
 func (e *Engine) evaluate(ctx context.Context, p *catalog.Policy, o evaluator.Object, live *unstructured.Unstructured) (*evaluator.Claim, error) {
 	in := e.Evaluator.Input(live.Object)

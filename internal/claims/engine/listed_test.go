@@ -9,6 +9,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/engine"
+	"github.com/bursar/bursar/internal/claims/evaluator"
 )
 
 // An object disappears together with its claim, before or while the engine looks for the claim. The engine charges
@@ -47,6 +48,77 @@ func TestListedObjectIsDeletedMeanwhile(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Another process follows an update while the engine reads the claim, and the quota freed by it may pay for another
+// object. The engine does not amend, replace or make a claim by what it read before.
+func TestObjectChangesBeforeItsClaimIsRead(t *testing.T) {
+	for name, tt := range map[string]struct {
+		held          int64
+		before, after *unstructured.Unstructured
+		finally       []string
+	}{
+		"amount":   {3, fleet("5", acme.Name, 9), fleet("6", acme.Name, 3), []string{"acme uses 3, 0 in flight", "claim of acme for 3"}},
+		"consumer": {3, fleet("5", zeta.Name, 3), fleet("6", acme.Name, 3), []string{"acme uses 3, 0 in flight", "claim of acme for 3"}},
+		"no claim": {0, fleet("5", acme.Name, 9), fleet("6", acme.Name, 3), []string{"acme uses 3, 0 in flight", "claim of acme for 3"}},
+		"end":      {3, fleet("5", acme.Name, 0), fleet("6", acme.Name, 3), []string{"acme uses 3, 0 in flight", "claim of acme for 3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t)
+				if tt.held > 0 {
+					s.paid(acme, tt.held)
+				}
+				c := s.run(fleets(), tt.before)
+				synctest.Wait()
+				s.server.Intercept(func(method, _ string) bool {
+					if method == http.MethodGet {
+						s.must(s.live.Tracker().Update(fleetResource, tt.after, "ns"))
+					}
+					return false
+				})
+				before := len(s.memory.Revisions(acme)) + len(s.memory.Revisions(zeta))
+				result, err := c.Engine.Reconcile(t.Context(), c.Engine.Catalog.Policy("p"), tt.before)
+				if result != engine.Pending || err != nil {
+					t.Errorf("got %d, %v, want that the engine looks again later", result, err)
+				}
+				if written := len(s.memory.Revisions(acme)) + len(s.memory.Revisions(zeta)) - before; written != 0 {
+					t.Errorf("the ledgers were written %d times, want never", written)
+				}
+				s.wantFinally("the claim follows the later version", tt.finally...)
+			})
+		})
+	}
+}
+
+// Another process amends the claim, by a later version of the object, after the engine has read both. The engine does
+// not begin an amendment of its own.
+func TestClaimChangesBeforeItsAmendment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		held := s.paid(acme, 3)
+		c := s.run(fleets(), fleet("5", acme.Name, 9))
+		synctest.Wait()
+		reads := 0
+		s.server.Intercept(func(method, _ string) bool {
+			if method != http.MethodGet {
+				return false
+			}
+			if reads++; reads == 2 {
+				s.must(s.live.Tracker().Update(fleetResource, fleet("6", acme.Name, 3), "ns"))
+				s.server.Change(held.Name, func(*quotav1alpha1.ResourceClaim) {}) // from 3 to 9 and back
+			}
+			return false
+		})
+		before := len(s.memory.Revisions(acme))
+		_, err := c.Engine.Reconcile(t.Context(), c.Engine.Catalog.Policy("p"), fleet("5", acme.Name, 9))
+		if !evaluator.IsTransient(err) {
+			t.Errorf("got %v, want an error that is worth a retry", err)
+		}
+		if written := len(s.memory.Revisions(acme)) - before; written != 0 || reads != 2 {
+			t.Errorf("the ledger was written %d times and the claim read %d times, want 0 and 2", written, reads)
+		}
+	})
 }
 
 // The engine reads a listed object again only if its claim does not hold the demand for the listed form.

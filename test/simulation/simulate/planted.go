@@ -197,9 +197,21 @@ var faults = []fault{
 	},
 	{
 		what: "a deleted object is charged because its claim is gone", file: engineDir + "adopt.go",
-		before: "!exists || err != nil {\n\t\t\treturn nil, err",
-		after:  "!exists && false || err != nil {\n\t\t\treturn nil, err",
+		before: "!demands || err != nil {",
+		after:  "!demands && false || err != nil {",
 		test:   "./internal/claims/engine TestListedObjectIsDeletedMeanwhile",
+	},
+	{
+		what: "a claim follows an outdated version of its object", file: engineDir + "reconcile.go",
+		before: "!demands || err != nil {",
+		after:  "!demands && false || err != nil {",
+		test:   "./internal/claims/engine TestObjectChangesBeforeItsClaimIsRead",
+	},
+	{
+		what: "an amendment begins at a claim that another replica has amended", file: engineDir + "amendment.go",
+		before: "claim == nil || claim.ResourceVersion != held.ResourceVersion",
+		after:  "claim == nil",
+		test:   "./internal/claims/engine TestClaimChangesBeforeItsAmendment",
 	},
 	{
 		what: "a replica sends a claim again without a takeover", file: engineDir + "materialize.go",
