@@ -2,36 +2,31 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
-	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// adopt charges an existing object without a claim. It uses the existing reservation of a completed change. If the
-// object no longer exists, or has another demand, adopt charges nothing.
+// adopt charges an existing object without a claim. It uses the existing reservation of a completed change. It charges
+// nothing if the object is gone by now, and fails if it has another demand.
 func (e *Engine) adopt(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured, demanded *evaluator.Claim) (Result, error) {
 	adopted := func(ctx context.Context) ([]ledger.Reservation, error) {
-		r := ledger.Reservation{
+		// Another process may have made a claim, of any reservation, and the cache may not have it yet.
+		if claim, err := e.Lookup(ctx, demanded); claim != nil || err != nil {
+			return nil, err
+		}
+		if exists, err := e.confirm(ctx, p, live, demanded); !exists || err != nil {
+			return nil, err
+		}
+		return []ledger.Reservation{{
 			Key: demanded.Key, ReservedAt: time.Now().Unix(), Charges: demanded.Charges, Claim: demanded.Intent.Encode(), Subject: demanded.Intent.Subject(),
-		}
-		if isCharged, err := e.isCharged(ctx, demanded.Consumer, &r); isCharged || err != nil {
-			return nil, err
-		}
-		if demands, err := e.stillDemands(ctx, p, live, demanded); !demands || err != nil {
-			return nil, err
-		}
-		return []ledger.Reservation{r}, nil
+		}}, nil
 	}
 	outcome, err := e.Store.Apply(ctx, demanded.Consumer, ledgerstore.Request{Verify: adopted, Overdraft: true, IsForExisting: true})
 	switch {
@@ -55,23 +50,4 @@ func (e *Engine) adopt(ctx context.Context, p *catalog.Policy, live *unstructure
 		}
 	}
 	return Adopted, nil
-}
-
-// isCharged reports whether the object of r has a claim, of any reservation. Another process may have made it, and
-// the cache may not have it yet. A claim under its alternative name turns up when the engine makes the claim of r,
-// see dedupe.
-func (e *Engine) isCharged(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r *ledger.Reservation) (bool, error) {
-	claim, err := claims.FromReservation(ledgerstore.InFlight{Consumer: consumer, Reservation: *r})
-	if err != nil {
-		return false, err
-	}
-	stored, err := e.Client.Get(ctx, types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name})
-	switch {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("look for the claim of an object to adopt: %w", err)
-	default:
-		return sameOrigin(stored, claim), nil
-	}
 }

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/claims/message"
@@ -33,18 +35,29 @@ func (e *Engine) SettleAmendment(ctx context.Context, consumer quotav1alpha1.Con
 
 // amend changes a claim to the demanded charges. Until the last step, the amendment in the ledger records that the
 // ledger still has the earlier charges. An earlier attempt may have done each step already.
-func (e *Engine) amend(ctx context.Context, held *quotav1alpha1.ResourceClaim, demanded *evaluator.Claim, amendment *ledgerstore.InFlight) (Result, error) {
+//
+// The last step is only for the demand of an object read after the change of its claim. So whoever changes the claim
+// last also looks at the object last, and the amendment stays until then.
+func (e *Engine) amend(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured, demanded *evaluator.Claim, f facts) (Result, error) {
+	held, amendment := f.held, f.amendment
+	charges, err := claims.Charges(held.Spec.Requests)
+	if err != nil {
+		return 0, err
+	}
 	key := ledgerstore.AmendmentKey(claims.PolicyOf(held), held.Annotations[quotav1alpha1.AnnotationResourceUID])
 	var sequence int64
-	if amendment != nil {
+	switch {
+	case amendment != nil:
 		sequence = amendment.Sequence
-	} else {
-		decision, err := e.openAmendment(ctx, held, demanded, key)
+	case evaluator.SameCharges(charges, demanded.Charges):
+		return Unchanged, nil
+	default:
+		decision, err := e.openAmendment(ctx, p, live, demanded, held, key)
 		if err != nil {
 			return 0, err
 		}
-		if decision.Existing {
-			return Pending, nil // another process has admitted a change in between
+		if decision.Code == 0 || decision.Existing {
+			return Pending, nil // the object is gone, or another process has admitted a change in between
 		}
 		sequence = decision.Sequence
 	}
@@ -52,6 +65,9 @@ func (e *Engine) amend(ctx context.Context, held *quotav1alpha1.ResourceClaim, d
 		claims.Grant(amended, e.Catalog, time.Now())
 	}); err != nil {
 		return 0, transient(fmt.Errorf("change the amounts of claim %s/%s: %w", held.Namespace, held.Name, err))
+	}
+	if exists, err := e.confirm(ctx, p, live, demanded); !exists || err != nil {
+		return Pending, transient(err)
 	}
 	isEnded, err := e.SettleAmendment(ctx, demanded.Consumer, key, sequence, demanded.Charges)
 	switch {
@@ -64,15 +80,19 @@ func (e *Engine) amend(ctx context.Context, held *quotav1alpha1.ResourceClaim, d
 	}
 }
 
-// openAmendment reserves the change of a claim's charges, regardless of the limits.
-func (e *Engine) openAmendment(ctx context.Context, held *quotav1alpha1.ResourceClaim, demanded *evaluator.Claim, key string) (ledger.Decision, error) {
+// openAmendment reserves the change of a claim's charges, regardless of the limits. The decision has no code if the
+// object is gone.
+func (e *Engine) openAmendment(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured, demanded *evaluator.Claim, held *quotav1alpha1.ResourceClaim, key string) (ledger.Decision, error) {
 	amended := func(ctx context.Context) ([]ledger.Reservation, error) {
 		claim, err := e.rereadHeld(ctx, held)
 		if err != nil {
 			return nil, err
 		}
-		if claim == nil || claim.ResourceVersion != held.ResourceVersion { // another process may have amended it
+		if claim == nil || claim.ResourceVersion != held.ResourceVersion {
 			return nil, apierrors.NewConflict(quotav1alpha1.Resource("resourceclaims"), held.Name, errors.New("it has changed or no longer exists"))
+		}
+		if exists, err := e.confirm(ctx, p, live, demanded); !exists || err != nil {
+			return nil, err
 		}
 		return single(claims.Amendment(claim, key, demanded.Charges, demanded.Intent, ""))
 	}
@@ -81,7 +101,7 @@ func (e *Engine) openAmendment(ctx context.Context, held *quotav1alpha1.Resource
 	if err != nil {
 		return decision, transient(err)
 	}
-	if decision.Code != ledger.Admitted {
+	if decision.Code != 0 && decision.Code != ledger.Admitted {
 		return decision, message.Impossible(demanded.Consumer, decision.Code)
 	}
 	return decision, nil

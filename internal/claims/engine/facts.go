@@ -113,12 +113,6 @@ func (f *facts) madeFrom() *ledgerstore.InFlight {
 	return nil
 }
 
-// holds reports whether the claim of the object already has the demanded charges, without an amendment in flight.
-func (f *facts) holds(demanded *evaluator.Claim) bool {
-	charges, err := claims.Charges(f.held.Spec.Requests)
-	return err == nil && f.amendment == nil && evaluator.SameCharges(charges, demanded.Charges)
-}
-
 // demandOf returns the kind of a policy's demand, or demandUnknown for a failed evaluation.
 func (f *facts) demandOf(demanded *evaluator.Claim, err error) demand {
 	switch {

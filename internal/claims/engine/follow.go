@@ -106,26 +106,45 @@ func (e *Engine) reread(ctx context.Context, kind schema.GroupVersionKind, o eva
 	}
 }
 
-// stillDemands reports whether an object exists and still has the demand of a version read before. The caller has read
-// the claim in between. In this order, a missing claim did not go with its object, and a claim does not yet follow a
-// later version.
-func (e *Engine) stillDemands(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured, demanded *evaluator.Claim) (bool, error) {
+// act does what the current demand of a policy asks for. It changes nothing if the object has another demand by now.
+func (e *Engine) act(ctx context.Context, next action, p *catalog.Policy, live *unstructured.Unstructured, demanded *evaluator.Claim, f facts) (Result, error) {
+	switch next {
+	case doAdopt:
+		return e.adopt(ctx, p, live, demanded)
+	case doSupersede:
+		if exists, err := e.confirm(ctx, p, live, demanded); !exists || err != nil {
+			return Pending, transient(err)
+		}
+		return Pending, transient(e.supersede(ctx, f.held))
+	case doAmend:
+		return e.amend(ctx, p, live, demanded, f)
+	default:
+		return Unchanged, nil
+	}
+}
+
+// confirm reads an object again, after the caller has read its claim: then neither the deletion of the object nor a
+// later version of it explains the claim. Both may happen right after the call. confirm reports false if the object is
+// gone, and fails with a conflict if it has another demand than the caller evaluated for live.
+func (e *Engine) confirm(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured, demanded *evaluator.Claim) (exists bool, err error) {
 	o := evaluator.ObjectOf(p.Trigger, live)
+	outdated := transient(apierrors.NewConflict(schema.GroupResource{Group: o.Kind.Group, Resource: o.Kind.Kind}, o.Name.Name, errors.New("it has changed meanwhile")))
 	now, err := e.reread(ctx, p.Trigger, o)
-	switch {
-	case err != nil:
+	if now == nil && err == nil {
+		if exists, err = e.Objects.IsAlive(ctx, o.Kind.GroupKind(), o.Name, o.UID); exists && err == nil {
+			err = outdated // nobody serves this version of its kind now
+		}
+	}
+	if now == nil || err != nil {
 		return false, err
-	case now == nil:
-		_, err := e.Objects.IsAlive(ctx, o.Kind.GroupKind(), o.Name, o.UID) // fails while nobody serves the kind
-		return false, err
-	case !p.FollowsUpdates() || now.GetResourceVersion() == live.GetResourceVersion():
+	}
+	if !p.FollowsUpdates() || now.GetResourceVersion() == live.GetResourceVersion() {
 		return true, nil
 	}
-	again, err := e.evaluate(ctx, p, o, now)
-	if err != nil {
-		return false, nil //nolint:nilerr // the next run decides by the later version
+	if again, err := e.evaluate(ctx, p, o, now); err != nil || !evaluator.Same(again, demanded) {
+		return false, outdated
 	}
-	return evaluator.Same(again, demanded), nil
+	return true, nil
 }
 
 // evaluate evaluates a policy for an object.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -78,12 +79,16 @@ func TestObjectChangesBeforeItsClaimIsRead(t *testing.T) {
 					return false
 				})
 				before := len(s.memory.Revisions(acme)) + len(s.memory.Revisions(zeta))
-				result, err := c.Engine.Reconcile(t.Context(), c.Engine.Catalog.Policy("p"), tt.before)
-				if result != engine.Pending || err != nil {
-					t.Errorf("got %d, %v, want that the engine looks again later", result, err)
+				_, err := c.Engine.Reconcile(t.Context(), c.Engine.Catalog.Policy("p"), tt.before)
+				if !evaluator.IsTransient(err) {
+					t.Errorf("got %v, want an error that is worth a retry", err)
 				}
 				if written := len(s.memory.Revisions(acme)) + len(s.memory.Revisions(zeta)) - before; written != 0 {
 					t.Errorf("the ledgers were written %d times, want never", written)
+				}
+				s.server.Intercept(nil)
+				if _, err := c.Engine.Reconcile(t.Context(), c.Engine.Catalog.Policy("p"), tt.after); err != nil {
+					t.Error(err)
 				}
 				s.wantFinally("the claim follows the later version", tt.finally...)
 			})
@@ -91,33 +96,68 @@ func TestObjectChangesBeforeItsClaimIsRead(t *testing.T) {
 	}
 }
 
-// Another process amends the claim, by a later version of the object, after the engine has read both. The engine does
-// not begin an amendment of its own.
-func TestClaimChangesBeforeItsAmendment(t *testing.T) {
+// Another process follows an update after the engine has read the object and its claim. It may have had nothing to write.
+// The engine does not begin an amendment.
+func TestUpdateBeforeAmendment(t *testing.T) {
+	for name, isWritten := range map[string]bool{"claim amended": true, "claim conforms": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t)
+				held := s.paid(acme, 3)
+				c := s.run(fleets(), fleet("5", acme.Name, 9))
+				synctest.Wait()
+				reads := 0
+				s.server.Intercept(func(method, _ string) bool {
+					if method != http.MethodGet {
+						return false
+					}
+					if reads++; reads == 2 {
+						if isWritten { // from 3 to 9 and back
+							s.server.Change(held.Name, func(*quotav1alpha1.ResourceClaim) {})
+						} else {
+							s.must(s.live.Tracker().Update(fleetResource, fleet("6", acme.Name, 3), "ns"))
+						}
+					}
+					return false
+				})
+				before := len(s.memory.Revisions(acme))
+				_, err := c.Engine.Reconcile(t.Context(), c.Engine.Catalog.Policy("p"), fleet("5", acme.Name, 9))
+				if !evaluator.IsTransient(err) {
+					t.Errorf("got %v, want an error that is worth a retry", err)
+				}
+				if written := len(s.memory.Revisions(acme)) - before; written != 0 || reads != 2 {
+					t.Errorf("the ledger was written %d times and the claim read %d times, want 0 and 2", written, reads)
+				}
+			})
+		})
+	}
+}
+
+// An update comes after the claim follows the former version. The amendment ends only with the later one.
+func TestUpdateDuringAmendment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
-		held := s.paid(acme, 3)
+		s.paid(acme, 3)
 		c := s.run(fleets(), fleet("5", acme.Name, 9))
 		synctest.Wait()
-		reads := 0
 		s.server.Intercept(func(method, _ string) bool {
-			if method != http.MethodGet {
-				return false
-			}
-			if reads++; reads == 2 {
-				s.must(s.live.Tracker().Update(fleetResource, fleet("6", acme.Name, 3), "ns"))
-				s.server.Change(held.Name, func(*quotav1alpha1.ResourceClaim) {}) // from 3 to 9 and back
+			if method == http.MethodPatch {
+				s.must(s.live.Tracker().Update(fleetResource, fleet("6", acme.Name, 4), "ns"))
 			}
 			return false
 		})
-		before := len(s.memory.Revisions(acme))
 		_, err := c.Engine.Reconcile(t.Context(), c.Engine.Catalog.Policy("p"), fleet("5", acme.Name, 9))
 		if !evaluator.IsTransient(err) {
 			t.Errorf("got %v, want an error that is worth a retry", err)
 		}
-		if written := len(s.memory.Revisions(acme)) - before; written != 0 || reads != 2 {
-			t.Errorf("the ledger was written %d times and the claim read %d times, want 0 and 2", written, reads)
+		if diff := cmp.Diff([]string{"acme uses 3, 1 in flight", "claim of acme for 9"}, s.outcome()); diff != "" {
+			t.Errorf("after the update (-want +got):\n%s", diff)
 		}
+		s.server.Intercept(nil)
+		if _, err := c.Engine.Reconcile(t.Context(), c.Engine.Catalog.Policy("p"), fleet("6", acme.Name, 4)); err != nil {
+			t.Error(err)
+		}
+		s.wantFinally("the claim follows the later version", "acme uses 4, 0 in flight", "claim of acme for 4")
 	})
 }
 

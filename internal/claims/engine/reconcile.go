@@ -143,22 +143,5 @@ func (e *Engine) reconcileDemand(ctx context.Context, p *catalog.Policy, o evalu
 	if isMade {
 		return Pending, nil // the next run decides the outcome for that claim, once the cache has it
 	}
-	return e.follow(ctx, p, live, f, demanded, next)
-}
-
-// follow makes the claim of an object follow a demand. It does nothing if the object has changed since live.
-func (e *Engine) follow(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured, f facts, demanded *evaluator.Claim, next action) (Result, error) {
-	switch {
-	case next == doAdopt:
-		return e.adopt(ctx, p, live, demanded)
-	case next == doNothing || next == doAmend && f.holds(demanded):
-		return Unchanged, nil
-	}
-	if demands, err := e.stillDemands(ctx, p, live, demanded); !demands || err != nil {
-		return Pending, transient(err)
-	}
-	if next == doSupersede {
-		return Pending, transient(e.supersede(ctx, f.held))
-	}
-	return e.amend(ctx, f.held, demanded, f.amendment)
+	return e.act(ctx, next, p, live, demanded, f)
 }

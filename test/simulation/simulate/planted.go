@@ -197,21 +197,27 @@ var faults = []fault{
 	},
 	{
 		what: "a deleted object is charged because its claim is gone", file: engineDir + "adopt.go",
-		before: "!demands || err != nil {",
-		after:  "!demands && false || err != nil {",
+		before: "!exists || err != nil {",
+		after:  "!exists && false || err != nil {",
 		test:   "./internal/claims/engine TestListedObjectIsDeletedMeanwhile",
-	},
-	{
-		what: "a claim follows an outdated version of its object", file: engineDir + "reconcile.go",
-		before: "!demands || err != nil {",
-		after:  "!demands && false || err != nil {",
-		test:   "./internal/claims/engine TestObjectChangesBeforeItsClaimIsRead",
 	},
 	{
 		what: "an amendment begins at a claim that another replica has amended", file: engineDir + "amendment.go",
 		before: "claim == nil || claim.ResourceVersion != held.ResourceVersion",
 		after:  "claim == nil",
-		test:   "./internal/claims/engine TestClaimChangesBeforeItsAmendment",
+		test:   "./internal/claims/engine TestUpdateBeforeAmendment",
+	},
+	{
+		what: "an amendment begins for an outdated version of the object", file: engineDir + "amendment.go",
+		before: "!exists || err != nil {\n\t\t\treturn nil, err",
+		after:  "!exists && false {\n\t\t\treturn nil, err",
+		test:   "./internal/claims/engine TestUpdateBeforeAmendment",
+	},
+	{
+		what: "an amendment ends by an outdated version of the object", file: engineDir + "amendment.go",
+		before: "!exists || err != nil {\n\t\treturn Pending",
+		after:  "!exists && false {\n\t\treturn Pending",
+		test:   "./internal/claims/engine TestUpdateDuringAmendment",
 	},
 	{
 		what: "a replica sends a claim again without a takeover", file: engineDir + "materialize.go",
