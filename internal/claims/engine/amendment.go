@@ -61,7 +61,7 @@ func (e *Engine) amend(ctx context.Context, p *catalog.Policy, live *unstructure
 		}
 		sequence = decision.Sequence
 	}
-	if err := e.Client.Amend(ctx, held, claims.RequestsOf(demanded.Charges), func(amended *quotav1alpha1.ResourceClaim) {
+	if err := e.Client.Amend(ctx, held, claims.RequestsOf(demanded.Charges), sequence, func(amended *quotav1alpha1.ResourceClaim) {
 		claims.Grant(amended, e.Catalog, time.Now())
 	}); err != nil {
 		return 0, transient(fmt.Errorf("change the amounts of claim %s/%s: %w", held.Namespace, held.Name, err))
@@ -115,6 +115,9 @@ func (e *Engine) retain(ctx context.Context, held *quotav1alpha1.ResourceClaim, 
 	charges, err := claims.Charges(held.Spec.Requests)
 	if err != nil {
 		return err
+	}
+	if err := e.Client.Amend(ctx, held, held.Spec.Requests, amendment.Sequence, func(*quotav1alpha1.ResourceClaim) {}); err != nil {
+		return transient(fmt.Errorf("retain the amounts of claim %s/%s: %w", held.Namespace, held.Name, err))
 	}
 	_, err = e.SettleAmendment(ctx, amendment.Consumer, amendment.Key, amendment.Sequence, charges)
 	return transient(err)

@@ -220,6 +220,12 @@ var faults = []fault{
 		test:   "./internal/claims/engine TestUpdateDuringAmendment",
 	},
 	{
+		what: "an amendment without another amount leaves the version of the claim", file: "internal/claims/client.go",
+		before: "sequence != 0 && claim",
+		after:  "false && claim",
+		test:   "./internal/claims/engine TestLateWriteOfClaim",
+	},
+	{
 		what: "a replica sends a claim again without a takeover", file: engineDir + "materialize.go",
 		before: "if reservation.IsOwn && !e.sent.has(reservation) {",
 		after:  "if reservation.IsOwn {",
