@@ -2,11 +2,15 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/ledger"
@@ -18,7 +22,7 @@ import (
 func (e *Engine) adopt(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured, demanded *evaluator.Claim) (Result, error) {
 	adopted := func(ctx context.Context) ([]ledger.Reservation, error) {
 		// Another process may have made a claim, of any reservation, and the cache may not have it yet.
-		if claim, err := e.Lookup(ctx, demanded); claim != nil || err != nil {
+		if isCharged, err := e.isCharged(ctx, demanded); isCharged || err != nil {
 			return nil, err
 		}
 		if exists, err := e.confirm(ctx, p, live, demanded); !exists || err != nil {
@@ -50,4 +54,24 @@ func (e *Engine) adopt(ctx context.Context, p *catalog.Policy, live *unstructure
 		}
 	}
 	return Adopted, nil
+}
+
+// isCharged reports whether the object of a claim has one already, from any reservation. A claim under its alternative
+// name turns up when the engine makes the new one, see dedupe.
+func (e *Engine) isCharged(ctx context.Context, demanded *evaluator.Claim) (bool, error) {
+	claim, err := claims.FromReservation(ledgerstore.InFlight{Consumer: demanded.Consumer, Reservation: ledger.Reservation{
+		Key: demanded.Key, Charges: demanded.Charges, Claim: demanded.Intent.Encode(),
+	}})
+	if err != nil {
+		return false, err
+	}
+	stored, err := e.Client.Get(ctx, types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name})
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("look for the claim of an object to adopt: %w", err)
+	default:
+		return sameOrigin(stored, claim), nil
+	}
 }

@@ -125,20 +125,25 @@ func (e *Engine) act(ctx context.Context, next action, p *catalog.Policy, live *
 
 // confirm reads an object again, after the caller has read its claim: then neither the deletion of the object nor a
 // later version of it explains the claim. Both may happen right after the call. confirm reports false if the object is
-// gone, and fails with a conflict if it has another demand than the caller evaluated for live.
+// gone, and fails with a conflict if it has another demand than the caller evaluated for live. Without UPDATE in the
+// policy, later versions do not matter.
 func (e *Engine) confirm(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured, demanded *evaluator.Claim) (exists bool, err error) {
 	o := evaluator.ObjectOf(p.Trigger, live)
+	if !p.FollowsUpdates() {
+		return e.Objects.IsAlive(ctx, o.Kind.GroupKind(), o.Name, o.UID)
+	}
 	outdated := transient(apierrors.NewConflict(schema.GroupResource{Group: o.Kind.Group, Resource: o.Kind.Kind}, o.Name.Name, errors.New("it has changed meanwhile")))
 	now, err := e.reread(ctx, p.Trigger, o)
-	if now == nil && err == nil {
-		if exists, err = e.Objects.IsAlive(ctx, o.Kind.GroupKind(), o.Name, o.UID); exists && err == nil {
-			err = outdated // nobody serves this version of its kind now
-		}
-	}
-	if now == nil || err != nil {
+	if err != nil {
 		return false, err
 	}
-	if !p.FollowsUpdates() || now.GetResourceVersion() == live.GetResourceVersion() {
+	if now == nil {
+		if exists, err = e.Objects.IsAlive(ctx, o.Kind.GroupKind(), o.Name, o.UID); exists {
+			return false, outdated // nobody serves this version of its kind now
+		}
+		return false, err
+	}
+	if now.GetResourceVersion() == live.GetResourceVersion() {
 		return true, nil
 	}
 	if again, err := e.evaluate(ctx, p, o, now); err != nil || !evaluator.Same(again, demanded) {
