@@ -73,15 +73,16 @@ func (c *Checker) Ledger(revision int64, ledger *quotav1alpha1.ConsumerLedger) {
 	if a.spec.Sequence < before.Sequence {
 		complain("the sequence falls from %d to %d", before.Sequence, a.spec.Sequence)
 	}
-	c.Grants[a.spec.ConsumerRef.Name] += a.reserved(before.Sequence, complain)
+	added := a.reserved(before.Sequence, complain)
+	c.Grants[a.spec.ConsumerRef.Name] += len(added)
 	c.checkSums(a, &before, a.gone(), complain)
-	a.checkLimits(&before, complain)
+	a.checkLimits(&before, added, complain)
 }
 
 type complaint func(format string, arguments ...any)
 
-// reserved takes up the new reservations, and returns their number.
-func (a *account) reserved(sequence int64, complain complaint) (count int) {
+// reserved takes up the new reservations, and returns their keys.
+func (a *account) reserved(sequence int64, complain complaint) (added []string) {
 	keys := map[string]bool{}
 	for _, r := range a.spec.Reservations {
 		if keys[r.Key] {
@@ -98,14 +99,14 @@ func (a *account) reserved(sequence int64, complain complaint) (count int) {
 				complain("reservation %d of %s is new, and the sequence goes from %d to %d", r.Sequence, r.Key, sequence, a.spec.Sequence)
 			}
 			a.reservations[r.Sequence] = &reservation{LedgerReservation: r}
-			count++
+			added = append(added, r.Key)
 		case known.isGone:
 			complain("reservation %d of %s is there again", r.Sequence, r.Key)
 		case known.Key != r.Key || !slices.EqualFunc(known.Charges, r.Charges, equalCharges):
 			complain("reservation %d of %s was one of %s, or of another amount", r.Sequence, r.Key, known.Key)
 		}
 	}
-	return count
+	return added
 }
 
 func equalCharges(a, b quotav1alpha1.LedgerCharge) bool {
@@ -247,8 +248,8 @@ func sum(spec *quotav1alpha1.ConsumerLedgerSpec, resourceType string) (amount, c
 }
 
 // checkLimits checks that nothing is negative, and that no charge goes beyond a limit. It permits usage beyond a
-// reduced limit as long as the usage does not grow.
-func (a *account) checkLimits(before *quotav1alpha1.ConsumerLedgerSpec, complain complaint) {
+// reduced limit as long as the usage does not grow. added are the keys of the new reservations.
+func (a *account) checkLimits(before *quotav1alpha1.ConsumerLedgerSpec, added []string, complain complaint) {
 	for _, used := range a.spec.Used {
 		if used.Amount < 0 || used.Claims < 0 {
 			complain("%d of %s are used by %d claims", used.Amount, used.ResourceType, used.Claims)
@@ -263,7 +264,7 @@ func (a *account) checkLimits(before *quotav1alpha1.ConsumerLedgerSpec, complain
 	charged, was := charges(&a.spec, complain), charges(before, func(string, ...any) {})
 	for resourceType, amount := range charged {
 		if amount > limits[resourceType] && amount > was[resourceType] {
-			complain("%d of %s are charged, the limit is %d", amount, resourceType, limits[resourceType])
+			complain("%d of %s are charged, the limit is %d, and new are %q", amount, resourceType, limits[resourceType], added)
 		}
 	}
 }
