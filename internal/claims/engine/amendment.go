@@ -36,30 +36,21 @@ func (e *Engine) SettleAmendment(ctx context.Context, consumer quotav1alpha1.Con
 // amend changes a claim to the demanded charges. Until the last step, the amendment in the ledger records that the
 // ledger still has the earlier charges. An earlier attempt may have done each step already.
 //
-// The last step is only for the demand of an object read after the change of its claim. So whoever changes the claim
-// last also looks at the object last, and the amendment stays until then.
+// The engine changes the claim, and then the ledger, only after it has read the object again. So the last process to
+// change the claim has seen the last version of the object, or leaves the amendment in flight.
 func (e *Engine) amend(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured, demanded *evaluator.Claim, f facts) (Result, error) {
-	held, amendment := f.held, f.amendment
+	held := f.held
 	charges, err := claims.Charges(held.Spec.Requests)
 	if err != nil {
 		return 0, err
 	}
-	key := ledgerstore.AmendmentKey(claims.PolicyOf(held), held.Annotations[quotav1alpha1.AnnotationResourceUID])
-	var sequence int64
-	switch {
-	case amendment != nil:
-		sequence = amendment.Sequence
-	case evaluator.SameCharges(charges, demanded.Charges):
+	if f.amendment == nil && evaluator.SameCharges(charges, demanded.Charges) {
 		return Unchanged, nil
-	default:
-		decision, err := e.openAmendment(ctx, p, live, demanded, held, key)
-		if err != nil {
-			return 0, err
-		}
-		if decision.Code == 0 || decision.Existing {
-			return Pending, nil // the object is gone, or another process has admitted a change in between
-		}
-		sequence = decision.Sequence
+	}
+	key := ledgerstore.AmendmentKey(claims.PolicyOf(held), held.Annotations[quotav1alpha1.AnnotationResourceUID])
+	sequence, err := e.openAmendment(ctx, p, live, demanded, f, key)
+	if sequence == 0 || err != nil {
+		return Pending, err
 	}
 	if err := e.Client.Amend(ctx, held, claims.RequestsOf(demanded.Charges), sequence, func(amended *quotav1alpha1.ResourceClaim) {
 		claims.Grant(amended, e.Catalog, time.Now())
@@ -80,16 +71,24 @@ func (e *Engine) amend(ctx context.Context, p *catalog.Policy, live *unstructure
 	}
 }
 
-// openAmendment reserves the change of a claim's charges, regardless of the limits. The decision has no code if the
-// object is gone.
-func (e *Engine) openAmendment(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured, demanded *evaluator.Claim, held *quotav1alpha1.ResourceClaim, key string) (ledger.Decision, error) {
+// openAmendment returns the sequence of the amendment in flight, or reserves the change of a claim's charges,
+// regardless of the limits. It returns 0 if the object is gone, or if another process has admitted a change in between.
+func (e *Engine) openAmendment(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured, demanded *evaluator.Claim, f facts, key string) (sequence int64, err error) {
+	if f.amendment != nil {
+		// Another process may have followed a later version and ended it.
+		exists, err := e.confirm(ctx, p, live, demanded)
+		if !exists || err != nil {
+			return 0, transient(err)
+		}
+		return f.amendment.Sequence, nil
+	}
 	amended := func(ctx context.Context) ([]ledger.Reservation, error) {
-		claim, err := e.rereadHeld(ctx, held)
+		claim, err := e.rereadHeld(ctx, f.held)
 		if err != nil {
 			return nil, err
 		}
-		if claim == nil || claim.ResourceVersion != held.ResourceVersion {
-			return nil, apierrors.NewConflict(quotav1alpha1.Resource("resourceclaims"), held.Name, errors.New("it has changed or no longer exists"))
+		if claim == nil || claim.ResourceVersion != f.held.ResourceVersion {
+			return nil, apierrors.NewConflict(quotav1alpha1.Resource("resourceclaims"), f.held.Name, errors.New("it has changed or no longer exists"))
 		}
 		if exists, err := e.confirm(ctx, p, live, demanded); !exists || err != nil {
 			return nil, err
@@ -97,14 +96,16 @@ func (e *Engine) openAmendment(ctx context.Context, p *catalog.Policy, live *uns
 		return single(claims.Amendment(claim, key, demanded.Charges, demanded.Intent, ""))
 	}
 	outcome, err := e.Store.Apply(ctx, demanded.Consumer, ledgerstore.Request{Verify: amended, Overdraft: true, Extend: claims.LaterIntent})
-	decision := outcome.Single()
-	if err != nil {
-		return decision, transient(err)
+	switch decision := outcome.Single(); {
+	case err != nil:
+		return 0, transient(err)
+	case decision.Code == 0 || decision.Existing:
+		return 0, nil
+	case decision.Code != ledger.Admitted:
+		return 0, message.Impossible(demanded.Consumer, decision.Code)
+	default:
+		return decision.Sequence, nil
 	}
-	if decision.Code != 0 && decision.Code != ledger.Admitted {
-		return decision, message.Impossible(demanded.Consumer, decision.Code)
-	}
-	return decision, nil
 }
 
 // retain ends the amendment of a claim with an unknown demand. The claim retains its charges.
@@ -116,7 +117,9 @@ func (e *Engine) retain(ctx context.Context, held *quotav1alpha1.ResourceClaim, 
 	if err != nil {
 		return err
 	}
-	if err := e.Client.Amend(ctx, held, held.Spec.Requests, amendment.Sequence, func(*quotav1alpha1.ResourceClaim) {}); err != nil {
+	// The sequence only keeps a late write of the claim from taking effect. So a denial of it is no reason to wait.
+	err = e.Client.Amend(ctx, held, held.Spec.Requests, amendment.Sequence, func(*quotav1alpha1.ResourceClaim) {})
+	if err != nil && !isDenial(err) && !apierrors.IsNotFound(err) {
 		return transient(fmt.Errorf("retain the amounts of claim %s/%s: %w", held.Namespace, held.Name, err))
 	}
 	_, err = e.SettleAmendment(ctx, amendment.Consumer, amendment.Key, amendment.Sequence, charges)

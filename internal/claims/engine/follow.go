@@ -106,8 +106,9 @@ func (e *Engine) reread(ctx context.Context, kind schema.GroupVersionKind, o eva
 	}
 }
 
-// act does what the current demand of a policy asks for. It changes nothing if the object has another demand by now.
-func (e *Engine) act(ctx context.Context, next action, p *catalog.Policy, live *unstructured.Unstructured, demanded *evaluator.Claim, f facts) (Result, error) {
+// apply applies the action for the current demand of a policy. It changes no claim and no ledger if the object has
+// another demand by now.
+func (e *Engine) apply(ctx context.Context, next action, p *catalog.Policy, live *unstructured.Unstructured, demanded *evaluator.Claim, f facts) (Result, error) {
 	switch next {
 	case doAdopt:
 		return e.adopt(ctx, p, live, demanded)
@@ -123,10 +124,10 @@ func (e *Engine) act(ctx context.Context, next action, p *catalog.Policy, live *
 	}
 }
 
-// confirm reads an object again, after the caller has read its claim: then neither the deletion of the object nor a
-// later version of it explains the claim. Both may happen right after the call. confirm reports false if the object is
-// gone, and fails with a conflict if it has another demand than the caller evaluated for live. Without UPDATE in the
-// policy, later versions do not matter.
+// confirm reads an object again. Call it after reading the claim: otherwise a deletion or a later version of the object
+// may be why the claim is missing or different. confirm reports false if the object is gone. It fails with a conflict
+// if the object has another demand than in the version before, live. Without UPDATE in the policy, that does not
+// matter.
 func (e *Engine) confirm(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured, demanded *evaluator.Claim) (exists bool, err error) {
 	o := evaluator.ObjectOf(p.Trigger, live)
 	if !p.FollowsUpdates() {
@@ -146,10 +147,15 @@ func (e *Engine) confirm(ctx context.Context, p *catalog.Policy, live *unstructu
 	if now.GetResourceVersion() == live.GetResourceVersion() {
 		return true, nil
 	}
-	if again, err := e.evaluate(ctx, p, o, now); err != nil || !evaluator.Same(again, demanded) {
-		return false, outdated
+	again, err := e.evaluate(ctx, p, o, now)
+	switch {
+	case evaluator.IsTransient(err):
+		return false, err
+	case err != nil || !evaluator.Same(again, demanded):
+		return false, outdated // the next run decides by this version
+	default:
+		return true, nil
 	}
-	return true, nil
 }
 
 // evaluate evaluates a policy for an object.

@@ -15,6 +15,7 @@ import (
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 // An object disappears together with its claim, before or while the engine looks for the claim. The engine charges
@@ -162,6 +163,37 @@ func TestUpdateDuringAmendment(t *testing.T) {
 			t.Error(err)
 		}
 		s.wantFinally("the claim follows the later version", "acme uses 4, 0 in flight", "claim of acme for 4")
+	})
+}
+
+// Another process follows a later version, and ends the amendment that this one still knows. The claim keeps its
+// amount.
+func TestUpdateAfterAmendment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		held := s.paid(acme, 3)
+		s.amend(held, 9, "4")
+		s.server.Intercept(func(method, name string) bool { return method == http.MethodGet && name == held.Name })
+		c := s.run(fleets(), fleet("5", acme.Name, 9))
+		synctest.Wait()
+		other := ledgerstore.New(s.alive, s.memory.Connect(nil))
+		if isEnded, err := other.SettleAmendment(t.Context(), acme, ledgerstore.AmendmentKey("p", string(fleetUID)), 0, charges(3)); !isEnded || err != nil {
+			t.Fatalf("the amendment ends: %t, %v", isEnded, err)
+		}
+		s.server.Intercept(func(method, _ string) bool {
+			if method == http.MethodGet {
+				s.must(s.live.Tracker().Update(fleetResource, fleet("6", acme.Name, 3), "ns"))
+			}
+			return false
+		})
+		_, err := c.Engine.Reconcile(t.Context(), c.Engine.Catalog.Policy("p"), fleet("5", acme.Name, 9))
+		if !evaluator.IsTransient(err) {
+			t.Errorf("got %v, want an error that is worth a retry", err)
+		}
+		if got := s.server.Get(held.Name).Spec.Requests[0].Amount; got != 3 {
+			t.Errorf("the claim requests %d, want 3", got)
+		}
+		s.wantFinally("the claim follows the later version", "acme uses 3, 0 in flight", "claim of acme for 3")
 	})
 }
 

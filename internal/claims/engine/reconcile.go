@@ -143,5 +143,5 @@ func (e *Engine) reconcileDemand(ctx context.Context, p *catalog.Policy, o evalu
 	if isMade {
 		return Pending, nil // the next run decides the outcome for that claim, once the cache has it
 	}
-	return e.act(ctx, next, p, live, demanded, f)
+	return e.apply(ctx, next, p, live, demanded, f)
 }

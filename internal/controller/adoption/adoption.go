@@ -20,6 +20,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -120,16 +121,6 @@ type Reviews interface {
 	ByPeers(ctx context.Context, objects []types.UID, p *catalog.Policy) []types.UID
 }
 
-// Clock returns the time.
-type Clock interface{ Now() time.Time }
-
-func (c *Controller) now() time.Time {
-	if c.Clock == nil {
-		return time.Now()
-	}
-	return c.Clock.Now()
-}
-
 // adopt ensures the claim of a policy for an object, and reports whether the object had none before.
 func (c *Controller) adopt(ctx context.Context, p *catalog.Policy, object *unstructured.Unstructured) (adopted bool, err error) {
 	result, err := c.Engine.ReconcileListed(ctx, p, object)
@@ -179,6 +170,10 @@ func (c *Controller) Run(ctx context.Context) error {
 	defer life.Wait()
 	life.Go(func() { c.runHeartbeat(ctx) })
 	worker.Run(ctx, c.queue, workers, c.inspect, func(o object, err error) {
+		if apierrors.IsConflict(err) {
+			c.Log.V(1).Info("the object or its claim has changed meanwhile", "kind", o.kind.String(), "uid", o.uid, "err", err.Error())
+			return
+		}
 		c.Log.Error(err, "will try again", "kind", o.kind.String(), "uid", o.uid)
 	})
 	return nil

@@ -107,3 +107,13 @@ func (c *Controller) recordDowntime(ctx context.Context) error {
 	c.hasRecordedDowntime = true
 	return nil
 }
+
+// Clock returns the time.
+type Clock interface{ Now() time.Time }
+
+func (c *Controller) now() time.Time {
+	if c.Clock == nil {
+		return time.Now()
+	}
+	return c.Clock.Now()
+}

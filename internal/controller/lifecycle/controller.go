@@ -70,7 +70,7 @@ func (c *Controller) Run(ctx context.Context) error {
 		switch {
 		case errors.Is(err, engine.ErrEarlierClaim):
 		case apierrors.IsConflict(err):
-			c.Log.V(1).Info("another replica was quicker", "kind", o.Kind.String(), "uid", o.UID, "err", err.Error())
+			c.Log.V(1).Info("the object or its claim has changed meanwhile", "kind", o.Kind.String(), "uid", o.UID, "err", err.Error())
 		default:
 			c.Log.Error(err, "will try again", "kind", o.Kind.String(), "uid", o.UID)
 		}

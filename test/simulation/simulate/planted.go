@@ -203,7 +203,7 @@ var faults = []fault{
 	},
 	{
 		what: "an amendment begins at a claim that another replica has amended", file: engineDir + "amendment.go",
-		before: "claim == nil || claim.ResourceVersion != held.ResourceVersion",
+		before: "claim == nil || claim.ResourceVersion != f.held.ResourceVersion",
 		after:  "claim == nil",
 		test:   "./internal/claims/engine TestUpdateBeforeAmendment",
 	},
@@ -218,6 +218,12 @@ var faults = []fault{
 		before: "!exists || err != nil {\n\t\treturn Pending",
 		after:  "!exists && false {\n\t\treturn Pending",
 		test:   "./internal/claims/engine TestUpdateDuringAmendment",
+	},
+	{
+		what: "a claim follows an outdated version by an amendment that has ended", file: engineDir + "amendment.go",
+		before: "!exists || err != nil {\n\t\t\treturn 0",
+		after:  "!exists && false {\n\t\t\treturn 0",
+		test:   "./internal/claims/engine TestUpdateAfterAmendment",
 	},
 	{
 		what: "an amendment without another amount leaves the version of the claim", file: "internal/claims/client.go",
