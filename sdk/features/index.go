@@ -15,8 +15,8 @@ import (
 // index has the quota of each consumer by resource type. The zero value is empty.
 type index struct {
 	mu sync.RWMutex
-	// byConsumer has the quota by consumer, resource type and object: an effective grant exists twice during a move to
-	// another namespace.
+	// byConsumer has the quota of each effective grant, by consumer and resource type: during a move to another
+	// namespace, there are two.
 	byConsumer map[quotav1alpha1.ConsumerRef]map[string][]quota
 	// byEnd counts the objects of each resource type of any consumer, by the last part of the type.
 	byEnd map[string]map[string]int

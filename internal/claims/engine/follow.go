@@ -106,24 +106,6 @@ func (e *Engine) reread(ctx context.Context, kind schema.GroupVersionKind, o eva
 	}
 }
 
-// apply applies the action for the current demand of a policy. It changes no claim and no ledger if the object has
-// another demand by now.
-func (e *Engine) apply(ctx context.Context, next action, p *catalog.Policy, live *unstructured.Unstructured, demanded *evaluator.Claim, f facts) (Result, error) {
-	switch next {
-	case doAdopt:
-		return e.adopt(ctx, p, live, demanded)
-	case doSupersede:
-		if exists, err := e.confirm(ctx, p, live, demanded); !exists || err != nil {
-			return Pending, transient(err)
-		}
-		return Pending, transient(e.supersede(ctx, f.held))
-	case doAmend:
-		return e.amend(ctx, p, live, demanded, f)
-	default:
-		return Unchanged, nil
-	}
-}
-
 // confirm reads an object again. Call it after reading the claim: otherwise a deletion or a later version of the object
 // may be why the claim is missing or different. confirm reports false if the object is gone. It fails with a conflict
 // if the object has another demand than in the version before, live. Without UPDATE in the policy, that does not

@@ -15,8 +15,17 @@ import (
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/controller/lifecycle"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
+
+// wantRetry has a process reconcile a version of the fleet, and wants an error that is worth a retry.
+func (s *stage) wantRetry(c *lifecycle.Controller, read *unstructured.Unstructured) {
+	s.Helper()
+	if _, err := c.Engine.Reconcile(s.Context(), c.Engine.Catalog.Policy("p"), read); !evaluator.IsTransient(err) {
+		s.Errorf("got %v, want an error that is worth a retry", err)
+	}
+}
 
 // An object disappears together with its claim, before or while the engine looks for the claim. The engine charges
 // nothing: another object may already have its quota.
@@ -59,15 +68,15 @@ func TestListedObjectIsDeletedMeanwhile(t *testing.T) {
 // Another process follows an update while the engine reads the claim, and the quota freed by it may pay for another
 // object. The engine does not amend, replace or make a claim by what it read before.
 func TestObjectChangesBeforeItsClaimIsRead(t *testing.T) {
+	later := fleet("6", acme.Name, 3)
 	for name, tt := range map[string]struct {
-		held          int64
-		before, after *unstructured.Unstructured
-		finally       []string
+		held   int64
+		before *unstructured.Unstructured
 	}{
-		"amount":   {3, fleet("5", acme.Name, 9), fleet("6", acme.Name, 3), []string{"acme uses 3, 0 in flight", "claim of acme for 3"}},
-		"consumer": {3, fleet("5", zeta.Name, 3), fleet("6", acme.Name, 3), []string{"acme uses 3, 0 in flight", "claim of acme for 3"}},
-		"no claim": {0, fleet("5", acme.Name, 9), fleet("6", acme.Name, 3), []string{"acme uses 3, 0 in flight", "claim of acme for 3"}},
-		"end":      {3, fleet("5", acme.Name, 0), fleet("6", acme.Name, 3), []string{"acme uses 3, 0 in flight", "claim of acme for 3"}},
+		"amount":   {3, fleet("5", acme.Name, 9)},
+		"consumer": {3, fleet("5", zeta.Name, 3)},
+		"no claim": {0, fleet("5", acme.Name, 9)},
+		"end":      {3, fleet("5", acme.Name, 0)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -79,23 +88,20 @@ func TestObjectChangesBeforeItsClaimIsRead(t *testing.T) {
 				synctest.Wait()
 				s.server.Intercept(func(method, _ string) bool {
 					if method == http.MethodGet {
-						s.must(s.live.Tracker().Update(fleetResource, tt.after, "ns"))
+						s.must(s.live.Tracker().Update(fleetResource, later, "ns"))
 					}
 					return false
 				})
 				before := len(s.memory.Revisions(acme)) + len(s.memory.Revisions(zeta))
-				_, err := c.Engine.Reconcile(t.Context(), c.Engine.Catalog.Policy("p"), tt.before)
-				if !evaluator.IsTransient(err) {
-					t.Errorf("got %v, want an error that is worth a retry", err)
-				}
+				s.wantRetry(c, tt.before)
 				if written := len(s.memory.Revisions(acme)) + len(s.memory.Revisions(zeta)) - before; written != 0 {
 					t.Errorf("the ledgers were written %d times, want never", written)
 				}
 				s.server.Intercept(nil)
-				if _, err := c.Engine.Reconcile(t.Context(), c.Engine.Catalog.Policy("p"), tt.after); err != nil {
+				if _, err := c.Engine.Reconcile(t.Context(), c.Engine.Catalog.Policy("p"), later); err != nil {
 					t.Error(err)
 				}
-				s.wantFinally("the claim follows the later version", tt.finally...)
+				s.wantFinally("the claim follows the later version", "acme uses 3, 0 in flight", "claim of acme for 3")
 			})
 		})
 	}
@@ -126,10 +132,7 @@ func TestUpdateBeforeAmendment(t *testing.T) {
 					return false
 				})
 				before := len(s.memory.Revisions(acme))
-				_, err := c.Engine.Reconcile(t.Context(), c.Engine.Catalog.Policy("p"), fleet("5", acme.Name, 9))
-				if !evaluator.IsTransient(err) {
-					t.Errorf("got %v, want an error that is worth a retry", err)
-				}
+				s.wantRetry(c, fleet("5", acme.Name, 9))
 				if written := len(s.memory.Revisions(acme)) - before; written != 0 || reads != 2 {
 					t.Errorf("the ledger was written %d times and the claim read %d times, want 0 and 2", written, reads)
 				}
@@ -151,10 +154,7 @@ func TestUpdateDuringAmendment(t *testing.T) {
 			}
 			return false
 		})
-		_, err := c.Engine.Reconcile(t.Context(), c.Engine.Catalog.Policy("p"), fleet("5", acme.Name, 9))
-		if !evaluator.IsTransient(err) {
-			t.Errorf("got %v, want an error that is worth a retry", err)
-		}
+		s.wantRetry(c, fleet("5", acme.Name, 9))
 		if diff := cmp.Diff([]string{"acme uses 3, 1 in flight", "claim of acme for 9"}, s.outcome()); diff != "" {
 			t.Errorf("after the update (-want +got):\n%s", diff)
 		}
@@ -186,10 +186,7 @@ func TestUpdateAfterAmendment(t *testing.T) {
 			}
 			return false
 		})
-		_, err := c.Engine.Reconcile(t.Context(), c.Engine.Catalog.Policy("p"), fleet("5", acme.Name, 9))
-		if !evaluator.IsTransient(err) {
-			t.Errorf("got %v, want an error that is worth a retry", err)
-		}
+		s.wantRetry(c, fleet("5", acme.Name, 9))
 		if got := s.server.Get(held.Name).Spec.Requests[0].Amount; got != 3 {
 			t.Errorf("the claim requests %d, want 3", got)
 		}

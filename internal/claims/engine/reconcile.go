@@ -145,3 +145,21 @@ func (e *Engine) reconcileDemand(ctx context.Context, p *catalog.Policy, o evalu
 	}
 	return e.apply(ctx, next, p, live, demanded, f)
 }
+
+// apply applies the action for the current demand of a policy. It changes no claim and no ledger if the object has
+// another demand by now.
+func (e *Engine) apply(ctx context.Context, next action, p *catalog.Policy, live *unstructured.Unstructured, demanded *evaluator.Claim, f facts) (Result, error) {
+	switch next {
+	case doAdopt:
+		return e.adopt(ctx, p, live, demanded)
+	case doSupersede:
+		if exists, err := e.confirm(ctx, p, live, demanded); !exists || err != nil {
+			return Pending, transient(err)
+		}
+		return Pending, transient(e.supersede(ctx, f.held))
+	case doAmend:
+		return e.amend(ctx, p, live, demanded, f)
+	default:
+		return Unchanged, nil
+	}
+}
