@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,11 +20,16 @@ import (
 
 // Run watches the API server until ctx ends.
 func (c *Cache) Run(ctx context.Context) {
-	var group, unsynced sync.WaitGroup
+	var group sync.WaitGroup
 	defer group.Wait()
+	var missing atomic.Int32
+	missing.Store(2) // the lists of namespaces and ResourceQuotas
 	follow := func(resource string, example any, store store) {
-		unsynced.Add(1)
-		store.synced = sync.OnceFunc(unsynced.Done)
+		store.synced = sync.OnceFunc(func() {
+			if missing.Add(-1) == 0 {
+				close(c.synced)
+			}
+		})
 		source := cache.NewListWatchFromClient(c.client.CoreV1().RESTClient(), resource, metav1.NamespaceAll, fields.Everything())
 		reflector := cache.NewReflectorWithOptions(source, example, store, cache.ReflectorOptions{Name: resource})
 		group.Go(func() { reflector.RunWithContext(ctx) })
@@ -33,10 +39,6 @@ func (c *Cache) Run(ctx context.Context) {
 	})
 	follow("resourcequotas", &corev1.ResourceQuota{}, store{
 		put: c.putQuota, remove: c.removeQuota, replace: c.replaceQuotas, bookmark: func(version string) { c.changeQuotas(version, func() {}) },
-	})
-	group.Go(func() {
-		unsynced.Wait()
-		close(c.synced)
 	})
 }
 

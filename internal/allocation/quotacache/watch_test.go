@@ -1,7 +1,9 @@
 package quotacache
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/bursar/bursar/internal/allocation"
 	"github.com/bursar/bursar/internal/allocation/allocationstore"
+	"github.com/bursar/bursar/test/quiet"
 )
 
 func (w *world) wantPods(reason, versions string, want map[string]string) {
@@ -87,6 +90,27 @@ func TestListBehindList(t *testing.T) {
 		w.wantPods("its watch", "20/20", map[string]string{"web": "8"})
 		w.event(watch.Modified, quotaOf("web", "default", "100", "pods=3"))
 		w.wantPods("versions are numbers", "20/100", map[string]string{"web": "3"})
+	})
+}
+
+// A cache may have to end before it has both lists.
+func TestEndBeforeTheLists(t *testing.T) {
+	quiet.Libraries()
+	inWorld(t, func(w *world) {
+		w.api.fails = "resourcequotas"
+		ctx, cancel := context.WithCancel(w.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			w.quotas.Run(ctx)
+		}()
+		synctest.Wait()
+		cancel()
+		select {
+		case <-ended:
+		case <-time.After(time.Minute):
+			w.Error("it still runs a minute after the end of its context")
+		}
 	})
 }
 
