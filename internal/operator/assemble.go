@@ -54,7 +54,7 @@ type runner interface {
 // assemble makes and connects all components, and runs none.
 func (o *Operator) assemble(ctx context.Context) (*components, error) {
 	log := o.options.Log
-	cluster, err := o.newCluster()
+	cluster, err := o.newCluster(ctx)
 	if err != nil {
 		return nil, err
 	}

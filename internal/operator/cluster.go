@@ -1,9 +1,11 @@
 package operator
 
 import (
+	"context"
 	"fmt"
 
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,8 +38,8 @@ type cluster struct {
 	events     *events.Recorder
 }
 
-func (o *Operator) newCluster() (*cluster, error) {
-	manager, err := o.newManager()
+func (o *Operator) newCluster(ctx context.Context) (*cluster, error) {
+	manager, err := o.newManager(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +62,8 @@ func (o *Operator) newCluster() (*cluster, error) {
 	}, nil
 }
 
-func (o *Operator) newManager() (ctrl.Manager, error) {
+// newManager makes a manager to start with ctx.
+func (o *Operator) newManager(ctx context.Context) (ctrl.Manager, error) {
 	strip := ctrlcache.TransformStripManagedFields() // they are a third of most objects, and unused
 	options := ctrl.Options{
 		Scheme:  o.scheme,
@@ -68,6 +71,10 @@ func (o *Operator) newManager() (ctrl.Manager, error) {
 		Metrics: metricsserver.Options{BindAddress: "0"},
 		// One of several API servers may serve Bursar's kinds later than the others.
 		MapperProvider: apiclient.NewMapper,
+		NewCache: func(config *rest.Config, options ctrlcache.Options) (ctrlcache.Cache, error) {
+			cache, err := ctrlcache.New(config, options)
+			return managedCache{Cache: cache, stopping: ctx}, err
+		},
 		Cache: ctrlcache.Options{DefaultTransform: strip, ByObject: map[client.Object]ctrlcache.ByObject{
 			&quotav1alpha1.ResourceGrant{}: {Transform: o.deletions.Follow(strip)},
 		}},
@@ -88,6 +95,21 @@ func (o *Operator) newManager() (ctrl.Manager, error) {
 		return nil, fmt.Errorf("make the controller manager: %w", err)
 	}
 	return manager, nil
+}
+
+// managedCache is a cache whose first lists a stopping manager does not wait for. By itself, a manager that is stopped
+// before waits for them in a busy loop, for ever if the API server is gone.
+type managedCache struct {
+	ctrlcache.Cache
+	stopping context.Context
+}
+
+// WaitForCacheSync implements [ctrlcache.Informers].
+func (c managedCache) WaitForCacheSync(ctx context.Context) bool {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.stopping, cancel)()
+	return c.Cache.WaitForCacheSync(ctx) || c.stopping.Err() != nil
 }
 
 // leadership reports whether this replica is the leader.

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
 
 	"github.com/bursar/bursar/internal/standalone/apiserver"
 	"github.com/bursar/bursar/test/etcd"
@@ -148,6 +149,34 @@ func TestWatchesEndWithTheServer(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Error("the server still runs 30 s after it was stopped")
 	}
+}
+
+// TestStopDuringStart stops a control plane while the hooks of its API server run. A failed hook would end the process.
+func TestStopDuringStart(t *testing.T) {
+	t.Parallel()
+	takeServers(t, 1)
+	exit := klog.OsExit
+	klog.OsExit = func(code int) { t.Errorf("the process ends with code %d", code) }
+	t.Cleanup(func() { klog.OsExit = exit })
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	progress := apiserver.Progress{Out: onWrite(func(line string) {
+		if strings.Contains(line, "starting the API server") {
+			stop()
+		}
+	})}
+	_, err := apiserver.Start(ctx, apiserver.Options{DataDir: t.TempDir(), Listen: "127.0.0.1:0", Progress: progress})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("the start ends with %v", err)
+	}
+}
+
+// onWrite is called with each write.
+type onWrite func(string)
+
+func (f onWrite) Write(p []byte) (int, error) {
+	f(string(p))
+	return len(p), nil
 }
 
 // TestReadyzWaitsForChecks proves that /readyz waits for the given checks.

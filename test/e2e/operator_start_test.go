@@ -1,12 +1,14 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -101,6 +103,47 @@ func TestStartAsksAboutNobody(t *testing.T) {
 	defer mu.Unlock()
 	if len(requests) > 0 {
 		t.Errorf("%d requests about %d consumers of whom nothing has changed:\n%s", len(requests), len(same), strings.Join(requests, "\n"))
+	}
+}
+
+// silent does not answer requests for grants.
+type silent struct {
+	http.RoundTripper
+	asked chan<- struct{}
+}
+
+func (s silent) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !strings.HasSuffix(r.URL.Path, "/resourcegrants") {
+		return s.RoundTripper.RoundTrip(r)
+	}
+	select {
+	case s.asked <- struct{}{}:
+	default:
+	}
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// TestStopBeforeTheLists stops an operator while its API server does not answer.
+func TestStopBeforeTheLists(t *testing.T) {
+	t.Parallel()
+	s := newStanding(t)
+	runOperator(t, s.config)() // it installs the CRDs
+	asked := make(chan struct{}, 1)
+	config := rest.CopyConfig(s.config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return silent{next, asked} })
+	o, err := operator.New(operator.Options{Config: config})
+	must(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- o.Run(ctx) }()
+	<-asked
+	stop()
+	select {
+	case err := <-ended:
+		must(t, err)
+	case <-time.After(soon):
+		t.Errorf("the operator still runs after %s", soon)
 	}
 }
 

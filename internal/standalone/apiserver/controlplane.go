@@ -22,8 +22,12 @@ import (
 	"github.com/bursar/bursar/internal/standalone/datadir"
 )
 
-// endTimeout is how long the API server may take to end after the loss of its etcd.
-const endTimeout = 5 * time.Second
+const (
+	// endTimeout is how long the API server may take to end after the loss of its etcd.
+	endTimeout = 5 * time.Second
+	// hooksTimeout is how long a stop waits for the hooks of an API server that starts.
+	hooksTimeout = 10 * time.Second
+)
 
 // ControlPlane is a running control plane.
 type ControlPlane struct {
@@ -135,15 +139,13 @@ func (c *ControlPlane) serve(ctx context.Context, listener net.Listener, etcd Ex
 	if err = c.waitServing(ctx, client, failed); err == nil {
 		err = allowAnonymousDiscovery(ctx, client)
 	}
-	if err != nil {
-		cancel()
-		<-failed
-		return err
+	var stopped func()
+	if err == nil {
+		stopped, err = c.startControllers(ctx)
 	}
-	stopped, err := c.startControllers(ctx)
 	if err != nil {
 		cancel()
-		<-failed
+		_ = c.waitEnded(failed) // the start failed before
 		return err
 	}
 	go c.finish(ctx, failed, stopped)
@@ -158,11 +160,15 @@ func run(ctx context.Context, server *aggregator.APIAggregator) error {
 	return prepared.Run(ctx)
 }
 
-// waitServing waits until the API server answers requests and has created its own namespaces.
+// waitServing waits until the API server answers requests and has created its own namespaces. It goes on for a while
+// after the end of ctx: the hooks of the API server end the process if their server ends before them.
 func (c *ControlPlane) waitServing(ctx context.Context, client kubernetes.Interface, failed chan error) error {
 	const poll, timeout = 10 * time.Millisecond, 2 * time.Minute
+	hooks, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(hooksTimeout, cancel) })()
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, poll, timeout, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(hooks, poll, timeout, true, func(ctx context.Context) (bool, error) {
 		select {
 		case err := <-failed:
 			failed <- err
@@ -172,7 +178,10 @@ func (c *ControlPlane) waitServing(ctx context.Context, client kubernetes.Interf
 		_, last = client.Discovery().RESTClient().Get().AbsPath("/livez").DoRaw(ctx)
 		return last == nil, nil
 	})
-	if wait.Interrupted(err) && ctx.Err() == nil {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if wait.Interrupted(err) {
 		return fmt.Errorf("the API server did not come up within %s: %w", timeout, last)
 	}
 	return err
@@ -185,22 +194,32 @@ func (c *ControlPlane) finish(ctx context.Context, failed chan error, stopped fu
 	case <-ctx.Done():
 		stopped()
 		c.cancel()
-		c.err = <-failed
+		c.err = c.waitEnded(failed)
 	case c.err = <-failed:
 		if c.err == nil {
 			c.err = errors.New("the API server ended")
 		}
 	case <-c.hold.lost():
-		c.err = c.hold.lostError()
-		c.cancel()
-		// A graceful end needs a responsive etcd.
-		select {
-		case <-failed:
-		case <-time.After(endTimeout):
-		}
+		c.err = c.waitEnded(failed)
 	}
 	c.cancel()
 	c.release()
+}
+
+// waitEnded waits for the end of the API server, and returns its error. A graceful end needs a responsive etcd, so
+// waitEnded does not wait much longer once the hold on etcd is lost.
+func (c *ControlPlane) waitEnded(failed <-chan error) error {
+	select {
+	case err := <-failed:
+		return err
+	case <-c.hold.lost():
+	}
+	c.cancel()
+	select {
+	case <-failed:
+	case <-time.After(endTimeout):
+	}
+	return c.hold.lostError()
 }
 
 func (c *ControlPlane) release() {
