@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/bursar/bursar/internal/standalone/apiserver"
+	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/process"
 )
 
@@ -20,7 +21,9 @@ func Start(t *testing.T) *apiserver.ControlPlane {
 	}
 	t.Cleanup(func() {
 		cancel()
-		_ = plane.Wait() // its end is not under test
+		if err := await.End(plane.Wait); err != nil {
+			t.Logf("the end of the control plane: %v", err) // it is not under test
+		}
 	})
 	return plane
 }

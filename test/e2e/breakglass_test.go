@@ -22,6 +22,7 @@ import (
 	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/operator"
 	"github.com/bursar/bursar/internal/standalone/apiserver"
+	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/platform"
 )
 
@@ -49,7 +50,7 @@ func (s *stoppable) run() (stop func()) {
 	eventually(s, o.Ready)
 	return func() {
 		cancel()
-		must(s.T, <-done)
+		must(s.T, await.End(func() error { return <-done }))
 	}
 }
 

@@ -69,7 +69,7 @@ func TestListOutlivesCompaction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { cancel(); _ = plane.Wait() })
+	t.Cleanup(func() { cancel(); _ = await.End(plane.Wait) })
 	api := newClaims(t, plane.Config())
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g"} {
 		api.create(t, name)

@@ -9,6 +9,7 @@ import (
 
 	computev1alpha1 "github.com/bursar/bursar/examples/compute/api/v1alpha1"
 	"github.com/bursar/bursar/examples/compute/service"
+	"github.com/bursar/bursar/test/await"
 )
 
 // compute is the service of the example. It runs beside all tests.
@@ -49,7 +50,7 @@ func (p *computeService) start() {
 
 func (p *computeService) stop() error {
 	p.cancel()
-	if err := <-p.ended; err != nil && !errors.Is(err, context.Canceled) {
+	if err := await.End(func() error { return <-p.ended }); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
 	return nil

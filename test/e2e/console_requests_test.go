@@ -16,6 +16,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/config"
+	"github.com/bursar/bursar/test/await"
 )
 
 // requestHome is the namespace with the quota of the tests' consumers.
@@ -192,7 +193,7 @@ func TestConsoleRequestsDecidedTwice(t *testing.T) {
 	accepted := 0
 	for range 2 {
 		// Both count if Bursar saw both at once: each approved the same.
-		got := <-answers
+		got := await.Receive(t, soon, answers)
 		if got.status == http.StatusOK {
 			accepted++
 			continue

@@ -21,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/bursar/bursar/internal/standalone/apiserver"
+	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/etcd"
 )
 
@@ -41,7 +42,12 @@ func runPlane(t *testing.T, o apiserver.Options) *runningPlane {
 		cancel()
 		t.Fatal(err)
 	}
-	p := &runningPlane{ControlPlane: running, stop: func() { cancel(); <-running.Ended() }}
+	p := &runningPlane{ControlPlane: running, stop: func() {
+		cancel()
+		if err := await.End(func() error { <-running.Ended(); return nil }); err != nil {
+			t.Errorf("the control plane: %v", err)
+		}
+	}}
 	t.Cleanup(p.stop)
 	if p.Interface, err = kubernetes.NewForConfig(running.Config()); err != nil {
 		t.Fatal(err)

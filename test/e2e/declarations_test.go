@@ -88,17 +88,12 @@ func TestGrantGainsResourceTypes(t *testing.T) {
 		})
 	}
 	for isCurrent := false; !isCurrent; {
-		select {
-		case event := <-events.ResultChan():
-			seen := event.Object.(*quotav1alpha1.ResourceGrant)
-			active := apimeta.FindStatusCondition(seen.Status.Conditions, quotav1alpha1.ConditionActive)
-			if active.Status != metav1.ConditionTrue {
-				t.Fatalf("the grant with %d resource types is inactive: %s", len(seen.Spec.Allowances), active.Message)
-			}
-			isCurrent = active.ObservedGeneration == grant.Generation
-		case <-time.After(soon):
-			t.Fatal("the grant with all resource types is not active")
+		seen := await.Receive(t, soon, events.ResultChan()).Object.(*quotav1alpha1.ResourceGrant)
+		active := apimeta.FindStatusCondition(seen.Status.Conditions, quotav1alpha1.ConditionActive)
+		if active.Status != metav1.ConditionTrue {
+			t.Fatalf("the grant with %d resource types is inactive: %s", len(seen.Spec.Allowances), active.Message)
 		}
+		isCurrent = active.ObservedGeneration == grant.Generation
 	}
 }
 

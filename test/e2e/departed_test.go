@@ -393,7 +393,7 @@ func TestDecisionAtTheLastMoment(t *testing.T) {
 		return nil
 	})
 	stop()
-	if err := <-ended; err != nil {
+	if err := await.End(func() error { return <-ended }); err != nil {
 		t.Fatal(err)
 	}
 	ledger := &quotav1alpha1.ConsumerLedger{}
@@ -432,7 +432,7 @@ func TestLaterFormatStays(t *testing.T) {
 		return nil
 	})
 	stop()
-	if err := <-ended; err != nil {
+	if err := await.End(func() error { return <-ended }); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Admin.Get(t.Context(), client.ObjectKeyFromObject(stored), stored); err != nil {

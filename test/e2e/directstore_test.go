@@ -110,7 +110,7 @@ func TestDirectClaimIsAsPosted(t *testing.T) {
 	posted, err := d.posted.Create(t.Context(), d.claim("claim-2"))
 	must(t, err)
 	for _, made := range []*quotav1alpha1.ResourceClaim{direct, posted} {
-		event := <-watched.ResultChan()
+		event := await.Receive(t, soon, watched.ResultChan())
 		seen, ok := event.Object.(*quotav1alpha1.ResourceClaim)
 		stored := d.read(made.Name)
 		if !ok || event.Type != watch.Added || !reflect.DeepEqual(seen, stored) {
@@ -326,7 +326,7 @@ func TestDirectLedger(t *testing.T) {
 		if stored.ResourceVersion != string(version) {
 			t.Errorf("write %d returned version %s, stored is %s", sequence+2, version, stored.ResourceVersion)
 		}
-		if event := <-watched.ResultChan(); event.Type != watch.Modified || !reflect.DeepEqual(event.Object, stored) {
+		if event := await.Receive(t, soon, watched.ResultChan()); event.Type != watch.Modified || !reflect.DeepEqual(event.Object, stored) {
 			t.Errorf("the watch got %s %+v, want %+v", event.Type, event.Object, stored)
 		}
 		if snapshot, at, err := storage.Read(t.Context(), consumer); err != nil || at != version || snapshot.Sequence != sequence+2 {

@@ -10,6 +10,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/standalone"
 	"github.com/bursar/bursar/sdk/features"
+	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/guide"
 )
 
@@ -66,7 +67,7 @@ func TestFeatureFlags(t *testing.T) {
 	api.AddHandler(openfeature.ProviderConfigChange, &onChange)
 	must(t, openfeature.SetNamedProviderWithContextAndWait(w.ctx, w.name, provider))
 	t.Cleanup(provider.Shutdown)
-	<-ready
+	await.Receive(t, soon, ready)
 	acme := openfeature.NewEvaluationContext(consumer.Name, nil)
 
 	off, err := api.BooleanValueDetails(w.ctx, flag, false, acme)
@@ -98,7 +99,7 @@ func TestFeatureFlags(t *testing.T) {
 	})
 	var changed []string
 	for len(changed) < 2 {
-		if name := <-changes; name == flag {
+		if name := await.Receive(t, soon, changes); name == flag {
 			changed = append(changed, name)
 		}
 	}

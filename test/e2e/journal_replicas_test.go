@@ -15,6 +15,7 @@ import (
 	"github.com/bursar/bursar/internal/journal"
 	"github.com/bursar/bursar/internal/naming"
 	"github.com/bursar/bursar/internal/operator"
+	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/replica"
 	testserver "github.com/bursar/bursar/test/server"
 )
@@ -79,7 +80,7 @@ func (r *recorded) startReplica(name string, balancer *replica.Balancer, api *re
 	eventually(r, o.Ready)
 	return func() {
 		cancel()
-		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+		if err := await.End(func() error { return <-ended }); err != nil && !errors.Is(err, context.Canceled) {
 			r.Error(fmt.Errorf("the operator ended: %w", err))
 		}
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/bursar/bursar/internal/admission/server"
 	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/operator"
+	"github.com/bursar/bursar/test/await"
 	testserver "github.com/bursar/bursar/test/server"
 )
 
@@ -165,7 +166,7 @@ func (s *scene) run(asked *requests, options operator.Options) (stop func()) {
 	})
 	return func() {
 		cancel()
-		if err := <-done; err != nil {
+		if err := await.End(func() error { return <-done }); err != nil {
 			s.Errorf("the operator ended: %v", err)
 		}
 	}

@@ -120,7 +120,7 @@ func runOptions(t *testing.T, options operator.Options) (stop func()) {
 	await.NoError(t, time.Minute, o.Ready)
 	return func() {
 		cancel()
-		if err := <-ended; err != nil {
+		if err := await.End(func() error { return <-ended }); err != nil {
 			t.Errorf("the operator ended: %v", err)
 		}
 	}

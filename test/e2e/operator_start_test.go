@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -20,6 +19,7 @@ import (
 	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/naming"
 	"github.com/bursar/bursar/internal/operator"
+	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/platform"
 	"github.com/bursar/bursar/test/server"
 )
@@ -137,14 +137,9 @@ func TestStopBeforeTheLists(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- o.Run(ctx) }()
-	<-asked
+	await.Receive(t, soon, asked)
 	stop()
-	select {
-	case err := <-ended:
-		must(t, err)
-	case <-time.After(soon):
-		t.Errorf("the operator still runs after %s", soon)
-	}
+	must(t, await.Receive(t, soon, ended))
 }
 
 func newStanding(t *testing.T) *standing {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/bursar/bursar/internal/standalone/apiserver"
+	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/controlplane"
 )
 
@@ -42,7 +43,7 @@ var startBare = sync.OnceValues(func() (*bare, error) {
 	}
 	atEnd(func() error {
 		cancel()
-		_ = plane.Wait() // the test is not about its end
+		_ = await.End(plane.Wait) // the test is not about its end
 		return os.RemoveAll(dir)
 	})
 	config := rest.CopyConfig(plane.Config())

@@ -19,6 +19,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/config"
+	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/platform"
 	"github.com/bursar/bursar/test/process"
 )
@@ -132,7 +133,7 @@ func TestRequestCommands(t *testing.T) {
 	created := strings.TrimSpace(tom.want(true, nil, "request", "configmaps=+9", "--for", kind, "-n", ns, "--reason", "more", "-o", "name"))
 	name = strings.TrimPrefix(created, "quotarequest.quota.miloapis.com/")
 	tom.want(true, []string{"You withdrew QuotaRequest " + ns + "/" + name}, "request", "--withdraw", name, "-n", ns)
-	waiting := make(chan string)
+	waiting := make(chan string, 1)
 	go func() {
 		output, succeeded := tom.run("", "request", "configmaps=+8", "--for", kind, "-n", ns, "--reason", "more", "--wait=5m")
 		if succeeded {
@@ -142,7 +143,7 @@ func TestRequestCommands(t *testing.T) {
 	}()
 	name = w.waitRequest(8)
 	ann.want(true, []string{"You denied QuotaRequest " + ns + "/" + name, "It is Denied: ann denied it: not this year."}, "deny", name, "-n", ns, "--reason", "not this year")
-	if output := <-waiting; !strings.Contains(output, "It is Denied: ann denied it: not this year.\nbursar: the request is not approved\n") {
+	if output := await.Receive(t, soon, waiting); !strings.Contains(output, "It is Denied: ann denied it: not this year.\nbursar: the request is not approved\n") {
 		t.Errorf("who waited reads %q", output)
 	}
 }

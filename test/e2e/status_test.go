@@ -3,7 +3,6 @@ package e2e
 import (
 	"strings"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -15,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/test/await"
 )
 
 // TestStatusIsBursars has an administrator with all of RBAC's permissions write statuses. Only Bursar may write them,
@@ -115,20 +115,16 @@ func TestGrantedClaimsAreBursars(t *testing.T) {
 	}
 	defer events.Stop()
 	w.mustCreate(w.configMap("a"))
-	select {
-	case event := <-events.ResultChan():
-		claim, ok := event.Object.(*quotav1alpha1.ResourceClaim)
-		if !ok || event.Type != watch.Added || !apimeta.IsStatusConditionTrue(claim.Status.Conditions, quotav1alpha1.ConditionGranted) ||
-			claim.Status.ObservedGeneration != claim.Generation {
-			t.Fatalf("the first event is %s of %+v, want a granted claim", event.Type, event.Object)
-		}
-		made := inVersion(claim.Name)
-		if err := admin.Get(w.ctx, client.ObjectKeyFromObject(made), made); err != nil {
-			t.Fatal(err)
-		}
-		unstructured.RemoveNestedField(made.Object, "status")
-		wantForbidden("update", admin.Update(w.ctx, made))
-	case <-time.After(soon):
-		t.Fatal("no claim was made")
+	event := await.Receive(t, soon, events.ResultChan())
+	claim, ok := event.Object.(*quotav1alpha1.ResourceClaim)
+	if !ok || event.Type != watch.Added || !apimeta.IsStatusConditionTrue(claim.Status.Conditions, quotav1alpha1.ConditionGranted) ||
+		claim.Status.ObservedGeneration != claim.Generation {
+		t.Fatalf("the first event is %s of %+v, want a granted claim", event.Type, event.Object)
 	}
+	made := inVersion(claim.Name)
+	if err := admin.Get(w.ctx, client.ObjectKeyFromObject(made), made); err != nil {
+		t.Fatal(err)
+	}
+	unstructured.RemoveNestedField(made.Object, "status")
+	wantForbidden("update", admin.Update(w.ctx, made))
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/bursar/bursar/internal/admission/validate"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/controller/webhookconfig"
+	"github.com/bursar/bursar/test/await"
 )
 
 // promptly bounds waits for immediate effects. It is shorter than the interval of the controller's checks, so these
@@ -299,7 +300,7 @@ func TestDeletedConfigurationComesBack(t *testing.T) {
 	})
 	waitFor(t, "creates are checked again", func() bool { return isAsked(t) })
 	cancel()
-	if err := <-done; err != nil {
+	if err := await.End(func() error { return <-done }); err != nil {
 		t.Errorf("Run returned %v, want nil when it is stopped", err)
 	}
 }

@@ -2,6 +2,7 @@
 package guide
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,7 +20,12 @@ import (
 	"github.com/bursar/bursar/test/process"
 )
 
-const within = time.Minute
+const (
+	// within is how long a line may take to succeed, over all its tries.
+	within = time.Minute
+	// lineTimeout bounds a single try. Some lines build a program.
+	lineTimeout = 5 * time.Minute
+)
 
 var (
 	block   = regexp.MustCompile("(?s)```(sh|text)\n(.*?)```")
@@ -125,11 +131,15 @@ func (s *shell) run(t *testing.T, line string) (string, error) {
 	}
 	typed := strings.Join(append(slices.Clone(s.exports), line), "\n")
 	typed = strings.NewReplacer("bin/bursar ", binary+" ", "/tmp/", s.temporary+"/").Replace(typed)
-	command := exec.CommandContext(t.Context(), "sh", "-c", typed)
+	ctx, cancel := context.WithTimeout(t.Context(), lineTimeout)
+	defer cancel()
+	command := exec.CommandContext(ctx, "sh", "-c", typed)
 	command.Dir = s.root
 	path := filepath.Dir(binary) + string(os.PathListSeparator) + os.Getenv("PATH")
 	command.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig, "PATH="+path)
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
+	command.WaitDelay = time.Minute // for the output of a program in the background
 	output, err := command.CombinedOutput()
 	if strings.Contains(line, "& ") { // it has started a program, in the process group of the shell
 		group := command.Process.Pid

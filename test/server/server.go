@@ -20,6 +20,7 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/standalone"
+	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/quiet"
 )
 
@@ -68,7 +69,7 @@ func Start(options standalone.Options) (*Server, error) {
 	}
 	stop := func() error {
 		cancel()
-		err := running.Wait()
+		err := await.End(running.Wait)
 		if errors.Is(err, context.Canceled) {
 			err = nil
 		}
