@@ -2,6 +2,7 @@ package grant
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -19,14 +20,18 @@ type result struct {
 	active metav1.Condition
 	// waitsFor are the sums the consumer waits to have, of resource types without room for the grant.
 	waitsFor sums
+	// unregistered are the resource types of a new or changed grant without an active registration. The catalog may have
+	// learned of the registration after the check of the grant.
+	unregistered []string
 }
 
 // evaluate decides which grants are active at a time, and returns the entries for the ledger. A grant is not active if
 // its amounts, added to those of earlier grants, overflow or exceed a cap. The entry of a changed grant beyond a cap
 // stays as it is.
 func (r *Reconciler) evaluate(grants []*quotav1alpha1.ResourceGrant, now time.Time, caps *caps) ([]ledger.Grant, []result) {
-	entries, errs := make([]ledger.Grant, len(grants)), make([]error, len(grants))
+	entries, errs, unregistered := make([]ledger.Grant, len(grants)), make([]error, len(grants)), make([][]string, len(grants))
 	for i, grant := range grants {
+		unregistered[i] = r.unregistered(grant)
 		if entries[i], errs[i] = r.entryOf(grant, now, caps.holds(grant)); errs[i] == nil {
 			caps.expect(entries[i])
 		}
@@ -40,7 +45,7 @@ func (r *Reconciler) evaluate(grants []*quotav1alpha1.ResourceGrant, now time.Ti
 		if err == nil && counts {
 			entry, reached, err = admit(trial, entry, caps)
 		}
-		v := result{grant: grant, at: now}
+		v := result{grant: grant, at: now, unregistered: unregistered[i]}
 		switch {
 		case err != nil:
 			v.active = inactive(quotav1alpha1.ReasonValidationFailed, err.Error())
@@ -61,6 +66,14 @@ func (r *Reconciler) evaluate(grants []*quotav1alpha1.ResourceGrant, now time.Ti
 		results = append(results, v)
 	}
 	return active, results
+}
+
+// unregistered returns the resource types of a new or changed grant without an active registration.
+func (r *Reconciler) unregistered(grant *quotav1alpha1.ResourceGrant) []string {
+	if grant.Status.ObservedGeneration == grant.Generation {
+		return nil
+	}
+	return slices.DeleteFunc(grant.Spec.ResourceTypes(), func(resourceType string) bool { return r.Catalog.Registration(resourceType) != nil })
 }
 
 // entryOf returns the entry of a grant for the ledger, or the reason why the grant cannot count.

@@ -65,13 +65,8 @@ var errUndecided = errors.New("a registration is not decided yet")
 func (r *Reconciler) checkRegistered(ctx context.Context, results []result) error {
 	var missing []string
 	for _, v := range results {
-		if v.active.Reason != quotav1alpha1.ReasonValidationFailed || v.grant.Status.ObservedGeneration == v.grant.Generation {
-			continue
-		}
-		for _, resourceType := range v.grant.Spec.ResourceTypes() {
-			if r.Catalog.Registration(resourceType) == nil {
-				missing = append(missing, resourceType)
-			}
+		if v.active.Reason == quotav1alpha1.ReasonValidationFailed {
+			missing = append(missing, v.unregistered...)
 		}
 	}
 	if len(missing) == 0 {

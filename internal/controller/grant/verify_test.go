@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
@@ -133,6 +134,24 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// lagging has every registration only after the first check of a grant.
+type lagging struct {
+	registered
+	checked bool
+}
+
+func (l *lagging) CheckGrant(spec *quotav1alpha1.ResourceGrantSpec) error {
+	l.checked = true
+	return l.registered.CheckGrant(spec)
+}
+
+func (l *lagging) Registration(string) *catalog.Registration {
+	if l.checked {
+		return &catalog.Registration{}
+	}
+	return nil
+}
+
 func TestCheckRegistered(t *testing.T) {
 	registration := func(resourceType, reason string) quotav1alpha1.ResourceRegistration {
 		return quotav1alpha1.ResourceRegistration{
@@ -146,25 +165,28 @@ func TestCheckRegistered(t *testing.T) {
 	tests := map[string]struct {
 		reason         string
 		observed       int64
-		problem        string
+		catalog        Registrations
 		registrations  []quotav1alpha1.ResourceRegistration
 		want           error
 		wantsItToCheck bool
 	}{
-		"pending":  {"its registration is new", 2, "ValidationFailed", []quotav1alpha1.ResourceRegistration{registration("projects", "RegistrationPending")}, errUndecided, true},
-		"active":   {"the catalog lags", 2, "ValidationFailed", []quotav1alpha1.ResourceRegistration{registration("projects", "RegistrationActive")}, errUndecided, true},
-		"rejected": {"its registration is invalid", 2, "ValidationFailed", []quotav1alpha1.ResourceRegistration{registration("projects", "ValidationFailed")}, nil, true},
-		"old":      {"it does not hold back other grants", 2, "ValidationFailed", []quotav1alpha1.ResourceRegistration{old}, nil, true},
-		"none":     {"only others are registered", 2, "ValidationFailed", []quotav1alpha1.ResourceRegistration{registration("castles", "RegistrationPending")}, nil, true},
-		"decided":  {"it has been decided before", 3, "ValidationFailed", []quotav1alpha1.ResourceRegistration{registration("projects", "RegistrationPending")}, nil, false},
-		"valid":    {"it is active", 2, "GrantActive", nil, nil, false},
+		"pending":  {"its registration is new", 2, registered{}, []quotav1alpha1.ResourceRegistration{registration("projects", "RegistrationPending")}, errUndecided, true},
+		"active":   {"the catalog lags", 2, registered{}, []quotav1alpha1.ResourceRegistration{registration("projects", "RegistrationActive")}, errUndecided, true},
+		"rejected": {"its registration is invalid", 2, registered{}, []quotav1alpha1.ResourceRegistration{registration("projects", "ValidationFailed")}, nil, true},
+		"old":      {"it does not hold back other grants", 2, registered{}, []quotav1alpha1.ResourceRegistration{old}, nil, true},
+		"none":     {"only others are registered", 2, registered{}, []quotav1alpha1.ResourceRegistration{registration("castles", "RegistrationPending")}, nil, true},
+		"decided":  {"it has been decided before", 3, registered{}, []quotav1alpha1.ResourceRegistration{registration("projects", "RegistrationPending")}, nil, false},
+		"valid":    {"it is active", 2, registered{"projects"}, nil, nil, false},
+		"just now": {"the catalog had it after the check", 2, &lagging{}, []quotav1alpha1.ResourceRegistration{registration("projects", "RegistrationActive")}, errUndecided, true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			live := &reader{registrations: tt.registrations}
 			grant := grantOf("a", 1)
 			grant.Status.ObservedGeneration = tt.observed
-			err := (&Reconciler{Catalog: registered{}, Live: live}).checkRegistered(t.Context(), []result{{grant: grant, active: metav1.Condition{Reason: tt.problem}}})
+			r := &Reconciler{Catalog: tt.catalog, Live: live}
+			_, results := r.evaluate([]*quotav1alpha1.ResourceGrant{grant}, time.Now(), nil)
+			err := r.checkRegistered(t.Context(), results)
 			if !errors.Is(err, tt.want) || (live.lists > 0) != tt.wantsItToCheck {
 				t.Errorf("%s: got %v after %d lists", tt.reason, err, live.lists)
 			}
