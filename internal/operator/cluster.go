@@ -73,7 +73,7 @@ func (o *Operator) newManager(ctx context.Context) (ctrl.Manager, error) {
 		MapperProvider: apiclient.NewMapper,
 		NewCache: func(config *rest.Config, options ctrlcache.Options) (ctrlcache.Cache, error) {
 			cache, err := ctrlcache.New(config, options)
-			return managedCache{Cache: cache, stopping: ctx}, err
+			return managedCache{Cache: cache, working: ctx}, err
 		},
 		Cache: ctrlcache.Options{DefaultTransform: strip, ByObject: map[client.Object]ctrlcache.ByObject{
 			&quotav1alpha1.ResourceGrant{}: {Transform: o.deletions.Follow(strip)},
@@ -97,19 +97,20 @@ func (o *Operator) newManager(ctx context.Context) (ctrl.Manager, error) {
 	return manager, nil
 }
 
-// managedCache is a cache whose first lists a stopping manager does not wait for. By itself, a manager that is stopped
-// before waits for them in a busy loop, for ever if the API server is gone.
+// managedCache is a cache that its manager does not wait for after the end of the operator's work. If this work ends
+// before the first lists of the cache, the manager would wait for them in a busy loop, for ever without an API server.
+// Reads of a kind still wait for its list.
 type managedCache struct {
 	ctrlcache.Cache
-	stopping context.Context
+	working context.Context
 }
 
 // WaitForCacheSync implements [ctrlcache.Informers].
 func (c managedCache) WaitForCacheSync(ctx context.Context) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(c.stopping, cancel)()
-	return c.Cache.WaitForCacheSync(ctx) || c.stopping.Err() != nil
+	defer context.AfterFunc(c.working, cancel)()
+	return c.Cache.WaitForCacheSync(ctx) || c.working.Err() != nil
 }
 
 // leadership reports whether this replica is the leader.

@@ -4,6 +4,7 @@ package await
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -30,14 +31,19 @@ func End(wait func() error) error {
 	}
 }
 
-// Receive returns the next value of a channel. It fails the test if this takes longer than within.
+// Receive returns the next value of a channel. It fails the test if this takes longer than within, or if the channel is
+// closed.
 func Receive[T any](t testing.TB, within time.Duration, from <-chan T) T {
 	t.Helper()
 	var value T
+	var isOpen bool
 	select {
-	case value = <-from:
+	case value, isOpen = <-from:
 	case <-time.After(within):
-		t.Fatalf("no %T came within %s", value, within)
+		t.Fatalf("no %s came within %s", reflect.TypeFor[T](), within)
+	}
+	if !isOpen {
+		t.Fatalf("the channel of %s is closed", reflect.TypeFor[T]())
 	}
 	return value
 }

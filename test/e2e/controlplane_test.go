@@ -157,7 +157,8 @@ func TestWatchesEndWithTheServer(t *testing.T) {
 	}
 }
 
-// TestStopDuringStart stops a control plane while the hooks of its API server run. A failed hook would end the process.
+// TestStopDuringStart stops a control plane before the hooks of its API server have run. A failed hook would end the
+// process.
 func TestStopDuringStart(t *testing.T) {
 	t.Parallel()
 	takeServers(t, 1)

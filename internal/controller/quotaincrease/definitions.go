@@ -47,7 +47,7 @@ type Definitions struct {
 	mu    sync.Mutex
 	known map[string]validated // by the name of the configuration
 	// onChange runs after a change of a result.
-	onChange func()
+	onChange func(ctx context.Context)
 }
 
 // validated is a version of a configuration with the validity of each of its definitions.
@@ -118,10 +118,10 @@ func (d *Definitions) validate(ctx context.Context, config *openmcpv1alpha1.Quot
 		return before.validities, max(0, left)
 	}
 	now := validated{uid: config.UID, generation: config.Generation}
-	ctx, cancel := context.WithTimeout(ctx, validateTimeout)
+	bounded, cancel := context.WithTimeout(ctx, validateTimeout)
 	defer cancel()
 	for i, errs := range increase.ValidateDefinitions(config) {
-		one, after := d.validateOne(ctx, config, i, errs)
+		one, after := d.validateOne(bounded, config, i, errs)
 		if now.validities = append(now.validities, one); after > 0 && (again == 0 || after < again) {
 			again = after
 		}
@@ -137,7 +137,7 @@ func (d *Definitions) validate(ctx context.Context, config *openmcpv1alpha1.Quot
 	d.known[config.Name] = now
 	d.mu.Unlock()
 	if !before.isOf(config) || !slices.Equal(before.validities, now.validities) {
-		d.onChange()
+		d.onChange(ctx)
 	}
 	return now.validities, again
 }

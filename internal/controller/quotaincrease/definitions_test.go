@@ -70,7 +70,7 @@ func TestValidate(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			server := &apiServer{answers: map[string]error{"odd": tt.answer}}
-			d := &Definitions{Specs: server, onChange: func() {}}
+			d := &Definitions{Specs: server, onChange: func(context.Context) {}}
 			results, again := d.validate(t.Context(), validatedConfig("odd", "good"))
 			if got := results[0]; got.state != tt.want || !strings.Contains(got.message, tt.says) {
 				t.Errorf("%s: got %+v, want %d that says %q", tt.reason, got, tt.want, tt.says)
@@ -90,7 +90,7 @@ func TestRevalidate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &apiServer{answers: map[string]error{"gold": errPolicy}}
 		changes := 0
-		d := &Definitions{Specs: server, onChange: func() { changes++ }}
+		d := &Definitions{Specs: server, onChange: func(context.Context) { changes++ }}
 		config := validatedConfig("gold")
 		want := func(reason string, kind validityState, asked, changed int) {
 			t.Helper()
@@ -180,7 +180,7 @@ func TestAnotherOfTheNameIsValidated(t *testing.T) {
 	if !passes() {
 		t.Error("another one of the same generation is not looked at")
 	}
-	d := &Definitions{Specs: &apiServer{}, onChange: func() {}}
+	d := &Definitions{Specs: &apiServer{}, onChange: func(context.Context) {}}
 	d.validate(t.Context(), before)
 	if results, known := d.validities(after); known || results[0].state != unvalidated {
 		t.Errorf("the result of another one is %+v already", results)

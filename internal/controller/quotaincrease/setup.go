@@ -125,12 +125,12 @@ func (r *Reconciler) everyNamespace(ctx context.Context, _ client.Object) []reco
 }
 
 // enqueueAll queues every namespace. Without a queue it does nothing, because the start queues all.
-func (r *Reconciler) enqueueAll() {
+func (r *Reconciler) enqueueAll(ctx context.Context) {
 	queue := r.queue.Load()
 	if queue == nil {
 		return
 	}
-	for _, request := range r.everyNamespace(context.Background(), nil) {
+	for _, request := range r.everyNamespace(ctx, nil) {
 		(*queue).Add(request)
 	}
 }

@@ -68,7 +68,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		}).Build()
 	w.Reconciler = &Reconciler{
 		Client: w.Client, Live: w.Client, SystemNamespace: "bursar-system", Events: events.NewRecorder(w),
-		Definitions: &Definitions{Client: w.Client, Specs: &apiServer{}, onChange: func() {}},
+		Definitions: &Definitions{Client: w.Client, Specs: &apiServer{}, onChange: func(context.Context) {}},
 	}
 	w.outcomes.onChange = func(string) {}
 	return w

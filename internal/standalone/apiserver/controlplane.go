@@ -26,7 +26,7 @@ const (
 	// endTimeout is how long the API server may take to end after the loss of its etcd.
 	endTimeout = 5 * time.Second
 	// hooksTimeout is how long a stop waits for the hooks of an API server that starts.
-	hooksTimeout = 10 * time.Second
+	hooksTimeout = 30 * time.Second
 )
 
 // ControlPlane is a running control plane.
@@ -200,7 +200,8 @@ func (c *ControlPlane) finish(ctx context.Context, failed chan error, stopped fu
 			c.err = errors.New("the API server ended")
 		}
 	case <-c.hold.lost():
-		c.err = c.waitEnded(failed)
+		_ = c.waitEnded(failed) // the loss is the cause
+		c.err = c.hold.lostError()
 	}
 	c.cancel()
 	c.release()
