@@ -37,6 +37,7 @@ type Catalog struct {
 	// effective are the policies allowed by the registrations, now or at some time since their addition.
 	effective   map[string]bool
 	suspended   map[string]bool
+	pending     map[string]*Policy // generations that wait for registrations, by name
 	revision    int64
 	allocations map[string]*Allocation // by name
 	// All declared objects, valid or not.
@@ -54,6 +55,7 @@ func New() *Catalog {
 		invalid:       map[string]invalidPolicy{},
 		effective:     map[string]bool{},
 		suspended:     map[string]bool{},
+		pending:       map[string]*Policy{},
 		allocations:   map[string]*Allocation{},
 
 		declaredPolicies:      newDeclared(),

@@ -60,7 +60,9 @@ func TriggerOf(object *quotav1alpha1.ClaimCreationPolicy) schema.GroupVersionKin
 }
 
 // SetPolicy compiles and adds a policy. It removes the policy if it is disabled, under deletion, or does not compile.
-// It returns the compile errors. It does not compile an unchanged policy again.
+// It returns the compile errors. It does not compile an unchanged policy again. An effective generation of the policy
+// stays until the registrations allow the new one, or the status has a decision on it, because the watch of the
+// registrations may lag.
 func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.ErrorList {
 	if !isDeclared(object) {
 		c.RemovePolicy(object.Name)
@@ -70,6 +72,9 @@ func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.Err
 		if wasReady(object) && c.Policy(object.Name) == nil {
 			c.change(func() { c.effective[object.Name] = true })
 		}
+		return nil
+	}
+	if c.isPending(object) {
 		return nil
 	}
 	compiled, errs := policy.Compile(object)
@@ -90,15 +95,25 @@ func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.Err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.removePolicyLocked(object.Name)
 	c.declaredPolicies.set(object.Name, stampOfPolicy(object))
+	isEffective := wasReady(object) || c.isAllowedLocked(p)
+	if before := c.policies[p.Name]; !isEffective && !isDecided(object) && before != nil && before.UID == p.UID && c.isEffectiveLocked(before) {
+		c.pending[p.Name] = p
+		return nil
+	}
+	c.enterPolicyLocked(p, isEffective)
+	return nil
+}
+
+// enterPolicyLocked adds a compiled policy in place of its former generation.
+func (c *Catalog) enterPolicyLocked(p *Policy, isEffective bool) {
+	c.removePolicyLocked(p.Name)
 	c.revision++
 	p.Revision = c.revision
 	c.policies[p.Name] = p
 	c.byKind[p.Trigger] = insertSorted(c.byKind[p.Trigger], p)
 	c.byGroupKind[p.Trigger.GroupKind()] = insertSorted(c.byGroupKind[p.Trigger.GroupKind()], p)
-	c.effective[p.Name] = wasReady(object) || c.isAllowedLocked(p)
-	return nil
+	c.effective[p.Name] = isEffective
 }
 
 // wasReady reports whether this generation of a policy has been effective before, maybe in another process: adoption
@@ -146,7 +161,7 @@ func (c *Catalog) change(apply func()) {
 	}
 	apply()
 	for _, p := range ineffective {
-		if !c.isEffectiveLocked(p) {
+		if c.policies[p.Name] != p || !c.isEffectiveLocked(p) {
 			continue
 		}
 		c.revision++
@@ -183,6 +198,7 @@ func (c *Catalog) RemovePolicy(name string) {
 
 func (c *Catalog) removePolicyLocked(name string) {
 	delete(c.invalid, name)
+	delete(c.pending, name)
 	p := c.policies[name]
 	if p == nil {
 		return

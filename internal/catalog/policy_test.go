@@ -72,7 +72,10 @@ func TestPoliciesAreUsedOnceTheyFit(t *testing.T) {
 			register(c, "location")
 			set(t, c, instances(1))
 			register(c)
-			set(t, c, instances(2))
+			p := instances(2)
+			p.Status.Conditions = ready(metav1.ConditionFalse)
+			p.Status.Conditions[0].ObservedGeneration = 2
+			set(t, c, p)
 		}, false},
 		"it fitted an earlier process": {"its status tells", func(t *testing.T, c *Catalog) {
 			register(c)
@@ -132,6 +135,60 @@ func TestPoliciesAreUsedOnceTheyFit(t *testing.T) {
 				if got[i] != tt.want {
 					t.Errorf("%s: looked up %s it is used: %t, want %t", tt.reason, way, got[i], tt.want)
 				}
+			}
+		})
+	}
+}
+
+// A policy and the registration for its change may arrive in any order. Meanwhile, the former generation stays in use.
+func TestChangedPolicyWaitsForItsRegistration(t *testing.T) {
+	changed := func(generation int64, ready ...metav1.Condition) *quotav1alpha1.ClaimCreationPolicy {
+		p := instances(generation)
+		p.Spec.Target.ResourceClaimTemplate.Spec.Requests[0].Dimensions = map[string]string{"location": "DFW", "tier": "fast"}
+		p.Status.Conditions = ready
+		return p
+	}
+	rejected := metav1.Condition{Type: quotav1alpha1.ConditionReady, Status: metav1.ConditionFalse, ObservedGeneration: 2}
+	tests := map[string]struct {
+		happen func(c *Catalog)
+		want   int64 // the generation in use
+	}{
+		"nothing":                       {func(*Catalog) {}, 1},
+		"its registration comes":        {func(c *Catalog) { register(c, "location", "tier") }, 2},
+		"another change":                {func(c *Catalog) { register(c, "location", "zone") }, 1},
+		"it is rejected":                {func(c *Catalog) { c.SetPolicy(changed(2, rejected)) }, 0},
+		"it is rejected, and fits then": {func(c *Catalog) { c.SetPolicy(changed(2, rejected)); register(c, "location", "tier") }, 2},
+		"the status of the former": {func(c *Catalog) {
+			c.SetPolicy(changed(2, metav1.Condition{Type: quotav1alpha1.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: 1}))
+		}, 1},
+		"a third generation fits":       {func(c *Catalog) { c.SetPolicy(instances(3)) }, 3},
+		"a third does not fit":          {func(c *Catalog) { c.SetPolicy(changed(3)) }, 1},
+		"the policy goes":               {func(c *Catalog) { c.RemovePolicy("instances"); register(c, "location", "tier") }, 0},
+		"the policy is another":         {func(c *Catalog) { p := changed(1); p.UID = "q"; c.SetPolicy(p) }, 0},
+		"the former is unregistered":    {func(c *Catalog) { c.RemoveRegistration("cpus") }, 0},
+		"registered again, for both":    {func(c *Catalog) { c.RemoveRegistration("cpus"); register(c, "location", "tier") }, 2},
+		"registered again, for neither": {func(c *Catalog) { c.RemoveRegistration("cpus"); register(c, "location") }, 1},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := New()
+			register(c, "location")
+			for _, p := range []*quotav1alpha1.ClaimCreationPolicy{instances(1), changed(2)} {
+				if errs := c.SetPolicy(p); len(errs) > 0 {
+					t.Fatal(errs)
+				}
+			}
+			tt.happen(c)
+			var got int64
+			if p := c.Policy("instances"); p != nil {
+				got = p.Generation
+			}
+			kind := schema.GroupVersionKind{Version: "v1", Kind: "Instance"}
+			if got != tt.want || (got != 0) != (len(c.Policies(kind)) == 1) || (got != 0) != (len(c.PoliciesOf(kind.GroupKind())) == 1) {
+				t.Errorf("generation %d is in use, want %d; by kind: %d and %d", got, tt.want, len(c.Policies(kind)), len(c.PoliciesOf(kind.GroupKind())))
+			}
+			if former := c.HasFormer(changed(2)); former != (tt.want == 1) {
+				t.Errorf("a generation before 2 is effective: %t", former)
 			}
 		})
 	}

@@ -143,7 +143,7 @@ func (o *Operator) addReconcilers(p *components, controllers *controllers, decla
 			Clock: &o.clock, Events: c.events, ExpiryNotice: o.options.GrantExpiryNotice.Duration,
 		},
 		&claimpolicy.Reconciler{
-			Client: c.client, Catalog: q.catalog, Kinds: c.kinds, Permission: c.permission, Listener: declared, Webhooks: p.webhooks,
+			Client: c.client, Live: c.live, Catalog: q.catalog, Kinds: c.kinds, Permission: c.permission, Listener: declared, Webhooks: p.webhooks,
 			Changed: declared.policiesChanged,
 		},
 		&quotarequest.Reconciler{

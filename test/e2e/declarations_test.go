@@ -97,6 +97,37 @@ func TestGrantGainsResourceTypes(t *testing.T) {
 	}
 }
 
+// TestPolicyGainsResourceTypes adds resource types to a policy right after their registrations. The policy never stops
+// enforcing.
+func TestPolicyGainsResourceTypes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.grant("base", 1)
+	policy := w.policy(w.name, nil)
+	w.mustCreate(w.configMap("a"))
+	for i := range 5 {
+		another := fmt.Sprint(w.resourceType(), "-", i)
+		w.mustCreate(w.registration(another))
+		change(t, policy, func(p *quotav1alpha1.ClaimCreationPolicy) {
+			template := &p.Spec.Target.ResourceClaimTemplate.Spec
+			template.Requests = append(template.Requests, quotav1alpha1.ResourceRequestTemplate{ResourceType: another, Amount: 1})
+		})
+		changed := policy.Generation
+		began := time.Now()
+		for isReady := false; !isReady; {
+			if err := admin.Create(w.ctx, w.configMap("b")); !apierrors.IsForbidden(err) {
+				t.Fatalf("%s after the policy gained resource type %d: got %v, want a denial", time.Since(began), i, err)
+			}
+			must(t, admin.Get(w.ctx, client.ObjectKeyFromObject(policy), policy))
+			ready := apimeta.FindStatusCondition(policy.Status.Conditions, quotav1alpha1.ConditionReady)
+			isReady = ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == changed
+			if !isReady && (ready.Status != metav1.ConditionTrue || time.Since(began) > soon) {
+				t.Fatalf("%s after the policy gained resource type %d it is %+v", time.Since(began), i, ready)
+			}
+		}
+	}
+}
+
 func TestDuplicateResourceType(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

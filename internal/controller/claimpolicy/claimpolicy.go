@@ -49,7 +49,9 @@ type Webhooks interface {
 
 // Reconciler reports whether policies are effective.
 type Reconciler struct {
-	Client  client.Client
+	Client client.Client
+	// Live reads from the API server, not from a cache.
+	Live    client.Reader
 	Catalog *catalog.Catalog
 	Kinds   discoverycache.Resolver
 	// Permission is Bursar's own.
@@ -94,6 +96,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	if condition == nil {
 		return reconcile.Result{}, nil // an event follows once decisions and webhooks agree
+	}
+	if isUndecided, err := r.isUndecided(ctx, object, condition); isUndecided || err != nil {
+		return reconcile.Result{RequeueAfter: time.Second}, err // the registration's event usually comes first
 	}
 	var result reconcile.Result
 	if condition.Reason == quotav1alpha1.ReasonValidationFailed {
@@ -145,6 +150,16 @@ func (r *Reconciler) readyCondition(ctx context.Context, object *quotav1alpha1.C
 		return nil, nil
 	}
 	return &metav1.Condition{Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonPolicyReady, Message: readyMessage(p)}, nil
+}
+
+// isUndecided reports whether an earlier generation of a policy stays in effect, because the registrations may soon
+// allow this one.
+func (r *Reconciler) isUndecided(ctx context.Context, object *quotav1alpha1.ClaimCreationPolicy, ready *metav1.Condition) (bool, error) {
+	if ready.Status == metav1.ConditionTrue || !r.Catalog.HasFormer(object) {
+		return false, nil
+	}
+	types := object.Spec.Target.ResourceClaimTemplate.Spec.ResourceTypes()
+	return catalog.Undecided(ctx, r.Live, types, func(current *catalog.Catalog) error { return current.CheckPolicy(object) })
 }
 
 // readyMessage returns a sentence on the effect of a policy.

@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
@@ -149,6 +150,59 @@ func TestReadyCondition(t *testing.T) {
 				if !strings.Contains(condition.Message, part) {
 					t.Errorf("%s: the message %q does not say %q", tt.reason, condition.Message, part)
 				}
+			}
+		})
+	}
+}
+
+// live has registrations on the API server, and counts their lists.
+type live struct {
+	client.Reader
+	registrations []quotav1alpha1.ResourceRegistration
+	lists         int
+}
+
+func (l *live) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
+	l.lists++
+	into.(*quotav1alpha1.ResourceRegistrationList).Items = l.registrations
+	return nil
+}
+
+// A changed policy is not rejected, and so no longer effective, for a registration that comes with the change.
+func TestUndecidedPolicy(t *testing.T) {
+	eggs := func(reason string, status metav1.ConditionStatus) quotav1alpha1.ResourceRegistration {
+		return quotav1alpha1.ResourceRegistration{
+			ObjectMeta: metav1.ObjectMeta{Name: "eggs", CreationTimestamp: metav1.Now()},
+			Spec:       quotav1alpha1.ResourceRegistrationSpec{ResourceType: "shop/eggs", ConsumerTypeRef: quotav1alpha1.ConsumerTypeRef{APIGroup: "platform.example.com", Kind: "Organization"}},
+			Status:     quotav1alpha1.ResourceRegistrationStatus{Conditions: []metav1.Condition{{Type: quotav1alpha1.ConditionActive, Reason: reason, Status: status}}},
+		}
+	}
+	for name, tt := range map[string]struct {
+		former, want bool
+		live         live
+	}{
+		"pending":  {true, true, live{registrations: []quotav1alpha1.ResourceRegistration{eggs("RegistrationPending", metav1.ConditionFalse)}}},
+		"rejected": {true, false, live{registrations: []quotav1alpha1.ResourceRegistration{eggs("ValidationFailed", metav1.ConditionFalse)}}},
+		"missing":  {true, false, live{}},
+		"new":      {false, false, live{registrations: []quotav1alpha1.ResourceRegistration{eggs("RegistrationPending", metav1.ConditionFalse)}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &Reconciler{Catalog: registered(), Live: &tt.live, Kinds: kinds{cart}, Permission: permitted(""), Webhooks: effective(true)}
+			if tt.former {
+				former := policyFor(func(p *quotav1alpha1.ClaimCreationPolicy) { p.Generation = 1 })
+				r.Catalog.SetPolicy(former)
+			}
+			object := policyFor(func(p *quotav1alpha1.ClaimCreationPolicy) {
+				spec := &p.Spec.Target.ResourceClaimTemplate.Spec
+				spec.Requests = append(spec.Requests, quotav1alpha1.ResourceRequestTemplate{ResourceType: "shop/eggs", Amount: 1})
+			})
+			condition, err := r.readyCondition(t.Context(), object)
+			if err != nil || condition == nil {
+				t.Fatalf("got %v, %v", condition, err)
+			}
+			got, err := r.isUndecided(t.Context(), object, condition)
+			if err != nil || got != tt.want || (tt.live.lists > 0) != tt.former {
+				t.Errorf("undecided: %t, %v after %d lists, want %t", got, err, tt.live.lists, tt.want)
 			}
 		})
 	}

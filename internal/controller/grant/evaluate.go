@@ -1,8 +1,8 @@
 package grant
 
 import (
+	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -20,18 +20,19 @@ type result struct {
 	active metav1.Condition
 	// waitsFor are the sums the consumer waits to have, of resource types without room for the grant.
 	waitsFor sums
-	// unregistered are the resource types of a new or changed grant without an active registration. The catalog may have
-	// learned of the registration after the check of the grant.
-	unregistered []string
+	// isNotAllowed is set if the registrations do not allow the grant.
+	isNotAllowed bool
 }
+
+// notAllowed is the reason why the registrations do not allow a grant.
+type notAllowed struct{ error }
 
 // evaluate decides which grants are active at a time, and returns the entries for the ledger. A grant is not active if
 // its amounts, added to those of earlier grants, overflow or exceed a cap. The entry of a changed grant beyond a cap
 // stays as it is.
 func (r *Reconciler) evaluate(grants []*quotav1alpha1.ResourceGrant, now time.Time, caps *caps) ([]ledger.Grant, []result) {
-	entries, errs, unregistered := make([]ledger.Grant, len(grants)), make([]error, len(grants)), make([][]string, len(grants))
+	entries, errs := make([]ledger.Grant, len(grants)), make([]error, len(grants))
 	for i, grant := range grants {
-		unregistered[i] = r.unregistered(grant)
 		if entries[i], errs[i] = r.entryOf(grant, now, caps.holds(grant)); errs[i] == nil {
 			caps.expect(entries[i])
 		}
@@ -45,7 +46,7 @@ func (r *Reconciler) evaluate(grants []*quotav1alpha1.ResourceGrant, now time.Ti
 		if err == nil && counts {
 			entry, reached, err = admit(trial, entry, caps)
 		}
-		v := result{grant: grant, at: now, unregistered: unregistered[i]}
+		v := result{grant: grant, at: now, isNotAllowed: errors.As(err, &notAllowed{})}
 		switch {
 		case err != nil:
 			v.active = inactive(quotav1alpha1.ReasonValidationFailed, err.Error())
@@ -68,19 +69,13 @@ func (r *Reconciler) evaluate(grants []*quotav1alpha1.ResourceGrant, now time.Ti
 	return active, results
 }
 
-// unregistered returns the resource types of a new or changed grant without an active registration.
-func (r *Reconciler) unregistered(grant *quotav1alpha1.ResourceGrant) []string {
-	if grant.Status.ObservedGeneration == grant.Generation {
-		return nil
-	}
-	return slices.DeleteFunc(grant.Spec.ResourceTypes(), func(resourceType string) bool { return r.Catalog.Registration(resourceType) != nil })
-}
-
 // entryOf returns the entry of a grant for the ledger, or the reason why the grant cannot count.
 func (r *Reconciler) entryOf(grant *quotav1alpha1.ResourceGrant, now time.Time, isHeld bool) (ledger.Grant, error) {
 	entry, err := ledgerstore.GrantOf(grant, now)
 	if err == nil {
-		err = r.Catalog.CheckGrant(&grant.Spec)
+		if problem := r.Catalog.CheckGrant(&grant.Spec); problem != nil {
+			err = notAllowed{problem}
+		}
 	}
 	if err == nil && len(entry.Allowances) > 0 && !isHeld {
 		err = r.checkNew(grant)

@@ -84,7 +84,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, consumer quotav1alpha1.Consu
 		err = r.Ledgers.SetGrants(ctx, consumer, func(ctx context.Context, held []ledger.Grant) ([]ledger.Grant, error) {
 			active, results, err = r.verify(ctx, consumer, cached, held)
 			if err == nil {
-				err = r.checkRegistered(ctx, results)
+				err = r.checkAllowed(ctx, results)
 			}
 			return active, err
 		})

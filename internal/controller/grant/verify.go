@@ -7,13 +7,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
@@ -53,38 +52,35 @@ func (r *Reconciler) verify(ctx context.Context, consumer quotav1alpha1.Consumer
 	}
 }
 
-// undecidedMax is how long grants wait for a new registration. Later, a grant without an active registration is
-// invalid, so that one registration never holds back the other grants of a consumer.
-const undecidedMax = time.Minute
-
 // errUndecided means that a grant depends on a registration that is not in the catalog yet.
 var errUndecided = errors.New("a registration is not decided yet")
 
-// checkRegistered returns errUndecided if a new or changed grant lacks a registration only because the catalog does not
-// have it yet. So a grant that gains a resource type right after its registration never stops counting.
-func (r *Reconciler) checkRegistered(ctx context.Context, results []result) error {
-	var missing []string
+// checkAllowed returns errUndecided if the catalog may soon allow a new or changed grant that it does not allow now. So
+// a grant that follows a new or changed registration never stops counting.
+func (r *Reconciler) checkAllowed(ctx context.Context, results []result) error {
+	var refused []*quotav1alpha1.ResourceGrant
+	var resourceTypes []string
 	for _, v := range results {
-		if v.active.Reason == quotav1alpha1.ReasonValidationFailed {
-			missing = append(missing, v.unregistered...)
+		if v.isNotAllowed && v.grant.Status.ObservedGeneration != v.grant.Generation {
+			refused = append(refused, v.grant)
+			resourceTypes = append(resourceTypes, v.grant.Spec.ResourceTypes()...)
 		}
 	}
-	if len(missing) == 0 {
+	if len(refused) == 0 {
 		return nil
 	}
-	var list quotav1alpha1.ResourceRegistrationList
-	if err := r.Live.List(ctx, &list); err != nil {
-		return fmt.Errorf("list the registrations: %w", err)
-	}
-	for i := range list.Items {
-		active := apimeta.FindStatusCondition(list.Items[i].Status.Conditions, quotav1alpha1.ConditionActive)
-		isRejected := active != nil && active.Reason == quotav1alpha1.ReasonValidationFailed
-		isNew := list.Items[i].DeletionTimestamp == nil && time.Since(list.Items[i].CreationTimestamp.Time) < undecidedMax
-		if isNew && !isRejected && slices.Contains(missing, list.Items[i].Spec.ResourceType) {
-			return errUndecided
+	isUndecided, err := catalog.Undecided(ctx, r.Live, resourceTypes, func(current *catalog.Catalog) (err error) {
+		for _, grant := range refused {
+			if err = current.CheckGrant(&grant.Spec); err == nil {
+				return nil
+			}
 		}
+		return err
+	})
+	if isUndecided {
+		return errUndecided
 	}
-	return nil
+	return err
 }
 
 // readAgain replaces a named grant of a consumer with the one on the API server.

@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
@@ -134,59 +133,50 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// lagging has every registration only after the first check of a grant.
-type lagging struct {
-	registered
-	checked bool
-}
-
-func (l *lagging) CheckGrant(spec *quotav1alpha1.ResourceGrantSpec) error {
-	l.checked = true
-	return l.registered.CheckGrant(spec)
-}
-
-func (l *lagging) Registration(string) *catalog.Registration {
-	if l.checked {
-		return &catalog.Registration{}
-	}
-	return nil
-}
-
-func TestCheckRegistered(t *testing.T) {
+func TestCheckAllowed(t *testing.T) {
 	registration := func(resourceType, reason string) quotav1alpha1.ResourceRegistration {
+		status := metav1.ConditionFalse
+		if reason == "RegistrationActive" {
+			status = metav1.ConditionTrue
+		}
 		return quotav1alpha1.ResourceRegistration{
-			ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Now()},
+			ObjectMeta: metav1.ObjectMeta{Name: resourceType, CreationTimestamp: metav1.Now()},
 			Spec:       quotav1alpha1.ResourceRegistrationSpec{ResourceType: resourceType},
-			Status:     quotav1alpha1.ResourceRegistrationStatus{Conditions: []metav1.Condition{{Type: quotav1alpha1.ConditionActive, Reason: reason}}},
+			Status:     quotav1alpha1.ResourceRegistrationStatus{Conditions: []metav1.Condition{{Type: quotav1alpha1.ConditionActive, Status: status, Reason: reason}}},
 		}
 	}
-	old := registration("projects", "RegistrationPending")
-	old.CreationTimestamp = metav1.NewTime(time.Now().Add(-2 * undecidedMax))
+	old := func(r quotav1alpha1.ResourceRegistration) quotav1alpha1.ResourceRegistration {
+		r.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour))
+		return r
+	}
+	foreign := registration("projects", "RegistrationActive")
+	foreign.Spec.ConsumerTypeRef.Kind = "User"
 	tests := map[string]struct {
 		reason         string
 		observed       int64
-		catalog        Registrations
-		registrations  []quotav1alpha1.ResourceRegistration
+		catalog        registered
+		registration   quotav1alpha1.ResourceRegistration
 		want           error
 		wantsItToCheck bool
 	}{
-		"pending":  {"its registration is new", 2, registered{}, []quotav1alpha1.ResourceRegistration{registration("projects", "RegistrationPending")}, errUndecided, true},
-		"active":   {"the catalog lags", 2, registered{}, []quotav1alpha1.ResourceRegistration{registration("projects", "RegistrationActive")}, errUndecided, true},
-		"rejected": {"its registration is invalid", 2, registered{}, []quotav1alpha1.ResourceRegistration{registration("projects", "ValidationFailed")}, nil, true},
-		"old":      {"it does not hold back other grants", 2, registered{}, []quotav1alpha1.ResourceRegistration{old}, nil, true},
-		"none":     {"only others are registered", 2, registered{}, []quotav1alpha1.ResourceRegistration{registration("castles", "RegistrationPending")}, nil, true},
-		"decided":  {"it has been decided before", 3, registered{}, []quotav1alpha1.ResourceRegistration{registration("projects", "RegistrationPending")}, nil, false},
-		"valid":    {"it is active", 2, registered{"projects"}, nil, nil, false},
-		"just now": {"the catalog had it after the check", 2, &lagging{}, []quotav1alpha1.ResourceRegistration{registration("projects", "RegistrationActive")}, errUndecided, true},
+		"pending":          {"its registration is new", 2, nil, registration("projects", "RegistrationPending"), errUndecided, true},
+		"active":           {"the catalog lags", 2, nil, registration("projects", "RegistrationActive"), errUndecided, true},
+		"active at last":   {"the catalog lags", 2, nil, old(registration("projects", "RegistrationActive")), errUndecided, true},
+		"rejected":         {"its registration is invalid", 2, nil, registration("projects", "ValidationFailed"), nil, true},
+		"pending for long": {"it does not hold back other grants", 2, nil, old(registration("projects", "RegistrationPending")), nil, true},
+		"foreign":          {"its registration is for others", 2, nil, foreign, nil, true},
+		"none":             {"only others are registered", 2, nil, registration("castles", "RegistrationPending"), nil, true},
+		"decided":          {"it has been decided before", 3, nil, registration("projects", "RegistrationPending"), nil, false},
+		"valid":            {"it is active", 2, registered{"projects"}, registration("projects", "RegistrationActive"), nil, false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			live := &reader{registrations: tt.registrations}
+			live := &reader{registrations: []quotav1alpha1.ResourceRegistration{tt.registration}}
 			grant := grantOf("a", 1)
 			grant.Status.ObservedGeneration = tt.observed
 			r := &Reconciler{Catalog: tt.catalog, Live: live}
 			_, results := r.evaluate([]*quotav1alpha1.ResourceGrant{grant}, time.Now(), nil)
-			err := r.checkRegistered(t.Context(), results)
+			err := r.checkAllowed(t.Context(), results)
 			if !errors.Is(err, tt.want) || (live.lists > 0) != tt.wantsItToCheck {
 				t.Errorf("%s: got %v after %d lists", tt.reason, err, live.lists)
 			}
