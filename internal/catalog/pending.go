@@ -18,9 +18,9 @@ func isDecided(object *quotav1alpha1.ClaimCreationPolicy) bool {
 	return ready != nil && ready.ObservedGeneration == object.Generation
 }
 
-// isPending reports whether this generation of a policy has been waiting for registrations. It ends the wait if the
-// status has a decision.
-func (c *Catalog) isPending(object *quotav1alpha1.ClaimCreationPolicy) bool {
+// awaitsRegistrations reports whether the catalog has this generation of a policy as pending, and adds it to the
+// policies if the status has a decision.
+func (c *Catalog) awaitsRegistrations(object *quotav1alpha1.ClaimCreationPolicy) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.pending[object.Name]
@@ -28,16 +28,16 @@ func (c *Catalog) isPending(object *quotav1alpha1.ClaimCreationPolicy) bool {
 		return false
 	}
 	if isDecided(object) {
-		c.enterPolicyLocked(p, wasReady(object))
+		c.replacePolicyLocked(p, wasReady(object))
 	}
 	return true
 }
 
-// enterAllowedLocked enters the pending policies of a resource type that the registrations allow now.
-func (c *Catalog) enterAllowedLocked(resourceType string) {
+// replaceAllowedLocked makes the pending policies of a resource type effective that the registrations allow now.
+func (c *Catalog) replaceAllowedLocked(resourceType string) {
 	for _, p := range c.pending {
 		if slices.Contains(p.ResourceTypes, resourceType) && c.isAllowedLocked(p) {
-			c.enterPolicyLocked(p, true)
+			c.replacePolicyLocked(p, true)
 		}
 	}
 }
@@ -46,12 +46,16 @@ func (c *Catalog) enterAllowedLocked(resourceType string) {
 func (c *Catalog) HasFormer(object *quotav1alpha1.ClaimCreationPolicy) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
+	return c.hasFormerLocked(object)
+}
+
+func (c *Catalog) hasFormerLocked(object *quotav1alpha1.ClaimCreationPolicy) bool {
 	p := c.policies[object.Name]
 	return p != nil && p.UID == object.UID && p.Generation < object.Generation && c.isEffectiveLocked(p)
 }
 
-// undecidedMax is how long policies and grants wait for a new registration. It bounds the time for which one
-// registration holds back others.
+// undecidedMax is how long policies and grants wait for the decision on a new registration. So one registration does
+// not hold back a policy, or the other grants of a consumer, for longer.
 const undecidedMax = time.Minute
 
 // Undecided reports whether a catalog may soon allow what it does not allow now. Either it lags behind the
@@ -64,17 +68,19 @@ func Undecided(ctx context.Context, live client.Reader, resourceTypes []string, 
 	}
 	current := New()
 	for i := range list.Items {
-		registration := &list.Items[i]
-		if slices.Contains(resourceTypes, registration.Spec.ResourceType) && isUndecided(registration) {
-			return true, nil
-		}
-		current.SetRegistration(registration)
+		current.SetRegistration(&list.Items[i])
 	}
-	return check(current) == nil, nil
+	if check(current) == nil {
+		return true, nil
+	}
+	return slices.ContainsFunc(list.Items, func(r quotav1alpha1.ResourceRegistration) bool {
+		isDuplicate := current.Registration(r.Spec.ResourceType) != nil
+		return slices.Contains(resourceTypes, r.Spec.ResourceType) && !isDuplicate && isNew(&r)
+	}), nil
 }
 
-// isUndecided reports whether a registration is new and neither active nor rejected.
-func isUndecided(registration *quotav1alpha1.ResourceRegistration) bool {
+// isNew reports whether a registration is new and neither active nor rejected.
+func isNew(registration *quotav1alpha1.ResourceRegistration) bool {
 	active := apimeta.FindStatusCondition(registration.Status.Conditions, quotav1alpha1.ConditionActive)
 	isRejected := active != nil && active.Reason == quotav1alpha1.ReasonValidationFailed
 	return registration.DeletionTimestamp == nil && !isActive(registration) && !isRejected && time.Since(registration.CreationTimestamp.Time) < undecidedMax

@@ -74,7 +74,7 @@ func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.Err
 		}
 		return nil
 	}
-	if c.isPending(object) {
+	if c.awaitsRegistrations(object) {
 		return nil
 	}
 	compiled, errs := policy.Compile(object)
@@ -97,16 +97,16 @@ func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.Err
 	defer c.mu.Unlock()
 	c.declaredPolicies.set(object.Name, stampOfPolicy(object))
 	isEffective := wasReady(object) || c.isAllowedLocked(p)
-	if before := c.policies[p.Name]; !isEffective && !isDecided(object) && before != nil && before.UID == p.UID && c.isEffectiveLocked(before) {
+	if !isEffective && !isDecided(object) && c.hasFormerLocked(object) {
 		c.pending[p.Name] = p
 		return nil
 	}
-	c.enterPolicyLocked(p, isEffective)
+	c.replacePolicyLocked(p, isEffective)
 	return nil
 }
 
-// enterPolicyLocked adds a compiled policy in place of its former generation.
-func (c *Catalog) enterPolicyLocked(p *Policy, isEffective bool) {
+// replacePolicyLocked adds a compiled policy in place of its former generation.
+func (c *Catalog) replacePolicyLocked(p *Policy, isEffective bool) {
 	c.removePolicyLocked(p.Name)
 	c.revision++
 	p.Revision = c.revision

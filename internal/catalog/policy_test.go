@@ -140,7 +140,7 @@ func TestPoliciesAreUsedOnceTheyFit(t *testing.T) {
 	}
 }
 
-// A policy and the registration for its change may arrive in any order. Meanwhile, the former generation stays in use.
+// A changed policy may arrive before the registration that it follows. Meanwhile, the former generation is effective.
 func TestChangedPolicyWaitsForItsRegistration(t *testing.T) {
 	changed := func(generation int64, ready ...metav1.Condition) *quotav1alpha1.ClaimCreationPolicy {
 		p := instances(generation)
@@ -151,7 +151,7 @@ func TestChangedPolicyWaitsForItsRegistration(t *testing.T) {
 	rejected := metav1.Condition{Type: quotav1alpha1.ConditionReady, Status: metav1.ConditionFalse, ObservedGeneration: 2}
 	tests := map[string]struct {
 		happen func(c *Catalog)
-		want   int64 // the generation in use
+		want   int64 // the effective generation
 	}{
 		"nothing":                       {func(*Catalog) {}, 1},
 		"its registration comes":        {func(c *Catalog) { register(c, "location", "tier") }, 2},
@@ -177,15 +177,22 @@ func TestChangedPolicyWaitsForItsRegistration(t *testing.T) {
 				if errs := c.SetPolicy(p); len(errs) > 0 {
 					t.Fatal(errs)
 				}
+				if declared := (Version{stampOfPolicy(p), c.Version().Registrations}); c.Version() != declared {
+					t.Errorf("the version is %s, want %s: somebody may wait for it", c.Version(), declared)
+				}
 			}
+			before := c.Revision()
 			tt.happen(c)
 			var got int64
 			if p := c.Policy("instances"); p != nil {
 				got = p.Generation
+				if got > 1 && p.Revision <= before {
+					t.Errorf("the policy has revision %d, want one after %d", p.Revision, before)
+				}
 			}
 			kind := schema.GroupVersionKind{Version: "v1", Kind: "Instance"}
 			if got != tt.want || (got != 0) != (len(c.Policies(kind)) == 1) || (got != 0) != (len(c.PoliciesOf(kind.GroupKind())) == 1) {
-				t.Errorf("generation %d is in use, want %d; by kind: %d and %d", got, tt.want, len(c.Policies(kind)), len(c.PoliciesOf(kind.GroupKind())))
+				t.Errorf("generation %d is effective, want %d; by kind: %d and %d", got, tt.want, len(c.Policies(kind)), len(c.PoliciesOf(kind.GroupKind())))
 			}
 			if former := c.HasFormer(changed(2)); former != (tt.want == 1) {
 				t.Errorf("a generation before 2 is effective: %t", former)

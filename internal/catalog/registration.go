@@ -182,7 +182,7 @@ func (c *Catalog) electLocked(resourceType string) {
 			c.effective[p.Name] = c.isAllowedLocked(p)
 		}
 	}
-	c.enterAllowedLocked(resourceType)
+	c.replaceAllowedLocked(resourceType)
 }
 
 // precedes reports whether r represents a resource type rather than other: one without a deletion under way, then the

@@ -90,6 +90,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.Client.Get(ctx, request.NamespacedName, object); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	hasFormer := r.Catalog.HasFormer(object) // before the catalog may learn of a registration
 	condition, err := r.readyCondition(ctx, object)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -97,8 +98,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if condition == nil {
 		return reconcile.Result{}, nil // an event follows once decisions and webhooks agree
 	}
-	if isUndecided, err := r.isUndecided(ctx, object, condition); isUndecided || err != nil {
-		return reconcile.Result{RequeueAfter: time.Second}, err // the registration's event usually comes first
+	if hasFormer && condition.Status != metav1.ConditionTrue {
+		isUndecided, err := r.isUndecided(ctx, object)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		if isUndecided {
+			return reconcile.Result{RequeueAfter: time.Second}, nil // the registration's event usually comes first
+		}
 	}
 	var result reconcile.Result
 	if condition.Reason == quotav1alpha1.ReasonValidationFailed {
@@ -152,12 +159,8 @@ func (r *Reconciler) readyCondition(ctx context.Context, object *quotav1alpha1.C
 	return &metav1.Condition{Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonPolicyReady, Message: readyMessage(p)}, nil
 }
 
-// isUndecided reports whether an earlier generation of a policy stays in effect, because the registrations may soon
-// allow this one.
-func (r *Reconciler) isUndecided(ctx context.Context, object *quotav1alpha1.ClaimCreationPolicy, ready *metav1.Condition) (bool, error) {
-	if ready.Status == metav1.ConditionTrue || !r.Catalog.HasFormer(object) {
-		return false, nil
-	}
+// isUndecided reports whether the registrations may soon allow a policy.
+func (r *Reconciler) isUndecided(ctx context.Context, object *quotav1alpha1.ClaimCreationPolicy) (bool, error) {
 	types := object.Spec.Target.ResourceClaimTemplate.Spec.ResourceTypes()
 	return catalog.Undecided(ctx, r.Live, types, func(current *catalog.Catalog) error { return current.CheckPolicy(object) })
 }

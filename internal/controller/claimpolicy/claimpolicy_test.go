@@ -155,54 +155,59 @@ func TestReadyCondition(t *testing.T) {
 	}
 }
 
-// live has registrations on the API server, and counts their lists.
+// live has registrations on the API server.
 type live struct {
 	client.Reader
 	registrations []quotav1alpha1.ResourceRegistration
-	lists         int
 }
 
-func (l *live) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
-	l.lists++
+func (l live) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
 	into.(*quotav1alpha1.ResourceRegistrationList).Items = l.registrations
 	return nil
 }
 
-// A changed policy is not rejected, and so no longer effective, for a registration that comes with the change.
+// A changed policy is not rejected for a registration that comes with the change.
 func TestUndecidedPolicy(t *testing.T) {
-	eggs := func(reason string, status metav1.ConditionStatus) quotav1alpha1.ResourceRegistration {
+	type registrations = []quotav1alpha1.ResourceRegistration
+	registration := func(name, reason string) quotav1alpha1.ResourceRegistration {
+		status := metav1.ConditionFalse
+		if reason == quotav1alpha1.ReasonRegistrationActive {
+			status = metav1.ConditionTrue
+		}
 		return quotav1alpha1.ResourceRegistration{
-			ObjectMeta: metav1.ObjectMeta{Name: "eggs", CreationTimestamp: metav1.Now()},
-			Spec:       quotav1alpha1.ResourceRegistrationSpec{ResourceType: "shop/eggs", ConsumerTypeRef: quotav1alpha1.ConsumerTypeRef{APIGroup: "platform.example.com", Kind: "Organization"}},
-			Status:     quotav1alpha1.ResourceRegistrationStatus{Conditions: []metav1.Condition{{Type: quotav1alpha1.ConditionActive, Reason: reason, Status: status}}},
+			ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Now()},
+			Spec: quotav1alpha1.ResourceRegistrationSpec{ResourceType: "shop/" + strings.TrimSuffix(name, "-again"),
+				ConsumerTypeRef: quotav1alpha1.ConsumerTypeRef{APIGroup: "platform.example.com", Kind: "Organization"}},
+			Status: quotav1alpha1.ResourceRegistrationStatus{Conditions: []metav1.Condition{{Type: quotav1alpha1.ConditionActive, Reason: reason, Status: status}}},
 		}
 	}
+	carts, foreign := registration("carts", quotav1alpha1.ReasonRegistrationActive), registration("eggs", quotav1alpha1.ReasonRegistrationActive)
+	foreign.Spec.ConsumerTypeRef.Kind = "User"
+	old := registration("eggs", quotav1alpha1.ReasonRegistrationPending)
+	old.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour))
 	for name, tt := range map[string]struct {
-		former, want bool
-		live         live
+		reason string
+		live   registrations
+		want   bool
 	}{
-		"pending":  {true, true, live{registrations: []quotav1alpha1.ResourceRegistration{eggs("RegistrationPending", metav1.ConditionFalse)}}},
-		"rejected": {true, false, live{registrations: []quotav1alpha1.ResourceRegistration{eggs("ValidationFailed", metav1.ConditionFalse)}}},
-		"missing":  {true, false, live{}},
-		"new":      {false, false, live{registrations: []quotav1alpha1.ResourceRegistration{eggs("RegistrationPending", metav1.ConditionFalse)}}},
+		"pending":          {"it is decided soon", registrations{carts, registration("eggs", quotav1alpha1.ReasonRegistrationPending)}, true},
+		"active":           {"the catalog lags", registrations{carts, registration("eggs", quotav1alpha1.ReasonRegistrationActive)}, true},
+		"pending for long": {"nobody decides it", registrations{carts, old}, false},
+		"rejected":         {"it is decided", registrations{carts, registration("eggs", quotav1alpha1.ReasonValidationFailed)}, false},
+		"foreign":          {"it is for other consumers", registrations{carts, foreign}, false},
+		"duplicate":        {"it changes nothing", registrations{carts, foreign, registration("eggs-again", quotav1alpha1.ReasonRegistrationPending)}, false},
+		"other":            {"the policy does not request it", registrations{carts, registration("shoes", quotav1alpha1.ReasonRegistrationPending)}, false},
+		"none":             {"there may never be one", registrations{carts}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &Reconciler{Catalog: registered(), Live: &tt.live, Kinds: kinds{cart}, Permission: permitted(""), Webhooks: effective(true)}
-			if tt.former {
-				former := policyFor(func(p *quotav1alpha1.ClaimCreationPolicy) { p.Generation = 1 })
-				r.Catalog.SetPolicy(former)
-			}
 			object := policyFor(func(p *quotav1alpha1.ClaimCreationPolicy) {
 				spec := &p.Spec.Target.ResourceClaimTemplate.Spec
 				spec.Requests = append(spec.Requests, quotav1alpha1.ResourceRequestTemplate{ResourceType: "shop/eggs", Amount: 1})
 			})
-			condition, err := r.readyCondition(t.Context(), object)
-			if err != nil || condition == nil {
-				t.Fatalf("got %v, %v", condition, err)
-			}
-			got, err := r.isUndecided(t.Context(), object, condition)
-			if err != nil || got != tt.want || (tt.live.lists > 0) != tt.former {
-				t.Errorf("undecided: %t, %v after %d lists, want %t", got, err, tt.live.lists, tt.want)
+			r := &Reconciler{Catalog: registered(), Live: live{registrations: tt.live}}
+			got, err := r.isUndecided(t.Context(), object)
+			if err != nil || got != tt.want {
+				t.Errorf("%s: undecided is %t, %v, want %t", tt.reason, got, err, tt.want)
 			}
 		})
 	}

@@ -58,19 +58,19 @@ var errUndecided = errors.New("a registration is not decided yet")
 // checkAllowed returns errUndecided if the catalog may soon allow a new or changed grant that it does not allow now. So
 // a grant that follows a new or changed registration never stops counting.
 func (r *Reconciler) checkAllowed(ctx context.Context, results []result) error {
-	var refused []*quotav1alpha1.ResourceGrant
+	var doubtful []*quotav1alpha1.ResourceGrant
 	var resourceTypes []string
 	for _, v := range results {
 		if v.isNotAllowed && v.grant.Status.ObservedGeneration != v.grant.Generation {
-			refused = append(refused, v.grant)
+			doubtful = append(doubtful, v.grant)
 			resourceTypes = append(resourceTypes, v.grant.Spec.ResourceTypes()...)
 		}
 	}
-	if len(refused) == 0 {
+	if len(doubtful) == 0 {
 		return nil
 	}
 	isUndecided, err := catalog.Undecided(ctx, r.Live, resourceTypes, func(current *catalog.Catalog) (err error) {
-		for _, grant := range refused {
+		for _, grant := range doubtful {
 			if err = current.CheckGrant(&grant.Spec); err == nil {
 				return nil
 			}
