@@ -18,9 +18,9 @@ func isDecided(object *quotav1alpha1.ClaimCreationPolicy) bool {
 	return ready != nil && ready.ObservedGeneration == object.Generation
 }
 
-// awaitsRegistrations reports whether the catalog has this generation of a policy as pending, and adds it to the
-// policies if the status has a decision.
-func (c *Catalog) awaitsRegistrations(object *quotav1alpha1.ClaimCreationPolicy) bool {
+// settlePending replaces the former generation of a policy if this one is pending and its status has a decision. It
+// reports whether this one has been pending.
+func (c *Catalog) settlePending(object *quotav1alpha1.ClaimCreationPolicy) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.pending[object.Name]

@@ -74,7 +74,7 @@ func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.Err
 		}
 		return nil
 	}
-	if c.awaitsRegistrations(object) {
+	if c.settlePending(object) {
 		return nil
 	}
 	compiled, errs := policy.Compile(object)

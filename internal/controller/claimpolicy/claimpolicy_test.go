@@ -166,50 +166,23 @@ func (l live) List(_ context.Context, into client.ObjectList, _ ...client.ListOp
 	return nil
 }
 
-// A changed policy is not rejected for a registration that comes with the change.
+// The registrations on the API server decide on a policy that the catalog does not allow.
 func TestUndecidedPolicy(t *testing.T) {
-	type registrations = []quotav1alpha1.ResourceRegistration
-	registration := func(name, reason string) quotav1alpha1.ResourceRegistration {
-		status := metav1.ConditionFalse
-		if reason == quotav1alpha1.ReasonRegistrationActive {
-			status = metav1.ConditionTrue
-		}
-		return quotav1alpha1.ResourceRegistration{
-			ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Now()},
-			Spec: quotav1alpha1.ResourceRegistrationSpec{ResourceType: "shop/" + strings.TrimSuffix(name, "-again"),
-				ConsumerTypeRef: quotav1alpha1.ConsumerTypeRef{APIGroup: "platform.example.com", Kind: "Organization"}},
-			Status: quotav1alpha1.ResourceRegistrationStatus{Conditions: []metav1.Condition{{Type: quotav1alpha1.ConditionActive, Reason: reason, Status: status}}},
-		}
+	eggs := quotav1alpha1.ResourceRegistration{
+		ObjectMeta: metav1.ObjectMeta{Name: "eggs"},
+		Spec:       quotav1alpha1.ResourceRegistrationSpec{ResourceType: "shop/eggs", ConsumerTypeRef: quotav1alpha1.ConsumerTypeRef{APIGroup: "platform.example.com", Kind: "Organization"}},
+		Status:     quotav1alpha1.ResourceRegistrationStatus{Conditions: []metav1.Condition{{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue}}},
 	}
-	carts, foreign := registration("carts", quotav1alpha1.ReasonRegistrationActive), registration("eggs", quotav1alpha1.ReasonRegistrationActive)
+	foreign := *eggs.DeepCopy()
 	foreign.Spec.ConsumerTypeRef.Kind = "User"
-	old := registration("eggs", quotav1alpha1.ReasonRegistrationPending)
-	old.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour))
-	for name, tt := range map[string]struct {
-		reason string
-		live   registrations
-		want   bool
-	}{
-		"pending":          {"it is decided soon", registrations{carts, registration("eggs", quotav1alpha1.ReasonRegistrationPending)}, true},
-		"active":           {"the catalog lags", registrations{carts, registration("eggs", quotav1alpha1.ReasonRegistrationActive)}, true},
-		"pending for long": {"nobody decides it", registrations{carts, old}, false},
-		"rejected":         {"it is decided", registrations{carts, registration("eggs", quotav1alpha1.ReasonValidationFailed)}, false},
-		"foreign":          {"it is for other consumers", registrations{carts, foreign}, false},
-		"duplicate":        {"it changes nothing", registrations{carts, foreign, registration("eggs-again", quotav1alpha1.ReasonRegistrationPending)}, false},
-		"other":            {"the policy does not request it", registrations{carts, registration("shoes", quotav1alpha1.ReasonRegistrationPending)}, false},
-		"none":             {"there may never be one", registrations{carts}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			object := policyFor(func(p *quotav1alpha1.ClaimCreationPolicy) {
-				spec := &p.Spec.Target.ResourceClaimTemplate.Spec
-				spec.Requests = append(spec.Requests, quotav1alpha1.ResourceRequestTemplate{ResourceType: "shop/eggs", Amount: 1})
-			})
-			r := &Reconciler{Catalog: registered(), Live: live{registrations: tt.live}}
-			got, err := r.isUndecided(t.Context(), object)
-			if err != nil || got != tt.want {
-				t.Errorf("%s: undecided is %t, %v, want %t", tt.reason, got, err, tt.want)
-			}
-		})
+	object := policyFor(func(p *quotav1alpha1.ClaimCreationPolicy) {
+		p.Spec.Target.ResourceClaimTemplate.Spec.Requests[0].ResourceType = "shop/eggs"
+	})
+	for registration, want := range map[*quotav1alpha1.ResourceRegistration]bool{&eggs: true, &foreign: false} {
+		r := &Reconciler{Catalog: registered(), Live: live{registrations: []quotav1alpha1.ResourceRegistration{*registration}}}
+		if got, err := r.isUndecided(t.Context(), object); err != nil || got != want {
+			t.Errorf("with a registration for %s: undecided is %t, %v, want %t", registration.Spec.ConsumerTypeRef.Kind, got, err, want)
+		}
 	}
 }
 

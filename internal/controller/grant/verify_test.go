@@ -134,22 +134,12 @@ func TestVerify(t *testing.T) {
 }
 
 func TestCheckAllowed(t *testing.T) {
-	registration := func(resourceType, reason string) quotav1alpha1.ResourceRegistration {
-		status := metav1.ConditionFalse
-		if reason == "RegistrationActive" {
-			status = metav1.ConditionTrue
-		}
-		return quotav1alpha1.ResourceRegistration{
-			ObjectMeta: metav1.ObjectMeta{Name: resourceType, CreationTimestamp: metav1.Now()},
-			Spec:       quotav1alpha1.ResourceRegistrationSpec{ResourceType: resourceType},
-			Status:     quotav1alpha1.ResourceRegistrationStatus{Conditions: []metav1.Condition{{Type: quotav1alpha1.ConditionActive, Status: status, Reason: reason}}},
-		}
+	active := quotav1alpha1.ResourceRegistration{
+		ObjectMeta: metav1.ObjectMeta{Name: "projects"},
+		Spec:       quotav1alpha1.ResourceRegistrationSpec{ResourceType: "projects"},
+		Status:     quotav1alpha1.ResourceRegistrationStatus{Conditions: []metav1.Condition{{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue}}},
 	}
-	old := func(r quotav1alpha1.ResourceRegistration) quotav1alpha1.ResourceRegistration {
-		r.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour))
-		return r
-	}
-	foreign := registration("projects", "RegistrationActive")
+	foreign := *active.DeepCopy()
 	foreign.Spec.ConsumerTypeRef.Kind = "User"
 	tests := map[string]struct {
 		reason         string
@@ -159,15 +149,10 @@ func TestCheckAllowed(t *testing.T) {
 		want           error
 		wantsItToCheck bool
 	}{
-		"pending":          {"its registration is new", 2, nil, registration("projects", "RegistrationPending"), errUndecided, true},
-		"active":           {"the catalog lags", 2, nil, registration("projects", "RegistrationActive"), errUndecided, true},
-		"active at last":   {"the catalog lags", 2, nil, old(registration("projects", "RegistrationActive")), errUndecided, true},
-		"rejected":         {"its registration is invalid", 2, nil, registration("projects", "ValidationFailed"), nil, true},
-		"pending for long": {"it does not hold back other grants", 2, nil, old(registration("projects", "RegistrationPending")), nil, true},
-		"foreign":          {"its registration is for others", 2, nil, foreign, nil, true},
-		"none":             {"only others are registered", 2, nil, registration("castles", "RegistrationPending"), nil, true},
-		"decided":          {"it has been decided before", 3, nil, registration("projects", "RegistrationPending"), nil, false},
-		"valid":            {"it is active", 2, registered{"projects"}, registration("projects", "RegistrationActive"), nil, false},
+		"active":  {"the catalog lags", 2, nil, active, errUndecided, true},
+		"foreign": {"its registration is for others", 2, nil, foreign, nil, true},
+		"decided": {"it has been decided before", 3, nil, active, nil, false},
+		"valid":   {"it is active", 2, registered{"projects"}, active, nil, false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

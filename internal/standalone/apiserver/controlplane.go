@@ -164,11 +164,11 @@ func run(ctx context.Context, server *aggregator.APIAggregator) error {
 // after the end of ctx: the hooks of the API server end the process if their server ends before them.
 func (c *ControlPlane) waitServing(ctx context.Context, client kubernetes.Interface, failed chan error) error {
 	const poll, timeout = 10 * time.Millisecond, 2 * time.Minute
-	hooks, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	waiting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(hooksTimeout, cancel) })()
 	var last error
-	err := wait.PollUntilContextTimeout(hooks, poll, timeout, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(waiting, poll, timeout, true, func(ctx context.Context) (bool, error) {
 		select {
 		case err := <-failed:
 			failed <- err
