@@ -27,6 +27,8 @@ type committer struct {
 	loadID atomic.Uint64
 	// latest is the version of the copy, or of the previous copy if there is none.
 	latest atomic.Pointer[Version]
+	// first, if set, is the copy for the first load.
+	first atomic.Pointer[listedCopy]
 	// bytes is an upper bound on the stored size of the copy.
 	bytes atomic.Int64
 	// written is the time of the latest write by this process.

@@ -9,10 +9,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
+	"github.com/bursar/bursar/internal/naming"
 )
 
 const (
@@ -93,7 +96,7 @@ func (h *host) fault(ctx context.Context, _ storagetest.Call) storagetest.Fault 
 // restart starts a process to finish the work of the one before.
 func (h *host) restart(t *testing.T) {
 	p := h.archive.record(start(t, h.memory, h.fault), crashJournalDelay)
-	for p.Preload(t.Context(), unfinished(h.memory)) != nil { // until storage answers
+	for p.Preload(t.Context(), listed(h.memory)) != nil { // until storage answers
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -110,14 +113,17 @@ func (h *host) restart(t *testing.T) {
 	}
 }
 
-func unfinished(memory *storagetest.Memory) []quotav1alpha1.ConsumerLedger {
-	snapshot := memory.Snapshot(acme)
-	return []quotav1alpha1.ConsumerLedger{{Spec: quotav1alpha1.ConsumerLedgerSpec{
-		ConsumerRef:  acme,
-		Reservations: make([]quotav1alpha1.LedgerReservation, len(snapshot.Reservations)),
-		Released:     snapshot.Released,
-		Journal:      &quotav1alpha1.LedgerJournal{OpenedAt: 1},
-	}}}
+// listed returns the stored ledgers as a list shows them.
+func listed(memory *storagetest.Memory) []quotav1alpha1.ConsumerLedger {
+	revisions := memory.Revisions(acme)
+	if len(revisions) == 0 {
+		return nil
+	}
+	latest := revisions[len(revisions)-1]
+	return []quotav1alpha1.ConsumerLedger{{
+		ObjectMeta: metav1.ObjectMeta{Name: naming.Ledger(acme), ResourceVersion: string(latest.Version)},
+		Spec:       ledgerstore.SpecOf(acme, latest.Snapshot),
+	}}
 }
 
 // kill ends the process in the middle of everything and requires its acknowledged reservations to exist.
@@ -225,7 +231,7 @@ func (h *host) settleUp(t *testing.T) {
 	time.Sleep(time.Second) // of the test's own clock: no late write is left
 	h.archive.setReliable()
 	p := h.archive.record(start(t, h.memory, nil), crashJournalDelay)
-	if err := p.Preload(t.Context(), unfinished(h.memory)); err != nil {
+	if err := p.Preload(t.Context(), listed(h.memory)); err != nil {
 		t.Fatal(err)
 	}
 	released := map[string]bool{}

@@ -151,15 +151,11 @@ func TestNewProcessKnowsWhatIsInFlight(t *testing.T) {
 	old.stop()
 
 	p := start(t, memory, nil)
-	ledgers := []quotav1alpha1.ConsumerLedger{
-		{Spec: quotav1alpha1.ConsumerLedgerSpec{ConsumerRef: acme, Reservations: make([]quotav1alpha1.LedgerReservation, 2)}},
-		{Spec: quotav1alpha1.ConsumerLedgerSpec{ConsumerRef: quotav1alpha1.ConsumerRef{Kind: "Organization", Name: "quiet"}}},
-	}
-	if err := p.Preload(t.Context(), ledgers); err != nil {
+	if err := p.Preload(t.Context(), listed(memory)); err != nil {
 		t.Fatal(err)
 	}
-	if got := p.Calls(storagetest.Read); got != 1 {
-		t.Errorf("%d ledgers were read, want only the one with unfinished business", got)
+	if got := p.Calls(storagetest.Read) + p.Calls(storagetest.CurrentVersion); got != 0 {
+		t.Errorf("storage was asked %d times, want none: the list has everything", got)
 	}
 	inFlight := map[string]string{}
 	for _, pending := range p.Reservations() {
@@ -186,6 +182,28 @@ func TestNewProcessKnowsWhatIsInFlight(t *testing.T) {
 }
 
 // noticeOf returns the notice of a watch about a stored state of acme's ledger.
+// A listed ledger may have changed since the list. Nothing is decided by the list alone.
+func TestNothingIsDecidedByAnOldList(t *testing.T) {
+	memory := storagetest.New()
+	other := start(t, memory, nil)
+	other.limit(t, 2)
+	other.reserve(t, "early", 1)
+	before := listed(memory)
+	other.reserve(t, "late", 1)
+	other.Settle(acme, "early", 0)
+	other.flush(t)
+
+	p := start(t, memory, nil)
+	if err := p.Preload(t.Context(), before); err != nil {
+		t.Fatal(err)
+	}
+	decision, err := storagetest.Reserve(t.Context(), p, acme, reservation("beyond", 1))
+	if err != nil || decision.Code != ledger.Exceeded {
+		t.Errorf("by the list there was room for one more, and since then there is none: got %+v, %v, want it exceeded", decision, err)
+	}
+	expect(t, "nothing was written by the list", memory, summary{Limit: 2, Used: 1, Claims: 1, Reserved: 1, Keys: []string{"late"}})
+}
+
 func noticeOf(r storagetest.Revision) ledgerstore.Notice {
 	return ledgerstore.Notice{Name: naming.Ledger(acme), Version: r.Version, Unfinished: ledgerstore.UnfinishedIn(&r.Snapshot)}
 }

@@ -48,7 +48,7 @@ func TestRecordsReachTheJournal(t *testing.T) {
 			p := a.startRecording(nil)
 			p.limit(t, 10)
 			p.kill()
-			if err := a.startRecording(nil).Preload(t.Context(), unfinished(a.memory)); err != nil {
+			if err := a.startRecording(nil).Preload(t.Context(), listed(a.memory)); err != nil {
 				t.Fatal(err)
 			}
 		},

@@ -21,12 +21,12 @@ func (c *committer) load() error {
 	return nil
 }
 
-// read reads the ledger from storage.
+// read reads the ledger from storage, or takes the copy from the list at the start of the process.
 func (c *committer) read() error {
 	ctx, cancel := context.WithTimeout(c.store.ctx, storageTimeout)
 	defer cancel()
 	notice, began := c.latestNotice(), time.Now()
-	stored, version, err := c.store.storage.Read(ctx, c.consumer)
+	stored, version, isFresh, err := c.find(ctx)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (c *committer) read() error {
 	}
 	restored.SetTypes(c.store.Types)
 	c.escrow.setTypes(c.store.Types)
-	c.ledger, c.isFresh = restored, true
+	c.ledger, c.isFresh = restored, isFresh
 	if !c.isRejected || version == "" || version != c.version {
 		// Another process has changed the ledger.
 		c.wasReread = c.wasReread || c.loadID.Load() > 0
@@ -62,6 +62,15 @@ func (c *committer) read() error {
 	c.store.withdrawn.replace(c.consumer, restored.Withdrawn())
 	c.offerJournal()
 	return nil
+}
+
+// find returns the stored ledger. It is not fresh if it comes from the list at the start of the process.
+func (c *committer) find(ctx context.Context) (stored ledger.Snapshot, version Version, isFresh bool, err error) {
+	if first := c.first.Swap(nil); first != nil {
+		return first.snapshot, first.version, false, nil
+	}
+	stored, version, err = c.store.storage.Read(ctx, c.consumer)
+	return stored, version, true, err
 }
 
 // write stores the copy. If another process wrote first or the outcome is unknown, it drops the copy and returns
