@@ -25,7 +25,7 @@ var variables = map[string]variable{
 	"LC_ALL":          {"commands", "The locale. Only one with UTF-8 gets lines and bars beyond ASCII."},
 	"LC_CTYPE":        {"commands", "The locale if LC_ALL is unset."},
 	"NO_COLOR":        {"commands", "Any text leaves out colours."},
-	"POD_IP":          {"operator", "The address of this replica for the others. The chart sets it. Without it, replicas do not forward reviews to this one."},
+	"POD_IP":          {"operator", "The address of this replica for the others. The chart sets it. Without it, and with a `webhooks.bindAddress` for all addresses, the operator does not start."},
 	"TERM":            {"commands", "`dumb` leaves out colours and bars."},
 	"XDG_DATA_HOME":   {"server", "The folder of the data directory of a standalone server without --data-dir."},
 	"XDG_RUNTIME_DIR": {"commands, server", "The folder for the path of the kubeconfig of a running standalone server, for commands."},

@@ -31,7 +31,7 @@ type components struct {
 	cluster *cluster
 	quota   *quota
 	server  *server.Server
-	// peers are the other replicas, or nil if there are none or they are unreachable.
+	// peers are the other replicas, or nil if there can be none.
 	peers    *routing.Peers
 	webhooks *webhookconfig.Controller
 	// probeObserver is set if there may be other API servers.

@@ -49,9 +49,17 @@ type Operator struct {
 	deletions *grant.Deletions
 }
 
+// errNoPeerAddress means that other replicas may run, and cannot reach this one. Each would then believe that it is
+// alone, and take over the work of the others again and again.
+var errNoPeerAddress = errors.New("this replica has no address for the other replicas: set the environment variable POD_IP to the address of its Pod, " +
+	"or webhooks.bindAddress in the configuration to an address of this host")
+
 // New returns an operator. It does nothing until it is run.
 func New(options Options) (*Operator, error) {
 	options.Quota.Default()
+	if options.LeaderElection != nil && options.Webhooks.PeerAddress == "" {
+		return nil, errNoPeerAddress
+	}
 	o := &Operator{options: options, scheme: runtime.NewScheme()}
 	o.deletions = grant.NewDeletions(&o.clock, options.Log.WithName("journal"))
 	o.notReady("the operator has not started")

@@ -34,14 +34,13 @@ func (o *Operator) newServer(ctx context.Context, handler http.Handler) (*server
 	}, handler)
 }
 
-// newPeers returns the other replicas, or nil if there are none or they are unreachable.
+// newPeers returns the other replicas, or nil if there can be none.
 func (o *Operator) newPeers(s *server.Server) *routing.Peers {
-	address := o.options.Webhooks.PeerAddress
-	if o.options.LeaderElection == nil || address == "" {
+	if o.options.LeaderElection == nil {
 		return nil
 	}
 	return &routing.Peers{
-		Client: o.client, Namespace: o.options.SystemNamespace, Address: address, ServerName: s.Host,
+		Client: o.client, Namespace: o.options.SystemNamespace, Address: o.options.Webhooks.PeerAddress, ServerName: s.Host,
 		Certificates: s.Certificates, Paths: s.Authenticator, Log: o.options.Log.WithName("peers"),
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	admission "github.com/bursar/bursar/internal/admission/server"
 	"github.com/bursar/bursar/internal/naming"
 	"github.com/bursar/bursar/internal/operator"
 	"github.com/bursar/bursar/test/server"
@@ -46,13 +47,22 @@ func TestWatchesLedgersOfOthersOnly(t *testing.T) {
 		t.Errorf("a single operator watches ledgers %d times, want 0", got)
 	}
 	election := &operator.LeaderElection{LeaseDuration: 15 * time.Second, RenewDeadline: 12 * time.Second, RetryPeriod: 100 * time.Millisecond}
-	defer runOptions(t, operator.Options{Config: config, LeaderElection: election})()
+	defer runOptions(t, operator.Options{Config: config, LeaderElection: election, Webhooks: admission.Options{PeerAddress: "localhost:1"}})()
 	eventually(t, func() error {
 		if count.Load() == 0 {
 			return errors.New("one of several operators does not watch ledgers")
 		}
 		return nil
 	})
+}
+
+// A replica that others cannot reach would believe itself alone and take over their work, so it does not start.
+func TestNeedsAnAddressForOtherReplicas(t *testing.T) {
+	t.Parallel()
+	_, err := operator.New(operator.Options{Config: &rest.Config{Host: "localhost:1"}, LeaderElection: &operator.LeaderElection{}})
+	if err == nil || !strings.Contains(err.Error(), "POD_IP") {
+		t.Errorf("one of several replicas without an address: got %v, want an error that says what to set", err)
+	}
 }
 
 // The ledgers of a single server have no watch cache. People may still list and watch them.

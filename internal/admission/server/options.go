@@ -17,8 +17,7 @@ type Options struct {
 	// URL is the address that the API server calls if there is no service: https://host:port. Default: the listener's
 	// address.
 	URL string
-	// PeerAddress is the address of the listener for other replicas, as host:port. Default: other replicas cannot reach
-	// it, and each replica decides all its reviews itself.
+	// PeerAddress is the address of the listener for other replicas, as host:port. One of several replicas needs it.
 	PeerAddress string
 	// SecretName is the Secret in the system namespace with the certificate of all replicas. The Secret with the suffix
 	// "-callers" has the key to authenticate callers. Default: a new certificate at each start, for the listener's
