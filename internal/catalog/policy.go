@@ -126,6 +126,11 @@ func wasReady(object *quotav1alpha1.ClaimCreationPolicy) bool {
 	return ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == object.Generation
 }
 
+// ResumeAll resumes all suspended policies. A replica without the lead no longer learns when a policy may resume.
+func (c *Catalog) ResumeAll() {
+	c.change(func() { clear(c.suspended) })
+}
+
 // SetSuspended suspends a generation of a policy, or resumes it. It reports whether the state changed.
 func (c *Catalog) SetSuspended(name string, generation int64, isSuspended bool) bool {
 	c.mu.RLock()

@@ -19,7 +19,6 @@ import (
 	"github.com/bursar/bursar/internal/kube/namespaces"
 	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/kube/permission"
-	"github.com/bursar/bursar/internal/naming"
 )
 
 // cluster is the shared access of controllers and webhooks to the API server.
@@ -62,7 +61,15 @@ func (o *Operator) newCluster(ctx context.Context) (*cluster, error) {
 	}, nil
 }
 
-// newManager makes a manager to start with ctx.
+// controllerOptions are those of all managers.
+var controllerOptions = config.Controller{
+	// One process may run several operators, one after the other, and each leads in terms.
+	SkipNameValidation: new(true),
+	// It may hang as it ends (kubernetes-sigs/controller-runtime#3538).
+	UsePriorityQueue: new(false),
+}
+
+// newManager makes the manager of the cache, to start with ctx. It runs no controllers: they belong to a [term].
 func (o *Operator) newManager(ctx context.Context) (ctrl.Manager, error) {
 	strip := ctrlcache.TransformStripManagedFields() // they are a third of most objects, and unused
 	options := ctrl.Options{
@@ -78,17 +85,7 @@ func (o *Operator) newManager(ctx context.Context) (ctrl.Manager, error) {
 		Cache: ctrlcache.Options{DefaultTransform: strip, ByObject: map[client.Object]ctrlcache.ByObject{
 			&quotav1alpha1.ResourceGrant{}: {Transform: o.deletions.Follow(strip)},
 		}},
-		Controller: config.Controller{
-			// One process may run several operators, one after the other.
-			SkipNameValidation: new(true),
-			// It may hang as it ends (kubernetes-sigs/controller-runtime#3538).
-			UsePriorityQueue: new(false),
-		},
-	}
-	if election := o.options.LeaderElection; election != nil {
-		options.LeaderElection, options.LeaderElectionID, options.LeaderElectionNamespace = true, naming.LeaderLease, o.options.SystemNamespace
-		options.LeaderElectionReleaseOnCancel = true
-		options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &election.LeaseDuration, &election.RenewDeadline, &election.RetryPeriod
+		Controller: controllerOptions,
 	}
 	manager, err := ctrl.NewManager(apiclient.WithTimeouts(o.options.Config, apiclient.DefaultTimeouts), options)
 	if err != nil {
@@ -111,24 +108,4 @@ func (c managedCache) WaitForCacheSync(ctx context.Context) bool {
 	defer cancel()
 	defer context.AfterFunc(c.working, cancel)()
 	return c.Cache.WaitForCacheSync(ctx) || c.working.Err() != nil
-}
-
-// leadership reports whether this replica is the leader.
-type leadership struct {
-	elected <-chan struct{}
-	// isOnlyReplica is set if there are no other replicas.
-	isOnlyReplica bool
-}
-
-// Leads implements [adoption.Leadership] and [usage.Leadership].
-func (l leadership) Leads() bool {
-	if l.isOnlyReplica {
-		return true
-	}
-	select {
-	case <-l.elected:
-		return true
-	default:
-		return false
-	}
 }

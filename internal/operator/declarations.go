@@ -12,34 +12,34 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/enforce"
 	"github.com/bursar/bursar/internal/controller/allocation"
+	"github.com/bursar/bursar/internal/controller/claim"
 	"github.com/bursar/bursar/internal/controller/claimpolicy/evaluation"
 	"github.com/bursar/bursar/internal/controller/follow"
-	"github.com/bursar/bursar/internal/controller/webhookconfig"
+	"github.com/bursar/bursar/internal/controller/grant"
 	"github.com/bursar/bursar/internal/kube/informer"
 )
 
 // declarations updates the catalog from the declarations of administrators, and notifies all listeners.
 type declarations struct {
-	cluster     *cluster
-	quota       *quota
-	webhooks    *webhookconfig.Controller
-	follower    *follow.Controller
-	controllers *controllers
+	cluster  *cluster
+	quota    *quota
+	leading  *leading
+	follower *follow.Controller
+	claims   *claim.Controller
 
 	kindsChanged, policiesChanged, registrationsChanged changes
 	synced                                              []cache.InformerSynced
 }
 
-func newDeclarations(c *cluster, q *quota, webhooks *webhookconfig.Controller, follower *follow.Controller, controllers *controllers) *declarations {
+func newDeclarations(c *cluster, q *quota, leading *leading, follower *follow.Controller, claims *claim.Controller) *declarations {
 	d := &declarations{
-		cluster: c, quota: q, webhooks: webhooks, follower: follower, controllers: controllers,
+		cluster: c, quota: q, leading: leading, follower: follower, claims: claims,
 		kindsChanged: newChanges(), policiesChanged: newChanges(), registrationsChanged: newChanges(),
 	}
-	webhooks.OnSync(d.webhooksChanged)
 	c.kinds.OnChange(func() {
 		d.kindsChanged.notify()
 		d.PoliciesChanged()
-		controllers.grants.Wake()
+		leading.kindsChanged()
 	})
 	return d
 }
@@ -47,17 +47,16 @@ func newDeclarations(c *cluster, q *quota, webhooks *webhookconfig.Controller, f
 // PoliciesChanged implements [claimpolicy.Listener].
 func (d *declarations) PoliciesChanged() {
 	d.policiesChanged.notify()
-	d.webhooks.Wake()
+	d.leading.wakeWebhooks()
 	d.follower.Wake()
 }
 
 func (d *declarations) registrationChanged() {
 	d.registrationsChanged.notify()
 	d.PoliciesChanged()
-	d.controllers.bucket.RegistrationsChanged()
-	d.controllers.grants.Wake()
+	d.leading.registrationsChanged()
 	if d.quota.claims.HasSynced() {
-		d.controllers.claim.RegistrationsChanged()
+		d.claims.RegistrationsChanged()
 	}
 }
 
@@ -65,7 +64,7 @@ func (d *declarations) registrationChanged() {
 func (d *declarations) webhooksChanged() {
 	d.policiesChanged.notify()
 	for _, a := range d.quota.catalog.Allocations() {
-		d.controllers.allocation.AllocationChanged(a.Name)
+		d.leading.allocationChanged(a.Name)
 	}
 }
 
@@ -92,6 +91,7 @@ func (d *declarations) follow(ctx context.Context, enforcer *enforce.Handler, ev
 		},
 	)
 	return errors.Join(
+		grant.IndexConsumers(ctx, d.cluster.manager.GetFieldIndexer()),
 		d.followInformer(ctx, &quotav1alpha1.ResourceRegistration{}, registrations),
 		d.followInformer(ctx, &quotav1alpha1.ClaimCreationPolicy{}, policies),
 		d.followAllocations(ctx),
@@ -100,7 +100,7 @@ func (d *declarations) follow(ctx context.Context, enforcer *enforce.Handler, ev
 
 // followAllocations also notifies the controller of allocations of changed member namespaces and of edited projections.
 func (d *declarations) followAllocations(ctx context.Context) error {
-	changed := d.controllers.allocation.AllocationChanged
+	changed := d.leading.allocationChanged
 	allocations := informer.Handler(
 		func(object *quotav1alpha1.ResourceQuotaAllocation) {
 			// Reviews use the catalog. Until it has the new version, the earlier observation is out of date.
@@ -108,18 +108,18 @@ func (d *declarations) followAllocations(ctx context.Context) error {
 			before := d.quota.catalog.AllocationsVersion()
 			_ = d.quota.catalog.SetAllocation(object) // the controller reports invalid selectors
 			if d.quota.catalog.AllocationsVersion() != before {
-				d.webhooks.Wake()
+				d.leading.wakeWebhooks()
 			}
 			changed(object.Name)
 		},
 		func(name string) {
 			d.quota.catalog.RemoveAllocation(name)
 			d.quota.allocations.Forget(name)
-			d.webhooks.Wake()
+			d.leading.wakeWebhooks()
 			changed(name)
 		},
 	)
-	d.quota.members.OnChange(d.controllers.allocation.MemberChanged)
+	d.quota.members.OnChange(d.leading.memberChanged)
 	if err := allocation.IndexProjections(ctx, d.cluster.manager); err != nil {
 		return fmt.Errorf("index the projections of allocations: %w", err)
 	}

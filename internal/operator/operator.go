@@ -135,10 +135,13 @@ func (o *Operator) Run(ctx context.Context) error {
 		return stopped(ctx, err)
 	}
 	o.stopping = ctx
-	working, stop := context.WithCancel(context.WithoutCancel(ctx))
+	// The ledgers stay in use until the last flush, after the end of all other work.
+	storing, endStoring := context.WithCancel(context.WithoutCancel(ctx))
+	defer endStoring()
+	working, stop := context.WithCancel(storing)
 	defer stop()
 	group, working := errgroup.WithContext(working)
-	components, err := o.assemble(working)
+	components, err := o.assemble(working, storing)
 	if err != nil {
 		return stopped(ctx, err)
 	}
@@ -156,7 +159,7 @@ func (o *Operator) Run(ctx context.Context) error {
 	group.Go(func() error {
 		defer stop() // answers need the other components
 		err := components.server.Serve(ctx, working)
-		o.Flush(working)
+		o.Flush(storing) // also after the failure of another component, so that no slice is left behind
 		return err
 	})
 	group.Go(func() error { return components.server.Certificates.Run(working) })

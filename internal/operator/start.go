@@ -15,8 +15,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// load waits for the declared state, starts the work of every replica and, on the leader, the work of the leader, and
-// then reports that quota is enforced.
+// load waits for the declared state, starts the work of every replica and the election of the leader, and then reports
+// that quota is enforced.
 func (p *components) load(ctx context.Context, group *errgroup.Group, o *Operator) error {
 	log := o.options.Log.WithName("operator")
 	if !cache.WaitForCacheSync(ctx.Done(), p.synced...) {
@@ -34,7 +34,7 @@ func (p *components) load(ctx context.Context, group *errgroup.Group, o *Operato
 	}
 	group.Go(func() error { p.quota.members.Run(ctx); return nil })
 	group.Go(func() error { p.quota.claims.Run(ctx, p.quota.client.REST()); return nil })
-	group.Go(func() error { return p.lead(ctx, group, log) })
+	group.Go(func() error { return p.leading.Run(ctx) })
 	if p.peers != nil {
 		if err := p.peers.Follow(ctx); err != nil {
 			return err
@@ -62,7 +62,7 @@ func (p *components) waitForEnforcement(ctx context.Context, o *Operator) error 
 			o.notReady(err.Error())
 		case o.options.LeaderElection != nil && !p.server.IsPublished(ctx):
 			o.notReady("the leader has not published the authority of the certificate yet")
-		case o.options.LeaderElection == nil && !p.webhooks.Synced(), p.probeObserver != nil && !p.probeObserver.Synced():
+		case o.options.LeaderElection == nil && !p.leading.observesWebhooks(), p.probeObserver != nil && !p.probeObserver.Synced():
 			o.notReady("the API server has not observed the webhooks yet")
 		default:
 			o.problem.Store(nil)
@@ -83,26 +83,6 @@ func (p *components) join(ctx context.Context, o *Operator) error {
 		return nil // ctx has ended
 	}
 	p.peers.Advertise(o.stopping, ctx)
-	return nil
-}
-
-// lead runs the leader's work, once this replica leads and has a certificate to publish if it needs one.
-func (p *components) lead(ctx context.Context, group *errgroup.Group, log logr.Logger) error {
-	select {
-	case <-p.cluster.manager.Elected():
-	case <-ctx.Done():
-		return nil
-	}
-	log.Info("this replica leads")
-	group.Go(func() error { return p.starter.Run(ctx) })
-	const poll = 5 * time.Millisecond
-	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) { return p.server.Certificates.Ready() == nil, nil })
-	if err != nil {
-		return nil // ctx has ended
-	}
-	for _, component := range p.leading {
-		group.Go(func() error { return component.Run(ctx) })
-	}
 	return nil
 }
 

@@ -66,7 +66,8 @@ const (
 // notAdoptable is the reason for not applying a policy to existing objects.
 const notAdoptable = "the demand of the policy depends on user or requestInfo, and these are unknown for existing objects"
 
-// Controller adopts objects. Set its fields once; call Start, then SetupWithManager, then Run.
+// Controller adopts objects in one term as the leader. Set its fields once; call Start, then SetupWithManager, then Run.
+// AdoptSince needs none of these calls.
 type Controller struct {
 	Client  client.Client
 	Catalog *catalog.Catalog
@@ -78,8 +79,6 @@ type Controller struct {
 	Engine  Engine
 	// Namespaces are those that the engine evaluates policies with.
 	Namespaces Namespaces
-	// Leadership decides whether this replica adopts.
-	Leadership Leadership
 	// Leases are the Leases in the system namespace.
 	Leases          coordinationclient.LeaseInterface
 	Reviews         Reviews
@@ -109,9 +108,6 @@ type Engine interface {
 	ReconcileListed(ctx context.Context, p *catalog.Policy, listed *unstructured.Unstructured) (engine.Result, error)
 }
 
-// Leadership chooses the replica for the work of the leader.
-type Leadership interface{ Leads() bool }
-
 // Reviews remember the decisions about objects at their creation.
 type Reviews interface {
 	// Has reports whether this replica has evaluated a policy for an object.
@@ -139,12 +135,11 @@ type object struct {
 	uid  types.UID
 }
 
-// Start registers the controller's handlers.
+// Start makes the queue. From then on it takes objects.
 func (c *Controller) Start() {
 	c.done, c.backlog = map[types.UID]scanned{}, newBacklog()
 	c.queue = workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[object](100*time.Millisecond, 30*time.Second))
-	c.Objects.OnAppear(c.appeared)
 }
 
 // SetupWithManager registers the reconciler of policies.
@@ -290,11 +285,9 @@ func (c *Controller) sinceOf(ctx context.Context, policy *quotav1alpha1.ClaimCre
 	return earlier(since, noted), err
 }
 
-// appeared queues unreviewed objects if they appear after the first list of their kind.
-func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
-	if !c.Leadership.Leads() {
-		return // the next leader inspects objects created since then
-	}
+// Appeared queues unreviewed objects if they appear after the first list of their kind. Call it for each object that
+// appears while this replica leads. The next leader inspects the others.
+func (c *Controller) Appeared(kind schema.GroupKind, uid types.UID) {
 	if o := (object{kind, uid}); c.Objects.IsListed(kind) && len(c.unreviewedPolicies(kind, uid)) > 0 {
 		c.backlog.add(o, c.now())
 		c.queue.AddAfter(o, reviewTimeout)

@@ -26,7 +26,7 @@ var (
 	objectsFailed    = prometheus.NewDesc("bursar_adoption_failed_objects", "Objects to which the last adoption of a policy could not apply it.", ofPolicy, nil)
 )
 
-// Collectors returns the metrics of policies and their adoption. Only the leader emits them.
+// Collectors returns the metrics of policies and their adoption. Only a leader registers them.
 func (c *Controller) Collectors() []prometheus.Collector { return []prometheus.Collector{collector{c}} }
 
 // collector reads the metrics from the status of policies at each scrape.
@@ -41,9 +41,6 @@ func (c collector) Describe(descriptions chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (c collector) Collect(metrics chan<- prometheus.Metric) {
-	if !c.Leadership.Leads() {
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
 	defer cancel()
 	var policies quotav1alpha1.ClaimCreationPolicyList

@@ -23,14 +23,19 @@ const consumersAtOnce = 4
 
 type queue = workqueue.TypedRateLimitingInterface[quotav1alpha1.ConsumerRef]
 
-// SetupWithManager registers the reconciler.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	err := mgr.GetFieldIndexer().IndexField(context.Background(), &quotav1alpha1.ResourceGrant{}, consumerField, func(object client.Object) []string {
+// IndexConsumers makes the cache find the grants of a consumer. Call it once, before the cache starts.
+func IndexConsumers(ctx context.Context, cache client.FieldIndexer) error {
+	err := cache.IndexField(ctx, &quotav1alpha1.ResourceGrant{}, consumerField, func(object client.Object) []string {
 		return []string{byConsumer(consumerOf(object))[consumerField]}
 	})
 	if err != nil {
 		return fmt.Errorf("find grants by consumer: %w", err)
 	}
+	return nil
+}
+
+// SetupWithManager registers the reconciler. [IndexConsumers] has prepared the cache.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	consumers := handler.TypedFuncs[client.Object, quotav1alpha1.ConsumerRef]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[client.Object], q queue) { q.Add(consumerOf(e.Object)) },
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[client.Object], q queue) {
