@@ -115,8 +115,12 @@ var byteUnits = []map[string]int64{
 	{"kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "PB": 1e15, "EB": 1e18},
 }
 
-// unit returns the plural of a unit if it is a lower-case word. Symbols such as GiB, TB or vCPU have no plural.
+// unit returns the plural of a unit if it is a lower-case word. Symbols such as GiB, TB or vCPU have no plural. A
+// registration may have the plural of an abbreviation as its unit: one of GPUs is a GPU.
 func unit(number, name string) string {
+	if stem, isPlural := strings.CutSuffix(name, "s"); isPlural && number == "1" && len(stem) > 1 && unicode.IsUpper(rune(stem[len(stem)-1])) {
+		return stem
+	}
 	isWord := len(name) > 2 && strings.IndexFunc(name, func(r rune) bool { return r != ' ' && !unicode.IsLower(r) }) < 0
 	if number == "1" || !isWord {
 		return name

@@ -129,11 +129,17 @@ func (d *Denial) shortfall(r *catalog.Registration, s *Shortfall) string {
 	return text
 }
 
-// amounts returns the format for the amounts of a shortfall: without a unit, unless one of them needs its own.
+// amounts returns the format for the amounts of a shortfall: without a unit, unless one of them needs its own. Then
+// nothing is in that unit, too.
 func (d *Denial) amounts(r *catalog.Registration, s *Shortfall) func(ledger.Amount) string {
 	for _, each := range []ledger.Amount{s.Requested, s.Used, s.Limit, s.Available} {
 		if name, _ := unitFor(each, r); name != r.DisplayUnit {
-			return func(a ledger.Amount) string { return Amount(a, r) }
+			return func(a ledger.Amount) string {
+				if a == 0 {
+					return "0 " + unit("0", name)
+				}
+				return Amount(a, r)
+			}
 		}
 	}
 	return func(a ledger.Amount) string { return number(a, r.Factor) }

@@ -48,6 +48,8 @@ func TestAmount(t *testing.T) {
 		"last word": {"of two words, the last", 2, "mail box", 1, "2 mail boxes"},
 		"one box":   {"but not for one", 1, "box", 1, "1 box"},
 		"plural":    {"what is a plural stays one", 2, "gpus", 1, "2 gpus"},
+		"one of":    {"one of an abbreviation in the plural is without the s", 1, "vCPUs", 1, "1 vCPU"},
+		"some of":   {"several keep it", 2, "GPUs", 1, "2 GPUs"},
 		"symbol":    {"symbols have no plural", 3 << 30, "GiB", 1 << 30, "3 GiB"},
 		"fraction":  {"fractions are written exactly", 1500, "core", 1000, "1.5 cores"},
 		"inexact":   {"what does not end is marked", 1, "third", 3, "~0.333333 thirds"},
@@ -118,6 +120,9 @@ func TestDenialTexts(t *testing.T) {
 		"an update":         with(vcpus, func(s *Shortfall) { s.Total = 8000 }).Sentences(c),
 		"who uses it": with(vcpus, func(s *Shortfall) {
 			s.Holders = []Holder{{"App front/shop", 8000}, {"App back/shop", 4000}, {"App batch/jobs", 500}}
+		}).Sentences(c),
+		"nothing beside small ones": with(memory, func(s *Shortfall) {
+			s.Requested, s.Available, s.Used, s.Limit, s.Matching = 2<<10, 1<<10, 0, 1<<10, 1<<10
 		}).Sentences(c),
 		"small amounts":               with(memory, func(s *Shortfall) { s.Requested, s.Available, s.Used = 2<<10, 1<<10, 10<<30-1<<10 }).Sentences(c),
 		"nothing granted":             with(vcpus, func(s *Shortfall) { s.Used, s.Limit, s.Matching = 0, 0, 0 }).Sentences(c),

@@ -46,7 +46,9 @@ func ParseAmount(text string, r *catalog.Registration) (ledger.Amount, error) {
 // sizeOf returns the number of base units in a unit, or nil if the registration has no such unit.
 func sizeOf(name string, r *catalog.Registration) *big.Rat {
 	factor := big.NewRat(max(r.Factor, 1), 1)
-	is := func(known string) bool { return known != "" && (name == known || name == unit("2", known)) }
+	is := func(known string) bool {
+		return known != "" && (name == known || name == unit("2", known) || name == unit("1", known))
+	}
 	switch {
 	case name == "" || is(r.DisplayUnit):
 		return factor

@@ -113,8 +113,8 @@ func selected(selector *metav1.LabelSelector) string {
 	return metav1.FormatLabelSelector(short)
 }
 
-// Percent returns the used percentage of a limit: "80%". It rounds, but only a full limit is "100%", and every use is
-// more than "0%".
+// Percent returns the used percentage of a limit: "80%". It rounds to the nearest, but only a full limit is "100%", and
+// every use is more than "0%".
 func Percent(used, limit ledger.Amount) string {
 	switch {
 	case used == 0:
@@ -122,15 +122,22 @@ func Percent(used, limit ledger.Amount) string {
 	case limit == 0:
 		return "over"
 	}
-	percent, rest := new(big.Int).Mul(big.NewInt(int64(used)), big.NewInt(100)), new(big.Int)
-	percent.QuoRem(percent, big.NewInt(int64(limit)), rest)
-	if used > limit && rest.Sign() > 0 {
-		percent.Add(percent, big.NewInt(1))
+
+	// Half a percent is added before the division rounds down.
+	u, l := big.NewInt(int64(used)), big.NewInt(int64(limit))
+	percent := new(big.Int).Mul(u, big.NewInt(200))
+	percent.Div(percent.Add(percent, l), new(big.Int).Lsh(l, 1))
+
+	whole := big.NewInt(100)
+	switch {
+	case percent.Sign() == 0:
+		return "<1%"
+	case used < limit && percent.Cmp(whole) >= 0:
+		return "99%"
+	case used > limit && percent.Cmp(whole) <= 0:
+		return "101%"
 	}
-	if percent.Sign() > 0 {
-		return percent.String() + "%"
-	}
-	return "<1%"
+	return percent.String() + "%"
 }
 
 // Used writes the use of a limit: "8/10 GiB".

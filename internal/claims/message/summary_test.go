@@ -45,6 +45,8 @@ func TestSummaries(t *testing.T) {
 		"no limit":     {"there is no percentage", message.Percent(1, 0), "over"},
 		"half":         {"", message.Percent(5, 10), "50%"},
 		"a little":     {"it is more than nothing", message.Percent(1, 1000), "<1%"},
+		"two thirds":   {"it is rounded to the nearest", message.Percent(2, 3), "67%"},
+		"four thirds":  {"it is rounded to the nearest", message.Percent(4, 3), "133%"},
 		"nearly":       {"it is rounded down, so that 100% is all of it", message.Percent(999, 1000), "99%"},
 		"over":         {"a limit can be cut", message.Percent(15, 10), "150%"},
 		"barely over":  {"it is rounded up, so that 100% is no more than all of it", message.Percent(1001, 1000), "101%"},

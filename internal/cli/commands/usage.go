@@ -177,7 +177,7 @@ func readUsage(command *cobra.Command, s *server, filter *usage.Filter) (*usage.
 	case errors.As(err, &unknown):
 		return nil, err
 	case apierrors.IsForbidden(err) && s.isEverywhere:
-		return nil, fmt.Errorf("you may not see the quota of all namespaces; leave --all-namespaces out to see yours: %w", err)
+		return nil, fmt.Errorf("you may not see the quota of all namespaces; choose one of yours with --namespace, or leave --all-namespaces out for that of your kubeconfig: %w", err)
 	case apierrors.IsForbidden(err):
 		return nil, fmt.Errorf("you may not see the quota in namespace %s; name another with --namespace: %w", filter.Namespace, err)
 	case apimeta.IsNoMatchError(err), apierrors.IsNotFound(err):

@@ -48,7 +48,7 @@ func TestUsage(t *testing.T) {
 		t.Errorf("got %q", output)
 	}
 	run("kubectl", "apply", "-f", filepath.Join("testdata", "usage.yaml"))
-	const shop = "shop/Project/shop     compute.example.com/vcpus   3 vCPUs   4 vCPUs   1 vCPUs     75%           0\n"
+	const shop = "shop/Project/shop     compute.example.com/vcpus   3 vCPUs   4 vCPUs   1 vCPU      75%           0\n"
 	await.NoError(t, time.Minute, func() error {
 		want := "CONSUMER              RESOURCE TYPE               USED      LIMIT     AVAILABLE   UTILIZATION   WAITING\n" + shop +
 			"default/Project/web   compute.example.com/vcpus   0 vCPUs   2 vCPUs   2 vCPUs     0%            0\n"
@@ -76,7 +76,7 @@ func TestUsage(t *testing.T) {
 		"type":      {"--type vcpu", `there is no resource type "vcpu"; did you mean compute.example.com/vcpus?`},
 		"namespace": {"-n shpo", `there is no namespace "shpo"; did you mean shop?`},
 		"order":     {"--sort-by size", `--sort-by: there is no order "size"; choose one of utilization, consumer, type, available, waiting`},
-		"everybody": {"-A --kubeconfig " + tenant, "you may not see the quota of all namespaces; leave --all-namespaces out to see yours"},
+		"everybody": {"-A --kubeconfig " + tenant, "you may not see the quota of all namespaces; choose one of yours with --namespace"},
 	} {
 		wantRefusal(t, name, tt.want, append([]string{"usage"}, strings.Fields(tt.arguments)...)...)
 	}
@@ -159,7 +159,7 @@ func wantWhy(t *testing.T, run func(...string) string, tenant string) {
 		await.NoError(t, time.Minute, func() error { return check(name, run(strings.Fields(arguments)...), parts...) })
 	}
 	shortage := []string{
-		"compute.example.com/vcpus   2 vCPUs   3 vCPUs   4 vCPUs   1 vCPUs     no, 1 vCPUs short",
+		"compute.example.com/vcpus   2 vCPUs   3 vCPUs   4 vCPUs   1 vCPU      no, 1 vCPU short",
 		"Limit of compute.example.com/vcpus: shop/base gives 4 vCPUs", "Use of compute.example.com/vcpus: ConfigMap one in namespace shop holds 3 vCPUs",
 		"What to do: Delete what Project shop in namespace shop no longer needs, or ask an administrator to grant it more.",
 		`To ask for more: bursar request compute.example.com/vcpus=+1000 --for Project/shop -n shop --reason "..."`,
@@ -167,12 +167,12 @@ func wantWhy(t *testing.T, run func(...string) string, tenant string) {
 	wantSoon("a file that is too much", "why -f "+big, append(shortage,
 		"Why: ConfigMap app-big in namespace shop", "The API server would not create it: ", "exceeded quota: ", "apps     Enforce   Ready   yes",
 		"Project shop in namespace shop pays, by ClaimCreationPolicy apps")...)
-	wantSoon("a file that fits", "why -f "+small, "The API server would create it now.", "compute.example.com/vcpus   1 vCPUs   3 vCPUs   4 vCPUs   1 vCPUs     yes")
+	wantSoon("a file that fits", "why -f "+small, "The API server would create it now.", "compute.example.com/vcpus   1 vCPU   3 vCPUs   4 vCPUs   1 vCPU      yes")
 	wantSoon("what a tenant sees of it", "why -f "+small+" --kubeconfig "+tenant, "Why: ConfigMap app-small in namespace shop", "The API server would not create it: ", "forbidden")
 	run("kubectl", "apply", "-f", small)
 	for name, kubeconfig := range map[string]string{"an administrator": "", "a tenant": " --kubeconfig " + tenant} {
 		wantSoon(name, "why configmap/app-small -n shop"+kubeconfig, "Project shop in namespace shop pays, by ResourceClaim shop/", ": granted",
-			"1 vCPUs   4 vCPUs   4 vCPUs   0 vCPUs     granted", "ConfigMap one in namespace shop holds 3 vCPUs; ConfigMap app-small")
+			"1 vCPU   4 vCPUs   4 vCPUs   0 vCPUs     granted", "ConfigMap one in namespace shop holds 3 vCPUs; ConfigMap app-small")
 	}
 	run("kubectl", "delete", "-f", small)
 	binary, err := process.Build()
