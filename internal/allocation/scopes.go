@@ -13,6 +13,15 @@ import (
 // ResourceQuota of all objects.
 type Scopes string
 
+// Text returns the scopes for people, such as "Terminating, BestEffort", or "" if there are none.
+func (s Scopes) Text() string {
+	requirements := strings.Split(string(s), "; ")
+	for i := range requirements {
+		requirements[i] = strings.TrimSuffix(requirements[i], " "+string(corev1.ScopeSelectorOpExists))
+	}
+	return strings.Join(requirements, ", ")
+}
+
 // ScopesOf returns the scopes of a spec. A name in scopes equals a requirement Exists in scopeSelector. The order means
 // nothing.
 func ScopesOf(spec *corev1.ResourceQuotaSpec) Scopes {

@@ -24,6 +24,7 @@ const holdersMax = 5
 // denial is the shortage of one resource in an allocation.
 type denial struct {
 	allocation, namespace string
+	scopes                allocation.Scopes
 	shortage              allocation.Shortage
 	holders               []allocation.Holder
 }
@@ -54,9 +55,12 @@ func (h *Handler) deny(ctx context.Context, request *admissionv1.AdmissionReques
 
 // String returns the requested, allocated and possible amounts, in the form that users of core ResourceQuota know.
 func (r denial) String() string {
-	s := r.shortage
+	s, capped := r.shortage, r.allocation
+	if scopes := r.scopes.Text(); scopes != "" {
+		capped += " (" + scopes + ")"
+	}
 	return fmt.Sprintf("exceeded ResourceQuotaAllocation: %s, requested: %s=%s, allocated: %s=%s, limited: %s=%s (namespace %s holds %s and may have up to %s)",
-		r.allocation, s.Resource, s.Requested.String(), s.Resource, s.Allocated.String(), s.Resource, s.Limit.String(),
+		capped, s.Resource, s.Requested.String(), s.Resource, s.Allocated.String(), s.Resource, s.Limit.String(),
 		r.namespace, s.Held.String(), s.Possible())
 }
 

@@ -48,6 +48,28 @@ func TestDenialNamesShortages(t *testing.T) {
 	}
 }
 
+// A denial names the scopes of its cap, which stands beside others of the same resource.
+func TestDenialNamesScopes(t *testing.T) {
+	w := newWorld(t)
+	scoped := []corev1.ResourceQuotaScope{corev1.ResourceQuotaScopeTerminating}
+	w.declare(&quotav1alpha1.ResourceQuotaAllocation{
+		ObjectMeta: metav1.ObjectMeta{Name: "acme", UID: "acme", Generation: 1},
+		Spec: quotav1alpha1.ResourceQuotaAllocationSpec{
+			Selector: metav1.LabelSelector{MatchLabels: team}, Allocation: corev1.ResourceQuotaSpec{Hard: list("pods=2"), Scopes: scoped},
+		},
+	})
+	quota := quotaOf("pods=3")
+	quota.Spec.Scopes = scoped
+	request := create(t)
+	request.Object.Raw = encode(t, quota)
+
+	result := w.review(request).Result
+
+	if want := "exceeded ResourceQuotaAllocation: acme (Terminating), requested: pods=3"; result == nil || !strings.HasPrefix(result.Message, want) {
+		t.Errorf("got %v, want a denial that begins with %q", result, want)
+	}
+}
+
 // The amounts of namespaces that the user may not see are one sum.
 func TestDenialNamesOnlyVisibleHolders(t *testing.T) {
 	few := map[string]int{"web": 1, "shop": 60, "blog": 39}

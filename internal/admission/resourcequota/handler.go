@@ -228,7 +228,7 @@ func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionReque
 			recorded = append(recorded, a.allocation)
 		}
 		for i, shortage := range outcome.Shortages {
-			denials = append(denials, denial{a.allocation, a.request.Namespace, shortage, outcome.Holders[i]})
+			denials = append(denials, denial{a.allocation, a.request.Namespace, a.request.Scopes, shortage, outcome.Holders[i]})
 		}
 	}
 	if len(denials) > 0 {
