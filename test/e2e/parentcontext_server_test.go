@@ -148,7 +148,7 @@ func (s *controlPlane) wantEvent(policy, reason string) string {
 			return err
 		}
 		for i := range list.Items {
-			if e := &list.Items[i]; e.Regarding.Name == policy && e.Reason == reason {
+			if e := &list.Items[i]; e.Namespace != metav1.NamespaceDefault && e.Regarding.Name == policy && e.Reason == reason {
 				note = e.Note
 				return nil
 			}

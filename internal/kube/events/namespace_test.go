@@ -1,8 +1,10 @@
 package events_test
 
 import (
+	"fmt"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -10,14 +12,15 @@ import (
 	"github.com/bursar/bursar/internal/kube/events"
 )
 
-// places keeps the namespaces of events.
-type places []string
+// places keeps the notes of events by namespace.
+type places map[string]string
 
-func (p *places) Eventf(regarding, _ runtime.Object, _, _, _, _ string, _ ...any) {
-	*p = append(*p, regarding.(*corev1.ObjectReference).Namespace)
+func (p places) Eventf(regarding, _ runtime.Object, _, _, _, note string, args ...any) {
+	p[regarding.(*corev1.ObjectReference).Namespace] = fmt.Sprintf(note, args...)
 }
 
-// Nothing about tenants is in the namespace default.
+// Nothing about tenants is in the namespace default. There kubectl describe looks for the events of a cluster-scoped
+// object, and finds where they are.
 func TestEventsAreWhereTheyConcern(t *testing.T) {
 	policy := &corev1.ObjectReference{APIVersion: "quota.miloapis.com/v1alpha1", Kind: "ClaimCreationPolicy", Name: "apps"}
 	for name, tc := range map[string]struct {
@@ -31,14 +34,19 @@ func TestEventsAreWhereTheyConcern(t *testing.T) {
 		"namespaced":     {"it stays where it is", &corev1.ObjectReference{Kind: "App", Namespace: "team", Name: "a"}, policy, "team"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var got places
+			got := places{}
 			var related runtime.Object
 			if tc.related != nil {
 				related = tc.related
 			}
-			events.NewRecorder(&got).WithNamespaces(scheme.Scheme, "system").Eventf(tc.regarding, related, "Warning", "Reason", "Act", "note")
-			if len(got) != 1 || got[0] != tc.want {
-				t.Errorf("%s: got %v, want %s", tc.reason, got, tc.want)
+			events.NewRecorder(got).WithNamespaces(scheme.Scheme, "system").Eventf(tc.regarding, related, "Warning", "Reason", "Act", "web uses %d", 7)
+
+			want := places{tc.want: "web uses 7"}
+			if tc.regarding.Namespace == "" {
+				want[""] = "the events with the details are in other namespaces: kubectl events -A --for claimcreationpolicy/apps"
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}
 		})
 	}

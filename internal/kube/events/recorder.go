@@ -34,7 +34,11 @@ func NewRecorder(to events.EventRecorder) *Recorder { return &Recorder{recorder:
 
 // Eventf records an event on an object, as [events.EventRecorder] does. related is a second object, or nil.
 func (r *Recorder) Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any) {
-	r.recorder.Eventf(r.withNamespace(regarding, related), related, eventtype, reason, action, "%s", cut(fmt.Sprintf(note, args...)))
+	placed, clusterScoped := r.place(regarding, related)
+	r.recorder.Eventf(placed, related, eventtype, reason, action, "%s", cut(fmt.Sprintf(note, args...)))
+	if clusterScoped != nil {
+		r.recorder.Eventf(clusterScoped, nil, eventtype, reason, action, elsewhere, strings.ToLower(clusterScoped.Kind), clusterScoped.Name)
+	}
 }
 
 // cut shortens a note to noteBytesMax.
