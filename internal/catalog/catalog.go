@@ -2,9 +2,9 @@
 // type, the enabled policies, compiled, by the kind they protect, and the caps on ResourceQuotas. Watches fill it,
 // and every protected create reads it.
 //
-// A policy becomes effective once the registrations allow its requests, and stays effective while its resource types
-// are registered. [Version] and [Gate] make every replica decide with policies at least as new as the published
-// webhooks.
+// A generation of a policy becomes effective once the registrations allow its requests, and stays so until another
+// generation is, or the policy is disabled or deleted. [Version] and [Gate] make every replica decide with policies at
+// least as new as the published webhooks.
 //
 // Webhooks, controllers and packages claims and evaluator import it. Of Bursar it imports only the API types and pure
 // packages.
@@ -30,14 +30,11 @@ type Catalog struct {
 	mu            sync.RWMutex
 	registrations map[string]*Registration // by name
 	byType        map[string]*Registration // by resource type
-	policies      map[string]*Policy
+	declarations  map[string]*declaration  // of policies, by name
 	byKind        map[schema.GroupVersionKind][]*Policy
 	byGroupKind   map[schema.GroupKind][]*Policy
-	invalid       map[string]invalidPolicy // policies that do not compile, by name
-	// effective are the policies allowed by the registrations, now or at some time since their addition.
-	effective   map[string]bool
-	suspended   map[string]bool
-	pending     map[string]*Policy // generations that wait for registrations, by name
+	// undecidable are the kinds with an enforcing policy that may be effective in another replica, and is not here.
+	undecidable map[schema.GroupVersionKind]undecidable
 	revision    int64
 	allocations map[string]*Allocation // by name
 	// All declared objects, valid or not.
@@ -49,13 +46,9 @@ func New() *Catalog {
 	return &Catalog{
 		registrations: map[string]*Registration{},
 		byType:        map[string]*Registration{},
-		policies:      map[string]*Policy{},
+		declarations:  map[string]*declaration{},
 		byKind:        map[schema.GroupVersionKind][]*Policy{},
 		byGroupKind:   map[schema.GroupKind][]*Policy{},
-		invalid:       map[string]invalidPolicy{},
-		effective:     map[string]bool{},
-		suspended:     map[string]bool{},
-		pending:       map[string]*Policy{},
 		allocations:   map[string]*Allocation{},
 
 		declaredPolicies:      newDeclared(),

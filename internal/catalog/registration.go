@@ -177,11 +177,6 @@ func (c *Catalog) electLocked(resourceType string) {
 		return
 	}
 	c.byType[resourceType] = oldest
-	for _, p := range c.policies {
-		if !c.effective[p.Name] && slices.Contains(p.ResourceTypes, resourceType) {
-			c.effective[p.Name] = c.isAllowedLocked(p)
-		}
-	}
 	c.replaceAllowedLocked(resourceType)
 }
 

@@ -151,7 +151,7 @@ func (l *leading) lead(ctx context.Context) error {
 // end forgets what only a leader keeps up to date.
 func (l *leading) end() {
 	l.term.Store(nil)
-	l.quota.catalog.ResumeAll()
+	l.quota.catalog.ForgetSuspensions()
 }
 
 // newLock returns the lock of the leader. Its requests end in half of the time for a renewal, so that a renewal whose

@@ -110,7 +110,7 @@ func (l *leading) addReconcilers(t *term) error {
 			Clock: &o.clock, Events: c.events, ExpiryNotice: o.options.GrantExpiryNotice.Duration,
 		},
 		&claimpolicy.Reconciler{
-			Client: c.client, Live: c.live, Catalog: q.catalog, Kinds: c.kinds, Permission: c.permission, Listener: l.declared, Webhooks: t.webhooks,
+			Client: c.client, Catalog: q.catalog, Kinds: c.kinds, Permission: c.permission, Listener: l.declared, Webhooks: t.webhooks,
 			Changed: l.declared.policiesChanged,
 		},
 		&quotarequest.Reconciler{

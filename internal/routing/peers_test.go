@@ -229,3 +229,38 @@ func TestForward(t *testing.T) {
 type bundle []byte
 
 func (b bundle) Bundle() []byte { return b }
+
+// A review that one replica cannot decide goes to the next.
+func TestForwardToAny(t *testing.T) {
+	ignorant := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
+	defer ignorant.Close()
+	decides := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprint(w, IsForwarded(r), r.URL.Path)
+	}))
+	defer decides.Close()
+	certificates := bundle(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: decides.Certificate().Raw}))
+
+	for name, tt := range map[string]struct {
+		others []*httptest.Server
+		want   string
+	}{
+		"one of two":   {[]*httptest.Server{ignorant, decides}, "true/enforce"},
+		"none of them": {[]*httptest.Server{ignorant}, ""},
+		"no others":    {nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &Peers{Log: logr.Discard(), ServerName: "example.com", Certificates: certificates}
+			p.init()
+			for n, other := range tt.others {
+				p.observe(leaseOf(fmt.Sprint("replica-", n), other.Listener.Addr().String(), time.Now()))
+			}
+			// A busy machine may take longer than anyTimeout.
+			await.NoError(t, time.Minute, func() error {
+				if got, ok := p.ForwardToAny(t.Context(), "/enforce", []byte("{}")); string(got) != tt.want || ok != (tt.want != "") {
+					return fmt.Errorf("got %q, %t, want %q", got, ok, tt.want)
+				}
+				return nil
+			})
+		})
+	}
+}

@@ -38,6 +38,9 @@ func (r *replica) Forward(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 	return other.call(asking, review, true)
 }
 
+// ForwardToAny implements [enforce.Replicas]. Every replica knows the one policy, so none needs another for that.
+func (r *replica) ForwardToAny(context.Context, string, []byte) ([]byte, bool) { return nil, false }
+
 // call sends a review to the replica of a host.
 func (h *host) call(ctx context.Context, review []byte, isForwarded bool) ([]byte, bool) {
 	r := h.current.Load()

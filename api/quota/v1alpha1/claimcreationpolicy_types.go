@@ -1,6 +1,12 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"encoding/json"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
 
 // ClaimCreationPolicy protects a kind of object by quota. On the create of such an object Bursar makes a claim from the
 // policy's template, and denies the create if it cannot grant the claim. Every policy for a kind applies. A policy is
@@ -41,6 +47,23 @@ type ClaimCreationPolicy struct {
 // IsEnabled reports whether the policy is enabled: neither enabled nor disabled turns it off. The default is true.
 func (p *ClaimCreationPolicy) IsEnabled() bool {
 	return (p.Spec.Enabled == nil || *p.Spec.Enabled) && !p.Spec.Disabled
+}
+
+// ResourceTypes returns the resource types that an enabled policy requests, by its spec and by the effective
+// generation. It returns none for a disabled policy.
+func (p *ClaimCreationPolicy) ResourceTypes() []string {
+	if !p.IsEnabled() {
+		return nil
+	}
+	types := p.Spec.Target.ResourceClaimTemplate.Spec.ResourceTypes()
+	if effective := p.Status.Effective; effective != nil && effective.Generation != p.Generation {
+		var spec ClaimCreationPolicySpec
+		if json.Unmarshal(effective.Spec.Raw, &spec) == nil {
+			types = append(types, spec.Target.ResourceClaimTemplate.Spec.ResourceTypes()...)
+		}
+	}
+	slices.Sort(types)
+	return slices.Compact(types)
 }
 
 // ClaimCreationPolicySpec is the protected kind, and the cost of its objects.
@@ -256,6 +279,12 @@ type ClaimCreationPolicyStatus struct {
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
+	// effective is the generation that decides requests, with its spec. It is older than metadata.generation while the
+	// latest spec cannot be effective: Ready is False then, its message has the reason, and the former generation goes on.
+	// It is absent until a generation is Ready, and while the policy is disabled.
+	// +optional
+	Effective *EffectivePolicy `json:"effective,omitempty"`
+
 	// evaluation counts the requests with a failure of the policy for their object. It is absent without failures, and
 	// restarts after a change of the spec.
 	// +optional
@@ -264,6 +293,23 @@ type ClaimCreationPolicyStatus struct {
 	// observedGeneration is the metadata.generation behind the conditions.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// EffectivePolicy is the generation of a policy that decides requests.
+type EffectivePolicy struct {
+	// generation is the metadata.generation of the spec.
+	Generation int64 `json:"generation"`
+
+	// spec is the spec of the generation.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:validation:Schemaless
+	Spec runtime.RawExtension `json:"spec"`
+
+	// suspended is true while Bursar may not read the objects of the kind. Then creates pass without a claim, because
+	// nobody would return their quota. Default: false.
+	// +optional
+	Suspended bool `json:"suspended,omitempty"`
 }
 
 // EvaluationStatus counts the requests with a failure of a policy for their object. Each replica writes it at most once

@@ -75,6 +75,7 @@ type addition struct {
 
 var additions = []addition{
 	{"AllowanceBucket", "status.feature"},
+	{"ClaimCreationPolicy", "status.effective"},
 	{"ClaimCreationPolicy", "spec.disabled"},
 	{"ClaimCreationPolicy", "spec.trigger.constraints"},
 	{"GrantCreationPolicy", "spec.disabled"},

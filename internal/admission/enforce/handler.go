@@ -109,6 +109,8 @@ type Replicas interface {
 	// Forward sends a review, as it came to a path, to the preferred replica of a consumer. It returns the answer, or
 	// false if this replica has to decide.
 	Forward(ctx context.Context, consumer quotav1alpha1.ConsumerRef, path string, review []byte) ([]byte, bool)
+	// ForwardToAny sends a review to the other replicas in turn. It returns the first answer, or false if none decides.
+	ForwardToAny(ctx context.Context, path string, review []byte) ([]byte, bool)
 }
 
 // Gate waits until the catalog contains all objects declared by a version, or returns an error.
@@ -186,13 +188,16 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, finish func(*adm
 		answer := h.answer(ctx, version, request, func(consumer quotav1alpha1.ConsumerRef) *admissionv1.AdmissionResponse {
 			return h.forward(ctx, consumer, r.URL.Path, body)
 		})
+		if answer == nil {
+			answer = h.answerElsewhere(ctx, request, r.URL.Path, body)
+		}
 		h.metrics.reviewed(answer, time.Since(began))
 		return finish(request, answer)
 	})
 }
 
 // serveForwarded decides a request from another replica. The sender finishes the answer. If this replica lags behind,
-// it returns an error, and the sender decides itself.
+// or does not know a policy, it returns an error, and the sender decides itself or asks the next one.
 func (h *Handler) serveForwarded(ctx context.Context, w http.ResponseWriter, r *http.Request, version catalog.Version) {
 	waiting, cancel := context.WithTimeout(ctx, forwardedTimeout)
 	defer cancel()
@@ -209,7 +214,7 @@ func (h *Handler) serveForwarded(ctx context.Context, w http.ResponseWriter, r *
 	})
 }
 
-// answer decides one request.
+// answer decides one request. It returns nil if another replica may have a policy in effect that this one has not.
 func (h *Handler) answer(ctx context.Context, version catalog.Version, request *admissionv1.AdmissionRequest, forward forwardFunc) *admissionv1.AdmissionResponse {
 	if isPlanned(request) {
 		return review.Allowed()
@@ -219,6 +224,9 @@ func (h *Handler) answer(ctx context.Context, version catalog.Version, request *
 	}
 	if err := h.Policies.Wait(ctx, version); err != nil {
 		return tryAgain(err)
+	}
+	if h.waitDecidable(ctx, request) != "" {
+		return nil
 	}
 	switch request.Operation {
 	case admissionv1.Create:

@@ -69,6 +69,8 @@ func (alone) Forward(context.Context, quotav1alpha1.ConsumerRef, string, []byte)
 	return nil, false
 }
 
+func (alone) ForwardToAny(context.Context, string, []byte) ([]byte, bool) { return nil, false }
+
 // open is a gate without a wait.
 type open struct{}
 

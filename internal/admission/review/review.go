@@ -37,7 +37,7 @@ var inMemory = semaphore.NewWeighted(inMemoryMax)
 // Serve decodes a review, calls answer with its request and its body, and writes the response. It answers with status
 // 400 if the body is not an AdmissionReview of admission.k8s.io/v1 with a request, and with 413 if it is too large.
 // If the open reviews take up all the permitted memory, Serve waits for as long as the API server does, and then
-// answers with 503.
+// answers with 503. It does so at once if answer returns nil, because this process cannot decide.
 func Serve(w http.ResponseWriter, r *http.Request, answer func(request *admissionv1.AdmissionRequest, body []byte) *admissionv1.AdmissionResponse) {
 	size := int64(bytesMax)
 	if r.ContentLength >= 0 {
@@ -60,6 +60,10 @@ func Serve(w http.ResponseWriter, r *http.Request, answer func(request *admissio
 		return
 	}
 	response := answer(review.Request, body)
+	if response == nil {
+		http.Error(w, "this replica cannot decide the review", http.StatusServiceUnavailable)
+		return
+	}
 	response.UID = review.Request.UID
 	w.Header().Set("Content-Type", "application/json")
 	content, err := json.Marshal(&admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: response})

@@ -4,6 +4,7 @@ package claimpolicy
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -49,9 +51,7 @@ type Webhooks interface {
 
 // Reconciler reports whether policies are effective.
 type Reconciler struct {
-	Client client.Client
-	// Live reads from the API server, not from a cache.
-	Live    client.Reader
+	Client  client.Client
 	Catalog *catalog.Catalog
 	Kinds   discoverycache.Resolver
 	// Permission is Bursar's own.
@@ -90,22 +90,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.Client.Get(ctx, request.NamespacedName, object); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	hasFormer := r.Catalog.HasFormer(object) // before the catalog may learn of a registration
 	condition, err := r.readyCondition(ctx, object)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	if condition == nil {
 		return reconcile.Result{}, nil // an event follows once decisions and webhooks agree
-	}
-	if hasFormer && condition.Status != metav1.ConditionTrue {
-		isUndecided, err := r.isUndecided(ctx, object)
-		if err != nil {
-			return reconcile.Result{}, err
-		}
-		if isUndecided {
-			return reconcile.Result{RequeueAfter: time.Second}, nil // the registration's event usually comes first
-		}
 	}
 	var result reconcile.Result
 	if condition.Reason == quotav1alpha1.ReasonValidationFailed {
@@ -123,6 +113,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		apimeta.RemoveStatusCondition(&updated.Status.Conditions, quotav1alpha1.ConditionApplicable)
 	}
 	updated.Status.ObservedGeneration = object.Generation
+	if updated.Status.Effective, err = r.effective(object, condition.Status == metav1.ConditionTrue); err != nil {
+		return reconcile.Result{}, err
+	}
 	adoption.SetAdopted(updated)
 	if equality.Semantic.DeepEqual(object.Status, updated.Status) {
 		return result, nil
@@ -137,7 +130,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 // readyCondition returns the condition Ready of a policy, or nil while its result is not effective yet.
 func (r *Reconciler) readyCondition(ctx context.Context, object *quotav1alpha1.ClaimCreationPolicy) (*metav1.Condition, error) {
 	if !object.IsEnabled() {
-		if r.Catalog.PolicyGeneration(object.Name) != 0 {
+		if current, _ := r.Catalog.Current(object.Name); current != nil {
 			return nil, nil
 		}
 		return &metav1.Condition{Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonPolicyDisabled,
@@ -150,7 +143,7 @@ func (r *Reconciler) readyCondition(ctx context.Context, object *quotav1alpha1.C
 	}
 	if len(problems) > 0 {
 		return &metav1.Condition{Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonValidationFailed,
-			Message: strings.Join(problems, "; ")}, nil
+			Message: strings.Join(problems, "; ") + r.formerMessage(object)}, nil
 	}
 	p := r.Catalog.Policy(object.Name)
 	if p == nil || p.UID != object.UID || p.Generation != object.Generation || !r.Webhooks.IsEffective(trigger, p.Revision) {
@@ -159,10 +152,39 @@ func (r *Reconciler) readyCondition(ctx context.Context, object *quotav1alpha1.C
 	return &metav1.Condition{Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonPolicyReady, Message: readyMessage(p)}, nil
 }
 
-// isUndecided reports whether the registrations may soon allow a policy.
-func (r *Reconciler) isUndecided(ctx context.Context, object *quotav1alpha1.ClaimCreationPolicy) (bool, error) {
-	types := object.Spec.Target.ResourceClaimTemplate.Spec.ResourceTypes()
-	return catalog.Undecided(ctx, r.Live, types, func(current *catalog.Catalog) error { return current.CheckPolicy(object) })
+// effective returns the generation in effect, for the status. A generation is stored once it is Ready, and stays while
+// it decides requests, so that it survives every process that knows it.
+func (r *Reconciler) effective(object *quotav1alpha1.ClaimCreationPolicy, isReady bool) (*quotav1alpha1.EffectivePolicy, error) {
+	if !object.IsEnabled() {
+		return nil, nil
+	}
+	effective := object.Status.Effective.DeepCopy()
+	if isReady && (effective == nil || effective.Generation != object.Generation) {
+		spec, err := json.Marshal(object.Spec)
+		if err != nil {
+			return nil, fmt.Errorf("encode the spec of ClaimCreationPolicy %s: %w", object.Name, err)
+		}
+		effective = &quotav1alpha1.EffectivePolicy{Generation: object.Generation, Spec: runtime.RawExtension{Raw: spec}}
+	}
+
+	current, isSuspended := r.Catalog.Current(object.Name)
+	switch {
+	case effective == nil || current == nil:
+	case current.Generation > effective.Generation:
+		return nil, nil // the stored one no longer decides, and its successor is not Ready yet
+	case current.Generation == effective.Generation:
+		effective.Suspended = isSuspended
+	}
+	return effective, nil
+}
+
+// formerMessage says, after the problems of the latest generation, that a former one goes on.
+func (r *Reconciler) formerMessage(object *quotav1alpha1.ClaimCreationPolicy) string {
+	former := r.Catalog.Policy(object.Name)
+	if former == nil || former.UID != object.UID || former.Generation == object.Generation {
+		return ""
+	}
+	return fmt.Sprintf("; until that is corrected, Bursar goes on with generation %d of the policy, in status.effective", former.Generation)
 }
 
 // readyMessage returns a sentence on the effect of a policy.
@@ -182,6 +204,27 @@ func readyMessage(p *catalog.Policy) string {
 	}
 }
 
+// suspendUnpermitted suspends the generation that decides requests while Bursar may not follow the objects of its kind:
+// a create would reserve quota, and no watch would show the object.
+func (r *Reconciler) suspendUnpermitted(ctx context.Context, object *quotav1alpha1.ClaimCreationPolicy) error {
+	current, _ := r.Catalog.Current(object.Name)
+	if current == nil || current.UID != object.UID {
+		return nil
+	}
+	resource, isServed, err := r.Kinds.VersionedResourceFor(ctx, current.Trigger)
+	if err != nil || !isServed {
+		return err
+	}
+	problem, err := r.Permission.Follow(ctx, resource)
+	if err != nil {
+		return err
+	}
+	if r.Catalog.SetSuspended(object.Name, current.Generation, problem != "") {
+		r.Listener.PoliciesChanged()
+	}
+	return nil
+}
+
 // problems returns all reasons why a policy is not effective.
 func (r *Reconciler) problems(ctx context.Context, object *quotav1alpha1.ClaimCreationPolicy, trigger schema.GroupVersionKind) ([]string, error) {
 	var problems []string
@@ -196,14 +239,11 @@ func (r *Reconciler) problems(ctx context.Context, object *quotav1alpha1.ClaimCr
 		problems = append(problems, fmt.Sprintf("kind %s in version %s is not served by this API server", trigger.GroupKind(), trigger.GroupVersion()))
 	} else if problem, err := r.Permission.Follow(ctx, resource); err != nil {
 		return nil, err
-	} else {
-		// Otherwise a create would reserve quota, and no watch would show its object.
-		if r.Catalog.SetSuspended(object.Name, object.Generation, problem != "") {
-			r.Listener.PoliciesChanged()
-		}
-		if problem != "" {
-			problems = append(problems, problem)
-		}
+	} else if problem != "" {
+		problems = append(problems, problem)
+	}
+	if err := r.suspendUnpermitted(ctx, object); err != nil {
+		return nil, err
 	}
 	if err := r.Catalog.CheckPolicy(object); err != nil {
 		problems = append(problems, err.Error())

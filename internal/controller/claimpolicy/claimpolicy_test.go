@@ -8,8 +8,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
@@ -155,34 +155,61 @@ func TestReadyCondition(t *testing.T) {
 	}
 }
 
-// live has registrations on the API server.
-type live struct {
-	client.Reader
-	registrations []quotav1alpha1.ResourceRegistration
-}
-
-func (l live) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
-	into.(*quotav1alpha1.ResourceRegistrationList).Items = l.registrations
-	return nil
-}
-
-// The registrations on the API server decide on a policy that the catalog does not allow.
-func TestUndecidedPolicy(t *testing.T) {
-	eggs := quotav1alpha1.ResourceRegistration{
-		ObjectMeta: metav1.ObjectMeta{Name: "eggs"},
-		Spec:       quotav1alpha1.ResourceRegistrationSpec{ResourceType: "shop/eggs", ConsumerTypeRef: quotav1alpha1.ConsumerTypeRef{APIGroup: "platform.example.com", Kind: "Organization"}},
-		Status:     quotav1alpha1.ResourceRegistrationStatus{Conditions: []metav1.Condition{{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue}}},
+// The status has the generation in effect, so that a process that starts later knows it.
+func TestEffective(t *testing.T) {
+	type policy = quotav1alpha1.ClaimCreationPolicy
+	stored := func(generation int64) *quotav1alpha1.EffectivePolicy {
+		return &quotav1alpha1.EffectivePolicy{Generation: generation, Spec: runtime.RawExtension{Raw: []byte(`{"former":true}`)}}
 	}
-	foreign := *eggs.DeepCopy()
-	foreign.Spec.ConsumerTypeRef.Kind = "User"
-	object := policyFor(func(p *quotav1alpha1.ClaimCreationPolicy) {
-		p.Spec.Target.ResourceClaimTemplate.Spec.Requests[0].ResourceType = "shop/eggs"
-	})
-	for registration, want := range map[*quotav1alpha1.ResourceRegistration]bool{&eggs: true, &foreign: false} {
-		r := &Reconciler{Catalog: registered(), Live: live{registrations: []quotav1alpha1.ResourceRegistration{*registration}}}
-		if got, err := r.isUndecided(t.Context(), object); err != nil || got != want {
-			t.Errorf("with a registration for %s: undecided is %t, %v, want %t", registration.Spec.ConsumerTypeRef.Kind, got, err, want)
-		}
+	disabled := func(p *policy) { p.Spec.Disabled = true }
+	for name, tt := range map[string]struct {
+		reason         string
+		change         func(*policy)
+		stored         *quotav1alpha1.EffectivePolicy
+		isReady        bool
+		current        int64 // the generation in the catalog, or 0
+		isSuspended    bool
+		wantGeneration int64 // 0 for nothing
+		wantSuspended  bool
+	}{
+		"ready":            {reason: "it decides requests from now on", isReady: true, current: 2, wantGeneration: 2},
+		"ready again":      {reason: "the latest replaces the former", stored: stored(1), isReady: true, current: 2, wantGeneration: 2},
+		"never ready":      {reason: "it has not decided a request", current: 2},
+		"former goes on":   {reason: "the latest is not allowed", stored: stored(1), current: 1, wantGeneration: 1},
+		"not compiled":     {reason: "a later binary has it in effect", stored: stored(2), wantGeneration: 2},
+		"latest not ready": {reason: "the former no longer decides", stored: stored(1), current: 2},
+		"disabled":         {reason: "its author ends it", change: disabled, stored: stored(1), current: 1},
+		"suspended":        {reason: "a new leader must know that", stored: stored(2), current: 2, isSuspended: true, wantGeneration: 2, wantSuspended: true},
+		"former suspended": {reason: "a new leader must know that", stored: stored(1), current: 1, isSuspended: true, wantGeneration: 1, wantSuspended: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tt.change == nil {
+				tt.change = func(*policy) {}
+			}
+			object := policyFor(tt.change)
+			object.Generation, object.Status.Effective = 2, tt.stored
+			r := &Reconciler{Catalog: registered()}
+			if tt.current != 0 {
+				r.Catalog.SetPolicy(policyFor(func(p *policy) { p.Generation = tt.current }))
+				r.Catalog.SetSuspended(object.Name, tt.current, tt.isSuspended)
+			}
+
+			got, err := r.effective(object, tt.isReady)
+
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got == nil {
+				got = &quotav1alpha1.EffectivePolicy{}
+			}
+			if got.Generation != tt.wantGeneration || got.Suspended != tt.wantSuspended {
+				t.Errorf("%s: generation %d, suspended %t; want %d, %t", tt.reason, got.Generation, got.Suspended, tt.wantGeneration, tt.wantSuspended)
+			}
+			wantStored := tt.stored != nil && got.Generation == tt.stored.Generation
+			if isStored := string(got.Spec.Raw) == `{"former":true}`; isStored != wantStored {
+				t.Errorf("%s: the spec is %s", tt.reason, got.Spec.Raw)
+			}
+		})
 	}
 }
 

@@ -62,8 +62,7 @@ func policiesThatRequest(ctx context.Context, reader client.Reader, resourceType
 	var names []string
 	for i := range list.Items {
 		policy := &list.Items[i]
-		requested := policy.Spec.Target.ResourceClaimTemplate.Spec.ResourceTypes()
-		if policy.IsEnabled() && policy.DeletionTimestamp == nil && slices.Contains(requested, resourceType) {
+		if policy.DeletionTimestamp == nil && slices.Contains(policy.ResourceTypes(), resourceType) {
 			names = append(names, policy.Name)
 		}
 	}
