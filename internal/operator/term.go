@@ -151,7 +151,7 @@ func (t *term) run(ctx context.Context, certificates server.Certificates) error 
 	return group.Wait()
 }
 
-// newManager makes the manager of a term's reconcilers. It shares the caches of the replica: a term lists nothing again.
+// newManager makes the manager of a term's reconcilers. It shares the caches of the replica, so a term lists nothing.
 func (l *leading) newManager(ctx context.Context) (ctrl.Manager, error) {
 	shared := l.cluster.manager
 	manager, err := ctrl.NewManager(shared.GetConfig(), ctrl.Options{

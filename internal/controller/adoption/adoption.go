@@ -66,7 +66,7 @@ const (
 // notAdoptable is the reason for not applying a policy to existing objects.
 const notAdoptable = "the demand of the policy depends on user or requestInfo, and these are unknown for existing objects"
 
-// Controller adopts objects in one term as the leader. Set its fields once; call Start, then SetupWithManager, then Run.
+// Controller adopts objects in one term as the leader. Set its fields once; call Start, SetupWithManager, and Run.
 // AdoptSince needs none of these calls.
 type Controller struct {
 	Client  client.Client
