@@ -58,6 +58,8 @@ func (e *Explanation) Print(w io.Writer, format usage.Format) error {
 // noPayment explains why there is no payer.
 func (e *Explanation) noPayment() string {
 	switch {
+	case e.isUnreached:
+		return "The quota that it needs is unknown until Bursar answers."
 	case slices.ContainsFunc(e.Policies, func(p Policy) bool { return p.isFailed }):
 		return "The quota that it needs is unknown, because a policy fails on it."
 	case e.isDenied:

@@ -22,6 +22,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/cli/request"
 	"github.com/bursar/bursar/internal/policy"
 	"github.com/bursar/bursar/internal/usage"
@@ -47,6 +48,8 @@ type Explanation struct {
 	Payments           []Payment `json:"payments,omitempty"`
 
 	isDenied bool
+	// isUnreached means that the API server did not reach Bursar, so that nobody has decided about the object.
+	isUnreached bool
 }
 
 // Policy is a policy for the kind of an object.
@@ -171,7 +174,7 @@ func (r *Reader) Denial(ctx context.Context, text string) (*Explanation, error) 
 
 // otherErrors are errors on other subjects than the quota of a consumer, by a part of their text, with their meaning.
 var otherErrors = []struct{ part, meaning string }{
-	{"failed calling webhook", "the API server does not reach Bursar, so nobody can create objects of this kind: run bursar status"},
+	{"failed calling webhook", "the API server does not reach a webhook, so nobody can create objects of this kind: ask the platform team about the webhook that the error names"},
 	{"cannot be applied to this object", "a policy fails on this object, as the error says: correct the object, or ask an administrator to correct the policy"},
 	{"ResourceQuotaAllocation", "a cap on the ResourceQuotas of several namespaces has no room: see kubectl get lrqalloc, and docs/tasks/allocations.md"},
 	{"accepts nothing new", "the registration of the resource type is being deleted: ask an administrator"},
@@ -179,8 +182,15 @@ var otherErrors = []struct{ part, meaning string }{
 	{"exceeded quota:", "this is about a ResourceQuota of the namespace, which is Kubernetes' own: see kubectl describe resourcequota"},
 }
 
+// unreached explains why nobody can create a protected object, to somebody who cannot change that.
+const unreached = "Bursar does not answer, so nobody can create or change objects of this kind. Nothing is wrong with your object: " +
+	"tell your platform team, who finds the cause with bursar status and in docs/tasks/troubleshooting.md"
+
 // adviceOn explains an error without a consumer.
 func adviceOn(text string) error {
+	if message.IsUnreached(text) {
+		return errors.New(unreached)
+	}
 	for _, other := range otherErrors {
 		if strings.Contains(text, other.part) {
 			return errors.New(other.meaning)
@@ -383,9 +393,14 @@ func (r *Reader) try(ctx context.Context, object *unstructured.Unstructured, e *
 			err = r.API.Patch(ctx, object.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.DryRunAll)
 		}
 	}
-	if e.Answer = fmt.Sprintf("The API server would %s it now.", verb); err != nil {
-		e.isDenied = true
-		e.Answer = fmt.Sprintf("The API server would not %s it: %s", verb, strings.TrimSpace(err.Error()))
+	if e.Answer = fmt.Sprintf("The API server would %s it now.", verb); err == nil {
+		return nil
+	}
+	text := strings.TrimSpace(message.WithoutURLs(err.Error()))
+	e.isDenied, e.isUnreached = true, message.IsUnreached(text)
+	e.Answer = fmt.Sprintf("The API server would not %s it: %s", verb, text)
+	if e.isUnreached {
+		e.Answer = fmt.Sprintf("The API server would not %s it, because %s (%s)", verb, unreached, text)
 	}
 	return err
 }
