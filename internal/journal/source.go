@@ -14,6 +14,9 @@ type Sink interface {
 	// Append stores entries, and returns once a crash cannot lose them. After an error the sink may have some of them,
 	// and the caller appends all of them again, possibly in another process. The entries of a consumer come in order.
 	Append(ctx context.Context, entries []Entry) error
+	// Prove writes something other than an entry, as far as the sink can. An error is that of an Append, before there
+	// is an entry to lose.
+	Prove(ctx context.Context) error
 	// Close ends the sink. Everything from successful calls of Append stays stored.
 	Close() error
 }
@@ -28,6 +31,8 @@ type Query struct {
 	Since, Until time.Time
 	// WorkersMax bounds the goroutines for reading and decoding, and selects nothing. Default: one for each processor.
 	WorkersMax int
+	// Damage receives the damaged lines, and selects nothing. Default: a damaged line ends the iteration with an error.
+	Damage *Damage
 }
 
 // Workers returns how many goroutines may read and decode at the same time.

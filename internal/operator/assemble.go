@@ -72,7 +72,8 @@ func (o *Operator) assemble(ctx, storing context.Context) (*components, error) {
 	cluster.objects.OnAppear(enforcer.Appeared)
 	resourceQuotas := o.newResourceQuotas(cluster, quota, loaded)
 	controllers := o.newControllers(cluster, quota, peers)
-	route(mux, enforcer, resourceQuotas, o.newValidation(cluster, quota, o.newGrantPolicies(cluster, quota)), o.newReviewer(cluster, quota, loaded), o.newJournalReader(cluster, quota), quota.reviewed)
+	histories := o.newJournalReader(cluster, quota)
+	route(mux, enforcer, resourceQuotas, o.newValidation(cluster, quota, o.newGrantPolicies(cluster, quota)), o.newReviewer(cluster, quota, loaded), histories, quota.reviewed)
 
 	follower := follow.New(quota.catalog, quota.claims, cluster.objects, cluster.kinds, log.WithName("follower"))
 	declared := newDeclarations(cluster, quota, leading, follower, controllers.claim)
@@ -83,7 +84,7 @@ func (o *Operator) assemble(ctx, storing context.Context) (*components, error) {
 	p := &components{
 		cluster: cluster, quota: quota, server: server, peers: peers, leading: leading, probeObserver: o.newProbeObserver(), evaluations: evaluations,
 		synced: declared.synced, loaded: loaded,
-		everywhere: []runner{controllers.lifecycle, controllers.claim, controllers.escrow, denials, follower},
+		everywhere: []runner{controllers.lifecycle, controllers.claim, controllers.escrow, denials, follower, histories},
 	}
 	if o.options.LeaderElection != nil {
 		// A single process is the only writer of its ledgers.
@@ -93,7 +94,7 @@ func (o *Operator) assemble(ctx, storing context.Context) (*components, error) {
 		p.everywhere, p.collectors = append(p.everywhere, quota.journal), append(p.collectors, quota.journal, journalInfo{o.options.Journal.Location()})
 	}
 	p.collectors = append(p.collectors,
-		quota.ledgers, enforcer, quota.allocations, resourceQuotas,
+		quota.ledgers, enforcer, quota.allocations, resourceQuotas, histories,
 		o.newUsage(cluster, quota, leading, controllers.claim), o.newGrantEnds(cluster, leading), o.newRequests(cluster, leading), health{o, server.Certificates},
 	)
 	return p, nil

@@ -45,6 +45,9 @@ func (a appending) Append(ctx context.Context, entries []journal.Entry) error {
 	return nil
 }
 
+// Prove implements [journal.Sink].
+func (appending) Prove(context.Context) error { return nil }
+
 // Close implements [journal.Sink].
 func (appending) Close() error { return nil }
 

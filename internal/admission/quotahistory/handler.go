@@ -54,12 +54,14 @@ func (r *Reader) respond(ctx context.Context, request *admissionv1.AdmissionRequ
 	if err == nil && len(status.Entries) == 0 {
 		err = r.checkEntries(ctx, spec)
 	}
+	r.health.read(err)
 	if err != nil {
 		return r.failed(err, sight, spec)
 	}
 	response := review.Patched(review.PatchOperation{Operation: "add", Path: "/status", Value: status})
+	response.Warnings = r.damageWarnings(sight)
 	if status.Continue == "" {
-		response.Warnings = r.warnings(sight)
+		response.Warnings = append(response.Warnings, r.backlogWarnings(sight)...)
 	}
 	return response
 }

@@ -18,6 +18,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/journal"
 )
 
@@ -57,6 +58,9 @@ type Reader struct {
 	Dependencies
 	// turns bounds the histories in progress.
 	turns *semaphore.Weighted
+	// damage has the damaged lines met since the start.
+	damage *journal.Damage
+	health health
 }
 
 const (
@@ -76,7 +80,11 @@ const (
 
 // New returns a reader with dependencies.
 func New(deps Dependencies) *Reader {
-	return &Reader{Dependencies: deps, turns: semaphore.NewWeighted(readsAtOnce)}
+	r := &Reader{Dependencies: deps, turns: semaphore.NewWeighted(readsAtOnce), damage: &journal.Damage{}}
+	if deps.Journal != nil {
+		r.Journal = journal.Tolerant{Source: deps.Journal, Damage: r.damage}
+	}
+	return r
 }
 
 // errLate means that the time was up before the first entry of a page.
@@ -159,9 +167,9 @@ func (r *Reader) checkEntries(ctx context.Context, spec *quotav1alpha1.QuotaHist
 	return errNoEntries
 }
 
-// warnings report a journal without the latest changes. Only users with full sight learn the number of missing
+// backlogWarnings report a journal without the latest changes. Only users with full sight learn the number of missing
 // entries, because other consumers have some of them.
-func (r *Reader) warnings(sight *sight) []string {
+func (r *Reader) backlogWarnings(sight *sight) []string {
 	if r.Backlog == nil {
 		return nil
 	}
@@ -173,6 +181,20 @@ func (r *Reader) warnings(sight *sight) []string {
 	default:
 		return []string{fmt.Sprintf("the journal is %s behind: later changes are missing", oldest.Round(time.Second))}
 	}
+}
+
+// damageWarnings report skipped lines. Nobody knows whose they are. Only users with full sight learn the place, because
+// it may name files and stores.
+func (r *Reader) damageWarnings(sight *sight) []string {
+	count := r.damage.Count()
+	if count == 0 {
+		return nil
+	}
+	text := "skipped " + message.Count(count, "damaged line", "damaged lines") + " of the journal, so entries may be missing"
+	if sight.seesAll {
+		text += ": " + r.damage.Example()
+	}
+	return []string{text}
 }
 
 // stepBack is the largest step back in time from one entry to the next. Replicas record admissions some seconds late,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/cli/history"
 	"github.com/bursar/bursar/internal/cli/request"
@@ -29,6 +31,8 @@ type journalFlags struct {
 	resourceType string
 	since, until string
 	output       *output
+	// damage has the damaged lines of the journal at the location.
+	damage journal.Damage
 }
 
 // addJournalFlags adds the flags of a command that reads the journal. since is the default of --since; if it is empty,
@@ -84,13 +88,13 @@ func (j *journalFlags) selection(consumer string, now time.Time) (history.Select
 func (j *journalFlags) open(command *cobra.Command) (journal.Source, history.Units, error) {
 	if j.location != "" {
 		source, err := journalconfig.Open(j.location)
-		return source, nil, err
+		return journal.Tolerant{Source: source, Damage: &j.damage}, nil, err
 	}
 	config, err := j.server.config(servers.Reads)
 	if err != nil {
 		return nil, nil, err
 	}
-	config.WarningHandler = &firstWarning{out: command.ErrOrStderr()}
+	config.WarningHandler = &warningsOnce{out: command.ErrOrStderr()}
 	api, err := clientOf(config)
 	if err != nil {
 		return nil, nil, err
@@ -121,6 +125,12 @@ func printFromJournal[A journalAnswer](
 	if err != nil {
 		return answer, err
 	}
+	if count := j.damage.Count(); count > 0 {
+		if _, err := fmt.Fprintf(command.ErrOrStderr(), "Warning: skipped %s of the journal, so entries may be missing: %s\n",
+			message.Count(count, "damaged line", "damaged lines"), j.damage.Example()); err != nil {
+			return answer, err
+		}
+	}
 	if answer.IsEmpty() && (j.output == nil || j.output.isForPeople()) {
 		if _, err := fmt.Fprintln(command.ErrOrStderr(), j.emptyText(lacks)); err != nil {
 			return answer, err
@@ -132,16 +142,30 @@ func printFromJournal[A journalAnswer](
 	return answer, j.output.write(answer.Print)
 }
 
-// firstWarning prints the first warning of the API server. The warning reports a journal that is behind, and comes with
-// the pages of each consumer.
-type firstWarning struct {
-	out  io.Writer
-	once sync.Once
+// warningsOnce prints each warning of the API server once. The warnings report a journal that is behind or damaged, and
+// come with the pages of each consumer.
+type warningsOnce struct {
+	out     io.Writer
+	mu      sync.Mutex
+	printed map[string]bool
 }
 
 // HandleWarningHeader implements [rest.WarningHandler].
-func (w *firstWarning) HandleWarningHeader(_ int, _, text string) {
-	w.once.Do(func() { _, _ = fmt.Fprintln(w.out, "Warning:", text) }) // the answer matters more
+func (w *warningsOnce) HandleWarningHeader(_ int, _, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	kind, _, _ := strings.Cut(text, ":") // the delay and the number of entries that wait change from page to page
+	if isBehind := strings.Contains(kind, " behind"); isBehind {
+		kind = "behind"
+	}
+	if w.printed[kind] {
+		return
+	}
+	if w.printed == nil {
+		w.printed = map[string]bool{}
+	}
+	w.printed[kind] = true
+	_, _ = fmt.Fprintln(w.out, "Warning:", text) // the answer matters more
 }
 
 // unitsOf returns the display units of all resource types. A user without the right to read registrations gets those of

@@ -11,7 +11,7 @@ import (
 // standsStillAfter is how long an entry of the journal may wait. The alert BursarJournalStandsStill has the same bound.
 const standsStillAfter = time.Minute
 
-// journal checks whether the journal stands still, or has lost changes.
+// journal checks whether the journal can be written and read, stands still, is damaged, or has lost changes.
 func (r *reader) journal(context.Context) Check {
 	const name = "journal"
 	if r.metrics == nil {
@@ -29,9 +29,24 @@ func (r *reader) journal(context.Context) Check {
 	if waiting > 0 {
 		check.Text += fmt.Sprintf("; waiting: %g, the oldest for %s", waiting, oldest)
 	}
-	if oldest > standsStillAfter {
+	switch {
+	case r.metrics.writeError != "":
 		check.State = Failed
-		check.Details = append(check.Details, "it cannot store entries: see the error in Bursar's log; creates continue")
+		check.Details = append(check.Details, "it cannot store entries: "+r.metrics.writeError+"; creates continue, and the entries follow once it can")
+	case oldest > standsStillAfter:
+		check.State = Failed
+		check.Details = append(check.Details, "it cannot store entries in time: see the error in Bursar's log; creates continue")
+	}
+	if r.metrics.readError != "" {
+		check.State = Failed
+		check.Details = append(check.Details, "it cannot be read, so bursar history does not answer: "+r.metrics.readError)
+	}
+	if damaged := r.metrics.sums["bursar_journal_damaged_lines"]; damaged > 0 {
+		if check.State == OK {
+			check.State = Warning
+		}
+		check.Details = append(check.Details, message.Count(damaged, "damaged line is", "damaged lines are")+
+			" skipped by bursar history, which names the first: see docs/tasks/troubleshooting.md#the-journal-is-damaged")
 	}
 	if lost := r.metrics.sums["bursar_journal_lost_changes_total"]; lost > 0 {
 		check.State = Failed

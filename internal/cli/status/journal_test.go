@@ -24,7 +24,29 @@ func TestJournal(t *testing.T) {
 			"the disk is full", info + "bursar_journal_waiting_entries 312\nbursar_journal_oldest_waiting_seconds 75\n",
 			Check{
 				State: Failed, Text: `stored in /data/a "b"; waiting: 312, the oldest for 1m15s`,
-				Details: []string{"it cannot store entries: see the error in Bursar's log; creates continue"},
+				Details: []string{"it cannot store entries in time: see the error in Bursar's log; creates continue"},
+			},
+		},
+		"Fails": {
+			"the bucket is out of reach", info + "bursar_journal_waiting_entries 4\nbursar_journal_oldest_waiting_seconds 5\n" +
+				"bursar_journal_failing{error=\"write the journal to the bucket b at s3: connection refused\"} 1\n",
+			Check{
+				State: Failed, Text: `stored in /data/a "b"; waiting: 4, the oldest for 5s`,
+				Details: []string{"it cannot store entries: write the journal to the bucket b at s3: connection refused; creates continue, and the entries follow once it can"},
+			},
+		},
+		"Unreadable": {
+			"it may write and not read", info + "bursar_journal_read_failing{error=\"list the journal: access denied\"} 1\n",
+			Check{
+				State: Failed, Text: `stored in /data/a "b"`,
+				Details: []string{"it cannot be read, so bursar history does not answer: list the journal: access denied"},
+			},
+		},
+		"Damaged": {
+			"somebody edited a file", info + "bursar_journal_damaged_lines 3\n",
+			Check{
+				State: Warning, Text: `stored in /data/a "b"`,
+				Details: []string{"3 damaged lines are skipped by bursar history, which names the first: see docs/tasks/troubleshooting.md#the-journal-is-damaged"},
 			},
 		},
 		"Lost": {

@@ -16,6 +16,8 @@ type metrics struct {
 	sums map[string]float64
 	// journalAt is where the journal goes, or "" if none is kept.
 	journalAt string
+	// writeError and readError are why the journal cannot be written or read, or "".
+	writeError, readError string
 }
 
 // readMetrics reads the metrics of an operator. A standalone API server has them itself, and otherwise they come from
@@ -49,8 +51,13 @@ func parseMetrics(content []byte) (*metrics, error) {
 		for _, series := range family.GetMetric() {
 			m.sums[name] += series.GetCounter().GetValue() + series.GetGauge().GetValue() + series.GetUntyped().GetValue()
 			for _, label := range series.GetLabel() {
-				if name == "bursar_journal_info" && label.GetName() == "location" {
+				switch name + " " + label.GetName() {
+				case "bursar_journal_info location":
 					m.journalAt = label.GetValue()
+				case "bursar_journal_failing error":
+					m.writeError = label.GetValue()
+				case "bursar_journal_read_failing error":
+					m.readError = label.GetValue()
 				}
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -34,6 +35,94 @@ func TestBrokenLine(t *testing.T) {
 		if got == nil || !strings.Contains(got.Error(), s.current.Name()+": line 1: ") {
 			t.Errorf("%s: got %v, want an error that names file and line", name, got)
 		}
+	}
+}
+
+// TestDamagedLines proves that a reader with a Damage skips what nobody can read, yields the rest, and names the place.
+// A repaired file is no longer damaged.
+func TestDamagedLines(t *testing.T) {
+	dir, c := t.TempDir(), startClock()
+	s := openSink(t, testOptions(dir, "r"), c)
+	appendAll(t, s, numbered("web", 1, 4, c.Now())...)
+	path := s.current.Name()
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(whole), "\n")
+	tests := map[string]struct {
+		reason, text, example string
+		want                  []int64
+		damaged               int
+	}{
+		"Whole":   {"nothing is damaged", string(whole), "", upTo(1, 4), 0},
+		"Zeros":   {"a disk lost a block", lines[0] + strings.Repeat("\x00", 200) + "\n" + lines[2] + lines[3], "line 2: ", []int64{1, 3, 4}, 1},
+		"Cut":     {"a line lost its end, and decodes no more", lines[0] + lines[1][:len(lines[1])/2] + "\n" + lines[2] + lines[3], "line 2: ", []int64{1, 3, 4}, 1},
+		"Changed": {"a line is an entry by its ends only", lines[0] + strings.Replace(lines[1], `"consumerRef":{`, `"consumerRef":{{`, 1) + lines[2] + lines[3], "line 2: ", []int64{1, 3, 4}, 1},
+		"Two":     {"all of them count", "x\n" + lines[1] + "y\n" + lines[3], "line 1: ", []int64{2, 4}, 2},
+	}
+	damage := &journal.Damage{}
+	for name, tt := range tests {
+		if err := os.WriteFile(path, []byte(tt.text), fileMode); err != nil {
+			t.Fatal(err)
+		}
+		got := read(t, journal.Tolerant{Source: Dir(dir), Damage: damage}, journal.Query{})
+		if diff := cmp.Diff(tt.want, got["web"]); diff != "" {
+			t.Errorf("%s: %s (-want +got):\n%s", name, tt.reason, diff)
+		}
+		if damage.Count() != tt.damaged || !strings.Contains(damage.Example(), tt.example) {
+			t.Errorf("%s: %s: got %d damaged lines, such as %q", name, tt.reason, damage.Count(), damage.Example())
+		}
+	}
+}
+
+// TestDamagedArchive proves that a compressed file with an error hides its rest, and no other file.
+func TestDamagedArchive(t *testing.T) {
+	dir, c := t.TempDir(), startClock()
+	s := openSink(t, testOptions(dir, "r"), c)
+	appendAll(t, s, numbered("web", 1, 2000, c.Now())...)
+	first := s.current.Name()
+	s.finish()
+	c.SetTime(c.Now().Add(time.Minute))
+	appendAll(t, s, numbered("web", 2001, 2003, c.Now())...)
+	waitFor(t, "the file is compressed", func() bool {
+		_, err := os.Stat(first + ".gz")
+		return err == nil
+	})
+	packed, err := os.ReadFile(first + ".gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(first+".gz", packed[:len(packed)/2], fileMode); err != nil {
+		t.Fatal(err)
+	}
+
+	damage := &journal.Damage{}
+	got := read(t, journal.Tolerant{Source: Dir(dir), Damage: damage}, journal.Query{})["web"]
+
+	if damage.Count() == 0 || len(got) < 3 || len(got) >= 2003 || got[len(got)-1] != 2003 {
+		t.Errorf("got %d entries and %d damaged lines, such as %q", len(got), damage.Count(), damage.Example())
+	}
+}
+
+// TestProve proves that a sink tells about a directory that it cannot write to before the first entry.
+func TestProve(t *testing.T) {
+	dir, c := t.TempDir(), startClock()
+	s := openSink(t, testOptions(dir, "r"), c)
+	if err := s.Prove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("the proof left %v, %v", left, err)
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir, nil, fileMode); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Prove(t.Context()); err == nil || !strings.Contains(err.Error(), dir) {
+		t.Errorf("got %v, want an error that names the directory", err)
 	}
 }
 

@@ -103,11 +103,11 @@ func (s *Sink) Append(ctx context.Context, entries []journal.Entry) error {
 	}
 	if s.current == nil {
 		if err := s.create(); err != nil {
-			return fmt.Errorf("create a file of the journal: %w", err)
+			return fmt.Errorf("create a file of the journal in %s: %w", s.o.Dir, causeOf(err))
 		}
 	}
 	if err := write(s.current, text); err != nil {
-		err = fmt.Errorf("append to the journal in %s: %w", s.current.Name(), err)
+		err = fmt.Errorf("append to the journal in %s: %w", s.o.Dir, causeOf(err))
 		s.abandon()
 		return err
 	}
@@ -117,6 +117,37 @@ func (s *Sink) Append(ctx context.Context, entries []journal.Entry) error {
 		s.tend()
 	}
 	return nil
+}
+
+// probeBytes is the size of a probe: a full disk may still have room for an empty file.
+const probeBytes = 4096
+
+// Prove implements [journal.Sink]. It writes a file that nobody takes for one of the journal, and deletes it.
+func (s *Sink) Prove(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(s.o.Dir, dirMode); err != nil {
+		return fmt.Errorf("create the directory of the journal: %w", err)
+	}
+	path := filepath.Join(s.o.Dir, ".probe"+temporarySuffix(s.o.Replica))
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, fileMode)
+	if err == nil {
+		err = errors.Join(write(file, make([]byte, probeBytes)), file.Close(), removeIfExists(path))
+	}
+	if err != nil {
+		return fmt.Errorf("append to the journal in %s: %w", s.o.Dir, causeOf(err))
+	}
+	return nil
+}
+
+// causeOf returns an error without the name of the file: each attempt has a new one, and one fault would have as many
+// texts as attempts.
+func causeOf(err error) error {
+	if of := (*fs.PathError)(nil); errors.As(err, &of) {
+		return of.Err
+	}
+	return err
 }
 
 // write writes and syncs.

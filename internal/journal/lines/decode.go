@@ -36,21 +36,26 @@ func (b *batch) add(l *line) {
 	b.ends = append(b.ends, len(b.text))
 }
 
-// decode decodes the lines selected by the query, up to the first invalid one.
+// decode decodes the lines selected by the query. It skips damaged ones, or stops at the first of them if nobody
+// collects damage.
 func (b *batch) decode(query *journal.Query, decoder *journal.Decoder) {
 	defer close(b.done)
 	b.entries = make([]journal.Entry, 0, len(b.lines))
 	begin := 0
 	for i, end := range b.ends {
 		var e journal.Entry
-		if err := decoder.Decode(b.text[begin:end], &e); err != nil {
+		err := decoder.Decode(b.text[begin:end], &e)
+		begin = end
+		if err != nil {
+			if query.Damage.Add(b.lines[i].file, b.lines[i].number, err) {
+				continue
+			}
 			b.err = fmt.Errorf("read the journal in %s: line %d: %w", b.lines[i].file, b.lines[i].number, err)
 			return
 		}
 		if query.Matches(&e) {
 			b.entries = append(b.entries, e)
 		}
-		begin = end
 	}
 	b.text, b.lines, b.ends = nil, nil, nil
 }

@@ -60,12 +60,12 @@ func newOrder(ctx context.Context, streams []Stream, query *journal.Query, mixed
 	o := &order{last: map[string]int64{}, seen: map[string]runs{}, waiting: map[string]map[int64]*line{}}
 	if len(streams) > 1 || mixed {
 		var err error
-		if o.exist, err = numbers(ctx, streams, only, query.Workers()); err != nil {
+		if o.exist, err = numbers(ctx, streams, only, query); err != nil {
 			return nil, err
 		}
 	}
 	for _, stream := range streams {
-		from := newReader(stream, only)
+		from := newReader(stream, only, query.Damage)
 		first, err := from.next(ctx)
 		switch {
 		case errors.Is(err, io.EOF):

@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/bursar/bursar/internal/journal"
 )
 
 // run is numbers without a gap, from first to last.
@@ -54,16 +56,16 @@ func (r runs) after(number int64) (next int64, found bool) {
 	return max(number+1, r[i].first), true
 }
 
-// numbers returns the numbers of the entries in the streams, by ledger. workers bounds the streams read at the same
-// time.
-func numbers(ctx context.Context, streams []Stream, only string, workers int) (map[string]runs, error) {
+// numbers returns the numbers of the entries in the streams, by ledger. The query bounds the streams read at the same
+// time, and collects the damage.
+func numbers(ctx context.Context, streams []Stream, only string, query *journal.Query) (map[string]runs, error) {
 	var mu sync.Mutex
 	all := map[string]runs{}
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(workers)
+	group.SetLimit(query.Workers())
 	for _, stream := range streams {
 		group.Go(func() error {
-			found, err := numbersOf(ctx, stream, only)
+			found, err := numbersOf(ctx, stream, only, query.Damage)
 			mu.Lock()
 			defer mu.Unlock()
 			for ledger, its := range found {
@@ -81,8 +83,8 @@ func numbers(ctx context.Context, streams []Stream, only string, workers int) (m
 	return all, nil
 }
 
-func numbersOf(ctx context.Context, stream Stream, only string) (map[string]runs, error) {
-	from := newReader(stream, only)
+func numbersOf(ctx context.Context, stream Stream, only string, damage *journal.Damage) (map[string]runs, error) {
+	from := newReader(stream, only, damage)
 	defer from.close()
 	found := map[string]runs{}
 	for {

@@ -3,6 +3,8 @@ package lines
 import (
 	"bufio"
 	"bytes"
+	"compress/flate"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,6 +51,8 @@ type reader struct {
 	files Stream
 	// only, if set, is the only ledger to read.
 	only string
+	// damage receives the damaged lines. If it is nil, the first of them is an error.
+	damage *journal.Damage
 	// names has one string for each ledger, so lines need none of their own.
 	names map[string]string
 
@@ -58,8 +62,8 @@ type reader struct {
 	current line
 }
 
-func newReader(files Stream, only string) *reader {
-	return &reader{files: files, only: only, names: map[string]string{}, buffer: bufio.NewReaderSize(nil, bufferBytes)}
+func newReader(files Stream, only string, damage *journal.Damage) *reader {
+	return &reader{files: files, only: only, damage: damage, names: map[string]string{}, buffer: bufio.NewReaderSize(nil, bufferBytes)}
 }
 
 func (r *reader) close() {
@@ -82,12 +86,18 @@ func (r *reader) next(ctx context.Context) (*line, error) {
 		file := r.files[0]
 		r.current.number++
 		torn := errors.Is(err, io.EOF)
+		isDamaged := isDamage(err)
 		if err != nil && !torn {
-			return nil, fmt.Errorf("read the journal in %s: line %d: %w", file.Name(), r.current.number, err)
+			if err := r.skip(r.current.number, err, isDamaged || errors.Is(err, errTooLong)); err != nil {
+				return nil, err
+			}
 		}
-		if torn {
+		if torn || isDamaged { // nobody can decompress the rest of a damaged file
 			r.close()
 			r.files = r.files[1:]
+		}
+		if err != nil && !torn {
+			continue
 		}
 		text = bytes.TrimSpace(text)
 		if len(text) == 0 {
@@ -98,7 +108,10 @@ func (r *reader) next(ctx context.Context) (*line, error) {
 			continue // nobody got a promise of this entry
 		}
 		if err := r.identify(&r.current); err != nil {
-			return nil, fmt.Errorf("read the journal in %s: line %d: %w", file.Name(), r.current.number, err)
+			if err := r.skip(r.current.number, err, true); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		if r.only == "" || r.current.ledger == r.only {
 			return &r.current, nil
@@ -119,14 +132,36 @@ func (r *reader) openNext(ctx context.Context) error {
 	case errors.Is(err, fs.ErrNotExist):
 		r.files = r.files[1:]
 		return nil
+	case isDamage(err) && r.damage.Add(r.files[0].Name(), 1, err):
+		r.files = r.files[1:]
+		return nil
 	case err != nil:
 		return fmt.Errorf("read the journal in %s: %w", r.files[0].Name(), err)
 	}
 	r.open = file
 	r.buffer.Reset(file)
 	r.current = line{file: r.files[0].Name()}
+	r.damage.Begin(r.current.file)
 	return nil
 }
+
+// skip records a damaged line of the current file. It returns an error if the line is not damaged, or nobody collects
+// damage.
+func (r *reader) skip(number int, err error, isDamaged bool) error {
+	if isDamaged && r.damage.Add(r.current.file, number, err) {
+		return nil
+	}
+	return fmt.Errorf("read the journal in %s: line %d: %w", r.current.file, number, err)
+}
+
+// isDamage reports whether an error is about the content of a compressed file, and not about the access to it.
+func isDamage(err error) bool {
+	var corrupt flate.CorruptInputError
+	return errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &corrupt)
+}
+
+// errTooLong means that a line is longer than an entry can be.
+var errTooLong = fmt.Errorf("it is longer than %d bytes", lineBytesMax)
 
 // readLine returns the text up to the next newline. At the end of the file it returns the rest and [io.EOF].
 func (r *reader) readLine() ([]byte, error) {
@@ -135,12 +170,15 @@ func (r *reader) readLine() ([]byte, error) {
 		return part, err
 	}
 	r.long = append(r.long[:0], part...)
+	isTooLong := false
 	for errors.Is(err, bufio.ErrBufferFull) {
-		if len(r.long) > lineBytesMax {
-			return nil, fmt.Errorf("it is longer than %d bytes", lineBytesMax)
-		}
 		part, err = r.buffer.ReadSlice('\n')
-		r.long = append(r.long, part...)
+		if isTooLong = isTooLong || len(r.long) > lineBytesMax; !isTooLong {
+			r.long = append(r.long, part...)
+		}
+	}
+	if isTooLong && err == nil {
+		err = errTooLong
 	}
 	return r.long, err
 }

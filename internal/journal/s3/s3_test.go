@@ -151,8 +151,8 @@ func TestStoreDown(t *testing.T) {
 	s.down.Store(true)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if err := sink.Append(ctx, entries("web", 3, 4, now)); err == nil || !strings.Contains(err.Error(), "write the journal to clusters/a/") {
-		t.Fatalf("got %v, want an error that names the object", err)
+	if err := sink.Append(ctx, entries("web", 3, 4, now)); err == nil || !strings.Contains(err.Error(), "write the journal to the bucket quota at "+s.address) {
+		t.Fatalf("got %v, want an error that names the bucket", err)
 	}
 	if _, err := read(t, s.options(), journal.Query{}); err == nil || !strings.Contains(err.Error(), "list the journal in the bucket quota") {
 		t.Fatalf("got %v, want an error that names the bucket", err)
@@ -174,7 +174,32 @@ func TestNoBucket(t *testing.T) {
 	s := newStore(t)
 	o := s.options()
 	o.Bucket = "other"
-	if err := newSink(t, o, "bursar-a").Append(t.Context(), entries("web", 1, 1, time.Now())); err == nil || !strings.Contains(err.Error(), "in the bucket other") {
+	if err := newSink(t, o, "bursar-a").Append(t.Context(), entries("web", 1, 1, time.Now())); err == nil || !strings.Contains(err.Error(), "to the bucket other") {
 		t.Errorf("got %v, want an error that names the bucket", err)
+	}
+}
+
+// TestProve proves that a sink tells about a dead store before the first entry, in words that stay the same, and that
+// the object it writes is no entry for readers.
+func TestProve(t *testing.T) {
+	store := newStore(t)
+	sink := newSink(t, store.options(), "a")
+	if err := sink.Prove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	source, err := NewSource(store.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range source.Entries(t.Context(), journal.Query{}) {
+		t.Errorf("a reader got %+v, %v", e, err)
+	}
+	store.down.Store(true)
+	proved := sink.Prove(t.Context())
+	if proved == nil || !strings.Contains(proved.Error(), "the bucket quota at "+store.address) {
+		t.Fatalf("got %v, want an error that names the bucket", proved)
+	}
+	if err := sink.Append(t.Context(), entries("web", 1, 1, time.Now())); err == nil || strings.Contains(err.Error(), ending) {
+		t.Errorf("got %v, want an error without the key", err)
 	}
 }

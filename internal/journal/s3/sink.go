@@ -8,7 +8,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -76,9 +78,36 @@ func (s *Sink) Append(ctx context.Context, entries []journal.Entry) error {
 	defer cancel()
 	_, err = s.client.PutObject(ctx, s.o.Bucket, key, &packed, int64(packed.Len()), minio.PutObjectOptions{ContentType: "application/gzip", DisableMultipart: true})
 	if err != nil {
-		return fmt.Errorf("write the journal to %s in the bucket %s: %w", key, s.o.Bucket, err)
+		return s.writeError(err)
 	}
 	return nil
+}
+
+// probeName ends the key of the object that proves that the bucket can be written. No reader takes it for one of the
+// journal, and each start of a replica writes it again.
+const (
+	probeName = "write-check"
+	probeText = "Bursar writes this object when it starts.\n"
+)
+
+// Prove implements [journal.Sink]. It writes an object without entries, always the same.
+func (s *Sink) Prove(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, putTimeout)
+	defer cancel()
+	_, err := s.client.PutObject(ctx, s.o.Bucket, s.o.inPrefix(probeName), strings.NewReader(probeText), int64(len(probeText)), minio.PutObjectOptions{DisableMultipart: true})
+	if err != nil {
+		return s.writeError(err)
+	}
+	return nil
+}
+
+// writeError names the bucket of a failed write, and not the key: each attempt has a new one, and one fault would have
+// as many texts as attempts.
+func (s *Sink) writeError(err error) error {
+	if of := (*url.Error)(nil); errors.As(err, &of) {
+		err = of.Err
+	}
+	return fmt.Errorf("write the journal to the bucket %s at %s: %w", s.o.Bucket, s.client.EndpointURL().Host, err)
 }
 
 // Close implements [journal.Sink].

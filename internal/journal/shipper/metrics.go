@@ -1,6 +1,7 @@
 package shipper
 
 import (
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,10 +15,12 @@ type metrics struct {
 	lost     prometheus.Counter
 	waiting  prometheus.GaugeFunc
 	oldest   prometheus.GaugeFunc
+	failing  failing
 }
 
 func newMetrics(s *Shipper) *metrics {
 	return &metrics{
+		failing: failing{s},
 		stored: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "bursar_journal_entries_total",
 			Help: "Number of entries that the sink of the journal has stored.",
@@ -71,5 +74,22 @@ func (s *Shipper) Waiting() (entries int, oldest time.Duration) { return s.count
 // Collectors returns the metrics, for registration.
 func (s *Shipper) Collectors() []prometheus.Collector {
 	m := s.metrics
-	return []prometheus.Collector{m.stored, m.failures, m.lost, m.duration, m.waiting, m.oldest}
+	return []prometheus.Collector{m.stored, m.failures, m.lost, m.duration, m.waiting, m.oldest, m.failing}
+}
+
+// isFailing describes the metric with the error of the sink. There is one series at most, and only while the sink
+// fails, so errors that differ do no harm.
+var isFailing = prometheus.NewDesc("bursar_journal_failing", "1, with the error, while the sink of the journal cannot store entries.", []string{"error"}, nil)
+
+// failing is the collector of this metric.
+type failing struct{ *Shipper }
+
+// Describe implements [prometheus.Collector].
+func (failing) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- isFailing }
+
+// Collect implements [prometheus.Collector].
+func (f failing) Collect(metrics chan<- prometheus.Metric) {
+	if err := f.Failure(); err != nil {
+		metrics <- prometheus.MustNewConstMetric(isFailing, prometheus.GaugeValue, 1, strings.ToValidUTF8(err.Error(), "?"))
+	}
 }

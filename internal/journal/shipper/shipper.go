@@ -54,6 +54,8 @@ type Shipper struct {
 	mu       sync.Mutex
 	waiting  []taken
 	declined map[quotav1alpha1.ConsumerRef]bool // consumers with declined entries, for lack of room
+	// failure is the error of the last attempt to write, or nil.
+	failure error
 	// latest are, for the consumers with waiting entries, the sequences of the latest of them.
 	latest map[quotav1alpha1.ConsumerRef]int64
 }
@@ -127,17 +129,63 @@ func (s *Shipper) notify() {
 	}
 }
 
-// Run appends entries until ctx ends.
+// Run appends entries until ctx ends. First the sink proves that it can write: if nothing changes for a while, a dead
+// sink would otherwise look well until there is something to lose.
 func (s *Shipper) Run(ctx context.Context) error {
+	proof := time.NewTimer(0)
+	defer proof.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-proof.C:
+			if !s.prove(ctx) {
+				proof.Reset(retryMax)
+			}
 		case <-s.wake:
 			s.gather(ctx)
 			s.Flush(ctx)
 		}
 	}
+}
+
+// prove makes the sink prove that it can write, and reports whether it can.
+func (s *Shipper) prove(ctx context.Context) bool {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return false
+	}
+	trying, cancel := context.WithTimeout(ctx, appendTimeout)
+	defer cancel()
+	err := s.sink.Prove(trying)
+	if ctx.Err() == nil {
+		s.report(err)
+	}
+	return err == nil
+}
+
+// report keeps the result of an attempt to write, and logs the first failure and the end of failures.
+func (s *Shipper) report(err error) {
+	s.mu.Lock()
+	before := s.failure
+	s.failure = err
+	waiting := len(s.waiting)
+	s.mu.Unlock()
+	switch {
+	case err != nil && before == nil:
+		s.Log.Error(err, "the journal cannot store entries, will try again until its sink works", "waiting", waiting)
+	case err == nil && before != nil:
+		s.Log.Info("the sink of the journal works again")
+	}
+}
+
+// Failure returns the error of the last attempt to write, or nil.
+func (s *Shipper) Failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failure
 }
 
 // gather waits for more entries, at most for the delay.
@@ -186,7 +234,6 @@ func (s *Shipper) append(ctx context.Context, batch []taken) bool {
 	for i := range batch {
 		entries = append(entries, entryOf(&batch[i]))
 	}
-	hasFailed := false
 	backoff := wait.Backoff{Duration: retryMin, Factor: 2, Jitter: 0.1, Steps: 10, Cap: retryMax}
 	err := backoff.DelayFunc().Until(ctx, true, false, func(ctx context.Context) (bool, error) {
 		began := time.Now()
@@ -194,15 +241,11 @@ func (s *Shipper) append(ctx context.Context, batch []taken) bool {
 		defer cancel()
 		err := s.sink.Append(trying, entries)
 		s.metrics.observe(began, len(entries), err)
-		if err != nil && !hasFailed {
-			s.Log.Error(err, "the journal cannot store entries, will try again until its sink works", "waiting", s.count())
+		if err == nil || ctx.Err() == nil { // the end of this process is no fault of the sink
+			s.report(err)
 		}
-		hasFailed = hasFailed || err != nil
 		return err == nil, nil
 	})
-	if err == nil && hasFailed {
-		s.Log.Info("the sink of the journal works again")
-	}
 	return err == nil
 }
 

@@ -2,6 +2,7 @@ package shipper
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
@@ -295,4 +296,34 @@ func TestRandomFaults(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestProof proves that a dead sink is known at the start, before there is anything to store, and that its error ends
+// once it works, also without an entry.
+func TestProof(t *testing.T) {
+	var works atomic.Bool
+	fault := func(int) fault {
+		if works.Load() {
+			return none
+		}
+		return lost
+	}
+	run(t, t.TempDir(), fault, func(t *testing.T, b *ledgers, s *sink) {
+		synctest.Wait()
+		if err := b.shipper.Failure(); !errors.Is(err, errDisk) {
+			t.Errorf("at the start: got %v, want %v", err, errDisk)
+		}
+		if got := testutil.CollectAndCount(b.shipper.metrics.failing); got != 1 {
+			t.Errorf("%d series for the error, want 1", got)
+		}
+		works.Store(true)
+		time.Sleep(retryMax) // of the test's own clock
+		synctest.Wait()
+		if err := b.shipper.Failure(); err != nil || s.attempts() > 0 {
+			t.Errorf("once the sink works: got %v after %d appends", err, s.attempts())
+		}
+		if got := testutil.CollectAndCount(b.shipper.metrics.failing); got != 0 {
+			t.Errorf("%d series for the error, want none", got)
+		}
+	})
 }

@@ -170,6 +170,17 @@ func (s *sink) Append(ctx context.Context, entries []journal.Entry) error {
 	return nil
 }
 
+// Prove implements [journal.Sink]. A probe has the fault of the next append.
+func (s *sink) Prove(ctx context.Context) error {
+	s.mu.Lock()
+	attempt := s.tried
+	s.mu.Unlock()
+	if s.fault(attempt) == lost {
+		return errDisk
+	}
+	return s.files.Prove(ctx)
+}
+
 // Close implements [journal.Sink].
 func (s *sink) Close() error { return s.files.Close() }
 
