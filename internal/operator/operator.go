@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -202,9 +203,24 @@ func (o *Operator) findUsername(ctx context.Context) error {
 		return fmt.Errorf("ask the API server for Bursar's user name: %w", err)
 	}
 	o.options.Username = review.Status.UserInfo.Username
-	o.options.Log.Info("requests of this user pass without a review", "user", o.options.Username)
+	o.reportUser()
 	return nil
 }
+
+// reportUser reports whose requests pass without a review. If a person has the same user, quota does not limit that
+// person.
+func (o *Operator) reportUser() {
+	const accountPrefix = "system:serviceaccount:"
+	log := o.options.Log.WithValues("user", o.options.Username)
+	if strings.HasPrefix(o.options.Username, accountPrefix) {
+		log.Info("requests of this user pass without a review")
+		return
+	}
+	log.Error(errNoAccount, "requests of this user pass without a review, so quota does not limit anybody with its credentials: "+
+		"give the operator a ServiceAccount, or a user that nobody else has")
+}
+
+var errNoAccount = errors.New("the operator does not run as a ServiceAccount")
 
 // stopped drops errors caused by the stop of the operator.
 func stopped(ctx context.Context, err error) error {

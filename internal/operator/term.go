@@ -79,7 +79,7 @@ func (l *leading) newTerm(ctx context.Context) (*term, error) {
 	t := &term{
 		manager: manager, webhooks: webhooks, bucket: buckets, adoption: adopter, allocation: caps, grants: grants,
 		runners:    []runner{webhooks, adopter, auditor, o.newDeparted(c, q, buckets), grants, caps, notifier},
-		collectors: []collectors{auditor, grants, caps, adopter},
+		collectors: []collectors{auditor, grants, caps, adopter, buckets},
 	}
 	return t, l.addReconcilers(t)
 }

@@ -4,24 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/bursar/bursar/internal/cli/status"
 )
 
 const (
 	// webhookConfiguration is the name of the ValidatingWebhookConfiguration of Bursar.
 	webhookConfiguration = "bursar"
-	// notByBursar is the match condition with the name of Bursar's user.
-	notByBursar       = "not-by-bursar"
-	notByBursarPrefix = "request.userInfo.username != "
 	// administrators is the group with all rights.
 	administrators = "system:masters"
 )
@@ -68,20 +65,8 @@ func findUser(ctx context.Context, api kubernetes.Interface) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read ValidatingWebhookConfiguration %s: %w", webhookConfiguration, err)
 	}
-	if user := userOf(configuration); user != "" {
+	if user := status.BursarUser(configuration); user != "" {
 		return user, nil
 	}
 	return "", fmt.Errorf("ValidatingWebhookConfiguration %s does not name the user of Bursar: give --bursar-user", webhookConfiguration)
-}
-
-func userOf(configuration *admissionregistrationv1.ValidatingWebhookConfiguration) string {
-	for _, webhook := range configuration.Webhooks {
-		for _, condition := range webhook.MatchConditions {
-			quoted, isOurs := strings.CutPrefix(condition.Expression, notByBursarPrefix)
-			if user, err := strconv.Unquote(quoted); condition.Name == notByBursar && isOurs && err == nil {
-				return user
-			}
-		}
-	}
-	return ""
 }

@@ -82,6 +82,27 @@ func (f *failures) add(name string, isEnabled bool, conditions []metav1.Conditio
 	}
 }
 
+// addAdoption adds the existing objects that an enabled policy fails on. If it fails on all of them, it is the policy
+// that is wrong.
+func (f *failures) addAdoption(name string, policy *quotav1alpha1.ClaimCreationPolicy) {
+	adoption := policy.Status.Adoption
+	if !policy.IsEnabled() || adoption == nil || adoption.Failed == 0 || adoption.ObservedGeneration != policy.Generation {
+		return
+	}
+	of := max(adoption.Total, adoption.Failed)
+	if adoption.State == quotav1alpha1.AdoptionRunning {
+		of = max(adoption.Processed, adoption.Failed)
+	}
+	detail := fmt.Sprintf("%s: it fails on %d of %s, which have no claim", name, adoption.Failed, message.Count(of, "existing object", "existing objects"))
+	if adoption.Message != "" {
+		detail += ": " + adoption.Message
+	}
+	f.details = append(f.details, detail)
+	if adoption.Failed == of {
+		f.state = Failed
+	}
+}
+
 func (f *failures) check(name string) Check {
 	check := Check{Name: name, State: OK, Text: fmt.Sprintf("%d enabled, %d disabled", f.enabled, f.disabled), Details: f.details}
 	if len(f.details) > 0 {
@@ -98,7 +119,9 @@ func (r *reader) claimPolicies(ctx context.Context) Check {
 	}
 	var f failures
 	for i := range list.Items {
-		f.add("ClaimCreationPolicy "+list.Items[i].Name, list.Items[i].IsEnabled(), list.Items[i].Status.Conditions, list.Items[i].Status.Evaluation)
+		named := "ClaimCreationPolicy " + list.Items[i].Name
+		f.add(named, list.Items[i].IsEnabled(), list.Items[i].Status.Conditions, list.Items[i].Status.Evaluation)
+		f.addAdoption(named, &list.Items[i])
 	}
 	return f.check(name)
 }
@@ -115,6 +138,32 @@ func (r *reader) grantPolicies(ctx context.Context) Check {
 	}
 	check := f.check(name)
 	check.Text += " policies for grants"
+	return check
+}
+
+// viewsLagAfter is the age of a change from which people should know that the figures they read are older. A consumer's
+// views show its next change after three seconds, unless many consumers changed at once.
+const viewsLagAfter = 10 * time.Second
+
+// lag checks the progress of policies over existing and unreviewed objects, and how old the shown figures are.
+func (r *reader) lag(ctx context.Context) Check {
+	check := r.adoption(ctx)
+	if r.metrics == nil {
+		return check
+	}
+	seconds, isKnown := r.metrics.sums["bursar_view_lag_seconds"]
+	behind := time.Duration(seconds * float64(time.Second)).Round(time.Second)
+	switch {
+	case !isKnown: // only the leader has it
+	case behind > viewsLagAfter:
+		if check.State == OK {
+			check.State = Warning
+		}
+		check.Details = append(check.Details, fmt.Sprintf("the shown figures are up to %s old: bursar usage, AllowanceBuckets and EffectiveResourceGrants "+
+			"follow at ten consumers a second, while requests are decided by the current ones", behind))
+	default:
+		check.Text += "; the shown figures are current"
+	}
 	return check
 }
 

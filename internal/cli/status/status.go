@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/naming"
 	"github.com/bursar/bursar/internal/usage"
 )
@@ -34,6 +35,9 @@ const (
 	requestTimeout = 10 * time.Second
 	// renewWithin is the remaining lifetime below which the renewal of a certificate is overdue.
 	renewWithin = 7 * 24 * time.Hour
+	// adviceDown is what to do while no replica answers.
+	adviceDown = "check the Pods of Bursar and their logs, as in docs/tasks/troubleshooting.md; " +
+		"in an emergency, docs/tasks/break-the-glass.md lets single requests pass"
 )
 
 // State is the result of a check.
@@ -128,7 +132,7 @@ func Read(ctx context.Context, config *rest.Config, systemNamespace, certificate
 	}
 	r.metrics, r.metricsErr = r.readMetrics(ctx)
 	report := Report{r.server(ctx, config.Host, version.GitVersion)}
-	for _, check := range []func(context.Context) Check{r.webhookCheck, r.certificate, r.leader, r.declared, r.claimPolicies, r.grantPolicies, r.adoption, r.drift, r.journal} {
+	for _, check := range []func(context.Context) Check{r.webhookCheck, r.certificate, r.leader, r.declared, r.claimPolicies, r.grantPolicies, r.lag, r.drift, r.journal} {
 		report = append(report, check(ctx))
 	}
 	return report, nil
@@ -186,13 +190,20 @@ func (r *reader) webhookCheck(ctx context.Context) Check {
 		return unknown(name, err)
 	}
 	if err := r.tryWebhooks(ctx); err != nil {
-		return Check{Name: name, State: Failed, Text: "the API server does not reach them, so nobody can create protected objects", Details: []string{err.Error()}}
+		return Check{
+			Name: name, State: Failed, Text: "the API server does not reach them, so nobody can create protected objects",
+			Details: []string{message.WithoutURLs(err.Error()), adviceDown},
+		}
 	}
 	rules := 0
 	for _, webhook := range stored.Webhooks {
 		rules += len(webhook.Rules)
 	}
-	return Check{Name: name, State: OK, Text: fmt.Sprintf("%d validating with %d rules, %d mutating", len(stored.Webhooks), rules, len(mutating.Webhooks))}
+	check := Check{Name: name, State: OK, Text: fmt.Sprintf("%d validating with %d rules, %d mutating", len(stored.Webhooks), rules, len(mutating.Webhooks))}
+	if shared := r.sharedUser(); shared != "" {
+		check.State, check.Details = Warning, []string{shared}
+	}
+	return check
 }
 
 // tryWebhooks makes the API server call the webhooks, by a dry-run create of a grant. The error means that the API
@@ -264,9 +275,13 @@ func (r *reader) leader(ctx context.Context) Check {
 	live := slices.DeleteFunc(others.Items, func(lease coordinationv1.Lease) bool { return isStale(&lease) })
 	age := time.Since(renewed.Time).Round(time.Second)
 	check := Check{Name: name, State: OK, Text: fmt.Sprintf("%s, renewed %s ago; replicas: %d", holder, max(age, 0), len(live))}
-	if isStale(lease) {
+	switch {
+	case isStale(lease):
 		check.State = Failed
 		check.Details = []string{"no replica has taken over: check the Pods of Bursar and their logs"}
+	case len(live) == 0 && !r.isStandalone: // a standalone server is a replica, and needs a Lease only for others
+		check.State = Failed
+		check.Details = []string{"no replica has renewed its Lease, so none answers: " + adviceDown}
 	}
 	return check
 }

@@ -16,6 +16,7 @@ package bucket
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -64,6 +65,7 @@ type state struct {
 	stale   staleObjects
 	waiters namespaceWaiters
 	pace    *pace
+	lag     lag
 	// IndexExisting sets leads.
 	leads atomic.Bool
 }
@@ -78,12 +80,14 @@ func (c *Controller) Start() {
 // changes before IndexExisting, because Compare sees all ledgers afterwards.
 func (c *Controller) Changed(consumer quotav1alpha1.ConsumerRef, _ ledgerstore.Change) {
 	if c.leads.Load() {
+		c.lag.changed(consumer, time.Now())
 		c.publishSoon(consumer)
 	}
 }
 
 // Run publishes changes until ctx ends.
 func (c *Controller) Run(ctx context.Context) error {
+	defer c.lag.clear()
 	worker.Run(ctx, c.queue, workers, c.publish, func(consumer quotav1alpha1.ConsumerRef, err error) {
 		if !isCacheStale(err) {
 			c.Log.Error(err, "will try again", "consumer", consumer.Kind+"/"+consumer.Name)
@@ -101,7 +105,10 @@ func (c *Controller) Need(consumer quotav1alpha1.ConsumerRef, requests []quotav1
 }
 
 // Publish queues the comparison of a consumer's buckets with its ledger. It waits for nothing more, but the pace holds.
-func (c *Controller) Publish(consumer quotav1alpha1.ConsumerRef) { c.queue.Add(consumer) }
+func (c *Controller) Publish(consumer quotav1alpha1.ConsumerRef) {
+	c.lag.changed(consumer, time.Now())
+	c.queue.Add(consumer)
+}
 
 // publishSoon queues a consumer, to include changes shortly after, or for the end of its interval.
 func (c *Controller) publishSoon(consumer quotav1alpha1.ConsumerRef) {
@@ -113,7 +120,10 @@ func (c *Controller) publishSoon(consumer quotav1alpha1.ConsumerRef) {
 func (c *Controller) Consumers() []quotav1alpha1.ConsumerRef { return c.pace.consumers() }
 
 // Forget drops a consumer without buckets.
-func (c *Controller) Forget(consumer quotav1alpha1.ConsumerRef) { c.pace.forget(consumer) }
+func (c *Controller) Forget(consumer quotav1alpha1.ConsumerRef) {
+	c.pace.forget(consumer)
+	c.lag.take(consumer)
+}
 
 // RegistrationsChanged queues consumers if the display of their quota has another name or unit than the current
 // registration.

@@ -17,6 +17,7 @@ import (
 //
 // Buckets without an owner are from a version without effective grants. They still need their owners.
 func (c *Controller) IndexExisting(ctx context.Context) error {
+	c.lag.clear() // nobody published while this replica did not lead
 	c.leads.Store(true)
 	var buckets quotav1alpha1.AllowanceBucketList
 	if err := c.Client.List(ctx, &buckets, client.UnsafeDisableDeepCopy); err != nil {

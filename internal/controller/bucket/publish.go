@@ -24,12 +24,16 @@ func (c *Controller) publish(ctx context.Context, consumer quotav1alpha1.Consume
 	if err != nil {
 		return err
 	}
+	since, misses := c.lag.take(consumer)
 	before := c.index.of(consumer)
 	snapshot, err := c.snapshot(ctx, consumer)
-	if err != nil {
-		return err
+	if err == nil {
+		err = c.publishLedger(ctx, consumer, snapshot, before, again)
 	}
-	return c.publishLedger(ctx, consumer, snapshot, before, again)
+	if err != nil && misses {
+		c.lag.changed(consumer, since)
+	}
+	return err
 }
 
 // publishLedger writes the buckets and effective grants of a consumer. again is true for a known consumer: the first
