@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -32,7 +33,7 @@ type policyRow struct {
 	// Failures counts the failures to apply the policy to a request, and Failing explains the failure while it lasts.
 	Failures int64
 	Failing  string
-	// Coverage describes how many existing objects have a claim.
+	// Coverage describes how many existing objects the policy could be applied to. Those that cost nothing have no claim.
 	Coverage string
 	// Unadopted is the number of objects that Bursar could not adopt, and Unchecked the time since which objects may lack
 	// a claim.
@@ -109,7 +110,9 @@ type policyView struct {
 	States                        []condition
 	Evaluation                    *quotav1alpha1.EvaluationStatus
 	Adoption                      *quotav1alpha1.AdoptionStatus
-	Modes                         []modeChoice
+	// Claims is how many claims of the policy there are, in words, or empty.
+	Claims string
+	Modes  []modeChoice
 	// Change is the preview of a change of the mode, or nil.
 	Change *modeChange
 }
@@ -138,7 +141,34 @@ func (a Area) policy(r *web.Request) (web.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return policyPage(policy, change), nil
+	claims, err := claimsOf(r, policy.Name)
+	if err != nil {
+		return nil, err
+	}
+	page := policyPage(policy, change)
+	page.Data.(*policyView).Claims = claims
+	return page, nil
+}
+
+// claimsMax bounds the claims that the page of a policy counts.
+const claimsMax = 1000
+
+// claimsOf returns how many claims of a policy there are, in words. Many objects that a policy covers may cost nothing,
+// and have none.
+func claimsOf(r *web.Request, policy string) (string, error) {
+	var list metav1.PartialObjectMetadataList
+	list.SetGroupVersionKind(quotav1alpha1.GroupVersion.WithKind("ResourceClaimList"))
+	err := r.API().List(r.Context(), &list, client.MatchingLabels{quotav1alpha1.LabelPolicy: policy}, client.Limit(claimsMax))
+	switch {
+	case usage.IsOutOfReach(err):
+		return "you may not list them", nil
+	case err != nil:
+		return "", fmt.Errorf("list the claims of the policy: %w", err)
+	case list.Continue != "":
+		return fmt.Sprintf("more than %d", len(list.Items)), nil
+	default:
+		return fmt.Sprint(len(list.Items)), nil
+	}
 }
 
 // readPolicy reads the policy of a path. It returns a page if the person may not.
