@@ -14,6 +14,7 @@ import (
 	quota "k8s.io/apiserver/pkg/quota/v1"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/quantity"
 )
 
 // QuotaChange is the creation of a ResourceQuota, or a change to give more. Its Hard has the new amounts of the growing
@@ -126,7 +127,7 @@ func (s Shortage) Possible() string {
 	if left.Sign() > 0 {
 		possible.Add(left)
 	}
-	return possible.String()
+	return quantity.Text(possible)
 }
 
 // Check returns the shortages of a change, ordered by resource, or nothing if there is room for it. A resource is never

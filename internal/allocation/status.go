@@ -12,6 +12,7 @@ import (
 	quota "k8s.io/apiserver/pkg/quota/v1"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/quantity"
 )
 
 // ObjectToStore returns the allocation with the status of this state. It shares nothing with the state: clients decode
@@ -51,7 +52,7 @@ func summary(used, hard corev1.ResourceList) string {
 	parts := make([]string, 0, summaryMax+1)
 	for _, name := range names[:min(len(names), summaryMax)] {
 		u, h := used[name], hard[name]
-		parts = append(parts, fmt.Sprintf("%s %s/%s", name, u.String(), h.String()))
+		parts = append(parts, fmt.Sprintf("%s %s/%s", name, quantity.Text(u), quantity.Text(h)))
 	}
 	if more := len(names) - summaryMax; more > 0 {
 		parts = append(parts, fmt.Sprintf("%d more", more))
@@ -90,7 +91,7 @@ func (s *State) exceeded() metav1.Condition {
 	parts := make([]string, 0, len(over))
 	for _, name := range over {
 		used, hard := s.total[name], s.object.Spec.Allocation.Hard[name]
-		parts = append(parts, fmt.Sprintf("%s of %s %s", used.String(), hard.String(), name))
+		parts = append(parts, fmt.Sprintf("%s of %s %s", quantity.Text(used), quantity.Text(hard), name))
 	}
 	return metav1.Condition{Type: quotav1alpha1.ConditionExceeded, Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonCapExceeded,
 		Message: fmt.Sprintf("the ResourceQuotas exceed the cap: %s; Bursar takes nothing back, and denies higher amounts of these resources: lower ResourceQuotas, or raise the cap", strings.Join(parts, ", "))}

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	apiservercel "k8s.io/apiserver/pkg/cel"
+
+	quantitytext "github.com/bursar/bursar/internal/quantity"
 )
 
 // amountExpression is a CEL expression that yields an amount of base units.
@@ -123,7 +125,7 @@ func toBaseUnits(quantity resource.Quantity, baseUnit string) (int64, error) {
 		whole.Add(whole, big.NewInt(1))
 	}
 	if !whole.IsInt64() {
-		return 0, fmt.Errorf("it yields %s, which is more than can be counted", quantity.String())
+		return 0, fmt.Errorf("it yields %s, which is more than can be counted", quantitytext.Text(quantity))
 	}
 	return whole.Int64(), nil
 }

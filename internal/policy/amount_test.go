@@ -47,6 +47,7 @@ func TestAmountExpressions(t *testing.T) {
 		"Exponent":        {reason: "exponents are quantities", expression: `"12e6"`, baseUnit: "byte", want: 12e6},
 		"NegativeText":    {reason: "nothing is given back by creating", expression: `"-1"`, wantErr: "negative"},
 		"TooMuch":         {reason: "nothing wraps", expression: `"10E"`, wantErr: "10E, which is more than can be counted"},
+		"NoSuffix":        {reason: "Kubernetes has no suffix for it", expression: `"1000E"`, wantErr: "1000000000000000000000, which is more than can be counted"},
 		"TooMuchUnsigned": {reason: "nothing wraps", expression: "18446744073709551615u", wantErr: "more than can be counted"},
 		"NotAQuantity":    {reason: "a text has to be a quantity", expression: `"many"`, wantErr: `the text "many", which is not a quantity`},
 		"HugeExponent":    {reason: "reading it would take hours", expression: `"1e-2000000000"`, wantErr: "is not a quantity"},

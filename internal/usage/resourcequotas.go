@@ -13,6 +13,7 @@ import (
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/quantity"
 )
 
 // allocationKind is the kind of a ResourceQuotaAllocation. It is reported like a consumer.
@@ -55,22 +56,15 @@ func (r *reader) addAllocation(namespace, name string, allocated corev1.Resource
 		if here, ok := available[resourceName]; ok {
 			left = here
 		}
+		amounts := quantity.Proportional(used, hard, left)
 		item := Item{
 			ConsumerRef:  quotav1alpha1.ConsumerRef{APIGroup: quotav1alpha1.GroupName, Kind: allocationKind, Namespace: namespace, Name: name},
-			ResourceType: string(resourceName), Used: base(used), Limit: base(hard), Available: base(left),
-			Display: &quotav1alpha1.DisplayedQuota{TotalAllocated: used.String(), TotalLimit: hard.String(), Available: left.String()},
+			ResourceType: string(resourceName), Used: amounts[0], Limit: amounts[1], Available: amounts[2],
+			Display: &quotav1alpha1.DisplayedQuota{TotalAllocated: quantity.Text(used), TotalLimit: quantity.Text(hard), Available: quantity.Text(left)},
 		}
 		item.complete()
 		r.all = append(r.all, item)
 	}
-}
-
-// base returns a quantity as a number for utilization: in thousandths, unless it is very large.
-func base(q resource.Quantity) int64 {
-	if value := q.Value(); value > 1<<50 {
-		return value
-	}
-	return q.MilliValue()
 }
 
 // IncreaseItem is the result of a QuotaIncrease.
@@ -123,7 +117,7 @@ func increaseRows(increases []IncreaseItem) [][]string {
 				requested += ", "
 			}
 			amount := i.Requested[name]
-			requested += fmt.Sprintf("%s: %s", name, amount.String())
+			requested += fmt.Sprintf("%s: %s", name, quantity.Text(amount))
 		}
 		rows = append(rows, []string{i.Namespace + "/" + i.Name, cmp.Or(requested, "-"), cmp.Or(i.Effect, "-"), cmp.Or(i.Reason, "-")})
 	}

@@ -16,6 +16,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/review"
 	"github.com/bursar/bursar/internal/allocation"
+	"github.com/bursar/bursar/internal/quantity"
 )
 
 // holdersMax bounds the number of member namespaces that a denial names per resource.
@@ -60,8 +61,8 @@ func (r denial) String() string {
 		capped += " (" + scopes + ")"
 	}
 	return fmt.Sprintf("exceeded ResourceQuotaAllocation: %s, requested: %s=%s, allocated: %s=%s, limited: %s=%s (namespace %s holds %s and may have up to %s)",
-		capped, s.Resource, s.Requested.String(), s.Resource, s.Allocated.String(), s.Resource, s.Limit.String(),
-		r.namespace, s.Held.String(), s.Possible())
+		capped, s.Resource, quantity.Text(s.Requested), s.Resource, quantity.Text(s.Allocated), s.Resource, quantity.Text(s.Limit),
+		r.namespace, quantity.Text(s.Held), s.Possible())
 }
 
 // holdersText lists the member namespaces with their amounts. It sums up those that the user may not see.
@@ -71,13 +72,13 @@ func holdersText(r denial, maySee func(allocation, namespace string) bool) strin
 	var others resource.Quantity
 	for i, holder := range r.holders {
 		if i < holdersMax && (seesAll || maySee(r.allocation, holder.Namespace)) {
-			parts = append(parts, holder.Namespace+" "+holder.Amount.String())
+			parts = append(parts, holder.Namespace+" "+quantity.Text(holder.Amount))
 		} else {
 			others.Add(holder.Amount)
 		}
 	}
 	if !others.IsZero() {
-		parts = append(parts, "other namespaces "+others.String())
+		parts = append(parts, "other namespaces "+quantity.Text(others))
 	}
 	if len(parts) == 0 {
 		return ""

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"html/template"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/bursar/bursar/internal/console/chart"
 	"github.com/bursar/bursar/internal/console/web"
 	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/quantity"
 	"github.com/bursar/bursar/internal/usage"
 )
 
@@ -140,7 +140,7 @@ func listText(list corev1.ResourceList) string {
 	texts := make([]string, 0, len(list))
 	for _, name := range slices.Sorted(maps.Keys(list)) {
 		amount := list[name]
-		texts = append(texts, string(name)+" "+amount.String())
+		texts = append(texts, string(name)+" "+quantity.Text(amount))
 	}
 	return strings.Join(texts, ", ")
 }
@@ -150,13 +150,11 @@ func amountsOf(hard, used corev1.ResourceList, composition map[corev1.ResourceNa
 	var amounts []amountView
 	for _, name := range slices.Sorted(maps.Keys(hard)) {
 		h, u := hard[name], used[name]
-		of := usage.Usage{Used: u.MilliValue(), Limit: h.MilliValue()} // parts of one core count
-		if max(u.Value(), h.Value()) > math.MaxInt64/1000 {
-			of = usage.Usage{Used: u.Value(), Limit: h.Value()}
-		}
+		parts := quantity.Proportional(u, h)
+		of, usedText, hardText := usage.Usage{Used: parts[0], Limit: parts[1]}, quantity.Text(u), quantity.Text(h)
 		view := amountView{
-			Resource: string(name), Used: u.String(), Hard: h.String(), Composition: composition[name],
-			Bar: barOf(string(name), of, u.String(), h.String()), Percent: cmp.Or(message.Percent(ledger.Amount(of.Used), ledger.Amount(of.Limit)), "-"),
+			Resource: string(name), Used: usedText, Hard: hardText, Composition: composition[name],
+			Bar: barOf(string(name), of, usedText, hardText), Percent: cmp.Or(message.Percent(ledger.Amount(of.Used), ledger.Amount(of.Limit)), "-"),
 			Word: chart.Word(of.Level(usage.Below, quotav1alpha1.AlertThresholdDefault)),
 		}
 		amounts = append(amounts, view)

@@ -11,6 +11,7 @@ import (
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/console/web"
+	"github.com/bursar/bursar/internal/quantity"
 	"github.com/bursar/bursar/internal/usage"
 )
 
@@ -166,7 +167,7 @@ func (v *namespaceView) readCaps(r *web.Request) (bool, error) {
 			name := corev1.ResourceName(each.Resource)
 			here, available := status.Used[name], status.Available[name]
 			view.Amounts = append(view.Amounts, localAmountView{
-				Resource: each.Resource, Here: here.String(), All: each.Used, Cap: each.Hard, Available: available.String(),
+				Resource: each.Resource, Here: quantity.Text(here), All: each.Used, Cap: each.Hard, Available: quantity.Text(available),
 			})
 		}
 		v.Caps = append(v.Caps, view)
