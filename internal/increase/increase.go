@@ -52,6 +52,8 @@ type Input struct {
 	Base corev1.ResourceList
 	// Increases are those of the namespace, in any order.
 	Increases []Increase
+	// Names are the names of resources in the quota. Base and Increases have these names.
+	Names Names
 	// Use names the increase that counts in singular mode; it need not exist.
 	Use string
 	// Held are the contributions not allowed by a cap.

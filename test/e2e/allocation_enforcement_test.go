@@ -35,6 +35,30 @@ func TestCapAcrossProjects(t *testing.T) {
 	w.mustGive("shop", "default", "count/secrets=45")
 }
 
+// A cap counts a resource under either of its names, as Kubernetes does, and the condition Limited tells the truth.
+func TestCapCountsBothNames(t *testing.T) {
+	w := newTeam(t, "web", "shop")
+	w.allocation("-a", "cpu=4", "requests.memory=4Gi", "secrets=5", "pods=4")
+	for _, hard := range []string{"requests.cpu=6", "memory=600Gi", "count/secrets=600", "count/pods=600"} {
+		w.wantRefused(w.give("web", "default", hard), w.name+"-a")
+	}
+	w.mustGive("web", "default", "requests.cpu=3", "memory=1Gi", "count/secrets=2", "count/pods=1")
+	w.waitUsed(w.name+"-a", "cpu=3", "requests.memory=1Gi", "secrets=2", "pods=1")
+	w.wantRefused(w.give("shop", "default", "cpu=2"), w.name+"-a", "requested: cpu=2", "allocated: cpu=3")
+	w.mustGive("shop", "default", "cpu=1", "requests.memory=3Gi", "secrets=3", "pods=3")
+	a := &quotav1alpha1.ResourceQuotaAllocation{ObjectMeta: metav1.ObjectMeta{Name: w.name + "-a"}}
+	w.waitCondition(a, quotav1alpha1.ConditionLimited, metav1.ConditionTrue)
+
+	// The other name keeps the limit, so this takes nothing out of the cap.
+	w.mustGive("web", "default", "cpu=3", "requests.memory=1Gi", "secrets=2", "pods=1")
+
+	// The number of running Pods does not limit the number of all Pods.
+	w.allocation("-b", "count/pods=10")
+	b := &quotav1alpha1.ResourceQuotaAllocation{ObjectMeta: metav1.ObjectMeta{Name: w.name + "-b"}}
+	w.waitCondition(b, quotav1alpha1.ConditionLimited, metav1.ConditionFalse)
+	w.waitUsed(w.name+"-b", "count/pods=0")
+}
+
 func TestWhatIsNotCappedIsFree(t *testing.T) {
 	w := newTeam(t, "web")
 	w.allocation("", "count/secrets=10")

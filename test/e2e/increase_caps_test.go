@@ -46,6 +46,21 @@ func (w *increased) setCap(allocation *quotav1alpha1.ResourceQuotaAllocation, ha
 	change(w, allocation, func(a *quotav1alpha1.ResourceQuotaAllocation) { a.Spec.Allocation.Hard = list(hard...) })
 }
 
+// An increase counts in the definition's limit under either name of the resource, and a cap under the other name holds
+// it back.
+func TestIncreaseUnderTheOtherName(t *testing.T) {
+	w := newIncreased(t)
+	w.cap("secrets=60")
+	w.config(w.definition(base, cumulative, "count/secrets=10"))
+	w.wantQuota(base, "count/secrets=10")
+	w.increase("a", "secrets=50")
+	w.wantQuota(base, "count/secrets=60")
+	w.wantEffect("a", cumulative, "count/secrets: 50", yes, inEffect)
+	w.increase("b", "secrets=1")
+	w.wantEffect("b", cumulative, "", no, capReached, "held back by a cap: exceeded ResourceQuotaAllocation: "+w.name)
+	w.wantQuota(base, "count/secrets=60")
+}
+
 // In cumulative mode, a cap holds back the part of the newest increase beyond it. The rest of the increase counts, and
 // all of it once there is room.
 func TestCapInCumulativeMode(t *testing.T) {

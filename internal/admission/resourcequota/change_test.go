@@ -117,7 +117,7 @@ func TestRaised(t *testing.T) {
 		from, to corev1.ResourceQuotaSpec
 		want     corev1.ResourceList
 	}{
-		"created":           {"all of it is new", spec(), spec("pods=2", "requests.cpu=1"), list("pods=2", "requests.cpu=1")},
+		"created":           {"all of it is new", spec(), spec("pods=2", "requests.cpu=1"), list("pods=2", "requests.cpu=1", "cpu=1")},
 		"created empty":     {"nothing is nothing", spec(), spec("pods=0"), list()},
 		"same":              {"nothing becomes more", spec("pods=2"), spec("pods=2"), list()},
 		"same, otherwise":   {"2000m is 2", spec("requests.cpu=2"), spec("requests.cpu=2000m"), list()},
@@ -125,7 +125,9 @@ func TestRaised(t *testing.T) {
 		"left out":          {"what is not named gives nothing", spec("pods=2"), spec(), list()},
 		"raised":            {"the new amount counts, not the difference", spec("pods=2"), spec("pods=3"), list("pods=3")},
 		"raised and less":   {"one does not make up for the other", spec("pods=2", "services=9"), spec("pods=3", "services=1"), list("pods=3")},
-		"new resource":      {"what was not named gave nothing", spec("pods=2"), spec("pods=2", "services=1"), list("services=1")},
+		"new resource":      {"what was not named gave nothing", spec("pods=2"), spec("pods=2", "services=1"), list("services=1", "count/services=1")},
+		"other name":        {"cpu is requests.cpu", spec("cpu=2"), spec("requests.cpu=2"), list()},
+		"lower limit gone":  {"then the other one binds", spec("pods=4", "count/pods=9"), spec("count/pods=9"), list("pods=9")},
 		"new resource of 0": {"nor does it give any now", spec("pods=2"), spec("pods=2", "services=0"), list()},
 		"new scopes": {"it gave nothing under these", spec("pods=2", "requests.cpu=1"),
 			scoped(spec("pods=1", "requests.cpu=0"), corev1.ResourceQuotaScopeTerminating), list("pods=1")},

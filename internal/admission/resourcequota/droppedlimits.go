@@ -41,14 +41,14 @@ func (h *Handler) mayLeave(ctx context.Context, request *admissionv1.AdmissionRe
 	})
 }
 
-// dropped returns the resources that a ResourceQuota no longer limits after a change, in order.
+// dropped returns the resources that a ResourceQuota no longer limits after a change, under every name and in order.
 func (c *change) dropped() []corev1.ResourceName {
-	remaining := c.to.Spec.Hard
+	remaining := allocation.Limits(c.to.Spec.Hard)
 	if allocation.ScopesOf(&c.from.Spec) != allocation.ScopesOf(&c.to.Spec) {
 		remaining = nil
 	}
 	var dropped []corev1.ResourceName
-	for name := range c.from.Spec.Hard {
+	for name := range allocation.Limits(c.from.Spec.Hard) {
 		if _, isKept := remaining[name]; !isKept {
 			dropped = append(dropped, name)
 		}

@@ -171,14 +171,15 @@ func read(request *admissionv1.AdmissionRequest) (change, error) {
 	return c, nil
 }
 
-// raised returns the raised amounts. If the scopes change, all amounts under the new scopes count as raised.
+// raised returns the raised amounts, under every name of their resources. If the scopes change, all amounts under the
+// new scopes count as raised.
 func (c *change) raised() corev1.ResourceList {
 	raised := corev1.ResourceList{}
-	before := c.from.Spec.Hard
+	before := allocation.Limits(c.from.Spec.Hard)
 	if allocation.ScopesOf(&c.from.Spec) != allocation.ScopesOf(&c.to.Spec) {
 		before = nil
 	}
-	for name, amount := range c.to.Spec.Hard {
+	for name, amount := range allocation.Limits(c.to.Spec.Hard) {
 		if amount.Cmp(before[name]) > 0 {
 			raised[name] = amount
 		}

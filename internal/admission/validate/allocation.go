@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/allocation"
 )
 
 // Allocation validates a created (old is nil) or changed allocation. [QuotaSpecs] checks the API server's rules for
@@ -36,9 +37,10 @@ func allocationDefault(quota *quotav1alpha1.DefaultResourceQuota, hard corev1.Re
 	if len(quota.Hard) == 0 {
 		return field.ErrorList{field.Required(path.Child("hard"), "name at least one capped resource and how much of it a namespace gets")}
 	}
+	limits := allocation.Limits(hard)
 	for _, name := range slices.Sorted(maps.Keys(quota.Hard)) {
 		amount, at := quota.Hard[name], path.Child("hard").Key(string(name))
-		limit, isCapped := hard[name]
+		limit, isCapped := limits[name]
 		switch {
 		case !isCapped:
 			errs = append(errs, field.Invalid(at, amount.String(), "the allocation does not cap this resource; take it out here, or add it to spec.allocation.hard"))

@@ -47,7 +47,7 @@ func TestObserve(t *testing.T) {
 			want := map[string]corev1.ResourceList{}
 			for namespace, hard := range tt.want {
 				if want[namespace] = nil; hard != nil {
-					want[namespace] = quotaOf("", "", "", hard...).Spec.Hard
+					want[namespace] = allocation.Limits(quotaOf("", "", "", hard...).Spec.Hard) // under every name
 				}
 			}
 			if diff := cmp.Diff(want, got); diff != "" {

@@ -207,7 +207,7 @@ func (c *Cache) setQuotaLocked(o metav1.Object) {
 	}
 	inside[object.Name] = &resourceQuota{
 		version: allocation.QuotaVersion{UID: object.UID, ResourceVersion: object.ResourceVersion},
-		scopes:  allocation.ScopesOf(&object.Spec), hard: object.Spec.Hard,
+		scopes:  allocation.ScopesOf(&object.Spec), hard: allocation.Limits(object.Spec.Hard),
 	}
 }
 

@@ -56,8 +56,8 @@ func (c *Controller) createDefaults(ctx context.Context, declared *catalog.Alloc
 func (c *Controller) createDefault(ctx context.Context, object *quotav1alpha1.ResourceQuotaAllocation, u quotav1alpha1.UnlimitedNamespace) (rejection string, err error) {
 	hard := corev1.ResourceList{}
 	for _, name := range u.Resources {
-		if amount, given := object.Spec.Default.Hard[name]; given {
-			hard[name] = amount.DeepCopy()
+		for _, limiting := range caps.Limiting(object.Spec.Default.Hard, name) {
+			hard[limiting] = object.Spec.Default.Hard[limiting].DeepCopy()
 		}
 	}
 	if len(hard) == 0 {

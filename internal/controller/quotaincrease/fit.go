@@ -59,7 +59,7 @@ func (f *fit) run(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		sentences := capped(err)
+		sentences := inQuota(quota.Spec.Hard, capped(err))
 		switch {
 		case len(sentences) > 0 && f.holdBack(ctx, sentences):
 			continue
@@ -146,6 +146,17 @@ func capped(err error) map[corev1.ResourceName]string {
 			sentence = before + "; " + sentence
 		}
 		sentences[corev1.ResourceName(name)] = sentence
+	}
+	return sentences
+}
+
+// inQuota returns denials by the names in a ResourceQuota: the cap may name requests.cpu, and the ResourceQuota cpu.
+func inQuota(hard corev1.ResourceList, denials map[corev1.ResourceName]string) map[corev1.ResourceName]string {
+	sentences := map[corev1.ResourceName]string{}
+	for name, sentence := range denials {
+		for _, limiting := range allocation.Limiting(hard, name) {
+			sentences[limiting] = sentence
+		}
 	}
 	return sentences
 }

@@ -82,7 +82,7 @@ func (f *fit) room(ctx context.Context) corev1.ResourceList {
 		if allocation.ScopesOf(&local.Spec.Allocation) != scopes {
 			continue
 		}
-		for name, amount := range local.Status.Available {
+		for name, amount := range allocation.Limits(local.Status.Available) {
 			if least, isKnown := room[name]; !isKnown || amount.Cmp(least) < 0 {
 				room[name] = amount
 			}

@@ -176,7 +176,7 @@ func (f *fit) explainUnused(s *increaseStatus, object *openmcpv1alpha1.QuotaIncr
 func (f *fit) cappedOf(object *openmcpv1alpha1.QuotaIncrease, effect increase.Effect) string {
 	var texts []string
 	counts := f.input.Mode != openmcpv1alpha1.ModeSingular || effect.IsUsed
-	for _, name := range slices.Sorted(maps.Keys(object.Spec.Hard)) {
+	for _, name := range slices.Sorted(maps.Keys(f.input.Names.Of(object.Spec.Hard))) {
 		if slices.Contains(effect.Held, name) {
 			texts = append(texts, f.sentences[increase.Contribution{Increase: object.Name, Resource: name}])
 		} else if _, isFixed := f.input.Fixed[name]; isFixed && counts {
@@ -189,8 +189,9 @@ func (f *fit) cappedOf(object *openmcpv1alpha1.QuotaIncrease, effect increase.Ef
 // overshadowing compares the amounts of an increase with the ResourceQuota.
 func (f *fit) overshadowing(object *openmcpv1alpha1.QuotaIncrease) string {
 	var texts []string
-	for _, name := range slices.Sorted(maps.Keys(object.Spec.Hard)) {
-		here, there := object.Spec.Hard[name], f.result.Hard[name]
+	hard := f.input.Names.Of(object.Spec.Hard)
+	for _, name := range slices.Sorted(maps.Keys(hard)) {
+		here, there := hard[name], f.result.Hard[name]
 		texts = append(texts, fmt.Sprintf("%s: %s here, %s there", name, here.String(), there.String()))
 	}
 	if len(texts) == 0 {

@@ -44,6 +44,8 @@ type Reconciler struct {
 	// SystemNamespace is Bursar's own. Like the namespaces of the control plane it gets no ResourceQuota.
 	SystemNamespace string
 	Events          *events.Recorder
+	// WithoutCaps means that there are no allocations, not even their kinds.
+	WithoutCaps bool
 
 	outcomes       outcomes
 	restoreLimiter restoreLimiter
@@ -352,6 +354,10 @@ func inputOf(namespace *metav1.PartialObjectMetadata, m *match, objects []openmc
 				Name: objects[i].Name, Created: objects[i].CreationTimestamp.Time, Hard: objects[i].Spec.Hard,
 			})
 		}
+	}
+	input.Names = increase.NamesOf(input.Base, input.Increases)
+	for i := range input.Increases {
+		input.Increases[i].Hard = input.Names.Of(input.Increases[i].Hard)
 	}
 	return input
 }

@@ -32,7 +32,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	status := &statusReconciler{Client: r.Client, Definitions: r.Definitions, outcomes: &r.outcomes}
 	r.outcomes.onChange = status.enqueue
 	r.Definitions.onChange = r.enqueueAll
-	err := ctrl.NewControllerManagedBy(mgr).
+	controlled := ctrl.NewControllerManagedBy(mgr).
 		Named("quotaincrease").
 		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(itself), builder.WithPredicates(updates(differsInMetadata))).
 		// Creates and changes of configurations take effect after their validation.
@@ -43,15 +43,17 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		})).
 		Watches(&openmcpv1alpha1.QuotaIncrease{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(updates(differsBesidesStatus))).
 		Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(namespaceOf), builder.WithPredicates(updates(quotaDiffers))).
-		Watches(&quotav1alpha1.LocalResourceQuotaAllocation{}, handler.EnqueueRequestsFromMapFunc(r.ifHeldBack), builder.WithPredicates(updates(leavesOtherRoom))).
-		Watches(&quotav1alpha1.LocalResourceQuotaAllocation{}, handler.EnqueueRequestsFromMapFunc(r.afterProjection), builder.WithPredicates(onlyDeletion)).
-		Watches(&quotav1alpha1.ResourceQuotaAllocation{}, handler.EnqueueRequestsFromMapFunc(r.afterAllocation), builder.WithPredicates(onlyDeletion)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: namespacesAtOnce,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, 30*time.Second),
-		}).
-		Complete(r)
-	if err != nil {
+		})
+	if !r.WithoutCaps {
+		controlled = controlled.
+			Watches(&quotav1alpha1.LocalResourceQuotaAllocation{}, handler.EnqueueRequestsFromMapFunc(r.ifHeldBack), builder.WithPredicates(updates(leavesOtherRoom))).
+			Watches(&quotav1alpha1.LocalResourceQuotaAllocation{}, handler.EnqueueRequestsFromMapFunc(r.afterProjection), builder.WithPredicates(onlyDeletion)).
+			Watches(&quotav1alpha1.ResourceQuotaAllocation{}, handler.EnqueueRequestsFromMapFunc(r.afterAllocation), builder.WithPredicates(onlyDeletion))
+	}
+	if err := controlled.Complete(r); err != nil {
 		return err
 	}
 	return status.setupWithManager(mgr)
