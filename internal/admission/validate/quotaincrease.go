@@ -51,7 +51,10 @@ func (w *Webhooks) quotaIncrease(ctx context.Context, c change[openmcpv1alpha1.Q
 		return result{errs: errs}
 	}
 	errs, err := w.QuotaSpecs.Check(ctx, field.NewPath("spec"), &corev1.ResourceQuota{Spec: corev1.ResourceQuotaSpec{Hard: changed}})
-	return result{errs: errs, unknown: err}
+	if err != nil || len(errs) > 0 {
+		return result{errs: errs, unknown: err}
+	}
+	return result{warnings: w.Advice.QuotaNames(changed)}
 }
 
 // QuotaServiceConfig validates the definitions of a created (old is nil) or changed configuration. Unchanged
@@ -105,7 +108,11 @@ func (w *Webhooks) quotaServiceConfig(ctx context.Context, c change[openmcpv1alp
 	if len(errs) > 0 {
 		return result{errs: errs}
 	}
-	return result{warnings: definitionWarnings(c.new)}
+	warnings := definitionWarnings(c.new)
+	for _, i := range changedDefinitions(c.old, c.new) {
+		warnings = append(warnings, w.Advice.QuotaNames(c.new.Spec.Quotas[i].Template.Spec.Hard)...)
+	}
+	return result{warnings: warnings}
 }
 
 // definitionWarnings warns of valid but probably unintended definitions.

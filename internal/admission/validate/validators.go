@@ -233,7 +233,7 @@ func (w *Webhooks) claimPolicy(ctx context.Context, c change[quotav1alpha1.Claim
 			return v
 		}
 		warnings = slices.Concat(claimTemplateWarnings(c.new), w.Advice.Consumer(c.new.Spec.Target.ResourceClaimTemplate.Spec.ConsumerRef),
-			w.Previewer.ClaimPolicy(ctx, c.new), policy.PayerFromObject(c.new))
+			w.Previewer.ClaimPolicy(ctx, c.new), policy.PayerFromObject(c.new), w.Advice.SystemObjects(ctx, c.new))
 	}
 	if c.new.IsEnabled() {
 		if err := w.Catalog.CheckPolicy(c.new); err != nil {
@@ -362,7 +362,7 @@ func (w *Webhooks) allocation(ctx context.Context, c change[quotav1alpha1.Resour
 	if len(errs) > 0 {
 		return result{errs: errs}
 	}
-	return result{warnings: allocationWarnings(c.new, w.MemberNamespaces)}
+	return result{warnings: append(allocationWarnings(c.new, w.MemberNamespaces), w.Advice.QuotaNames(c.new.Spec.Allocation.Hard)...)}
 }
 
 func (w *Webhooks) localAllocation(_ context.Context, c change[quotav1alpha1.LocalResourceQuotaAllocation]) result {

@@ -158,6 +158,8 @@ type Advice interface {
 	Claim(ctx context.Context, claim *quotav1alpha1.ResourceClaim) []string
 	Consumer(ref quotav1alpha1.ConsumerRef) []string
 	Registration(old, new *quotav1alpha1.ResourceRegistration) []string
+	QuotaNames(hard corev1.ResourceList) []string
+	SystemObjects(ctx context.Context, policy *quotav1alpha1.ClaimCreationPolicy) []string
 }
 
 // Validation returns the handler of the validating webhook.

@@ -152,6 +152,10 @@ func (silent) Grant(context.Context, authenticationv1.UserInfo, *quotav1alpha1.R
 }
 func (silent) Claim(context.Context, *quotav1alpha1.ResourceClaim) []string { return nil }
 func (silent) Consumer(quotav1alpha1.ConsumerRef) []string                  { return nil }
+func (silent) QuotaNames(corev1.ResourceList) []string                      { return nil }
+func (silent) SystemObjects(context.Context, *quotav1alpha1.ClaimCreationPolicy) []string {
+	return nil
+}
 func (silent) Registration(_, _ *quotav1alpha1.ResourceRegistration) []string {
 	return nil
 }
