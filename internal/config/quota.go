@@ -64,6 +64,8 @@ type Quota struct {
 	RequestNotifications RequestNotifications `json:"requestNotifications,omitempty"`
 	// Journal configures the record of each change of limits and use. Default: none on a cluster.
 	Journal Journal `json:"journal,omitempty"`
+	// ResourceQuotas configures what Bursar does with the ResourceQuotas of Kubernetes.
+	ResourceQuotas ResourceQuotas `json:"resourceQuotas,omitempty"`
 	// DepartedInterval is the time between two inspections of departed consumers. It is not in the file. Default: 1m.
 	DepartedInterval Duration `json:"-"`
 }
@@ -127,6 +129,7 @@ func (q *Quota) Default() {
 	setDefault(&q.UsageMetrics.AlertThresholdPercent, quotav1alpha1.AlertThresholdDefault)
 	q.UsageMetrics.ConsumerThresholds.setDefaults()
 	q.Journal.setDefaults()
+	q.ResourceQuotas.setDefaults()
 	setDefault(&q.AuditInterval.Duration, DefaultAuditInterval)
 	setDefault(&q.ControlPlaneInterval.Duration, DefaultControlPlaneInterval)
 	setDefault(&q.GrantExpiryNotice.Duration, DefaultGrantExpiryNotice)

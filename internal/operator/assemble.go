@@ -81,6 +81,11 @@ func (o *Operator) assemble(ctx, storing context.Context) (*components, error) {
 	if err := declared.follow(ctx, enforcer, evaluations); err != nil {
 		return nil, err
 	}
+	if o.options.ResourceQuotas.ServesAllocations() {
+		if err := declared.followAllocations(ctx); err != nil {
+			return nil, err
+		}
+	}
 	p := &components{
 		cluster: cluster, quota: quota, server: server, peers: peers, leading: leading, probeObserver: o.newProbeObserver(), evaluations: evaluations,
 		synced: declared.synced, loaded: loaded,

@@ -94,7 +94,6 @@ func (d *declarations) follow(ctx context.Context, enforcer *enforce.Handler, ev
 		grant.IndexConsumers(ctx, d.cluster.manager.GetFieldIndexer()),
 		d.followInformer(ctx, &quotav1alpha1.ResourceRegistration{}, registrations),
 		d.followInformer(ctx, &quotav1alpha1.ClaimCreationPolicy{}, policies),
-		d.followAllocations(ctx),
 	)
 }
 

@@ -123,7 +123,7 @@ const flushTimeout = 3 * time.Second
 func (o *Operator) Run(ctx context.Context) error {
 	if o.options.InstallCRDs {
 		o.notReady("Bursar's kinds are being installed")
-		if err := crdinstall.Install(ctx, o.extensions, o.client.Discovery(), o.options.Log.WithName("crds")); err != nil {
+		if err := crdinstall.Install(ctx, o.extensions, o.client.Discovery(), o.options.Log.WithName("crds"), o.options.ResourceQuotas.Unserved()...); err != nil {
 			return stopped(ctx, err)
 		}
 	} else if err := o.waitForCRDs(ctx); err != nil {

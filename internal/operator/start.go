@@ -32,7 +32,9 @@ func (p *components) load(ctx context.Context, group *errgroup.Group, o *Operato
 	for _, component := range p.everywhere {
 		group.Go(func() error { return component.Run(ctx) })
 	}
-	group.Go(func() error { p.quota.members.Run(ctx); return nil })
+	if o.options.ResourceQuotas.ServesAllocations() {
+		group.Go(func() error { p.quota.members.Run(ctx); return nil })
+	}
 	group.Go(func() error { p.quota.claims.Run(ctx, p.quota.client.REST()); return nil })
 	group.Go(func() error { return p.leading.Run(ctx) })
 	if p.peers != nil {

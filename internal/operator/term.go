@@ -78,8 +78,11 @@ func (l *leading) newTerm(ctx context.Context) (*term, error) {
 
 	t := &term{
 		manager: manager, webhooks: webhooks, bucket: buckets, adoption: adopter, allocation: caps, grants: grants,
-		runners:    []runner{webhooks, adopter, auditor, o.newDeparted(c, q, buckets), grants, caps, notifier},
+		runners:    []runner{webhooks, adopter, auditor, o.newDeparted(c, q, buckets), grants, notifier},
 		collectors: []collectors{auditor, grants, caps, adopter, buckets},
+	}
+	if o.options.ResourceQuotas.ServesAllocations() {
+		t.runners = append(t.runners, caps)
 	}
 	return t, l.addReconcilers(t)
 }
@@ -98,7 +101,7 @@ func (l *leading) addReconcilers(t *term) error {
 	t.starter = &leaderstart.Starter{Live: c.live, Buckets: t.bucket, Grants: storedGrants, Consumers: consumers}
 	increases := &quotaincrease.Reconciler{
 		Client: c.client, Live: c.live, Definitions: &quotaincrease.Definitions{Client: c.client, Specs: q.specs},
-		SystemNamespace: o.options.SystemNamespace, Events: c.events,
+		SystemNamespace: o.options.SystemNamespace, Events: c.events, WithoutCaps: !o.options.ResourceQuotas.ServesAllocations(),
 	}
 	decisions := quotarequest.NewMetrics()
 	t.collectors = append(t.collectors, increases, decisions)
@@ -117,8 +120,10 @@ func (l *leading) addReconcilers(t *term) error {
 			Client: c.client, Live: c.live, Ledgers: q.ledgers, Totals: totals, Catalog: q.catalog, Complete: []<-chan struct{}{l.loaded, storedGrants.Completed()},
 			Clock: &o.clock, Events: c.events, Metrics: decisions,
 		},
-		increases,
 		t.adoption,
+	}
+	if o.options.ResourceQuotas.ServesIncreases() {
+		reconcilers = append(reconcilers, increases)
 	}
 	if to := o.options.RequestNotifications; to.URL != "" {
 		notifications := notification.New(c.client, c.live, notification.NewSender(to.URL, to.SecretFile, &o.clock), o.options.Log.WithName("notification"))

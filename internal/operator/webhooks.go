@@ -61,7 +61,7 @@ func (o *Operator) newWebhooks(c *cluster, q *quota, s *server.Server) *webhookc
 	username, system := o.options.Username, o.options.SystemNamespace
 	return &webhookconfig.Controller{
 		Client: o.client, Catalog: q.catalog, Kinds: c.kinds, Policies: q.policies, Allocations: q.allocated,
-		Server: s, Own: validate.OwnKinds{Server: s, Username: username, SystemNamespace: system},
+		Server: s, Own: validate.OwnKinds{Server: s, Username: username, SystemNamespace: system, Except: o.options.ResourceQuotas.Unserved()},
 		Username: username, SystemNamespace: system, Others: o.options.Others, Log: o.options.Log.WithName("webhooks"),
 	}
 }

@@ -106,5 +106,11 @@ func settings(o Options) string {
 		// A server with a shorter timeout would expire the reservations of others too early.
 		all = append(all, fmt.Sprintf("--request-timeout %s", o.RequestTimeout))
 	}
+	if !o.ResourceQuotas.ServesAllocations() { // the webhooks of the others would decide on them
+		all = append(all, "--allocations=false")
+	}
+	if !o.ResourceQuotas.ServesIncreases() {
+		all = append(all, "--increases=false")
+	}
 	return strings.Join(append([]string{"--system-namespace " + o.SystemNamespace}, all...), " ")
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -46,12 +47,41 @@ type Server interface {
 type OwnKinds struct {
 	Server                    Server
 	Username, SystemNamespace string
+	// Except are the resources that Bursar does not serve.
+	Except []schema.GroupResource
 }
 
 // Validating returns [ValidatingWebhooks].
 func (k OwnKinds) Validating() []admissionregistrationv1.ValidatingWebhook {
-	return ValidatingWebhooks(k.Server.ClientConfig, k.Username, k.SystemNamespace)
+	webhooks := ValidatingWebhooks(k.Server.ClientConfig, k.Username, k.SystemNamespace)
+	if slices.Contains(k.Except, openmcpv1alpha1.Resource("quotaserviceconfigs")) {
+		webhooks = slices.DeleteFunc(webhooks, func(w admissionregistrationv1.ValidatingWebhook) bool { return w.Name == generatedQuotasName })
+	}
+	for i := range webhooks {
+		webhooks[i].Rules = k.served(webhooks[i].Rules)
+	}
+	return webhooks
 }
+
+// served returns rules without the resources that Bursar does not serve, and their subresources.
+func (k OwnKinds) served(rules []admissionregistrationv1.RuleWithOperations) []admissionregistrationv1.RuleWithOperations {
+	var served []admissionregistrationv1.RuleWithOperations
+	for _, r := range rules {
+		r.Resources = slices.DeleteFunc(slices.Clone(r.Resources), func(name string) bool {
+			resource, _, _ := strings.Cut(name, "/")
+			return slices.Contains(k.Except, schema.GroupResource{Group: r.APIGroups[0], Resource: resource})
+		})
+		if len(r.Resources) > 0 {
+			served = append(served, r)
+		}
+	}
+	return served
+}
+
+// generatedQuotasName is the name of the webhook for generated ResourceQuotas.
+const generatedQuotasName = generatedQuotasPrefix + "." + quotav1alpha1.GroupName
+
+const generatedQuotasPrefix = "generatedquotas"
 
 // Mutating returns [MutatingWebhooks].
 func (k OwnKinds) Mutating() []admissionregistrationv1.MutatingWebhook {
@@ -89,7 +119,7 @@ func ValidatingWebhooks(client ClientConfig, username, systemNamespace string) [
 // generatedQuotas is the webhook for ResourceQuotas made from a definition. Without its answer an edit passes, and
 // the controller reverts it. It also reverts edits by users with a right to change the definition.
 func generatedQuotas(client ClientConfig, username string) admissionregistrationv1.ValidatingWebhook {
-	w := validating("generatedquotas", client, username,
+	w := validating(generatedQuotasPrefix, client, username,
 		ruleOf(corev1.SchemeGroupVersion, []admissionregistrationv1.OperationType{admissionregistrationv1.Update}, string(corev1.ResourceQuotas)))
 	w.ObjectSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 		{Key: openmcpv1alpha1.LabelManagedBy, Operator: metav1.LabelSelectorOpExists},

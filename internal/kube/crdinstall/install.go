@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -32,12 +33,18 @@ const establishPoll = 10 * time.Millisecond
 // servedPoll is the time between two checks of an API server's discovery.
 const servedPoll = 50 * time.Millisecond
 
-// Install creates or updates Bursar's kinds, and waits until this API server serves them.
-func Install(ctx context.Context, client apiextensionsclient.Interface, served discovery.ServerResourcesInterface, log logr.Logger) error {
+// Install creates or updates Bursar's kinds, except for the given resources, and waits until this API server serves
+// them.
+func Install(
+	ctx context.Context, client apiextensionsclient.Interface, served discovery.ServerResourcesInterface, log logr.Logger, except ...schema.GroupResource,
+) error {
 	definitions, err := crds.All()
 	if err != nil {
 		return fmt.Errorf("read the CRDs: %w", err)
 	}
+	definitions = slices.DeleteFunc(definitions, func(d *apiextensionsv1.CustomResourceDefinition) bool {
+		return slices.Contains(except, schema.GroupResource{Group: d.Spec.Group, Resource: d.Spec.Names.Plural})
+	})
 	for _, definition := range definitions {
 		// Another replica may do the same.
 		isOvertaken := func(err error) bool { return apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) }

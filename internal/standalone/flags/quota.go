@@ -30,6 +30,8 @@ var flagOf = map[string]string{
 	"controlPlaneInterval":                  "control-plane-interval",
 	"grantExpiryNotice":                     "grant-expiry-notice",
 	"requestNotifications.url":              "request-notifications-url",
+	"resourceQuotas.allocations":            "allocations",
+	"resourceQuotas.increases":              "increases",
 	"journal.file.directory":                "journal",
 	"journal.file.retention":                "journal-retention",
 	"journal.file.maxBytes":                 "journal-max-bytes",
@@ -40,6 +42,7 @@ var flagOf = map[string]string{
 // [ParseConsumerNamespaces].
 func AddQuota(flags *pflag.FlagSet, q *config.Quota) {
 	q.UsageMetrics.ConsumersMax = new(int)
+	q.ResourceQuotas = config.ResourceQuotas{Allocations: new(bool), Increases: new(bool)}
 	flags.StringVar(&q.SystemNamespace, "system-namespace", config.DefaultSystemNamespace, "namespace of buckets, and of claims of cluster-scoped objects, without another")
 	flags.StringVar(&q.ExceededAdvice, "exceeded-advice", "", "advice to people where quota is exceeded, with {{name}} for the consumer's name (default: to delete something, or to ask an administrator)")
 	flags.IntVar(&q.MaxObjectBytes, "max-object-bytes", config.DefaultMaxObjectBytes, "size in bytes of the largest object in etcd, at most 2 MiB; Bursar denies a larger custom object, and it takes no quota")
@@ -54,6 +57,8 @@ func AddQuota(flags *pflag.FlagSet, q *config.Quota) {
 	flags.DurationVar(&q.GrantExpiryNotice.Duration, "grant-expiry-notice", config.DefaultGrantExpiryNotice, "time before the end of a grant from which its conditions, events and metrics call it expiring")
 	flags.StringVar(&q.RequestNotifications.URL, "request-notifications-url", "", "URL to post each state of a QuotaRequest as a CloudEvent (default: none)")
 	flags.StringVar(&q.RequestNotifications.SecretFile, "request-notifications-secret-file", "", "file with the secret to sign these events by the Standard Webhooks specification")
+	flags.BoolVar(q.ResourceQuotas.Allocations, "allocations", true, "serve ResourceQuotaAllocations: caps on the ResourceQuotas of many namespaces")
+	flags.BoolVar(q.ResourceQuotas.Increases, "increases", true, "serve the QuotaServiceConfigs and QuotaIncreases of openMCP")
 	addJournal(flags, &q.Journal)
 }
 
