@@ -127,14 +127,14 @@ func (o *Operator) newJournalReader(c *cluster, q *quota) *quotahistory.Reader {
 // route adds each webhook at its path.
 func route(
 	mux *http.ServeMux, enforcer *enforce.Handler, quotas *resourcequota.Handler, own *validate.Webhooks, reviewer *quotareview.Reviewer,
-	reader *quotahistory.Reader, reviewed *reviewed.Objects,
+	reader *quotahistory.Reader, reviewed *reviewed.Objects, peers *routing.Peers,
 ) {
 	mux.Handle(webhookconfig.EnforcePath+"/{version}", enforcer)
 	mux.Handle(webhookconfig.AdvisePath+"/{version}", enforcer.Advise())
 	mux.Handle(webhookconfig.QuotaPath+"/{version}", quotas)
 	mux.Handle(webhookconfig.BreakGlassPath, enforcer.BreakGlass())
 	mux.Handle(reviewed.Handler())
-	mux.Handle(routing.AlivePath, routing.Alive())
+	mux.Handle(routing.AlivePath, peers.Alive())
 	mux.Handle(webhookconfig.ProbePath, webhookconfig.Probe())
 	mux.Handle(validate.ValidationPath, own.Validation())
 	mux.Handle(validate.MutationPath, own.Mutation())

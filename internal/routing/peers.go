@@ -31,8 +31,8 @@ import (
 const (
 	// leasePrefix begins the name of every replica's Lease.
 	leasePrefix = "bursar-replica-"
-	// renewInterval is the time between two renewals of a replica's Lease. aliveFor is how long a replica counts as
-	// alive without a renewal. Other replicas measure both by their own clocks.
+	// renewInterval is the time between two renewals of a replica's Lease. aliveFor is how long a replica at least counts
+	// as alive without a renewal or an answer. Other replicas measure both by their own clocks.
 	renewInterval = 2 * time.Second
 	aliveFor      = 3 * renewInterval
 	// forgottenAfter is the age at which the Lease of a dead replica is deleted.
@@ -83,8 +83,8 @@ type peer struct {
 	address string
 	// format is the latest format of ledgers that it reads.
 	format int64
-	// renewed is the local time at which this replica saw the peer's Lease change to renewTime.
-	renewed   time.Time
+	signs
+	// renewTime is the latest seen renewal, by the peer's own clock.
 	renewTime metav1.MicroTime
 	// version is the version of the latest seen Lease.
 	version string
@@ -115,6 +115,7 @@ func (p *Peers) Follow(ctx context.Context) error {
 	}
 	factory.StartWithContext(ctx)
 	cache.WaitForCacheSync(ctx.Done(), handle.HasSynced)
+	go p.askSilent(ctx)
 	return nil
 }
 
@@ -155,7 +156,7 @@ func (p *Peers) alive() []*peer {
 	defer p.mu.Unlock()
 	var alive []*peer
 	for _, other := range p.others {
-		if time.Since(other.renewed) <= aliveFor {
+		if other.isAlive(time.Now()) {
 			alive = append(alive, other)
 		}
 	}
@@ -201,7 +202,7 @@ func (p *Peers) observe(object any) {
 	defer p.mu.Unlock()
 	other := p.others[lease.Name]
 	if other == nil {
-		other = &peer{address: lease.Annotations[quotav1alpha1.AnnotationAddress]}
+		other = &peer{address: lease.Annotations[quotav1alpha1.AnnotationAddress], signs: newSigns()}
 		other.format, _ = strconv.ParseInt(lease.Annotations[quotav1alpha1.AnnotationLedgerFormat], 10, 64) // 0 for an earlier version
 		p.others[lease.Name] = other
 	}
@@ -266,7 +267,7 @@ func (p *Peers) preferred(consumer quotav1alpha1.ConsumerRef) *peer {
 		most = xxhash.Sum64String(p.name + "/" + ledger)
 	}
 	for name, other := range p.others {
-		if now.Sub(other.renewed) > aliveFor || now.Before(other.suspectUntil) {
+		if !other.isAlive(now) || now.Before(other.suspectUntil) {
 			continue
 		}
 		if weight := xxhash.Sum64String(name + "/" + ledger); weight > most {

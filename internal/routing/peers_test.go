@@ -99,9 +99,18 @@ func TestWhoIsAlive(t *testing.T) {
 			since := p.others[leasePrefix+"b"].renewTime
 			time.Sleep(aliveFor)
 			p.observe(leaseOf("b", "", since.Time))
-			time.Sleep(time.Nanosecond)
+			time.Sleep(patienceMax)
 		}, false},
-		"silent":  {"it is gone", func(*Peers) { time.Sleep(aliveFor + 1) }, false},
+		"silent": {"it is gone", func(*Peers) { time.Sleep(aliveFor + patienceMax) }, false},
+		"answers": {"only its renewals do not get through", func(p *Peers) {
+			time.Sleep(aliveFor + patienceMax)
+			p.others[leasePrefix+"b"].answered = time.Now()
+			time.Sleep(aliveFor)
+		}, true},
+		"only answers": {"it does not reach the API server", func(p *Peers) {
+			time.Sleep(forgottenAfter + 1)
+			p.others[leasePrefix+"b"].answered = time.Now()
+		}, false},
 		"deleted": {"it said so", func(p *Peers) { p.forget(leaseOf("b", "", time.Now())) }, false},
 		"suspect": {"it did not answer", func(p *Peers) { p.recordAnswer(p.others[leasePrefix+"b"], false) }, false},
 		"trusted again": {"that is a while ago", func(p *Peers) {
@@ -133,7 +142,7 @@ func TestWhoIsAlive(t *testing.T) {
 func TestFollowAndAdvertise(t *testing.T) {
 	client := fake.NewClientset()
 	run := func() (p *Peers, end func()) {
-		p = &Peers{Client: client, Namespace: "system", Address: "host:1", Log: logr.Discard()}
+		p = &Peers{Client: client, Namespace: "system", Address: "host:1", Certificates: bundle(nil), Log: logr.Discard()}
 		p.init()
 		ctx, cancel := context.WithCancel(t.Context())
 		if err := p.Follow(ctx); err != nil {
@@ -168,6 +177,48 @@ func TestFollowAndAdvertise(t *testing.T) {
 	endA()
 	if left, err := leases.List(t.Context(), metav1.ListOptions{}); err != nil || len(left.Items) != 0 {
 		t.Errorf("replicas that ended leave the Leases %v, %v", left.Items, err)
+	}
+}
+
+// Replicas that miss the signs of another one at the same instant do not all take its consumers at the same instant.
+func TestPatienceDiffers(t *testing.T) {
+	all, patience := know("a", "b", "c", "d", "e"), map[time.Duration]bool{}
+	for _, p := range all[1:] {
+		patience[p.others[leasePrefix+"a"].patience] = true
+	}
+	if len(patience) != len(all)-1 {
+		t.Errorf("%d replicas give up another one after %d different times, want each after its own", len(all)-1, len(patience))
+	}
+}
+
+// A replica counts as alive while it answers by itself, although its Lease is not renewed. Another process at its
+// address does not count.
+func TestAsksSilentReplicas(t *testing.T) {
+	answering := &Peers{Log: logr.Discard()}
+	answering.init()
+	server := httptest.NewTLSServer(answering.Alive())
+	defer server.Close()
+	p := &Peers{Log: logr.Discard(), ServerName: "example.com", Certificates: bundle(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))}
+	p.init()
+	former := leasePrefix + "former"
+	for _, name := range []string{strings.TrimPrefix(answering.name, leasePrefix), "former"} {
+		p.observe(leaseOf(name, server.Listener.Addr().String(), time.Now()))
+	}
+	for _, other := range p.others {
+		other.renewed = time.Now().Add(-forgottenAfter / 2)
+	}
+	if len(p.alive()) > 0 {
+		t.Error("replicas without any sign count as alive")
+	}
+
+	eventually(t, "the replica itself answers", func() bool {
+		for name, address := range p.overdue() {
+			p.ask(t.Context(), name, address)
+		}
+		return len(p.alive()) > 0
+	})
+	if alive := p.alive(); len(alive) != 1 || alive[0] != p.others[answering.name] || p.others[former].isAlive(time.Now()) {
+		t.Errorf("%d replicas are alive, want only the one that answered with its own name", len(alive))
 	}
 }
 

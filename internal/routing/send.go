@@ -17,8 +17,6 @@ import (
 )
 
 const (
-	// AlivePath is the path where every replica answers while it runs.
-	AlivePath = "/alive"
 	// forwardedHeader marks a forwarded review, so nobody forwards it again.
 	forwardedHeader = "Bursar-Forwarded"
 	// decisionTime is kept back from the time for a review: if the preferred replica does not answer, this one
@@ -61,11 +59,6 @@ func (s *sender) path(path string) string {
 
 // IsForwarded reports whether another replica sent a request.
 func IsForwarded(r *http.Request) bool { return r.Header.Get(forwardedHeader) != "" }
-
-// Alive returns the handler of the health check.
-func Alive() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-}
 
 // Forward sends a review to the preferred replica of a consumer, and returns its answer. It returns false if this
 // replica has to decide: it is the preferred one, or the preferred one does not answer.
@@ -113,7 +106,7 @@ func (s *sender) sendWatched(ctx context.Context, address, path string, timeout 
 				return
 			case <-ticker.C:
 			}
-			if err := s.query(ctx, address, AlivePath); err != nil {
+			if _, err := s.query(ctx, address, AlivePath); err != nil {
 				cancel(errors.Join(errors.New("it does not respond"), err))
 				return
 			}
@@ -135,7 +128,8 @@ func (s *sender) send(ctx context.Context, address, path string, timeout time.Du
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set(forwardedHeader, "true")
 	request.Header["X-Idempotency-Key"] = nil // it may be sent again after a connection was just closed
-	return s.do(request, http.StatusOK)
+	_, answer, err := s.do(request, http.StatusOK)
+	return answer, err
 }
 
 // AskAll sends a question to the other live replicas, one after the other, and returns their answers. It leaves out
@@ -154,34 +148,35 @@ func (p *Peers) AskAll(ctx context.Context, path string, question []byte) (answe
 	return answers
 }
 
-func (s *sender) query(ctx context.Context, address, path string) error {
+// query asks a replica for no content, and returns the name that it gives, or "" from an earlier version.
+func (s *sender) query(ctx context.Context, address, path string) (name string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, aliveTimeout)
 	defer cancel()
 	at := url.URL{Scheme: "https", Host: address, Path: s.path(path)}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {
-		return err
+		return "", err
 	}
-	_, err = s.do(request, http.StatusNoContent)
-	return err
+	header, _, err := s.do(request, http.StatusNoContent)
+	return header.Get(nameHeader), err
 }
 
 // do returns the answer to a request.
-func (s *sender) do(request *http.Request, want int) ([]byte, error) {
+func (s *sender) do(request *http.Request, want int) (http.Header, []byte, error) {
 	response, err := s.client.Do(request)
 	if failed := (*url.Error)(nil); errors.As(err, &failed) {
 		err = failed.Err // the path is a credential and does not belong in a log
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer response.Body.Close() //nolint:errcheck // all was read
 	answer, err := io.ReadAll(io.LimitReader(response.Body, answerMax))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if response.StatusCode != want {
-		return nil, fmt.Errorf("it answers %s", response.Status)
+		return nil, nil, fmt.Errorf("it answers %s", response.Status)
 	}
-	return answer, nil
+	return response.Header, answer, nil
 }
