@@ -19,7 +19,7 @@ import (
 // again if another process wrote the ledger in between: a stale view can never increase a limit. Calls for one consumer
 // must not overlap.
 //
-// If the sums overflow, SetGrants fails and changes nothing.
+// If the sums overflow, or another process may lead by now, SetGrants fails and changes nothing.
 func (s *Store) SetGrants(ctx context.Context, consumer quotav1alpha1.ConsumerRef, active func(ctx context.Context, held []ledger.Grant) ([]ledger.Grant, error)) error {
 	var failure error
 	err := s.doVerified(ctx, consumer, func(ctx context.Context) (*operation, error) {
@@ -38,6 +38,9 @@ func (s *Store) SetGrants(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 		return &operation{
 			makesRoom: true, growsCapacity: true,
 			apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
+				if failure = s.checkLead(); failure != nil {
+					return groupcommit.Nothing
+				}
 				var didChange bool
 				l.NoteRemovals(s.removalsOf(l, grants))
 				if didChange, failure = l.ReplaceGrants(grants); didChange {
@@ -51,6 +54,14 @@ func (s *Store) SetGrants(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 		err = failure
 	}
 	return err
+}
+
+// checkLead returns an error if another process may lead.
+func (s *Store) checkLead() error {
+	if s.Lead == nil {
+		return nil
+	}
+	return s.Lead.Check()
 }
 
 // removalsOf returns who deleted the grants of a ledger, by UID and as far as known. Grants among others still exist.

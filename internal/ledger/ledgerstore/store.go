@@ -78,6 +78,12 @@ type Replicas interface {
 // Clock returns the time.
 type Clock interface{ Now() time.Time }
 
+// Lead is the lead of this process.
+type Lead interface {
+	// Check returns an error unless this process certainly leads.
+	Check() error
+}
+
 // Store is this process's access to the ledgers of all consumers. It is safe for concurrent use.
 type Store struct {
 	// Recovery, if set, protects against deleted ledgers. Set it before first use.
@@ -96,6 +102,9 @@ type Store struct {
 	Journal Journal
 	// Deletions, if set, knows who deleted grants. Set it before first use.
 	Deletions Deletions
+	// Lead, if set, keeps this process from changes of grants while another one may lead: it may have given the rest of a
+	// cap away. Set it before first use.
+	Lead Lead
 	// Types, if set, knows the counted resource types. Set it before first use.
 	Types ledger.Types
 	// Clock is the API server's clock, the one in creation timestamps. Set it before first use. Default: the clock of this
