@@ -232,10 +232,10 @@ type ReviewedCharge struct {
 type ReviewedQuota struct {
 	ReviewedCharge `json:",inline"`
 
-	// limit is the sum of the active grants.
+	// limit is the sum of the allowances in active grants for requests with these dimensions.
 	Limit int64 `json:"limit"`
 
-	// used is the present use.
+	// used is what requests of any dimensions take of the limit now.
 	Used int64 `json:"used"`
 
 	// available is the rest for requests with these dimensions.
@@ -253,10 +253,10 @@ type DisplayedReview struct {
 	// amount is the change of the use, with a sign.
 	Amount string `json:"amount"`
 
-	// limit is the sum of the active grants.
+	// limit is the sum of the allowances in active grants for requests with these dimensions.
 	Limit string `json:"limit"`
 
-	// used is the present use.
+	// used is what requests of any dimensions take of the limit now.
 	Used string `json:"used"`
 
 	// available is the rest for requests with these dimensions.

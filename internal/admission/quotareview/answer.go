@@ -123,10 +123,10 @@ func (q *question) quotas(ctx context.Context, items []*item) ([]quotav1alpha1.R
 		if err != nil {
 			return nil, err
 		}
-		a := before.Account(charge.ResourceType)
+		pool := before.Pool(charge.ResourceType, dimensions)
 		quota := quotav1alpha1.ReviewedQuota{
-			ReviewedCharge: charge, Limit: int64(a.Limit), Used: int64(a.Used),
-			Available: int64(before.Available(charge.ResourceType, dimensions)), AvailableAfter: int64(after.Available(charge.ResourceType, dimensions)),
+			ReviewedCharge: charge, Limit: int64(pool.Limit), Used: int64(pool.Used),
+			Available: int64(pool.Available), AvailableAfter: int64(after.Available(charge.ResourceType, dimensions)),
 		}
 		quota.Display = q.display(&quota)
 		quotas = append(quotas, quota)

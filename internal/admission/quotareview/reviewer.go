@@ -187,10 +187,8 @@ func (q *question) request(asked *quotav1alpha1.ReviewedRequest) *item {
 	requests := []quotav1alpha1.ResourceRequest{asked.ResourceRequest}
 	charges, err := claims.Charges(requests)
 	if err == nil {
-		err = q.Catalog.CheckPolicyClaim(&quotav1alpha1.ResourceClaimSpec{ConsumerRef: asked.ConsumerRef, Requests: requests})
-	}
-	if err == nil {
-		err = q.Catalog.CheckNew(asked.ResourceType)
+		// Nothing says yet which kind of object claims the amount.
+		err = q.Catalog.CheckClaim(&quotav1alpha1.ResourceClaimSpec{ConsumerRef: asked.ConsumerRef, Requests: requests})
 	}
 	switch {
 	case err != nil:
