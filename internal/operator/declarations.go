@@ -16,6 +16,7 @@ import (
 	"github.com/bursar/bursar/internal/controller/claimpolicy/evaluation"
 	"github.com/bursar/bursar/internal/controller/follow"
 	"github.com/bursar/bursar/internal/controller/grant"
+	"github.com/bursar/bursar/internal/controller/quotarequest"
 	"github.com/bursar/bursar/internal/kube/informer"
 )
 
@@ -92,6 +93,7 @@ func (d *declarations) follow(ctx context.Context, enforcer *enforce.Handler, ev
 	)
 	return errors.Join(
 		grant.IndexConsumers(ctx, d.cluster.manager.GetFieldIndexer()),
+		quotarequest.IndexOpen(ctx, d.cluster.manager.GetFieldIndexer()),
 		d.followInformer(ctx, &quotav1alpha1.ResourceRegistration{}, registrations),
 		d.followInformer(ctx, &quotav1alpha1.ClaimCreationPolicy{}, policies),
 	)

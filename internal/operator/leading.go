@@ -18,6 +18,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/server"
 	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/kube/fence"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/naming"
 	"github.com/bursar/bursar/internal/routing"
@@ -115,6 +116,7 @@ func (l *leading) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	l.quota.ledgers.Lead = lock
 	for ctx.Err() == nil {
 		if err := l.campaign(ctx, lock); err != nil {
 			return err
@@ -154,9 +156,9 @@ func (l *leading) end() {
 	l.quota.catalog.ForgetSuspensions()
 }
 
-// newLock returns the lock of the leader. Its requests end in half of the time for a renewal, so that a renewal whose
-// answer is lost is tried again.
-func (l *leading) newLock() (resourcelock.Interface, error) {
+// newLock returns the lock of the leader, with a fence for its writes. Its requests end in half of the time for a
+// renewal, so that a renewal whose answer is lost is tried again.
+func (l *leading) newLock() (*fence.Lock, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("find the name of this replica for the election of the leader: %w", err)
@@ -168,7 +170,7 @@ func (l *leading) newLock() (resourcelock.Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a client for the election of the leader: %w", err)
 	}
-	return lock, nil
+	return fence.Around(lock, o.LeaderElection.RenewDeadline), nil
 }
 
 // campaign waits until this replica is elected and leads until it loses the lead, or until ctx ends.

@@ -118,7 +118,7 @@ func (l *leading) addReconcilers(t *term) error {
 		},
 		&quotarequest.Reconciler{
 			Client: c.client, Live: c.live, Ledgers: q.ledgers, Totals: totals, Catalog: q.catalog, Complete: []<-chan struct{}{l.loaded, storedGrants.Completed()},
-			Clock: &o.clock, Events: c.events, Metrics: decisions,
+			Lead: q.ledgers.Lead, Clock: &o.clock, Events: c.events, Metrics: decisions,
 		},
 		t.adoption,
 	}

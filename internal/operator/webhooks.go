@@ -99,7 +99,7 @@ func (o *Operator) newValidation(c *cluster, q *quota, grants *grantpolicy.Contr
 			Clock: &o.clock,
 		},
 		Permissions: c.users, QuotaSpecs: q.specs, MemberNamespaces: q.members, Namespaces: c.namespaces,
-		Requests: quotarequest.Stored{Live: c.live}, ConsumerThresholds: o.options.UsageMetrics.ConsumerThresholds, Clock: &o.clock,
+		Requests: quotarequest.Stored{Cached: c.client, Live: c.live}, ConsumerThresholds: o.options.UsageMetrics.ConsumerThresholds, Clock: &o.clock,
 	}
 	if q.journal != nil {
 		webhooks.Deletions = o.deletions

@@ -37,6 +37,7 @@ var askType = apiservercel.NewObjectType("ask", map[string]*apiservercel.DeclFie
 	"limit":        apiservercel.NewDeclField("limit", apiservercel.IntType, true, nil, nil),
 	"wanted":       apiservercel.NewDeclField("wanted", apiservercel.IntType, true, nil, nil),
 	"used":         apiservercel.NewDeclField("used", apiservercel.IntType, true, nil, nil),
+	"available":    apiservercel.NewDeclField("available", apiservercel.IntType, true, nil, nil),
 	"total":        apiservercel.NewDeclField("total", apiservercel.IntType, true, nil, nil),
 })
 
@@ -57,19 +58,20 @@ type RequestInput struct {
 	Asks []Ask
 }
 
-// Ask is a requested amount, with the figures of the resource type. Amounts are in base units.
+// Ask is a requested amount, with the figures of the quota for claims with its dimensions. Amounts are in base units.
 type Ask struct {
 	// ResourceType (resourceType) and Dimensions (dimensions) are those of the request.
 	ResourceType string
 	Dimensions   map[string]string
-	// Increase (increase) is how much more of the resource type the whole request asks for.
+	// Increase (increase) is how much more a claim with the dimensions could use through the whole request.
 	Increase int64
-	// Limit (limit) is the present limit plus approved increases not in it yet. Wanted (wanted) is Limit plus the
-	// increase.
+	// Limit (limit) is the quota for all claims with the dimensions, with approved increases not in it yet. Wanted
+	// (wanted) is the largest limit of a claim with the dimensions after the increase.
 	Limit, Wanted int64
-	// Used (used) is the consumer's usage.
-	Used int64
-	// Total (total) is the sum of the limits of all consumers.
+	// Used (used) is what claims of any dimensions take of the limit, and Available (available) the rest for a claim
+	// with the dimensions.
+	Used, Available int64
+	// Total (total) is the sum of these limits of all consumers.
 	Total int64
 }
 
@@ -128,7 +130,7 @@ func (in *RequestInput) variables() map[string]any {
 		a := &in.Asks[i]
 		asks[i] = map[string]any{
 			"resourceType": a.ResourceType, "dimensions": a.Dimensions, "increase": a.Increase,
-			"limit": a.Limit, "wanted": a.Wanted, "used": a.Used, "total": a.Total,
+			"limit": a.Limit, "wanted": a.Wanted, "used": a.Used, "available": a.Available, "total": a.Total,
 		}
 	}
 	variables := map[string]any{varRequest: in.Request, varConsumer: nil, varAsks: asks}

@@ -5,7 +5,10 @@ import (
 	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -72,4 +75,70 @@ func TestFourEyes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A ServiceAccount and whoever may act for it are one pair of eyes: as the requester, and among several approvers.
+func TestFourEyesOfServiceAccounts(t *testing.T) {
+	t.Parallel()
+	const home = config.DefaultSystemNamespace
+	w := newProtectedWorld(t, 1)
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: w.name + "-app", Namespace: w.name}}
+	w.mustCreate(account)
+	app, token, impersonates, other := "system:serviceaccount:"+w.name+":"+account.Name, w.name+"-token", w.name+"-impersonates", w.name+"-other"
+	for name, rule := range map[string]rbacv1.PolicyRule{
+		token:        {Verbs: []string{"create"}, Resources: []string{"serviceaccounts/token"}},
+		impersonates: {Verbs: []string{"impersonate"}, Resources: []string{"serviceaccounts"}},
+	} {
+		rule.APIGroups = []string{""}
+		w.mustCreate(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{rule}})
+		w.bind(name, name, w.name)
+	}
+	for _, user := range []string{app, token, impersonates, other} {
+		w.bind(user, "bursar-tenant-admin", home)
+		w.bind(user, "bursar-quota-approver", home)
+		w.waitMay(user, authorizationv1.ResourceAttributes{Namespace: home, Verb: "create", Group: quotav1alpha1.GroupName, Version: "*", Resource: "quotarequests"})
+		w.waitMay(user, authorizationv1.ResourceAttributes{Namespace: home, Verb: "create", Group: quotav1alpha1.GroupName, Version: "*", Resource: "quotadecisions"})
+	}
+	ofApp := authorizationv1.ResourceAttributes{Namespace: w.name, Version: "v1", Resource: "serviceaccounts", Name: account.Name}
+	ofApp.Verb = "impersonate"
+	w.waitMay(impersonates, ofApp)
+	ofApp.Verb, ofApp.Subresource = "create", "token"
+	w.waitMay(token, ofApp)
+	approve := func(user string, request *quotav1alpha1.QuotaRequest) error {
+		return w.clientOf(user).Create(w.ctx, w.newDecision(request, quotav1alpha1.DecisionApprove))
+	}
+	wantForbidden := func(reason, part string, err error) {
+		t.Helper()
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), part) {
+			t.Errorf("%s: got %v, want it forbidden: %s", reason, err, part)
+		}
+	}
+
+	asked := w.newRequest("by-an-account", 3)
+	must(t, w.clientOf(app).Create(w.ctx, asked))
+	w.waitState(asked, quotav1alpha1.ReasonPending)
+	wantForbidden("who may get the account's token", "you may act for "+app, approve(token, asked))
+	wantForbidden("who may impersonate the account", "you may act for "+app, approve(impersonates, asked))
+	must(t, approve(other, asked))
+	w.waitState(asked, quotav1alpha1.ReasonApproved)
+
+	mine := w.newRequest("by-a-person", 4)
+	must(t, w.clientOf(token).Create(w.ctx, mine))
+	w.waitState(mine, quotav1alpha1.ReasonPending)
+	wantForbidden("the account of the requester", token+" may act for you", approve(app, mine))
+	denial := w.newDecision(mine, quotav1alpha1.DecisionDeny)
+	denial.Spec.Reason = "a denial gives nothing away"
+	must(t, w.clientOf(app).Create(w.ctx, denial))
+	w.waitState(mine, quotav1alpha1.ReasonDenied)
+
+	w.mustPolicy("two", func(p *quotav1alpha1.QuotaRequestPolicySpec) {
+		p.Rules = []quotav1alpha1.QuotaRequestRule{{Name: "two", Action: quotav1alpha1.ActionAsk, Approvals: 2}}
+	})
+	twice := w.ask("twice", 5)
+	w.wantMessage(twice, "waits for 2 approvals")
+	must(t, approve(app, twice))
+	w.wantMessage(twice, "1 given")
+	wantForbidden("the second approval by the same person", "has already approved it, and you may act for", approve(token, twice))
+	must(t, approve(other, twice))
+	w.waitState(twice, quotav1alpha1.ReasonApproved)
 }

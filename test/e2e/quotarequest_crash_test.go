@@ -65,7 +65,7 @@ func (emptyLedgers) View(_ context.Context, _ quotav1alpha1.ConsumerRef, f func(
 	return nil
 }
 
-func (emptyLedgers) Total(string) ledger.Amount { return 0 }
+func (emptyLedgers) Total(string, ledger.Dimensions) ledger.Amount { return 0 }
 
 func (emptyLedgers) Now() time.Time { return time.Now() }
 

@@ -117,3 +117,29 @@ func (m *measured) until(object client.Object, done func() bool) {
 		m.Fatalf("%s: %v", object.GetName(), err)
 	}
 }
+
+// BenchmarkGrantEnd reports how long after the end of a grant its capacity is out of the limit, at the latest: the
+// controller writes the status after the ledger.
+func BenchmarkGrantEnd(b *testing.B) {
+	m := newMeasured(b)
+	var late time.Duration
+	for i := range b.N {
+		const lasts = 3 * time.Second
+		grant := &quotav1alpha1.ResourceGrant{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-ends-%d", m.name, i), Namespace: metav1.NamespaceDefault},
+			Spec: quotav1alpha1.ResourceGrantSpec{
+				ConsumerRef: platform.Consumer(m.name + "-quiet"),
+				Allowances:  []quotav1alpha1.Allowance{{ResourceType: m.name + "/slots", Buckets: []quotav1alpha1.Bucket{{Amount: 5}}}},
+				Period:      quotav1alpha1.Period{NotAfter: new(metav1.NewTime(time.Now().Add(lasts).Truncate(time.Second)))},
+			},
+		}
+		m.create(grant)
+		m.until(grant, func() bool {
+			active := apimeta.FindStatusCondition(grant.Status.Conditions, quotav1alpha1.ConditionActive)
+			return active != nil && active.Reason == quotav1alpha1.ReasonExpired
+		})
+		late += time.Since(grant.Spec.NotAfter.Time)
+	}
+	b.ReportMetric(float64(late.Milliseconds())/float64(b.N), "late-ms")
+	b.ReportMetric(0, "ns/op") // it would count the time before the end
+}

@@ -42,8 +42,9 @@ type Period struct {
 	// +optional
 	NotBefore *metav1.Time `json:"notBefore,omitempty"`
 
-	// notAfter is the time at which the capacity stops counting. Absent (the default), it has no end. The end takes
-	// nothing back: the consumer may then use more than its limit, and gets nothing more until it uses less.
+	// notAfter is the time at which the capacity stops counting. Absent (the default), it has no end. The leader takes the
+	// capacity out of the limit within about a second after this time, and later if it is busy or no replica leads. The
+	// end takes nothing back: the consumer may then use more than its limit, and gets nothing more until it uses less.
 	// +optional
 	NotAfter *metav1.Time `json:"notAfter,omitempty"`
 }

@@ -95,7 +95,8 @@ const (
 
 // Reasons of the events on ResourceQuotaAllocations. They are stable.
 const (
-	// EventCapExceeded is a Warning: the ResourceQuotas of the member namespaces together exceed the cap.
+	// EventCapExceeded is a Warning: the ResourceQuotas of the member namespaces together exceed the cap. On a
+	// ResourceRegistration it means that the grants of all consumers give more than its maxTotal.
 	EventCapExceeded = "CapExceeded"
 
 	// EventWithinCap is a Normal event: the ResourceQuotas are within the cap again.

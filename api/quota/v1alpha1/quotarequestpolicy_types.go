@@ -45,10 +45,9 @@ type QuotaRequestPolicySpec struct {
 	Rules []QuotaRequestRule `json:"rules,omitempty"`
 
 	// ceilings are the highest limits for requests, at most 50. They apply regardless of resourceTypes. Bursar denies a
-	// request for more.
+	// request for more. A resource type may have a ceiling as a whole, and ceilings for some dimensions.
 	// +optional
-	// +listType=map
-	// +listMapKey=resourceType
+	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=50
 	Ceilings []QuotaRequestCeiling `json:"ceilings,omitempty"`
 
@@ -82,10 +81,11 @@ type QuotaRequestRule struct {
 
 	// condition is a CEL expression of at most 1024 characters. It yields a boolean. It sees request (the QuotaRequest),
 	// consumer (the consumer's object, or null without one) and asks, with an element for each requested amount. An
-	// element has resourceType and dimensions of the amount. Its other fields are figures of the whole resource type, in
-	// base units. increase is the increase by the whole request, limit the present limit, and wanted the sum of both. used
-	// is the use, and total the sum of the limits of all consumers. Empty (the default), the rule applies to every
-	// request.
+	// element has resourceType and dimensions of the amount. Its other fields are figures of the quota for claims with
+	// these dimensions, in base units. limit is what all of them may use now, used what claims of any dimensions take of
+	// it, and available the rest. increase is the increase by the whole request, and wanted the largest limit of such a
+	// claim afterwards: without dimensions, the limit of the whole resource type. total is the sum of the limits of all
+	// consumers. Empty (the default), the rule applies to every request.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Condition string `json:"condition,omitempty"`
@@ -137,6 +137,12 @@ type QuotaRequestCeiling struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	ResourceType string `json:"resourceType"`
+
+	// dimensions restrict the ceiling to the limit of claims with these dimensions: at most 16. Empty (the default), the
+	// ceiling is for the limit of the whole resource type.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=16
+	Dimensions map[string]string `json:"dimensions,omitempty"`
 
 	// limit is the highest limit of one consumer, in base units, at least 1. A request may not raise the limit above it.
 	// +kubebuilder:validation:Minimum=1

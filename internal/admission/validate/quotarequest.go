@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/policy"
 	"github.com/bursar/bursar/internal/quotarequest"
 )
@@ -20,7 +21,15 @@ import (
 type Requests interface {
 	// Request returns a request. The error is NotFound if there is none.
 	Request(ctx context.Context, name types.NamespacedName) (*quotav1alpha1.QuotaRequest, error)
+	// CountOpen returns how many requests without an end a consumer has, and how many a user made.
+	CountOpen(ctx context.Context, consumer quotav1alpha1.ConsumerRef, requester string) (ofConsumer, ofUser int, err error)
 }
+
+// The largest numbers of open requests. Both count in a cache, so a burst may pass them by a few.
+const (
+	openOfConsumerMax = 20
+	openOfUserMax     = 100
+)
 
 // Clock has the time of the API server.
 type Clock interface {
@@ -38,7 +47,7 @@ func isUser(u *quotav1alpha1.RequestUser, user authenticationv1.UserInfo) bool {
 }
 
 // quotaRequest validates a create, and the user of a withdrawal. The schema makes the rest of a request immutable.
-func (w *Webhooks) quotaRequest(_ context.Context, c change[quotav1alpha1.QuotaRequest]) result {
+func (w *Webhooks) quotaRequest(ctx context.Context, c change[quotav1alpha1.QuotaRequest]) result {
 	switch {
 	case c.new == nil:
 		return result{}
@@ -71,7 +80,30 @@ func (w *Webhooks) quotaRequest(_ context.Context, c change[quotav1alpha1.QuotaR
 		}
 		seen[key] = true
 	}
-	return result{errs: append(errs, w.checkGrantable(path, spec)...)}
+	if errs = append(errs, w.checkGrantable(path, spec)...); len(errs) > 0 || c.byBursar {
+		return result{errs: errs}
+	}
+	return w.checkOpen(ctx, c.new, c.user)
+}
+
+// checkOpen rejects a request of a consumer or a user with too many open ones.
+func (w *Webhooks) checkOpen(ctx context.Context, request *quotav1alpha1.QuotaRequest, requester authenticationv1.UserInfo) result {
+	consumer := request.Spec.ConsumerRef
+	ofConsumer, ofUser, err := w.Requests.CountOpen(ctx, consumer, requester.Username)
+	if err != nil {
+		return result{unknown: fmt.Errorf("count the open QuotaRequests of %s: %w", message.Consumer(consumer), err)}
+	}
+	var who string
+	switch {
+	case ofConsumer >= openOfConsumerMax:
+		who = fmt.Sprintf("%s has %d open QuotaRequests, and %d are", message.Consumer(consumer), ofConsumer, openOfConsumerMax)
+	case ofUser >= openOfUserMax:
+		who = fmt.Sprintf("you have %d open QuotaRequests, and %d are", ofUser, openOfUserMax)
+	default:
+		return result{}
+	}
+	return result{forbidden: who + fmt.Sprintf(" allowed: wait for decisions, or withdraw some. To see them: bursar requests -n %s; to withdraw one: "+
+		"bursar request --withdraw NAME -n %[1]s", request.Namespace)}
 }
 
 // checkWithdrawal checks that withdrawnBy is the user who withdraws the request, and does not change otherwise.
@@ -140,6 +172,12 @@ func (w *Webhooks) quotaDecision(ctx context.Context, c change[quotav1alpha1.Quo
 	}
 	if why := quotarequest.MayNotDecide(request, spec.Decision, c.user); why != "" {
 		return result{forbidden: why}
+	}
+	if spec.Decision == quotav1alpha1.DecisionApprove {
+		why, err := w.sameHand(ctx, request, c.user)
+		if err != nil || why != "" {
+			return result{unknown: err, forbidden: why}
+		}
 	}
 	return result{errs: w.checkDecision(c, request)}
 }

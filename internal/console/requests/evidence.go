@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/cli/history"
 	"github.com/bursar/bursar/internal/cli/request"
 	"github.com/bursar/bursar/internal/console/fleet"
@@ -43,11 +47,15 @@ type evidence struct {
 	QuotaIsCut bool
 	// SimilarNote notes that the page did not search all requests.
 	SimilarNote string
+	// Ends is when quota ends that is approved now, if a policy ends it.
+	Ends string
 }
 
-// typeEvidence has the known facts about a requested resource type.
+// typeEvidence has the known facts about a requested resource type, or its part with some dimensions.
 type typeEvidence struct {
 	Type string
+	// Dimensions are those of the figures, such as model=h200. Empty: they are of the whole type.
+	Dimensions string
 	// UsesURL leads to the claims that use it.
 	UsesURL string
 	// Used, Limit and Percent are the consumer's, in display units, or empty without an effective grant.
@@ -69,15 +77,26 @@ func readEvidence(r *web.Request, s *shown, copies *fleet.Copies) (*evidence, er
 	}
 	e.Rule = ruleMessage(policies, s.request.Status.PolicyRef)
 	all := sync.OnceValues(func() (*fleet.Copy, bool) { return copies.For(r) })
-	seen := map[string]bool{}
+	quotas, err := s.readPools(r)
+	if err != nil {
+		return nil, err
+	}
+	e.Ends = endOf(s.request, policies, time.Now())
+	seen, types := map[string]bool{}, map[string]bool{}
 	for i := range s.request.Spec.Requests {
-		resourceType := s.request.Spec.Requests[i].ResourceType
-		if seen[resourceType] {
+		asked := &s.request.Spec.Requests[i]
+		resourceType, dimensions := asked.ResourceType, message.Dimensions(asked.Dimensions)
+		if seen[resourceType+" "+dimensions] {
 			continue
 		}
-		seen[resourceType] = true
+		seen[resourceType+" "+dimensions] = true
+		types[resourceType] = true
+
 		t := s.figures(resourceType)
-		if t.Growth = "Not shown: the request is for many resource types."; len(seen) <= growthTypesMax {
+		if len(asked.Dimensions) > 0 {
+			t = s.figuresWith(t, asked, quotas)
+		}
+		if t.Growth = "Not shown: the request is for many resource types."; len(types) <= growthTypesMax {
 			t.Growth = s.growth(r, resourceType)
 		}
 		t.Pools = s.pools(resourceType, policies, all)
@@ -114,6 +133,71 @@ func (s *shown) figures(resourceType string) typeEvidence {
 		t.After = unit.Amount(int64(wanted.AddUpTo(ledger.Amount(increase))))
 	}
 	return t
+}
+
+// readPools asks Bursar for the quota of the dimensions in a request: other pages show whole resource types. It returns
+// none if the person may not ask.
+func (s *shown) readPools(r *web.Request) ([]quotav1alpha1.ReviewedQuota, error) {
+	review := &quotav1alpha1.QuotaReview{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, GenerateName: "decide-"}}
+	for i := range s.request.Spec.Requests {
+		if asked := &s.request.Spec.Requests[i]; len(asked.Dimensions) > 0 {
+			review.Spec.Requests = append(review.Spec.Requests, quotav1alpha1.ReviewedRequest{
+				ConsumerRef:     s.request.Spec.ConsumerRef,
+				ResourceRequest: quotav1alpha1.ResourceRequest{ResourceType: asked.ResourceType, Dimensions: asked.Dimensions, Amount: 1},
+			})
+		}
+	}
+	if len(review.Spec.Requests) == 0 {
+		return nil, nil
+	}
+	err := r.API().Create(r.Context(), review, client.DryRunAll)
+	switch {
+	case apierrors.IsForbidden(err) || err == nil && review.Status == nil:
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("ask for the quota of the requested dimensions: %w", err)
+	}
+	return review.Status.Quotas, nil
+}
+
+// figuresWith returns evidence with the figures of the dimensions of a requested amount.
+func (s *shown) figuresWith(t typeEvidence, asked *quotav1alpha1.RequestedQuota, quotas []quotav1alpha1.ReviewedQuota) typeEvidence {
+	t.Dimensions, t.Used, t.Limit, t.Percent, t.After = message.Dimensions(asked.Dimensions), "", "", "", ""
+	i := slices.IndexFunc(quotas, func(q quotav1alpha1.ReviewedQuota) bool {
+		return q.ResourceType == asked.ResourceType && maps.Equal(q.Dimensions, asked.Dimensions)
+	})
+	if i < 0 {
+		return t
+	}
+	quota := &quotas[i]
+	t.Used, t.Limit = quota.Display.Used, quota.Display.Limit
+	t.Percent = message.Percent(ledger.Amount(quota.Used), ledger.Amount(quota.Limit))
+	if quotarequest.IsFinal(s.request) {
+		return t
+	}
+	after := ledger.Amount(quota.Limit)
+	for j := range s.request.Spec.Requests {
+		other := &s.request.Spec.Requests[j]
+		isForThem := !slices.ContainsFunc(slices.Collect(maps.Keys(other.Dimensions)), func(key string) bool {
+			value, ok := asked.Dimensions[key]
+			return !ok || value != other.Dimensions[key]
+		})
+		if other.ResourceType == asked.ResourceType && other.Increase != nil && isForThem {
+			after = after.AddUpTo(ledger.Amount(*other.Increase))
+		}
+	}
+	t.After = s.quotas.Unit(asked.ResourceType).Amount(int64(after))
+	return t
+}
+
+// endOf says when quota ends that is approved now, if policies end it before the end in the request.
+func endOf(q *quotav1alpha1.QuotaRequest, policies []quotav1alpha1.QuotaRequestPolicy, now time.Time) string {
+	longest := quotarequest.DurationMax(policies, q)
+	if longest == 0 || quotarequest.IsFinal(q) || q.Spec.Until != nil && q.Spec.Until.Before(new(metav1.NewTime(now.Add(longest)))) {
+		return ""
+	}
+	return fmt.Sprintf("If it is approved now, the quota ends at %s: a policy lets it last %s.",
+		now.Add(longest).UTC().Format("2006-01-02 15:04 MST"), duration.HumanDuration(longest))
 }
 
 // growth describes how the use changed. It reads one entry of the journal: the first in the window.
@@ -186,9 +270,14 @@ func (s *shown) pools(resourceType string, policies []quotav1alpha1.QuotaRequest
 	}
 	for i := range policies {
 		for _, ceiling := range policies[i].Spec.Ceilings {
-			if ceiling.ResourceType == resourceType {
-				pools = append(pools, fmt.Sprintf("QuotaRequestPolicy %s lets requests raise a limit to %s at most.", policies[i].Name, unit.Amount(ceiling.Limit)))
+			if ceiling.ResourceType != resourceType {
+				continue
 			}
+			what := "a limit"
+			if of := message.Dimensions(ceiling.Dimensions); of != "" {
+				what = "the limit for " + of
+			}
+			pools = append(pools, fmt.Sprintf("QuotaRequestPolicy %s lets requests raise %s to %s at most.", policies[i].Name, what, unit.Amount(ceiling.Limit)))
 		}
 	}
 	return pools

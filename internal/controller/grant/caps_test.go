@@ -140,7 +140,7 @@ func TestCaps(t *testing.T) {
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("%s: what counts (-want +got):\n%s", tt.reason, diff)
 			}
-			if total := r.Totals.Total("projects"); total < got["projects"]+tt.others {
+			if total := r.Totals.Total("projects", ledger.Dimensions{}); total < got["projects"]+tt.others {
 				t.Errorf("%s: room is taken for %d, and %d are given", tt.reason, total, got["projects"]+tt.others)
 			}
 			for _, v := range results {

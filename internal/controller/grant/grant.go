@@ -98,7 +98,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, consumer quotav1alpha1.Consu
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("set the limits of %s %s: %w", consumer.Kind, consumer.Name, err)
 	}
-	var errs []error
+	errs := []error{r.reportExcess(ctx, active)}
 	for _, v := range results {
 		errs = append(errs, r.report(ctx, v))
 	}
@@ -120,6 +120,7 @@ func (r *Reconciler) settle(consumer quotav1alpha1.ConsumerRef, stored []ledger.
 			}
 		}
 	}
+	r.Totals.keepSelective(consumer, stored)
 	freed := r.Totals.settle(consumer, sumsOf(stored...), waitsFor)
 	for _, resourceType := range freed {
 		var maxTotal ledger.Amount

@@ -35,6 +35,7 @@ func (s *Stored) Add(consumer quotav1alpha1.ConsumerRef, grants []ledger.Grant) 
 	defer s.mu.Unlock()
 	s.digests[consumer] = s.digest(grants)
 	s.totals.hold(consumer, sumsOf(grants...))
+	s.totals.keepSelective(consumer, grants)
 }
 
 // Complete records the end of the additions of ledgers.

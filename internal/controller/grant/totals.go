@@ -18,11 +18,16 @@ import (
 //
 // It also remembers the consumers waiting for room. A new leader starts a new order of waiting.
 type Totals struct {
-	mu       sync.Mutex
-	counted  map[quotav1alpha1.ConsumerRef]sums
-	totals   map[string]*big.Int // the sums of counted by resource type; they may exceed an amount
-	waiting  map[string]map[quotav1alpha1.ConsumerRef]waiter
-	lastTurn uint64
+	mu      sync.Mutex
+	counted map[quotav1alpha1.ConsumerRef]sums
+	totals  map[string]*big.Int // the sums of counted by resource type; they may exceed an amount
+	// selective has the stored allowances with a selector, and selected their sums.
+	selective map[quotav1alpha1.ConsumerRef][]ledger.Allowance
+	selected  map[string]map[ledger.Selector]*big.Int
+	waiting   map[string]map[quotav1alpha1.ConsumerRef]waiter
+	lastTurn  uint64
+	// reported has the amounts beyond a cap by resource type, as last reported.
+	reported map[string]ledger.Amount
 }
 
 // waiter is a consumer waiting for room of a resource type.
@@ -47,15 +52,77 @@ func NewTotals() *Totals {
 		counted: map[quotav1alpha1.ConsumerRef]sums{},
 		totals:  map[string]*big.Int{},
 		waiting: map[string]map[quotav1alpha1.ConsumerRef]waiter{},
+
+		selective: map[quotav1alpha1.ConsumerRef][]ledger.Allowance{},
+		selected:  map[string]map[ledger.Selector]*big.Int{},
+		reported:  map[string]ledger.Amount{},
 	}
 }
 
-// Total returns the sum of a resource type over the grants of all consumers, or [ledger.AmountMax] if it is more. It is
-// complete once [Stored] is.
-func (t *Totals) Total(resourceType string) ledger.Amount {
+// Total returns the sum of the allowances of all consumers for all claims of a resource type with some dimensions, or
+// [ledger.AmountMax] if it is more. It is complete once [Stored] is.
+func (t *Totals) Total(resourceType string, d ledger.Dimensions) ledger.Amount {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return amountOf(t.othersLocked(quotav1alpha1.ConsumerRef{}, resourceType))
+	total := t.othersLocked(quotav1alpha1.ConsumerRef{}, resourceType)
+	for selector, sum := range t.selected[resourceType] {
+		if !selector.Covers(d) {
+			total.Sub(total, sum)
+		}
+	}
+	return amountOf(total)
+}
+
+// keepSelective records the allowances with a selector in the stored ledger of a consumer.
+func (t *Totals) keepSelective(consumer quotav1alpha1.ConsumerRef, stored []ledger.Grant) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, a := range t.selective[consumer] {
+		t.addSelectedLocked(a, -int64(a.Amount))
+	}
+	delete(t.selective, consumer)
+	for _, g := range stored {
+		for _, a := range g.Allowances {
+			if !a.Selector.MatchesEverything() {
+				t.selective[consumer] = append(t.selective[consumer], a)
+				t.addSelectedLocked(a, int64(a.Amount))
+			}
+		}
+	}
+}
+
+func (t *Totals) addSelectedLocked(a ledger.Allowance, amount int64) {
+	sums := t.selected[a.ResourceType]
+	if sums == nil {
+		sums = map[ledger.Selector]*big.Int{}
+		t.selected[a.ResourceType] = sums
+	}
+	sum := sums[a.Selector]
+	if sum == nil {
+		sum = new(big.Int)
+		sums[a.Selector] = sum
+	}
+	if sum.Add(sum, big.NewInt(amount)); sum.Sign() == 0 {
+		delete(sums, a.Selector)
+	}
+	if len(sums) == 0 {
+		delete(t.selected, a.ResourceType)
+	}
+}
+
+// newExcess returns how much the grants of all consumers give beyond a cap, and whether it is more than last time. The
+// cap is lower than before then, or a paused leader wrote late.
+func (t *Totals) newExcess(resourceType string, maxTotal ledger.Amount) (excess ledger.Amount, isNew bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if total := amountOf(t.othersLocked(quotav1alpha1.ConsumerRef{}, resourceType)); maxTotal > 0 && total > maxTotal {
+		excess = total - maxTotal
+	}
+	isNew = excess > t.reported[resourceType]
+	if t.reported[resourceType] = excess; excess == 0 {
+		delete(t.reported, resourceType)
+	}
+	return excess, isNew
 }
 
 // hold records these sums as possible in the ledger of a consumer. It gives nothing back, because the stored ledger may

@@ -27,7 +27,7 @@ func TestTotals(t *testing.T) {
 	totals := NewTotals()
 	wantTotal := func(reason string, want ledger.Amount) {
 		t.Helper()
-		if got := totals.Total("projects"); got != want {
+		if got := totals.Total("projects", ledger.Dimensions{}); got != want {
 			t.Errorf("%s: the total is %d, want %d", reason, got, want)
 		}
 	}
@@ -70,7 +70,7 @@ func TestTotalsTakeAllOrNone(t *testing.T) {
 	if short != 1 {
 		t.Errorf("want %d does not fit, want that of seats", short)
 	}
-	if got := totals.Total("projects"); got != 0 {
+	if got := totals.Total("projects", ledger.Dimensions{}); got != 0 {
 		t.Errorf("%d projects are taken for a grant that does not count", got)
 	}
 }
@@ -81,7 +81,7 @@ func TestTotalsBeyondAmounts(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		totals.hold(consumerNamed(name), sums{"projects": ledger.AmountMax})
 	}
-	if got := totals.Total("projects"); got != ledger.AmountMax {
+	if got := totals.Total("projects", ledger.Dimensions{}); got != ledger.AmountMax {
 		t.Errorf("the total is %d", got)
 	}
 	if totals.takes("d", 1, ledger.AmountMax) {
@@ -90,7 +90,7 @@ func TestTotalsBeyondAmounts(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		totals.settle(consumerNamed(name), sums{"projects": 1}, nil)
 	}
-	if got := totals.Total("projects"); got != 3 {
+	if got := totals.Total("projects", ledger.Dimensions{}); got != 3 {
 		t.Errorf("the total is %d after the amounts were given back, want 3", got)
 	}
 }
@@ -174,7 +174,53 @@ func TestTotalsConcurrently(t *testing.T) {
 	}
 	close(begin)
 	group.Wait()
-	if got := totals.Total("projects"); got != 0 {
+	if got := totals.Total("projects", ledger.Dimensions{}); got != 0 {
 		t.Errorf("%d are taken in the end", got)
+	}
+}
+
+// The total for some dimensions has the allowances that all claims with them may use, and a cap that is lower than the
+// grants is reported once.
+func TestTotalOfDimensions(t *testing.T) {
+	cheap, err := ledger.NewSelector(ledger.Requirement{Key: "model", Operator: ledger.In, Values: []string{"a10"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	totals := NewTotals()
+	give := func(name string, ofAny, ofCheap ledger.Amount) {
+		grants := []ledger.Grant{{Allowances: []ledger.Allowance{{ResourceType: "gpus", Amount: ofAny}, {ResourceType: "gpus", Selector: cheap, Amount: ofCheap}}}}
+		totals.keepSelective(consumerNamed(name), grants)
+		totals.settle(consumerNamed(name), sumsOf(grants...), nil)
+	}
+	wantTotals := func(ofCheap, ofDear ledger.Amount) {
+		t.Helper()
+		for model, want := range map[string]ledger.Amount{"a10": ofCheap, "h200": ofDear} {
+			d, err := ledger.NewDimensions(map[string]string{"model": model})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := totals.Total("gpus", d); got != want {
+				t.Errorf("the total of %s is %d, want %d", model, got, want)
+			}
+		}
+	}
+	give("a", 3, 10)
+	give("b", 1, 20)
+	wantTotals(34, 4)
+	give("b", 2, 5)
+	wantTotals(20, 5)
+	for _, tt := range []struct {
+		maxTotal, excess ledger.Amount
+		isNew            bool
+	}{{0, 0, false}, {20, 0, false}, {15, 5, true}, {15, 5, false}, {12, 8, true}, {20, 0, false}, {12, 8, true}} {
+		if excess, isNew := totals.newExcess("gpus", tt.maxTotal); excess != tt.excess || isNew != tt.isNew {
+			t.Errorf("beyond %d: got %d, new: %t; want %d, %t", tt.maxTotal, excess, isNew, tt.excess, tt.isNew)
+		}
+	}
+
+	give("a", 0, 0)
+	give("b", 0, 0)
+	if totals.keepSelective(consumerNamed("a"), nil); len(totals.selected) > 0 {
+		t.Errorf("amounts of 0 are kept: %v", totals.selected)
 	}
 }

@@ -8,7 +8,6 @@ package quotarequest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -19,6 +18,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -46,13 +46,19 @@ type Ledgers interface {
 
 // Totals has the limits of all consumers together.
 type Totals interface {
-	// Total returns the sum of the limits of a resource type.
-	Total(resourceType string) ledger.Amount
+	// Total returns the sum of the allowances for all claims of a resource type with some dimensions.
+	Total(resourceType string, d ledger.Dimensions) ledger.Amount
 }
 
 // Clock has the time of the API server.
 type Clock interface {
 	Now() time.Time
+}
+
+// Lead is the lead of this replica.
+type Lead interface {
+	// Check returns an error unless this replica certainly leads.
+	Check() error
 }
 
 // untilMended is the time until the next look at a request after a policy failed on it. A change of the policy causes
@@ -70,13 +76,20 @@ type Reconciler struct {
 	Catalog *catalog.Catalog
 	// Complete close once Catalog and Totals are complete. There are no decisions before.
 	Complete []<-chan struct{}
-	Clock    Clock
-	Events   *events.Recorder
-	Metrics  *Metrics
+	// Lead, if set, keeps a paused leader from approvals: another replica may have approved others meanwhile.
+	Lead    Lead
+	Clock   Clock
+	Events  *events.Recorder
+	Metrics *Metrics
+
+	promised promisedBook
 }
 
-// SetupWithManager registers the reconciler.
+// SetupWithManager registers the reconciler. [IndexOpen] has prepared the cache.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	inTurn := func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+		return newQueue(mgr.GetCache(), name, limiter)
+	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("quotarequest").
 		For(&quotav1alpha1.QuotaRequest{}, builder.WithPredicates(predicate.NewPredicateFuncs(isOpen))).
@@ -84,7 +97,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&quotav1alpha1.ResourceGrant{}, handler.EnqueueRequestsFromMapFunc(requestOfGrant)).
 		Watches(&quotav1alpha1.QuotaRequestPolicy{}, handler.EnqueueRequestsFromMapFunc(r.undecided)).
 		// One at a time, because requests for a limit depend on each other.
-		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1, NewQueue: inTurn}).
 		Complete(r)
 }
 
@@ -92,7 +105,8 @@ func isOpen(object client.Object) bool {
 	return !quotarequest.IsFinal(object.(*quotav1alpha1.QuotaRequest))
 }
 
-// undecided returns the open requests: a now changed policy may have kept them from a decision.
+// undecided returns the requests without a rule: a now changed policy may have kept them from one. The others keep
+// their rule.
 func (r *Reconciler) undecided(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list quotav1alpha1.QuotaRequestList
 	if err := r.Client.List(ctx, &list); err != nil {
@@ -101,8 +115,8 @@ func (r *Reconciler) undecided(ctx context.Context, _ client.Object) []reconcile
 	}
 	var open []reconcile.Request
 	for i := range list.Items {
-		if isOpen(&list.Items[i]) {
-			open = append(open, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		if request := &list.Items[i]; isOpen(request) && request.Status.ApprovalsNeeded == 0 {
+			open = append(open, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(request)})
 		}
 	}
 	return open
@@ -130,14 +144,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, name reconcile.Request) (rec
 			return reconcile.Result{}, ctx.Err()
 		}
 	}
+	if err := r.promised.complete(ctx, r.Live); err != nil {
+		return reconcile.Result{}, err
+	}
 	request := &quotav1alpha1.QuotaRequest{}
 	// A final request stays so, and most are: the cache spares the API server a look at each at the start.
 	if err := r.Client.Get(ctx, name.NamespacedName, request); err == nil && quotarequest.IsFinal(request) {
 		return reconcile.Result{}, nil
 	}
 	if err := r.Live.Get(ctx, name.NamespacedName, request); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.promised.forget(name.NamespacedName)
+		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	r.promised.note(request)
 	if quotarequest.IsFinal(request) || request.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil
 	}
@@ -153,10 +174,7 @@ func (r *Reconciler) decide(ctx context.Context, request *quotav1alpha1.QuotaReq
 		outcome := quotarequest.Decide(request, nil, quotarequest.Rule{}, nil, r.Clock.Now())
 		return reconcile.Result{}, r.record(ctx, request, r.storedRule(request), &outcome)
 	}
-	promised, isSettled, err := r.promised(ctx, request)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
+	promised, isSettled := r.promised.others(request)
 	if !isSettled {
 		return reconcile.Result{RequeueAfter: again}, nil
 	}
@@ -181,7 +199,7 @@ func (r *Reconciler) decide(ctx context.Context, request *quotav1alpha1.QuotaReq
 		}
 		request.Status.ExpiresAt = about.expiresAt(r.Clock.Now())
 	}
-	rule.DurationMax = about.durationMax()
+	rule.DurationMax = quotarequest.DurationMax(all, request)
 	outcome, err := r.outcome(ctx, request, rule, all, f)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -204,7 +222,7 @@ func (r *Reconciler) storedRule(request *quotav1alpha1.QuotaRequest) quotareques
 // outcome applies a rule to the decisions on a request. A ceiling denies an increase beyond it, if the increase is new
 // or about to become a grant.
 func (r *Reconciler) outcome(
-	ctx context.Context, request *quotav1alpha1.QuotaRequest, rule quotarequest.Rule, all policies, f figures,
+	ctx context.Context, request *quotav1alpha1.QuotaRequest, rule quotarequest.Rule, all policies, f *figures,
 ) (quotarequest.Outcome, error) {
 	var decisions quotav1alpha1.QuotaDecisionList
 	if err := r.Live.List(ctx, &decisions, client.InNamespace(request.Namespace), client.MatchingFields{"spec.requestRef.name": request.Name}); err != nil {
@@ -217,40 +235,20 @@ func (r *Reconciler) outcome(
 	case outcome.Approved != nil:
 		increases = outcome.Approved.Increases
 	case outcome.Reason == quotav1alpha1.ReasonPending && request.Status.ApprovalsNeeded == 0:
-		increases = f.wanted(request) // nobody need look at a new request for too much, or for nothing
+		increases = f.wanted() // nobody need look at a new request for too much, or for nothing
 		if !slices.ContainsFunc(increases, func(i quotav1alpha1.ApprovedIncrease) bool { return i.Increase > 0 }) {
 			has := quotarequest.Rule{Action: quotav1alpha1.ActionApprove, Message: "the consumer has that much already"}
 			return quotarequest.Decide(request, decisions.Items, has, f.limits(), now), nil
 		}
 	}
-	if denies := r.overCeiling(all, f, increases); denies != nil {
+	denies, err := r.overCeiling(all, f, increases)
+	if err != nil {
+		return quotarequest.Outcome{}, err
+	}
+	if denies != nil {
 		return quotarequest.Decide(request, decisions.Items, *denies, f.limits(), now), nil
 	}
 	return outcome, nil
-}
-
-// promised returns the increases from other, approved requests for the consumer of a request, if their grants still
-// wait, by the names of these grants. It is not settled while an approved grant does not wait: the grant is about to
-// count.
-func (r *Reconciler) promised(ctx context.Context, request *quotav1alpha1.QuotaRequest) (promised promises, isSettled bool, err error) {
-	var others quotav1alpha1.QuotaRequestList
-	ofConsumer := client.MatchingFields{"spec.consumerRef.name": request.Spec.ConsumerRef.Name}
-	if err := r.Live.List(ctx, &others, client.InNamespace(request.Namespace), ofConsumer); err != nil {
-		return nil, false, fmt.Errorf("list the QuotaRequests in namespace %s: %w", request.Namespace, err)
-	}
-	promised = promises{}
-	for i := range others.Items {
-		other := &others.Items[i]
-		approved := other.Status.Approved
-		switch {
-		case other.Spec.ConsumerRef != request.Spec.ConsumerRef || other.UID == request.UID || approved == nil || quotarequest.IsFinal(other):
-		case !approved.GrantWaits && other.DeletionTimestamp == nil:
-			return nil, false, nil
-		default:
-			promised[approved.Grant] = approved.Increases
-		}
-	}
-	return promised, true, nil
 }
 
 // record writes the outcome into the status. An approval is not final before its grant counts, if there is one to make.
@@ -273,6 +271,12 @@ func (r *Reconciler) update(ctx context.Context, request *quotav1alpha1.QuotaReq
 	if equality.Semantic.DeepEqual(*before, request.Status) {
 		return nil
 	}
+	if r.Lead != nil {
+		if err := r.Lead.Check(); err != nil {
+			return fmt.Errorf("decide QuotaRequest %s/%s: %w", request.Namespace, request.Name, err)
+		}
+	}
+	r.promised.note(request) // the outcome of the write may be unknown
 	if err := r.Client.Status().Update(ctx, request); err != nil {
 		return fmt.Errorf("update the status of QuotaRequest %s/%s: %w", request.Namespace, request.Name, err)
 	}
@@ -303,83 +307,6 @@ func setApproved(request *quotav1alpha1.QuotaRequest, reason, text string) {
 		Type: quotav1alpha1.ConditionApproved, Status: status, Reason: reason, Message: text, ObservedGeneration: request.Generation,
 	})
 	request.Status.ObservedGeneration = request.Generation
-}
-
-// grant makes the grant of an approved request, and ends the request once the grant counts, or will at its time.
-func (r *Reconciler) grant(ctx context.Context, request *quotav1alpha1.QuotaRequest) error {
-	before := request.Status.DeepCopy()
-	approved := request.Status.Approved
-	reason := quotav1alpha1.ReasonApproved
-	if approved.Partial {
-		reason = quotav1alpha1.ReasonPartiallyApproved
-	}
-	if approved.GrantWaits && request.Spec.Withdrawn {
-		return r.takeBack(ctx, request, before)
-	}
-	grant, err := r.ensureGrant(ctx, request)
-	if err != nil {
-		// Other requests of the consumer need not wait for this one, and people see why it does not end.
-		approved.GrantWaits = true
-		setApproved(request, quotav1alpha1.ReasonPending, "the request was approved, and cannot be granted yet: "+err.Error())
-		return errors.Join(err, r.update(ctx, request, before))
-	}
-	active := apimeta.FindStatusCondition(grant.Status.Conditions, quotav1alpha1.ConditionActive)
-	if active == nil || active.Status == metav1.ConditionUnknown || active.ObservedGeneration != grant.Generation {
-		return nil // an event of the grant follows
-	}
-	approved.GrantWaits = active.Reason != quotav1alpha1.ReasonGrantActive && active.Reason != quotav1alpha1.ReasonExpired
-	if approved.GrantWaits {
-		reason = quotav1alpha1.ReasonPending
-	}
-	setApproved(request, reason, fmt.Sprintf("ResourceGrant %s: %s", grant.Name, active.Message))
-	return r.update(ctx, request, before)
-}
-
-// takeBack deletes the waiting grant of a withdrawn request.
-func (r *Reconciler) takeBack(ctx context.Context, request *quotav1alpha1.QuotaRequest, before *quotav1alpha1.QuotaRequestStatus) error {
-	grant := &quotav1alpha1.ResourceGrant{}
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: request.Status.Approved.Grant}, grant)
-	if err == nil && isFor(grant, request) {
-		err = r.Client.Delete(ctx, grant)
-	}
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete the grant of the withdrawn QuotaRequest %s/%s: %w", request.Namespace, request.Name, err)
-	}
-	outcome := quotarequest.Decide(request, nil, quotarequest.Rule{}, nil, r.Clock.Now())
-	setApproved(request, outcome.Reason, outcome.Message)
-	return r.update(ctx, request, before)
-}
-
-// isFor reports whether a grant comes from a request.
-func isFor(grant *quotav1alpha1.ResourceGrant, request *quotav1alpha1.QuotaRequest) bool {
-	return grant.Annotations[quotav1alpha1.AnnotationRequestUID] == string(request.UID)
-}
-
-// ensureGrant returns the grant of a request, and creates it if there is none.
-func (r *Reconciler) ensureGrant(ctx context.Context, request *quotav1alpha1.QuotaRequest) (*quotav1alpha1.ResourceGrant, error) {
-	approved := request.Status.Approved
-	grant := &quotav1alpha1.ResourceGrant{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: request.Namespace, Name: approved.Grant,
-			Annotations: map[string]string{quotav1alpha1.AnnotationRequest: request.Name, quotav1alpha1.AnnotationRequestUID: string(request.UID)},
-		},
-		Spec: *quotarequest.GrantSpec(request.Spec.ConsumerRef, approved.Increases, approved.Until),
-	}
-	if approvers := quotarequest.Approvers(request); approvers != "" {
-		grant.Annotations[quotav1alpha1.AnnotationChangedBy] = approvers
-	}
-	switch err := r.Live.Get(ctx, client.ObjectKeyFromObject(grant), grant); {
-	case err == nil && !isFor(grant, request):
-		return nil, fmt.Errorf("ResourceGrant %s does not come from this request: delete it", grant.Name)
-	case err == nil:
-		return grant, nil
-	case !apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("read ResourceGrant %s: %w", grant.Name, err)
-	}
-	if err := r.Client.Create(ctx, grant); err != nil {
-		return nil, fmt.Errorf("create ResourceGrant %s: %w", grant.Name, err)
-	}
-	return grant, nil
 }
 
 // untilExpiry returns the time until a pending request expires, or 0 if it does not.

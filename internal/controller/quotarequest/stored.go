@@ -2,15 +2,19 @@ package quotarequest
 
 import (
 	"context"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/quotarequest"
 )
 
 // Stored reads requests for their validation.
 type Stored struct {
+	// Cached reads from a cache, see [IndexOpen].
+	Cached client.Reader
 	// Live reads from the API server, not from a cache.
 	Live client.Reader
 }
@@ -19,4 +23,53 @@ type Stored struct {
 func (s Stored) Request(ctx context.Context, name types.NamespacedName) (*quotav1alpha1.QuotaRequest, error) {
 	request := &quotav1alpha1.QuotaRequest{}
 	return request, s.Live.Get(ctx, name, request)
+}
+
+// The indexes of the open requests in the cache.
+const (
+	openOfConsumer = "open.consumer"
+	openOfUser     = "open.requester"
+)
+
+// CountOpen returns how many requests without an end a consumer has, and how many a user made.
+func (s Stored) CountOpen(ctx context.Context, consumer quotav1alpha1.ConsumerRef, requester string) (ofConsumer, ofUser int, err error) {
+	count := func(index, value string) (int, error) {
+		var list quotav1alpha1.QuotaRequestList
+		if err := s.Cached.List(ctx, &list, client.MatchingFields{index: value}, client.UnsafeDisableDeepCopy); err != nil {
+			return 0, fmt.Errorf("list the open QuotaRequests: %w", err)
+		}
+		return len(list.Items), nil
+	}
+	if ofConsumer, err = count(openOfConsumer, keyOf(consumer)); err != nil {
+		return 0, 0, err
+	}
+	ofUser, err = count(openOfUser, requester)
+	return ofConsumer, ofUser, err
+}
+
+// keyOf returns a text for a consumer that no other has.
+func keyOf(c quotav1alpha1.ConsumerRef) string {
+	return c.APIGroup + "/" + c.Kind + "/" + c.Namespace + "/" + c.Name
+}
+
+// IndexOpen makes a cache find the open requests of a consumer and of a user. Call it once, before the cache starts.
+func IndexOpen(ctx context.Context, indexer client.FieldIndexer) error {
+	byConsumer := func(object client.Object) []string {
+		if request := object.(*quotav1alpha1.QuotaRequest); !quotarequest.IsFinal(request) {
+			return []string{keyOf(request.Spec.ConsumerRef)}
+		}
+		return nil
+	}
+	byUser := func(object client.Object) []string {
+		if request := object.(*quotav1alpha1.QuotaRequest); !quotarequest.IsFinal(request) && request.Spec.Requester != nil {
+			return []string{request.Spec.Requester.Username}
+		}
+		return nil
+	}
+	for index, of := range map[string]client.IndexerFunc{openOfConsumer: byConsumer, openOfUser: byUser} {
+		if err := indexer.IndexField(ctx, &quotav1alpha1.QuotaRequest{}, index, of); err != nil {
+			return fmt.Errorf("find open QuotaRequests: %w", err)
+		}
+	}
+	return nil
 }
