@@ -6,11 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
+	"os"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/json"
@@ -22,8 +21,10 @@ const (
 	bytesMax = 6*(3<<20) + 6<<20
 	// inMemoryMax bounds the bytes of the bodies of all open reviews.
 	inMemoryMax = 128 << 20
+	// firstBytes is the memory that a review takes before its body arrives. It suffices for most.
+	firstBytes = 32 << 10
 	// answerTime shortens the API server's timeout, so a late decision still reaches the user as a sentence and not as a
-	// failed call.
+	// failed call. A failed call shows the secret path of the webhook to the user.
 	answerTime = 500 * time.Millisecond
 	// timeoutDefault applies if the request has no timeout.
 	timeoutDefault = 5 * time.Second
@@ -31,32 +32,18 @@ const (
 	retryAfterSeconds = 1
 )
 
-// inMemory holds the bytes of the bodies of open reviews.
-var inMemory = semaphore.NewWeighted(inMemoryMax)
-
 // Serve decodes a review, calls answer with its request and its body, and writes the response. It answers with status
 // 400 if the body is not an AdmissionReview of admission.k8s.io/v1 with a request, and with 413 if it is too large.
-// If the open reviews take up all the permitted memory, Serve waits for as long as the API server does, and then
+// If the open reviews take up all the permitted memory, Serve waits for almost as long as the API server does, and then
 // answers with 503. It does so at once if answer returns nil, because this process cannot decide.
 func Serve(w http.ResponseWriter, r *http.Request, answer func(request *admissionv1.AdmissionRequest, body []byte) *admissionv1.AdmissionResponse) {
-	size := int64(bytesMax)
-	if r.ContentLength >= 0 {
-		size = min(size, r.ContentLength)
-	}
 	waiting, cancel := context.WithTimeout(r.Context(), Timeout(r))
 	defer cancel()
-	if err := inMemory.Acquire(waiting, size); err != nil {
-		http.Error(w, "the reviews in progress use all the memory for reviews; try again", http.StatusServiceUnavailable)
-		return
-	}
-	defer inMemory.Release(size)
-	review, body, err := read(w, r)
+	var held memory
+	defer held.release()
+	review, body, err := read(waiting, w, r, &held)
 	if err != nil {
-		code := http.StatusBadRequest
-		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-			code = http.StatusRequestEntityTooLarge
-		}
-		http.Error(w, err.Error(), code)
+		http.Error(w, err.Error(), codeOf(err))
 		return
 	}
 	response := answer(review.Request, body)
@@ -74,8 +61,26 @@ func Serve(w http.ResponseWriter, r *http.Request, answer func(request *admissio
 	_, _ = w.Write(content) // a disconnected client is not an error of the webhook
 }
 
-func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionReview, []byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bytesMax))
+// codeOf returns the HTTP status for an error of read.
+func codeOf(err error) int {
+	tooLarge := (*http.MaxBytesError)(nil)
+	switch {
+	case errors.Is(err, errMemory):
+		return http.StatusServiceUnavailable
+	case errors.As(err, &tooLarge):
+		return http.StatusRequestEntityTooLarge
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return http.StatusRequestTimeout
+	default:
+		return http.StatusBadRequest
+	}
+}
+
+func read(ctx context.Context, w http.ResponseWriter, r *http.Request, held *memory) (*admissionv1.AdmissionReview, []byte, error) {
+	body, err := held.readAll(ctx, http.MaxBytesReader(w, r.Body, bytesMax), r.ContentLength)
+	if errors.Is(err, errMemory) {
+		return nil, nil, err
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the AdmissionReview: %w", err)
 	}
@@ -92,16 +97,33 @@ func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionReview,
 	return review, body, nil
 }
 
-// Timeout returns how long an answer may take.
+// Timeout returns how long a handler may take for its answer. Some time is left for the way back.
 func Timeout(r *http.Request) time.Duration {
+	timeout := patience(r)
+	return timeout - min(answerTime, timeout/2)
+}
+
+// patience returns how long the caller waits at least. An API server rounds the rest of its timeout up to whole seconds,
+// so it may wait up to a second less than it says. Other replicas say it exactly.
+func patience(r *http.Request) time.Duration {
 	timeout, err := time.ParseDuration(r.URL.Query().Get("timeout"))
-	if err != nil || timeout <= 0 {
-		timeout = timeoutDefault
+	switch {
+	case err != nil || timeout <= 0:
+		return timeoutDefault
+	case timeout%time.Second == 0:
+		return max(timeout-time.Second, timeout/2)
+	default:
+		return timeout
 	}
-	if timeout > 2*answerTime {
-		timeout -= answerTime
-	}
-	return timeout
+}
+
+// Within returns a handler that answers with status 503 if the next handler has not answered shortly before the caller
+// gives up. The caller of a handler without an answer would show the path of the webhook to its user.
+func Within(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		timeout := patience(r)
+		http.TimeoutHandler(next, timeout-min(answerTime/2, timeout/4), "Bursar could not answer in time: try again").ServeHTTP(w, r)
+	})
 }
 
 // IsDryRun reports whether a request changes nothing.

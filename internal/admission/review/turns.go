@@ -9,16 +9,20 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 )
 
-// turnTime is how long a review waits for its turn.
-const turnTime = 2 * time.Second
+const (
+	// turnTime is how long a review waits for its turn.
+	turnTime = 2 * time.Second
+	// turnTimeMax bounds a turn with its wait. The API server waits much longer: a late answer is still an answer.
+	turnTimeMax = 4500 * time.Millisecond
+)
 
 // InTurn returns a handler for slow reviews, such as questions. turns bounds the answers in progress, because creates
 // must not wait for them. A review waits for its turn before the handler reads it, so waiting reviews take no memory
 // from the other webhooks. After two seconds the answer is status 503; what names the questions in it. The context of
-// answer ends with the API server's timeout.
+// answer ends long before the API server's timeout.
 func InTurn(turns *semaphore.Weighted, what string, answer func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), Timeout(r))
+		ctx, cancel := context.WithTimeout(r.Context(), min(Timeout(r), turnTimeMax))
 		defer cancel()
 		waiting, stop := context.WithTimeout(ctx, turnTime)
 		defer stop()

@@ -31,8 +31,12 @@ const (
 	QuotaHistoryPath = "/quotahistory"
 )
 
-// timeoutSeconds is how long the API server waits for an answer.
-const timeoutSeconds = 5
+const (
+	// timeoutSeconds is how long the API server waits for an answer. Handlers answer earlier, see [review.Timeout].
+	timeoutSeconds = 6
+	// questionTimeoutSeconds is longer, because a question may be large: the API server takes time to send it, too.
+	questionTimeoutSeconds = 10
+)
 
 // ClientConfig returns the configuration for the API server's calls of a path of Bursar's webhook server.
 type ClientConfig func(path string) admissionregistrationv1.WebhookClientConfig
@@ -166,8 +170,8 @@ func MutatingWebhooks(client ClientConfig, username string) []admissionregistrat
 	stamp.MatchConditions = []admissionregistrationv1.MatchCondition{notBy(username)}
 	return []admissionregistrationv1.MutatingWebhook{
 		finalize,
-		mutating("quotareview", client(QuotaReviewPath), rule(creates, "quotareviews")),
-		mutating("quotahistory", client(QuotaHistoryPath), rule(creates, "quotahistories")),
+		question("quotareview", client(QuotaReviewPath), rule(creates, "quotareviews")),
+		question("quotahistory", client(QuotaHistoryPath), rule(creates, "quotahistories")),
 		stamp,
 		grants,
 	}
@@ -187,6 +191,13 @@ func mutating(name string, client admissionregistrationv1.WebhookClientConfig, r
 		ReinvocationPolicy:      new(admissionregistrationv1.NeverReinvocationPolicy),
 		AdmissionReviewVersions: []string{"v1"},
 	}
+}
+
+// question returns a webhook for questions, which nothing else waits for.
+func question(name string, client admissionregistrationv1.WebhookClientConfig, rules ...admissionregistrationv1.RuleWithOperations) admissionregistrationv1.MutatingWebhook {
+	w := mutating(name, client, rules...)
+	w.TimeoutSeconds = new(int32(questionTimeoutSeconds))
+	return w
 }
 
 // statusOf returns the status subresources of resources, as rules name them.

@@ -19,7 +19,6 @@ package validate
 import (
 	"context"
 	"net/http"
-	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -35,11 +34,6 @@ import (
 	"github.com/bursar/bursar/internal/admission/review"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/config"
-)
-
-const (
-	// reviewTimeMax leaves time to answer before the API server gives up after [timeoutSeconds].
-	reviewTimeMax = timeoutSeconds*time.Second - 500*time.Millisecond
 )
 
 // Webhooks answers the reviews of Bursar's own kinds. Set its fields once, before use. It is then safe for concurrent
@@ -195,7 +189,7 @@ func (w *Webhooks) StampGrant() http.Handler {
 func reviewer(answer func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		review.Serve(w, r, func(request *admissionv1.AdmissionRequest, _ []byte) *admissionv1.AdmissionResponse {
-			ctx, cancel := context.WithTimeout(r.Context(), reviewTimeMax)
+			ctx, cancel := context.WithTimeout(r.Context(), review.Timeout(r))
 			defer cancel()
 			return answer(ctx, request)
 		})

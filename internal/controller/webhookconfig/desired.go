@@ -35,9 +35,10 @@ const (
 )
 
 const (
-	timeoutSeconds = 5
+	// timeoutSeconds is how long the API server waits for an answer. Handlers answer earlier, see [review.Timeout].
+	timeoutSeconds = 6
 	// recordingTimeoutSeconds is short, because nothing depends on the answer.
-	recordingTimeoutSeconds = 1
+	recordingTimeoutSeconds = 2
 	servicePort             = 443
 	// allResources means all resources in a rule, without subresources.
 	allResources = "*"
