@@ -11,6 +11,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
+{{- /* Whether there is a NetworkPolicy: "true" or "". */}}
+{{- define "bursar.hasNetworkPolicy" -}}
+{{- with .Values.networkPolicy -}}
+{{- if ternary (or .podCIDRs .webhookFrom) .enabled (eq .enabled nil) }}true{{ end -}}
+{{- end -}}
+{{- end }}
+
 {{- /* The configuration, with what the chart decides. */}}
 {{- define "bursar.configuration" -}}
 {{- $decided := dict "apiVersion" "config.quota.miloapis.com/v1alpha1" "kind" "OperatorConfiguration" "systemNamespace" .Release.Namespace -}}

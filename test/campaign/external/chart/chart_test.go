@@ -121,7 +121,9 @@ func TestValuesAreChecked(t *testing.T) {
 		"console: {impersonate: {enabled: true, users: [alice]}}":                 "issuerURL",
 		"console: {impersonate: {enabled: true, groups: ['system:masters']}}":     "groups",
 		// With a NetworkPolicy without the API server, the API server could create nothing protected by policies.
-		"networkPolicy: {enabled: true}": "webhookFrom",
+		"networkPolicy: {enabled: true}":          "webhookFrom",
+		"networkPolicy: {podCIDRs: ['pods']}":     "podCIDRs",
+		"networkPolicy: {podCIDRs: [10.244.0.0]}": "podCIDRs",
 	} {
 		if _, err := run(t, values, "template", "bursar", chart, "--kube-version", "1.36.0"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q to be refused", values, err, want)

@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 // TestConsoleHasNoRights proves that the console of the chart has no right except to impersonate the listed people.
@@ -38,6 +39,41 @@ func TestConsoleHasNoRights(t *testing.T) {
 			}
 			if !slices.EqualFunc(rules, tt.want, func(a, b rbacv1.PolicyRule) bool { return a.String() == b.String() }) {
 				t.Errorf("the console may do %v, want %v", rules, tt.want)
+			}
+		})
+	}
+}
+
+// TestConsoleHasNoToken mounts a token of its ServiceAccount only where the console shows it: to impersonate. Otherwise a
+// kubeconfig without credentials leads to the API server.
+func TestConsoleHasNoToken(t *testing.T) {
+	for name, tt := range map[string]struct {
+		values string
+		want   bool
+	}{
+		"tokens":        {"console: {enabled: true}", false},
+		"a provider":    {"console: {enabled: true, url: 'https://quota.example.com', oidc: {issuerURL: 'https://login.example.com', clientID: bursar}}", false},
+		"impersonation": {everything, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := rendered(t, tt.values)
+			pod := find[*appsv1.Deployment](t, objects, "bursar-console").Spec.Template.Spec
+			if got := pod.AutomountServiceAccountToken; got == nil || *got != tt.want {
+				t.Errorf("automountServiceAccountToken is %v, want %t", got, tt.want)
+			}
+			hasKubeconfig := slices.Contains(pod.Containers[0].Args, "--kubeconfig=/etc/bursar-console/kubeconfig")
+			if hasKubeconfig == tt.want {
+				t.Errorf("the arguments are %q", pod.Containers[0].Args)
+			}
+			if tt.want {
+				return
+			}
+			kubeconfig, err := clientcmd.Load([]byte(find[*corev1.ConfigMap](t, objects, "bursar-console").Data["kubeconfig"]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(kubeconfig.AuthInfos) > 0 || kubeconfig.Clusters["cluster"].CertificateAuthority != "ca.crt" {
+				t.Errorf("the kubeconfig is %+v", kubeconfig)
 			}
 		})
 	}
