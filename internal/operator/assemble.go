@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/bursar/bursar/internal/admission/access"
 	"github.com/bursar/bursar/internal/admission/server"
 	"github.com/bursar/bursar/internal/controller/claimpolicy/evaluation"
 	"github.com/bursar/bursar/internal/controller/follow"
@@ -61,7 +62,7 @@ func (o *Operator) assemble(ctx, storing context.Context) (*components, error) {
 	quota.ledgers.Replicas = peers
 	loaded := make(chan struct{})
 	leading := &leading{operator: o, cluster: cluster, quota: quota, server: server, peers: peers, loaded: loaded, log: log.WithName("leader")}
-	server.Certificates.OnPublish(leading.wakeWebhooks)
+	server.Certificates.OnPublish(leading.WakeWebhooks)
 	quota.ledgers.Subscribe(leading.ledgerChanged)
 	quota.claims.OnChange(leading.claimChanged)
 	cluster.objects.OnAppear(leading.objectAppeared)
@@ -73,7 +74,7 @@ func (o *Operator) assemble(ctx, storing context.Context) (*components, error) {
 	resourceQuotas := o.newResourceQuotas(cluster, quota, loaded)
 	controllers := o.newControllers(cluster, quota, peers)
 	histories := o.newJournalReader(cluster, quota)
-	route(mux, enforcer, resourceQuotas, o.newValidation(cluster, quota, o.newGrantPolicies(cluster, quota)), o.newReviewer(cluster, quota, loaded), histories, quota.reviewed, peers)
+	route(mux, enforcer, resourceQuotas, o.newValidation(cluster, quota, o.newGrantPolicies(cluster, quota)), o.newReviewer(cluster, quota, loaded), histories, quota.reviewed, server.Authenticator, peers)
 
 	follower := follow.New(quota.catalog, quota.claims, cluster.objects, cluster.kinds, log.WithName("follower"))
 	declared := newDeclarations(cluster, quota, leading, follower, controllers.claim)
@@ -89,7 +90,10 @@ func (o *Operator) assemble(ctx, storing context.Context) (*components, error) {
 	p := &components{
 		cluster: cluster, quota: quota, server: server, peers: peers, leading: leading, probeObserver: o.newProbeObserver(), evaluations: evaluations,
 		synced: declared.synced, loaded: loaded,
-		everywhere: []runner{controllers.lifecycle, controllers.claim, controllers.escrow, denials, follower, histories},
+		everywhere: []runner{
+			controllers.lifecycle, controllers.claim, controllers.escrow, denials, follower, histories,
+			&access.Exposures{Authenticator: server.Authenticator, Publisher: leading, Replicas: peers, Log: log.WithName("webhooks")},
+		},
 	}
 	if o.options.LeaderElection != nil {
 		// A single process is the only writer of its ledgers.

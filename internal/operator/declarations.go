@@ -48,7 +48,7 @@ func newDeclarations(c *cluster, q *quota, leading *leading, follower *follow.Co
 // PoliciesChanged implements [claimpolicy.Listener].
 func (d *declarations) PoliciesChanged() {
 	d.policiesChanged.notify()
-	d.leading.wakeWebhooks()
+	d.leading.WakeWebhooks()
 	d.follower.Wake()
 }
 
@@ -109,14 +109,14 @@ func (d *declarations) followAllocations(ctx context.Context) error {
 			before := d.quota.catalog.AllocationsVersion()
 			_ = d.quota.catalog.SetAllocation(object) // the controller reports invalid selectors
 			if d.quota.catalog.AllocationsVersion() != before {
-				d.leading.wakeWebhooks()
+				d.leading.WakeWebhooks()
 			}
 			changed(object.Name)
 		},
 		func(name string) {
 			d.quota.catalog.RemoveAllocation(name)
 			d.quota.allocations.Forget(name)
-			d.leading.wakeWebhooks()
+			d.leading.WakeWebhooks()
 			changed(name)
 		},
 	)

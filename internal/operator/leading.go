@@ -52,8 +52,8 @@ func (l *leading) observesWebhooks() bool {
 	return t != nil && t.webhooks.Synced()
 }
 
-// wakeWebhooks requests a reconcile of the webhook configurations.
-func (l *leading) wakeWebhooks() {
+// WakeWebhooks implements [access.Publisher]: it requests a reconcile of the webhook configurations.
+func (l *leading) WakeWebhooks() {
 	if t := l.term.Load(); t != nil {
 		t.webhooks.Wake()
 	}
@@ -139,6 +139,7 @@ func (l *leading) lead(ctx context.Context) error {
 	defer stopMetrics()
 
 	l.log.Info("this replica leads")
+	l.server.Authenticator.ExposeNewest() // calls of the last leader may have failed
 	l.term.Store(t)
 	defer l.end()
 	for _, claim := range l.quota.claims.Select(isWaiting) { // later ones are passed to the term

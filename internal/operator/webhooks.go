@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/cel/openapi/resolver"
 
+	"github.com/bursar/bursar/internal/admission/access"
 	"github.com/bursar/bursar/internal/admission/caution"
 	"github.com/bursar/bursar/internal/admission/enforce"
 	"github.com/bursar/bursar/internal/admission/preview"
@@ -127,13 +128,14 @@ func (o *Operator) newJournalReader(c *cluster, q *quota) *quotahistory.Reader {
 // route adds each webhook at its path.
 func route(
 	mux *http.ServeMux, enforcer *enforce.Handler, quotas *resourcequota.Handler, own *validate.Webhooks, reviewer *quotareview.Reviewer,
-	reader *quotahistory.Reader, reviewed *reviewed.Objects, peers *routing.Peers,
+	reader *quotahistory.Reader, reviewed *reviewed.Objects, exposed *access.Authenticator, peers *routing.Peers,
 ) {
 	mux.Handle(webhookconfig.EnforcePath+"/{version}", enforcer)
 	mux.Handle(webhookconfig.AdvisePath+"/{version}", enforcer.Advise())
 	mux.Handle(webhookconfig.QuotaPath+"/{version}", quotas)
 	mux.Handle(webhookconfig.BreakGlassPath, enforcer.BreakGlass())
 	mux.Handle(reviewed.Handler())
+	mux.Handle(exposed.ExposedHandler())
 	mux.Handle(routing.AlivePath, peers.Alive())
 	mux.Handle(webhookconfig.ProbePath, webhookconfig.Probe())
 	mux.Handle(validate.ValidationPath, own.Validation())

@@ -8,6 +8,7 @@ package routing
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"slices"
 	"strconv"
@@ -43,8 +44,10 @@ const (
 	suspectMax = time.Minute
 )
 
-// Certificates has the CA bundle of the replicas' certificates.
+// Certificates has this replica's certificate, and the CA bundle of all replicas' certificates.
 type Certificates interface {
+	// GetCertificate returns the certificate, as a GetCertificate function of [tls.Config].
+	GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	// Bundle returns the CA bundle, in PEM.
 	Bundle() []byte
 }

@@ -41,12 +41,28 @@ func newSender(serverName string, certificates Certificates, gate PeerPaths) *se
 		pool.AppendCertsFromPEM(certificates.Bundle())
 		dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: aliveTimeout}, Config: &tls.Config{
 			RootCAs: pool, ServerName: serverName, MinVersion: tls.VersionTLS12,
+			GetClientCertificate: func(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+				return ownCertificate(certificates, asked)
+			},
 		}}
 		return dialer.DialContext(ctx, network, address)
 	}
 	return &sender{&http.Client{Transport: &http.Transport{
 		DialTLSContext: dial, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute,
 	}}, gate}
+}
+
+// ownCertificate returns the certificate of this replica if the other one wants it. A listener for API servers wants
+// theirs.
+func ownCertificate(certificates Certificates, asked *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	own, err := certificates.GetCertificate(nil)
+	if err != nil {
+		return nil, err
+	}
+	if asked.SupportsCertificate(own) != nil {
+		return &tls.Certificate{}, nil
+	}
+	return own, nil
 }
 
 // path returns a path of another replica as the gate requires it.

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -19,20 +18,19 @@ import (
 )
 
 const (
-	// webhookService is the Service in the shared webhook configurations of the API servers on one etcd. The object
-	// does not exist: each API server resolves the Service to its own process, which is up to date and runs as long as
-	// the API server.
+	// webhookService is the Service in the webhook configurations. The object does not exist: each API server calls its
+	// own process without a connection. This process is up to date and runs as long as the API server.
 	webhookService     = "bursar-webhooks"
 	webhookServicePort = 443
 )
 
 // replica is the additional state of a server on a shared etcd.
 type replica struct {
-	// listener accepts webhook calls from the API server of this process, and from other servers.
+	// listener accepts the reviews of other servers.
 	listener net.Listener
-	// local is the address of the listener for this process, and peers the one for other servers, as host:port. peers
-	// is empty if this machine has no address for others.
-	local, peers string
+	// peers is the address of the listener for other servers, as host:port. It is empty if this machine has no address
+	// for others.
+	peers string
 }
 
 // newReplica returns nil for an embedded etcd, as it has no other servers.
@@ -43,13 +41,9 @@ func newReplica(o Options) (*replica, error) {
 	host, _, _ := net.SplitHostPort(o.Listen) // the control plane reports its errors
 	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
-		return nil, fmt.Errorf("listen for webhook calls on the host of --listen %s: %w", o.Listen, err)
+		return nil, fmt.Errorf("listen for other servers on the host of --listen %s: %w", o.Listen, err)
 	}
 	r := &replica{listener: listener, peers: listener.Addr().String()}
-	if r.local, err = apiserver.LocalAddress(listener); err != nil {
-		r.close()
-		return nil, err
-	}
 	if address := listener.Addr().(*net.TCPAddr); address.IP.IsUnspecified() {
 		r.peers = ""
 		if ip, err := utilnet.ChooseHostInterface(); err == nil {
@@ -59,12 +53,9 @@ func newReplica(o Options) (*replica, error) {
 	return r, nil
 }
 
-// services resolves the Service of the webhooks to this process.
-func (r *replica) services(o Options) map[types.NamespacedName]string {
-	if r == nil {
-		return nil
-	}
-	return map[types.NamespacedName]string{{Namespace: o.SystemNamespace, Name: webhookService}: r.local}
+// webhookHost returns the host in the URLs of webhook calls.
+func webhookHost(o Options) string {
+	return fmt.Sprintf("%s.%s.svc:%d", webhookService, o.SystemNamespace, webhookServicePort)
 }
 
 // uncached returns the resources that the API server need not cache. A server without others does not watch its
@@ -84,8 +75,7 @@ func (r *replica) complete(o *operator.Options) {
 		LeaseDuration: apiserver.LeaseDuration, RenewDeadline: apiserver.RenewDeadline, RetryPeriod: apiserver.RetryPeriod,
 	}
 	o.Webhooks = server.Options{
-		Listener: r.listener, Service: &server.Service{Name: webhookService, Port: webhookServicePort}, PeerAddress: r.peers,
-		SecretName: naming.CertificateSecret, ManageSecret: true,
+		Listener: r.listener, PeerAddress: r.peers, SecretName: naming.CertificateSecret, ManageSecret: true,
 	}
 }
 

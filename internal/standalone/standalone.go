@@ -19,6 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/bursar/bursar/internal/admission/server"
 	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/gctuner"
 	"github.com/bursar/bursar/internal/journal"
@@ -79,9 +80,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	starting := context.AfterFunc(ctx, stop)
 	ready := &readiness{}
-	webhooks := &inprocess.Server{}
+	webhooks := inprocess.New(webhookHost(o))
 	plane, err := apiserver.Start(serving, apiserver.Options{
-		DataDir: o.DataDir, Listen: o.Listen, Etcd: o.Etcd, Authentication: o.Authentication, Settings: settings(o), RequestTimeout: o.RequestTimeout.Duration, MaxObjectBytes: o.MaxObjectBytes, LocalServices: replica.services(o), Webhooks: webhooks, Progress: progress,
+		DataDir: o.DataDir, Listen: o.Listen, Etcd: o.Etcd, Authentication: o.Authentication, Settings: settings(o), RequestTimeout: o.RequestTimeout.Duration, MaxObjectBytes: o.MaxObjectBytes, Webhooks: webhooks, Progress: progress,
 		Uncached:    replica.uncached(),
 		ReadyChecks: []healthz.HealthChecker{ready},
 	})
@@ -159,7 +160,7 @@ func newOperator(plane *apiserver.ControlPlane, webhooks *inprocess.Server, repl
 		replica.complete(&options)
 		options.Others = plane.Hold()
 	}
-	options.Webhooks.InProcess = webhooks
+	options.Webhooks.InProcess, options.Webhooks.Service = webhooks, &server.Service{Name: webhookService, Port: webhookServicePort}
 	return operator.New(options)
 }
 

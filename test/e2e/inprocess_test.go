@@ -47,8 +47,8 @@ func TestWebhookInProcess(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			webhooks := &inprocess.Server{}
-			webhooks.Handle(tt.host, handler, testr.New(t))
+			webhooks := inprocess.New(tt.host)
+			webhooks.Handle(handler, testr.New(t))
 			p := runPlane(t, apiserver.Options{DataDir: t.TempDir(), Webhooks: webhooks})
 			api, err := client.New(p.Config(), client.Options{Scheme: types})
 			if err != nil {

@@ -75,6 +75,8 @@ func (r reach) ClientConfig(path string) admissionregistrationv1.WebhookClientCo
 	return admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: r.ca}
 }
 
+func (reach) Observe(string) {}
+
 // gate waits as its function does.
 type gate func(ctx context.Context, version catalog.Version) error
 

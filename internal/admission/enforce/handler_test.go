@@ -175,7 +175,7 @@ func (s *scene) reviewNamed(name string, uid types.UID) *admissionv1.AdmissionRe
 		s.Fatal(err)
 	}
 	recorder := httptest.NewRecorder()
-	s.ServeHTTP(recorder, httptest.NewRequestWithContext(s.Context(), http.MethodPost, "/enforce?timeout=1s", bytes.NewReader(body)))
+	s.ServeHTTP(recorder, httptest.NewRequestWithContext(s.Context(), http.MethodPost, "/enforce?timeout=1.5s", bytes.NewReader(body)))
 	var review admissionv1.AdmissionReview
 	if err := json.Unmarshal(recorder.Body.Bytes(), &review); err != nil || review.Response == nil || review.Response.UID != "round-trip" {
 		s.Fatalf("answered %d %s: %v", recorder.Code, recorder.Body, err)

@@ -101,7 +101,7 @@ func (s *scene) ask(handler http.Handler, request *admissionv1.AdmissionRequest)
 		s.Fatal(err)
 	}
 	recorder := httptest.NewRecorder()
-	handler.ServeHTTP(recorder, httptest.NewRequestWithContext(s.Context(), http.MethodPost, "/?timeout=5s", bytes.NewReader(body)))
+	handler.ServeHTTP(recorder, httptest.NewRequestWithContext(s.Context(), http.MethodPost, "/?timeout=6s", bytes.NewReader(body)))
 	var review admissionv1.AdmissionReview
 	if err := json.Unmarshal(recorder.Body.Bytes(), &review); err != nil || review.Response == nil {
 		s.Fatalf("answered %d %s: %v", recorder.Code, recorder.Body, err)

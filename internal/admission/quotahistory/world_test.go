@@ -163,7 +163,7 @@ func (q *question) ask(t *testing.T, handler http.Handler) (*admissionv1.Admissi
 		ctx = t.Context()
 	}
 	recorder := httptest.NewRecorder()
-	handler.ServeHTTP(recorder, httptest.NewRequestWithContext(ctx, http.MethodPost, "/quotahistory?timeout=5s", strings.NewReader(string(body))))
+	handler.ServeHTTP(recorder, httptest.NewRequestWithContext(ctx, http.MethodPost, "/quotahistory?timeout=6s", strings.NewReader(string(body))))
 	if recorder.Code != http.StatusOK {
 		t.Fatalf("the webhook answers with status %d: %s", recorder.Code, recorder.Body)
 	}

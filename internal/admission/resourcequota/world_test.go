@@ -116,7 +116,7 @@ func (w *world) reviewAt(version string, request *admissionv1.AdmissionRequest) 
 	review := admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: request,
 	}
-	r := httptest.NewRequestWithContext(w.Context(), http.MethodPost, "/?timeout=2s", bytes.NewReader(encode(w, review)))
+	r := httptest.NewRequestWithContext(w.Context(), http.MethodPost, "/?timeout=3s", bytes.NewReader(encode(w, review)))
 	r.SetPathValue("version", version)
 	recorder := httptest.NewRecorder()
 	w.handler.ServeHTTP(recorder, r)

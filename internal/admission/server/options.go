@@ -10,7 +10,7 @@ import (
 
 // Options are the addresses and credentials of a server. The zero value is for an API server on the same machine.
 type Options struct {
-	// Listener accepts the calls. Default: a free port on the loopback interface.
+	// Listener accepts the calls. Default: a free port on the loopback interface or, with InProcess, none.
 	Listener net.Listener
 	// Service is the Service in the system namespace that the API server calls. Default: URL.
 	Service *Service
@@ -28,8 +28,8 @@ type Options struct {
 	// ClientCertificates are the client certificates of the API server. With them the published paths need no secret
 	// segment. Default: none.
 	ClientCertificates access.ClientCertificates
-	// InProcess passes the calls of an API server in this process without a connection, and so without
-	// ClientCertificates. Default: the API server always connects.
+	// InProcess passes the calls of an API server in this process without a connection. Then the Listener, if there is
+	// one, admits only other replicas, by their certificates. Default: the API server connects to the Listener.
 	InProcess *inprocess.Server
 	// ShutdownDelay is how long the server still answers calls after the operator begins to stop.
 	ShutdownDelay time.Duration

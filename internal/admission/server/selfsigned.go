@@ -4,11 +4,29 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 
 	certutil "k8s.io/client-go/util/cert"
 )
+
+// noCertificate is for a server without a listener.
+type noCertificate struct{}
+
+func (noCertificate) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return nil, errors.New("there is no listener to serve a certificate")
+}
+
+func (noCertificate) Bundle() []byte { return nil }
+
+func (noCertificate) VerifiedBy([]byte) bool { return true }
+
+func (noCertificate) Ready() error { return nil }
+
+func (noCertificate) OnPublish(func()) {}
+
+func (noCertificate) Run(context.Context) error { return nil }
 
 // selfSigned is a self-signed certificate. Each start of the process makes a new one. The API server trusts it through
 // the webhook configuration.

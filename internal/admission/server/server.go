@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"sync"
 	"time"
 
@@ -21,12 +20,21 @@ import (
 
 	"github.com/bursar/bursar/internal/admission/access"
 	"github.com/bursar/bursar/internal/admission/certs"
+	"github.com/bursar/bursar/internal/admission/review"
 	"github.com/bursar/bursar/internal/kube/inprocess"
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// shutdownTime bounds how long open reviews may take once the operator stops.
-const shutdownTime = 5 * time.Second
+const (
+	// shutdownTime bounds how long open reviews may take once the operator stops.
+	shutdownTime = 5 * time.Second
+	// headerTime bounds the TLS handshake, and then the arrival of a request's header.
+	headerTime = 10 * time.Second
+	// idleTime is how long a connection may stay without a request.
+	idleTime = 2 * time.Minute
+	// headerBytesMax bounds the header of a request. That of an API server takes less than a KiB.
+	headerBytesMax = 16 << 10
+)
 
 // Certificates is the source of the serving certificate.
 type Certificates interface {
@@ -63,12 +71,13 @@ type Server struct {
 	Authenticator *access.Authenticator
 
 	dependencies Dependencies
-	listener     net.Listener
-	server       *http.Server
-	inProcess    *inprocess.Server
-	delay        time.Duration
-	// hostPort is the API server's target, as in the URLs of its requests.
-	hostPort string
+	// handler answers authenticated requests.
+	handler http.Handler
+	// listener and server are nil if all callers are in this process.
+	listener  net.Listener
+	server    *http.Server
+	inProcess *inprocess.Server
+	delay     time.Duration
 	// endpoint returns the client configuration of a path, without the certificate.
 	endpoint  func(path string) admissionregistrationv1.WebhookClientConfig
 	published published
@@ -76,8 +85,11 @@ type Server struct {
 
 // New makes a server for a handler. It listens at once, and serves once it runs.
 func New(ctx context.Context, options Options, dependencies Dependencies, handler http.Handler) (*Server, error) {
-	s := &Server{dependencies: dependencies, listener: options.Listener, delay: options.ShutdownDelay, inProcess: options.InProcess}
-	if s.listener == nil {
+	s := &Server{
+		dependencies: dependencies, listener: options.Listener, delay: options.ShutdownDelay, inProcess: options.InProcess,
+		handler: review.Within(handler),
+	}
+	if s.listener == nil && s.inProcess == nil {
 		var err error
 		if s.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 			return nil, fmt.Errorf("listen for webhook calls: %w", err)
@@ -87,34 +99,61 @@ func New(ctx context.Context, options Options, dependencies Dependencies, handle
 	if s.Host, err = s.setEndpoint(options, dependencies.Namespace); err != nil {
 		return nil, err
 	}
-	key := access.NewKey()
-	if options.SecretName != "" {
-		if key, err = access.SharedKey(ctx, dependencies.Client.CoreV1().Secrets(dependencies.Namespace), options.SecretName+naming.CallersSuffix); err != nil {
-			return nil, err
-		}
-		s.Certificates = &certs.Manager{
-			Client: dependencies.Client, Namespace: dependencies.Namespace, Name: options.SecretName, DNSNames: []string{s.Host}, Renews: options.ManageSecret,
-			Published: dependencies.Published, Log: dependencies.Log.WithName("certificate"),
-		}
-	} else if s.Certificates, err = newSelfSigned(s.Host); err != nil {
+	key, err := s.setCertificates(ctx, options)
+	if err != nil {
 		return nil, err
 	}
 	s.Authenticator = access.NewAuthenticator(key, options.ClientCertificates)
-	s.server = &http.Server{
-		Handler:           s.Authenticator.Guard(handler),
-		TLSConfig:         &tls.Config{GetCertificate: s.Certificates.GetCertificate, MinVersion: tls.VersionTLS12},
-		ReadHeaderTimeout: 10 * time.Second,
-		ErrorLog:          log.New(logWriter{dependencies.Log.WithName("webhooks")}, "", 0),
+	if s.inProcess != nil {
+		s.Authenticator = access.ForPeers(key)
 	}
-	options.ClientCertificates.Configure(s.server.TLSConfig)
+	if s.listener != nil {
+		s.server = s.newHTTPServer(options)
+	}
 	return s, nil
+}
+
+// setCertificates sets the source of the serving certificate, and returns the key to authenticate callers.
+func (s *Server) setCertificates(ctx context.Context, options Options) (key access.Key, err error) {
+	d := s.dependencies
+	switch {
+	case s.listener == nil:
+		s.Certificates = noCertificate{}
+	case options.SecretName == "":
+		s.Certificates, err = newSelfSigned(s.Host)
+	default:
+		s.Certificates = &certs.Manager{
+			Client: d.Client, Namespace: d.Namespace, Name: options.SecretName, DNSNames: []string{s.Host}, Renews: options.ManageSecret,
+			Published: d.Published, Log: d.Log.WithName("certificate"),
+		}
+		return access.SharedKey(ctx, d.Client.CoreV1().Secrets(d.Namespace), options.SecretName+naming.CallersSuffix)
+	}
+	return access.NewKey(), err
+}
+
+// newHTTPServer returns the server for the listener. A stranger costs it little: a connection has to authenticate
+// itself soon, and a body has to arrive soon.
+func (s *Server) newHTTPServer(options Options) *http.Server {
+	server := &http.Server{
+		TLSConfig:         &tls.Config{GetCertificate: s.Certificates.GetCertificate, MinVersion: tls.VersionTLS12},
+		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: headerBytesMax,
+		ErrorLog: log.New(logWriter{s.dependencies.Log.WithName("webhooks")}, "", 0),
+	}
+	newcomers := &newcomers{}
+	newcomers.follow(server)
+	server.Handler = s.Authenticator.Guard(newcomers.admitted(arriveSoon(s.handler)))
+	if s.inProcess != nil {
+		s.requirePeers(server.TLSConfig)
+	} else {
+		options.ClientCertificates.Configure(server.TLSConfig)
+	}
+	return server
 }
 
 // setEndpoint sets the address for the API server, and returns its name or IP.
 func (s *Server) setEndpoint(options Options, namespace string) (host string, err error) {
 	if service := options.Service; service != nil {
 		host = service.Name + "." + namespace + ".svc"
-		s.hostPort = net.JoinHostPort(host, strconv.Itoa(int(service.Port)))
 		s.endpoint = func(path string) admissionregistrationv1.WebhookClientConfig {
 			return admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{
 				Namespace: namespace, Name: service.Name, Port: &service.Port, Path: &path,
@@ -130,7 +169,6 @@ func (s *Server) setEndpoint(options Options, namespace string) (host string, er
 	if err != nil {
 		return "", fmt.Errorf("the URL of the webhooks: %w", err)
 	}
-	s.hostPort = parsed.Host
 	s.endpoint = func(path string) admissionregistrationv1.WebhookClientConfig {
 		return admissionregistrationv1.WebhookClientConfig{URL: new(parsed.JoinPath(path).String())}
 	}
@@ -144,10 +182,13 @@ func (s *Server) ClientConfig(path string) admissionregistrationv1.WebhookClient
 	return config
 }
 
+// Observe learns of a path in the stored webhook configurations.
+func (s *Server) Observe(path string) { s.Authenticator.Observe(path) }
+
 // Serve serves until ctx ends and the shutdown delay has passed, and then finishes open requests. Once working has
 // ended, it can no longer answer requests, and stops at once.
 func (s *Server) Serve(ctx, working context.Context) error {
-	s.inProcess.Handle(s.hostPort, s.server.Handler, s.dependencies.Log.WithName("webhooks"))
+	s.inProcess.Handle(s.handler, s.dependencies.Log.WithName("webhooks"))
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -163,9 +204,15 @@ func (s *Server) Serve(ctx, working context.Context) error {
 		defer cancel()
 		var open sync.WaitGroup
 		open.Go(func() { s.inProcess.Shutdown(ctx) })
-		_ = s.server.Shutdown(ctx) // the remaining open requests then fail
+		if s.server != nil {
+			_ = s.server.Shutdown(ctx) // the remaining open requests then fail
+		}
 		open.Wait()
 	}()
+	if s.server == nil {
+		<-stopped
+		return nil
+	}
 	err := s.server.ServeTLS(s.listener, "", "")
 	if errors.Is(err, http.ErrServerClosed) {
 		<-stopped

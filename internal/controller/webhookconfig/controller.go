@@ -3,6 +3,7 @@ package webhookconfig
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,6 +49,8 @@ type Own interface {
 type Server interface {
 	// ClientConfig returns how the API server reaches a path.
 	ClientConfig(path string) admissionregistrationv1.WebhookClientConfig
+	// Observe learns of a published path. A later ClientConfig never returns an older form of a path.
+	Observe(path string)
 }
 
 // Gate waits until the catalog knows the declarations of a version, or returns an error.
@@ -156,19 +159,23 @@ func (c *Controller) followDeletions(ctx context.Context) error {
 	return err
 }
 
-// follow calls a handler with the changes of the two configurations, and returns their stores.
+// follow calls a handler with the changes of the two configurations, and returns their stores once they are complete.
 func follow(ctx context.Context, client kubernetes.Interface, handler cache.ResourceEventHandler) (validating, mutating cache.Store, err error) {
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, configurationName).String()
 	}))
 	api := factory.Admissionregistration().V1()
 	all := []cache.SharedIndexInformer{api.ValidatingWebhookConfigurations().Informer(), api.MutatingWebhookConfigurations().Informer()}
+	var synced []cache.InformerSynced
 	for _, informer := range all {
-		if _, err := informer.AddEventHandler(handler); err != nil {
+		handle, err := informer.AddEventHandler(handler)
+		if err != nil {
 			return nil, nil, fmt.Errorf("follow the webhook configurations: %w", err)
 		}
+		synced = append(synced, handle.HasSynced)
 	}
 	factory.StartWithContext(ctx)
+	cache.WaitForCacheSync(ctx.Done(), synced...)
 	return all[0].GetStore(), all[1].GetStore(), nil
 }
 
@@ -179,6 +186,9 @@ func (c *Controller) Sync(ctx context.Context) error {
 	stored, err := read(ctx, c.Client)
 	if err != nil {
 		return err
+	}
+	for _, config := range slices.Concat(clientConfigs(stored.validating), clientConfigs(stored.mutating)) {
+		c.Server.Observe(pathOf(config))
 	}
 	if err := c.catchUp(ctx, stored); err != nil {
 		return err

@@ -76,6 +76,8 @@ func (service) ClientConfig(path string) admissionregistrationv1.WebhookClientCo
 	return admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "bursar-system", Name: "bursar", Path: &path}}
 }
 
+func (service) Observe(string) {}
+
 // glass is the webhook for the records of break-glass requests, of all kinds.
 const glass = "break-glass.quota.miloapis.com"
 

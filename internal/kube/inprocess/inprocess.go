@@ -1,5 +1,6 @@
 // Package inprocess answers HTTP requests by a handler of the same process. A standalone server calls its own webhooks
-// this way: a call needs no connection, no TLS and no second parse of HTTP. Packages standalone and server use it.
+// this way: a call needs no connection, no TLS, no second parse of HTTP and no proof of the caller. Packages standalone
+// and server use it.
 package inprocess
 
 import (
@@ -17,32 +18,35 @@ import (
 	"k8s.io/apiserver/pkg/util/responsewriter"
 )
 
-// Server passes the requests to one host to a handler of this process. The zero value, and nil, pass none. It is safe
-// for concurrent use.
+// Server passes the requests to one host to a handler of this process. A nil Server passes none. It is safe for
+// concurrent use.
 type Server struct {
+	host    string
 	current atomic.Pointer[handling]
 }
 
+// New returns a server for a host, as it is in the URLs of requests. No request to this host ever goes over the
+// network. Without a handler, it fails.
+func New(host string) *Server { return &Server{host: host} }
+
 // handling is a handler while it answers requests.
 type handling struct {
-	host    string
 	handler http.Handler
 	log     logr.Logger
 	// open are the requests in progress.
 	open waitgroup.SafeWaitGroup
 }
 
-// Handle has handler answer the requests to host, as it is in their URLs, until Shutdown. log receives the panics of
-// the handler. Requests arrive without TLS, so a handler cannot see a client certificate.
-func (s *Server) Handle(host string, handler http.Handler, log logr.Logger) {
+// Handle has handler answer requests until Shutdown. log receives the panics of the handler. Requests arrive without
+// TLS, so a handler cannot see a client certificate.
+func (s *Server) Handle(handler http.Handler, log logr.Logger) {
 	if s == nil {
 		return
 	}
-	s.current.Store(&handling{host: host, handler: handler, log: log})
+	s.current.Store(&handling{handler: handler, log: log})
 }
 
-// Shutdown sends new requests over the network again, and waits for those in progress, or until ctx ends. The handler
-// then still runs.
+// Shutdown fails new requests, and waits for those in progress, or until ctx ends. The handler then still runs.
 func (s *Server) Shutdown(ctx context.Context) {
 	if s == nil {
 		return
@@ -62,7 +66,7 @@ func (s *Server) Shutdown(ctx context.Context) {
 	}
 }
 
-// Transport returns a transport that passes requests to the handler's host to the handler, and all others to next.
+// Transport returns a transport that passes requests to the server's host to the handler, and all others to next.
 func (s *Server) Transport(next http.RoundTripper) http.RoundTripper {
 	if s == nil {
 		return next
@@ -75,15 +79,21 @@ type transport struct {
 	next   http.RoundTripper
 }
 
-// errPanicked leaves out the value of the panic, as it means nothing to the caller.
-var errPanicked = errors.New("the handler panicked")
+var (
+	// errPanicked leaves out the value of the panic, as it means nothing to the caller.
+	errPanicked = errors.New("the handler panicked")
+	errNone     = errors.New("the handler in this process has not started, or has stopped; try again")
+)
 
 // RoundTrip implements [http.RoundTripper]. Like a request over the network, one to the handler fails once its context
 // ends, even if the handler ignores the end, and if the handler panics.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	h := t.server.current.Load()
-	if h == nil || r.URL.Host != h.host || h.open.Add(1) != nil {
+	if r.URL.Host != t.server.host {
 		return t.next.RoundTrip(r)
+	}
+	h := t.server.current.Load()
+	if h == nil || h.open.Add(1) != nil {
+		return nil, errNone
 	}
 	type outcome struct {
 		response *http.Response

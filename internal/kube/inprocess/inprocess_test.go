@@ -53,7 +53,13 @@ var echo = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 })
 
 func TestTransport(t *testing.T) {
-	s := &Server{}
+	s := New(host)
+	fails := func(when string) {
+		t.Helper()
+		if code, body, err := post(t.Context(), t, s, "https://"+host+"/a"); !errors.Is(err, errNone) {
+			t.Errorf("%s it answers %d %q (%v), and it must not ask elsewhere", when, code, body, err)
+		}
+	}
 	want := func(url string, code int, body string) {
 		t.Helper()
 		gotCode, gotBody, err := post(t.Context(), t, s, url)
@@ -61,18 +67,18 @@ func TestTransport(t *testing.T) {
 			t.Errorf("%s answers %d %q (%v), want %d %q", url, gotCode, gotBody, err, code, body)
 		}
 	}
-	want("https://"+host+"/a", http.StatusTeapot, "")
-	s.Handle(host, echo, testr.New(t))
+	fails("before the start")
+	s.Handle(echo, testr.New(t))
 	want("https://"+host+"/a?timeout=1s", http.StatusOK, host+" /a?timeout=1s question")
 	want("https://"+host+"/none", http.StatusNotFound, "404 page not found")
 	want("https://127.0.0.1:2/a", http.StatusTeapot, "")
 	s.Shutdown(t.Context())
-	want("https://"+host+"/a", http.StatusTeapot, "")
+	fails("after the end")
 }
 
 func TestHandlerPanics(t *testing.T) {
-	s := &Server{}
-	s.Handle(host, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("on purpose") }), testr.New(t))
+	s := New(host)
+	s.Handle(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("on purpose") }), testr.New(t))
 	if _, _, err := post(t.Context(), t, s, "https://"+host); err == nil || strings.Contains(err.Error(), "on purpose") {
 		t.Errorf("a handler that panics makes the error %v", err)
 	}
@@ -82,9 +88,9 @@ func TestHandlerPanics(t *testing.T) {
 // A request ends with its context, and Shutdown waits for its handler for as long as it may.
 func TestHandlerTakesTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &Server{}
+		s := New(host)
 		const takes, timeout = time.Minute, time.Second
-		s.Handle(host, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(takes) }), testr.New(t))
+		s.Handle(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(takes) }), testr.New(t))
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		defer cancel()
@@ -96,7 +102,7 @@ func TestHandlerTakesTime(t *testing.T) {
 			t.Errorf("it was shut down after %s, want %s", time.Since(began), takes)
 		}
 
-		s.Handle(host, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(takes) }), testr.New(t))
+		s.Handle(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(takes) }), testr.New(t))
 		go func() { _, _, _ = post(t.Context(), t, s, "https://"+host) }()
 		synctest.Wait()
 		began = time.Now()

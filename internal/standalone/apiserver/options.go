@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/server/healthz"
 
 	"github.com/bursar/bursar/internal/kube/inprocess"
@@ -33,8 +32,6 @@ type Options struct {
 	RequestTimeout time.Duration
 	// MaxObjectBytes is the size of the largest object that the embedded etcd stores. Default: etcd's.
 	MaxObjectBytes int
-	// LocalServices are addresses, as host:port, of Services of this process for webhooks. DNS resolves other Services.
-	LocalServices map[types.NamespacedName]string
 	// Webhooks answers calls of webhooks of this process. All others go over the network. Default: all do.
 	Webhooks *inprocess.Server
 	// Uncached are custom resources without a watch cache, in one version or, if that is empty, in all: lists and

@@ -2,14 +2,10 @@ package apiserver
 
 import (
 	"context"
-	"fmt"
-	"net"
-	"net/url"
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/util/webhook"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
@@ -23,23 +19,10 @@ import (
 	"github.com/bursar/bursar/internal/kube/inprocess"
 )
 
-// localServices are addresses, as host:port, of Services that lead to this process, on every API server. All others
-// resolve by DNS.
-type localServices map[types.NamespacedName]string
-
-// ResolveEndpoint implements [webhook.ServiceResolver].
-func (l localServices) ResolveEndpoint(namespace, name string, port int32) (*url.URL, error) {
-	if address, ok := l[types.NamespacedName{Namespace: namespace, Name: name}]; ok {
-		return &url.URL{Scheme: "https", Host: address}, nil
-	}
-	return webhook.NewDefaultServiceResolver().ResolveEndpoint(namespace, name, port)
-}
-
-// newServerConfig does the same as [generic.NewConfig] with five differences. It resolves the Services of webhooks and
-// aggregated APIs by services. It calls the webhooks of this process without a connection. It allows for other API
-// servers, maybe on the same machine, distinguished by id. Some custom resources have no watch cache. It serves the
-// console, and the console's sessions end with ctx.
-func newServerConfig(ctx context.Context, o options.CompletedOptions, services webhook.ServiceResolver, webhooks *inprocess.Server, apiServers int, id string, uncachedResources []schema.GroupVersionResource) (*generic.Config, error) {
+// newServerConfig does the same as [generic.NewConfig] with four differences. It calls the webhooks of this process without
+// a connection. It allows for other API servers, maybe on the same machine, distinguished by id. Some custom resources
+// have no watch cache. It serves the console, and the console's sessions end with ctx.
+func newServerConfig(ctx context.Context, o options.CompletedOptions, webhooks *inprocess.Server, apiServers int, id string, uncachedResources []schema.GroupVersionResource) (*generic.Config, error) {
 	genericConfig, informers, storage, err := apiserver.BuildGenericConfig(o,
 		[]*runtime.Scheme{legacyscheme.Scheme, apiextensions.Scheme, aggregatorscheme.Scheme},
 		kubecontrolplane.DefaultGenericAPIResourceConfigSource(), openapi.GetOpenAPIDefinitions)
@@ -47,6 +30,7 @@ func newServerConfig(ctx context.Context, o options.CompletedOptions, services w
 		return nil, err
 	}
 	genericConfig.APIServerID = id
+	services := webhook.NewDefaultServiceResolver()
 	plane, initializers, err := apiserver.CreateConfig(o, genericConfig, informers, storage, services, []admission.PluginInitializer{newInProcessCalls(webhooks)})
 	if err != nil {
 		return nil, err
@@ -67,13 +51,4 @@ func newServerConfig(ctx context.Context, o options.CompletedOptions, services w
 		return nil, err
 	}
 	return &generic.Config{Options: o, ControlPlane: plane, APIExtensions: extensions, Aggregator: aggregator}, nil
-}
-
-// LocalAddress returns the address of a listener on this machine.
-func LocalAddress(listener net.Listener) (string, error) {
-	address, ok := listener.Addr().(*net.TCPAddr)
-	if !ok {
-		return "", fmt.Errorf("%s is not a TCP address", listener.Addr())
-	}
-	return loopbackAddress(address), nil
 }
