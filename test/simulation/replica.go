@@ -159,6 +159,7 @@ func (r *replica) assemble(config *rest.Config) error {
 		Kinds: kinds{}, Live: objects, Ready: ready, Replicas: r, Policies: anyVersion{}, Log: r.log("enforce"),
 	})
 	r.objects.OnAppear(r.handler.Appeared)
+	r.objects.OnModify(r.handler.Modified)
 	r.run(live, onlyMetadata, objects, claimClient, declared)
 	return nil
 }

@@ -134,6 +134,7 @@ func raw(object *corev1.ConfigMap) runtime.RawExtension {
 // review has a replica answer a review.
 func (w *World) review(request *admissionv1.AdmissionRequest, object *corev1.ConfigMap) *admissionv1.AdmissionResponse {
 	request.UID, request.Namespace, request.Name = "review", object.Namespace, object.Name
+	request.UserInfo.Username = object.Name // with one user, most would wait for the failing ones
 	request.Kind = metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
 	request.Resource = metav1.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	body, err := json.Marshal(&admissionv1.AdmissionReview{

@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/bursar/bursar/internal/claims/engine"
 )
 
 // admittedMargin extends the lifetime of a reservation. After the sum, the handler forgets an admitted object if it
@@ -37,12 +39,12 @@ type admittedObjects struct {
 // admittedObject is one admitted object.
 type admittedObject struct {
 	name   objectName
-	owner  string
-	since  time.Time
 	expiry *time.Timer
 	seen   chan struct{}
 	// unenforced are the policies that charged the object also beyond a limit.
 	unenforced []string
+	// uncharged are the label values of the policies that charge the object once it exists.
+	uncharged []string
 }
 
 func (a *admittedObjects) add(c *create) {
@@ -64,22 +66,19 @@ func (a *admittedObjects) add(c *create) {
 	}
 	a.byName[name] = uid
 	a.byUID[uid] = &admittedObject{
-		name: name, owner: c.owner, since: time.Now(), unenforced: unenforced,
+		name: name, unenforced: unenforced, uncharged: c.uncharged,
 		expiry: time.AfterFunc(a.lifetime+admittedMargin, func() { a.remove(uid) }), seen: make(chan struct{}),
 	}
 }
 
-// lateOf returns the UIDs and kinds of an owner's admitted objects that are overdue but may still appear.
-func (a *admittedObjects) lateOf(owner string) map[types.UID]schema.GroupKind {
+// unchargedBy returns the label values of the policies that have yet to charge an admitted object.
+func (a *admittedObjects) unchargedBy(uid types.UID) []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	late := map[types.UID]schema.GroupKind{}
-	for uid, object := range a.byUID {
-		if age := time.Since(object.since); object.owner == owner && appearsWithin <= age && age < a.lifetime {
-			late[uid] = object.name.kind
-		}
+	if object := a.byUID[uid]; object != nil {
+		return object.uncharged
 	}
-	return late
+	return nil
 }
 
 func (a *admittedObjects) remove(uid types.UID) {
@@ -133,7 +132,11 @@ func (o *admittedObject) waitSeen(ctx context.Context, within time.Duration) boo
 
 // Appeared records the appearance of an object. It is an [objectcache.Handler].
 func (h *Handler) Appeared(kind schema.GroupKind, uid types.UID) {
+	for _, policy := range h.admitted.unchargedBy(uid) {
+		h.Engine.Restore(engine.Object{Kind: kind, UID: uid}, policy)
+	}
 	h.admitted.remove(uid)
+	h.unconfirmed.end(uid, func(r *heldRequest) bool { return !r.isUpdate() })
 	h.restoreReplaced(kind, uid)
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,8 +26,12 @@ type create struct {
 	resource schema.GroupVersionResource
 	claims   []*evaluatedClaim
 	notices  notices
-	// owner names the owner of the create, see ownerOf.
-	owner string
+	// requester names the user of the create, see requesterOf.
+	requester string
+	// until is the end of waiting for the effect of other requests.
+	until time.Time
+	// uncharged are the label values of the policies that charge the object once it exists.
+	uncharged []string
 	// decided is false if a policy failed now but may be applicable later.
 	decided bool
 	// revision is the revision of the catalog with these policies.
@@ -81,9 +86,7 @@ func (h *Handler) decide(ctx context.Context, request *admissionv1.AdmissionRequ
 	if review.IsDryRun(request) {
 		return h.check(ctx, request, c)
 	}
-	if err := h.tooManyLate(c); err != nil {
-		return tryAgain(err)
-	}
+	c.until = time.Now().Add(appearsWithin)
 	return h.admit(ctx, request, c, unseen)
 }
 
@@ -91,7 +94,7 @@ func (h *Handler) decide(ctx context.Context, request *admissionv1.AdmissionRequ
 // had not shown it when the decision began. Somebody may have deleted it already, and Bursar expects its release only
 // once the watch shows the object. So if the reservation fails, admit waits for its appearance and tries again.
 func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionRequest, c *create, unseen *admittedObject) *admissionv1.AdmissionResponse {
-	response := h.reserve(ctx, request, c)
+	response := h.reserveBesideOthers(ctx, request, c)
 	if response.Allowed {
 		return response
 	}
@@ -105,6 +108,17 @@ func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionReque
 		return alreadyExists(request, c.Name.Name)
 	}
 	return h.reserve(ctx, request, c)
+}
+
+// reserveBesideOthers reserves quota for the object. If requests in flight hold it, and their objects may be about to
+// appear, reserveBesideOthers waits for them: then it knows whether the quota is used up.
+func (h *Handler) reserveBesideOthers(ctx context.Context, request *admissionv1.AdmissionRequest, c *create) *admissionv1.AdmissionResponse {
+	for {
+		response := h.reserve(ctx, request, c)
+		if !isHeld(response) || !h.waitForOthers(ctx, enforcedOf(byConsumer(c.claims)), c.until) {
+			return response
+		}
+	}
 }
 
 // evaluatePolicies evaluates all policies for the object. It returns nil if the object needs no claims and there is
@@ -122,9 +136,9 @@ func (h *Handler) evaluatePolicies(ctx context.Context, request *admissionv1.Adm
 	}
 	object := &unstructured.Unstructured{Object: content}
 	c := &create{
-		Object:   evaluator.ObjectOf(kind, object),
-		resource: schema.GroupVersionResource(request.Resource),
-		owner:    ownerOf(object, request.UserInfo.Username),
+		Object:    evaluator.ObjectOf(kind, object),
+		resource:  schema.GroupVersionResource(request.Resource),
+		requester: requesterOf(request.UserInfo, request.Namespace),
 	}
 	input := inputOf(request, c.Name.Namespace, content)
 	if err := h.Evaluator.Complete(ctx, &input, c.Name.Namespace, policies); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 // explainTimeout bounds how long a denial looks up holders and permissions. The deadline of the request may come first.
@@ -41,11 +42,15 @@ func lackOf(evaluated []*evaluatedClaim, shortages []ledger.Shortage) lack {
 	return l
 }
 
-// deny denies a request for lack of quota. If the request would fit without creates in flight, it answers "try again"
-// instead.
+// deny denies a request for lack of quota. If the request would fit without requests in flight, it answers "try again"
+// instead: these may still fail, and until then nobody knows whether the quota is used.
 func (h *Handler) deny(ctx context.Context, request *admissionv1.AdmissionRequest, lacks []lack) *admissionv1.AdmissionResponse {
-	if held := h.heldFor(ctx, request, lacks); held != nil {
-		return tryAgain(held)
+	if err := h.heldFor(ctx, request, lacks); err != nil {
+		response := tryAgain(err)
+		if errors.Is(err, errHeld) {
+			response.Result.Details.Causes = h.heldCauses(ctx, request, lacks)
+		}
+		return response
 	}
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
@@ -72,7 +77,7 @@ func (h *Handler) deny(ctx context.Context, request *admissionv1.AdmissionReques
 
 // denialOf adds facts for people to a lack: totals, holders, and whether the consumer exists.
 func (h *Handler) denialOf(ctx context.Context, request *admissionv1.AdmissionRequest, l lack) *message.Denial {
-	d := message.Of(l.consumer, l.shortages)
+	d := h.tellHeld(message.Of(l.consumer, l.shortages))
 	for i := range d.Shortfalls {
 		s := &d.Shortfalls[i]
 		for _, total := range l.totals {
@@ -87,6 +92,31 @@ func (h *Handler) denialOf(ctx context.Context, request *admissionv1.AdmissionRe
 		}
 	}
 	return d
+}
+
+// tellHeld takes what requests in flight hold out of the used amounts: it is not in use yet, and may never be.
+func (h *Handler) tellHeld(d *message.Denial) *message.Denial {
+	held, _ := h.heldOf(d.Consumer)
+	amounts := amountsOf(held)
+	for i := range d.Shortfalls {
+		s := &d.Shortfalls[i]
+		s.Held = min(amounts[s.ResourceType], s.Used)
+		s.Used -= s.Held
+	}
+	return d
+}
+
+// heldCauses are the causes of an answer for quota that requests in flight hold.
+func (h *Handler) heldCauses(ctx context.Context, request *admissionv1.AdmissionRequest, lacks []lack) []metav1.StatusCause {
+	var causes []metav1.StatusCause
+	for _, l := range lacks {
+		d := h.tellHeld(message.Of(l.consumer, l.shortages))
+		for _, cause := range denialsOf(l, d, h.maySee(ctx, request, l.consumer)) {
+			cause.Reason = quotav1alpha1.CauseQuotaHeld
+			causes = append(causes, cause.Cause())
+		}
+	}
+	return causes
 }
 
 // recordDenial records a denial for readers of the consumer's quota. A missing consumer has no readers.
@@ -122,6 +152,14 @@ func (h *Handler) isMissing(ctx context.Context, consumer quotav1alpha1.Consumer
 // causesOf returns a lack as causes, for programs.
 func causesOf(l lack, d *message.Denial, withFigures bool) []metav1.StatusCause {
 	causes := make([]metav1.StatusCause, 0, len(d.Shortfalls))
+	for _, cause := range denialsOf(l, d, withFigures) {
+		causes = append(causes, cause.Cause())
+	}
+	return causes
+}
+
+func denialsOf(l lack, d *message.Denial, withFigures bool) []quotav1alpha1.Denial {
+	denials := make([]quotav1alpha1.Denial, 0, len(d.Shortfalls))
 	for i := range d.Shortfalls {
 		s := &d.Shortfalls[i]
 		cause := quotav1alpha1.Denial{
@@ -133,12 +171,12 @@ func causesOf(l lack, d *message.Denial, withFigures bool) []metav1.StatusCause 
 				cause.Reason = quotav1alpha1.CauseNothingGranted
 			}
 			cause.Figures = &quotav1alpha1.DenialFigures{
-				Requested: int64(s.Requested), Used: int64(s.Used), Limited: int64(s.Limit), Available: int64(s.Available),
+				Requested: int64(s.Requested), Used: int64(s.Used), Held: int64(s.Held), Limited: int64(s.Limit), Available: int64(s.Available),
 			}
 		}
-		causes = append(causes, cause.Cause())
+		denials = append(denials, cause)
 	}
-	return causes
+	return denials
 }
 
 // detailsOf returns the details of a denial for lack of a consumer's quota.
@@ -152,7 +190,11 @@ func denyNotApplicable(policy string, err error) *admissionv1.AdmissionResponse 
 		return tryAgain(err)
 	}
 	if full := (*message.FullError)(nil); errors.As(err, &full) {
-		return review.Denied(http.StatusForbidden, metav1.StatusReasonForbidden, "%s", full)
+		response := review.Denied(http.StatusForbidden, metav1.StatusReasonForbidden, "%s", full)
+		response.Result.Details = &metav1.StatusDetails{
+			Causes: []metav1.StatusCause{quotav1alpha1.Denial{Reason: quotav1alpha1.CauseLedgerFull, Policies: []string{policy}}.Cause()},
+		}
+		return response
 	}
 	response := review.Denied(http.StatusForbidden, metav1.StatusReasonForbidden, "%s", notApplicable(policy, err))
 	response.Result.Details = &metav1.StatusDetails{
@@ -165,19 +207,50 @@ func denyNotApplicable(policy string, err error) *admissionv1.AdmissionResponse 
 // tryAgain rejects a currently undecidable request.
 func tryAgain(err error) *admissionv1.AdmissionResponse {
 	response := review.Undecided(err, isBusy(err))
-	response.Result.Details.Causes = []metav1.StatusCause{quotav1alpha1.Denial{Reason: quotav1alpha1.CauseUndecided}.Cause()}
+	response.Result.Details.Causes = []metav1.StatusCause{quotav1alpha1.Denial{Reason: causeOf(err)}.Cause()}
 	return response
 }
 
-// errHeld means that creates in flight hold quota. They may still fail.
-var errHeld = errors.New("held by creates in flight")
+// causeOf returns the cause of an undecided request.
+func causeOf(err error) metav1.CauseType {
+	switch {
+	case errors.Is(err, errHeld), errors.Is(err, ledgerstore.ErrTooMuchHeld):
+		return quotav1alpha1.CauseQuotaHeld
+	case errors.Is(err, ledgerstore.ErrBusy):
+		return quotav1alpha1.CauseLedgerFull
+	default:
+		return quotav1alpha1.CauseUndecided
+	}
+}
 
-// heldFor returns errHeld, with the amounts, if a request would fit without the reservations of creates in flight.
+// denyTooMuchHeld answers a request whose requester already holds too much by requests that may still fail.
+func denyTooMuchHeld(requester string, consumer quotav1alpha1.ConsumerRef, charges []ledger.Charge, err error) *admissionv1.AdmissionResponse {
+	response := tryAgain(fmt.Errorf("requests in flight by %s hold quota of %s: %w", requester, message.Consumer(consumer), err))
+	response.Result.Details.Causes = nil
+	for _, charge := range charges {
+		response.Result.Details.Causes = append(response.Result.Details.Causes, quotav1alpha1.Denial{
+			Reason: quotav1alpha1.CauseQuotaHeld, Consumer: &consumer, ResourceType: charge.ResourceType, Dimensions: charge.Dimensions.Map(),
+		}.Cause())
+	}
+	return response
+}
+
+// isHeld reports whether requests in flight hold the quota of a request.
+func isHeld(response *admissionv1.AdmissionResponse) bool {
+	return !response.Allowed && response.Result.Details != nil && slices.ContainsFunc(response.Result.Details.Causes, func(cause metav1.StatusCause) bool {
+		return cause.Type == quotav1alpha1.CauseQuotaHeld
+	})
+}
+
+// errHeld means that requests in flight hold quota. They may still fail.
+var errHeld = errors.New("held by requests in flight")
+
+// heldFor returns errHeld, with the amounts, if a request would fit without the reservations of requests in flight.
 // Any other error means that heldFor could not determine this.
 func (h *Handler) heldFor(ctx context.Context, request *admissionv1.AdmissionRequest, lacks []lack) error {
 	var first error
 	for _, l := range lacks {
-		held := h.heldOf(l.consumer)
+		held, _ := h.heldOf(l.consumer)
 		if len(held) == 0 {
 			return nil
 		}

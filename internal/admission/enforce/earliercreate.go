@@ -21,10 +21,10 @@ import (
 //
 // Nobody can roll back a takeover, so it happens only if no other consumer has to decide. A reservation from before the
 // policy enforced may be beyond the limit, so nobody takes it over.
-func (h *Handler) reserveFor(ctx context.Context, c *create, evaluated []*evaluatedClaim, isOnly bool) (ledgerstore.Outcome, error) {
+func (h *Handler) reserveFor(ctx context.Context, c *create, evaluated []*evaluatedClaim, isOnly bool, spare ledgerstore.Spare) (ledgerstore.Outcome, error) {
 	kind := c.Kind.GroupKind()
 	earlier := h.admitted.uidOf(objectName{kind, c.Name})
-	request := ledgerstore.Request{Reservations: reservationsOf(evaluated), TakesOver: true}
+	request := ledgerstore.Request{Reservations: reservationsOf(evaluated), TakesOver: true, Spare: spare}
 	if earlier == "" || earlier == c.UID || !isOnly || !areAdoptable(evaluated) || !h.admitted.isEnforced(earlier, evaluated) {
 		return h.Store.Apply(ctx, evaluated[0].Consumer, request)
 	}
@@ -49,6 +49,7 @@ func (h *Handler) reserveFor(ctx context.Context, c *create, evaluated []*evalua
 	outcome, err := h.Store.Apply(ctx, evaluated[0].Consumer, request)
 	if err == nil && outcome.Code == ledger.Admitted && len(outcome.Taken) == len(evaluated) {
 		h.admitted.remove(earlier) // it no longer holds anything
+		h.unconfirmed.end(earlier, func(*heldRequest) bool { return true })
 	}
 	return outcome, err
 }

@@ -26,7 +26,6 @@ func TestAdmittedWithoutWrite(t *testing.T) {
 		"not effective":  {reason: "a policy without a demand does not matter", prepare: func(s *scene) { s.policy("third", "false") }, want: true},
 		"durable":        {reason: "the policy asks for a write", change: func(p *quotav1alpha1.ClaimCreationPolicySpec) { p.Admission = quotav1alpha1.AdmissionModeDurable }},
 		"durable server": {reason: "the server writes always", prepare: func(s *scene) { s.Store.IsDurable = true }},
-		"not enforced":   {reason: "it is charged beyond the limit", change: func(p *quotav1alpha1.ClaimCreationPolicySpec) { p.EnforcementMode = quotav1alpha1.EnforcementModeWarn }},
 		"by the request": {reason: "nobody could evaluate the policy later", change: func(p *quotav1alpha1.ClaimCreationPolicySpec) {
 			p.Trigger.Conditions[0].Expression = "user.name == ''"
 		}},

@@ -30,6 +30,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/lru"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/review"
@@ -128,11 +129,13 @@ type Evaluations interface {
 // follows updates.
 type Handler struct {
 	Dependencies
-	admitted admittedObjects
-	deciding deciding
-	replaced replaced
-	cached   *cache.Expiring // permissions of users, holders, and missing consumers
-	metrics  metrics
+	admitted    admittedObjects
+	unconfirmed unconfirmed
+	deciding    deciding
+	replaced    replaced
+	cached      *cache.Expiring // permissions of users, holders, and missing consumers
+	intents     *lru.Cache      // the subjects of decoded intents
+	metrics     metrics
 }
 
 // New returns a handler.
@@ -140,8 +143,8 @@ func New(deps Dependencies) *Handler {
 	deps.MaxObjectBytes = cmp.Or(deps.MaxObjectBytes, defaultMaxObjectBytes)
 	lifetime := deps.Store.ReservationLifetime
 	return &Handler{
-		Dependencies: deps, cached: cache.NewExpiring(), metrics: newMetrics(),
-		admitted: admittedObjects{lifetime: lifetime}, replaced: replaced{lifetime: AdmittedRetention(lifetime)},
+		Dependencies: deps, cached: cache.NewExpiring(), intents: lru.New(intentsMax), metrics: newMetrics(),
+		admitted: admittedObjects{lifetime: lifetime}, unconfirmed: unconfirmed{lifetime: lifetime}, replaced: replaced{lifetime: AdmittedRetention(lifetime)},
 	}
 }
 

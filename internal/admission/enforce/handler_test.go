@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -159,6 +160,12 @@ func (s *scene) review(uid types.UID) *admissionv1.AdmissionResponse {
 // reviewNamed reviews the create of a ConfigMap with the name.
 func (s *scene) reviewNamed(name string, uid types.UID) *admissionv1.AdmissionResponse {
 	s.Helper()
+	return s.reviewBy(authenticationv1.UserInfo{}, name, uid)
+}
+
+// reviewBy reviews the create of a ConfigMap by a user.
+func (s *scene) reviewBy(user authenticationv1.UserInfo, name string, uid types.UID) *admissionv1.AdmissionResponse {
+	s.Helper()
 	object, err := json.Marshal(&corev1.ConfigMap{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: uid},
 	})
@@ -166,7 +173,7 @@ func (s *scene) reviewNamed(name string, uid types.UID) *admissionv1.AdmissionRe
 		s.Fatal(err)
 	}
 	body, err := json.Marshal(&admissionv1.AdmissionReview{TypeMeta: reviewType, Request: &admissionv1.AdmissionRequest{
-		UID: "round-trip", Operation: admissionv1.Create, Namespace: "n", Name: name,
+		UID: "round-trip", Operation: admissionv1.Create, Namespace: "n", Name: name, UserInfo: user,
 		Kind:     metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
 		Resource: metav1.GroupVersionResource{Version: "v1", Resource: "configmaps"},
 		Object:   runtime.RawExtension{Raw: object},
@@ -194,6 +201,13 @@ func (s *scene) wantReservations(acme, globex int) {
 	s.Helper()
 	if got := s.reservations(); got[0] != acme || got[1] != globex {
 		s.Errorf("acme and globex have %v reservations, want %d and %d", got, acme, globex)
+	}
+}
+
+func (s *scene) wantAllowed(answer *admissionv1.AdmissionResponse) {
+	s.Helper()
+	if !answer.Allowed {
+		s.Fatalf("denied: %s", answer.Result.Message)
 	}
 }
 

@@ -2,7 +2,7 @@ package enforce
 
 import (
 	"context"
-	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,33 +11,118 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/review"
 	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+	"github.com/bursar/bursar/internal/naming"
 )
 
 const (
 	// appearsWithin is the time from review to appearance of an object, unless its create failed or is very slow.
 	appearsWithin = 2 * time.Second
-	// lateMax bounds an owner's creates in flight for longer than appearsWithin. The quota that they hold is unavailable
-	// to others until the lifetime of a reservation has passed.
-	lateMax = 16
+	// effectPoll is the time between two looks for the effect of requests in flight.
+	effectPoll = 20 * time.Millisecond
 	// defaultMaxObjectBytes is the default size limit of etcd.
 	defaultMaxObjectBytes = 3 << 19
+	// intentsMax bounds the remembered payloads of reservations.
+	intentsMax = 4096
 )
 
-// heldOf returns the reservations on a consumer's quota by creates of uncertain success: the object is overdue, or a
-// decision for another consumer is still under way.
-func (h *Handler) heldOf(consumer quotav1alpha1.ConsumerRef) []ledgerstore.InFlight {
-	return slices.DeleteFunc(h.Store.ReservationsOf(consumer), func(pending ledgerstore.InFlight) bool {
-		return !h.isLate(pending) && !h.deciding.has(types.UID(ledgerstore.ObjectUID(pending.Key)))
-	})
+// heldOf returns the reservations of a consumer by requests without a visible effect: creates without an object, and
+// updates in flight. hasYoung is true if one of them is so young that its effect may just be on its way.
+func (h *Handler) heldOf(consumer quotav1alpha1.ConsumerRef) (held []ledgerstore.InFlight, hasYoung bool) {
+	held = slices.DeleteFunc(h.Store.ReservationsOf(consumer), func(pending ledgerstore.InFlight) bool { return !h.isHeld(pending) })
+	return held, slices.ContainsFunc(held, isYoung)
+}
+
+// Overdue returns the reservations of a consumer by requests without a visible effect that have had time for it.
+// mayBecome is true if others may soon be overdue, too.
+func (h *Handler) Overdue(consumer quotav1alpha1.ConsumerRef) (overdue []ledgerstore.InFlight, mayBecome bool) {
+	held, hasYoung := h.heldOf(consumer)
+	return slices.DeleteFunc(held, isYoung), hasYoung
+}
+
+func isYoung(pending ledgerstore.InFlight) bool {
+	return time.Since(pending.KnownSince) < appearsWithin
+}
+
+// isHeld reports whether a reservation is that of a request without a visible effect. A directly created claim exists.
+func (h *Handler) isHeld(pending ledgerstore.InFlight) bool {
+	uid := types.UID(ledgerstore.ObjectUID(pending.Key))
+	if uid == "" {
+		return false
+	}
+	of, ok := h.subjectOfIntent(pending.Claim)
+	return ok && (of.isUpdate || ledgerstore.IsAmendment(pending.Key) || h.deciding.has(uid) || h.Objects.Presence(of.kind, uid) == objectcache.Absent)
+}
+
+// intentSubject is the subject of an intent.
+type intentSubject struct {
+	kind     schema.GroupKind
+	isUpdate bool
+}
+
+// subjectOfIntent decodes an intent once, because a denial looks at all reservations in flight.
+func (h *Handler) subjectOfIntent(encoded string) (subject intentSubject, ok bool) {
+	if known, ok := h.intents.Get(encoded); ok {
+		return known.(intentSubject), true
+	}
+	intent, err := claims.IntentOf(encoded)
+	if err != nil {
+		return intentSubject{}, false
+	}
+	subject = intentSubject{intent.Kind.GroupKind(), intent.Base != ""}
+	h.intents.Add(encoded, subject)
+	return subject, true
+}
+
+// waitForOthers waits until a request by others that holds quota of these consumers has an effect or ends. It reports
+// false if none of them is young, or if nothing happens in time.
+func (h *Handler) waitForOthers(ctx context.Context, consumers []quotav1alpha1.ConsumerRef, until time.Time) bool {
+	fingerprint := func() (keys map[string]int64, hasYoung bool) {
+		keys = map[string]int64{}
+		for _, consumer := range consumers {
+			held, isYoung := h.heldOf(consumer)
+			for _, pending := range held {
+				keys[naming.Ledger(consumer)+"/"+pending.Key] = pending.Sequence
+			}
+			hasYoung = hasYoung || isYoung
+		}
+		return keys, hasYoung
+	}
+	before, hasYoung := fingerprint()
+	for hasYoung {
+		if !pause(ctx, until) {
+			return false
+		}
+		var now map[string]int64
+		if now, hasYoung = fingerprint(); !maps.Equal(before, now) {
+			return true
+		}
+	}
+	return false
+}
+
+// pause waits a moment. It reports false if that would be too long.
+func pause(ctx context.Context, until time.Time) bool {
+	if time.Now().Add(effectPoll).After(until) {
+		return false
+	}
+	timer := time.NewTimer(effectPoll)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // fitsWithout reports whether the request fits after a cancellation of these reservations. An error means that the
@@ -56,6 +141,9 @@ func (h *Handler) fitsWithout(ctx context.Context, l lack, held []ledgerstore.In
 	rest, err := ledger.Restore(snapshot)
 	if err != nil {
 		return false, err
+	}
+	for slice := range rest.Slices() {
+		rest.DropSlice(slice.Holder) // the denial is without slices, too
 	}
 	for _, pending := range held {
 		rest.Cancel(pending.Key, pending.Sequence)
@@ -78,19 +166,6 @@ func amountsOf(held []ledgerstore.InFlight) map[string]ledger.Amount {
 		}
 	}
 	return amounts
-}
-
-// isLate reports whether the object of a reservation is overdue.
-func (h *Handler) isLate(pending ledgerstore.InFlight) bool {
-	uid := types.UID(ledgerstore.ObjectUID(pending.Key))
-	if uid == "" || ledgerstore.IsAmendment(pending.Key) || time.Since(pending.KnownSince) < appearsWithin {
-		return false
-	}
-	intent, err := claims.IntentOf(pending.Claim)
-	if err != nil || intent.Base != "" {
-		return false // the object exists
-	}
-	return h.Objects.Presence(intent.Kind.GroupKind(), uid) == objectcache.Absent
 }
 
 // deciding is the set of objects with quota of one consumer, during the decision for another. The zero value is ready
@@ -117,30 +192,76 @@ func (d *deciding) has(uid types.UID) bool {
 	return d.uids[uid] > 0
 }
 
-// ownerOf names the owner of a create: the object's controller, or else the user in a namespace.
-func ownerOf(object *unstructured.Unstructured, user string) string {
-	if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
-		return fmt.Sprintf("%s %s in namespace %s", owner.Kind, owner.Name, object.GetNamespace())
+// holdFor adds a request for quota of one consumer to those of its requester, and returns what has to be left to
+// others. An update names its policy. It returns nil while the kind is being listed, because nobody knows then which objects have appeared.
+func (h *Handler) holdFor(name string, consumer quotav1alpha1.ConsumerRef, o evaluator.Object, policy string, charges []ledger.Charge) (*heldRequest, ledgerstore.Spare) {
+	kind := o.Kind.GroupKind()
+	if len(charges) == 0 || !h.Objects.IsListed(kind) {
+		return nil, ledgerstore.Spare{}
 	}
-	if object.GetNamespace() == "" {
-		return "user " + user
-	}
-	return fmt.Sprintf("user %s in namespace %s", user, object.GetNamespace())
+	h.unconfirmed.end(o.UID, h.hasEnded)
+	r := &heldRequest{requestKey: requestKey{o.UID, policy}, requester: requester{name, consumer}, kind: kind, charges: charges}
+	return r, h.unconfirmed.begin(r, func() { h.concludeLate(r) })
 }
 
-// tooManyLate returns an error if the owner of an object has lateMax overdue creates. It ignores objects of kinds
-// that are still being listed, because they may have appeared.
-func (h *Handler) tooManyLate(c *create) error {
-	late := 0
-	for uid, kind := range h.admitted.lateOf(c.owner) {
-		if h.Objects.Presence(kind, uid) == objectcache.Absent {
-			late++
+// concludeLate forgets a request at the end of its lifetime, and remembers for a while that it seems to have failed.
+func (h *Handler) concludeLate(r *heldRequest) {
+	if h.hasEnded(r) {
+		h.unconfirmed.drop(r)
+		return
+	}
+	h.unconfirmed.fail(r)
+}
+
+// concludeHold keeps a request that reserved quota among those of its requester, and forgets any other. r may be nil.
+func (h *Handler) concludeHold(r *heldRequest, isReserved bool) {
+	switch {
+	case r == nil:
+	case isReserved:
+		r.isReserved.Store(true)
+	default:
+		h.unconfirmed.drop(r)
+	}
+}
+
+// waitForOwn waits until one of several requests of a requester has an effect or ends, so that it holds less. It reports
+// false if none of them is young, or if nothing happens in time.
+func (h *Handler) waitForOwn(ctx context.Context, who requester, several int, until time.Time) bool {
+	for {
+		requests := h.unconfirmed.of(who)
+		hasYoung, rest := false, len(requests)
+		for _, r := range requests {
+			hasYoung = hasYoung || r.isYoung()
+			if h.hasEnded(r) {
+				h.unconfirmed.drop(r)
+				rest--
+			}
+		}
+		if rest < several {
+			return true
+		}
+		if !hasYoung || !pause(ctx, until) {
+			return false
 		}
 	}
-	if late >= lateMax {
-		return fmt.Errorf("%d creates by %s were admitted but their objects have not appeared, so their quota is %w", late, c.owner, errHeld)
+}
+
+// hasEnded reports whether a request no longer holds the quota that it reserved, or its object exists.
+func (h *Handler) hasEnded(r *heldRequest) bool {
+	if !r.isReserved.Load() {
+		return false // it is being decided
 	}
-	return nil
+	if !r.isUpdate() && h.Objects.Presence(r.kind, r.uid) == objectcache.Present {
+		return true
+	}
+	return !slices.ContainsFunc(h.Store.ReservationsFor(string(r.uid)), func(pending ledgerstore.InFlight) bool {
+		return pending.Consumer == r.requester.consumer
+	})
+}
+
+// Modified ends the requests to change an object whose reservations have ended. It is an [objectcache.Handler].
+func (h *Handler) Modified(_ schema.GroupKind, uid types.UID) {
+	h.unconfirmed.end(uid, func(r *heldRequest) bool { return r.isUpdate() && h.hasEnded(r) })
 }
 
 // isStoredAsJSON reports whether the API server stores objects of an API group in the form of the request. It does

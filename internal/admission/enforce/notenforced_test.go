@@ -1,6 +1,7 @@
 package enforce
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -23,9 +24,9 @@ func TestNotEnforcedIsDecidedAtOnce(t *testing.T) {
 		says string
 	}{
 		"create": {
-			"it is charged beyond the limit",
+			"it may still fail, and is charged once it exists",
 			func(s *scene) *admissionv1.AdmissionResponse { return s.createNumbered(false, 4) },
-			4, "requested: 4 maps, used: 8, limited: 10",
+			0, "requested: 4 maps, used: 8, limited: 10",
 		},
 		"create, dry run": {
 			"nothing is charged",
@@ -74,6 +75,26 @@ func TestNotEnforcedIsDecidedAtOnce(t *testing.T) {
 					t.Errorf("%s: %d is reserved, want %d", tt.reason, got, tt.want)
 				}
 			})
+		})
+	}
+}
+
+// An object that nobody enforced a limit for is charged once it exists. Until then its create holds nothing.
+func TestNotEnforcedIsChargedOnceItExists(t *testing.T) {
+	for _, mode := range []quotav1alpha1.EnforcementMode{quotav1alpha1.EnforcementModeWarn, quotav1alpha1.EnforcementModeAudit} {
+		t.Run(string(mode), func(t *testing.T) {
+			s := newScene(t, 1)
+			s.policy("globex", "false")
+			s.policyWith("acme", "acme", "true", func(p *quotav1alpha1.ClaimCreationPolicySpec) { p.EnforcementMode = mode })
+			s.wantAllowed(s.review("1"))
+			s.wantReservations(0, 0)
+			if s.Engine.IsChanging("1") {
+				t.Error("an object that may never exist is charged")
+			}
+			s.Appeared(configMap.GroupKind(), "1")
+			if change, is := s.Engine.ChangeOf("1"); !is || !slices.Equal(change.Restored, []string{"acme"}) {
+				t.Errorf("it exists, and is charged by the policies %q", change.Restored)
+			}
 		})
 	}
 }

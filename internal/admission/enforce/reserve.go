@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/ledger"
@@ -25,7 +26,7 @@ const rollbackTimeout = 500 * time.Millisecond
 type taken = engine.Reserved
 
 // reserve reserves every claim of an enforcing policy, or none: consumer by consumer in a fixed order, with all claims
-// on one consumer in one request. Then it charges the claims of the other policies.
+// on one consumer in one request. Then it checks the claims of the other policies.
 func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionRequest, c *create) *admissionv1.AdmissionResponse {
 	groups := byConsumer(c.claims)
 	if h.admitFromSlice(c, groups) {
@@ -34,6 +35,7 @@ func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionReq
 	}
 	var all []taken
 	notices, charged := slices.Clone(c.notices), c.decided
+	c.uncharged = nil
 	if denial := h.denyEarly(ctx, request, groups); denial != nil {
 		return denial
 	}
@@ -41,16 +43,20 @@ func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionReq
 	defer conclude()
 	for i, evaluated := range groups {
 		if !evaluated[0].policy.Enforces() {
-			charged = h.charge(ctx, evaluated, false, &notices) && charged
+			charged = h.warn(ctx, c, evaluated, &notices) && charged
 			continue
 		}
-		outcome, err := h.reserveFor(reserving, c, evaluated, len(enforcedOf(groups)) == 1)
+		outcome, err := h.reserveSparing(reserving, c, evaluated, len(enforcedOf(groups)) == 1)
 		if err == nil && outcome.Code == ledger.Admitted {
 			all = append(all, newReservations(evaluated, outcome.Decisions)...)
 			continue
 		}
 		h.rollback(ctx, all)
-		if err != nil {
+		h.unconfirmed.end(c.UID, isOf(all))
+		switch {
+		case errors.Is(err, ledgerstore.ErrTooMuchHeld):
+			return denyTooMuchHeld(c.requester, evaluated[0].Consumer, chargesOf(evaluated), err)
+		case err != nil:
 			return tryAgain(err)
 		}
 		return h.denialFor(ctx, request, evaluated, outcome, groups[i+1:])
@@ -75,11 +81,43 @@ func (h *Handler) admitFromSlice(c *create, groups [][]*evaluatedClaim) bool {
 	if earlier := h.admitted.uidOf(objectName{c.Kind.GroupKind(), c.Name}); earlier != "" {
 		return false
 	}
-	return h.Store.Escrow(groups[0][0].Consumer, reservationsOf(groups[0]), func() {
+	held, spare := h.holdFor(c.requester, groups[0][0].Consumer, c.Object, "", chargesOf(groups[0]))
+	isAdmitted := h.Store.Escrow(groups[0][0].Consumer, reservationsOf(groups[0]), spare, func() {
 		if c.decided && !h.replaced.has(c.UID) {
 			h.Reviewed.Add(c.UID, c.revision)
 		}
 	})
+	h.concludeHold(held, isAdmitted)
+	return isAdmitted
+}
+
+// reserveSparing reserves the claims of one consumer, unless the requester would then hold more than it leaves to
+// others. It waits a little for earlier requests of the requester to have their effect.
+func (h *Handler) reserveSparing(ctx context.Context, c *create, evaluated []*evaluatedClaim, isOnly bool) (ledgerstore.Outcome, error) {
+	for {
+		held, spare := h.holdFor(c.requester, evaluated[0].Consumer, c.Object, "", chargesOf(evaluated))
+		outcome, err := h.reserveFor(ctx, c, evaluated, isOnly, spare)
+		h.concludeHold(held, err == nil && outcome.Code == ledger.Admitted)
+		if !errors.Is(err, ledgerstore.ErrTooMuchHeld) || !h.waitForOwn(ctx, held.requester, spare.Reservations-2, c.until) {
+			return outcome, err
+		}
+	}
+}
+
+// chargesOf returns the charges of claims.
+func chargesOf(evaluated []*evaluatedClaim) []ledger.Charge {
+	var charges []ledger.Charge
+	for _, p := range evaluated {
+		charges = append(charges, p.Charges...)
+	}
+	return charges
+}
+
+// isOf matches the requests for quota of the consumers of reservations.
+func isOf(reserved []taken) func(*heldRequest) bool {
+	return func(r *heldRequest) bool {
+		return slices.ContainsFunc(reserved, func(t taken) bool { return t.Consumer == r.requester.consumer })
+	}
 }
 
 // enforcedOf returns the consumers with an enforced claim.
@@ -130,14 +168,24 @@ func (h *Handler) tentativeContext(ctx context.Context, uid types.UID, consumers
 	}
 }
 
+// warn adds a notice for unenforced claims of one consumer beyond the limit. They reserve nothing, because the create
+// may still fail: the engine charges the object once it exists. Only the user or the request of a policy that uses them
+// is unknown by then, so such claims take their charges now. warn reports false as charge does.
+func (h *Handler) warn(ctx context.Context, c *create, evaluated []*evaluatedClaim, notices *notices) bool {
+	if !areAdoptable(evaluated) {
+		return h.charge(ctx, evaluated, ledgerstore.NotDry, notices)
+	}
+	for _, p := range evaluated {
+		c.uncharged = append(c.uncharged, claims.LabelValue(p.Policy))
+	}
+	return h.charge(ctx, evaluated, ledgerstore.DryLikely, notices)
+}
+
 // charge charges the unenforced claims of one consumer, beyond the limit if necessary. It does not wait for quota in
 // release. It reports false if the store could not decide the charges now. The engine must then reconcile the object
 // after its creation. In a dry run it charges nothing.
-func (h *Handler) charge(ctx context.Context, evaluated []*evaluatedClaim, dry bool, notices *notices) bool {
-	request := ledgerstore.Request{Reservations: reservationsOf(evaluated), Separately: true, Overdraft: true}
-	if dry {
-		request.DryRun = ledgerstore.Dry
-	}
+func (h *Handler) charge(ctx context.Context, evaluated []*evaluatedClaim, dryRun ledgerstore.DryRun, notices *notices) bool {
+	request := ledgerstore.Request{Reservations: reservationsOf(evaluated), Separately: true, Overdraft: true, DryRun: dryRun}
 	outcome, err := h.Store.Apply(ctx, evaluated[0].Consumer, request)
 	if err == nil && slices.ContainsFunc(outcome.Decisions, func(d ledger.Decision) bool { return d.Code == 0 }) {
 		err = ledgerstore.ErrBusy
@@ -189,7 +237,7 @@ func (h *Handler) check(ctx context.Context, request *admissionv1.AdmissionReque
 	groups := byConsumer(c.claims)
 	for i, evaluated := range groups {
 		if !evaluated[0].policy.Enforces() {
-			h.charge(ctx, evaluated, true, &notices)
+			h.charge(ctx, evaluated, ledgerstore.Dry, &notices)
 			continue
 		}
 		outcome, err := h.Store.Apply(ctx, evaluated[0].Consumer, ledgerstore.Request{Reservations: reservationsOf(evaluated), DryRun: ledgerstore.Dry})

@@ -13,7 +13,7 @@ import (
 
 // isBusy reports whether an error means that too much is in flight.
 func isBusy(err error) bool {
-	return errors.Is(err, ledgerstore.ErrBusy) || errors.Is(err, errHeld)
+	return errors.Is(err, ledgerstore.ErrBusy) || errors.Is(err, ledgerstore.ErrTooMuchHeld) || errors.Is(err, errHeld)
 }
 
 // alreadyExists gives the API server's answer for an existing name, before any charge.

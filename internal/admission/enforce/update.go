@@ -17,6 +17,7 @@ import (
 	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/naming"
 )
 
@@ -42,6 +43,30 @@ func (a demandChange) charges() []ledger.Charge {
 	return a.after.Charges
 }
 
+// growth are the charges that the update adds. For another consumer that is all of them.
+func (a demandChange) growth() []ledger.Charge {
+	var added []ledger.Charge
+	for _, charge := range a.charges() {
+		if a.before != nil && a.before.Consumer == a.after.Consumer {
+			charge.Amount -= amountBefore(a.before.Charges, charge)
+		}
+		if charge.Amount > 0 {
+			added = append(added, charge)
+		}
+	}
+	return added
+}
+
+// amountBefore returns the amount of the same resource type and dimensions.
+func amountBefore(charges []ledger.Charge, of ledger.Charge) ledger.Amount {
+	for _, charge := range charges {
+		if charge.ResourceType == of.ResourceType && charge.Dimensions == of.Dimensions {
+			return charge.Amount
+		}
+	}
+	return 0
+}
+
 // lack returns the consumer's lack for the demand after the update.
 func (a demandChange) lack(decision ledger.Decision) lack {
 	return lack{consumer: a.after.Consumer, policies: []string{a.policy.Name}, shortages: decision.Shortages, totals: a.charges()}
@@ -64,6 +89,9 @@ func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequ
 	}
 	if len(changed) == 0 {
 		return h.allowWithNotices(ctx, request, c.Object, notices)
+	}
+	if size := len(request.Object.Raw); size > h.MaxObjectBytes && isStoredAsJSON(c.Kind.Group) && slices.ContainsFunc(changed, takesMore) {
+		return tooLarge(size, h.MaxObjectBytes)
 	}
 	if consumer, ok := chargedBy(changed); ok && !review.IsDryRun(request) {
 		if answer := forward(consumer); answer != nil {
@@ -97,6 +125,7 @@ func (h *Handler) decideChange(ctx context.Context, request *admissionv1.Admissi
 		took, denial := h.reserveChange(taking, request, c, a, &notices)
 		if denial != nil {
 			h.rollback(ctx, all)
+			h.unconfirmed.end(c.UID, func(r *heldRequest) bool { return r.isUpdate() && isOf(all)(r) })
 			return denial
 		}
 		all = append(all, took...)
@@ -252,7 +281,10 @@ func (h *Handler) reserveChange(ctx context.Context, request *admissionv1.Admiss
 		ctx, cancel = context.WithTimeout(ctx, claimTimeout)
 		defer cancel()
 	}
-	decision, took, err := h.Engine.PrepareUpdate(ctx, c.updateFor(a), review.IsDryRun(request), !a.policy.Enforces())
+	decision, took, err := h.prepareChange(ctx, request, c, a)
+	if errors.Is(err, ledgerstore.ErrTooMuchHeld) {
+		return nil, denyTooMuchHeld(requesterOf(request.UserInfo, request.Namespace), a.after.Consumer, a.growth(), err)
+	}
 	if demandsMore && err == nil && decision.Code == ledger.Admitted && len(decision.Shortages) > 0 {
 		notices.lack(a.policy, a.lack(decision))
 	}
@@ -269,6 +301,25 @@ func (h *Handler) reserveChange(ctx context.Context, request *admissionv1.Admiss
 		notices.add(a.policy, notApplicable(a.policy.Name, message.Impossible(a.after.Consumer, decision.Code)))
 	}
 	return nil, nil
+}
+
+// prepareChange reserves the demand of a policy for an update, unless the requester would then hold more than it leaves
+// to others. It waits a little for earlier requests of the requester to have their effect.
+func (h *Handler) prepareChange(ctx context.Context, request *admissionv1.AdmissionRequest, c *change, a demandChange) (ledger.Decision, taken, error) {
+	update, isDry := c.updateFor(a), review.IsDryRun(request)
+	if !takesMore(a) || isDry {
+		return h.Engine.PrepareUpdate(ctx, update, isDry, !a.policy.Enforces())
+	}
+	until := time.Now().Add(appearsWithin)
+	for {
+		held, spare := h.holdFor(requesterOf(request.UserInfo, request.Namespace), a.after.Consumer, c.Object, a.policy.Name, a.growth())
+		update.Spare = spare
+		decision, took, err := h.Engine.PrepareUpdate(ctx, update, false, false)
+		h.concludeHold(held, err == nil && decision.Code == ledger.Admitted)
+		if !errors.Is(err, ledgerstore.ErrTooMuchHeld) || !h.waitForOwn(ctx, held.requester, spare.Reservations-2, until) {
+			return decision, took, err
+		}
+	}
 }
 
 // undecidedIfEnforced rejects a request with a failed evaluation if the policy enforces, and adds a notice otherwise.

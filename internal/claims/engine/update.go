@@ -37,6 +37,8 @@ type Update struct {
 	Before, After *evaluator.Claim
 	// Actor is the user behind the update, if known.
 	Actor string
+	// Spare is what the update has to leave to others.
+	Spare ledgerstore.Spare
 }
 
 // charges are the demanded charges after the update.
@@ -64,7 +66,7 @@ func (e *Engine) PrepareUpdate(ctx context.Context, u Update, isDryRun, overdraf
 	if err != nil || held == nil && u.After == nil {
 		return ledger.Decision{}, Reserved{}, err
 	}
-	request := ledgerstore.Request{Overdraft: overdraft, Extend: claims.LaterIntent}
+	request := ledgerstore.Request{Overdraft: overdraft, Extend: claims.LaterIntent, Spare: u.Spare}
 	if isDryRun {
 		request.DryRun = ledgerstore.Dry
 	}

@@ -24,6 +24,8 @@ type Denial struct {
 // Shortfall is a consumer's lack of one resource type.
 type Shortfall struct {
 	ledger.Shortage
+	// Held is what requests in flight hold. It is not part of Used.
+	Held ledger.Amount
 	// Total is the object's total use if it exceeds the request; otherwise 0.
 	Total ledger.Amount
 	// Holders are the largest holders of the resource type.
@@ -120,11 +122,18 @@ func (d *Denial) shortfall(r *catalog.Registration, s *Shortfall) string {
 		text += fmt.Sprintf(" (%s in total)", Amount(s.Total, r))
 	}
 	text += fmt.Sprintf(", used: %s, limited: %s", amount(s.Used), amount(s.Limit))
-	switch of := part(s.Shortage); {
-	case of != "":
-		text += fmt.Sprintf(" (%s, available: %s)", of, amount(s.Available))
-	case s.Available > 0:
-		text += fmt.Sprintf(" (available: %s)", amount(s.Available))
+	var notes []string
+	if of := part(s.Shortage); of != "" {
+		notes = append(notes, of)
+	}
+	if len(notes) > 0 || s.Available > 0 {
+		notes = append(notes, "available: "+amount(s.Available))
+	}
+	if s.Held > 0 {
+		notes = append(notes, "held by requests in flight: "+amount(s.Held))
+	}
+	if len(notes) > 0 {
+		text += fmt.Sprintf(" (%s)", strings.Join(notes, ", "))
 	}
 	return text
 }
@@ -132,7 +141,7 @@ func (d *Denial) shortfall(r *catalog.Registration, s *Shortfall) string {
 // amounts returns the format for the amounts of a shortfall: without a unit, unless one of them needs its own. Then
 // nothing is in that unit, too.
 func (d *Denial) amounts(r *catalog.Registration, s *Shortfall) func(ledger.Amount) string {
-	for _, each := range []ledger.Amount{s.Requested, s.Used, s.Limit, s.Available} {
+	for _, each := range []ledger.Amount{s.Requested, s.Used, s.Held, s.Limit, s.Available} {
 		if name, _ := unitFor(each, r); name != r.DisplayUnit {
 			return func(a ledger.Amount) string {
 				if a == 0 {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
@@ -27,7 +28,9 @@ func TestCountedTypeInEscrow(t *testing.T) {
 		p := start(t, memory, nil)
 		p.Types = onlyFeatures{}
 		p.limit(t, 10_000)
-		escrow := func(r ledger.Reservation) bool { return p.Escrow(acme, []ledger.Reservation{r}, nil) }
+		escrow := func(r ledger.Reservation) bool {
+			return p.Escrow(acme, []ledger.Reservation{r}, ledgerstore.Spare{}, nil)
+		}
 		escrow(withFeature("p/before", 2, 1))
 		escrow(withFeature("p/first", 2, 1))
 		if d, err := storagetest.Reserve(t.Context(), p, acme, withFeature("p/first", 4, 1)); err != nil || d.Code != ledger.Admitted {

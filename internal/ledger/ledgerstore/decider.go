@@ -19,6 +19,8 @@ type decider struct {
 	// isFull makes the request wait until some reservations in flight end, and isHeld until another process returns its
 	// slice.
 	isFull, isHeld bool
+	// isTooMuch is set for a request that fits, while its Spare does not.
+	isTooMuch bool
 	// admitted are the reservations as in the ledger now, and renamed are those taken over, as before.
 	admitted, renamed []ledger.Reservation
 	// latest is the latest sequence before the decision: later ones are of this process.
@@ -30,7 +32,7 @@ func (d *decider) operation() *operation {
 }
 
 func (d *decider) apply(l *ledger.Ledger, releasing bool) groupcommit.Effect {
-	d.outcome, d.admitted, d.renamed, d.isHeld, d.latest = Outcome{}, nil, nil, false, l.Sequence()
+	d.outcome, d.admitted, d.renamed, d.isHeld, d.isTooMuch, d.latest = Outcome{}, nil, nil, false, false, l.Sequence()
 	if d.DryRun == NotDry {
 		d.renamed = rename(l, d.Reservations, d.Instead)
 	}
@@ -38,6 +40,10 @@ func (d *decider) apply(l *ledger.Ledger, releasing bool) groupcommit.Effect {
 	if d.isFull = d.hasNoRoom(l, added); d.isFull {
 		d.undoRenames(l)
 		return groupcommit.Postponed
+	}
+	if d.isTooMuch = d.takesSpare(l, added); d.isTooMuch {
+		d.undoRenames(l)
+		return groupcommit.Nothing
 	}
 	hasChanged := d.decideBesideSlices(l, added)
 	switch {
@@ -95,6 +101,15 @@ func (d *decider) decideBesideSlices(l *ledger.Ledger, added []ledger.Reservatio
 	defer l.LiftSlices(d.store.holder)() // the rest of its own is in use
 	d.isHeld = d.wouldFit(l, added)
 	return false
+}
+
+// takesSpare reports whether a request that fits would leave less to others than its Spare. Repeated reviews and
+// takeovers take nothing more. Nobody loses by a request that does not fit: it gets its denial.
+func (d *decider) takesSpare(l *ledger.Ledger, added []ledger.Reservation) bool {
+	if len(added) == 0 && d.Extend == nil || d.Spare.isIn(l) {
+		return false
+	}
+	return d.wouldFit(l, added)
 }
 
 // wouldFit decides the request as in a dry run.

@@ -36,11 +36,11 @@ func (c *committer) recordDelay(now time.Time) time.Duration {
 
 // Escrow admits reservations from the slice of this process, without a write: the slice covers them until a later
 // commit records them in the ledger. Then it calls recorded, if set. Escrow reports false if the slice cannot cover
-// them all; then nothing has happened, and [Store.Apply] decides.
+// them all, or the ledger may have less than spare; then nothing has happened, and [Store.Apply] decides.
 //
 // The caller must be able to find and charge the objects of these reservations in case this process dies: see
 // [Store.ForeignSlices]. All reservations are without dimensions.
-func (s *Store) Escrow(consumer quotav1alpha1.ConsumerRef, reservations []ledger.Reservation, recorded func()) bool {
+func (s *Store) Escrow(consumer quotav1alpha1.ConsumerRef, reservations []ledger.Reservation, spare Spare, recorded func()) bool {
 	if s.IsDurable || s.isClosing.Load() || s.Replicas != nil && !s.Replicas.IsPreferred(consumer) {
 		return false
 	}
@@ -51,7 +51,7 @@ func (s *Store) Escrow(consumer quotav1alpha1.ConsumerRef, reservations []ledger
 		}
 	}
 	c := s.committer(consumer)
-	if !c.escrow.admit(reservations, s.inflight.count(consumer), int(c.bytes.Load())) {
+	if !c.escrow.admit(reservations, spare, s.inflight.count(consumer), int(c.bytes.Load())) {
 		return false
 	}
 	for i := range reservations {
@@ -154,6 +154,8 @@ type escrow struct {
 	counted counted
 	// covered are the amounts that the slice in storage covers, whatever the outcome of a write under way.
 	covered amounts
+	// available are the payable amounts besides the slices of other processes, as of the latest read or write.
+	available amounts
 	// unrecorded are the amounts of the admissions without a record, with their number and size.
 	unrecorded   amounts
 	count, bytes int
@@ -180,7 +182,7 @@ func (a amounts) add(charges []ledger.Charge, sign ledger.Amount) amounts {
 }
 
 // admit takes reservations from the slice, unless it does not cover them, or the ledger has no room for them.
-func (e *escrow) admit(reservations []ledger.Reservation, inFlight, ledgerBytes int) bool {
+func (e *escrow) admit(reservations []ledger.Reservation, spare Spare, inFlight, ledgerBytes int) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := time.Now()
@@ -202,6 +204,9 @@ func (e *escrow) admit(reservations []ledger.Reservation, inFlight, ledgerBytes 
 	if !e.isConfirmedLocked(now) || inFlight+len(reservations) > ReservationsMax || ledgerBytes+e.bytes+size > ledger.BytesMax {
 		return false
 	}
+	if !e.canSpareLocked(spare, inFlight) {
+		return false
+	}
 	rest := amounts{}
 	for resourceType, amount := range e.covered {
 		rest[resourceType] = amount - e.unrecorded[resourceType]
@@ -220,6 +225,16 @@ func (e *escrow) admit(reservations []ledger.Reservation, inFlight, ledgerBytes 
 	e.count += len(reservations)
 	e.bytes += size
 	return true
+}
+
+// canSpareLocked reports whether the ledger had enough for others at its latest read or write.
+func (e *escrow) canSpareLocked(spare Spare, inFlight int) bool {
+	for _, charge := range e.enforced(spare.Charges) {
+		if charge.Amount > e.available[charge.ResourceType]-e.unrecorded[charge.ResourceType] {
+			return false
+		}
+	}
+	return inFlight+spare.Reservations <= ReservationsMax
 }
 
 func hasDimensions(r ledger.Reservation) bool {
@@ -264,7 +279,7 @@ func (e *escrow) found(l *ledger.Ledger, holder string, at time.Time, mayChange 
 	defer e.mu.Unlock()
 	e.updateCountedLocked(l)
 	before := e.covered
-	e.confirmed, e.covered = at, nil
+	e.confirmed, e.covered, e.available = at, nil, amounts{}
 	s, ok := l.Slice(holder)
 	if !ok || s.IsRevoked {
 		return
@@ -275,7 +290,8 @@ func (e *escrow) found(l *ledger.Ledger, holder string, at time.Time, mayChange 
 		}
 	}
 	for resourceType, amount := range s.Amounts { // a limit may have fallen, or usage risen beyond it
-		s.Amounts[resourceType] = min(amount, l.AvailableToSlice(holder, resourceType))
+		e.available[resourceType] = l.AvailableToSlice(holder, resourceType)
+		s.Amounts[resourceType] = min(amount, e.available[resourceType])
 	}
 	e.covered = s.Amounts
 }

@@ -64,7 +64,7 @@ func TestEscrowOfWhatNoLedgerTakes(t *testing.T) {
 		t.Run(reason, inBubble(func(t *testing.T) {
 			memory := storagetest.New()
 			p := holding(t, memory, nil)
-			if !p.escrow("p/a", 4) || p.Escrow(acme, requests, nil) || p.escrow("p/b", 50_000) {
+			if !p.escrow("p/a", 4) || p.Escrow(acme, requests, ledgerstore.Spare{}, nil) || p.escrow("p/b", 50_000) {
 				t.Error("the slice admitted something else than what it covers")
 			}
 			<-time.After(4 * time.Second)
@@ -94,7 +94,7 @@ func TestDemandWithoutSlice(t *testing.T) {
 			p.limit(t, 10_000)
 			for _, key := range keys("p", 10) {
 				r := ledger.Reservation{Key: key, Claim: "c", Charges: []ledger.Charge{{ResourceType: gpu, Dimensions: tt.dimensions, Amount: 4}}}
-				if p.Escrow(acme, []ledger.Reservation{r}, nil) {
+				if p.Escrow(acme, []ledger.Reservation{r}, ledgerstore.Spare{}, nil) {
 					t.Error("admitted from a slice")
 				}
 				if d, err := storagetest.Reserve(t.Context(), p, acme, r); err != nil || d.Code != ledger.Admitted {
@@ -124,7 +124,7 @@ func TestSliceShrinksInFullLedger(t *testing.T) {
 		memory.Fill(acme)
 		p.look(t)
 		for range 20 {
-			p.Escrow(acme, []ledger.Reservation{{Key: "p/cpu", Claim: "c", Charges: []ledger.Charge{{ResourceType: cpu, Amount: 1}}}}, nil)
+			p.Escrow(acme, []ledger.Reservation{{Key: "p/cpu", Claim: "c", Charges: []ledger.Charge{{ResourceType: cpu, Amount: 1}}}}, ledgerstore.Spare{}, nil)
 			<-time.After(time.Second)
 		}
 		expectSlices(t, "without demand for it", memory)

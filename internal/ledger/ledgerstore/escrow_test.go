@@ -28,7 +28,7 @@ func holding(t *testing.T, memory *storagetest.Memory, faults func(context.Conte
 }
 
 func (p *process) escrow(key string, amount ledger.Amount) bool {
-	return p.Escrow(acme, []ledger.Reservation{reservation(key, amount)}, nil)
+	return p.Escrow(acme, []ledger.Reservation{reservation(key, amount)}, ledgerstore.Spare{}, nil)
 }
 
 // outage, while true, blocks every call.
@@ -92,7 +92,7 @@ func TestEscrow(t *testing.T) {
 		p := holding(t, memory, nil)
 		writes := p.Calls(storagetest.Write)
 		var recorded atomic.Int64
-		if !p.Escrow(acme, []ledger.Reservation{reservation("p/a", 4)}, func() { recorded.Add(1) }) || !p.escrow("p/b", 4) {
+		if !p.Escrow(acme, []ledger.Reservation{reservation("p/a", 4)}, ledgerstore.Spare{}, func() { recorded.Add(1) }) || !p.escrow("p/b", 4) {
 			t.Fatal("not admitted from the slice")
 		}
 		if p.Calls(storagetest.Write) != writes || recorded.Load() > 0 {

@@ -217,7 +217,7 @@ func (w *world) create(ctx context.Context, h *worldHost) {
 	w.mu.Lock()
 	w.objects[key] = o
 	w.mu.Unlock()
-	isEscrowed := p.Escrow(acme, []ledger.Reservation{reservation(key, amount)}, nil)
+	isEscrowed := p.Escrow(acme, []ledger.Reservation{reservation(key, amount)}, ledgerstore.Spare{}, nil)
 	if !isEscrowed {
 		decision, err := storagetest.Reserve(ctx, p, acme, reservation(key, amount))
 		if err != nil || decision.Code != ledger.Admitted {

@@ -12,6 +12,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
@@ -41,7 +42,7 @@ func TestConsumersRecordInTurn(t *testing.T) {
 			group.Go(func() error {
 				for i := range 200 {
 					r := reservation(fmt.Sprint("p/", i), 1)
-					if !p.Escrow(consumer, []ledger.Reservation{r}, nil) {
+					if !p.Escrow(consumer, []ledger.Reservation{r}, ledgerstore.Spare{}, nil) {
 						if _, err := storagetest.Reserve(t.Context(), p, consumer, r); err != nil {
 							return err
 						}

@@ -2,6 +2,7 @@ package ledgerstore
 
 import (
 	"context"
+	"slices"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
@@ -34,8 +35,30 @@ type Request struct {
 	// new one. The caller must hold the lock of the claim's object, see [Store.LockObject], or of the claim. The
 	// charges of a directly created claim can change only after its settlement: until then the decision is NotHeld.
 	Extend func(before, after string) string
+	// Spare must fit beside what the ledger has before the request, or Apply returns [ErrTooMuchHeld].
+	Spare Spare
 	// DryRun decides without changing anything. Decisions then have no sequence.
 	DryRun DryRun
+}
+
+// Spare keeps one requester from holding all quota with requests that may still fail. The zero value demands nothing.
+type Spare struct {
+	// Charges are the charges of the request, with what the requester holds including the request. So at least as much
+	// stays free for others as the requester holds.
+	Charges []ledger.Charge
+	// Reservations is the same for the number of reservations in flight.
+	Reservations int
+}
+
+// isIn reports whether a ledger can spare this. It checks each charge by itself, because a ledger bounds the charges of
+// one check.
+func (s Spare) isIn(l *ledger.Ledger) bool {
+	if s.Reservations > 0 && l.ReservationCount()+s.Reservations > ReservationsMax {
+		return false
+	}
+	return !slices.ContainsFunc(s.Charges, func(charge ledger.Charge) bool {
+		return l.Check([]ledger.Charge{charge}).Code == ledger.Exceeded
+	})
 }
 
 // DryRun selects whether a request changes anything, and how certain its answer must be.
@@ -83,7 +106,7 @@ const existingMax = ReservationsMax / 2
 // waits a limited time for expected releases. Apply admits an existing key again and changes nothing, unless the
 // request has other options.
 //
-// Apply returns [ErrBusy] if too much is in flight, [ErrSliced] if another process holds the quota in a slice, and
+// Apply returns [ErrBusy] if too much is in flight, [ErrTooMuchHeld] if only the request's Spare does not fit, [ErrSliced] if another process holds the quota in a slice, and
 // [ErrReleasing] with [WithRetryUntil]. On an error there is no decision. If ctx ended during a write, storage may have
 // the reservations all the same; they then expire like all without an object.
 func (s *Store) Apply(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r Request) (Outcome, error) {
@@ -109,6 +132,8 @@ func (s *Store) Apply(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r
 		return Outcome{}, ErrBusy
 	case d.isHeld:
 		return Outcome{}, ErrSliced
+	case d.isTooMuch:
+		return Outcome{}, ErrTooMuchHeld
 	default:
 		return d.outcome, nil
 	}

@@ -48,6 +48,9 @@ const (
 // reservation of the request; a later retry may succeed.
 var ErrBusy = errors.New("too many creates of this consumer are still in flight")
 
+// ErrTooMuchHeld means that the request would fit, but not beside its [Spare].
+var ErrTooMuchHeld = errors.New("nobody has seen their effect yet, and as much has to stay free for others")
+
 // ErrSliced means that a request would fit, but another process holds the quota ahead of its own demand, and did not
 // return it while the request waited. The process is busy, or has ended. The ledger has no reservation of the request;
 // a later retry succeeds or gets a denial.

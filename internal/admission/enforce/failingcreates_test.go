@@ -1,0 +1,92 @@
+package enforce
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// One user never holds more by creates without an object than it leaves to others, however it makes them.
+func TestFailingCreatesLeaveHalfToOthers(t *testing.T) {
+	tests := map[string]struct {
+		reason string
+		as     func(n int) authenticationv1.UserInfo
+	}{
+		"a user": {"the bound is for the user", func(int) authenticationv1.UserInfo {
+			return authenticationv1.UserInfo{Username: "mallory"}
+		}},
+		"many ServiceAccounts": {"whoever may make one may make many", func(n int) authenticationv1.UserInfo {
+			return authenticationv1.UserInfo{Username: fmt.Sprintf("system:serviceaccount:tenant:sa-%d", n)}
+		}},
+		"a controller of the control plane": {"the tenant decides what it creates in the namespace", func(int) authenticationv1.UserInfo {
+			return authenticationv1.UserInfo{Username: "system:serviceaccount:kube-system:replicaset-controller"}
+		}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t, 20)
+				s.policy("globex", "false")
+				s.Objects, _ = listed(t)
+				var attempts sync.WaitGroup
+				for n := range 25 {
+					attempts.Go(func() { s.reviewBy(tt.as(n), fmt.Sprint(n), types.UID(fmt.Sprint(n))) })
+				}
+				attempts.Wait()
+				if held := len(s.memory.Snapshot(organization("acme")).Reservations); held != 10 {
+					t.Errorf("%s: %d of 20 are held, want half", tt.reason, held)
+				}
+				s.wantDenied(s.reviewBy(tt.as(99), "more", "more"), http.StatusTooManyRequests, "hold quota of Organization acme")
+				s.wantAllowed(s.reviewBy(authenticationv1.UserInfo{Username: "victim"}, "sibling", "sibling"))
+			})
+		})
+	}
+}
+
+// A user who creates objects that appear is not slowed down: what has appeared holds nothing.
+func TestObjectsThatAppearFreeTheirPlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, 100)
+		var store func(types.UID)
+		s.Objects, store = listed(t)
+		began := time.Now()
+		for n := range 100 {
+			uid := types.UID(fmt.Sprint(n))
+			s.wantAllowed(s.review(uid))
+			store(uid)
+			s.Appeared(schema.GroupKind{Kind: "ConfigMap"}, uid)
+		}
+		if waited := time.Since(began); waited > 0 {
+			t.Errorf("it took %s on a clock that stands still", waited)
+		}
+	})
+}
+
+// Nobody can hold a whole limit by one failing request after the other.
+func TestOneFailureAfterTheOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, 1)
+		s.policy("globex", "false")
+		s.Objects, _ = listed(t)
+		mallory := authenticationv1.UserInfo{Username: "mallory"}
+		for n := range failuresMin {
+			s.wantAllowed(s.reviewBy(mallory, fmt.Sprint(n), types.UID(fmt.Sprint(n))))
+			time.Sleep(s.Store.ReservationLifetime)
+			synctest.Wait()
+			for _, reservation := range s.Store.ReservationsOf(organization("acme")) {
+				if err := s.Store.Cancel(t.Context(), reservation.Consumer, reservation.Key, reservation.Sequence); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		s.wantDenied(s.reviewBy(mallory, "more", "more"), http.StatusTooManyRequests, "hold quota of Organization acme")
+		s.wantAllowed(s.reviewBy(authenticationv1.UserInfo{Username: "victim"}, "sibling", "sibling"))
+	})
+}

@@ -1,0 +1,132 @@
+package enforce
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
+)
+
+// held returns a request of mallory for some maps.
+func held(uid types.UID, policy string, amount ledger.Amount) *heldRequest {
+	return &heldRequest{
+		requestKey: requestKey{uid, policy}, requester: requester{"user mallory", organization("acme")},
+		charges: []ledger.Charge{{ResourceType: "maps", Amount: amount}},
+	}
+}
+
+// begin adds a request that fails if it is still there at its end.
+func begin(u *unconfirmed, r *heldRequest) ledgerstore.Spare {
+	return u.begin(r, func() { u.fail(r) })
+}
+
+// wantSpare compares the amount that has to stay free beside a new request with want.
+func wantSpare(t *testing.T, reason string, spare ledgerstore.Spare, want ledger.Amount) {
+	t.Helper()
+	var got ledger.Amount
+	for _, charge := range spare.Charges {
+		got += charge.Amount
+	}
+	if got != want {
+		t.Errorf("%s: %d have to be free, want %d", reason, got, want)
+	}
+}
+
+func TestUpdatesCountLikeCreates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := &unconfirmed{lifetime: time.Minute}
+
+		wantSpare(t, "a single request may take everything", begin(u, held("a", "p", 8)), 0)
+		wantSpare(t, "repeated at once, it is the same request", begin(u, held("a", "p", 8)), 0)
+		time.Sleep(appearsWithin)
+		wantSpare(t, "repeated later, the first may have failed", begin(u, held("a", "p", 8)), 8+8+8)
+		wantSpare(t, "another object counts with the first", begin(u, held("b", "p", 1)), 1+1+8)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		wantSpare(t, "two requests have failed, and hold nothing", begin(u, held("c", "", 3)), 3+3)
+		u.end("c", func(*heldRequest) bool { return true })
+		time.Sleep(failureMemory * time.Minute)
+		synctest.Wait()
+		wantSpare(t, "failures are forgotten", begin(u, held("d", "", 3)), 0)
+	})
+}
+
+func TestHugeAmountsDoNotOverflow(t *testing.T) {
+	u := &unconfirmed{lifetime: time.Hour}
+	for n := range 3 {
+		begin(u, held(types.UID(fmt.Sprint(n)), "", ledger.AmountMax))
+	}
+	wantSpare(t, "no limit allows it", begin(u, held("one", "", 1)), ledger.AmountMax)
+	for n := range 3 {
+		u.end(types.UID(fmt.Sprint(n)), func(*heldRequest) bool { return true })
+	}
+	wantSpare(t, "the huge ones are gone", begin(u, held("two", "", 1)), 1+1+1)
+}
+
+// A tenant cannot choose who it counts as.
+func TestRequesterOf(t *testing.T) {
+	tests := map[string]struct{ reason, user, want string }{
+		"a person":         {"one in all namespaces", "mallory", "user mallory"},
+		"a ServiceAccount": {"whoever makes one can make many", "system:serviceaccount:a:one", "the ServiceAccounts of namespace a"},
+		"a controller":     {"it acts for the namespace", "system:serviceaccount:kube-system:job-controller", "user system:serviceaccount:kube-system:job-controller in namespace n"},
+		"a component":      {"it acts for the namespace", "system:kube-controller-manager", "user system:kube-controller-manager in namespace n"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := requesterOf(authenticationv1.UserInfo{Username: tt.user}, "n"); got != tt.want {
+				t.Errorf("%s: got %q, want %q", tt.reason, got, tt.want)
+			}
+		})
+	}
+}
+
+// BenchmarkUnconfirmed is one create and the appearance of its object, while other requests of the user, and of other
+// users, are in flight.
+func BenchmarkUnconfirmed(b *testing.B) {
+	for _, others := range []int{0, 100, 10_000} {
+		b.Run(fmt.Sprint(others), func(b *testing.B) {
+			u := &unconfirmed{lifetime: time.Hour}
+			for n := range others {
+				begin(u, held(types.UID(fmt.Sprint(n)), "", 1))
+			}
+			for b.Loop() {
+				begin(u, held("new", "", 1))
+				u.end("new", func(*heldRequest) bool { return true })
+			}
+		})
+	}
+}
+
+// BenchmarkHeldOf is what a denial costs with a full ledger of creates in flight.
+func BenchmarkHeldOf(b *testing.B) {
+	store := ledgerstore.New(b.Context(), storagetest.New().Connect(func(_ context.Context, _ storagetest.Call) storagetest.Fault { return storagetest.None }))
+	h := New(Dependencies{Store: store, Objects: absent()})
+	acme := organization("acme")
+	err := store.SetGrants(b.Context(), acme, func(context.Context, []ledger.Grant) ([]ledger.Grant, error) {
+		return []ledger.Grant{{UID: "g", Name: "g", Allowances: []ledger.Allowance{{ResourceType: "maps", Amount: ledgerstore.ReservationsMax}}}}, nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for n := range ledgerstore.ReservationsMax {
+		intent := claims.Intent{Kind: configMap, Object: types.NamespacedName{Namespace: "n", Name: fmt.Sprint(n)}}
+		_, err := storagetest.Reserve(b.Context(), store, acme, ledger.Reservation{
+			Key: ledgerstore.ObjectKey("acme", fmt.Sprint(n)), Charges: []ledger.Charge{{ResourceType: "maps", Amount: 1}}, Claim: intent.Encode(),
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		h.heldOf(acme)
+	}
+}
