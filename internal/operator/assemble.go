@@ -70,7 +70,9 @@ func (o *Operator) assemble(ctx, storing context.Context) (*components, error) {
 	evaluations := &evaluation.Reporter{Client: cluster.client, Catalog: quota.catalog, Events: cluster.events, Log: log.WithName("evaluation")}
 	denials := &events.Latest{Events: o.client.CoreV1(), Live: cluster.live, Log: log.WithName("denials")}
 	enforcer := o.newEnforcer(cluster, quota, peers, evaluations, denials, loaded)
+	leading.held = enforcer
 	cluster.objects.OnAppear(enforcer.Appeared)
+	cluster.objects.OnModify(enforcer.Modified)
 	resourceQuotas := o.newResourceQuotas(cluster, quota, loaded)
 	controllers := o.newControllers(cluster, quota, peers)
 	histories := o.newJournalReader(cluster, quota)

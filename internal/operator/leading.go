@@ -18,6 +18,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/server"
 	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/controller/bucket"
 	"github.com/bursar/bursar/internal/kube/fence"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/naming"
@@ -38,7 +39,9 @@ type leading struct {
 	// declared has the changes that start reconciles. loaded is closed once the catalog holds all declarations.
 	declared *declarations
 	loaded   <-chan struct{}
-	log      logr.Logger
+	// held knows the quota that failing requests hold.
+	held bucket.Held
+	log  logr.Logger
 
 	term atomic.Pointer[term]
 }

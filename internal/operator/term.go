@@ -69,7 +69,7 @@ func (l *leading) newTerm(ctx context.Context) (*term, error) {
 	}
 	caps.Start()
 	buckets := &bucket.Controller{
-		Client: c.client, Cache: manager.GetCache(), Ledgers: q.ledgers, Catalog: q.catalog, SystemNamespace: o.options.SystemNamespace,
+		Client: c.client, Cache: manager.GetCache(), Ledgers: q.ledgers, Held: l.held, Catalog: q.catalog, SystemNamespace: o.options.SystemNamespace,
 		Namespaces: o.options.Namespaces(), Events: c.events, Log: log.WithName("bucket"),
 	}
 	buckets.Start()

@@ -54,6 +54,7 @@ var (
 
 	used          = prometheus.NewDesc("quota_used", "Usage of a resource type by a consumer, in base units.", ofConsumer, nil)
 	limit         = prometheus.NewDesc("quota_limit", "Limit of a consumer for a resource type, in base units.", ofConsumer, nil)
+	held          = prometheus.NewDesc("quota_held", "Amount that admitted requests of a consumer hold although they have had no effect for seconds, in base units. It is not in quota_used.", ofConsumer, nil)
 	ratio         = prometheus.NewDesc("quota_utilization_ratio", "Usage of a consumer, as a part of its limit; +Inf for usage with a limit of 0.", ofConsumer, nil)
 	overLimit     = prometheus.NewDesc("quota_over_limit", "Usage of a consumer beyond its limit, in base units.", ofConsumer, nil)
 	threshold     = prometheus.NewDesc("quota_alert_threshold_ratio", "Part of its limit from which a consumer is near it.", ofConsumer, nil)
@@ -70,7 +71,7 @@ var (
 // Describe implements [prometheus.Collector].
 func (c *Collector) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		used, limit, ratio, threshold, overLimit, waiting, usedInUnits, limitInUnits, typeUsed, typeLimit, typeWaiting, typeConsumers, omitted,
+		used, limit, held, ratio, threshold, overLimit, waiting, usedInUnits, limitInUnits, typeUsed, typeLimit, typeWaiting, typeConsumers, omitted,
 	} {
 		descriptions <- d
 	}
@@ -124,6 +125,7 @@ func (c *Collector) collect(metrics chan<- prometheus.Metric, u Usage, claims, t
 	labels := []string{u.Consumer.APIGroup, u.Consumer.Kind, u.Consumer.Namespace, u.Consumer.Name, u.ResourceType}
 	metrics <- gauge(used, float64(u.Used), labels...)
 	metrics <- gauge(limit, float64(u.Limit), labels...)
+	metrics <- gauge(held, float64(u.Held), labels...)
 	metrics <- gauge(ratio, u.Ratio(), labels...)
 	metrics <- gauge(threshold, float64(thresholdPercent)/100, labels...)
 	metrics <- gauge(overLimit, float64(u.OverLimit()), labels...)

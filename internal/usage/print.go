@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -122,6 +123,10 @@ func PrintTable(w io.Writer, rows [][]string) error {
 
 func (r *Report) itemRows(isWide bool) [][]string {
 	columns := []string{"CONSUMER", "RESOURCE TYPE", "USED", "LIMIT", "AVAILABLE", "UTILIZATION", "WAITING"}
+	isHeld := slices.ContainsFunc(r.Items, func(i Item) bool { return i.Held > 0 })
+	if isHeld {
+		columns = append(columns, "HELD")
+	}
 	if isWide {
 		columns = append(columns, "GROUP", "USED (BASE)", "LIMIT (BASE)", "NAME", "OWNER", "DESCRIPTION")
 	}
@@ -136,6 +141,9 @@ func (r *Report) itemRows(isWide bool) [][]string {
 			waiting = fmt.Sprint(*i.Waiting)
 		}
 		row := []string{NameOf(i.ConsumerRef), i.ResourceType, display.TotalAllocated, display.TotalLimit, display.Available, i.Percent(), waiting}
+		if isHeld {
+			row = append(row, i.heldAmount())
+		}
 		if isWide {
 			row = append(row, i.ConsumerRef.APIGroup, fmt.Sprint(i.Used), fmt.Sprint(i.Limit),
 				cmp.Or(OneLine(display.Name), "-"), cmp.Or(display.Owner, "-"), cmp.Or(cut(OneLine(display.Description)), "-"))
@@ -181,6 +189,14 @@ func (i Item) Amounts() (used, limit string) {
 		return fmt.Sprint(i.Used), fmt.Sprint(i.Limit)
 	}
 	return i.Display.TotalAllocated, i.Display.TotalLimit
+}
+
+// heldAmount returns what requests without an effect hold, in display units if they are known.
+func (i Item) heldAmount() string {
+	if i.Display != nil && i.Display.Held != "" {
+		return i.Display.Held
+	}
+	return fmt.Sprint(i.Held)
 }
 
 // Percent formats the used part of the limit. A feature has none.

@@ -90,6 +90,8 @@ type Item struct {
 	Used         int64                     `json:"used"`
 	Limit        int64                     `json:"limit"`
 	Available    int64                     `json:"available"`
+	// Held is what admitted requests without an effect hold.
+	Held int64 `json:"held,omitempty"`
 	// Feature is On or Off for a resource type of features, and empty for every other.
 	Feature quotav1alpha1.FeatureState `json:"feature,omitempty"`
 	// Utilization is the used part of the limit, or nil if something is used without a limit.
@@ -245,7 +247,7 @@ func ItemOf(shown *quotav1alpha1.EffectiveResourceGrant) Item {
 	item := Item{
 		ConsumerRef: shown.Spec.ConsumerRef, ResourceType: shown.Spec.ResourceType,
 		Used: status.TotalAllocated, Limit: status.TotalLimit, Available: status.Available, Display: status.Display,
-		GrantRefs: status.GrantRefs, Feature: status.Feature,
+		GrantRefs: status.GrantRefs, Feature: status.Feature, Held: status.Held,
 	}
 	item.complete()
 	return item

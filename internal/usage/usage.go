@@ -14,8 +14,8 @@ import (
 type Usage struct {
 	Consumer     quotav1alpha1.ConsumerRef
 	ResourceType string
-	// Used is the allocated amount, and Limit the granted one.
-	Used, Limit int64
+	// Used is the allocated amount, and Limit the granted one. Held is what requests without an effect hold.
+	Used, Limit, Held int64
 	// IsFeature is set if the resource type is only counted: the use is no part of the limit.
 	IsFeature bool
 }
@@ -67,7 +67,7 @@ func usagesOf(buckets []quotav1alpha1.AllowanceBucket) []Usage {
 // usageOf returns the usage in a bucket.
 func usageOf(bucket *quotav1alpha1.AllowanceBucket) Usage {
 	return Usage{
-		Consumer: bucket.Spec.ConsumerRef, ResourceType: bucket.Spec.ResourceType, Used: bucket.Status.Allocated, Limit: bucket.Status.Limit,
+		Consumer: bucket.Spec.ConsumerRef, ResourceType: bucket.Spec.ResourceType, Used: bucket.Status.Allocated, Limit: bucket.Status.Limit, Held: bucket.Status.Held,
 		IsFeature: bucket.Status.Feature != "",
 	}
 }

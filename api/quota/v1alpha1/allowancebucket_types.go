@@ -92,6 +92,13 @@ type AllowanceBucketStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	GrantCount int32 `json:"grantCount"`
 
+	// held is the amount of admitted requests that have had no effect for some seconds: their objects did not appear,
+	// because something else refused them. It is not available, but no object uses it, so allocated does not contain
+	// it. It returns by itself. It is absent if it is 0.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Held int64 `json:"held,omitempty"`
+
 	// lastReconciliation is the time of the last write of the status. Bursar writes the status at once after a change of
 	// its figures. It also writes the bucket of the whole resource type at most once a minute while the consumer's ledger
 	// changes. While nothing changes, the status is up to date without a write.

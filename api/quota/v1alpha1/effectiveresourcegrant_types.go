@@ -73,6 +73,13 @@ type EffectiveResourceGrantStatus struct {
 	// +optional
 	GrantRefs []EffectiveGrantRef `json:"grantRefs,omitempty"`
 
+	// held is the amount of admitted requests that have had no effect for some seconds: their objects did not appear,
+	// because something else refused them. It is not available, but no object uses it, so totalAllocated does not
+	// contain it. It returns by itself. It is absent if it is 0.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Held int64 `json:"held,omitempty"`
+
 	// observedGeneration is the metadata.generation behind the status.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -127,6 +134,10 @@ type DisplayedQuota struct {
 	// absent if the registration has none.
 	// +optional
 	Name string `json:"name,omitempty"`
+
+	// held is the amount of admitted requests without an effect. It is absent if there is none.
+	// +optional
+	Held string `json:"held,omitempty"`
 
 	// percent is the allocated percentage of the limit, such as 80%, or "over" for an allocated amount without a limit.
 	// +optional

@@ -40,12 +40,20 @@ type Ledgers interface {
 	View(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error
 }
 
+// Held knows the reservations of requests that have had no effect for suspiciously long.
+type Held interface {
+	// Overdue returns such reservations of a consumer. mayBecome is true if others may soon be overdue, too.
+	Overdue(consumer quotav1alpha1.ConsumerRef) (overdue []ledgerstore.InFlight, mayBecome bool)
+}
+
 // Controller publishes ledgers. Set its fields once and call Start. A leader then calls Follow, IndexExisting and Run.
 type Controller struct {
 	// Client reads from Cache. Other replicas than the leader read no buckets and effective grants from it.
 	Client  client.Client
 	Cache   cache.Informers
 	Ledgers Ledgers
+	// Held, if set, keeps what such requests hold out of the allocated amounts.
+	Held    Held
 	Catalog *catalog.Catalog
 	// SystemNamespace is the namespace for the quota of consumers without a namespace. Namespaces gives the namespace
 	// of consumers by kind, with {{name}} standing for the consumer's name.

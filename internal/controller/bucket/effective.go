@@ -69,12 +69,13 @@ func (c *Controller) updateEffectiveGrant(ctx context.Context, effective *quotav
 }
 
 // effectiveStatus returns the status of an effective grant. Without a registration there is no unit for the display.
-func effectiveStatus(account ledger.Account, contributions []contribution, buckets []quotav1alpha1.AllowanceBucketRef, r *catalog.Registration) quotav1alpha1.EffectiveResourceGrantStatus {
-	allocated := account.Used + account.Reserved
+func effectiveStatus(account ledger.Account, held ledger.Amount, contributions []contribution, buckets []quotav1alpha1.AllowanceBucketRef, r *catalog.Registration) quotav1alpha1.EffectiveResourceGrantStatus {
+	allocated := account.Used + account.Reserved - held
 	status := quotav1alpha1.EffectiveResourceGrantStatus{
 		TotalLimit:          int64(account.Limit),
 		TotalAllocated:      int64(allocated),
 		Available:           int64(account.Available),
+		Held:                int64(held),
 		GrantRefs:           grantRefs(contributions, everyContribution),
 		AllowanceBucketRefs: buckets,
 	}
@@ -95,6 +96,9 @@ func effectiveStatus(account ledger.Account, contributions []contribution, bucke
 			TotalAllocated: message.Amount(allocated, r),
 			Available:      message.Amount(account.Available, r),
 			Percent:        message.Percent(allocated, account.Limit),
+		}
+		if held > 0 {
+			status.Display.Held = message.Amount(held, r)
 		}
 	}
 	return status

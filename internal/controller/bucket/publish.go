@@ -10,6 +10,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 // publish writes the buckets of a consumer: for the resource types in its ledger, and for indexed types no longer in
@@ -39,7 +40,7 @@ func (c *Controller) publish(ctx context.Context, consumer quotav1alpha1.Consume
 // publishLedger writes the buckets and effective grants of a consumer. again is true for a known consumer: the first
 // publication after a start writes only differences, because there may be many consumers.
 func (c *Controller) publishLedger(ctx context.Context, consumer quotav1alpha1.ConsumerRef, snapshot *ledger.Ledger, before map[string]indexEntry, again bool) error {
-	view := viewOf(snapshot, before)
+	view := viewOf(snapshot, c.overdueOf(consumer), before)
 	for resourceType := range before {
 		if _, inLedger := view.quotas[resourceType]; !inLedger {
 			view.quotas[resourceType] = emptyQuota(before[resourceType])
@@ -64,6 +65,19 @@ func (c *Controller) publishLedger(ctx context.Context, consumer quotav1alpha1.C
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// overdueOf returns the overdue reservations of a consumer. If others may become overdue, it has the consumer published
+// again: the ledger does not change by then.
+func (c *Controller) overdueOf(consumer quotav1alpha1.ConsumerRef) []ledgerstore.InFlight {
+	if c.Held == nil {
+		return nil
+	}
+	overdue, mayBecome := c.Held.Overdue(consumer)
+	if mayBecome {
+		c.queue.AddAfter(consumer, interval)
+	}
+	return overdue
 }
 
 // snapshot copies the ledger of a consumer. Decisions wait only for the copy.
@@ -100,7 +114,7 @@ func (c *Controller) publishType(ctx context.Context, s subject, q quota, contri
 	if err != nil {
 		return err
 	}
-	return c.updateEffectiveGrant(ctx, effective, effectiveStatus(q.account, contributions, limitRefs(refs), registration))
+	return c.updateEffectiveGrant(ctx, effective, effectiveStatus(q.account, q.held, contributions, limitRefs(refs), registration))
 }
 
 // publishBuckets writes the buckets of a resource type, and returns references to the existing ones. After a failure it
@@ -137,7 +151,7 @@ func (c *Controller) publishBuckets(ctx context.Context, s subject, effective *q
 		}
 		errs = append(errs, c.updateStatus(ctx, bucket, status, renew))
 	}
-	showOne(ledger.Dimensions{}, statusOf(q.account, contributions), renew)
+	showOne(ledger.Dimensions{}, statusOf(q.account, q.held, contributions), renew)
 	for i := range q.shares {
 		share := &q.shares[i]
 		showOne(share.Dimensions, statusOfShare(share, contributions), false)

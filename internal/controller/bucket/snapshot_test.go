@@ -27,7 +27,7 @@ func TestSnapshot(t *testing.T) {
 	if got := snapshot.Account("cpu").Reserved; got != 0 {
 		t.Errorf("%d are reserved in the snapshot since it was taken", got)
 	}
-	if got := viewOf(snapshot, nil).quotas["cpu"].shares; len(got) != 2 {
+	if got := viewOf(snapshot, nil, nil).quotas["cpu"].shares; len(got) != 2 {
 		t.Errorf("%d dimension sets are shown, want 2", len(got))
 	}
 }

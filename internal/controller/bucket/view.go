@@ -6,6 +6,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 // ledgerView is the published part of a consumer's ledger at one instant.
@@ -19,6 +20,8 @@ type quota struct {
 	// required demands its publication even if there was none before.
 	required bool
 	account  ledger.Account
+	// held is the part of the reserved amount in overdue reservations.
+	held ledger.Amount
 	// shares are in the order of their dimensions. Each has some.
 	shares []share
 }
@@ -26,30 +29,34 @@ type quota struct {
 // share is the quota of a dimension set of a resource type.
 type share struct {
 	ledger.Balance
-	limit, available ledger.Amount
+	limit, available, held ledger.Amount
 }
 
 // unused reports whether nothing is in use: an earlier publication is the only reason for this one.
 func (s *share) unused() bool { return s.Used == 0 && s.Reserved == 0 && s.Claims == 0 }
 
-// allocated returns the used and reserved amount. Reserved amounts are not available to other claims.
-func (s *share) allocated() int64 { return int64(s.Used + s.Reserved) }
+// allocated returns the used and reserved amount, without what overdue reservations hold.
+func (s *share) allocated() int64 { return int64(s.Used + s.Reserved - s.held) }
 
 // viewOf takes the published quota from a ledger: every resource type in it, and the dimension sets in use or published
 // before. With many selectors and dimension sets this takes long, so it reads a snapshot.
 //
 // It settles the reservations in the snapshot. So a claim counts from its reservation on, like its amount, and settling
-// changes nothing visible. Quota in slices is not in use.
-func viewOf(snapshot *ledger.Ledger, before map[string]indexEntry) ledgerView {
+// changes nothing visible. Quota in slices is not in use, and neither is that of overdue reservations: nobody can have
+// it, but no object uses it.
+func viewOf(snapshot *ledger.Ledger, overdue []ledgerstore.InFlight, before map[string]indexEntry) ledgerView {
 	for s := range snapshot.Slices() {
 		snapshot.DropSlice(s.Holder)
 	}
+	held := heldIn(snapshot, overdue)
 	for r := range snapshot.Reservations() {
-		snapshot.Settle(r.Key, r.Sequence) // not amendments
+		if !held.has(r) {
+			snapshot.Settle(r.Key, r.Sequence) // not amendments
+		}
 	}
 	r := ledgerView{grants: slices.SortedFunc(snapshot.Grants(), byName), quotas: map[string]quota{}}
 	for _, resourceType := range snapshot.ResourceTypes() {
-		q := quota{required: true, account: snapshot.Account(resourceType)}
+		q := quota{required: true, account: snapshot.Account(resourceType), held: held.amounts[pair{resourceType: resourceType}]}
 		listed := map[ledger.Dimensions]struct{}{}
 		add := func(balance ledger.Balance) {
 			if _, repeated := listed[balance.Dimensions]; repeated || balance.Dimensions.IsZero() {
@@ -60,6 +67,7 @@ func viewOf(snapshot *ledger.Ledger, before map[string]indexEntry) ledgerView {
 				Balance:   balance,
 				limit:     snapshot.Matching(resourceType, balance.Dimensions),
 				available: snapshot.Available(resourceType, balance.Dimensions),
+				held:      held.amounts[pair{resourceType, balance.Dimensions}],
 			})
 		}
 		for _, balance := range snapshot.Balances(resourceType) {
@@ -100,7 +108,7 @@ func (q *quota) sets() []ledger.Dimensions {
 
 // withoutDimensions returns the amount of requests without dimensions.
 func (q *quota) withoutDimensions() int64 {
-	rest := int64(q.account.Used + q.account.Reserved)
+	rest := int64(q.account.Used + q.account.Reserved - q.held)
 	for i := range q.shares {
 		rest -= q.shares[i].allocated()
 	}
@@ -173,10 +181,11 @@ func grantRefs(contributions []contribution, counts func(contribution) bool) []q
 func everyContribution(contribution) bool { return true }
 
 // statusOf returns the status of the bucket of a whole resource type.
-func statusOf(account ledger.Account, contributions []contribution) quotav1alpha1.AllowanceBucketStatus {
+func statusOf(account ledger.Account, held ledger.Amount, contributions []contribution) quotav1alpha1.AllowanceBucketStatus {
 	status := quotav1alpha1.AllowanceBucketStatus{
 		Limit:      int64(account.Limit),
-		Allocated:  int64(account.Used + account.Reserved),
+		Allocated:  int64(account.Used + account.Reserved - held),
+		Held:       int64(held),
 		Available:  int64(account.Available),
 		ClaimCount: int32(account.Claims),
 	}
@@ -189,6 +198,7 @@ func statusOfShare(s *share, contributions []contribution) quotav1alpha1.Allowan
 	status := quotav1alpha1.AllowanceBucketStatus{
 		Limit:      int64(s.limit),
 		Allocated:  s.allocated(),
+		Held:       int64(s.held),
 		Available:  int64(s.available),
 		ClaimCount: int32(s.Claims),
 	}

@@ -13,6 +13,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 var acme = quotav1alpha1.ConsumerRef{APIGroup: "platform.example.com", Kind: "Organization", Name: "acme"}
@@ -60,12 +61,31 @@ func TestStatusOf(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			r := viewOf(ledgerOf(t, tt.granted, tt.settled, tt.reserved), nil)
-			got := statusOf(r.quotas["projects"].account, contributionsTo("projects", r.grants))
+			r := viewOf(ledgerOf(t, tt.granted, tt.settled, tt.reserved), nil, nil)
+			got := statusOf(r.quotas["projects"].account, 0, contributionsTo("projects", r.grants))
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tt.reason, diff)
 			}
 		})
+	}
+}
+
+// What a request without an effect holds is not available, and not allocated.
+func TestHeldIsApart(t *testing.T) {
+	l := ledgerOf(t, map[string]ledger.Amount{"base": 9}, 2, 3)
+	var overdue []ledgerstore.InFlight
+	for r := range l.Reservations() {
+		overdue = append(overdue, ledgerstore.InFlight{Reservation: r})
+	}
+	ended := overdue[0].Reservation
+	ended.Sequence++
+	overdue[0].Reservation = ended
+
+	q := viewOf(l, overdue, nil).quotas["projects"]
+
+	got := statusOf(q.account, q.held, nil)
+	if want := (quotav1alpha1.AllowanceBucketStatus{Limit: 10, Allocated: 3, Held: 2, Available: 5, ClaimCount: 3}); !cmp.Equal(want, got) {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
@@ -112,7 +132,7 @@ func locations(t *testing.T) *ledger.Ledger {
 
 func TestSharesOfDimensions(t *testing.T) {
 	l := locations(t)
-	r := viewOf(l, map[string]indexEntry{"cpu": {sets: []ledger.Dimensions{at("DLS"), at("LHR"), {}}}})
+	r := viewOf(l, nil, map[string]indexEntry{"cpu": {sets: []ledger.Dimensions{at("DLS"), at("LHR"), {}}}})
 	contributions := contributionsTo("cpu", r.grants)
 	got := map[string]quotav1alpha1.AllowanceBucketStatus{}
 	for _, share := range r.quotas["cpu"].shares {
@@ -166,7 +186,7 @@ func TestEffectiveStatus(t *testing.T) {
 	}
 	registration.Status.Conditions = []metav1.Condition{{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue}}
 	c.SetRegistration(registration)
-	r := viewOf(locations(t), nil)
+	r := viewOf(locations(t), nil, nil)
 	refs := []quotav1alpha1.AllowanceBucketRef{{Name: "a-bucket"}}
 	want := quotav1alpha1.EffectiveResourceGrantStatus{
 		TotalLimit: 62, TotalAllocated: 57, Available: 5, AllowanceBucketRefs: refs,
@@ -174,11 +194,11 @@ func TestEffectiveStatus(t *testing.T) {
 		GrantRefs: []quotav1alpha1.EffectiveGrantRef{
 			{Name: "base", Namespace: "web", Amount: 40, ObservedGeneration: 2}, {Name: "more", Namespace: "web", Amount: 22, ObservedGeneration: 1}},
 	}
-	got := effectiveStatus(r.quotas["cpu"].account, contributionsTo("cpu", r.grants), refs, c.Registration("cpu"))
+	got := effectiveStatus(r.quotas["cpu"].account, r.quotas["cpu"].held, contributionsTo("cpu", r.grants), refs, c.Registration("cpu"))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("everything adds up (-want +got):\n%s", diff)
 	}
-	got = effectiveStatus(r.quotas["cpu"].account, contributionsTo("cpu", r.grants), refs, nil)
+	got = effectiveStatus(r.quotas["cpu"].account, r.quotas["cpu"].held, contributionsTo("cpu", r.grants), refs, nil)
 	want.Display = nil
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("without a registration there is no unit to display amounts in (-want +got):\n%s", diff)
