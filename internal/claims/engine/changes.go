@@ -100,35 +100,35 @@ func (c *changes) before(t time.Time) map[Object]*change {
 	return old
 }
 
-// gone are the objects whose deletion this process saw, with the time. The zero value is empty.
-type gone struct {
+// objectTimes are objects with the time of the last event of one sort. The zero value is empty.
+type objectTimes struct {
 	mu    sync.Mutex
 	since map[types.UID]time.Time
 }
 
-func (g *gone) add(uid types.UID) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.since == nil {
-		g.since = map[types.UID]time.Time{}
+func (o *objectTimes) add(uid types.UID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.since == nil {
+		o.since = map[types.UID]time.Time{}
 	}
-	g.since[uid] = time.Now()
+	o.since[uid] = time.Now()
 }
 
-func (g *gone) has(uid types.UID) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	_, match := g.since[uid]
+func (o *objectTimes) has(uid types.UID) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, match := o.since[uid]
 	return match
 }
 
-// expire removes the objects deleted before a time.
-func (g *gone) expire(before time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for uid, since := range g.since {
+// expire removes the objects with an event before a time.
+func (o *objectTimes) expire(before time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for uid, since := range o.since {
 		if since.Before(before) {
-			delete(g.since, uid)
+			delete(o.since, uid)
 		}
 	}
 }

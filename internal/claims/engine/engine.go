@@ -62,7 +62,9 @@ type EventRecorder interface {
 type Engine struct {
 	Dependencies
 	queue   workqueue.TypedRateLimitingInterface[Object]
-	gone    gone
+	gone    objectTimes // deleted objects
+	ended   objectTimes // objects whose create has ended
+	updates openUpdates
 	changes changes
 	granted granted
 	sent    sent

@@ -45,7 +45,8 @@ func (e *Engine) inFlight(o evaluator.Object, policy, version string) (f facts) 
 			continue
 		}
 		intent, err := claims.IntentOf(reservation.Claim)
-		mayCome := err == nil && intent.Base != "" && claims.MayChange(version, intent.Base) && time.Since(reservation.KnownSince) < e.Store.ReservationLifetime
+		mayCome := err == nil && intent.Base != "" && claims.MayChange(version, intent.Base) &&
+			time.Since(reservation.KnownSince) < e.Store.ReservationLifetime && !e.updates.haveEnded(reservation)
 		switch {
 		case ledgerstore.IsAmendment(reservation.Key):
 			f.amendment = &reservation

@@ -61,7 +61,8 @@ func (e *Engine) reconcileAll(ctx context.Context, o Object, change *change) (is
 		if live == nil {
 			continue // it is deleted, and its release returns its charges
 		}
-		if change.base != "" && claims.MayChange(live.GetResourceVersion(), change.base) && time.Since(change.since) < e.Store.ReservationLifetime {
+		mayCome := change.base != "" && claims.MayChange(live.GetResourceVersion(), change.base)
+		if mayCome && time.Since(change.since) < e.Store.ReservationLifetime && !e.updates.areOver(o.UID) {
 			return true, nil
 		}
 		result, err := e.Reconcile(ctx, p, live)

@@ -59,6 +59,7 @@ func (e *Engine) processExisting(ctx context.Context, o Object) error {
 		}
 		_, err := e.Materialize(ctx, reservation)
 		errs = append(errs, err)
+		e.concludeEnd(reservation, o)
 	}
 	for _, claim := range e.Claims.ForObject(o.UID) {
 		if !claim.Deleting && e.Store.IsWithdrawn(claim.Consumer(), claim.Sequence) {
@@ -75,14 +76,14 @@ func (e *Engine) processExisting(ctx context.Context, o Object) error {
 // processUnseen processes the reservation of an object outside the cache: deleted, or still to appear.
 func (e *Engine) processUnseen(ctx context.Context, o Object, reservation ledgerstore.InFlight) error {
 	if reservation.IsUnrecorded {
-		if e.IsGone(o.UID) {
+		if e.IsOver(o.UID) {
 			e.Store.Record(reservation.Consumer) // it ends by its sequence; Record assigns one now
 		}
 		return nil
 	}
 	if !e.IsGone(o.UID) {
 		// The monotonic clock of this process decides; the reservation may be much older.
-		if time.Since(reservation.KnownSince) < e.Store.ReservationLifetime {
+		if !e.ended.has(o.UID) && time.Since(reservation.KnownSince) < e.Store.ReservationLifetime {
 			return nil
 		}
 		intent, err := claims.IntentOf(reservation.Claim)
@@ -94,6 +95,7 @@ func (e *Engine) processUnseen(ctx context.Context, o Object, reservation ledger
 			return err
 		}
 		if exists {
+			e.concludeEnd(reservation, o)
 			_, err := e.Materialize(ctx, reservation)
 			return err
 		}

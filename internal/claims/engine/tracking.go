@@ -15,6 +15,13 @@ import (
 // Expect records the coming change of an object with an effect on its cost. base is the version of the object before
 // the update. freed are the consumers that regain quota: denials of their requests wait a little for the release.
 func (e *Engine) Expect(o Object, base string, freed []quotav1alpha1.ConsumerRef) {
+	e.ExpectUpdate(o, base, freed, unreported)
+}
+
+// ExpectUpdate is Expect for an update with a report of its end, see [Engine.EndUpdate]. id identifies the update. Call
+// it with the lock of the object.
+func (e *Engine) ExpectUpdate(o Object, base string, freed []quotav1alpha1.ConsumerRef, id types.UID) {
+	e.updates.open(o.UID, id)
 	for _, consumer := range freed {
 		e.Store.ExpectRelease(consumer, releaseOf(o.UID))
 	}
@@ -79,6 +86,7 @@ func (e *Engine) Vanished(uid types.UID, isCharged bool) {
 	if isCharged {
 		e.gone.add(uid)
 	}
+	e.updates.forget(uid)
 	if change := e.changes.take(uid); change != nil {
 		for _, consumer := range change.freed {
 			e.Store.ReleaseDone(consumer, releaseOf(uid))
@@ -88,6 +96,9 @@ func (e *Engine) Vanished(uid types.UID, isCharged bool) {
 
 // IsGone reports whether the engine saw the deletion of a charged object.
 func (e *Engine) IsGone(uid types.UID) bool { return e.gone.has(uid) }
+
+// IsOver reports whether nothing makes the object any more: it was deleted, or its create has ended.
+func (e *Engine) IsOver(uid types.UID) bool { return e.gone.has(uid) || e.ended.has(uid) }
 
 // releaseOf returns the ID of the release by a change of an object.
 func releaseOf(uid types.UID) string { return "change:" + string(uid) }
@@ -125,4 +136,6 @@ func (e *Engine) Sweep() {
 	e.granted.retain(e.IsInFlight)
 	e.sent.retain(e.Store)
 	e.gone.expire(now.Add(-2 * e.Store.ReservationLifetime))
+	e.ended.expire(now.Add(-2 * e.Store.ReservationLifetime))
+	e.updates.expire(now.Add(-10*pendingRetry), func(uid types.UID) bool { return e.IsChanging(uid) || e.hasChangeInFlight(uid) })
 }

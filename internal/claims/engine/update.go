@@ -83,6 +83,9 @@ func (e *Engine) PrepareUpdate(ctx context.Context, u Update, isDryRun, overdraf
 	outcome, err := e.Store.Apply(ctx, reserved.Consumer, request)
 	decision := outcome.Single()
 	reserved.Sequence = decision.Sequence
+	if err == nil && decision.Code == ledger.Admitted && !isDryRun {
+		e.updates.reserved(u.Object.UID, reserved, outcome.Former)
+	}
 	return decision, reserved, err
 }
 

@@ -91,10 +91,10 @@ func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
 }
 
 // recorded makes the claim of a reservation recorded after its object had appeared, or ends it if the object is gone
-// again.
+// again, or its create has ended.
 func (c *Controller) recorded(reservation ledgerstore.InFlight) {
 	o, ok := engine.ObjectOf(reservation)
-	if ok && (c.Objects.Presence(o.Kind, o.UID) == objectcache.Present || c.Engine.IsGone(o.UID)) {
+	if ok && (c.Objects.Presence(o.Kind, o.UID) == objectcache.Present || c.Engine.IsOver(o.UID)) {
 		c.Engine.Queue().Add(o)
 	}
 }

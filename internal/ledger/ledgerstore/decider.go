@@ -23,8 +23,9 @@ type decider struct {
 	isTooMuch bool
 	// admitted are the reservations as in the ledger now, and renamed are those taken over, as before.
 	admitted, renamed []ledger.Reservation
-	// latest is the latest sequence before the decision: later ones are of this process.
-	latest int64
+	// latest is the latest sequence before the decision: later ones are of this process. former is the sequence of an
+	// extended reservation.
+	latest, former int64
 }
 
 func (d *decider) operation() *operation {
@@ -32,7 +33,8 @@ func (d *decider) operation() *operation {
 }
 
 func (d *decider) apply(l *ledger.Ledger, releasing bool) groupcommit.Effect {
-	d.outcome, d.admitted, d.renamed, d.isHeld, d.isTooMuch, d.latest = Outcome{}, nil, nil, false, false, l.Sequence()
+	d.outcome, d.admitted, d.renamed, d.isHeld, d.isTooMuch = Outcome{}, nil, nil, false, false
+	d.latest, d.former = l.Sequence(), 0
 	if d.DryRun == NotDry {
 		d.renamed = rename(l, d.Reservations, d.Instead)
 	}
@@ -224,6 +226,7 @@ func (d *decider) decide(l *ledger.Ledger, r ledger.Reservation) (decision ledge
 	}
 	if isKnown && d.Extend != nil {
 		r.Claim = d.Extend(before.Claim, r.Claim)
+		d.former = before.Sequence
 	}
 	decision = d.decideByLimits(l, r, l.Amend, l.AmendOverdraft)
 	return decision, decision.Code == ledger.Admitted
@@ -269,6 +272,7 @@ func (d *decider) collectOutcome(l *ledger.Ledger) {
 	for i := range d.renamed {
 		d.outcome.Taken = append(d.outcome.Taken, d.renamed[i].Key)
 	}
+	d.outcome.Former = d.former
 }
 
 // committed runs after the write of the decision.

@@ -88,6 +88,8 @@ type Outcome struct {
 	Decisions []ledger.Decision
 	// Taken are the keys of the reservations taken over, see [Request.Instead].
 	Taken []string
+	// Former is, if the request extended a reservation, the sequence of that reservation before. The last one counts.
+	Former int64
 }
 
 // Single returns the decision on the only reservation of a request.
