@@ -73,10 +73,11 @@ func (o *Operator) assemble(ctx, storing context.Context) (*components, error) {
 	leading.held = enforcer
 	cluster.objects.OnAppear(enforcer.Appeared)
 	cluster.objects.OnModify(enforcer.Modified)
+	ends := o.newReporter(peers, enforcer)
 	resourceQuotas := o.newResourceQuotas(cluster, quota, loaded)
 	controllers := o.newControllers(cluster, quota, peers)
 	histories := o.newJournalReader(cluster, quota)
-	route(mux, enforcer, resourceQuotas, o.newValidation(cluster, quota, o.newGrantPolicies(cluster, quota)), o.newReviewer(cluster, quota, loaded), histories, quota.reviewed, server.Authenticator, peers)
+	route(mux, enforcer, resourceQuotas, o.newValidation(cluster, quota, o.newGrantPolicies(cluster, quota)), o.newReviewer(cluster, quota, loaded), histories, quota.reviewed, server.Authenticator, ends, peers)
 
 	follower := follow.New(quota.catalog, quota.claims, cluster.objects, cluster.kinds, log.WithName("follower"))
 	declared := newDeclarations(cluster, quota, leading, follower, controllers.claim)
@@ -93,7 +94,7 @@ func (o *Operator) assemble(ctx, storing context.Context) (*components, error) {
 		cluster: cluster, quota: quota, server: server, peers: peers, leading: leading, probeObserver: o.newProbeObserver(), evaluations: evaluations,
 		synced: declared.synced, loaded: loaded,
 		everywhere: []runner{
-			controllers.lifecycle, controllers.claim, controllers.escrow, denials, follower, histories,
+			controllers.lifecycle, controllers.claim, controllers.escrow, denials, follower, histories, ends,
 			&access.Exposures{Authenticator: server.Authenticator, Publisher: leading, Replicas: peers, Log: log.WithName("webhooks")},
 		},
 	}
@@ -105,7 +106,7 @@ func (o *Operator) assemble(ctx, storing context.Context) (*components, error) {
 		p.everywhere, p.collectors = append(p.everywhere, quota.journal), append(p.collectors, quota.journal, journalInfo{o.options.Journal.Location()})
 	}
 	p.collectors = append(p.collectors,
-		quota.ledgers, enforcer, quota.allocations, resourceQuotas, histories,
+		quota.ledgers, enforcer, ends, quota.allocations, resourceQuotas, histories,
 		o.newUsage(cluster, quota, leading, controllers.claim), o.newGrantEnds(cluster, leading), o.newRequests(cluster, leading), health{o, server.Certificates},
 	)
 	return p, nil

@@ -14,6 +14,7 @@ import (
 	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/controller/webhookconfig"
 	"github.com/bursar/bursar/internal/journal"
+	"github.com/bursar/bursar/internal/kube/inprocess"
 	"github.com/bursar/bursar/internal/ledger/ledgerapi"
 )
 
@@ -37,6 +38,8 @@ type Options struct {
 	// Others are all API servers with the same storage, each with its own operator that serves the webhooks for it.
 	// Default: Config's API server is the only one, or others are unknown.
 	Others webhookconfig.Others
+	// Audit, if set, passes the audit events of an API server in this process.
+	Audit *inprocess.Audit
 	// LeaderElection, if set, makes several replicas agree on the leader.
 	LeaderElection *LeaderElection
 	// Direct, if set, stores claims and ledgers past the API server.

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/openapi/resolver"
 
 	"github.com/bursar/bursar/internal/admission/access"
+	"github.com/bursar/bursar/internal/admission/audited"
 	"github.com/bursar/bursar/internal/admission/caution"
 	"github.com/bursar/bursar/internal/admission/enforce"
 	"github.com/bursar/bursar/internal/admission/preview"
@@ -78,6 +79,15 @@ func (o *Operator) newEnforcer(c *cluster, q *quota, peers *routing.Peers, evalu
 	})
 }
 
+// newReporter returns the reporter of ended requests. An API server in this process tells it from now on.
+func (o *Operator) newReporter(peers *routing.Peers, enforcer *enforce.Handler) *audited.Reporter {
+	reporter := audited.NewReporter(peers, enforcer, o.options.Log.WithName("ended"))
+	if o.options.Audit != nil {
+		o.options.Audit.Handle(reporter)
+	}
+	return reporter
+}
+
 // newResourceQuotas returns the webhook for decisions on ResourceQuotas.
 func (o *Operator) newResourceQuotas(c *cluster, q *quota, loaded <-chan struct{}) *resourcequota.Handler {
 	return resourcequota.New(resourcequota.Dependencies{
@@ -128,7 +138,7 @@ func (o *Operator) newJournalReader(c *cluster, q *quota) *quotahistory.Reader {
 // route adds each webhook at its path.
 func route(
 	mux *http.ServeMux, enforcer *enforce.Handler, quotas *resourcequota.Handler, own *validate.Webhooks, reviewer *quotareview.Reviewer,
-	reader *quotahistory.Reader, reviewed *reviewed.Objects, exposed *access.Authenticator, peers *routing.Peers,
+	reader *quotahistory.Reader, reviewed *reviewed.Objects, exposed *access.Authenticator, ends *audited.Reporter, peers *routing.Peers,
 ) {
 	mux.Handle(webhookconfig.EnforcePath+"/{version}", enforcer)
 	mux.Handle(webhookconfig.AdvisePath+"/{version}", enforcer.Advise())
@@ -136,6 +146,8 @@ func route(
 	mux.Handle(webhookconfig.BreakGlassPath, enforcer.BreakGlass())
 	mux.Handle(reviewed.Handler())
 	mux.Handle(exposed.ExposedHandler())
+	mux.Handle(audited.WebhookPath, ends.Webhook())
+	mux.Handle(audited.EndPath, ends.End())
 	mux.Handle(routing.AlivePath, peers.Alive())
 	mux.Handle(webhookconfig.ProbePath, webhookconfig.Probe())
 	mux.Handle(validate.ValidationPath, own.Validation())

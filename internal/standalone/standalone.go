@@ -80,9 +80,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	starting := context.AfterFunc(ctx, stop)
 	ready := &readiness{}
-	webhooks := inprocess.New(webhookHost(o))
+	webhooks, audited := inprocess.New(webhookHost(o)), &inprocess.Audit{}
 	plane, err := apiserver.Start(serving, apiserver.Options{
-		DataDir: o.DataDir, Listen: o.Listen, Etcd: o.Etcd, Authentication: o.Authentication, Settings: settings(o), RequestTimeout: o.RequestTimeout.Duration, MaxObjectBytes: o.MaxObjectBytes, Webhooks: webhooks, Progress: progress,
+		DataDir: o.DataDir, Listen: o.Listen, Etcd: o.Etcd, Authentication: o.Authentication, Settings: settings(o), RequestTimeout: o.RequestTimeout.Duration, MaxObjectBytes: o.MaxObjectBytes, Webhooks: webhooks, Audit: audited, Progress: progress,
 		Uncached:    replica.uncached(),
 		ReadyChecks: []healthz.HealthChecker{ready},
 	})
@@ -98,7 +98,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	progress.Printf("starting enforcement")
 	var op *operator.Operator
 	if err = checkSystemNamespace(ctx, plane.Config(), o.SystemNamespace); err == nil {
-		op, err = newOperator(plane, webhooks, replica, o)
+		op, err = newOperator(plane, webhooks, audited, replica, o)
 	}
 	if err == nil {
 		starting()
@@ -144,7 +144,7 @@ func (s *Server) untilEnded(ctx context.Context) context.Context {
 }
 
 // newOperator creates the operator, after installing the objects left to administrators on a cluster.
-func newOperator(plane *apiserver.ControlPlane, webhooks *inprocess.Server, replica *replica, o Options) (*operator.Operator, error) {
+func newOperator(plane *apiserver.ControlPlane, webhooks *inprocess.Server, audited *inprocess.Audit, replica *replica, o Options) (*operator.Operator, error) {
 	if err := installRoles(plane.Config()); err != nil {
 		return nil, err
 	}
@@ -161,6 +161,7 @@ func newOperator(plane *apiserver.ControlPlane, webhooks *inprocess.Server, repl
 		options.Others = plane.Hold()
 	}
 	options.Webhooks.InProcess, options.Webhooks.Service = webhooks, &server.Service{Name: webhookService, Port: webhookServicePort}
+	options.Audit = audited
 	return operator.New(options)
 }
 

@@ -45,6 +45,8 @@ type admittedObject struct {
 	unenforced []string
 	// uncharged are the label values of the policies that charge the object once it exists.
 	uncharged []string
+	// isShared is set if another review of the same create made some of the reservations.
+	isShared bool
 }
 
 func (a *admittedObjects) add(c *create) {
@@ -66,7 +68,7 @@ func (a *admittedObjects) add(c *create) {
 	}
 	a.byName[name] = uid
 	a.byUID[uid] = &admittedObject{
-		name: name, unenforced: unenforced, uncharged: c.uncharged,
+		name: name, unenforced: unenforced, uncharged: c.uncharged, isShared: c.isShared,
 		expiry: time.AfterFunc(a.lifetime+admittedMargin, func() { a.remove(uid) }), seen: make(chan struct{}),
 	}
 }

@@ -36,6 +36,8 @@ type create struct {
 	decided bool
 	// revision is the revision of the catalog with these policies.
 	revision int64
+	// isShared is set once another review of the same create made some of the reservations.
+	isShared bool
 }
 
 // evaluatedClaim is the claim that a policy makes for an object, before its reservation.
@@ -71,6 +73,7 @@ func (h *Handler) create(ctx context.Context, request *admissionv1.AdmissionRequ
 		for _, claim := range create.claims {
 			h.metrics.decided(claim.policy, answer)
 		}
+		announce(answer, request, create.Object, byConsumer(create.claims)[0][0].Consumer)
 	}
 	return answer
 }

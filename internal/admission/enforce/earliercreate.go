@@ -44,7 +44,7 @@ func (h *Handler) reserveFor(ctx context.Context, c *create, evaluated []*evalua
 		policies = append(policies, policy)
 	}
 	// Before the charge moves: the object may appear at any moment.
-	h.replaced.add(earlier, policies)
+	h.replaced.add(earlier, &replacedCreate{name: c.Name, policies: policies, by: c.UID})
 	h.Reviewed.Forget(earlier)
 	outcome, err := h.Store.Apply(ctx, evaluated[0].Consumer, request)
 	if err == nil && outcome.Code == ledger.Admitted && len(outcome.Taken) == len(evaluated) {
@@ -71,40 +71,96 @@ func (h *Handler) restoreReplaced(kind schema.GroupKind, uid types.UID) {
 	}
 }
 
-// replaced holds the objects with reservations taken over by other creates, and the policies of these reservations.
+// replaced holds the objects with reservations taken over by other creates.
 type replaced struct {
 	// lifetime is how long replaced remembers an object.
 	lifetime time.Duration
 
-	mu       sync.Mutex
-	policies map[types.UID][]string
+	mu      sync.Mutex
+	creates map[types.UID]*replacedCreate
+}
+
+// replacedCreate is a create with reservations taken over by another create of its name.
+type replacedCreate struct {
+	name types.NamespacedName
+	// policies are the policies of these reservations.
+	policies []string
+	// by is the object with the reservations now. isByEnded is set once its create has ended.
+	by        types.UID
+	isByEnded bool
 }
 
 // add remembers an object for as long as it may still appear.
-func (r *replaced) add(uid types.UID, policies []string) {
+func (r *replaced) add(uid types.UID, create *replacedCreate) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.policies == nil {
-		r.policies = map[types.UID][]string{}
+	if r.creates == nil {
+		r.creates = map[types.UID]*replacedCreate{}
 	}
-	if _, known := r.policies[uid]; !known {
+	if _, known := r.creates[uid]; !known {
 		time.AfterFunc(r.lifetime, func() { r.take(uid) })
 	}
-	r.policies[uid] = policies
+	r.creates[uid] = create
+}
+
+// nameOf returns the name of an object with reservations taken over by another create.
+func (r *replaced) nameOf(uid types.UID) (name types.NamespacedName, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if create := r.creates[uid]; create != nil {
+		return create.name, true
+	}
+	return types.NamespacedName{}, false
 }
 
 // has reports whether another create has taken over the reservations of an object.
 func (r *replaced) has(uid types.UID) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.policies[uid] != nil
+	_, has := r.nameOf(uid)
+	return has
 }
 
 // take returns the policies of an object and forgets it.
 func (r *replaced) take(uid types.UID) (policies []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	policies = r.policies[uid]
-	delete(r.policies, uid)
+	if create := r.takeLocked(uid); create != nil {
+		policies = create.policies
+	}
 	return policies
+}
+
+// takeLocked removes an object. Creates before it now wait for the one with its reservations.
+func (r *replaced) takeLocked(uid types.UID) *replacedCreate {
+	create := r.creates[uid]
+	delete(r.creates, uid)
+	for _, earlier := range r.creates {
+		if create != nil && earlier.by == uid {
+			earlier.by, earlier.isByEnded = create.by, create.isByEnded
+		}
+	}
+	return create
+}
+
+// end records the end of the create of an object. It reports whether an earlier object may still appear whose
+// reservations that create took over.
+func (r *replaced) end(uid types.UID) (isNeeded bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, earlier := range r.creates {
+		if earlier.by == uid {
+			earlier.isByEnded, isNeeded = true, true
+		}
+	}
+	return isNeeded
+}
+
+// forget forgets an object that cannot appear. If the create with its reservations has ended, it returns the object of
+// that one.
+func (r *replaced) forget(uid types.UID) (ended types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if create := r.takeLocked(uid); create != nil && create.isByEnded {
+		return create.by
+	}
+	return ""
 }

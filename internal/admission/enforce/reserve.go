@@ -49,6 +49,7 @@ func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionReq
 		outcome, err := h.reserveSparing(reserving, c, evaluated, len(enforcedOf(groups)) == 1)
 		if err == nil && outcome.Code == ledger.Admitted {
 			all = append(all, newReservations(evaluated, outcome.Decisions)...)
+			c.isShared = c.isShared || hasOthers(evaluated, outcome)
 			continue
 		}
 		h.rollback(ctx, all)

@@ -93,7 +93,8 @@ func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequ
 	if size := len(request.Object.Raw); size > h.MaxObjectBytes && isStoredAsJSON(c.Kind.Group) && slices.ContainsFunc(changed, takesMore) {
 		return tooLarge(size, h.MaxObjectBytes)
 	}
-	if consumer, ok := chargedBy(changed); ok && !review.IsDryRun(request) {
+	consumer, ok := chargedBy(changed)
+	if ok && !review.IsDryRun(request) {
 		if answer := forward(consumer); answer != nil {
 			return answer
 		}
@@ -103,6 +104,7 @@ func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequ
 		for _, a := range changed {
 			h.metrics.decided(a.policy, answer)
 		}
+		announce(answer, request, c.Object, consumer)
 	}
 	return answer
 }
@@ -131,7 +133,7 @@ func (h *Handler) decideChange(ctx context.Context, request *admissionv1.Admissi
 		all = append(all, took...)
 	}
 	if !review.IsDryRun(request) {
-		h.Engine.Expect(engine.Object{Kind: c.Kind.GroupKind(), UID: c.UID}, c.base, freedBy(changed))
+		h.Engine.ExpectUpdate(engine.Object{Kind: c.Kind.GroupKind(), UID: c.UID}, c.base, freedBy(changed), request.UID)
 	}
 	return h.allowWithNotices(ctx, request, c.Object, notices)
 }

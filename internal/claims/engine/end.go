@@ -12,8 +12,8 @@ import (
 )
 
 // EndCreate records the end of the request that creates an object. The API server can no longer make the object, so its
-// reservations need not wait for their lifetime: [Engine.Process] looks for the object now, because a failed answer
-// proves nothing, and ends them if there is none. Denials wait a little for their quota.
+// reservations need not wait for their lifetime. A failed answer proves nothing, so [Engine.Process] looks for the
+// object now, and ends the reservations if there is none. Denials wait a little for their quota.
 //
 // Call it only if no other create relies on these reservations, see [ledgerstore.Request.Instead].
 func (e *Engine) EndCreate(o Object) {

@@ -41,7 +41,7 @@ func (c *ControlPlane) newAPIServer(ctx context.Context, operator *operatorUser,
 	if c.hold != nil {
 		apiServers = 2
 	}
-	config, err := newServerConfig(ctx, completed, c.options.Webhooks, apiServers, c.serverID(), c.options.Uncached)
+	config, err := newServerConfig(ctx, completed, c.options, apiServers, c.serverID())
 	if err != nil {
 		return nil, fmt.Errorf("configure the API server: %w", err)
 	}

@@ -34,6 +34,8 @@ type Options struct {
 	MaxObjectBytes int
 	// Webhooks answers calls of webhooks of this process. All others go over the network. Default: all do.
 	Webhooks *inprocess.Server
+	// Audit receives the audit events of writes. Default: there are none.
+	Audit *inprocess.Audit
 	// Uncached are custom resources without a watch cache, in one version or, if that is empty, in all: lists and
 	// watches of them go to etcd.
 	Uncached []schema.GroupVersionResource

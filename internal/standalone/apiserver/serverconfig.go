@@ -5,7 +5,6 @@ import (
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/util/webhook"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
@@ -15,14 +14,13 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
 	generic "k8s.io/kubernetes/pkg/controlplane/apiserver/samples/generic/server"
 	"k8s.io/kubernetes/pkg/generated/openapi"
-
-	"github.com/bursar/bursar/internal/kube/inprocess"
 )
 
-// newServerConfig does the same as [generic.NewConfig] with four differences. It calls the webhooks of this process without
-// a connection. It allows for other API servers, maybe on the same machine, distinguished by id. Some custom resources
-// have no watch cache. It serves the console, and the console's sessions end with ctx.
-func newServerConfig(ctx context.Context, o options.CompletedOptions, webhooks *inprocess.Server, apiServers int, id string, uncachedResources []schema.GroupVersionResource) (*generic.Config, error) {
+// newServerConfig does the same as [generic.NewConfig] with five differences, by own options. It calls the webhooks of
+// this process without a connection, and passes it the audit events. It allows for other API servers, maybe on the same
+// machine, distinguished by id. Some custom resources have no watch cache. It serves the console, and the console's
+// sessions end with ctx.
+func newServerConfig(ctx context.Context, o options.CompletedOptions, own Options, apiServers int, id string) (*generic.Config, error) {
 	genericConfig, informers, storage, err := apiserver.BuildGenericConfig(o,
 		[]*runtime.Scheme{legacyscheme.Scheme, apiextensions.Scheme, aggregatorscheme.Scheme},
 		kubecontrolplane.DefaultGenericAPIResourceConfigSource(), openapi.GetOpenAPIDefinitions)
@@ -30,8 +28,11 @@ func newServerConfig(ctx context.Context, o options.CompletedOptions, webhooks *
 		return nil, err
 	}
 	genericConfig.APIServerID = id
+	if own.Audit != nil {
+		genericConfig.AuditBackend, genericConfig.AuditPolicyRuleEvaluator = own.Audit, auditPolicy{}
+	}
 	services := webhook.NewDefaultServiceResolver()
-	plane, initializers, err := apiserver.CreateConfig(o, genericConfig, informers, storage, services, []admission.PluginInitializer{newInProcessCalls(webhooks)})
+	plane, initializers, err := apiserver.CreateConfig(o, genericConfig, informers, storage, services, []admission.PluginInitializer{newInProcessCalls(own.Webhooks)})
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +42,7 @@ func newServerConfig(ctx context.Context, o options.CompletedOptions, webhooks *
 	if err != nil {
 		return nil, err
 	}
-	extensions.ExtraConfig.CRDRESTOptionsGetter = uncached{extensions.ExtraConfig.CRDRESTOptionsGetter, uncachedResources}
+	extensions.ExtraConfig.CRDRESTOptionsGetter = uncached{extensions.ExtraConfig.CRDRESTOptionsGetter, own.Uncached}
 	aggregator, err := apiserver.CreateAggregatorConfig(*plane.Generic, o, plane.VersionedInformers, services, plane.ProxyTransport, plane.Extra.PeerProxy, initializers)
 	if err != nil {
 		return nil, err
