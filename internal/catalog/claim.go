@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -188,8 +189,25 @@ func (r *Registration) dimensionsProblem(keys iter.Seq[string], instead string) 
 	if more := len(others) - len(named); more > 0 {
 		list += fmt.Sprintf(" and %d more", more)
 	}
+	if meant := r.dimensionsEnding(others); meant != "" {
+		return fmt.Sprintf("resource type %q has no %s %s: did you mean %s?", r.ResourceType, what, list, meant)
+	}
 	return fmt.Sprintf("resource type %q has no %s %s: add %s to spec.dimensions of ResourceRegistration %s, or %s %s",
 		r.ResourceType, what, list, them, r.Name, instead, them)
+}
+
+// dimensionsEnding returns the dimensions whose parts after the slash are the given keys, or "" unless each key has one.
+// Messages name dimensions by this part, and so people enter it.
+func (r *Registration) dimensionsEnding(keys []string) string {
+	meant := make([]string, 0, namedMax)
+	for _, key := range keys {
+		at := slices.IndexFunc(r.dimensions, func(dimension string) bool { return strings.HasSuffix(dimension, "/"+key) })
+		if at < 0 || len(meant) == namedMax {
+			return ""
+		}
+		meant = append(meant, strconv.Quote(r.dimensions[at]))
+	}
+	return strings.Join(meant, ", ")
 }
 
 // keysOf yields the keys of a selector, unordered and possibly repeated.

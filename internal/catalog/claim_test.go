@@ -14,7 +14,7 @@ func locations() *Catalog {
 	r := registrationAt("cpus", 1, metav1.ConditionTrue)
 	r.Spec.ConsumerTypeRef = quotav1alpha1.ConsumerTypeRef{APIGroup: "example.com", Kind: "Project"}
 	r.Spec.ClaimingResources = []quotav1alpha1.ClaimingResource{{Kind: "Instance"}}
-	r.Spec.Dimensions = []string{"location", "tier"}
+	r.Spec.Dimensions = []string{"location", "tier", "example.com/model"}
 	c.SetRegistration(r)
 	return c
 }
@@ -31,6 +31,7 @@ func TestDimensionsOfClaims(t *testing.T) {
 		"some":    {"it may name some", map[string]string{"tier": "gold"}, ""},
 		"all":     {"or all", map[string]string{"tier": "gold", "location": "DFW"}, ""},
 		"unknown": {"but none that does not exist", map[string]string{"location": "DFW", "zone": "1"}, `resource type "t" has no dimension "zone": add it to spec.dimensions of ResourceRegistration cpus, or request it without it`},
+		"part":    {"messages print only the end of a key, so people enter it", map[string]string{"model": "h200"}, `resource type "t" has no dimension "model": did you mean "example.com/model"?`},
 		"several": {"each of those is told", map[string]string{"zone": "1", "Tier": "gold"}, `resource type "t" has no dimensions "Tier", "zone": add them to spec.dimensions of ResourceRegistration cpus, or request it without them`},
 		"many":    {"a message is not a list", map[string]string{"a": "", "b": "", "c": "", "d": ""}, `resource type "t" has no dimensions "a", "b" and 2 more: add them to spec.dimensions of ResourceRegistration cpus, or request it without them`},
 	}
