@@ -63,6 +63,9 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 }
 
 func (c *ControlPlane) start(ctx context.Context) error {
+	if err := checkOpenFiles(); err != nil {
+		return err
+	}
 	listener, err := net.Listen("tcp", c.options.Listen)
 	if err != nil {
 		return listenError(c.options.Listen, err)
