@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/bursar/bursar/internal/claims/message"
 )
 
 // New returns the command line of a program: the given commands, and those for its version.
@@ -49,7 +51,7 @@ func Run(root *cobra.Command) int {
 	pflag.CommandLine = pflag.NewFlagSet(os.Args[0], pflag.ContinueOnError)
 	command, err := root.ExecuteContextC(ctx)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %s\n", root.DisplayName(), Words(root, inOneLine(err.Error())))
+		fmt.Fprintf(os.Stderr, "%s: %s\n", root.DisplayName(), Words(root, message.Clean(inOneLine(err.Error()))))
 	}
 	return exitCode(command, err)
 }

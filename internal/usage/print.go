@@ -7,9 +7,8 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode"
+	"unicode/utf8"
 
-	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/yaml"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -98,27 +97,51 @@ type tabler interface {
 }
 
 // PrintTable prints rows as kubectl does, unless the writer has tables of its own. The first row holds the names of the
-// columns.
+// columns. It cleans all cells before it measures them, see [message.Clean].
 func PrintTable(w io.Writer, rows [][]string) error {
+	for _, row := range rows {
+		for i := range row {
+			row[i] = message.Clean(row[i])
+		}
+	}
 	if own, ok := w.(tabler); ok && own.Table(rows) {
 		return nil
 	}
-	var text strings.Builder
-	table := printers.GetNewTabWriter(&text)
+	widths := paddedWidths(rows)
 	for _, row := range rows {
-		if _, err := fmt.Fprintln(table, strings.Join(row, "\t")); err != nil {
-			return err
+		var line strings.Builder
+		for i, cell := range row {
+			fmt.Fprintf(&line, "%-*s%*s", widths[i], cell, columnGap, "")
 		}
-	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	for line := range strings.Lines(text.String()) {
-		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
+		if _, err := fmt.Fprintln(w, strings.TrimRight(line.String(), " ")); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+const (
+	// columnMin and columnGap are the least width of a column and the space after it, as in kubectl.
+	columnMin, columnGap = 3, 3
+	// columnMax is the largest width that all rows are padded to. A name may have 253 characters: it moves the rest of its
+	// own row, and not that of all others.
+	columnMax = 64
+)
+
+// paddedWidths returns the widths to which cells are padded.
+func paddedWidths(rows [][]string) []int {
+	var widths []int
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, columnMin)
+			}
+			if width := utf8.RuneCountInString(cell); width <= columnMax {
+				widths[i] = max(widths[i], width)
+			}
+		}
+	}
+	return widths
 }
 
 func (r *Report) itemRows(isWide bool) [][]string {
@@ -153,17 +176,8 @@ func (r *Report) itemRows(isWide bool) [][]string {
 	return rows
 }
 
-// OneLine returns a text as one line, without the characters that move the cursor of a terminal: users write some
-// texts.
-func OneLine(text string) string {
-	text = strings.Join(strings.Fields(text), " ")
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return -1
-		}
-		return r
-	}, text)
-}
+// OneLine returns a text as one line, clean for a terminal, see [message.Clean]: users write some texts.
+func OneLine(text string) string { return message.Clean(strings.Join(strings.Fields(text), " ")) }
 
 // descriptionCharactersMax bounds a description in a table.
 const descriptionCharactersMax = 80

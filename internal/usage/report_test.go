@@ -178,3 +178,15 @@ Project/web   machines        1 machine   10 machines   9 machines   10%        
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// Users write some texts, and a name may have 253 characters: neither changes what the other rows show.
+func TestPlainTable(t *testing.T) {
+	long := strings.Repeat("n", 230)
+	var text strings.Builder
+	if err := PrintTable(&text, [][]string{{"NAME", "REASON"}, {"a", "1\u202e00\u200b0"}, {long, "more"}}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "NAME   REASON\na      1000\n" + long + "   more\n"; text.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", text.String(), want)
+	}
+}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/term"
+
+	"github.com/bursar/bursar/internal/claims/message"
 )
 
 // Style is how to print to a writer. The zero value is plain text of any width.
@@ -61,8 +63,11 @@ func NewPage(out io.Writer) *Page { return &Page{style: Of(out)} }
 // Style returns the style of the page.
 func (p *Page) Style() Style { return p.style }
 
-// Write implements [io.Writer].
-func (p *Page) Write(text []byte) (int, error) { return p.text.Write(text) }
+// Write implements [io.Writer]. It cleans the text, see [message.Clean]: only tables have colours.
+func (p *Page) Write(text []byte) (int, error) {
+	p.text.WriteString(message.Clean(string(text)))
+	return len(text), nil
+}
 
 // String returns the text of the page.
 func (p *Page) String() string { return p.text.String() }

@@ -154,3 +154,14 @@ func TestTableWithDescription(t *testing.T) {
 		}
 	}
 }
+
+// Users write some of the texts that a page shows.
+func TestPageIsClean(t *testing.T) {
+	page := &Page{}
+	if _, err := page.Write([]byte("reason: \u202e001\x1b[2J\n")); err != nil {
+		t.Fatal(err)
+	}
+	if want := "reason: 001[2J\n"; page.String() != want {
+		t.Errorf("got %q, want %q", page.String(), want)
+	}
+}

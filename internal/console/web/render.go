@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
@@ -139,9 +140,9 @@ var functions = template.FuncMap{
 		return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, t.Format(time.RFC3339), t.Format("2006-01-02 15:04 MST"))) //nolint:gosec // both are digits and letters
 	},
 	"count": message.Count[int],
-	// doc links to a document of the product.
+	// doc links to a document of the product, such as tasks/grants.
 	"doc": func(name string) template.HTML {
-		name = url.PathEscape(name)
+		name = (&url.URL{Path: name}).EscapedPath()
 		return template.HTML(`<a href="` + docsURL + name + `.md">docs/` + name + `.md</a>`) //nolint:gosec // the name is escaped
 	},
 	"age": func(t time.Time) string { return duration.HumanDuration(time.Since(t)) },
@@ -215,7 +216,7 @@ func (c *Console) render(w http.ResponseWriter, v *view) error {
 	if v.Status != 0 {
 		w.WriteHeader(v.Status)
 	}
-	_, _ = body.WriteTo(w) // the browser may have left
+	_, _ = io.WriteString(w, message.Clean(body.String())) // the browser may have left
 	return nil
 }
 
