@@ -100,3 +100,63 @@ func read(t *testing.T, name string) string {
 	}
 	return string(content)
 }
+
+// docsOnline is where people read the pages that the console, the chart and the commands name.
+const docsOnline = "https://github.com/bursar/bursar/blob/main/"
+
+var (
+	// namedPage is a page of docs in any text, and templatePage one in a template of the console.
+	namedPage    = regexp.MustCompile(`(https?://[^\s"')]*/)?(docs/[\w/.-]+\.md)(#[\w-]+)?`)
+	templatePage = regexp.MustCompile(`(?:"Doc" |\{\{doc )"([^"]+)"`)
+)
+
+// TestNamedPagesExist proves that each page that the console, the chart, a message or a comment names exists, with its
+// heading.
+func TestNamedPagesExist(t *testing.T) {
+	listed, err := exec.Command("git", "-C", root, "ls-files", "api", "cmd", "deploy", "internal", "sdk").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	inConsole := 0
+	for file := range strings.Lines(string(listed)) {
+		file = strings.TrimSpace(file)
+		if info, err := os.Lstat(filepath.Join(root, file)); err != nil || !info.Mode().IsRegular() {
+			continue // a link to files that are listed themselves
+		}
+		content := read(t, file)
+		pages := namedPage.FindAllStringSubmatch(content, -1)
+		for _, match := range templatePage.FindAllStringSubmatch(content, -1) {
+			inConsole++
+			pages = append(pages, []string{match[0], docsOnline, "docs/" + match[1] + ".md", ""})
+		}
+		for _, match := range pages {
+			if at := match[1]; at != "" && at != docsOnline {
+				continue // a page of another project
+			}
+			if _, err := os.Stat(filepath.Join(root, match[2])); err != nil {
+				t.Errorf("%s names %s, which does not exist", file, match[2])
+			} else if anchor := strings.TrimPrefix(match[3], "#"); anchor != "" && !slices.Contains(anchorsOf(read(t, match[2])), anchor) {
+				t.Errorf("%s names %s, and the page has no such heading", file, match[0])
+			}
+		}
+	}
+	if inConsole < 5 {
+		t.Errorf("only %d links of the console were found", inConsole)
+	}
+}
+
+// TestChartNotesLeadOnline proves that the notes of the chart name pages by their URL: whoever installs the chart from a
+// registry has no copy of the docs.
+func TestChartNotesLeadOnline(t *testing.T) {
+	const notes = "deploy/chart/bursar/templates/NOTES.txt"
+	pages := namedPage.FindAllStringSubmatch(read(t, notes), -1)
+	for _, match := range pages {
+		if match[1] != docsOnline {
+			t.Errorf("%s names %s without %s", notes, match[2], docsOnline)
+		}
+	}
+	if len(pages) == 0 {
+		t.Errorf("%s names no page", notes)
+	}
+}
