@@ -217,7 +217,13 @@ func trimQuota(list *quotav1alpha1.EffectiveResourceGrantList) {
 	}
 }
 
-// consumerWith returns the consumer of a request, and whether the request is open.
-func consumerWith(request *quotav1alpha1.QuotaRequest) (consumer quotav1alpha1.ConsumerRef, isOpen bool) {
-	return request.Spec.ConsumerRef, !quotarequest.IsFinal(request) && request.DeletionTimestamp == nil
+// asksOf returns the rows that a request asks for, and whether the request is open.
+func asksOf(request *quotav1alpha1.QuotaRequest) (asks []key, isOpen bool) {
+	for i := range request.Spec.Requests {
+		// A row has one resource type, for all of its dimensions.
+		if row := (key{request.Spec.ConsumerRef, shared(request.Spec.Requests[i].ResourceType)}); !slices.Contains(asks, row) {
+			asks = append(asks, row)
+		}
+	}
+	return asks, !quotarequest.IsFinal(request) && request.DeletionTimestamp == nil
 }

@@ -29,7 +29,7 @@ const (
 	Near State = "near"
 	// Idle: the consumer has a limit, and hardly uses it.
 	Idle State = "idle"
-	// Waiting: the consumer has open requests for more.
+	// Waiting: open requests of the consumer ask for more of the resource type.
 	Waiting State = "waiting"
 )
 
@@ -66,7 +66,7 @@ type Query struct {
 // Found is a row in the result of a query.
 type Found struct {
 	*Row
-	// Requests is how many requests for more of the consumer are open.
+	// Requests is how many open requests of the consumer ask for more of the resource type.
 	Requests int
 
 	ratio float64
@@ -111,7 +111,7 @@ func find(quota *quotaStore, requests *requestStore, q Query) Result {
 		if q.ResourceType != "" && q.ResourceType != row.ResourceType || !matches(row.Consumer) || q.HasNoRoom && row.Used < row.Limit {
 			return
 		}
-		each := Found{Row: row, Requests: open[row.Consumer], ratio: row.Ratio()}
+		each := Found{Row: row, Requests: open[row.key()], ratio: row.Ratio()}
 		isSelected := q.State == ""
 		result.Counts[""]++
 		for _, state := range States {

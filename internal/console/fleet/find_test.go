@@ -47,10 +47,16 @@ func namesOf(r Result) []string {
 func TestFind(t *testing.T) {
 	quota := stored(t,
 		grantOf("over", "cpu", 11, 10), grantOf("full", "cpu", 10, 10), grantOf("near", "cpu", 8, 10), grantOf("half", "cpu", 5, 10),
-		grantOf("idle", "cpu", 0, 10), grantOf("none", "maps", 0, 0), grantOf("ungranted", "maps", 1, 0))
+		grantOf("idle", "cpu", 0, 10), grantOf("half", "maps", 1, 2), grantOf("none", "maps", 0, 0), grantOf("ungranted", "maps", 1, 0))
 	requests := newRequestStore()
 	if err := requests.Add(&quotav1alpha1.QuotaRequest{
-		ObjectMeta: metav1.ObjectMeta{Name: "more"}, Spec: quotav1alpha1.QuotaRequestSpec{ConsumerRef: grantOf("half", "", 0, 0).Spec.ConsumerRef},
+		ObjectMeta: metav1.ObjectMeta{Name: "more"}, Spec: quotav1alpha1.QuotaRequestSpec{
+			ConsumerRef: grantOf("half", "", 0, 0).Spec.ConsumerRef,
+			Requests: []quotav1alpha1.RequestedQuota{
+				{ResourceType: "cpu", Increase: new(int64(1)), Dimensions: map[string]string{"zone": "a"}},
+				{ResourceType: "cpu", Increase: new(int64(1)), Dimensions: map[string]string{"zone": "b"}},
+			},
+		},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -59,19 +65,19 @@ func TestFind(t *testing.T) {
 		query  Query
 		want   []string
 	}{
-		"all":     {"the most used part of a limit comes first, and use without a limit before it", Query{}, []string{"ungranted", "over", "full", "near", "half", "idle", "none"}},
+		"all":     {"the most used part of a limit comes first, and use without a limit before it", Query{}, []string{"ungranted", "over", "full", "near", "half", "half", "idle", "none"}},
 		"over":    {"more is used than the limit", Query{State: Over}, []string{"ungranted", "over"}},
 		"near":    {"a limit that is reached is not exceeded", Query{State: Near}, []string{"full", "near"}},
 		"idle":    {"nothing is idle where nothing is granted", Query{State: Idle}, []string{"idle"}},
-		"waiting": {"it asked for more", Query{State: Waiting}, []string{"half"}},
+		"waiting": {"it asked for more cpu, and not for more maps", Query{State: Waiting}, []string{"half"}},
 		"no room": {"a limit of 0 has no room", Query{HasNoRoom: true, Order: ByConsumer}, []string{"full", "none", "over", "ungranted"}},
-		"type":    {"the other type is left out", Query{ResourceType: "maps"}, []string{"ungranted", "none"}},
+		"type":    {"the other type is left out", Query{ResourceType: "maps"}, []string{"ungranted", "half", "none"}},
 		"text":    {"case does not count", Query{Text: "NEAR"}, []string{"near"}},
-		"kind":    {"the kind must be the whole one", Query{Text: "organization/f"}, []string{"full", "half"}},
+		"kind":    {"the kind must be the whole one", Query{Text: "organization/f"}, []string{"full", "half", "half"}},
 		"no kind": {"there are no such consumers", Query{Text: "Project/f"}, nil},
 		"place":   {"the namespace of the consumer is empty, so that it does not match", Query{Text: "org-near"}, nil},
 		"least":   {"idle grants come first, the larger first", Query{Order: ByLeastUse, ResourceType: "cpu"}, []string{"idle", "half", "near", "full", "over"}},
-		"by type": {"types come in their order", Query{Order: ByType}, []string{"over", "full", "near", "half", "idle", "ungranted", "none"}},
+		"by type": {"types come in their order", Query{Order: ByType}, []string{"over", "full", "near", "half", "idle", "ungranted", "half", "none"}},
 		"beyond":  {"a page beyond the last one is the last one", Query{Page: 9, Text: "over"}, []string{"over"}},
 	} {
 		if diff := cmp.Diff(tt.want, namesOf(find(quota, requests, tt.query))); diff != "" {
@@ -79,13 +85,13 @@ func TestFind(t *testing.T) {
 		}
 	}
 	got := find(quota, requests, Query{State: Over})
-	if diff := cmp.Diff(map[State]int{"": 7, Over: 2, Near: 2, Idle: 1, Waiting: 1}, got.Counts); diff != "" {
+	if diff := cmp.Diff(map[State]int{"": 8, Over: 2, Near: 2, Idle: 1, Waiting: 1}, got.Counts); diff != "" {
 		t.Errorf("the counts of all states do not depend on the selected one (-want +got):\n%s", diff)
 	}
 	if counts := find(quota, requests, Query{ResourceType: "maps", Text: "none", State: Over}).Counts; counts[""] != 1 || counts[Over] != 0 {
 		t.Errorf("the counts do not have the other filters: %v", counts)
 	}
-	if diff := cmp.Diff([]string{"cpu", "maps"}, got.Types); diff != "" || got.All != 7 {
+	if diff := cmp.Diff([]string{"cpu", "maps"}, got.Types); diff != "" || got.All != 8 {
 		t.Errorf("there are %d rows (-want +got):\n%s", got.All, diff)
 	}
 }

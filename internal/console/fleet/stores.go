@@ -164,25 +164,27 @@ func (s *quotaStore) each(f func(*Row)) (isCut bool) {
 	return s.isCut
 }
 
-// requestStore has the consumers of open requests.
+// requestStore has what open requests ask for.
 type requestStore struct {
-	mu     sync.RWMutex
-	open   map[types.NamespacedName]quotav1alpha1.ConsumerRef
+	mu sync.RWMutex
+	// open has the rows that each open request asks for.
+	open   map[types.NamespacedName][]key
 	isRead chan struct{}
 	close  func()
 }
 
 // openRequest has the fields of a request that the store needs.
 type openRequest struct {
-	name     types.NamespacedName
-	consumer quotav1alpha1.ConsumerRef
-	isOpen   bool
+	name types.NamespacedName
+	// asks are the rows that it asks for, without repetitions.
+	asks   []key
+	isOpen bool
 }
 
 var _ cache.TransformingStore = &requestStore{}
 
 func newRequestStore() *requestStore {
-	s := &requestStore{open: map[types.NamespacedName]quotav1alpha1.ConsumerRef{}, isRead: make(chan struct{})}
+	s := &requestStore{open: map[types.NamespacedName][]key{}, isRead: make(chan struct{})}
 	s.close = sync.OnceFunc(func() { close(s.isRead) })
 	return s
 }
@@ -198,7 +200,7 @@ func toRequest(object any) (*openRequest, error) {
 		return object, nil
 	case *quotav1alpha1.QuotaRequest:
 		r := &openRequest{name: types.NamespacedName{Namespace: object.Namespace, Name: object.Name}}
-		r.consumer, r.isOpen = consumerWith(object)
+		r.asks, r.isOpen = asksOf(object)
 		return r, nil
 	default:
 		return nil, fmt.Errorf("%T is no QuotaRequest", object)
@@ -214,7 +216,7 @@ func (s *requestStore) Add(object any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if request.isOpen {
-		s.open[request.name] = request.consumer
+		s.open[request.name] = request.asks
 	} else {
 		delete(s.open, request.name)
 	}
@@ -238,14 +240,14 @@ func (s *requestStore) Delete(object any) error {
 
 // Replace implements [cache.ReflectorStore].
 func (s *requestStore) Replace(objects []any, _ string) error {
-	open := map[types.NamespacedName]quotav1alpha1.ConsumerRef{}
+	open := map[types.NamespacedName][]key{}
 	for _, object := range objects {
 		request, err := toRequest(object)
 		if err != nil {
 			return err
 		}
 		if request.isOpen {
-			open[request.name] = request.consumer
+			open[request.name] = request.asks
 		}
 	}
 	s.mu.Lock()
@@ -258,16 +260,18 @@ func (s *requestStore) Replace(objects []any, _ string) error {
 // Resync implements [cache.ReflectorStore].
 func (*requestStore) Resync() error { return nil }
 
-// counts returns the number of open requests by consumer. A nil store has none.
-func (s *requestStore) counts() map[quotav1alpha1.ConsumerRef]int {
-	counts := map[quotav1alpha1.ConsumerRef]int{}
+// counts returns the number of open requests by row. A nil store has none.
+func (s *requestStore) counts() map[key]int {
+	counts := map[key]int{}
 	if s == nil {
 		return counts
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	for _, consumer := range s.open {
-		counts[consumer]++
+	for _, asks := range s.open {
+		for _, row := range asks {
+			counts[row]++
+		}
 	}
 	return counts
 }
