@@ -70,19 +70,19 @@ func pageAfter(to string) string {
 
 // begin starts a session, leads to the requested page, and reports whether it did.
 func (e *entrance) begin(w http.ResponseWriter, r *http.Request, login Login, c session.Credentials) bool {
-	isBegun := e.tryBegin(w, r, login, c)
+	isBegun := e.tryBegin(w, r, login, c, e.sessions.Of(r))
 	if isBegun {
 		http.Redirect(w, r, web.Base+pageAfter(r.FormValue("to")), http.StatusSeeOther)
 	}
 	return isBegun
 }
 
-// tryBegin starts a session, and reports whether it did. After a failure, it shows the login page with the problem: the
+// tryBegin starts a session in the place of the former one of the browser, which may be nil, and reports whether it did. After a failure, it shows the login page with the problem: the
 // API server does not accept the credentials, or does not answer.
-func (e *entrance) tryBegin(w http.ResponseWriter, r *http.Request, login Login, c session.Credentials) bool {
+func (e *entrance) tryBegin(w http.ResponseWriter, r *http.Request, login Login, c session.Credentials, former *session.Session) bool {
 	ctx, cancel := context.WithTimeout(r.Context(), loginTimeout)
 	defer cancel()
-	_, err := e.sessions.Begin(ctx, w, c)
+	_, err := e.sessions.Begin(ctx, w, c, former)
 	switch {
 	case err == nil:
 		return true

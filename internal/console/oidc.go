@@ -70,12 +70,15 @@ type Impersonate struct {
 // pending is a login that waits for the provider. The browser keeps it in a cookie.
 type pending struct {
 	State, Nonce, Verifier, To string
-	Expires                    time.Time
+	// Former is the reference of the browser's session, or empty. The browser comes back from another site, and so
+	// without the cookie of the session.
+	Former  string
+	Expires time.Time
 }
 
 func (o *OIDC) routes(e *entrance, login Server) {
 	e.console.Handle("POST "+web.Base+"/login/oidc", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		to, err := o.start(w, r)
+		to, err := o.start(w, r, e.sessions.Of(r))
 		if err == nil {
 			err = leadTo(e, w, "Log in", "Continue to "+o.Name, to)
 		}
@@ -84,22 +87,22 @@ func (o *OIDC) routes(e *entrance, login Server) {
 			e.show(w, r, login.form(r), "The login with "+o.Name+" could not begin. Try again, or ask an administrator.", http.StatusBadGateway)
 		}
 	}))
-	e.console.Handle("GET "+web.Base+callbackPath, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		credentials, to, err := o.finish(r, login.API)
+	e.console.Handle("GET "+web.Base+callbackPath, e.console.InRoom(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		credentials, p, err := o.finish(r, login.API)
 		http.SetCookie(w, o.cookie("", -1))
 		if err != nil {
 			e.log.Error("cannot end a login with OpenID Connect", "err", err)
 			e.show(w, r, login.form(r), "The login with "+o.Name+" did not succeed: "+err.Error()+". Try again.", http.StatusUnauthorized)
 			return
 		}
-		if !e.tryBegin(w, r, login, credentials) {
+		if !e.tryBegin(w, r, login, credentials, e.sessions.Referred(p.Former)) {
 			return
 		}
 		// The browser comes from another site, so it would not send the new cookie with a redirect.
-		if err := leadTo(e, w, "You are logged in", "Continue to the console", web.Base+pageAfter(to)); err != nil {
+		if err := leadTo(e, w, "You are logged in", "Continue to the console", web.Base+pageAfter(p.To)); err != nil {
 			e.log.Error("cannot write the page after the login", "err", err)
 		}
-	}))
+	})))
 }
 
 // leadTo leads the browser to a URL by a page. A redirect would not do: browsers send no strict cookie with a redirect
@@ -109,8 +112,8 @@ func leadTo(e *entrance, w http.ResponseWriter, title, text, url string) error {
 	return e.console.WritePublic(w, web.Page{Template: "continue", Title: title, Data: map[string]string{"Text": text, "URL": url}})
 }
 
-// start returns the URL of the login at the provider.
-func (o *OIDC) start(w http.ResponseWriter, r *http.Request) (string, error) {
+// start returns the URL of the login at the provider. former is the session of the browser, or nil.
+func (o *OIDC) start(w http.ResponseWriter, r *http.Request, former *session.Session) (string, error) {
 	provider, err := o.discover(r.Context())
 	if err != nil {
 		return "", err
@@ -118,6 +121,9 @@ func (o *OIDC) start(w http.ResponseWriter, r *http.Request) (string, error) {
 	p := pending{
 		State: oauth2.GenerateVerifier(), Nonce: oauth2.GenerateVerifier(), Verifier: oauth2.GenerateVerifier(), To: pageAfter(r.FormValue("to")),
 		Expires: time.Now().Add(loginTime),
+	}
+	if former != nil {
+		p.Former = former.Reference
 	}
 	encoded, err := json.Marshal(p)
 	if err != nil {
@@ -132,39 +138,39 @@ func (o *OIDC) cookie(value string, maxAge int) *http.Cookie {
 	return &http.Cookie{Name: loginCookie, Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode}
 }
 
-// finish returns the credentials of the person coming back from the provider, and the page to go to.
-func (o *OIDC) finish(r *http.Request, api *rest.Config) (c session.Credentials, to string, err error) {
-	p, err := pendingOf(r)
+// finish returns the credentials of the person coming back from the provider, and the login that the person began.
+func (o *OIDC) finish(r *http.Request, api *rest.Config) (c session.Credentials, p pending, err error) {
+	p, err = pendingOf(r)
 	if err != nil {
-		return c, "", err
+		return c, p, err
 	}
 	query := r.URL.Query()
 	if query.Get("state") != p.State {
-		return c, "", errors.New("the answer belongs to another login")
+		return c, p, errors.New("the answer belongs to another login")
 	}
 	if denied := query.Get("error"); denied != "" {
-		return c, "", fmt.Errorf("the provider answered %q", denied)
+		return c, p, fmt.Errorf("the provider answered %q", denied)
 	}
 	provider, err := o.discover(r.Context())
 	if err != nil {
-		return c, "", err
+		return c, p, err
 	}
 	ctx, cancel := o.context(r.Context())
 	defer cancel()
 	tokens, err := o.client(provider).Exchange(ctx, query.Get("code"), oauth2.VerifierOption(p.Verifier))
 	if err != nil {
-		return c, "", fmt.Errorf("the provider did not accept the code: %w", err)
+		return c, p, fmt.Errorf("the provider did not accept the code: %w", err)
 	}
 	raw, _ := tokens.Extra("id_token").(string)
 	token, err := provider.VerifierContext(ctx, &oidc.Config{ClientID: o.ClientID}).Verify(ctx, raw)
 	if err != nil {
-		return c, "", fmt.Errorf("the provider gave no valid ID token: %w", err)
+		return c, p, fmt.Errorf("the provider gave no valid ID token: %w", err)
 	}
 	if token.Nonce != p.Nonce {
-		return c, "", errors.New("the ID token belongs to another login")
+		return c, p, errors.New("the ID token belongs to another login")
 	}
 	c, err = o.credentials(api, token, raw)
-	return c, p.To, err
+	return c, p, err
 }
 
 // pendingOf returns the login in the cookie of a request.

@@ -36,14 +36,16 @@ type Problem struct {
 
 func (p Problem) Error() string { return fmt.Sprintf("line %d: %s", p.Line, p.Text) }
 
-// Aliases says what happens to the aliases of YAML (*name).
-type Aliases bool
-
-// A few aliases can stand for gigabytes, so that a server refuses those of its clients.
-const (
-	ExpandAliases Aliases = false
-	RefuseAliases Aliases = true
-)
+// Bounds limit what it costs to read a manifest. A server sets all of them for its clients; zero values do not limit.
+type Bounds struct {
+	// Documents is how many documents are read. They are counted before the first one is decoded.
+	Documents int
+	// Nodes is how many keys, values, lists and maps a manifest has. A short text can have many of them, and each takes a
+	// hundred times its own length in memory.
+	Nodes int
+	// RefuseAliases refuses aliases (*name): a few of them can stand for gigabytes.
+	RefuseAliases bool
+}
 
 // separator matches the line between two documents.
 var separator = regexp.MustCompile(`^---(\s|$)`)
@@ -51,53 +53,78 @@ var separator = regexp.MustCompile(`^---(\s|$)`)
 // documentsOf splits a manifest into its documents, without the empty ones.
 func documentsOf(manifest string) []document {
 	var documents []document
-	lines := strings.Split(strings.ReplaceAll(manifest, "\r\n", "\n"), "\n")
-	begin := 0
-	end := func(n int) {
-		text := strings.Join(lines[begin:n], "\n") + "\n"
-		if isContent := strings.ContainsFunc(withoutComments(text), func(r rune) bool { return r > ' ' }); isContent {
-			documents = append(documents, document{text: text, line: begin + 1})
-		}
-		begin = n + 1
-	}
-	for i, line := range lines {
-		if separator.MatchString(line) {
-			end(i)
+	next := document{line: 1}
+	begin, isEmpty := 0, true
+	finish := func(end int) {
+		if !isEmpty {
+			next.text = manifest[begin:end]
+			documents = append(documents, next)
 		}
 	}
-	end(len(lines))
+
+	line, offset := 0, 0
+	for text := range strings.Lines(manifest) {
+		line++
+		offset += len(text)
+		if separator.MatchString(strings.TrimRight(text, "\r\n")) {
+			finish(offset - len(text))
+			begin, isEmpty, next = offset, true, document{line: line + 1}
+		} else if isContent(text) {
+			isEmpty = false
+		}
+	}
+	finish(len(manifest))
 	return documents
 }
 
-// aliasLine returns the line of an alias in a document, or 0 without one. It returns 0 for an unparsable document:
-// another function reports its error.
-func (d *document) aliasLine() int {
-	var root yamlv3.Node
-	if yamlv3.Unmarshal([]byte(d.text), &root) != nil {
-		return 0
-	}
-	nodes := []*yamlv3.Node{&root}
-	for len(nodes) > 0 {
-		node := nodes[len(nodes)-1]
-		if node.Kind == yamlv3.AliasNode {
-			return d.line + node.Line - 1
-		}
-		nodes = append(nodes[:len(nodes)-1], node.Content...)
-	}
-	return 0
+// isContent reports whether a line has more than space and a comment.
+func isContent(line string) bool {
+	line = strings.TrimFunc(line, func(r rune) bool { return r <= ' ' })
+	return line != "" && line[0] != '#'
 }
 
-var comment = regexp.MustCompile(`(?m)^\s*#.*$`)
+// check returns what is not accepted in a document, and the number of nodes in it. It returns no problem for an
+// unparsable document: another function reports its error.
+func (d *document) check(b Bounds) (nodes int, problem *Problem) {
+	var root yamlv3.Node
+	if yamlv3.Unmarshal([]byte(d.text), &root) != nil {
+		return 0, nil
+	}
 
-func withoutComments(text string) string { return comment.ReplaceAllString(text, "") }
-
-// Parse returns the objects of a manifest, including those in lists, and the problems of documents without any.
-func Parse(manifest string, aliases Aliases) (objects []Object, problems []Problem) {
-	for _, d := range documentsOf(manifest) {
-		if line := d.aliasLine(); aliases == RefuseAliases && line > 0 {
-			problems = append(problems, Problem{Line: line, Text: "a YAML alias (*name) is not accepted here: write the value itself"})
-			continue
+	open := []*yamlv3.Node{&root}
+	for ; len(open) > 0; nodes++ {
+		node := open[len(open)-1]
+		if node.Kind == yamlv3.AliasNode && b.RefuseAliases {
+			return nodes, &Problem{Line: d.line + node.Line - 1, Text: "a YAML alias (*name) is not accepted here: write the value itself"}
 		}
+		open = append(open[:len(open)-1], node.Content...)
+	}
+	return nodes, nil
+}
+
+// Parse returns the objects of a manifest, including those in lists, and the problems of documents without any. Beyond
+// the bound on documents, it reads none.
+func Parse(manifest string, b Bounds) (objects []Object, problems []Problem) {
+	documents := documentsOf(manifest)
+	if b.Documents > 0 && len(documents) > b.Documents {
+		text := fmt.Sprintf("the manifest has %d documents, and at most %d are read: take parts of it", len(documents), b.Documents)
+		return nil, []Problem{{Line: documents[b.Documents].line, Text: text}}
+	}
+
+	nodes := 0
+	for _, d := range documents {
+		if b.RefuseAliases || b.Nodes > 0 {
+			added, problem := d.check(b)
+			if nodes += added; problem == nil && b.Nodes > 0 && nodes > b.Nodes {
+				problem = &Problem{Line: d.line, Text: fmt.Sprintf("the manifest has more than %d keys and values up to the end of this document: take parts of it", b.Nodes)}
+				return objects, append(problems, *problem)
+			}
+			if problem != nil {
+				problems = append(problems, *problem)
+				continue
+			}
+		}
+
 		found, err := d.objects()
 		if err != nil {
 			problems = append(problems, *err)

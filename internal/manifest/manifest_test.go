@@ -32,7 +32,7 @@ func TestParse(t *testing.T) {
 		"BlockText": {"a separator within a text is indented", "apiVersion: v1\nkind: A\nmetadata: {name: a}\ndata:\n  x: |\n    ---\n    y\n", []at{{"a", 1}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects, problems := Parse(tt.manifest, RefuseAliases)
+			objects, problems := Parse(tt.manifest, Bounds{RefuseAliases: true})
 			var got []at
 			for _, o := range objects {
 				got = append(got, at{o.GetName(), o.Line})
@@ -53,7 +53,7 @@ func TestParse(t *testing.T) {
 
 // Policies see whole numbers as such, and fail on others.
 func TestNumbersStayWhole(t *testing.T) {
-	objects, _ := Parse("apiVersion: v1\nkind: App\nspec: {replicas: 3, share: 0.5}\n---\n{\"apiVersion\": \"v1\", \"kind\": \"App\", \"spec\": {\"replicas\": 4}}\n---\nnot an object\n", ExpandAliases)
+	objects, _ := Parse("apiVersion: v1\nkind: App\nspec: {replicas: 3, share: 0.5}\n---\n{\"apiVersion\": \"v1\", \"kind\": \"App\", \"spec\": {\"replicas\": 4}}\n---\nnot an object\n", Bounds{})
 	if len(objects) != 2 {
 		t.Fatalf("got %d objects, want 2", len(objects))
 	}
@@ -68,11 +68,40 @@ func TestNumbersStayWhole(t *testing.T) {
 }
 
 func TestAliases(t *testing.T) {
-	objects, problems := Parse("apiVersion: v1\nkind: A\nmetadata: {name: &a a}\nspec: {other: *a}\n", ExpandAliases)
+	objects, problems := Parse("apiVersion: v1\nkind: A\nmetadata: {name: &a a}\nspec: {other: *a}\n", Bounds{})
 	if len(objects) != 1 || len(problems) != 0 {
 		t.Fatalf("got %v and %v, want one object", objects, problems)
 	}
 	if got := objects[0].Object["spec"].(map[string]any)["other"]; got != "a" {
 		t.Errorf("got %v, want a", got)
+	}
+}
+
+// A server reads no document beyond its bounds, and says which one.
+func TestBounds(t *testing.T) {
+	object := "apiVersion: v1\nkind: A\nmetadata: {name: a}\n"
+	for name, tt := range map[string]struct {
+		reason, manifest string
+		bounds           Bounds
+		objects          int
+		problems         []int
+	}{
+		"Documents":       {"as many as are allowed", strings.Repeat("---\n"+object, 3), Bounds{Documents: 3}, 3, nil},
+		"DocumentsBeyond": {"none is decoded: the third begins after the separator", strings.Repeat("---\n"+object, 20_000), Bounds{Documents: 2}, 0, []int{10}},
+		"Nodes":           {"a document, its map, and a key and a value for each of three fields, with a map", object, Bounds{Nodes: 10}, 1, nil},
+		"NodesBeyond":     {"a few hundred bytes can have many nodes", "apiVersion: v1\nkind: A\nx: {" + strings.Repeat("a,", 100) + "}\n", Bounds{Nodes: 50}, 0, []int{1}},
+		"NodesOfAll":      {"the documents before stay", object + "---\n" + object, Bounds{Nodes: 15}, 1, []int{5}},
+		"Unbounded":       {"a command reads what its user has", strings.Repeat("---\n"+object, 300), Bounds{}, 300, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects, problems := Parse(tt.manifest, tt.bounds)
+			var lines []int
+			for _, p := range problems {
+				lines = append(lines, p.Line)
+			}
+			if diff := cmp.Diff(tt.problems, lines); len(objects) != tt.objects || diff != "" {
+				t.Errorf("%s: %d objects, want %d; lines of problems (-want +got):\n%s%v", tt.reason, len(objects), tt.objects, diff, problems)
+			}
+		})
 	}
 }

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -70,6 +71,71 @@ func TestConsoleLoginIsSmall(t *testing.T) {
 	b := atServer(t, rest.AnonymousClientConfig(started.Config))
 	if status, page := b.post("/login", url.Values{"token": {strings.Repeat("a", 100<<10)}}); status < 400 || strings.Contains(page, "Log out") {
 		t.Errorf("a token of 100 KiB: %d\n%s", status, page)
+	}
+}
+
+// A form that is too large is answered as such, and not as a form of another session.
+func TestConsoleFormIsTooLarge(t *testing.T) {
+	t.Parallel()
+	b := atServer(t, started.Config)
+	b.post("/login/certificate", nil)
+	if status, page := b.post("/try", url.Values{"manifest": {strings.Repeat("a", 3<<20)}}); status != http.StatusRequestEntityTooLarge {
+		t.Errorf("a form of 3 MiB: %d, want 413\n%s", status, page)
+	}
+}
+
+// A stranger opens more logins than the console holds, and finishes none. Others see the login page and log in.
+func TestConsoleStrangersStopNoLogin(t *testing.T) {
+	t.Parallel()
+	_, token := withAccount(t, "default")
+	stranger := atServer(t, rest.AnonymousClientConfig(started.Config))
+	for range 200 {
+		body, unfinished := io.Pipe()
+		t.Cleanup(func() { _ = unfinished.Close() })
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, stranger.base+"/console/login", body)
+		must(t, err)
+		go func() {
+			if response, err := stranger.client.Do(request); err == nil {
+				_ = response.Body.Close()
+			}
+		}()
+		_, err = unfinished.Write([]byte("token=")) // the connection stands
+		must(t, err)
+	}
+
+	for range 10 {
+		b := atServer(t, rest.AnonymousClientConfig(started.Config))
+		if status, page := b.get("/login"); status != http.StatusOK {
+			t.Fatalf("the login page beside unfinished logins: %d\n%s", status, page)
+		}
+		if _, page := b.post("/login", url.Values{"token": {token}, "to": {"/nowhere"}}); !strings.Contains(page, "Log out") {
+			t.Fatalf("the login beside unfinished ones does not succeed:\n%s", page)
+		}
+	}
+}
+
+// A login in a browser with a session ends the former session: nobody could log out of it any more.
+func TestConsoleLoginEndsFormerSession(t *testing.T) {
+	t.Parallel()
+	namespace := nameOf(t)
+	must(t, admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
+	_, token := withAccount(t, namespace)
+	b := atServer(t, rest.AnonymousClientConfig(started.Config))
+	b.post("/login", url.Values{"token": {token}})
+	home, err := url.Parse(b.base + "/console")
+	must(t, err)
+	copied := atServer(t, rest.AnonymousClientConfig(started.Config))
+	copied.client.Jar.SetCookies(home, b.client.Jar.Cookies(home))
+	if _, page := copied.get("/nowhere"); !strings.Contains(page, "Log out") {
+		t.Fatalf("the cookie of the session does not work:\n%s", page)
+	}
+
+	b.post("/login", url.Values{"token": {token}})
+	if _, page := copied.get("/nowhere"); strings.Contains(page, "Log out") {
+		t.Errorf("the former session goes on after another login in its browser:\n%s", page)
+	}
+	if _, page := b.get("/nowhere"); !strings.Contains(page, "Log out") {
+		t.Errorf("the new session does not work:\n%s", page)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli"
 	"github.com/bursar/bursar/internal/cli/why"
 	"github.com/bursar/bursar/internal/manifest"
@@ -114,7 +115,7 @@ func explainInput(command *cobra.Command, s *server, out *output, file string, f
 	case len(content) > inputBytesMax:
 		return fmt.Errorf("the input is larger than %d MiB; give one object, or only the error", inputBytesMax>>20)
 	}
-	objects, problems := manifest.Parse(string(content), manifest.ExpandAliases)
+	objects, problems := manifest.Parse(string(content), manifest.Bounds{Documents: quotav1alpha1.ReviewMax})
 	isDenial := file == "" && len(objects) == 0
 	switch {
 	case len(problems) > 0 && !isDenial:

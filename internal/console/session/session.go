@@ -31,7 +31,7 @@ const (
 	requestsPerSecond, requestsBurst = 50, 100
 	// mayFor is the lifetime of an answer about a person's rights.
 	mayFor = 30 * time.Second
-	// requestsMax and streamsMax bound the open requests and streams of one session.
+	// requestsMax and streamsMax bound the open pages and streams of one session.
 	requestsMax, streamsMax = 16, 8
 )
 
@@ -48,6 +48,8 @@ type Session struct {
 	User authenticationv1.UserInfo
 	// Namespace is the namespace of the person's kubeconfig or, for a ServiceAccount, its own. It may be empty.
 	Namespace string
+	// Reference is a secret that names the session to the console where the browser sends no cookie. It gives no rights.
+	Reference string
 	// CSRF is a secret that each form of the session sends back.
 	CSRF string
 
@@ -95,7 +97,7 @@ func newSession(ctx, all context.Context, c Credentials) (*Session, error) {
 		return nil, fmt.Errorf("make a client for %s: %w", config.Host, err)
 	}
 	s := &Session{
-		Config: config, API: api, Namespace: c.Namespace, CSRF: newSecret(), used: time.Now(),
+		Config: config, API: api, Namespace: c.Namespace, Reference: newSecret(), CSRF: newSecret(), used: time.Now(),
 		rights: map[authorizationv1.ResourceAttributes]right{}, kept: map[any]any{},
 		requests: make(chan struct{}, requestsMax), stream: make(chan struct{}, streamsMax),
 	}

@@ -49,11 +49,15 @@ func NewStore(ctx context.Context, name string, isSecure bool) *Store {
 	return &Store{ctx: ctx, cookie: cookie, isSecure: isSecure, sessions: map[string]*Session{}}
 }
 
-// Begin authenticates a person, and gives the browser a cookie of a new session.
-func (s *Store) Begin(ctx context.Context, w http.ResponseWriter, c Credentials) (*Session, error) {
+// Begin authenticates a person, and gives the browser a cookie of a new session. It ends the browser's former session,
+// if there is one: without its cookie, nobody could log out of it.
+func (s *Store) Begin(ctx context.Context, w http.ResponseWriter, c Credentials, former *Session) (*Session, error) {
 	begun, err := newSession(ctx, s.ctx, c)
 	if err != nil {
 		return nil, err
+	}
+	if former != nil {
+		former.end()
 	}
 	id := newSecret()
 	lifetime := lifetimeMax
@@ -113,6 +117,13 @@ func ownerOf(username string) (owner string, most int) {
 	return username, sessionsOfOne
 }
 
+// Owner names the person of a session, or all ServiceAccounts of a namespace together: one person can make many of
+// these. Bounds for a person count by it.
+func (s *Session) Owner() string {
+	owner, _ := ownerOf(s.User.Username)
+	return owner
+}
+
 // Of returns the session of a request, or nil without a live one.
 func (s *Store) Of(r *http.Request) *Session {
 	cookie, err := r.Cookie(s.cookie)
@@ -133,6 +144,18 @@ func (s *Store) Of(r *http.Request) *Session {
 	defer session.mu.Unlock()
 	session.used = time.Now()
 	return session
+}
+
+// Referred returns the session with a reference, or nil without a live one.
+func (s *Store) Referred(reference string) *Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, session := range s.sessions {
+		if isEqual(reference, session.Reference) {
+			return session
+		}
+	}
+	return nil
 }
 
 // End ends a session and removes the browser's cookie.

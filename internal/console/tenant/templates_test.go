@@ -1,9 +1,14 @@
 package tenant
 
 import (
+	"fmt"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
+	"runtime"
+	"runtime/metrics"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -94,4 +99,63 @@ func TestTileNamesTheOwner(t *testing.T) {
 			t.Errorf("with the owner %q the page is:\n%s", owner, page)
 		}
 	}
+}
+
+// A manifest beyond the bounds is refused before anything reads it, and the answer does not repeat it.
+func TestLargeManifests(t *testing.T) {
+	for name, tt := range map[string]struct {
+		reason     string
+		bytes      int
+		isRefused  bool
+		isRepeated bool
+	}{
+		"usual":    {"people go on with what they sent", 1 << 10, false, true},
+		"long":     {"a page is not as long as a manifest may be", 65 << 10, false, false},
+		"too long": {"it takes a hundred times its length in memory", 257 << 10, true, false},
+	} {
+		p := &tryPage{Namespace: "default", Manifest: strings.Repeat("x", tt.bytes)}
+		if err := p.check(); (err != nil) != tt.isRefused {
+			t.Errorf("%s: %s: got %v", name, tt.reason, err)
+		}
+		p.answer(http.StatusOK)
+		if isRepeated := len(p.Manifest) == tt.bytes; isRepeated != tt.isRepeated || p.IsLeftOut == tt.isRepeated {
+			t.Errorf("%s: %s: the answer repeats %d bytes", name, tt.reason, len(p.Manifest))
+		}
+	}
+}
+
+// BenchmarkHostileManifests reads the costliest manifests that the page takes, 36 at once, and reports the peak of the
+// heap beyond the start.
+func BenchmarkHostileManifests(b *testing.B) {
+	var keys strings.Builder
+	for i := 0; keys.Len() < manifestBytesMax-20; i++ {
+		fmt.Fprintf(&keys, "k%d,", i)
+	}
+	t, text := newTrial(), "{"+keys.String()+"}"
+	inUse := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}}
+	heap := func() uint64 { metrics.Read(inUse); return inUse[0].Value.Uint64() + inUse[1].Value.Uint64() }
+	runtime.GC()
+	before, peak := heap(), uint64(0)
+	for b.Loop() {
+		var group sync.WaitGroup
+		for range 36 {
+			group.Go(func() {
+				p := &tryPage{Namespace: "default", Manifest: text}
+				if _, err := t.read(b.Context(), p); err != nil {
+					b.Error(err)
+				}
+			})
+		}
+		done := make(chan struct{})
+		go func() { group.Wait(); close(done) }()
+		for isDone := false; !isDone; {
+			peak = max(peak, heap())
+			select {
+			case <-done:
+				isDone = true
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}
+	b.ReportMetric(float64(peak-min(before, peak))/(1<<20), "peak-MiB")
 }

@@ -38,8 +38,9 @@ func (Area) Routes(r *web.Router) {
 	r.Get("/quota/trend", showTrends)
 	r.Get("/uses", showUses)
 	r.Get("/waiting", showWaiting)
-	r.Get("/try", showTry)
-	r.Post("/try", tryManifest)
+	trial := newTrial()
+	r.Get("/try", trial.show)
+	r.Post("/try", trial.try)
 	r.Get("/history", showHistory)
 }
 

@@ -2,12 +2,14 @@ package tenant
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/sync/semaphore"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 
@@ -21,14 +23,31 @@ import (
 	"github.com/bursar/bursar/internal/usage"
 )
 
-// objectsMax bounds the objects of a manifest: the page asks the API server about each.
-const objectsMax = 100
+const (
+	// objectsMax bounds the objects of a manifest: the page asks the API server about each.
+	objectsMax = 100
+	// manifestBytesMax and nodesMax bound a manifest: what is read of one takes a hundred times its length in memory, and
+	// so does each node of a short one.
+	manifestBytesMax, nodesMax = 256 << 10, 20_000
+	// readAtOnce bounds the manifests read at a time, for all people together. Others wait: no person has more than a few
+	// forms in the console, so it is soon the turn of the next one.
+	readAtOnce = 2
+	// echoBytesMax bounds the manifest in the answer.
+	echoBytesMax = 64 << 10
+)
+
+// trial is the page to try manifests.
+type trial struct{ reading *semaphore.Weighted }
+
+func newTrial() *trial { return &trial{reading: semaphore.NewWeighted(readAtOnce)} }
 
 // tryPage asks for a manifest, and reports whether Bursar would admit its objects.
 type tryPage struct {
 	Namespace  string
 	Namespaces []string
 	Manifest   string
+	// IsLeftOut means that the manifest is too long to show it again.
+	IsLeftOut bool
 	// IsAsIs leaves out the API server's defaults. It is for people who may not create the objects.
 	IsAsIs bool
 	// Problem explains a failed try.
@@ -63,7 +82,7 @@ type triedQuota struct {
 	Change, Used, Limit, Available, AvailableAfter string
 }
 
-func showTry(r *web.Request) (web.Answer, error) {
+func (*trial) show(r *web.Request) (web.Answer, error) {
 	namespaces, err := r.Session.Namespaces(r.Context())
 	if err != nil {
 		return nil, err
@@ -76,6 +95,9 @@ func (p *tryPage) answer(status int) web.Page {
 	if p.IsAsIs {
 		line += " --as-is"
 	}
+	if len(p.Manifest) > echoBytesMax {
+		p.Manifest, p.IsLeftOut = "", true
+	}
 	return web.Page{Template: "try", Title: "Try a manifest", Data: p, Status: status, Command: line}
 }
 
@@ -85,7 +107,7 @@ func (p *tryPage) invalid(problem string) (web.Answer, error) {
 	return p.answer(http.StatusUnprocessableEntity), nil
 }
 
-func tryManifest(r *web.Request) (web.Answer, error) {
+func (t *trial) try(r *web.Request) (web.Answer, error) {
 	namespaces, err := r.Session.Namespaces(r.Context())
 	if err != nil {
 		return nil, err
@@ -96,27 +118,24 @@ func tryManifest(r *web.Request) (web.Answer, error) {
 	} else if uploaded != "" {
 		p.Manifest = uploaded
 	}
-	if err := web.CheckNamespace(p.Namespace); err != nil {
-		return p.invalid(err.Error() + " Enter the one for objects that name none.")
+	if err := p.check(); err != nil {
+		return p.invalid(err.Error())
 	}
-	switch {
-	case !utf8.ValidString(p.Manifest):
-		p.Manifest = ""
-		return p.invalid("The file is not text in UTF-8. Choose a file with YAML or JSON.")
-	case strings.TrimSpace(p.Manifest) == "":
-		return p.invalid("Enter a manifest, or choose a file.")
+
+	objects, err := t.read(r.Context(), p)
+	if err != nil {
+		return nil, err
 	}
-	objects, problems := manifest.Parse(p.Manifest, manifest.RefuseAliases)
-	p.Invalid = problems
 	switch {
 	case len(objects) > objectsMax:
 		const tooMany = "The manifest has %d objects, and this page tries %d. Try parts of it, or use the command below."
 		return p.invalid(fmt.Sprintf(tooMany, len(objects), objectsMax))
-	case len(objects) == 0 && len(problems) == 0:
+	case len(objects) == 0 && len(p.Invalid) == 0:
 		return p.invalid("The manifest has no object.")
 	case len(objects) == 0:
 		return p.invalid("No object of the manifest could be read.")
 	}
+
 	status, err := p.review(r, objects)
 	if session.IsEnded(err) {
 		return nil, err
@@ -126,6 +145,34 @@ func tryManifest(r *web.Request) (web.Answer, error) {
 	}
 	p.Result = resultOf(status, objects)
 	return p.answer(http.StatusOK), nil
+}
+
+// check returns an error unless the page has a manifest to read, and a namespace.
+func (p *tryPage) check() error {
+	if err := web.CheckNamespace(p.Namespace); err != nil {
+		return web.Invalid(err.Error() + " Enter the one for objects that name none.")
+	}
+	switch {
+	case len(p.Manifest) > manifestBytesMax:
+		const tooLong = "The manifest has %d KiB, and this page reads %d KiB. Try parts of it, or use the command below."
+		return web.Invalid(fmt.Sprintf(tooLong, (len(p.Manifest)+1023)>>10, manifestBytesMax>>10))
+	case !utf8.ValidString(p.Manifest):
+		p.Manifest = ""
+		return web.Invalid("The file is not text in UTF-8. Choose a file with YAML or JSON.")
+	case strings.TrimSpace(p.Manifest) == "":
+		return web.Invalid("Enter a manifest, or choose a file.")
+	}
+	return nil
+}
+
+// read returns the objects of the manifest, once it is its turn. The page gets the problems of those it could not read.
+func (t *trial) read(ctx context.Context, p *tryPage) (objects []manifest.Object, err error) {
+	if t.reading.Acquire(ctx, 1) != nil {
+		return nil, &web.StatusError{Status: http.StatusServiceUnavailable, Message: "The console reads too many manifests of others now. Nothing was tried: try again."}
+	}
+	defer t.reading.Release(1)
+	objects, p.Invalid = manifest.Parse(p.Manifest, manifest.Bounds{Documents: objectsMax, Nodes: nodesMax, RefuseAliases: true})
+	return objects, nil
 }
 
 // upload returns the content of the file in the form, or "".
@@ -138,7 +185,9 @@ func upload(r *web.Request) (string, error) {
 		return "", fmt.Errorf("open the uploaded file: %w", err)
 	}
 	defer file.Close() //nolint:errcheck // it was only read
-	content, err := io.ReadAll(io.LimitReader(file, web.FormBytesMax))
+
+	// The form is bounded, and so is its file.
+	content, err := io.ReadAll(file)
 	if err != nil {
 		return "", fmt.Errorf("read the uploaded file: %w", err)
 	}

@@ -14,12 +14,22 @@ import (
 const (
 	// pageTimeout bounds one page.
 	pageTimeout = 30 * time.Second
-	// FormBytesMax bounds a form, and with it a manifest. loginBytesMax bounds a form without a session.
-	FormBytesMax, loginBytesMax = 2 << 20, 64 << 10
-	// formsMax bounds the forms that a console handles at a time, with and without a session. formTimeout bounds the time
-	// in which each has to arrive.
-	formsMax, formTimeout = 64, 30 * time.Second
+	// formBytesMax bounds a form, and smallBytesMax one of the usual size: only manifests are larger.
+	formBytesMax, smallBytesMax = 1 << 20, 64 << 10
 )
+
+// newRooms returns the rooms of a console. Large forms have one of their own, so that they hold up no decision on a
+// request, and so have people without a session, so that they hold up nobody with one.
+func newRooms() rooms {
+	return rooms{
+		strangers: room{formsMax: 128, bytesMax: smallBytesMax, timeout: 5 * time.Second},
+		small:     room{formsMax: 128, formsOfOne: 6, bytesMax: smallBytesMax, timeout: 10 * time.Second},
+		large:     room{formsMax: 16, formsOfOne: 2, bytesMax: formBytesMax, timeout: pageTimeout},
+	}
+}
+
+// rooms are the rooms for forms.
+type rooms struct{ strangers, small, large room }
 
 // Console has the pages of all areas.
 type Console struct {
@@ -28,9 +38,9 @@ type Console struct {
 	log      *slog.Logger
 	pages    *pages
 	mux      *http.ServeMux
-	// streams, forms and logins are the places for open streams, for forms of people with a session, and for those of
-	// others. So people without a session cannot hold up the rest.
-	streams, forms, logins chan struct{}
+	// streams are the places for open streams.
+	streams chan struct{}
+	rooms   rooms
 }
 
 // New returns a console of areas. It leads people without a session to the login page.
@@ -41,7 +51,7 @@ func New(sessions *session.Store, log *slog.Logger, areas ...Area) (*Console, er
 	}
 	c := &Console{
 		areas: areas, sessions: sessions, log: log, pages: pages, mux: http.NewServeMux(),
-		streams: make(chan struct{}, streamsMax), forms: make(chan struct{}, formsMax), logins: make(chan struct{}, formsMax),
+		streams: make(chan struct{}, streamsMax), rooms: newRooms(),
 	}
 	router := &Router{console: c}
 	for _, area := range areas {
@@ -57,25 +67,22 @@ func New(sessions *session.Store, log *slog.Logger, areas ...Area) (*Console, er
 }
 
 // Handle adds a handler that needs no session, such as the login.
-func (c *Console) Handle(pattern string, handler http.Handler) {
-	c.mux.Handle(pattern, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost { // it has a place
-			handler.ServeHTTP(w, r)
-			return
-		}
-		c.placed(w, r, c.logins, func() { handler.ServeHTTP(w, r) })
-	}))
+func (c *Console) Handle(pattern string, handler http.Handler) { c.mux.Handle(pattern, handler) }
+
+// InRoom bounds a handler without a session and without a form that asks others, such as the provider of identities.
+func (c *Console) InRoom(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.received(w, r, &c.rooms.strangers, "", handler) })
 }
 
-// placed does something in one of the console's places, if one is free.
-func (c *Console) placed(w http.ResponseWriter, r *http.Request, places chan struct{}, do func()) {
-	select {
-	case places <- struct{}{}:
-		defer func() { <-places }()
-		do()
-	default:
-		c.WritePublicError(w, r, http.StatusServiceUnavailable, "The console is busy with other forms. Nothing was changed: try again.")
+// received reads a form whole, and then handles it.
+func (c *Console) received(w http.ResponseWriter, r *http.Request, in *room, owner string, handler http.Handler) {
+	leave, refusal := in.receive(w, r, owner)
+	if refusal != nil {
+		c.WritePublicError(w, r, refusal.Status, refusal.Message)
+		return
 	}
+	defer leave()
+	handler.ServeHTTP(w, r)
 }
 
 // ServeHTTP answers requests to paths below [Base].
@@ -89,21 +96,15 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.WritePublicError(w, r, http.StatusForbidden, "This form was sent from another site. Nothing was changed.")
 		return
 	}
-	bytesMax, places := int64(loginBytesMax), c.logins
+
+	in, owner := &c.rooms.strangers, ""
 	if s := c.sessions.Of(r); s != nil {
-		leave, err := s.Enter()
-		if err != nil {
-			c.WritePublicError(w, r, http.StatusTooManyRequests, tooManyRequests)
-			return
+		in, owner = &c.rooms.small, s.Owner()
+		if r.ContentLength < 0 || r.ContentLength > smallBytesMax {
+			in = &c.rooms.large
 		}
-		defer leave()
-		bytesMax, places = FormBytesMax, c.forms
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, bytesMax)
-	c.placed(w, r, places, func() {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(formTimeout)) // without deadlines, the bound on forms suffices
-		c.mux.ServeHTTP(w, r)
-	})
+	c.received(w, r, in, owner, c.mux)
 }
 
 // tooManyRequests is the text for a person whose session has no free place.
@@ -128,7 +129,7 @@ func (r *Router) Get(path string, h Handler) {
 	}))
 }
 
-// Post adds an action at a path without [Base]. It runs only for forms of the same session. These have a place already.
+// Post adds an action at a path without [Base]. It runs only for forms of the same session. The console has read them already.
 func (r *Router) Post(path string, h Handler) {
 	r.console.mux.Handle("POST "+Base+path, r.console.withSession(func(w http.ResponseWriter, request *Request) {
 		if err := parseForm(request); err != nil {
@@ -145,15 +146,11 @@ func (r *Router) Post(path string, h Handler) {
 
 // parseForm reads a form, also with files.
 func parseForm(r *Request) error {
-	err := r.ParseMultipartForm(FormBytesMax)
-	if errors.Is(err, http.ErrNotMultipart) {
-		err = r.ParseForm()
+	err := r.ParseForm()
+	if err == nil {
+		err = r.ParseMultipartForm(formBytesMax)
 	}
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
-		return &StatusError{Status: http.StatusRequestEntityTooLarge, Message: "The form is larger than 2 MiB. Nothing was changed."}
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, http.ErrNotMultipart) {
 		return &StatusError{Status: http.StatusBadRequest, Message: "The form cannot be read: " + err.Error() + "."}
 	}
 	return nil
