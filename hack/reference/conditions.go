@@ -14,6 +14,23 @@ const conditionsHead = `# Conditions, reasons and events
 stable. Messages are for people, and may change. To wait for a condition:
 ` + "`kubectl wait --for=condition=Ready claimcreationpolicy/NAME`" + `.
 
+## For GitOps tools
+
+Flux, kpt and other tools ask [kstatus](https://github.com/kubernetes-sigs/cli-utils/tree/master/pkg/kstatus) whether an
+object is as it should be. Each kind with conditions answers in the same way:
+
+| kstatus | condition | meaning |
+| --- | --- | --- |
+| Current | neither of the two | the object has its effect |
+| InProgress | ` + "`Reconciling=True`" + ` | Bursar waits for another object, for quota or for a time, and then goes on by itself |
+| Failed | ` + "`Stalled=True`" + ` | nothing happens until somebody changes the object, or the one in conflict with it |
+
+Both repeat the reason and the message of the condition that explains them. A new object is InProgress until Bursar has
+processed it, by ` + "`status.observedGeneration: -1`" + `. A disabled policy stays InProgress, because its Ready is False: leave it
+out of health checks. A policy that fails for single objects remains Current, so that their owners cannot hold up a
+delivery. Argo CD needs a health check of its own for these kinds: Degraded by ` + "`Stalled`" + `, Progressing by
+` + "`Reconciling`" + `.
+
 `
 
 // kindConditions are the conditions of a kind.
@@ -33,7 +50,7 @@ func conditionsPage(root string) (string, error) {
 		return "", err
 	}
 	page.WriteString("## Events\n\nAn event is in the namespace of its object.\nOne on a cluster-scoped object is in the namespace of the object that it is about, " +
-		"or in Bursar's system namespace.\n\n" + events.String())
+		"or in Bursar's system namespace.\nFor `kubectl describe`, a note without details in the namespace `default` says so.\n\n" + events.String())
 	return strings.TrimRight(page.String(), "\n") + "\n", nil
 }
 

@@ -12,6 +12,7 @@ import (
 	quota "k8s.io/apiserver/pkg/quota/v1"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/kube/progress"
 	"github.com/bursar/bursar/internal/quantity"
 )
 
@@ -29,11 +30,12 @@ func (s *State) ObjectToStore() *quotav1alpha1.ResourceQuotaAllocation {
 	updated := object.DeepCopy()
 	status := &updated.Status
 	exceeded := s.exceeded()
-	exceeded.ObservedGeneration = status.ObservedGeneration
+	observed := max(status.ObservedGeneration, 0) // before the first observation it is negative
+	exceeded.ObservedGeneration = observed
 	apimeta.SetStatusCondition(&status.Conditions, exceeded)
 	if s.limited != nil {
 		limited := *s.limited
-		limited.ObservedGeneration = status.ObservedGeneration
+		limited.ObservedGeneration = observed
 		apimeta.SetStatusCondition(&status.Conditions, limited)
 	}
 	return updated
@@ -75,6 +77,11 @@ func (s *State) SetReady(condition metav1.Condition) (isChanged bool) {
 	condition.Type, condition.ObservedGeneration = quotav1alpha1.ConditionReady, s.object.Generation
 	object := *s.object
 	object.Status.Conditions = slices.Clone(object.Status.Conditions)
+	state := progress.Waiting
+	if condition.Status == metav1.ConditionTrue {
+		state = progress.Reached
+	}
+	progress.Set(&object.Status.Conditions, state, condition)
 	if isChanged = apimeta.SetStatusCondition(&object.Status.Conditions, condition); isChanged {
 		s.object, s.isStatusChanged = &object, true
 	}

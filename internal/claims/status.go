@@ -10,6 +10,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims/message"
+	"github.com/bursar/bursar/internal/kube/progress"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/naming"
 )
@@ -17,7 +18,7 @@ import (
 // Grant records in the claim's status the grant of all its requests. Tests of platforms compare the message of the
 // condition as a whole, so it has no more than the number of requests.
 func Grant(claim *quotav1alpha1.ResourceClaim, registrations *catalog.Catalog, now time.Time) {
-	setCondition(claim, metav1.ConditionTrue, quotav1alpha1.ReasonQuotaAvailable,
+	setGranted(claim, progress.Reached, quotav1alpha1.ReasonQuotaAvailable,
 		fmt.Sprintf("All %d resource requests have been granted", len(claim.Spec.Requests)))
 	claim.Status.Requested = message.Requests(registrations, claim.Spec.Requests)
 	setAllocations(claim, now, func(request quotav1alpha1.ResourceRequest, a *quotav1alpha1.RequestAllocation) {
@@ -36,7 +37,7 @@ func Grant(claim *quotav1alpha1.ResourceClaim, registrations *catalog.Catalog, n
 // appears.
 func Deny(claim *quotav1alpha1.ResourceClaim, registrations *catalog.Catalog, shortages []ledger.Shortage, now time.Time) {
 	consumer := claim.Spec.ConsumerRef
-	setCondition(claim, metav1.ConditionFalse, quotav1alpha1.ReasonQuotaExceeded,
+	setGranted(claim, progress.Waiting, quotav1alpha1.ReasonQuotaExceeded,
 		message.Waits(registrations, consumer, shortages))
 	claim.Status.Requested = message.Requests(registrations, claim.Spec.Requests)
 	setAllocations(claim, now, func(request quotav1alpha1.ResourceRequest, a *quotav1alpha1.RequestAllocation) {
@@ -56,7 +57,7 @@ const waits = " The claim waits, and is granted by itself once there is room."
 // DenyFull records in the claim's status that the ledger has no room for the claim. As for lack of quota, Bursar
 // decides it again after a release.
 func DenyFull(claim *quotav1alpha1.ResourceClaim, full *message.FullError, now time.Time) {
-	setCondition(claim, metav1.ConditionFalse, quotav1alpha1.ReasonQuotaExceeded, full.Error()+"."+waits)
+	setGranted(claim, progress.Waiting, quotav1alpha1.ReasonQuotaExceeded, full.Error()+"."+waits)
 	setAllocations(claim, now, func(_ quotav1alpha1.ResourceRequest, a *quotav1alpha1.RequestAllocation) {
 		a.Status = quotav1alpha1.AllocationDenied
 		a.Reason = quotav1alpha1.ReasonQuotaExceeded
@@ -66,20 +67,24 @@ func DenyFull(claim *quotav1alpha1.ResourceClaim, full *message.FullError, now t
 
 // SetResizePending records in a granted claim's status why its resize is pending.
 func SetResizePending(claim *quotav1alpha1.ResourceClaim, reason, message string) {
-	apimeta.SetStatusCondition(&claim.Status.Conditions, metav1.Condition{
+	pending := metav1.Condition{
 		Type: quotav1alpha1.ConditionResizePending, Status: metav1.ConditionTrue, Reason: reason, Message: message,
 		ObservedGeneration: claim.Generation,
-	})
+	}
+	apimeta.SetStatusCondition(&claim.Status.Conditions, pending)
+	progress.Set(&claim.Status.Conditions, progress.Waiting, pending)
 }
 
-// ClearResizePending records in a claim's status that no resize is pending.
+// ClearResizePending records in a granted claim's status that no resize is pending.
 func ClearResizePending(claim *quotav1alpha1.ResourceClaim) {
 	apimeta.RemoveStatusCondition(&claim.Status.Conditions, quotav1alpha1.ConditionResizePending)
+	progress.Set(&claim.Status.Conditions, progress.Reached, metav1.Condition{})
 }
 
-// Reject records in the claim's status that no decision is possible, and why.
-func Reject(claim *quotav1alpha1.ResourceClaim, reason string, now time.Time) {
-	setCondition(claim, metav1.ConditionFalse, quotav1alpha1.ReasonValidationFailed, reason)
+// Reject records in the claim's status that no decision is possible, and why. In the state [progress.Waiting] a changed
+// registration may permit one.
+func Reject(claim *quotav1alpha1.ResourceClaim, state progress.State, reason string, now time.Time) {
+	setGranted(claim, state, quotav1alpha1.ReasonValidationFailed, reason)
 	claim.Status.Requested = message.Requests(nil, claim.Spec.Requests)
 	setAllocations(claim, now, func(_ quotav1alpha1.ResourceRequest, a *quotav1alpha1.RequestAllocation) {
 		a.Status = quotav1alpha1.AllocationDenied
@@ -88,19 +93,23 @@ func Reject(claim *quotav1alpha1.ResourceClaim, reason string, now time.Time) {
 	})
 }
 
-func setCondition(claim *quotav1alpha1.ResourceClaim, status metav1.ConditionStatus, reason, message string) {
+// setGranted sets the condition Granted, which is True in the state [progress.Reached] only.
+func setGranted(claim *quotav1alpha1.ResourceClaim, state progress.State, reason, message string) {
 	claim.Status.ObservedGeneration = claim.Generation
 	if c := apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionGranted); c != nil && c.LastTransitionTime.Unix() == 0 {
 		// This is the default of the schema. Nothing happened at its time.
 		apimeta.RemoveStatusCondition(&claim.Status.Conditions, quotav1alpha1.ConditionGranted)
 	}
-	apimeta.SetStatusCondition(&claim.Status.Conditions, metav1.Condition{
-		Type:               quotav1alpha1.ConditionGranted,
-		Status:             status,
-		Reason:             reason,
-		Message:            message,
+
+	granted := metav1.Condition{
+		Type: quotav1alpha1.ConditionGranted, Status: metav1.ConditionFalse, Reason: reason, Message: message,
 		ObservedGeneration: claim.Generation,
-	})
+	}
+	if state == progress.Reached {
+		granted.Status = metav1.ConditionTrue
+	}
+	apimeta.SetStatusCondition(&claim.Status.Conditions, granted)
+	progress.Set(&claim.Status.Conditions, state, granted)
 }
 
 // setAllocations sets the entry of every request. Unchanged entries keep their time.

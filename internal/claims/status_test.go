@@ -8,6 +8,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/kube/progress"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
@@ -31,7 +32,7 @@ func TestTimesOfAllocations(t *testing.T) {
 		{"more is used of one type", func(now time.Time) { Deny(claim, registrations, short("memory", 4), now) }, 1, 3},
 		{"a decision on both", func(now time.Time) { Grant(claim, registrations, now) }, 4, 4},
 		{"the same once more", func(now time.Time) { Grant(claim, registrations, now) }, 4, 4},
-		{"another reason", func(now time.Time) { Reject(claim, "the registration is gone", now) }, 6, 6},
+		{"another reason", func(now time.Time) { Reject(claim, progress.Waiting, "the registration is gone", now) }, 6, 6},
 	}
 	for i, step := range steps {
 		step.decide(time.Unix(int64(i+1), 0))

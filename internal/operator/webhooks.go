@@ -154,6 +154,7 @@ func route(
 	mux.Handle(validate.MutationPath, own.Mutation())
 	mux.Handle(validate.StampPath, own.Stamp())
 	mux.Handle(validate.GrantStampPath, own.StampGrant())
+	mux.Handle(validate.ConsumerTypePath, own.ConsumerType())
 	mux.Handle(validate.QuotaReviewPath, reviewer.Handler())
 	mux.Handle(validate.QuotaHistoryPath, reader.Handler())
 }

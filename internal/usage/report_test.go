@@ -78,7 +78,7 @@ Project/web                    compute.example.com/instances   7             7  
 Project/web                    compute.example.com/vcpus       15.99 vCPUs   16 vCPUs   0.01 vCPUs   99%               1
 Project/hidden                 compute.example.com/vcpus       3             6          3            50%               0
 Project/exact                  compute.example.com/instances   29            100        71           29%               0
-ResourceQuotaAllocation/acme   requests.cpu                    500m          4          3500m        12%               -
+ResourceQuotaAllocation/acme   requests.cpu                    500m          4          3500m        13%               -
 team/Project/api               compute.example.com/vcpus       0             0          0            0%                0
 
 QUOTAINCREASE   ASKED     IN EFFECT   STATE

@@ -242,4 +242,12 @@ func TestManagedByAnotherOperator(t *testing.T) {
 	change(w, w.namespace(), func(n *corev1.Namespace) { delete(n.Labels, openmcpv1alpha1.LabelManagedBy) })
 	w.wantQuota(base, "count/secrets=15")
 	w.wantLabels(config.Name, base, cumulative)
+
+	t.Log("it is handed over, and its quota stays as it is")
+	change(w, w.namespace(), func(n *corev1.Namespace) { n.Labels[openmcpv1alpha1.LabelManagedBy] = "other-operator" })
+	waitIgnored()
+	if got := w.namespace().Labels[openmcpv1alpha1.LabelManagedBy]; got != "other-operator" {
+		t.Errorf("the handed over namespace is managed by %q", got)
+	}
+	w.wantQuota(base, "count/secrets=15")
 }

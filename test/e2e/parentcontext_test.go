@@ -98,6 +98,16 @@ func TestTwoControlPlanes(t *testing.T) {
 	if !strings.Contains(message, "control plane Organization.platform.example.com acme") || !strings.Contains(message, "quota.miloapis.com/control-plane-name") {
 		t.Errorf("the message %q does not say what to do", message)
 	}
+	eventually(t, func() error {
+		ready := child.wantCondition(policy, quotav1alpha1.ConditionReady, yes, quotav1alpha1.ReasonPolicyReady)
+		if policy.Status.Grants != 0 || !strings.Contains(ready, "1 of them wait for their control plane") {
+			return fmt.Errorf("the condition Ready says %q, with %d grants", ready, policy.Status.Grants)
+		}
+		return nil
+	})
+	if note := child.wantEvent(policy.Name, quotav1alpha1.EventParentContextNotReady); note != message {
+		t.Errorf("the event says %q, want %q", note, message)
+	}
 
 	t.Log("a tenant's Secret registers nothing, and one that would run a program is refused")
 	tenants := controlPlaneSecret("acme", parent.kubeconfig)

@@ -8,6 +8,17 @@ import (
 // ConditionEffective indicates whether a QuotaIncrease contributes to the ResourceQuota of its namespace.
 const ConditionEffective = "Effective"
 
+// Types of the conditions of all kinds for GitOps tools. Each repeats the reason and the message of the condition that
+// explains it.
+const (
+	// ConditionReconciling is True while an object does not have its whole effect, and gets it without another change of
+	// it. Otherwise the condition is absent.
+	ConditionReconciling = "Reconciling"
+
+	// ConditionStalled is True while an object has no effect until somebody changes it. Otherwise the condition is absent.
+	ConditionStalled = "Stalled"
+)
+
 // Reasons for the Effective condition of QuotaIncreases.
 const (
 	// ReasonInEffect goes with Effective=True: the whole contribution of the increase counts.
@@ -56,6 +67,7 @@ type QuotaIncrease struct {
 
 	// status is the effect of the increase.
 	// +optional
+	// +kubebuilder:default={observedGeneration:-1}
 	Status QuotaIncreaseStatus `json:"status,omitzero"`
 }
 
@@ -71,7 +83,8 @@ type QuotaIncreaseSpec struct {
 type QuotaIncreaseStatus struct {
 	// conditions has the condition Effective: whether the increase contributes to the ResourceQuota of its namespace.
 	// Its reason is InEffect, CapReached, Overshadowed, NotSelected, NoDefinition, Invalid, Ignored or QuotaNotWritten.
-	// Its message explains the reason and the next step.
+	// Its message explains the reason and the next step. Unless its reason is InEffect, the increase also has Reconciling
+	// or, if it is invalid, Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -79,6 +79,7 @@ type QuotaServiceConfig struct {
 
 	// status is the state of the definitions.
 	// +optional
+	// +kubebuilder:default={observedGeneration:-1}
 	Status QuotaServiceConfigStatus `json:"status,omitzero"`
 }
 
@@ -140,7 +141,8 @@ type QuotaServiceConfigStatus struct {
 	// conditions are Ready and Conflict. Ready is True with reason InForce while every definition is effective in all of
 	// its namespaces; otherwise it has the reason of a definition: ValidationFailed, NotChecked, QuotaExists, WriteFailed
 	// or BaseCapped. Conflict is True with reason NamespacesHeld while another QuotaServiceConfig holds namespaces of a
-	// definition, and False with reason NoConflict. The messages name the obstacles and their namespaces.
+	// definition, and False with reason NoConflict. The messages name the obstacles and their namespaces. Unless all is in
+	// order it also has Reconciling or, with an invalid definition, Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

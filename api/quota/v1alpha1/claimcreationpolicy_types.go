@@ -41,6 +41,7 @@ type ClaimCreationPolicy struct {
 
 	// status is the state of the policy.
 	// +optional
+	// +kubebuilder:default={observedGeneration:-1}
 	Status ClaimCreationPolicyStatus `json:"status,omitzero"`
 }
 
@@ -275,7 +276,8 @@ type ClaimCreationPolicyStatus struct {
 	// object of a request. It is False with reason ClaimNotAllowed while a registration does not list the kind in
 	// claimingResources. The mode Enforce denies such requests. Applicable turns True with reason PolicyApplicable after a
 	// later success and 5 minutes without a failed request. Adopted is True with reason AdoptionComplete once Bursar has
-	// processed every object from before the policy, and False with reason AdoptionRunning until then.
+	// processed every object from before the policy, and False with reason AdoptionRunning until then. An enabled policy
+	// without effect also has Reconciling or, if its spec is invalid, Stalled. A failure for single objects sets neither.
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 

@@ -28,6 +28,16 @@ const (
 	// ConditionParentContextReady indicates whether Bursar reaches the control planes in the parentContext of a
 	// GrantCreationPolicy.
 	ConditionParentContextReady = "ParentContextReady"
+
+	// ConditionReconciling is True while an object does not have its effect yet, and gets it without another change of it:
+	// once another object, free quota or a time has come. Otherwise the condition is absent. It repeats the reason and the
+	// message of the condition that explains the state, for GitOps tools.
+	ConditionReconciling = "Reconciling"
+
+	// ConditionStalled is True while an object has no effect until somebody changes it, or the object in conflict with it.
+	// Otherwise the condition is absent. It repeats the reason and the message of the condition that explains the state,
+	// for GitOps tools.
+	ConditionStalled = "Stalled"
 )
 
 // ReasonValidationFailed goes with Active, Granted or Ready=False: the spec is invalid. The message has the errors.

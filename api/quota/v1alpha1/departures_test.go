@@ -41,6 +41,11 @@ var departures = []departure{
 	{"ResourceRegistration", "spec.type", "features are on or off", constrain("enum", "Entity|Allocation|Feature")},
 	{"ResourceRegistration", "status", "a new registration is pending", constrain("default", pending("False", "RegistrationPending"))},
 	{"ResourceGrant", "status", "a new grant is pending", constrain("default", pending("Unknown", "GrantPending"))},
+	{"ResourceClaim", "status", "kstatus sees that no decision has been made", constrain("default",
+		`{"conditions":[{"lastTransitionTime":"1970-01-01T00:00:00Z","message":"Awaiting capacity evaluation","reason":"PendingEvaluation",`+
+			`"status":"False","type":"Granted"}],"observedGeneration":-1}`)},
+	{"ClaimCreationPolicy", "status", "kstatus sees that Bursar has not processed it", constrain("default", `{"observedGeneration":-1}`)},
+	{"GrantCreationPolicy", "status", "kstatus sees that Bursar has not processed it", constrain("default", `{"observedGeneration":-1}`)},
 
 	{"AllowanceBucket", "spec", "it identifies the bucket", constrain("celRule", "spec is immutable: a bucket is of one consumer and one resource type for good")},
 
@@ -143,7 +148,7 @@ func applyDepartures(t *testing.T, contract map[string]map[string]schemaField) {
 // pending is the status of a new object.
 func pending(status, reason string) string {
 	return `{"conditions":[{"lastTransitionTime":"1970-01-01T00:00:00Z","message":"Not reconciled yet","reason":"` + reason +
-		`","status":"` + status + `","type":"Active"}]}`
+		`","status":"` + status + `","type":"Active"}],"observedGeneration":-1}`
 }
 
 func optional(field *schemaField) { field.Required = false }

@@ -85,6 +85,10 @@ const (
 	// EventGrantFailed is a Warning: the write of a grant failed. The message has the error.
 	EventGrantFailed = "GrantFailed"
 
+	// EventParentContextNotReady is a Warning: Bursar does not reach the control plane of some matching objects, so they
+	// get no grant there. The message has the next step.
+	EventParentContextNotReady = "ParentContextNotReady"
+
 	// EventGrantsNotCleanedUp is a Warning: a deleted policy waits for a control plane to delete its grants there.
 	EventGrantsNotCleanedUp = "GrantsNotCleanedUp"
 

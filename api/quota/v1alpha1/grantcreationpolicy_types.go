@@ -47,6 +47,7 @@ const (
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Grants",type=integer,JSONPath=`.status.grants`
 // +kubebuilder:printcolumn:name="Gives",type=string,JSONPath=`.status.gives`
+// +kubebuilder:printcolumn:name="Parent Ready",type=string,JSONPath=`.status.conditions[?(@.type=='ParentContextReady')].status`
 // +kubebuilder:printcolumn:name="Disabled",type=boolean,JSONPath=`.spec.disabled`,priority=1
 // +kubebuilder:printcolumn:name="API Version",type=string,JSONPath=`.spec.trigger.resource.apiVersion`,priority=1
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=='Ready')].reason`,priority=1
@@ -59,6 +60,7 @@ type GrantCreationPolicy struct {
 
 	// status is the state of the policy.
 	// +optional
+	// +kubebuilder:default={observedGeneration:-1}
 	Status GrantCreationPolicyStatus `json:"status,omitzero"`
 }
 
@@ -176,6 +178,8 @@ type GrantCreationPolicyStatus struct {
 	// of all matching objects, and every one answers. Otherwise its reason is NameUnresolved, ControlPlaneNotRegistered,
 	// ControlPlaneInvalid, ControlPlaneUnreachable or ControlPlanePending, and its message names the control plane and the
 	// next step. A failure of the policy for one object does not affect Ready: an event on the policy reports it.
+	// While Ready or ParentContextReady is not True, an enabled policy also has Reconciling or, if its spec is invalid,
+	// Stalled.
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
@@ -185,7 +189,8 @@ type GrantCreationPolicyStatus struct {
 	// +kubebuilder:validation:MaxLength=200
 	Gives string `json:"gives,omitempty"`
 
-	// grants is the number of objects with a grant of the policy. It follows within some seconds.
+	// grants is the number of objects with a grant of the policy. It follows within some seconds. An object does not count
+	// while its control plane is unknown or has not answered yet.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Grants int64 `json:"grants"`

@@ -16,7 +16,7 @@ import (
 // +kubebuilder:printcolumn:name="Used Here",type=string,JSONPath=`.status.used`
 // +kubebuilder:printcolumn:name="Available",type=string,JSONPath=`.status.available`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:printcolumn:name="Scopes",type=string,JSONPath=`.spec.allocation.scopes`,priority=1
+// +kubebuilder:printcolumn:name="Scopes",type=string,JSONPath=`.spec.allocation['scopes','scopeSelector']`
 type LocalResourceQuotaAllocation struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

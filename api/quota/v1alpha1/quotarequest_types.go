@@ -50,6 +50,7 @@ type QuotaRequest struct {
 
 	// status is the state of the request.
 	// +optional
+	// +kubebuilder:default={observedGeneration:-1}
 	Status QuotaRequestStatus `json:"status,omitzero"`
 }
 
@@ -136,6 +137,7 @@ type RequestUser struct {
 type QuotaRequestStatus struct {
 	// conditions has the condition Approved. It is Unknown with reason Pending, True with reason Approved or
 	// PartiallyApproved, or False with reason Denied, Withdrawn or Expired. After True or False it no longer changes.
+	// A pending request also has Reconciling, and a denied or expired one Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

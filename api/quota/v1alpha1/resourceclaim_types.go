@@ -67,7 +67,7 @@ type ResourceClaim struct {
 
 	// status is the decision on the claim.
 	// +optional
-	// +kubebuilder:default={conditions:{{type:"Granted",status:"False",reason:"PendingEvaluation",message:"Awaiting capacity evaluation",lastTransitionTime:"1970-01-01T00:00:00Z"}}}
+	// +kubebuilder:default={conditions:{{type:"Granted",status:"False",reason:"PendingEvaluation",message:"Awaiting capacity evaluation",lastTransitionTime:"1970-01-01T00:00:00Z"}},observedGeneration:-1}
 	Status ResourceClaimStatus `json:"status,omitzero"`
 }
 
@@ -120,7 +120,8 @@ type ResourceClaimStatus struct {
 	// conditions has the condition Granted. It is True with reason QuotaAvailable if Bursar has charged everything.
 	// Otherwise it is False, without a charge, with reason QuotaExceeded (something does not fit), ValidationFailed (the
 	// claim is invalid) or PendingEvaluation (no decision yet, the default). A granted claim with a pending resize also
-	// has the condition ResizePending, with one of these reasons.
+	// has the condition ResizePending, with one of these reasons. A claim that waits also has Reconciling, and one that
+	// nobody can grant has Stalled.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.all(c, c.type == 'Granted' ? c.reason in ['QuotaAvailable', 'QuotaExceeded', 'ValidationFailed', 'PendingEvaluation'] : true)",message="Granted condition reason must be valid"
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

@@ -61,7 +61,7 @@ type ResourceGrant struct {
 
 	// status indicates whether the capacity counts.
 	// +optional
-	// +kubebuilder:default={conditions:{{type:"Active",status:"Unknown",reason:"GrantPending",message:"Not reconciled yet",lastTransitionTime:"1970-01-01T00:00:00Z"}}}
+	// +kubebuilder:default={conditions:{{type:"Active",status:"Unknown",reason:"GrantPending",message:"Not reconciled yet",lastTransitionTime:"1970-01-01T00:00:00Z"}},observedGeneration:-1}
 	Status ResourceGrantStatus `json:"status,omitzero"`
 }
 
@@ -145,7 +145,7 @@ type ResourceGrantStatus struct {
 	// reason ValidationFailed (the message has the errors) for an invalid grant, NotYetValid before the period of the
 	// allowances, Expired after it, and CapReached without room under a cap of a registration. It is Unknown with reason
 	// GrantPending until Bursar has processed the grant. Condition Expiring is True with reason GrantExpiring while the
-	// end is near.
+	// end is near. Without Active=True it also has Reconciling or, if the grant is invalid or over, Stalled.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.all(c, c.type == 'Active' ? c.reason in ['GrantActive', 'ValidationFailed', 'GrantPending', 'NotYetValid', 'Expired', 'CapReached'] : true)",message="Active condition reason must be valid"
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

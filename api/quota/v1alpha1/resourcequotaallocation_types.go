@@ -24,6 +24,7 @@ import (
 // +kubebuilder:printcolumn:name="Exceeded",type=string,JSONPath=`.status.conditions[?(@.type=="Exceeded")].status`
 // +kubebuilder:printcolumn:name="Used",type=string,JSONPath=`.status.summary`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Scopes",type=string,JSONPath=`.spec.allocation['scopes','scopeSelector']`
 type ResourceQuotaAllocation struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -34,6 +35,7 @@ type ResourceQuotaAllocation struct {
 	// status has the allocated amounts. Bursar admits ResourceQuotas by these amounts, and by the changes admitted
 	// since.
 	// +optional
+	// +kubebuilder:default={observedGeneration:-1}
 	Status ResourceQuotaAllocationStatus `json:"status,omitzero"`
 }
 
@@ -117,7 +119,8 @@ type ResourceQuotaAllocationStatus struct {
 	// conditions are Ready, Exceeded and Limited. Ready is True with reason Enforced while Bursar keeps ResourceQuotas
 	// within the cap, and False with reason WebhooksPending or ValidationFailed. Exceeded is True with reason CapExceeded
 	// while the allocated amount exceeds the cap, and False with reason WithinCap. Limited is True with reason AllLimited
-	// while every member namespace has a limit for each capped resource, and False with reason NamespacesUnlimited.
+	// while every member namespace has a limit for each capped resource, and False with reason NamespacesUnlimited. While
+	// Ready is False, it also has Reconciling or, if the spec is invalid, Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

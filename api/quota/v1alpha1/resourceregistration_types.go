@@ -69,7 +69,7 @@ type ResourceRegistration struct {
 
 	// status is the state of the registration.
 	// +optional
-	// +kubebuilder:default={conditions:{{type:"Active",status:"False",reason:"RegistrationPending",message:"Not reconciled yet",lastTransitionTime:"1970-01-01T00:00:00Z"}}}
+	// +kubebuilder:default={conditions:{{type:"Active",status:"False",reason:"RegistrationPending",message:"Not reconciled yet",lastTransitionTime:"1970-01-01T00:00:00Z"}},observedGeneration:-1}
 	Status ResourceRegistrationStatus `json:"status,omitzero"`
 }
 
@@ -94,12 +94,14 @@ type ResourceRegistrationSpec struct {
 	// +kubebuilder:validation:MaxItems=20
 	ClaimingResources []ClaimingResource `json:"claimingResources,omitempty"`
 
-	// consumerType is the kind of consumer with a quota of this type. It is required and immutable.
+	// consumerType is the kind of consumer with a quota of this type. It is required and immutable. Bursar also fills in
+	// consumerTypeRef, its earlier name.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.consumerType is immutable"
 	ConsumerType ConsumerTypeRef `json:"consumerType,omitzero"`
 
-	// consumerTypeRef is the earlier name of consumerType, and stands for it. If an object has both, they must be equal.
+	// consumerTypeRef is the earlier name of consumerType, and stands for it. Bursar fills in the other one, so each object
+	// has both, and they are equal.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="spec.consumerTypeRef is immutable"
 	ConsumerTypeRef ConsumerTypeRef `json:"consumerTypeRef,omitzero"`
@@ -189,7 +191,8 @@ type ResourceRegistrationStatus struct {
 	// type, and False with reason ValidationFailed (the message has the errors) or RegistrationPending (not processed yet)
 	// if they cannot. A registration under deletion also has the condition InUse with reason RegistrationInUse, while
 	// grants or enabled ClaimCreationPolicies use its type. Its message names them. The registration stays until nothing
-	// uses it, and accepts no new uses.
+	// uses it, and accepts no new uses. While Active is False, Reconciling is True, or Stalled beside an older
+	// registration of the type.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.all(c, c.type == 'Active' ? c.reason in ['RegistrationActive', 'ValidationFailed', 'RegistrationPending'] : true)",message="Active condition reason must be valid"
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

@@ -51,7 +51,8 @@ func TestPendingDefaults(t *testing.T) {
 			}
 			got := decode[struct {
 				Status struct {
-					Conditions []metav1.Condition `json:"conditions"`
+					Conditions         []metav1.Condition `json:"conditions"`
+					ObservedGeneration int64              `json:"observedGeneration"`
 				} `json:"status"`
 			}](t, map[string]any{"status": object["status"]})
 			want := []metav1.Condition{{
@@ -60,6 +61,9 @@ func TestPendingDefaults(t *testing.T) {
 			}}
 			if diff := cmp.Diff(want, got.Status.Conditions); diff != "" {
 				t.Errorf("conditions of a new %s (-want +got):\n%s", tt.kind, diff)
+			}
+			if got.Status.ObservedGeneration != -1 {
+				t.Errorf("the observed generation of a new %s is %d, want -1", tt.kind, got.Status.ObservedGeneration)
 			}
 		})
 	}

@@ -25,6 +25,8 @@ const (
 	StampPath = "/stamp"
 	// GrantStampPath is the path of [Webhooks.StampGrant].
 	GrantStampPath = "/stamp/grants"
+	// ConsumerTypePath is the path of [Webhooks.ConsumerType].
+	ConsumerTypePath = "/stamp/consumertype"
 	// QuotaReviewPath is the path of the webhook for QuotaReviews, see package quotareview.
 	QuotaReviewPath = "/quotareview"
 	// QuotaHistoryPath is the path of the webhook for QuotaHistories, see package quotahistory.
@@ -153,7 +155,8 @@ func validating(name string, client ClientConfig, username string, rules ...admi
 }
 
 // MutatingWebhooks returns the webhooks of the MutatingWebhookConfiguration: for [Webhooks.Mutation] and
-// [Webhooks.Stamp], without the requests of username, Bursar's own user, and for QuotaReviews and QuotaHistories.
+// [Webhooks.Stamp], without the requests of username, Bursar's own user, for [Webhooks.ConsumerType], and for
+// QuotaReviews and QuotaHistories.
 func MutatingWebhooks(client ClientConfig, username string) []admissionregistrationv1.MutatingWebhook {
 	writes := []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}
 	creates := writes[:1]
@@ -165,6 +168,12 @@ func MutatingWebhooks(client ClientConfig, username string) []admissionregistrat
 	grants := mutating("grants", client(GrantStampPath), rule(writes, "resourcegrants"))
 	grants.FailurePolicy = new(admissionregistrationv1.Ignore)
 	grants.MatchConditions = []admissionregistrationv1.MatchCondition{notBy(username)}
+	// Without an answer the registration controller fills in the other name.
+	consumerType := mutating("consumertype", client(ConsumerTypePath), rule(writes, "resourceregistrations"))
+	consumerType.FailurePolicy = new(admissionregistrationv1.Ignore)
+	consumerType.MatchConditions = []admissionregistrationv1.MatchCondition{{
+		Name: "one-name", Expression: "has(object.spec.consumerType) != has(object.spec.consumerTypeRef)",
+	}}
 	// A restored request keeps its requester.
 	stamp := mutating("stamp", client(StampPath), rule(writes, "quotarequests"), rule(creates, "quotadecisions"))
 	stamp.MatchConditions = []admissionregistrationv1.MatchCondition{notBy(username)}
@@ -174,6 +183,7 @@ func MutatingWebhooks(client ClientConfig, username string) []admissionregistrat
 		question("quotahistory", client(QuotaHistoryPath), rule(creates, "quotahistories")),
 		stamp,
 		grants,
+		consumerType,
 	}
 }
 

@@ -66,3 +66,33 @@ func TestChangedBy(t *testing.T) {
 		})
 	}
 }
+
+// TestConsumerType gives a registration both names of its consumer kind.
+func TestConsumerType(t *testing.T) {
+	organization := quotav1alpha1.ConsumerTypeRef{APIGroup: "example.com", Kind: "Organization"}
+	none := quotav1alpha1.ConsumerTypeRef{}
+	value := `"value":{"apiGroup":"example.com","kind":"Organization"}}]`
+	for name, test := range map[string]struct {
+		reason         string
+		name, formerly quotav1alpha1.ConsumerTypeRef
+		want           string
+	}{
+		"new name":     {"readers of the earlier name find it", organization, none, `[{"op":"add","path":"/spec/consumerTypeRef",` + value},
+		"earlier name": {"readers of the new name find it", none, organization, `[{"op":"add","path":"/spec/consumerType",` + value},
+		"both":         {"nothing is missing", organization, organization, ""},
+		"neither":      {"validation rejects it", none, none, ""},
+		"half":         {"validation rejects it once", none, quotav1alpha1.ConsumerTypeRef{Kind: "Organization"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			registration := &quotav1alpha1.ResourceRegistration{}
+			registration.Spec.ConsumerType, registration.Spec.ConsumerTypeRef = test.name, test.formerly
+			request := review(t, admissionv1.Create, "ResourceRegistration", "resourceregistrations", "alice", nil, registration)
+
+			got := send(t, quiet().webhooks().ConsumerType(), request)
+
+			if !got.Allowed || string(got.Patch) != test.want {
+				t.Errorf("%s: allowed = %t, patch %s, want %s", test.reason, got.Allowed, got.Patch, test.want)
+			}
+		})
+	}
+}

@@ -11,7 +11,7 @@
 // Validation accepts it with a warning.
 //
 // Mutation adds the finalizer to claims, so no claim disappears while its charge is in the ledger, and the labels of
-// their consumer.
+// their consumer. It gives the consumer kind of a registration both of its names.
 //
 // The composition in package operator imports this package, and adds the lookups for validation.
 package validate
@@ -182,6 +182,13 @@ func (w *Webhooks) Stamp() http.Handler {
 func (w *Webhooks) StampGrant() http.Handler {
 	return reviewer(func(_ context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 		return stampGrant(request)
+	})
+}
+
+// ConsumerType returns the handler of the mutating webhook for the two names of a registration's consumer kind.
+func (w *Webhooks) ConsumerType() http.Handler {
+	return reviewer(func(_ context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+		return fillConsumerType(request)
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/claims/message"
+	"github.com/bursar/bursar/internal/kube/progress"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
@@ -49,7 +50,7 @@ func (e *Engine) Decide(ctx context.Context, name types.NamespacedName, consumer
 	case claim == nil:
 		return false, nil
 	case invalid != nil:
-		claims.Reject(claim, invalid.Error(), time.Now())
+		claims.Reject(claim, progress.Waiting, invalid.Error(), time.Now())
 		return false, e.updateStatus(ctx, claim)
 	default:
 		err := e.conclude(ctx, claim, ledgerstore.ClaimKey(string(claim.UID)), decision)
@@ -127,7 +128,7 @@ func (e *Engine) conclude(ctx context.Context, claim *quotav1alpha1.ResourceClai
 		if full := (*message.FullError)(nil); errors.As(err, &full) {
 			claims.DenyFull(claim, full, time.Now())
 		} else {
-			claims.Reject(claim, err.Error(), time.Now())
+			claims.Reject(claim, progress.Stalled, err.Error(), time.Now())
 		}
 	}
 	return e.updateStatus(ctx, claim)

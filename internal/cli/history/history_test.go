@@ -283,7 +283,7 @@ func TestTop(t *testing.T) {
 CONSUMER       RESOURCE TYPE   CHANGE                 OF LIMIT   USED NOW              LIMIT NOW
 Project/none   shop/maps       +3                     new        3                     0
 Project/huge   shop/maps       +9223372036854775806   +99%       9223372036854775806   9223372036854775807
-Project/web    shop/maps       +4                     +66%       5                     6
+Project/web    shop/maps       +4                     +67%       5                     6
 `},
 		"by limit": {TopOptions{Selection: window(3, 20), By: ByLimit, Max: 3}, `
 CONSUMER      RESOURCE TYPE   CHANGE   OF BEFORE   USED NOW   LIMIT NOW
@@ -297,7 +297,7 @@ Project/web   shop/maps       +4       +100%      4          4
 CONSUMER       RESOURCE TYPE   CHANGE                 OF LIMIT   USED NOW              LIMIT NOW
 Project/none   shop/maps       +3                     new        3                     0
 Project/huge   shop/maps       +9223372036854775806   +99%       9223372036854775806   9223372036854775807
-Project/web    shop/maps       -3                     -37%       5                     6
+Project/web    shop/maps       -3                     -38%       5                     6
 `},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -67,9 +67,11 @@ func (f *failures) add(name string, isEnabled bool, conditions []metav1.Conditio
 		return
 	}
 	f.enabled++
-	for _, condition := range []string{quotav1alpha1.ConditionReady, quotav1alpha1.ConditionApplicable} {
+	isReady := apimeta.IsStatusConditionTrue(conditions, quotav1alpha1.ConditionReady)
+	for _, condition := range []string{quotav1alpha1.ConditionReady, quotav1alpha1.ConditionApplicable, quotav1alpha1.ConditionParentContextReady} {
 		c := apimeta.FindStatusCondition(conditions, condition)
 		switch {
+		case condition != quotav1alpha1.ConditionReady && !isReady: // the condition Ready says why
 		case c == nil && condition == quotav1alpha1.ConditionReady:
 			f.details = append(f.details, name+": no operator has checked it yet")
 			f.state = Failed

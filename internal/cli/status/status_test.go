@@ -43,6 +43,7 @@ func TestFailures(t *testing.T) {
 	ready := metav1.Condition{Type: quotav1alpha1.ConditionReady, Status: metav1.ConditionTrue}
 	broken := metav1.Condition{Type: quotav1alpha1.ConditionApplicable, Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonEvaluationFailed, Message: "no such key"}
 	notAllowed := metav1.Condition{Type: quotav1alpha1.ConditionApplicable, Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonClaimNotAllowed}
+	lost := metav1.Condition{Type: quotav1alpha1.ConditionParentContextReady, Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonControlPlaneNotRegistered}
 	works := &quotav1alpha1.EvaluationStatus{LastSuccessTime: &metav1.Time{}}
 	for name, tt := range map[string]struct {
 		reason     string
@@ -54,6 +55,7 @@ func TestFailures(t *testing.T) {
 		"New":         {"the operator may be down", nil, nil, Failed},
 		"WrongObject": {"it worked for a later object", []metav1.Condition{ready, broken}, works, Warning},
 		"WrongPolicy": {"it has not worked since", []metav1.Condition{ready, broken}, &quotav1alpha1.EvaluationStatus{}, Failed},
+		"NoParent":    {"objects get no grant in another control plane", []metav1.Condition{ready, lost}, nil, Failed},
 		"NotAllowed":  {"a registration denies all its claims", []metav1.Condition{ready, notAllowed}, works, Failed},
 	} {
 		t.Run(name, func(t *testing.T) {

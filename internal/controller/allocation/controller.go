@@ -85,6 +85,8 @@ type Controller struct {
 type allocationState struct {
 	// isExceeded is the last reported state, or nil before the first report.
 	isExceeded *bool
+	// reportedGeneration is the generation of the allocation in the last report.
+	reportedGeneration int64
 	// capped are the resources with metrics.
 	capped []string
 	// tried is the last attempt to create the default in each namespace.

@@ -66,6 +66,9 @@ func TestIneffectiveIsReported(t *testing.T) {
 		Type: "Ready", Status: metav1.ConditionFalse, Reason: "ValidationFailed", ObservedGeneration: 3,
 		Message: fmt.Sprintf("spec.selector: %v; nothing is capped", problem),
 	}}
+	stalled := want[0]
+	stalled.Type, stalled.Status = quotav1alpha1.ConditionStalled, metav1.ConditionTrue
+	want = append(want, stalled)
 	if diff := cmp.Diff(want, object.Status.Conditions, cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")); diff != "" {
 		t.Errorf("conditions (-want +got):\n%s", diff)
 	}

@@ -13,9 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/kube/progress"
 )
 
-// reportUsage emits an event when an allocation exceeds its cap or is within it again, and updates the usage metrics.
+// reportUsage emits an event when an allocation exceeds its cap, exceeds a changed cap, or is within it again, and
+// updates the usage metrics.
 func (c *Controller) reportUsage(object *quotav1alpha1.ResourceQuotaAllocation) {
 	k := c.stateOf(object.Name)
 	c.metrics.observe(object, k)
@@ -25,10 +27,12 @@ func (c *Controller) reportUsage(object *quotav1alpha1.ResourceQuotaAllocation) 
 	}
 	isExceeded := exceeded.Status == metav1.ConditionTrue
 	before := k.isExceeded
-	k.isExceeded = &isExceeded
-	if c.Events == nil || before != nil && *before == isExceeded || before == nil && !isExceeded {
+	isOfChangedCap := isExceeded && k.reportedGeneration != exceeded.ObservedGeneration
+	k.isExceeded, k.reportedGeneration = &isExceeded, exceeded.ObservedGeneration
+	if c.Events == nil || before != nil && *before == isExceeded && !isOfChangedCap || before == nil && !isExceeded {
 		return
 	}
+
 	if isExceeded {
 		c.Events.Eventf(reference(object), nil, corev1.EventTypeWarning, quotav1alpha1.EventCapExceeded, "Settle", "%s", exceeded.Message)
 	} else {
@@ -51,10 +55,13 @@ func (c *Controller) reportInvalid(ctx context.Context, object *quotav1alpha1.Re
 		return nil // an event follows its newer version
 	}
 	updated := object.DeepCopy()
-	apimeta.SetStatusCondition(&updated.Status.Conditions, metav1.Condition{
+	invalid := metav1.Condition{
 		Type: quotav1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonValidationFailed,
 		ObservedGeneration: object.Generation, Message: fmt.Sprintf("spec.selector: %v; nothing is capped", err),
-	})
+	}
+	apimeta.SetStatusCondition(&updated.Status.Conditions, invalid)
+	progress.Set(&updated.Status.Conditions, progress.Stalled, invalid)
+	updated.Status.ObservedGeneration = object.Generation
 	if equality.Semantic.DeepEqual(object.Status, updated.Status) {
 		return nil
 	}

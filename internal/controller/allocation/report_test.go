@@ -35,6 +35,8 @@ func series(c *Controller) int {
 // An event reports a change of the state, and the first state only if it exceeds the cap.
 func TestReportUsage(t *testing.T) {
 	within, over := taking("acme", "5", metav1.ConditionFalse), taking("acme", "11", metav1.ConditionTrue)
+	cut := taking("acme", "11", metav1.ConditionTrue)
+	cut.Status.Conditions[0].ObservedGeneration, cut.Status.Conditions[0].Message = 2, "11 of 7 pods"
 	unknown := within.DeepCopy()
 	unknown.Status.Conditions = nil
 	const exceeded, back = "Warning CapExceeded 11 of 10 pods", "Normal WithinCap 5 of 10 pods"
@@ -46,6 +48,7 @@ func TestReportUsage(t *testing.T) {
 		"within":          {"all is well", []*quotav1alpha1.ResourceQuotaAllocation{within, within}, nil},
 		"over from start": {"who leads from now on does not know who was told", []*quotav1alpha1.ResourceQuotaAllocation{over, over}, []string{exceeded}},
 		"over and back":   {"both are told, once", []*quotav1alpha1.ResourceQuotaAllocation{within, over, over, within, within, over}, []string{exceeded, back, exceeded}},
+		"cut again":       {"the figures of the first event are those of another cap", []*quotav1alpha1.ResourceQuotaAllocation{over, over, cut, cut}, []string{exceeded, "Warning CapExceeded 11 of 7 pods"}},
 		"not known":       {"nothing was found out, so that nothing is different", []*quotav1alpha1.ResourceQuotaAllocation{unknown, over, unknown, over, within}, []string{exceeded, back}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/kube/discoverycache"
 	"github.com/bursar/bursar/internal/kube/objectcache"
+	"github.com/bursar/bursar/internal/kube/progress"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
@@ -167,7 +168,9 @@ func TestRejectedClaims(t *testing.T) {
 			})
 		}},
 		"registered while no process ran": {"nobody hears the news", func(a api, c *Controller) {
-			a.change(func(claim *quotav1alpha1.ResourceClaim) { claims.Reject(claim, "unknown type", time.Now()) })
+			a.change(func(claim *quotav1alpha1.ResourceClaim) {
+				claims.Reject(claim, progress.Waiting, "unknown type", time.Now())
+			})
 			register(c.Catalog)
 		}},
 	}

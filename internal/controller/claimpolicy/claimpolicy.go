@@ -28,6 +28,7 @@ import (
 	"github.com/bursar/bursar/internal/controller/adoption"
 	"github.com/bursar/bursar/internal/kube/discoverycache"
 	"github.com/bursar/bursar/internal/kube/permission"
+	"github.com/bursar/bursar/internal/kube/progress"
 )
 
 // Permission returns the reason for not following the objects of a resource, or "". An error means that the answer is
@@ -112,6 +113,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	} else {
 		apimeta.RemoveStatusCondition(&updated.Status.Conditions, quotav1alpha1.ConditionApplicable)
 	}
+	state, cause := r.progressOf(updated)
+	progress.Set(&updated.Status.Conditions, state, cause)
 	updated.Status.ObservedGeneration = object.Generation
 	if updated.Status.Effective, err = r.effective(object, condition.Status == metav1.ConditionTrue); err != nil {
 		return reconcile.Result{}, err
@@ -125,6 +128,24 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, fmt.Errorf("update the status of ClaimCreationPolicy %s: %w", object.Name, err)
 	}
 	return result, nil
+}
+
+// progressOf returns how far a policy is from its effect, by its conditions, and the one that explains it. A disabled
+// policy has the effect that its author asked for. A failure for single objects counts as the fault of these: otherwise
+// the owner of one object could hold up a delivery of the platform.
+func (r *Reconciler) progressOf(object *quotav1alpha1.ClaimCreationPolicy) (progress.State, metav1.Condition) {
+	ready := apimeta.FindStatusCondition(object.Status.Conditions, quotav1alpha1.ConditionReady)
+	if ready != nil && ready.Reason == quotav1alpha1.ReasonValidationFailed {
+		if len(r.Catalog.CompileErrors(object)) > 0 {
+			return progress.Stalled, *ready
+		}
+		return progress.Waiting, *ready
+	}
+	applicable := apimeta.FindStatusCondition(object.Status.Conditions, quotav1alpha1.ConditionApplicable)
+	if applicable != nil && applicable.Reason == quotav1alpha1.ReasonClaimNotAllowed {
+		return progress.Waiting, *applicable
+	}
+	return progress.Reached, metav1.Condition{}
 }
 
 // readyCondition returns the condition Ready of a policy, or nil while its result is not effective yet.

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/kube/progress"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
@@ -18,6 +19,8 @@ type result struct {
 	grant  *quotav1alpha1.ResourceGrant
 	at     time.Time
 	active metav1.Condition
+	// state is how far the grant is from its effect.
+	state progress.State
 	// waitsFor are the sums the consumer waits to have, of resource types without room for the grant.
 	waitsFor sums
 	// isNotAllowed is set if the registrations do not allow the grant.
@@ -26,6 +29,9 @@ type result struct {
 
 // notAllowed is the reason why the registrations do not allow a grant.
 type notAllowed struct{ error }
+
+// closing is the reason why a registration under deletion does not allow a new grant.
+type closing struct{ error }
 
 // evaluate decides which grants are active at a time, and returns the entries for the ledger. A grant is not active if
 // its amounts, added to those of earlier grants, overflow or exceed a cap. The entry of a changed grant beyond a cap
@@ -49,15 +55,18 @@ func (r *Reconciler) evaluate(grants []*quotav1alpha1.ResourceGrant, now time.Ti
 		v := result{grant: grant, at: now, isNotAllowed: errors.As(err, &notAllowed{})}
 		switch {
 		case err != nil:
-			v.active = inactive(quotav1alpha1.ReasonValidationFailed, err.Error())
-			entry.Allowances = nil
+			v.active, v.state = inactive(quotav1alpha1.ReasonValidationFailed, err.Error()), progress.Stalled
+			if entry.Allowances = nil; v.isNotAllowed || errors.As(err, &closing{}) {
+				v.state = progress.Waiting // for its registrations
+			}
 		case reached != nil:
+			v.state = progress.Waiting
 			v.active = inactive(quotav1alpha1.ReasonCapReached, reached.message())
 			if reached.sum > 0 {
 				v.waitsFor = sums{reached.registration.ResourceType: reached.sum}
 			}
 		case !counts:
-			v.active = outOfPeriod(grant, now)
+			v.active, v.state = outOfPeriod(grant, now)
 		default:
 			v.active = isActive(grant, len(entry.Allowances), grant.Spec.NextEnd(now))
 		}
@@ -78,7 +87,9 @@ func (r *Reconciler) entryOf(grant *quotav1alpha1.ResourceGrant, now time.Time, 
 		}
 	}
 	if err == nil && len(entry.Allowances) > 0 && !isHeld {
-		err = r.checkNew(grant)
+		if problem := r.checkNew(grant); problem != nil {
+			err = closing{problem}
+		}
 	}
 	return entry, err
 }
@@ -129,11 +140,11 @@ func isActive(grant *quotav1alpha1.ResourceGrant, counting int, nextEnd time.Tim
 }
 
 // outOfPeriod returns the condition of a grant without a counting allowance at this time.
-func outOfPeriod(grant *quotav1alpha1.ResourceGrant, now time.Time) metav1.Condition {
+func outOfPeriod(grant *quotav1alpha1.ResourceGrant, now time.Time) (metav1.Condition, progress.State) {
 	if next := grant.Spec.NextBegin(now); !next.IsZero() {
-		return inactive(quotav1alpha1.ReasonNotYetValid, "the grant counts from "+inUTC(next)+" on")
+		return inactive(quotav1alpha1.ReasonNotYetValid, "the grant counts from "+inUTC(next)+" on"), progress.Waiting
 	}
-	return inactive(quotav1alpha1.ReasonExpired, "the grant is over. "+adviceOn(grant))
+	return inactive(quotav1alpha1.ReasonExpired, "the grant is over. "+adviceOn(grant)), progress.Stalled
 }
 
 func inactive(reason, message string) metav1.Condition {

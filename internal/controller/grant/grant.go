@@ -18,6 +18,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/kube/events"
+	"github.com/bursar/bursar/internal/kube/progress"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
@@ -191,6 +192,7 @@ func (r *Reconciler) report(ctx context.Context, v result) error {
 	conditions := &updated.Status.Conditions
 	v.active.ObservedGeneration = v.grant.Generation
 	apimeta.SetStatusCondition(conditions, v.active)
+	progress.Set(conditions, v.state, v.active)
 	r.setExpiring(conditions, v)
 	updated.Status.ObservedGeneration = v.grant.Generation
 	updated.Status.Gives = message.Allowances(r.Catalog, v.grant.Spec.Allowances)

@@ -87,6 +87,17 @@ func (p *controlPlane) holdsGrant(k key) bool {
 	return len(p.grants.byKey[k]) > 0
 }
 
+// mayHold reports whether a grant of a key exists in the control plane, or is about to. In a control plane without an
+// answer only known grants exist. p may be nil: no Secret registers the control plane.
+func (p *controlPlane) mayHold(k key) bool {
+	if p == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.grants.byKey[k]) > 0 || p.listed && p.problem == nil
+}
+
 // isHeldBy reports whether the control plane of a mark, as far as known, holds a grant of a key.
 func (c *Controller) isHeldBy(mark string, k key) bool {
 	c.mu.Lock()

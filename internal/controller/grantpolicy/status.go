@@ -17,6 +17,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/controller/grantpolicy/remote"
+	"github.com/bursar/bursar/internal/kube/progress"
 )
 
 // namesShown is how many control planes or objects a message names.
@@ -30,19 +31,28 @@ func (c *Controller) report(ctx context.Context, object *quotav1alpha1.GrantCrea
 	}
 	updated := object.DeepCopy()
 	conditions := &updated.Status.Conditions
+
 	t := c.tallyOf(object.UID)
-	if t.failed > 0 && ready.Status == metav1.ConditionTrue {
-		ready.Message += fmt.Sprintf("; %d fail to get one: %s", t.failed, t.why)
+	if ready.Status == metav1.ConditionTrue {
+		ready.Message += t.exceptions()
 	}
 	ready.Type, ready.ObservedGeneration = quotav1alpha1.ConditionReady, object.Generation
 	apimeta.SetStatusCondition(conditions, *ready)
+
+	var lost *metav1.Condition
 	if object.Spec.Target.ParentContext == nil {
 		apimeta.RemoveStatusCondition(conditions, quotav1alpha1.ConditionParentContextReady)
 	} else {
 		parent := c.parentReady(object, ready)
 		parent.Type, parent.ObservedGeneration = quotav1alpha1.ConditionParentContextReady, object.Generation
+		if ready.Status == metav1.ConditionTrue && isNewProblem(*conditions, &parent) {
+			lost = &parent
+		}
 		apimeta.SetStatusCondition(conditions, parent)
 	}
+	state, cause := c.progressOf(object, *conditions)
+	progress.Set(conditions, state, cause)
+
 	updated.Status.ObservedGeneration = object.Generation
 	updated.Status.Gives = message.Allowances(c.Catalog, object.Spec.Target.ResourceGrantTemplate.Spec.Allowances)
 	updated.Status.Grants = t.grants
@@ -53,7 +63,40 @@ func (c *Controller) report(ctx context.Context, object *quotav1alpha1.GrantCrea
 	if err := c.Client.Status().Update(ctx, updated); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("update the status of GrantCreationPolicy %s: %w", object.Name, err)
 	}
+	if lost != nil {
+		c.recordEvent(object, nil, warning, quotav1alpha1.EventParentContextNotReady, "Connect", "%s", lost.Message)
+	}
 	return nil
+}
+
+// progressOf returns how far a policy is from its effect, and the condition that explains it. A disabled policy has the
+// effect that its author asked for.
+func (c *Controller) progressOf(object *quotav1alpha1.GrantCreationPolicy, conditions []metav1.Condition) (progress.State, metav1.Condition) {
+	for _, conditionType := range []string{quotav1alpha1.ConditionReady, quotav1alpha1.ConditionParentContextReady} {
+		condition := apimeta.FindStatusCondition(conditions, conditionType)
+		switch {
+		case !object.IsEnabled() || condition == nil || condition.Status == metav1.ConditionTrue:
+		case condition.Type == quotav1alpha1.ConditionReady && c.isInvalid(object):
+			return progress.Stalled, *condition
+		default:
+			return progress.Waiting, *condition
+		}
+	}
+	return progress.Reached, metav1.Condition{}
+}
+
+// isInvalid reports whether the spec of a policy has errors.
+func (c *Controller) isInvalid(object *quotav1alpha1.GrantCreationPolicy) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.policies[object.UID]
+	return s != nil && len(s.errs) > 0
+}
+
+// isNewProblem reports whether a condition is False, and differs in status or reason from the one of its type.
+func isNewProblem(conditions []metav1.Condition, now *metav1.Condition) bool {
+	before := apimeta.FindStatusCondition(conditions, now.Type)
+	return now.Status == metav1.ConditionFalse && (before == nil || before.Status != now.Status || before.Reason != now.Reason)
 }
 
 // recount queues a count of a policy's grants soon.
@@ -65,10 +108,23 @@ func (c *Controller) recount(policy types.UID) {
 	}
 }
 
-// tally counts the objects of a policy with a grant and with a failure; why is an example.
+// tally counts the objects of a policy with a grant, with a failure, and with neither because their control plane does
+// not answer; why is an example of a failure.
 type tally struct {
-	grants, failed int64
-	why            string
+	grants, failed, waiting int64
+	why                     string
+}
+
+// exceptions returns the end of the sentence that every matching object gets a grant.
+func (t tally) exceptions() string {
+	var text string
+	if t.waiting > 0 {
+		text += fmt.Sprintf("; %d of them wait for their control plane, see the condition ParentContextReady", t.waiting)
+	}
+	if t.failed > 0 {
+		text += fmt.Sprintf("; %d fail to get one: %s", t.failed, t.why)
+	}
+	return text
 }
 
 func (c *Controller) tallyOf(policy types.UID) (t tally) {
@@ -77,8 +133,12 @@ func (c *Controller) tallyOf(policy types.UID) (t tally) {
 	all := slices.Collect(maps.Values(c.controlPlanes))
 	if s := c.policies[policy]; s != nil && s.mode != modeDelete {
 		for object, o := range s.outcomes {
-			if o.grant != nil {
+			switch p := c.controlPlanes[o.controlPlane]; {
+			case o.grant == nil:
+			case p.mayHold(key{policy, object}):
 				granted[object] = true
+			default:
+				t.waiting++
 			}
 			if o.err != nil {
 				failed[object] = o.err.Error()

@@ -87,12 +87,13 @@ func holdersOf(namespace *metav1.PartialObjectMetadata, quotas []corev1.Resource
 }
 
 // isForeign reports whether another operator manages a namespace: its label names no known configuration, and Bursar
-// generated none of its ResourceQuotas.
+// generated none of its ResourceQuotas from a configuration of that name, such as a deleted one. So an author hands a
+// namespace over by the label.
 func isForeign(namespace *metav1.PartialObjectMetadata, quotas []corev1.ResourceQuota, candidates []candidate) bool {
 	manager := namespace.Labels[openmcpv1alpha1.LabelManagedBy]
 	isMadeHere := func(q corev1.ResourceQuota) bool {
 		_, isExplained := q.Annotations[openmcpv1alpha1.AnnotationComposition]
-		return isExplained && isLabelled(&q)
+		return isExplained && isLabelled(&q) && q.Labels[openmcpv1alpha1.LabelManagedBy] == manager
 	}
 	return manager != "" && !slices.ContainsFunc(candidates, func(c candidate) bool { return c.config.Name == manager }) && !slices.ContainsFunc(quotas, isMadeHere)
 }

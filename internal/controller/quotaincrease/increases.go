@@ -17,6 +17,7 @@ import (
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	"github.com/bursar/bursar/internal/increase"
+	"github.com/bursar/bursar/internal/kube/progress"
 )
 
 // increaseStatus is the published status of an increase.
@@ -259,6 +260,14 @@ func (r *Reconciler) report(ctx context.Context, object *openmcpv1alpha1.QuotaIn
 	updated := object.DeepCopy()
 	c.ObservedGeneration, c.Message = object.Generation, cut(c.Message)
 	apimeta.SetStatusCondition(&updated.Status.Conditions, c)
+	state := progress.Waiting
+	switch c.Reason {
+	case openmcpv1alpha1.ReasonInEffect:
+		state = progress.Reached
+	case openmcpv1alpha1.ReasonInvalid:
+		state = progress.Stalled
+	}
+	progress.Set(&updated.Status.Conditions, state, c)
 	updated.Status.ObservedGeneration = object.Generation
 	if equality.Semantic.DeepEqual(object.Status, updated.Status) {
 		return nil

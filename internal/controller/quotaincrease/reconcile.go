@@ -140,28 +140,23 @@ func (r *Reconciler) apply(ctx context.Context, namespace *metav1.PartialObjectM
 	if stored != nil && !isGenerated(stored, namespace) {
 		return reconcile.Result{}, r.leaveForeign(ctx, stored, m, objects, now)
 	}
+	// A namespace of a former configuration gets its label first: after a crash between the two writes it would otherwise
+	// seem to be handed over.
+	manager := namespace.Labels[openmcpv1alpha1.LabelManagedBy]
+	isLabelledFirst := manager != "" && manager != m.config.Name
+	if isLabelledFirst {
+		if err := r.label(ctx, namespace, m); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
 	f := &fit{Reconciler: r, namespace: namespace, match: m, stored: stored, input: inputOf(namespace, m, objects)}
 	if err := f.run(ctx); err != nil {
-		if errors.Is(err, errOutdated) {
-			return reconcile.Result{RequeueAfter: outdatedDelay}, nil
-		}
-		if ignoreNamespaceGone(err) == nil {
-			return reconcile.Result{}, nil
-		}
-		if often := (*contestedError)(nil); errors.As(err, &often) {
-			r.Events.Eventf(referenceToNamespace(namespace), nil, corev1.EventTypeWarning, openmcpv1alpha1.EventQuotaContested, actionWrite,
-				"somebody else keeps changing ResourceQuota %s, so Bursar restores it only once a second", m.definition.Name)
-			return reconcile.Result{RequeueAfter: often.wait}, nil
-		}
-		if !r.outcomes.isFailing(namespace.Name) {
-			return reconcile.Result{}, err // it may be temporary
-		}
-		now.reason, now.message = openmcpv1alpha1.ReasonWriteFailed, err.Error()
-		r.outcomes.set(namespace.Name, now)
-		return reconcile.Result{}, errors.Join(err, r.reportAll(ctx, objects, metav1.ConditionUnknown, openmcpv1alpha1.ReasonQuotaNotWritten, err.Error()))
+		return r.reportUnwritten(ctx, f, objects, now, err)
 	}
-	if err := r.label(ctx, namespace, m); err != nil {
-		return reconcile.Result{}, err
+	if !isLabelledFirst {
+		if err := r.label(ctx, namespace, m); err != nil {
+			return reconcile.Result{}, err
+		}
 	}
 	if err := r.removeOthers(ctx, namespace, m.definition.Name); err != nil {
 		return reconcile.Result{}, err
@@ -179,28 +174,6 @@ func (r *Reconciler) apply(ctx context.Context, namespace *metav1.PartialObjectM
 		result.RequeueAfter = outdatedDelay
 	}
 	return result, err
-}
-
-// leaveAsIs reports on the increases that the namespace's definition is unusable now. It reports nothing while the
-// validity is undetermined, because such a state is temporary.
-func (r *Reconciler) leaveAsIs(ctx context.Context, m *match, objects []openmcpv1alpha1.QuotaIncrease) error {
-	if m.validity.state == undetermined {
-		return nil
-	}
-	return r.reportAll(ctx, objects, metav1.ConditionUnknown, openmcpv1alpha1.ReasonQuotaNotWritten,
-		fmt.Sprintf("definition %s of QuotaServiceConfig %s is invalid, so ResourceQuota %s stays unchanged until somebody corrects the definition: %s",
-			m.definition.Name, m.config.Name, m.definition.Name, m.validity.message))
-}
-
-// leaveForeign keeps a ResourceQuota of another author unchanged, and reports it.
-func (r *Reconciler) leaveForeign(ctx context.Context, stored *corev1.ResourceQuota, m *match, objects []openmcpv1alpha1.QuotaIncrease, now outcome) error {
-	now.reason = openmcpv1alpha1.ReasonQuotaExists
-	now.message = fmt.Sprintf("ResourceQuota %s/%s was made by somebody else, and Bursar leaves it unchanged; delete or rename it to make definition %s of QuotaServiceConfig %s effective there",
-		stored.Namespace, stored.Name, m.definition.Name, m.config.Name)
-	if before := r.outcomes.set(stored.Namespace, now); !before.equal(now) {
-		r.Events.Eventf(referenceToQuota(stored), nil, corev1.EventTypeWarning, openmcpv1alpha1.EventQuotaExists, actionWrite, "%s", now.message)
-	}
-	return r.reportAll(ctx, objects, metav1.ConditionUnknown, openmcpv1alpha1.ReasonQuotaNotWritten, now.message)
 }
 
 // clear removes the quota of a former definition from a namespace.

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
+	"github.com/bursar/bursar/internal/kube/progress"
 )
 
 const (
@@ -126,8 +127,25 @@ func describe(config *openmcpv1alpha1.QuotaServiceConfig, validities []validity,
 		ready.Message = strings.Join(problems, "; ")
 	}
 	setCondition(&config.Status.Conditions, openmcpv1alpha1.ConditionReady, config.Generation, ready)
-	setCondition(&config.Status.Conditions, openmcpv1alpha1.ConditionConflict, config.Generation, conflictOf(config.Name, all))
+	conflict := conflictOf(config.Name, all)
+	setCondition(&config.Status.Conditions, openmcpv1alpha1.ConditionConflict, config.Generation, conflict)
+	setProgress(config, validities, ready, conflict)
 	config.Status.ObservedGeneration = config.Generation
+}
+
+// setProgress sets how far a configuration is from its effect.
+func setProgress(config *openmcpv1alpha1.QuotaServiceConfig, validities []validity, ready, conflict metav1.Condition) {
+	state, cause := progress.Reached, ready
+	switch {
+	case slices.ContainsFunc(validities, func(v validity) bool { return v.state == invalid }):
+		state = progress.Stalled
+	case ready.Status != metav1.ConditionTrue:
+		state = progress.Waiting
+	case conflict.Status == metav1.ConditionTrue:
+		state, cause = progress.Waiting, conflict
+	}
+	cause.ObservedGeneration, cause.Message = config.Generation, cut(cause.Message)
+	progress.Set(&config.Status.Conditions, state, cause)
 }
 
 func setCondition(conditions *[]metav1.Condition, of string, generation int64, c metav1.Condition) {

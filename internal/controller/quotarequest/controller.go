@@ -294,21 +294,6 @@ func (r *Reconciler) update(ctx context.Context, request *quotav1alpha1.QuotaReq
 	return nil
 }
 
-// setApproved sets the condition Approved.
-func setApproved(request *quotav1alpha1.QuotaRequest, reason, text string) {
-	status := metav1.ConditionFalse
-	switch reason {
-	case quotav1alpha1.ReasonPending:
-		status = metav1.ConditionUnknown
-	case quotav1alpha1.ReasonApproved, quotav1alpha1.ReasonPartiallyApproved:
-		status = metav1.ConditionTrue
-	}
-	apimeta.SetStatusCondition(&request.Status.Conditions, metav1.Condition{
-		Type: quotav1alpha1.ConditionApproved, Status: status, Reason: reason, Message: text, ObservedGeneration: request.Generation,
-	})
-	request.Status.ObservedGeneration = request.Generation
-}
-
 // untilExpiry returns the time until a pending request expires, or 0 if it does not.
 func (r *Reconciler) untilExpiry(request *quotav1alpha1.QuotaRequest) time.Duration {
 	var next time.Duration

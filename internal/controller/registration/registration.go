@@ -23,6 +23,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/kube/discoverycache"
+	"github.com/bursar/bursar/internal/kube/progress"
 )
 
 // Reconciler reports whether registrations are active.
@@ -70,11 +71,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if registration.DeletionTimestamp != nil {
 		return r.removeFinalizer(ctx, registration)
 	}
-	problem, err := r.problem(ctx, registration)
+	if isFilled, err := r.fillConsumerType(ctx, registration); isFilled || err != nil {
+		return reconcile.Result{}, err // an event follows
+	}
+	state, problem, err := r.problem(ctx, registration)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if problem == "" {
+	if state == progress.Reached {
 		if err := r.addFinalizer(ctx, registration); apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 			return reconcile.Result{}, nil // an event follows its newer version
 		} else if err != nil {
@@ -82,7 +86,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		}
 	}
 	updated := registration.DeepCopy()
-	report(updated, problem)
+	report(updated, state, problem)
 	if equality.Semantic.DeepEqual(registration.Status, updated.Status) {
 		return reconcile.Result{}, nil
 	}
@@ -93,32 +97,47 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{}, nil
 }
 
-// problem returns why a registration cannot be active, or "".
-func (r *Reconciler) problem(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) (string, error) {
+// fillConsumerType gives a registration from before the webhook for this both names of its consumer kind, and reports
+// whether it lacked one.
+func (r *Reconciler) fillConsumerType(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) (isFilled bool, err error) {
+	spec := &registration.Spec
+	if spec.ConsumerType == spec.ConsumerTypeRef {
+		return false, nil
+	}
+	updated := registration.DeepCopy()
+	updated.Spec.ConsumerType, updated.Spec.ConsumerTypeRef = spec.Consumer(), spec.Consumer()
+	if err := r.Client.Update(ctx, updated); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		return true, fmt.Errorf("fill in both names of the consumer kind of ResourceRegistration %s: %w", registration.Name, err)
+	}
+	return true, nil
+}
+
+// problem returns [progress.Reached] if a registration can be active, or why it cannot.
+func (r *Reconciler) problem(ctx context.Context, registration *quotav1alpha1.ResourceRegistration) (progress.State, string, error) {
 	var list quotav1alpha1.ResourceRegistrationList
 	if err := r.Client.List(ctx, &list); err != nil {
-		return "", fmt.Errorf("list registrations: %w", err)
+		return progress.Waiting, "", fmt.Errorf("list registrations: %w", err)
 	}
 	switch older := olderOf(registration, list.Items); {
 	case older == nil:
 	case older.DeletionTimestamp != nil:
-		return fmt.Sprintf("resource type %q is registered by ResourceRegistration %s, which is being deleted and has another %s; "+
+		return progress.Waiting, fmt.Sprintf("resource type %q is registered by ResourceRegistration %s, which is being deleted and has another %s; "+
 			"use the same, or wait until it is gone", registration.Spec.ResourceType, older.Name,
 			strings.Join(differences(&older.Spec, &registration.Spec), " and ")), nil
 	default:
-		return fmt.Sprintf("resource type %q is already registered by ResourceRegistration %s; delete one of the two", registration.Spec.ResourceType, older.Name), nil
+		return progress.Stalled, fmt.Sprintf("resource type %q is already registered by ResourceRegistration %s; delete one of the two", registration.Spec.ResourceType, older.Name), nil
 	}
 	ref := registration.Spec.Consumer()
 	consumer := schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}
 	_, served, err := r.Kinds.ResourceFor(ctx, consumer)
 	if err != nil {
-		return "", err
+		return progress.Waiting, "", err
 	}
 	// An active registration stays active: grants and policies depend on it, and a kind may be unavailable for a while.
 	if !served && !apimeta.IsStatusConditionTrue(registration.Status.Conditions, quotav1alpha1.ConditionActive) {
-		return fmt.Sprintf("consumer kind %s is not served by this API server; install its CustomResourceDefinition", consumer), nil
+		return progress.Waiting, fmt.Sprintf("consumer kind %s is not served by this API server; install its CustomResourceDefinition", consumer), nil
 	}
-	return "", nil
+	return progress.Reached, "", nil
 }
 
 // olderOf returns an older registration of the same resource type, or nil. A registration being deleted yields to one
@@ -150,13 +169,13 @@ func precedes(a, b *quotav1alpha1.ResourceRegistration) bool {
 // activeMessage is the message of an active registration. Tests of platforms compare it as a whole.
 const activeMessage = "The registration is active and resource grants and claims can now be created for this resource type."
 
-func report(registration *quotav1alpha1.ResourceRegistration, problem string) {
+func report(registration *quotav1alpha1.ResourceRegistration, state progress.State, problem string) {
 	condition := metav1.Condition{
 		Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonRegistrationActive,
 		Message:            activeMessage,
 		ObservedGeneration: registration.Generation,
 	}
-	if problem != "" {
+	if state != progress.Reached {
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, quotav1alpha1.ReasonValidationFailed, problem
 	}
 	if c := apimeta.FindStatusCondition(registration.Status.Conditions, condition.Type); c != nil && c.Reason == quotav1alpha1.ReasonRegistrationPending {
@@ -164,5 +183,6 @@ func report(registration *quotav1alpha1.ResourceRegistration, problem string) {
 		apimeta.RemoveStatusCondition(&registration.Status.Conditions, condition.Type)
 	}
 	apimeta.SetStatusCondition(&registration.Status.Conditions, condition)
+	progress.Set(&registration.Status.Conditions, state, condition)
 	registration.Status.ObservedGeneration = registration.Generation
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/kube/progress"
 )
 
 func registrationOf(name, resourceType string, second int64) quotav1alpha1.ResourceRegistration {
@@ -48,14 +49,15 @@ func TestOlderOf(t *testing.T) {
 func TestReport(t *testing.T) {
 	registration := registrationOf("m", "projects", 5)
 	for _, step := range []struct {
+		state           progress.State
 		problem, reason string
 		status          metav1.ConditionStatus
 	}{
-		{"", quotav1alpha1.ReasonRegistrationActive, metav1.ConditionTrue},
-		{"consumer kind Tenant is not served", quotav1alpha1.ReasonValidationFailed, metav1.ConditionFalse},
-		{"", quotav1alpha1.ReasonRegistrationActive, metav1.ConditionTrue},
+		{progress.Reached, "", quotav1alpha1.ReasonRegistrationActive, metav1.ConditionTrue},
+		{progress.Waiting, "consumer kind Tenant is not served", quotav1alpha1.ReasonValidationFailed, metav1.ConditionFalse},
+		{progress.Reached, "", quotav1alpha1.ReasonRegistrationActive, metav1.ConditionTrue},
 	} {
-		report(&registration, step.problem)
+		report(&registration, step.state, step.problem)
 		c := apimeta.FindStatusCondition(registration.Status.Conditions, quotav1alpha1.ConditionActive)
 		if c == nil || c.Status != step.status || c.Reason != step.reason {
 			t.Fatalf("with the error %q the condition is %+v, want %s with reason %s", step.problem, c, step.status, step.reason)
@@ -75,7 +77,7 @@ func TestReportAfterPending(t *testing.T) {
 	registration.Status.Conditions = []metav1.Condition{{
 		Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonRegistrationPending, LastTransitionTime: metav1.Unix(0, 0),
 	}}
-	report(&registration, "consumer kind Tenant is not served")
+	report(&registration, progress.Waiting, "consumer kind Tenant is not served")
 	c := registration.Status.Conditions[0]
 	if c.Reason != quotav1alpha1.ReasonValidationFailed || c.LastTransitionTime.Unix() == 0 {
 		t.Errorf("the condition is %+v, want it to be from now, not from when the schema's default says", c)
