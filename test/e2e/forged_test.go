@@ -119,17 +119,17 @@ func TestFailedCallChangesPaths(t *testing.T) {
 	t.Parallel()
 	l := newReachable(t)
 	const webhook = "quotareview.quota.miloapis.com"
-	eventually(t, func() error { // a start publishes other paths as well
-		at, segment, _ := l.path(webhook)
-		ctx, giveUp := context.WithCancel(t.Context())
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, at.String(), endless{giveUp})
-		must(t, err)
-		request.ContentLength = 1 << 20
-		response, err := l.stranger.Do(request)
-		if err == nil {
-			_ = response.Body.Close()
-		}
+	at, segment, _ := l.path(webhook)
+	ctx, giveUp := context.WithCancel(t.Context())
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, at.String(), endless{giveUp})
+	must(t, err)
+	request.ContentLength = 1 << 20
+	if response, err := l.stranger.Do(request); err == nil {
+		_ = response.Body.Close()
+		t.Fatalf("a call without a whole body is answered with %s", response.Status)
+	}
 
+	eventually(t, func() error {
 		if _, current, _ := l.path(webhook); current == segment {
 			return errors.New("after a failed call the path is still published")
 		}
