@@ -196,8 +196,8 @@ func (r *Registration) dimensionsProblem(keys iter.Seq[string], instead string) 
 		r.ResourceType, what, list, them, r.Name, instead, them)
 }
 
-// dimensionsEnding returns the dimensions whose parts after the slash are the given keys, or "" unless each key has one.
-// Messages name dimensions by this part, and so people enter it.
+// dimensionsEnding returns the dimensions whose parts after the slash are the given keys, or "" unless each key has
+// one. Messages name dimensions by this part, and so people enter it.
 func (r *Registration) dimensionsEnding(keys []string) string {
 	meant := make([]string, 0, namedMax)
 	for _, key := range keys {

@@ -77,8 +77,9 @@ func (e *entrance) begin(w http.ResponseWriter, r *http.Request, login Login, c 
 	return isBegun
 }
 
-// tryBegin starts a session in the place of the former one of the browser, which may be nil, and reports whether it did. After a failure, it shows the login page with the problem: the
-// API server does not accept the credentials, or does not answer.
+// tryBegin starts a session in the place of the former one of the browser, which may be nil, and reports whether it
+// did. After a failure, it shows the login page with the problem: the API server does not accept the credentials, or
+// does not answer.
 func (e *entrance) tryBegin(w http.ResponseWriter, r *http.Request, login Login, c session.Credentials, former *session.Session) bool {
 	ctx, cancel := context.WithTimeout(r.Context(), loginTimeout)
 	defer cancel()

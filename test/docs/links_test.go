@@ -146,8 +146,8 @@ func TestNamedPagesExist(t *testing.T) {
 	}
 }
 
-// TestChartNotesLeadOnline proves that the notes of the chart name pages by their URL: whoever installs the chart from a
-// registry has no copy of the docs.
+// TestChartNotesLeadOnline proves that the notes of the chart name pages by their URL: whoever installs the chart
+// from a registry has no copy of the docs.
 func TestChartNotesLeadOnline(t *testing.T) {
 	const notes = "deploy/chart/bursar/templates/NOTES.txt"
 	pages := namedPage.FindAllStringSubmatch(read(t, notes), -1)

@@ -45,8 +45,8 @@ func wantKstatus(t testing.TB, want status.Status, object client.Object) {
 	})
 }
 
-// TestKstatusOfQuota has grants, claims and requests in all their states: only what counts is Current, what Bursar waits
-// for is InProgress, and what needs a person has Failed.
+// TestKstatusOfQuota has grants, claims and requests in all their states: only what counts is Current, what Bursar
+// waits for is InProgress, and what needs a person has Failed.
 func TestKstatusOfQuota(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -80,6 +80,7 @@ type addition struct {
 
 var additions = []addition{
 	{"AllowanceBucket", "status.feature"},
+	{"AllowanceBucket", "status.held"},
 	{"ClaimCreationPolicy", "status.effective"},
 	{"ClaimCreationPolicy", "spec.disabled"},
 	{"ClaimCreationPolicy", "spec.trigger.constraints"},

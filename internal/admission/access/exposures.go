@@ -73,9 +73,9 @@ type Exposures struct {
 	Log           logr.Logger
 }
 
-// Run reports exposed numbers until ctx ends. A replica may lead or find the leader later, so Run repeats a report until
-// the next number is published. While this process did not run, calls may have failed, so it begins with the number that
-// it finds.
+// Run reports exposed numbers until ctx ends. A replica may lead or find the leader later, so Run repeats a report
+// until the next number is published. While this process did not run, calls may have failed, so it begins with the
+// number that it finds.
 func (e *Exposures) Run(ctx context.Context) error {
 	if !e.Authenticator.hasSecretPaths() {
 		return nil

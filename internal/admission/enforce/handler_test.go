@@ -2,6 +2,7 @@ package enforce
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -44,6 +46,8 @@ type scene struct {
 	fault func(storagetest.Call) storagetest.Fault
 	// api has the claims, once the scene follows updates.
 	api *claimstest.Server
+	// patience is the timeout of each review. Default: short, for tests that exhaust it.
+	patience time.Duration
 }
 
 var organizations = []string{"acme", "globex"}
@@ -182,7 +186,7 @@ func (s *scene) reviewBy(user authenticationv1.UserInfo, name string, uid types.
 		s.Fatal(err)
 	}
 	recorder := httptest.NewRecorder()
-	s.ServeHTTP(recorder, httptest.NewRequestWithContext(s.Context(), http.MethodPost, "/enforce?timeout=1.5s", bytes.NewReader(body)))
+	s.ServeHTTP(recorder, httptest.NewRequestWithContext(s.Context(), http.MethodPost, "/enforce?timeout="+cmp.Or(s.patience, 1500*time.Millisecond).String(), bytes.NewReader(body)))
 	var review admissionv1.AdmissionReview
 	if err := json.Unmarshal(recorder.Body.Bytes(), &review); err != nil || review.Response == nil || review.Response.UID != "round-trip" {
 		s.Fatalf("answered %d %s: %v", recorder.Code, recorder.Body, err)

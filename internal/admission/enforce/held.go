@@ -193,7 +193,8 @@ func (d *deciding) has(uid types.UID) bool {
 }
 
 // holdFor adds a request for quota of one consumer to those of its requester, and returns what has to be left to
-// others. An update names its policy. It returns nil while the kind is being listed, because nobody knows then which objects have appeared.
+// others. An update names its policy. It returns nil while the kind is being listed, because nobody knows then which
+// objects have appeared.
 func (h *Handler) holdFor(name string, consumer quotav1alpha1.ConsumerRef, o evaluator.Object, policy string, charges []ledger.Charge) (*heldRequest, ledgerstore.Spare) {
 	kind := o.Kind.GroupKind()
 	if len(charges) == 0 || !h.Objects.IsListed(kind) {
@@ -224,8 +225,8 @@ func (h *Handler) concludeHold(r *heldRequest, isReserved bool) {
 	}
 }
 
-// waitForOwn waits until one of several requests of a requester has an effect or ends, so that it holds less. It reports
-// false if none of them is young, or if nothing happens in time.
+// waitForOwn waits until one of several requests of a requester has an effect or ends, so that it holds less. It
+// reports false if none of them is young, or if nothing happens in time.
 func (h *Handler) waitForOwn(ctx context.Context, who requester, several int, until time.Time) bool {
 	for {
 		requests := h.unconfirmed.of(who)

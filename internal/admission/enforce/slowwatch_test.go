@@ -21,6 +21,7 @@ func TestManyClientsOfOneUserWithASlowWatch(t *testing.T) {
 	const clients, limit, lag = 32, 2000, time.Second
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, limit)
+		s.patience = 6 * time.Second
 		s.policy("globex", "false")
 		objects, client := followed(t)
 		s.Objects = objects

@@ -91,8 +91,8 @@ func (r *heldRequest) isUpdate() bool { return r.policy != "" }
 func (r *heldRequest) isYoung() bool { return time.Since(r.since) < appearsWithin }
 
 // begin adds a request, and returns what has to be left to others beside it. A requester without other requests may
-// take everything, unless several had no effect lately. If the request is still there at the end of its lifetime, begin has
-// atEnd called.
+// take everything, unless several had no effect lately. If the request is still there at the end of its lifetime,
+// begin has atEnd called.
 func (u *unconfirmed) begin(r *heldRequest, atEnd func()) ledgerstore.Spare {
 	u.mu.Lock()
 	defer u.mu.Unlock()

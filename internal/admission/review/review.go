@@ -103,8 +103,8 @@ func Timeout(r *http.Request) time.Duration {
 	return timeout - min(answerTime, timeout/2)
 }
 
-// patience returns how long the caller waits at least. An API server rounds the rest of its timeout up to whole seconds,
-// so it may wait up to a second less than it says. Other replicas say it exactly.
+// patience returns how long the caller waits at least. An API server rounds the rest of its timeout up to whole
+// seconds, so it may wait up to a second less than it says. Other replicas say it exactly.
 func patience(r *http.Request) time.Duration {
 	timeout, err := time.ParseDuration(r.URL.Query().Get("timeout"))
 	switch {

@@ -8,9 +8,9 @@ import (
 	"github.com/bursar/bursar/internal/admission/review"
 )
 
-// fillConsumerType answers the create or update of a registration with only one of consumerType and consumerTypeRef. Its
-// patch sets the other one, so that readers and field selectors find the consumer kind by both names. No field manager
-// owns what a webhook sets, so a server-side apply of the one name does not drop the other.
+// fillConsumerType answers the create or update of a registration with only one of consumerType and consumerTypeRef.
+// Its patch sets the other one, so that readers and field selectors find the consumer kind by both names. No field
+// manager owns what a webhook sets, so a server-side apply of the one name does not drop the other.
 func fillConsumerType(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	if request.Kind.Kind != "ResourceRegistration" || request.SubResource != "" {
 		return unexpected(request)

@@ -6,8 +6,8 @@ import (
 )
 
 // Clean returns a text as people may see it on a terminal or a page. Users write reasons, descriptions and names, and
-// some characters would make the text look like another one: control characters move the cursor, overrides of direction
-// (U+202E) turn a text round, and zero-width characters hide a difference. It keeps line ends and tabs.
+// some characters would make the text look like another one. Control characters move the cursor, overrides of direction
+// (U+202E) turn a text round, and zero-width characters hide a difference. Clean keeps line ends and tabs.
 func Clean(text string) string { return strings.Map(cleaned, text) }
 
 // cleaned returns a character, or -1 if it would change what people see of others.

@@ -129,7 +129,8 @@ func (r *Router) Get(path string, h Handler) {
 	}))
 }
 
-// Post adds an action at a path without [Base]. It runs only for forms of the same session. The console has read them already.
+// Post adds an action at a path without [Base]. It runs only for forms of the same session. The console has read them
+// already.
 func (r *Router) Post(path string, h Handler) {
 	r.console.mux.Handle("POST "+Base+path, r.console.withSession(func(w http.ResponseWriter, request *Request) {
 		if err := parseForm(request); err != nil {

@@ -190,7 +190,7 @@ func TestEffectiveStatus(t *testing.T) {
 	refs := []quotav1alpha1.AllowanceBucketRef{{Name: "a-bucket"}}
 	want := quotav1alpha1.EffectiveResourceGrantStatus{
 		TotalLimit: 62, TotalAllocated: 57, Available: 5, AllowanceBucketRefs: refs,
-		Display: &quotav1alpha1.DisplayedQuota{TotalLimit: "7.75 cores", TotalAllocated: "7.125 cores", Available: "0.625 cores", Percent: "91%"},
+		Display: &quotav1alpha1.DisplayedQuota{TotalLimit: "7.75 cores", TotalAllocated: "7.125 cores", Available: "0.625 cores", Percent: "92%"},
 		GrantRefs: []quotav1alpha1.EffectiveGrantRef{
 			{Name: "base", Namespace: "web", Amount: 40, ObservedGeneration: 2}, {Name: "more", Namespace: "web", Amount: 22, ObservedGeneration: 1}},
 	}

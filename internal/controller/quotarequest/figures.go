@@ -130,8 +130,8 @@ func (f *figures) wanted() []quotav1alpha1.ApprovedIncrease {
 }
 
 // asks returns the requested amounts as policies see them, with the figures of their dimensions. Each figure errs
-// against the requester: the limit and the total are of the quota that all claims with the dimensions may use, and
-// the increase and the wanted limit are the largest that a claim with them gets.
+// against the requester. The limit and the total are of the quota that all claims with the dimensions may use. The
+// increase and the wanted limit are the largest that a claim with them gets.
 func (f *figures) asks() ([]policy.Ask, error) {
 	asks := make([]policy.Ask, len(f.request.Spec.Requests))
 	for i := range f.request.Spec.Requests {

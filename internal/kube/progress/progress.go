@@ -1,5 +1,5 @@
-// Package progress sets the conditions Reconciling and Stalled. Tools such as Flux, Argo CD and kpt tell by them whether
-// an object has the effect that its author asked for, see the package kstatus of sigs.k8s.io/cli-utils.
+// Package progress sets the conditions Reconciling and Stalled. Tools such as Flux, Argo CD and kpt tell by them
+// whether an object has the effect that its author asked for, see the package kstatus of sigs.k8s.io/cli-utils.
 //
 // Both conditions are present only while they are True, so an object in order has neither.
 package progress

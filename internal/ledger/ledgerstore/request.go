@@ -108,9 +108,10 @@ const existingMax = ReservationsMax / 2
 // waits a limited time for expected releases. Apply admits an existing key again and changes nothing, unless the
 // request has other options.
 //
-// Apply returns [ErrBusy] if too much is in flight, [ErrTooMuchHeld] if only the request's Spare does not fit, [ErrSliced] if another process holds the quota in a slice, and
-// [ErrReleasing] with [WithRetryUntil]. On an error there is no decision. If ctx ended during a write, storage may have
-// the reservations all the same; they then expire like all without an object.
+// Apply returns [ErrBusy] if too much is in flight, [ErrTooMuchHeld] if only the request's Spare does not fit,
+// [ErrSliced] if another process holds the quota in a slice, and [ErrReleasing] with [WithRetryUntil]. On an error
+// there is no decision. If ctx ended during a write, storage may have the reservations all the same; they then expire
+// like all without an object.
 func (s *Store) Apply(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r Request) (Outcome, error) {
 	d := &decider{store: s, consumer: consumer, Request: r}
 	var err error

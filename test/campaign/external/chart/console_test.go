@@ -44,8 +44,8 @@ func TestConsoleHasNoRights(t *testing.T) {
 	}
 }
 
-// TestConsoleHasNoToken mounts a token of its ServiceAccount only where the console shows it: to impersonate. Otherwise a
-// kubeconfig without credentials leads to the API server.
+// TestConsoleHasNoToken mounts a token of its ServiceAccount only where the console shows it: to impersonate.
+// Otherwise a kubeconfig without credentials leads to the API server.
 func TestConsoleHasNoToken(t *testing.T) {
 	for name, tt := range map[string]struct {
 		values string
