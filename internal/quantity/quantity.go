@@ -1,6 +1,6 @@
 // Package quantity turns Kubernetes quantities into integers and text without losing their size. A quantity may be far
-// larger than an int64. Then Quantity.Value returns a wrong number, often 0, and Quantity.String a wrong text: it writes
-// 1000E as 1, because there is no suffix for 10^21. Any internal package may import it.
+// larger than an int64. Then Quantity.Value returns a wrong number, often 0, and Quantity.String a wrong text: it
+// writes 1000E as 1, because there is no suffix for 10^21. Any internal package may import it.
 package quantity
 
 import (

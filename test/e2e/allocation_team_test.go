@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -118,7 +119,7 @@ func (w *team) mustGive(project, name string, hard ...string) {
 // wantRefused checks for a denial by the allocation for lack of a resource.
 func (w *team) wantRefused(err error, allocation string, wants ...string) {
 	w.Helper()
-	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded ResourceQuotaAllocation: "+allocation+",") {
+	if !apierrors.IsForbidden(err) || !regexp.MustCompile("exceeded ResourceQuotaAllocation: "+regexp.QuoteMeta(allocation)+`( \([^)]*\))?,`).MatchString(err.Error()) {
 		w.Fatalf("got %v, want a refusal by allocation %s", err, allocation)
 	}
 	for _, want := range wants {

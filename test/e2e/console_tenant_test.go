@@ -262,7 +262,7 @@ func TestConsoleTenantTry(t *testing.T) {
 		"not a valid name of a namespace": {"namespace": {"No!"}, "manifest": {manifest}},
 		"could not be read":               {"namespace": {w.name}, "manifest": {"a: [\n"}},
 		"apiVersion or kind":              {"namespace": {w.name}, "manifest": {"metadata: {name: x}\n"}},
-		"and this page tries":             {"namespace": {w.name}, "manifest": {strings.Repeat("apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: x}\n---\n", 101)}},
+		"at most 100 are read":            {"namespace": {w.name}, "manifest": {strings.Repeat("apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: x}\n---\n", 101)}},
 		"not text in UTF-8":               {"namespace": {w.name}, "manifest": {"\xff\xfe"}},
 		"Nothing was tried: ":             {"namespace": {"kube-system"}, "manifest": {manifest}, "as-is": {"yes"}},
 	} {

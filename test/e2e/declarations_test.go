@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -247,48 +245,6 @@ func TestClaimOfLivingObjectMayNotBeDeleted(t *testing.T) {
 		t.Errorf("got %v, want a refusal because the object still exists", err)
 	}
 	w.wantBucket(1, 1, 0, 1)
-}
-
-// TestCreateRefusedLater has the API server's own ResourceQuota refuse a create after Bursar admitted it. The
-// reservation ends by itself, but not before the API server must have given up on the request.
-func TestCreateRefusedLater(t *testing.T) {
-	t.Parallel()
-	w := newProtectedWorld(t, 1)
-	none := corev1.ResourceList{"count/configmaps": resource.MustParse("0")}
-	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "none", Namespace: w.name}, Spec: corev1.ResourceQuotaSpec{Hard: none}}
-	w.mustCreate(quota)
-	eventually(w, func() error { // until then, creates fail for another reason
-		err := admin.Get(w.ctx, client.ObjectKeyFromObject(quota), quota)
-		if err == nil && len(quota.Status.Used) == 0 {
-			err = errors.New("what the ResourceQuota limits is not counted yet")
-		}
-		return err
-	})
-	create := func(options ...client.CreateOption) error {
-		err := admin.Create(w.ctx, w.configMap("a"), options...)
-		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded quota: none") {
-			return fmt.Errorf("got %v, want a refusal by the ResourceQuota", err)
-		}
-		return nil
-	}
-	// The API server enforces the quota by a watch. A create before that would succeed.
-	eventually(w, func() error { return create(client.DryRunAll) })
-	must(t, create())
-	reserved := time.Now()
-	w.wantBucket(1, 1, 0, 1)
-	w.mustDelete(quota)
-	await.NoError(w, 90*time.Second, func() error {
-		bucket, err := w.bucket()
-		if err == nil && bucket.Status.Allocated > 0 {
-			err = fmt.Errorf("%d are still allocated", bucket.Status.Allocated)
-		}
-		return err
-	})
-	if held := time.Since(reserved); held < requestTimeout {
-		t.Errorf("the reservation was given up after %s, while the API server might still have worked on the create", held)
-	}
-	eventually(w, func() error { return admin.Create(w.ctx, w.configMap("b")) })
-	w.cleanUp(w.configMap("b"))
 }
 
 func TestAccess(t *testing.T) {

@@ -75,10 +75,10 @@ func TestObjectsFromWhenTheirKindMightNotClaim(t *testing.T) {
 	w.wantBucket(5, 1, 4, 1)
 }
 
-// liftFinalizers removes the finalizers of a registration in deletion, as Bursar does once nothing uses it.
-func (w *world) liftFinalizers(r *quotav1alpha1.ResourceRegistration) {
+// liftFinalizers removes the finalizers of an object under deletion, as those that wait for it do.
+func (w *world) liftFinalizers(object client.Object) {
 	w.Helper()
 	eventually(w, func() error {
-		return client.IgnoreNotFound(bursar.Patch(w.ctx, r, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+		return client.IgnoreNotFound(bursar.Patch(w.ctx, object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
 	})
 }

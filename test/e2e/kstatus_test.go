@@ -78,7 +78,8 @@ func TestKstatusOfQuota(t *testing.T) {
 	w.wantStatus(status.InProgressStatus, denied)
 	decision := w.newDecision(denied, quotav1alpha1.DecisionDeny)
 	decision.Spec.Reason = "the platform is full"
-	must(t, namedAdmin(t, "kstatus-approver").Create(w.ctx, decision))
+	approver := namedAdmin(t, "kstatus-approver")
+	eventually(w, func() error { return approver.Create(w.ctx, decision) }) // once the approvers are known
 	w.wantStatus(status.FailedStatus, denied)
 	w.wantStatus(status.CurrentStatus, decision)
 	w.mustCreate(withdrawn)

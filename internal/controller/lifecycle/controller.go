@@ -56,6 +56,7 @@ type Controller struct {
 func (c *Controller) Start() {
 	c.Objects.OnAppear(c.appeared)
 	c.Objects.OnModify(c.modified)
+	c.Objects.OnDeleting(func(_ schema.GroupKind, uid types.UID) { c.announceReleases(uid) })
 	c.Objects.OnVanish(c.vanished)
 	c.Claims.OnChange(c.claimChanged)
 	c.Store.SubscribeRecorded(c.recorded)
@@ -104,19 +105,27 @@ func (c *Controller) isOurs(reservation ledgerstore.InFlight) bool {
 	return reservation.IsOwn || c.Replicas.IsPreferred(reservation.Consumer)
 }
 
-// vanished announces the coming release before anything else: no create gets a denial for lack of capacity that is
-// about to be free.
-func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
+// announceReleases announces the release of what an object holds, and returns that. No create gets a denial for lack of
+// capacity that is about to be free. The deletion of an object may begin a while before its end: finalizers, a grace
+// period or the deletion of its dependents hold it.
+func (c *Controller) announceReleases(uid types.UID) (reservations []ledgerstore.InFlight, owned []*claimcache.Claim) {
 	// In this order: a reservation ends after its claim is in the cache.
-	isListed := c.Claims.HasSynced()
-	reservations := c.Store.ReservationsFor(string(uid))
-	owned := c.Claims.ForObject(uid)
+	reservations = c.Store.ReservationsFor(string(uid))
+	owned = c.Claims.ForObject(uid)
+
 	for _, claim := range owned {
 		c.Store.ExpectRelease(claim.Consumer(), string(claim.UID))
 	}
 	for _, reservation := range reservations {
 		c.Store.ExpectRelease(reservation.Consumer, reservation.Key)
 	}
+	return reservations, owned
+}
+
+// vanished announces the coming release before anything else.
+func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
+	isListed := c.Claims.HasSynced()
+	reservations, owned := c.announceReleases(uid)
 	// The announcement of a later listed claim comes then.
 	isCharged := len(owned) > 0 || len(reservations) > 0 || !isListed
 	c.Engine.Vanished(uid, isCharged)

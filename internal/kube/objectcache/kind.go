@@ -30,6 +30,8 @@ type kind struct {
 	mu     sync.RWMutex
 	byName map[types.NamespacedName]types.UID
 	uids   map[types.UID]types.NamespacedName
+	// deleting are the existing objects whose deletion has begun.
+	deleting map[types.UID]struct{}
 }
 
 var _ cache.TransformingStore = (*kind)(nil)
@@ -37,7 +39,8 @@ var _ cache.TransformingStore = (*kind)(nil)
 // identity is the stored part of an object.
 type identity struct {
 	types.NamespacedName
-	uid types.UID
+	uid        types.UID
+	isDeleting bool
 }
 
 func (o *Cache) start(ctx context.Context, groupKind schema.GroupKind, resource schema.GroupVersionResource) *kind {
@@ -51,6 +54,7 @@ func (o *Cache) start(ctx context.Context, groupKind schema.GroupKind, resource 
 		synced:    make(chan struct{}),
 		byName:    map[types.NamespacedName]types.UID{},
 		uids:      map[types.UID]types.NamespacedName{},
+		deleting:  map[types.UID]struct{}{},
 	}
 	client := o.client.Resource(resource)
 	source := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
@@ -126,7 +130,8 @@ func identify(obj any) (*identity, error) {
 	case *identity:
 		return object, nil
 	case *metav1.PartialObjectMetadata:
-		return &identity{types.NamespacedName{Namespace: object.Namespace, Name: object.Name}, object.UID}, nil
+		name := types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
+		return &identity{NamespacedName: name, uid: object.UID, isDeleting: object.DeletionTimestamp != nil}, nil
 	default:
 		return nil, fmt.Errorf("protected objects: unexpected object of type %T", obj)
 	}
@@ -146,6 +151,9 @@ func (k *kind) put(obj any) error {
 	before := k.swap(object.NamespacedName, object.uid)
 	if before == object.uid {
 		notify(k.owner.modified, k.groupKind, object.uid)
+		if object.isDeleting && k.beginDeletion(object.uid) {
+			notify(k.owner.deleting, k.groupKind, object.uid)
+		}
 		return nil
 	}
 	if before != "" {
@@ -197,7 +205,7 @@ func (k *kind) unlisted(listed map[types.NamespacedName]struct{}) []*identity {
 	var gone []*identity
 	for name, uid := range k.byName {
 		if _, ok := listed[name]; !ok {
-			gone = append(gone, &identity{name, uid})
+			gone = append(gone, &identity{NamespacedName: name, uid: uid})
 		}
 	}
 	return gone
@@ -208,6 +216,9 @@ func (k *kind) swap(name types.NamespacedName, uid types.UID) (before types.UID)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	before = k.byName[name]
+	if before != uid {
+		delete(k.deleting, before)
+	}
 	delete(k.uids, before)
 	delete(k.byName, name)
 	if uid != "" {
@@ -215,6 +226,17 @@ func (k *kind) swap(name types.NamespacedName, uid types.UID) (before types.UID)
 		k.uids[uid] = name
 	}
 	return before
+}
+
+// beginDeletion records that the deletion of an object has begun. It reports false if that is known.
+func (k *kind) beginDeletion(uid types.UID) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, isKnown := k.deleting[uid]; isKnown {
+		return false
+	}
+	k.deleting[uid] = struct{}{}
+	return true
 }
 
 func notify(handlers []Handler, groupKind schema.GroupKind, uid types.UID) {

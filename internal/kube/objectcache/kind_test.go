@@ -19,11 +19,21 @@ func newKind() (*kind, *news) {
 	o.OnAppear(func(_ schema.GroupKind, uid types.UID) { *notified = append(*notified, "+"+string(uid)) })
 	o.OnModify(func(_ schema.GroupKind, uid types.UID) { *notified = append(*notified, "~"+string(uid)) })
 	o.OnVanish(func(_ schema.GroupKind, uid types.UID) { *notified = append(*notified, "-"+string(uid)) })
-	return &kind{owner: o, synced: make(chan struct{}), byName: map[types.NamespacedName]types.UID{}, uids: map[types.UID]types.NamespacedName{}}, notified
+	o.OnDeleting(func(_ schema.GroupKind, uid types.UID) { *notified = append(*notified, "!"+string(uid)) })
+	return &kind{
+		owner: o, synced: make(chan struct{}),
+		byName: map[types.NamespacedName]types.UID{}, uids: map[types.UID]types.NamespacedName{}, deleting: map[types.UID]struct{}{},
+	}, notified
 }
 
 func object(name string, uid types.UID) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: uid}}
+}
+
+func deleted(object *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
+	now := metav1.Now()
+	object.DeletionTimestamp = &now
+	return object
 }
 
 func TestKindNotifies(t *testing.T) {
@@ -38,6 +48,9 @@ func TestKindNotifies(t *testing.T) {
 		"update": {"a change to an object is told", func(k *kind) []error {
 			return []error{k.Add(object("a", "1")), k.Update(object("a", "1"))}
 		}, []string{"+1", "~1"}},
+		"deletion begins": {"finalizers hold the object for a while", func(k *kind) []error {
+			return []error{k.Add(object("a", "1")), k.Update(deleted(object("a", "1"))), k.Update(deleted(object("a", "1"))), k.Delete(object("a", "1"))}
+		}, []string{"+1", "~1", "!1", "~1", "-1"}},
 		"replaced under its name": {"a missed deletion shows in the UID", func(k *kind) []error {
 			return []error{k.Add(object("a", "1")), k.Update(object("a", "2"))}
 		}, []string{"+1", "-1", "+2"}},
