@@ -7,6 +7,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/bursar/bursar/internal/admission/access"
+	"github.com/bursar/bursar/internal/admission/enforce"
 	"github.com/bursar/bursar/internal/admission/server"
 	"github.com/bursar/bursar/internal/controller/claimpolicy/evaluation"
 	"github.com/bursar/bursar/internal/controller/follow"
@@ -82,13 +83,8 @@ func (o *Operator) assemble(ctx, storing context.Context) (*components, error) {
 	follower := follow.New(quota.catalog, quota.claims, cluster.objects, cluster.kinds, log.WithName("follower"))
 	declared := newDeclarations(cluster, quota, leading, follower, controllers.claim)
 	leading.declared = declared
-	if err := declared.follow(ctx, enforcer, evaluations); err != nil {
+	if err := o.followDeclarations(ctx, declared, enforcer, evaluations); err != nil {
 		return nil, err
-	}
-	if o.options.ResourceQuotas.ServesAllocations() {
-		if err := declared.followAllocations(ctx); err != nil {
-			return nil, err
-		}
 	}
 	p := &components{
 		cluster: cluster, quota: quota, server: server, peers: peers, leading: leading, probeObserver: o.newProbeObserver(), evaluations: evaluations,
@@ -110,6 +106,17 @@ func (o *Operator) assemble(ctx, storing context.Context) (*components, error) {
 		o.newUsage(cluster, quota, leading, controllers.claim), o.newGrantEnds(cluster, leading), o.newRequests(cluster, leading), health{o, server.Certificates},
 	)
 	return p, nil
+}
+
+// followDeclarations follows all declarations of administrators that this operator serves.
+func (o *Operator) followDeclarations(ctx context.Context, declared *declarations, enforcer *enforce.Handler, evaluations *evaluation.Reporter) error {
+	if err := declared.follow(ctx, enforcer, evaluations); err != nil {
+		return err
+	}
+	if !o.options.ResourceQuotas.ServesAllocations() {
+		return nil
+	}
+	return declared.followAllocations(ctx)
 }
 
 // newProbeObserver returns the observer that reports this API server's webhook configurations, or nil if there is only

@@ -90,6 +90,7 @@ func TestWarnLetsPassWithAWarning(t *testing.T) {
 	if text := warnings.String(); text != "" {
 		t.Errorf("what fits is warned about: %s", text)
 	}
+	w.wantBucket(1, 1, 0, 1) // objects under Warn and Audit are charged once they exist
 	must(t, api.Create(w.ctx, w.configMap("b"), client.DryRunAll))
 	must(t, api.Create(w.ctx, w.configMap("b")))
 	if text := warnings.String(); strings.Count(text, "exceeded quota: ConfigMap quota of Organization "+w.name) != 2 || !strings.Contains(text, "not enforced") {
@@ -109,8 +110,9 @@ func TestAuditRecordsAndSaysNothing(t *testing.T) {
 	labels := map[string]string{"policy": w.name, "mode": "Audit"}
 	before := counted(t, counter, labels)
 	api, warnings := adminWithWarnings(t, as("jane"))
-	for _, name := range []string{"a", "b", "c"} {
+	for n, name := range []string{"a", "b", "c"} {
 		must(t, api.Create(w.ctx, w.configMap(name)))
+		w.wantBucket(1, int64(n+1), 0, int32(n+1)) // objects under Warn and Audit are charged once they exist
 	}
 	must(t, api.Create(w.ctx, w.configMap("d"), client.DryRunAll))
 	if text := warnings.String(); text != "" {

@@ -139,7 +139,6 @@ func sorted(ids []types.UID) []types.UID {
 
 // elsewhere has another replica decide everything. It keeps what that one receives.
 type elsewhere struct {
-	alone
 	handler http.Handler
 }
 

@@ -17,9 +17,10 @@ import (
 )
 
 const (
-	// WebhookPath is the path for the audit events of an API server, and EndPath the one for other replicas.
+	// WebhookPath is the path for the audit events of an API server.
 	WebhookPath = "/audit"
-	EndPath     = "/end"
+	// EndPath is the path for the reports of other replicas.
+	EndPath = "/end"
 
 	// eventsBytesMax bounds a batch of events. By default, the API server sends 400, each of a few kilobytes.
 	eventsBytesMax = 16 << 20

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -177,7 +178,7 @@ func TestSilentConnections(t *testing.T) {
 	}
 	await.NoError(t, time.Minute, func() error {
 		_ = silent[0].SetReadDeadline(time.Now().Add(100 * time.Millisecond))
-		if _, err := silent[0].Read(make([]byte, 1)); err != io.EOF && !strings.Contains(fmt.Sprint(err), "reset") {
+		if _, err := silent[0].Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !strings.Contains(fmt.Sprint(err), "reset") {
 			return fmt.Errorf("the oldest connection is still open: %v", err)
 		}
 		return nil

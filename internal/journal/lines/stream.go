@@ -82,24 +82,11 @@ func (r *reader) next(ctx context.Context) (*line, error) {
 			}
 			continue
 		}
-		text, err := r.readLine()
 		file := r.files[0]
-		r.current.number++
-		torn := errors.Is(err, io.EOF)
-		isDamaged := isDamage(err)
-		if err != nil && !torn {
-			if err := r.skip(r.current.number, err, isDamaged || errors.Is(err, errTooLong)); err != nil {
-				return nil, err
-			}
+		text, torn, err := r.readNext()
+		if err != nil {
+			return nil, err
 		}
-		if torn || isDamaged { // nobody can decompress the rest of a damaged file
-			r.close()
-			r.files = r.files[1:]
-		}
-		if err != nil && !torn {
-			continue
-		}
-		text = bytes.TrimSpace(text)
 		if len(text) == 0 {
 			continue
 		}
@@ -117,6 +104,26 @@ func (r *reader) next(ctx context.Context) (*line, error) {
 			return &r.current, nil
 		}
 	}
+}
+
+// readNext returns the next line of the open file, or nothing for a line that it skips. torn is set at the end of a file
+// without a line end.
+func (r *reader) readNext() (text []byte, torn bool, err error) {
+	text, err = r.readLine()
+	r.current.number++
+	torn = errors.Is(err, io.EOF)
+	isDamaged := isDamage(err)
+	if err != nil && !torn {
+		if err := r.skip(r.current.number, err, isDamaged || errors.Is(err, errTooLong)); err != nil {
+			return nil, false, err
+		}
+		text = nil
+	}
+	if torn || isDamaged { // nobody can decompress the rest of a damaged file
+		r.close()
+		r.files = r.files[1:]
+	}
+	return bytes.TrimSpace(text), torn, nil
 }
 
 // openNext opens the first of the remaining files.

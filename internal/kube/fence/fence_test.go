@@ -48,7 +48,7 @@ func TestLock(t *testing.T) {
 
 		time.Sleep(6*time.Second - 1)
 		check("the lead lasts from the beginning of its renewal", nil)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		check("the leader paused", ErrLost)
 
 		store.err = errors.New("no API server")

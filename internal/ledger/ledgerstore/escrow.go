@@ -204,9 +204,19 @@ func (e *escrow) admit(reservations []ledger.Reservation, spare Spare, inFlight,
 	if !e.isConfirmedLocked(now) || inFlight+len(reservations) > ReservationsMax || ledgerBytes+e.bytes+size > ledger.BytesMax {
 		return false
 	}
-	if !e.canSpareLocked(spare, inFlight) {
+	if !e.canSpareLocked(spare, inFlight) || !e.coversLocked(reservations) {
 		return false
 	}
+	for i := range reservations {
+		e.unrecorded = e.unrecorded.add(e.enforced(reservations[i].Charges), 1)
+	}
+	e.count += len(reservations)
+	e.bytes += size
+	return true
+}
+
+// coversLocked reports whether the rest of the slice covers reservations.
+func (e *escrow) coversLocked(reservations []ledger.Reservation) bool {
 	rest := amounts{}
 	for resourceType, amount := range e.covered {
 		rest[resourceType] = amount - e.unrecorded[resourceType]
@@ -219,11 +229,6 @@ func (e *escrow) admit(reservations []ledger.Reservation, spare Spare, inFlight,
 			rest[charge.ResourceType] -= charge.Amount
 		}
 	}
-	for i := range reservations {
-		e.unrecorded = e.unrecorded.add(e.enforced(reservations[i].Charges), 1)
-	}
-	e.count += len(reservations)
-	e.bytes += size
 	return true
 }
 
