@@ -106,8 +106,8 @@ func (r *reader) next(ctx context.Context) (*line, error) {
 	}
 }
 
-// readNext returns the next line of the open file, or nothing for a line that it skips. torn is set at the end of a file
-// without a line end.
+// readNext returns the next line of the open file, or nothing for a line that it skips. torn is set at the end of a
+// file without a line end.
 func (r *reader) readNext() (text []byte, torn bool, err error) {
 	text, err = r.readLine()
 	r.current.number++
