@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	eventsv1 "k8s.io/api/events/v1"
@@ -127,8 +126,8 @@ func TestPolicyMetrics(t *testing.T) {
 	if got := counted(t, "bursar_ready", nil); got != 1 {
 		t.Errorf("bursar_ready is %v", got)
 	}
-	if end := time.Unix(int64(counted(t, "bursar_webhook_certificate_expiry_timestamp_seconds", nil)), 0); time.Until(end) < 24*time.Hour {
-		t.Errorf("the certificate ends at %s", end)
+	if end := counted(t, "bursar_webhook_certificate_expiry_timestamp_seconds", nil); end != 0 {
+		t.Errorf("the certificate ends at %v, and a server that calls its webhooks in memory has none", end)
 	}
 }
 

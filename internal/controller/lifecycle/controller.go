@@ -154,6 +154,9 @@ func (c *Controller) claimChanged(before, after *claimcache.Claim) {
 	if after.Deleting {
 		return
 	}
+	if before == nil && c.Objects.IsDeleting(after.Kind(), after.ObjectUID) {
+		c.Store.ExpectRelease(after.Consumer(), string(after.UID)) // the deletion began before the claim was there
+	}
 	if c.Store.IsWithdrawn(after.Consumer(), after.Sequence) && c.Replicas.IsPreferred(after.Consumer()) {
 		c.Engine.Queue().Add(objectOf(after))
 	}

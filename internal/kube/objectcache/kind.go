@@ -239,6 +239,13 @@ func (k *kind) beginDeletion(uid types.UID) bool {
 	return true
 }
 
+func (k *kind) isDeleting(uid types.UID) bool {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	_, isDeleting := k.deleting[uid]
+	return isDeleting
+}
+
 func notify(handlers []Handler, groupKind schema.GroupKind, uid types.UID) {
 	for _, handler := range handlers {
 		handler(groupKind, uid)

@@ -183,6 +183,12 @@ func (o *Cache) kind(groupKind schema.GroupKind) *kind {
 	return o.kinds[groupKind]
 }
 
+// IsDeleting reports whether the cache has seen the deletion of an existing object begin.
+func (o *Cache) IsDeleting(groupKind schema.GroupKind, uid types.UID) bool {
+	k := o.kind(groupKind)
+	return k != nil && k.isDeleting(uid)
+}
+
 // ReportGone removes an object missing from another read, for a watch that is behind.
 func (o *Cache) ReportGone(groupKind schema.GroupKind, name types.NamespacedName, uid types.UID) {
 	if k := o.kind(groupKind); k != nil {
