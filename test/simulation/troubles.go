@@ -3,7 +3,10 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
 
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
@@ -148,11 +151,24 @@ func (w *World) fill(number int) {
 			w.violate("the last %d of %s are not given: %+v", rest, of.Name, answer)
 		}
 	}
-	more := w.newMap(1)
-	more.Namespace = of.Name
-	if answer := w.create(more, false); answer == nil || answer.Allowed || answer.Result.Code != 403 {
+	answer := w.createMore(of.Name)
+	for range 100 {
+		if answer == nil || answer.Allowed || answer.Result.Code != http.StatusTooManyRequests {
+			break
+		}
+		time.Sleep(time.Second) // the last object is held until the watch shows it
+		answer = w.createMore(of.Name)
+	}
+	if answer == nil || answer.Allowed || answer.Result.Code != http.StatusForbidden {
 		w.violate("%s gets more than everything, or no answer: %+v", of.Name, answer)
 	}
+}
+
+// createMore reviews one more object of a consumer with nothing left.
+func (w *World) createMore(namespace string) *admissionv1.AdmissionResponse {
+	more := w.newMap(1)
+	more.Namespace = namespace
+	return w.create(more, false)
 }
 
 func (w *World) replicasAreReady() error {
