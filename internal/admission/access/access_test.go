@@ -14,8 +14,10 @@ import (
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -148,7 +150,7 @@ func TestFailedCall(t *testing.T) {
 			_ = (&Exposures{Authenticator: a, Publisher: publisher, Replicas: publisher, Log: testr.New(t)}).Run(ctx)
 		}()
 		time.Sleep(2 * grace) // Run itself exposes the number that it finds
-		publisher.woken = nil
+		atStart, _ := publisher.reported()
 
 		began := time.Now()
 		for range 100 {
@@ -157,14 +159,17 @@ func TestFailedCall(t *testing.T) {
 		}
 		stop()
 		synctest.Wait()
-		if len(publisher.woken) == 0 || publisher.woken[0].Sub(began) > grace {
-			t.Errorf("after failed calls another path was published at %v", publisher.woken)
+
+		woken, asked := publisher.reported()
+		woken = woken[len(atStart):]
+		if len(woken) == 0 || woken[0].Sub(began) > grace {
+			t.Errorf("after failed calls another path was published at %v", woken)
 		}
-		if most := int(time.Since(began)/grace) + 1; len(publisher.woken) > most {
-			t.Errorf("100 failed calls published %d paths, want at most %d", len(publisher.woken), most)
+		if most := int(time.Since(began)/grace) + 1; len(woken) > most {
+			t.Errorf("100 failed calls published %d paths, want at most %d", len(woken), most)
 		}
-		if len(publisher.asked) == 0 || publisher.asked[0] == "" {
-			t.Errorf("other replicas, one of them the leader, learned of %q", publisher.asked)
+		if len(asked) == 0 || asked[0] == "" {
+			t.Errorf("other replicas, one of them the leader, learned of %q", asked)
 		}
 	})
 }
@@ -179,11 +184,22 @@ func giveUp(a *Authenticator, path string) {
 // publisher is a leader, and records the replicas' reports.
 type publisher struct {
 	authenticator *Authenticator
-	woken         []time.Time
-	asked         []string
+
+	mu    sync.Mutex
+	woken []time.Time
+	asked []string
+}
+
+// reported returns when the leader published another path, and the paths that the replicas were asked.
+func (p *publisher) reported() (woken []time.Time, asked []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.woken), slices.Clone(p.asked)
 }
 
 func (p *publisher) WakeWebhooks() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	before := p.authenticator.newest
 	p.authenticator.Observe(p.authenticator.PublishedPath("/enforce/1"))
 	if p.authenticator.newest != before {
@@ -192,6 +208,8 @@ func (p *publisher) WakeWebhooks() {
 }
 
 func (p *publisher) AskAll(_ context.Context, path string, _ []byte) [][]byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.asked = append(p.asked, path)
 	return nil
 }

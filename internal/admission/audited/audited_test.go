@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,9 +22,23 @@ import (
 )
 
 // ended records the reviews that are ended here.
-type ended struct{ ids []types.UID }
+type ended struct {
+	mu  sync.Mutex
+	ids []types.UID
+}
 
-func (e *ended) End(r Review) { e.ids = append(e.ids, r.ID) }
+func (e *ended) End(r Review) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ids = append(e.ids, r.ID)
+}
+
+// sorted returns the reviews that have ended so far.
+func (e *ended) sorted() []types.UID {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Sorted(slices.Values(e.ids))
+}
 
 // alone has no other replicas.
 type alone struct{}
@@ -116,25 +131,19 @@ func TestEndOfRequests(t *testing.T) {
 				reporter := NewReporter(alone{}, ender, logr.Discard())
 
 				reporter.ProcessEvents(tt.event)
-				now := sorted(ender.ids)
+				now := ender.sorted()
 				time.Sleep(ledgerstore.ReservationMargin)
 				synctest.Wait()
 
 				if diff := cmp.Diff(tt.now, now); diff != "" {
 					t.Errorf("%s: ended at once (-want +got):\n%s", tt.reason, diff)
 				}
-				if diff := cmp.Diff(append(tt.now, tt.later...), sorted(ender.ids)); diff != "" {
+				if diff := cmp.Diff(append(tt.now, tt.later...), ender.sorted()); diff != "" {
 					t.Errorf("%s: ended at last (-want +got):\n%s", tt.reason, diff)
 				}
 			})
 		})
 	}
-}
-
-func sorted(ids []types.UID) []types.UID {
-	ids = slices.Clone(ids)
-	slices.Sort(ids)
-	return ids
 }
 
 // elsewhere has another replica decide everything. It keeps what that one receives.
@@ -170,7 +179,7 @@ func TestEndIsReportedToTheReplicaThatDecided(t *testing.T) {
 		if answer.Code != http.StatusOK {
 			t.Errorf("answered %d %s", answer.Code, answer.Body)
 		}
-		if diff := cmp.Diff([]types.UID{"1"}, decided.ids); diff != "" {
+		if diff := cmp.Diff([]types.UID{"1"}, decided.sorted()); diff != "" {
 			t.Errorf("ended by the other replica (-want +got):\n%s", diff)
 		}
 	})

@@ -66,7 +66,8 @@ func TestUnreadable(t *testing.T) {
 		if got := metricsOf(t, reader); !strings.Contains(got, `bursar_journal_read_failing{error="access denied"} 1`) {
 			t.Errorf("at the start the metrics are\n%s", got)
 		}
-		source.err = nil
+
+		source.heal()
 		time.Sleep(time.Minute) // of the test's own clock
 		synctest.Wait()
 		if got := metricsOf(t, reader); strings.Contains(got, "bursar_journal_read_failing{") {

@@ -44,10 +44,19 @@ type memory struct {
 	asked []journal.Query
 }
 
+// heal ends the failure.
+func (m *memory) heal() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.err = nil
+}
+
 func (m *memory) Entries(ctx context.Context, query journal.Query) iter.Seq2[journal.Entry, error] {
 	m.mu.Lock()
 	m.asked = append(m.asked, query)
+	failure := m.err
 	m.mu.Unlock()
+
 	return func(yield func(journal.Entry, error) bool) {
 		for i := range m.entries {
 			if !query.Matches(&m.entries[i]) {
@@ -64,8 +73,8 @@ func (m *memory) Entries(ctx context.Context, query journal.Query) iter.Seq2[jou
 				return
 			}
 		}
-		if m.err != nil {
-			yield(journal.Entry{}, m.err)
+		if failure != nil {
+			yield(journal.Entry{}, failure)
 		}
 	}
 }

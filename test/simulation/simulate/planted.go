@@ -72,8 +72,8 @@ var faults = []fault{
 	},
 	{
 		what: "an admission does not count against the slice", file: storeDir + "escrow.go",
-		before: "\t\t\trest[charge.ResourceType] -= charge.Amount\n\t\t}\n\t}\n\tfor i := range reservations {\n\t\te.unrecorded = e.unrecorded.add(e.enforced(reservations[i].Charges), 1)\n\t}",
-		after:  "\t\t\trest[charge.ResourceType] -= charge.Amount\n\t\t}\n\t}",
+		before: "\tfor i := range reservations {\n\t\te.unrecorded = e.unrecorded.add(e.enforced(reservations[i].Charges), 1)\n\t}\n\te.count",
+		after:  "\te.count",
 	},
 	{
 		what: "a repeated review gets a second admission", file: storeDir + "escrow.go",
@@ -248,12 +248,12 @@ var faults = []fault{
 	},
 	{
 		what: "a reservation ends before its object can have appeared", file: engineDir + "process.go",
-		before: "if time.Since(reservation.KnownSince) < e.Store.ReservationLifetime {",
-		after:  "if time.Since(reservation.KnownSince) < time.Second {",
+		before: "time.Since(reservation.KnownSince) < e.Store.ReservationLifetime {",
+		after:  "time.Since(reservation.KnownSince) < time.Second {",
 	},
 	{
 		what: "a reservation ends although its object exists", file: engineDir + "process.go",
-		before: "\t\tif exists {\n\t\t\t_, err := e.Materialize(ctx, reservation)\n\t\t\treturn err\n\t\t}\n",
+		before: "\t\tif exists {\n\t\t\te.concludeEnd(reservation, o)\n\t\t\t_, err := e.Materialize(ctx, reservation)\n\t\t\treturn err\n\t\t}\n",
 		after:  "\t\t_ = exists\n",
 	},
 	{
