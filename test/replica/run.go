@@ -24,26 +24,23 @@ func Run(t testing.TB, b *Balancer, kubeconfig, systemNamespace string) *Replica
 	if err != nil {
 		t.Fatal(err)
 	}
-	return RunBinary(t, binary, b, kubeconfig, config.Quota{SystemNamespace: systemNamespace})
+	return RunBinary(t, binary, b, kubeconfig, config.Operator{Quota: config.Quota{SystemNamespace: systemNamespace}})
 }
 
 // RunBinary starts a replica for the time of a test, with short times for the election of a leader. They are still
 // longer than a busy machine keeps the API server from answering. An empty system namespace is the default one. The API
 // server gives a request [process.RequestTimeout]. It need not be ready yet.
-func RunBinary(t testing.TB, binary string, b *Balancer, kubeconfig string, quota config.Quota) *Replica {
+func RunBinary(t testing.TB, binary string, b *Balancer, kubeconfig string, configuration config.Operator) *Replica {
 	t.Helper()
-	quota.RequestTimeout = config.Duration{Duration: process.RequestTimeout}
-	second := config.Duration{Duration: time.Second}
+	configuration.RequestTimeout = config.Duration{Duration: process.RequestTimeout}
+	configuration.LeaderElection = config.LeaderElection{
+		LeaseDuration: config.Duration{Duration: 8 * time.Second}, RenewDeadline: config.Duration{Duration: 6 * time.Second},
+		RetryPeriod: config.Duration{Duration: 300 * time.Millisecond},
+	}
+	configuration.Webhooks.ShutdownDelay = &config.Duration{Duration: time.Second}
+
 	r, err := Start(b, Options{
-		Binary: binary, Dir: t.TempDir(), Kubeconfig: kubeconfig,
-		Configuration: config.Operator{
-			Quota: quota,
-			LeaderElection: config.LeaderElection{
-				LeaseDuration: config.Duration{Duration: 8 * time.Second}, RenewDeadline: config.Duration{Duration: 6 * time.Second},
-				RetryPeriod: config.Duration{Duration: 300 * time.Millisecond},
-			},
-			Webhooks: config.Webhooks{ShutdownDelay: &second},
-		},
+		Binary: binary, Dir: t.TempDir(), Kubeconfig: kubeconfig, Configuration: configuration,
 	})
 	if err != nil {
 		t.Fatal(err)

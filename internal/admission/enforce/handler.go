@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sync/singleflight"
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -133,8 +134,9 @@ type Handler struct {
 	unconfirmed unconfirmed
 	deciding    deciding
 	replaced    replaced
-	cached      *cache.Expiring // permissions of users, holders, and missing consumers
-	intents     *lru.Cache      // the subjects of decoded intents
+	cached      *cache.Expiring    // permissions of users, holders, and missing consumers
+	looking     singleflight.Group // at holders, by the key in cached
+	intents     *lru.Cache         // the subjects of decoded intents
 	metrics     metrics
 }
 

@@ -65,12 +65,16 @@ func (h *Handler) holders(ctx context.Context, request *admissionv1.AdmissionReq
 		}
 	}
 	key := fmt.Sprintf("%q %s %s", fmt.Sprint(consumer), resourceType, namespace)
-	if known, ok := h.cached.Get(key); ok {
-		return known.([]message.Holder)
-	}
-	holders := h.largest(consumer, resourceType, namespace)
-	h.cached.Set(key, holders, holdersTTL)
-	return holders
+	// Denials at once share one look at all claims of the consumer.
+	found, _, _ := h.looking.Do(key, func() (any, error) {
+		known, ok := h.cached.Get(key)
+		if !ok {
+			known = h.largest(consumer, resourceType, namespace)
+			h.cached.Set(key, known, holdersTTL)
+		}
+		return known, nil
+	})
+	return found.([]message.Holder)
 }
 
 // largest returns the objects with the largest use of a consumer's resource type, in one namespace or in all.

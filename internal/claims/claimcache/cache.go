@@ -32,7 +32,10 @@ type Cache struct {
 	byName     map[types.NamespacedName]*Claim
 	byObject   map[types.UID][]*Claim
 	byConsumer map[quotav1alpha1.ConsumerRef]map[*Claim]struct{}
-	kinds      map[schema.GroupKind]int
+	// kinds counts the claims of policies by the kind of their object, and policies counts all claims by the label of
+	// their policy.
+	kinds    map[schema.GroupKind]int
+	policies map[string]int
 	// deleting are the claims with a deletion under way. undecided are the claims of policies that are neither deleting
 	// nor decided.
 	deleting  map[types.UID]struct{}
@@ -56,6 +59,7 @@ func New() *Cache {
 		byObject:   map[types.UID][]*Claim{},
 		byConsumer: map[quotav1alpha1.ConsumerRef]map[*Claim]struct{}{},
 		kinds:      map[schema.GroupKind]int{},
+		policies:   map[string]int{},
 		deleting:   map[types.UID]struct{}{},
 		undecided:  map[*Claim]struct{}{},
 		incomplete: map[*Claim]struct{}{},
@@ -204,7 +208,9 @@ const lockedMax = 1000
 
 // CountOf returns the number of claims with the label of a policy.
 func (c *Cache) CountOf(policy string) int {
-	return len(c.Select(func(claim *Claim) bool { return claim.Policy() == policy }))
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.policies[policy]
 }
 
 // Select returns all claims that match accepts, in no order. It reads every claim, so it takes long. It lets other

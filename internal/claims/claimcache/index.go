@@ -13,6 +13,7 @@ func (c *Cache) index(claim *Claim) {
 		c.byConsumer[consumer] = claims
 	}
 	claims[claim] = struct{}{}
+	c.policies[claim.Policy()]++
 	if claim.Deleting {
 		c.deleting[claim.UID] = struct{}{}
 	}
@@ -34,6 +35,9 @@ func (c *Cache) unindex(claim *Claim) {
 	delete(c.byConsumer[consumer], claim)
 	if len(c.byConsumer[consumer]) == 0 {
 		delete(c.byConsumer, consumer)
+	}
+	if c.policies[claim.Policy()]--; c.policies[claim.Policy()] == 0 {
+		delete(c.policies, claim.Policy())
 	}
 	delete(c.deleting, claim.UID)
 	delete(c.incomplete, claim)

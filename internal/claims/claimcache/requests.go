@@ -23,6 +23,12 @@ func internRequests(requests []quotav1alpha1.ResourceRequest) unique.Handle[requ
 // Requests returns the requests of the claim.
 func (c *Claim) Requests() []quotav1alpha1.ResourceRequest { return decodeRequests(c.requests) }
 
+// Need is what a claim waits for. The claims of a consumer with equal needs fit into its quota alike.
+type Need struct{ requests, resize unique.Handle[requestsKey] }
+
+// Need returns what the claim waits for: its requests, or its resize.
+func (c *Claim) Need() Need { return Need{c.requests, c.resize} }
+
 // AmountOf returns a function that returns the requested amount of a resource type in a claim. It is fast for many
 // claims with the same requests.
 func AmountOf(resourceType string) func(*Claim) int64 {

@@ -48,6 +48,13 @@ func (r *reader) journal(context.Context) Check {
 		check.Details = append(check.Details, message.Count(damaged, "damaged line is", "damaged lines are")+
 			" skipped by bursar history, which names the first: see docs/tasks/troubleshooting.md#the-journal-is-damaged")
 	}
+	if early := r.metrics.sums["bursar_journal_files_deleted_early_total"]; early > 0 {
+		if check.State == OK {
+			check.State = Warning
+		}
+		check.Details = append(check.Details, message.Count(early, "file was", "files were")+
+			" deleted before the end of the retention since the operator started, because all files are larger than journal.file.maxBytes")
+	}
 	if lost := r.metrics.sums["bursar_journal_lost_changes_total"]; lost > 0 {
 		check.State = Failed
 		check.Details = append(check.Details, message.Count(lost, "change is", "changes are")+" lost since the operator started; bursar history names the gaps")

@@ -78,7 +78,7 @@ func register(c *catalog.Catalog) {
 	c.SetRegistration(r)
 }
 
-func grant(t *testing.T, s *ledgerstore.Store) {
+func grant(t testing.TB, s *ledgerstore.Store) {
 	err := s.SetGrants(t.Context(), consumer, func(context.Context, []ledger.Grant) ([]ledger.Grant, error) {
 		return []ledger.Grant{{UID: "g", Name: "g", Allowances: []ledger.Allowance{{ResourceType: "t", Amount: 10}}}}, nil
 	})
@@ -108,7 +108,7 @@ func (undefined) StateOf(context.Context, schema.GroupKind) (discoverycache.Stat
 }
 
 // process is a controller with its own store and cache.
-func process(t *testing.T, client *claims.Client, registrations *catalog.Catalog, storage ledgerstore.Storage) *Controller {
+func process(t testing.TB, client *claims.Client, registrations *catalog.Catalog, storage ledgerstore.Storage) *Controller {
 	store := ledgerstore.New(t.Context(), storage)
 	transitions := engine.New(engine.Dependencies{
 		Store: store, Claims: claimcache.New(), Client: client, Catalog: registrations, Objects: objectcache.New(nil, undefined{}), Log: logr.Discard(),
@@ -200,7 +200,7 @@ func TestGrantedClaimIsNotDecidedAgain(t *testing.T) {
 	waiting := claimcache.Compact(a.claim())
 	grant(t, c.Store)
 	for range 2 {
-		if err := c.retry(t.Context(), consumer, []*claimcache.Claim{waiting}); err != nil {
+		if _, err := c.retry(t.Context(), consumer, []*claimcache.Claim{waiting}); err != nil {
 			t.Fatal(err)
 		}
 		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {

@@ -22,13 +22,22 @@ const (
 	decisionsMax = 8
 )
 
-// retryWaiting decides the waiting claims of a consumer again, the oldest first.
+// retryWaiting decides the waiting claims of a consumer again, the oldest first. Once a need does not fit, neither does
+// the same need behind it: thousands of claims with a few needs take a few batches.
 func (c *Controller) retryWaiting(ctx context.Context, consumer quotav1alpha1.ConsumerRef) error {
-	waiting := c.waitingOf(consumer)
-	for batch := range slices.Chunk(waiting, retryBatchMax) {
-		if err := c.retry(ctx, consumer, batch); err != nil {
+	tooLarge := map[claimcache.Need]bool{}
+
+	for waiting := c.waitingOf(consumer); len(waiting) > 0; {
+		batch := waiting[:min(len(waiting), retryBatchMax)]
+		waits, err := c.retry(ctx, consumer, batch)
+		if err != nil {
 			return fmt.Errorf("decide the waiting claims of %s %s again: %w", consumer.Kind, consumer.Name, err)
 		}
+
+		for _, claim := range waits {
+			tooLarge[claim.Need()] = true
+		}
+		waiting = slices.DeleteFunc(waiting[len(batch):], func(claim *claimcache.Claim) bool { return tooLarge[claim.Need()] })
 	}
 	return nil
 }
@@ -87,14 +96,15 @@ func (c *Controller) waitingOf(consumer quotav1alpha1.ConsumerRef) []*claimcache
 	return waiting
 }
 
-// retry decides the claims of a batch that fit now, the oldest first. The others keep waiting with an unchanged status.
-func (c *Controller) retry(ctx context.Context, consumer quotav1alpha1.ConsumerRef, batch []*claimcache.Claim) error {
+// retry decides the claims of a batch that fit now, the oldest first. It returns those that do not fit; they keep
+// waiting with an unchanged status.
+func (c *Controller) retry(ctx context.Context, consumer quotav1alpha1.ConsumerRef, batch []*claimcache.Claim) (waits []*claimcache.Claim, err error) {
 	fitting, invalid, err := c.Engine.Fit(ctx, consumer, batch)
 	for _, claim := range invalid {
 		c.decisions.Add(taskOf(claim)) // the decision writes its reason into the status
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var group errgroup.Group
 	group.SetLimit(decisionsMax)
@@ -119,5 +129,8 @@ func (c *Controller) retry(ctx context.Context, consumer quotav1alpha1.ConsumerR
 		// The capacity set aside for a failed claim may be enough for another.
 		c.retries.AddAfter(consumer, busyRetry)
 	}
-	return errors.Join(errs...)
+	waits = slices.DeleteFunc(slices.Clone(batch), func(claim *claimcache.Claim) bool {
+		return slices.Contains(fitting, claim) || slices.Contains(invalid, claim)
+	})
+	return waits, errors.Join(errs...)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clocktesting "k8s.io/utils/clock/testing"
 
@@ -262,10 +263,12 @@ func TestRetention(t *testing.T) {
 		bytesMax int64
 		ages     map[string]time.Duration // of files by replica
 		gone     []string
+		// early is how many of them went before the end of the retention.
+		early float64
 	}{
-		"Age":        {"What is older than the retention is deleted, also of replicas that are gone.", 1 << 30, map[string]time.Duration{"r": 91 * day, "gone": 91 * day, "young": 89 * day}, []string{"r", "gone"}},
-		"Size":       {"The oldest finished files are deleted until the rest is small enough.", 700, map[string]time.Duration{"r": 3 * day, "b": 2 * day, "c": 25 * time.Hour}, []string{"r"}},
-		"Unfinished": {"Another replica's file that is young may still be written.", 1, map[string]time.Duration{"r": 3 * day, "running": time.Hour}, []string{"r"}},
+		"Age":        {"What is older than the retention is deleted, also of replicas that are gone.", 1 << 30, map[string]time.Duration{"r": 91 * day, "gone": 91 * day, "young": 89 * day}, []string{"r", "gone"}, 0},
+		"Size":       {"The oldest finished files are deleted until the rest is small enough.", 700, map[string]time.Duration{"r": 3 * day, "b": 2 * day, "c": 25 * time.Hour}, []string{"r"}, 1},
+		"Unfinished": {"Another replica's file that is young may still be written.", 1, map[string]time.Duration{"r": 3 * day, "running": time.Hour}, []string{"r"}, 1},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -293,6 +296,9 @@ func TestRetention(t *testing.T) {
 				if left[replica] != nil {
 					t.Errorf("%s The file of %s is still there.", tc.reason, replica)
 				}
+			}
+			if early := testutil.ToFloat64(s.early); early != tc.early {
+				t.Errorf("%s %g files went early, want %g", tc.reason, early, tc.early)
 			}
 		})
 	}

@@ -158,6 +158,7 @@ func (k *keeper) run(ctx context.Context) error {
 		if isFinished[i] && all[i].size > 0 {
 			k.sink.o.Log.Info("The journal deletes its oldest file early, because all files are larger than their limit together",
 				"file", all[i].path, "lastEntry", all[i].changed, "bytesMax", k.sink.o.BytesMax)
+			k.sink.early.Inc()
 			errs = append(errs, remove(&all[i]))
 			total -= all[i].size
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/bursar/bursar/internal/journal"
 	"github.com/bursar/bursar/internal/journal/lines"
@@ -60,6 +61,9 @@ type Sink struct {
 	buffer []byte
 	tended time.Time
 	keeper *keeper
+
+	// early counts the files deleted before the end of their retention.
+	early prometheus.Counter
 }
 
 var _ journal.Sink = (*Sink)(nil)
@@ -76,7 +80,10 @@ func newSink(o Options, now func() time.Time) (*Sink, error) {
 	if err := os.MkdirAll(o.Dir, dirMode); err != nil {
 		return nil, fmt.Errorf("create the directory of the journal: %w", err)
 	}
-	s := &Sink{o: o, now: now, tended: now()}
+	s := &Sink{o: o, now: now, tended: now(), early: prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "bursar_journal_files_deleted_early_total",
+		Help: "Number of files of the journal deleted before the end of their retention, because all files together were too large.",
+	})}
 	s.keeper = &keeper{sink: s, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	if err := s.keeper.repair(); err != nil {
 		return nil, fmt.Errorf("repair the journal in %s after the last run: %w", o.Dir, err)
@@ -84,6 +91,9 @@ func newSink(o Options, now func() time.Time) (*Sink, error) {
 	s.keeper.start()
 	return s, nil
 }
+
+// Collectors returns the metric, for registration.
+func (s *Sink) Collectors() []prometheus.Collector { return []prometheus.Collector{s.early} }
 
 // Append implements [journal.Sink].
 func (s *Sink) Append(ctx context.Context, entries []journal.Entry) error {

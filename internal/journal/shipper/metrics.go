@@ -71,10 +71,14 @@ func (s *Shipper) oldestAge() time.Duration {
 // Waiting returns how many entries wait for the sink, and for how long the oldest has waited.
 func (s *Shipper) Waiting() (entries int, oldest time.Duration) { return s.count(), s.oldestAge() }
 
-// Collectors returns the metrics, for registration.
+// Collectors returns the metrics, with those of the sink, for registration.
 func (s *Shipper) Collectors() []prometheus.Collector {
 	m := s.metrics
-	return []prometheus.Collector{m.stored, m.failures, m.lost, m.duration, m.waiting, m.oldest, m.failing}
+	collectors := []prometheus.Collector{m.stored, m.failures, m.lost, m.duration, m.waiting, m.oldest, m.failing}
+	if sink, ok := s.sink.(interface{ Collectors() []prometheus.Collector }); ok {
+		collectors = append(collectors, sink.Collectors()...)
+	}
+	return collectors
 }
 
 // isFailing describes the metric with the error of the sink. There is one series at most, and only while the sink

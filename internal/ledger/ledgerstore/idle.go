@@ -8,7 +8,7 @@ func (s *Store) scheduleDropLocked() {
 		return
 	}
 	s.isDropScheduled = true
-	time.AfterFunc(idleMax/3, s.dropIdle)
+	time.AfterFunc(dropInterval, s.dropIdle)
 }
 
 // dropIdle drops idle committers with their copies of the ledger: there may be many consumers, and requests may name
@@ -36,6 +36,10 @@ func (c *committer) drop(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	isBusy := c.isFollowing || c.expectsReleasesLocked(now) || c.store.inflight.has(c.consumer) || c.store.released.has(c.consumer) || c.store.foreign.has(c.consumer)
-	c.dropped = !isBusy && c.group.CloseIdle(idleMax)
+	unused := idleMax
+	if latest := c.latest.Load(); latest != nil && *latest == "" {
+		unused = unstoredIdleMax
+	}
+	c.dropped = !isBusy && c.group.CloseIdle(unused)
 	return c.dropped
 }

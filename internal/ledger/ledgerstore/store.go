@@ -26,8 +26,12 @@ const (
 	// expectedReleaseMax bounds the life of an announced release: one without an end must not slow down denials for
 	// good.
 	expectedReleaseMax = 30 * time.Second
-	// idleMax is how long an unused ledger without reservations in flight stays in memory.
-	idleMax = 3 * time.Minute
+	// idleMax is how long an unused ledger without reservations in flight stays in memory. It is unstoredIdleMax for one
+	// that was never stored: requests may name any number of consumers that do not exist, and each is refused.
+	idleMax         = 3 * time.Minute
+	unstoredIdleMax = 10 * time.Second
+	// dropInterval is the time between two looks for idle ledgers.
+	dropInterval = 20 * time.Second
 	// followInterval is the time between two checks whether to read a ledger after a write of another replica.
 	followInterval = time.Second
 	// stalledAfter is how long the oldest reservation of a ledger is in flight before other replicas than the preferred

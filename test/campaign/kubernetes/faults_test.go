@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -145,18 +143,11 @@ func (f *faults) startLoad() {
 func (f *faults) commits() (committed, conflicts float64) {
 	f.Helper()
 	for _, r := range f.replicas {
-		response, err := http.Get(r.Endpoints() + "/metrics")
-		if err != nil {
-			f.Fatal(err)
-		}
-		page, err := io.ReadAll(response.Body)
-		if err := errors.Join(err, response.Body.Close()); err != nil {
-			f.Fatal(err)
-		}
+		page := get(f, r.Endpoints()+"/metrics")
 		for outcome, sum := range map[string]*float64{"committed": &committed, "conflict": &conflicts} {
-			match := regexp.MustCompile(`bursar_ledger_commits_total\{outcome="` + outcome + `"\} (\S+)`).FindSubmatch(page)
+			match := regexp.MustCompile(`bursar_ledger_commits_total\{outcome="` + outcome + `"\} (\S+)`).FindStringSubmatch(page)
 			if match != nil {
-				value, _ := strconv.ParseFloat(string(match[1]), 64)
+				value, _ := strconv.ParseFloat(match[1], 64)
 				*sum += value
 			}
 		}

@@ -113,17 +113,25 @@ type world struct {
 	// kubeconfig is how replicas reach the API server.
 	kubeconfig string
 	// binary is the operator for the next start.
-	binary   string
+	binary string
+	// callers are the accepted certificates of API servers. Without them, the paths of the webhooks are the proof.
+	callers  *config.ClientCertificates
 	replicas []*operator.Replica
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	return newWorldBehind(t, newBalancer(t))
+}
+
+// newWorldBehind is newWorld with the Service of the webhooks, and more flags of the API server.
+func newWorldBehind(t *testing.T, webhooks *operator.Balancer, flags ...string) *world {
+	t.Helper()
 	binary, err := process.BuildOperator()
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{Cluster: cluster.Start(t), webhooks: newBalancer(t), binary: binary}
+	w := &world{Cluster: cluster.Start(t, flags...), webhooks: webhooks, binary: binary}
 	w.StartControllers("serviceaccount-controller", "namespace-controller", "garbage-collector-controller",
 		"deployment-controller", "replicaset-controller", "job-controller", "resourcequota-controller",
 		"clusterrole-aggregation-controller")
@@ -166,9 +174,12 @@ func newPlainClient(t *testing.T, server *cluster.APIServer) client.WithWatch {
 // startReplica starts a replica and waits until it is ready.
 func (w *world) startReplica(t *testing.T) *operator.Replica {
 	t.Helper()
-	r := operator.RunBinary(t, w.binary, w.webhooks, w.kubeconfig, config.Quota{
-		SystemNamespace:    system,
-		ConsumerNamespaces: []config.ConsumerNamespace{{APIGroup: "hosting.example.com", Kind: "Project", Namespace: "{{name}}"}},
+	r := operator.RunBinary(t, w.binary, w.webhooks, w.kubeconfig, config.Operator{
+		Quota: config.Quota{
+			SystemNamespace:    system,
+			ConsumerNamespaces: []config.ConsumerNamespace{{APIGroup: "hosting.example.com", Kind: "Project", Namespace: "{{name}}"}},
+		},
+		Webhooks: config.Webhooks{ClientCertificates: w.callers},
 	})
 	w.replicas = append(w.replicas, r)
 	r.WaitReady(t)

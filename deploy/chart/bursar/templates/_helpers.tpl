@@ -23,6 +23,11 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- $decided := dict "apiVersion" "config.quota.miloapis.com/v1alpha1" "kind" "OperatorConfiguration" "systemNamespace" .Release.Namespace -}}
 {{- $source := ternary "Bursar" "Secret" (eq .Values.certificate.source "Bursar") -}}
 {{- $webhooks := dict "bindAddress" ":9443" "service" (dict "name" "bursar-webhooks" "port" 443) "certificate" (dict "source" $source "secretName" "bursar-webhooks-tls") -}}
+{{- with .Values.clientCertificates -}}
+{{- if .secretName -}}
+{{- $_ := set $webhooks "clientCertificates" (dict "caFile" "/etc/bursar-callers/ca.crt" "names" .names) -}}
+{{- end -}}
+{{- end -}}
 {{- $endpoints := dict "bindAddress" ":8080" -}}
 {{- if .Values.notificationSecret.name -}}
 {{- $_ := set $decided "requestNotifications" (dict "secretFile" (printf "/etc/bursar-notifications/%s" .Values.notificationSecret.key)) -}}

@@ -64,6 +64,7 @@ configuration:
   logging: {format: text, verbosity: 3}
   requestNotifications: {url: 'https://tickets.example.com/bursar?from=bursar'}
 notificationSecret: {name: tickets}
+clientCertificates: {secretName: api-server, names: [front, back]}
 certificate: {source: CertManager, issuerRef: {name: mine, kind: ClusterIssuer}}
 follows: [{apiGroup: "", resources: [configmaps]}, {apiGroup: apps, resources: [deployments]}]
 nodeSelector: {pool: system}
@@ -111,6 +112,7 @@ func TestValuesAreChecked(t *testing.T) {
 		"configuration: {requestNotifications: {url: 'https://ann:pw@tickets'}}":  "requestNotifications",
 		"configuration: {requestNotifications: {secretFile: /etc/bursar/secret}}": "requestNotifications",
 		"notificationSecret: {name: tickets}":                                     "requestNotifications",
+		"clientCertificates: {secretName: api-server, names: []}":                 "names",
 		"configuration: {journal: {sink: Kafka}}":                                 "sink",
 		"configuration: {journal: {sink: File}}":                                  "claimName",
 		"configuration: {journal: {sink: S3, s3: {prefix: a}}}":                   "bucket",
@@ -230,15 +232,31 @@ func TestNotificationSecret(t *testing.T) {
 	if !strings.Contains(config, "secretFile: /etc/bursar-notifications/secret\n") {
 		t.Errorf("the configuration has no file of a secret:\n%s", config)
 	}
+	wantMounted(t, objects, "tickets", "secret", "/etc/bursar-notifications")
+}
+
+// TestClientCertificates proves that replicas find the authority of the API servers' certificates.
+func TestClientCertificates(t *testing.T) {
+	objects := rendered(t, everything)
+	config := find[*corev1.ConfigMap](t, objects, "bursar-config").Data["config.yaml"]
+	if !strings.Contains(config, "caFile: /etc/bursar-callers/ca.crt\n    names:\n    - front\n    - back\n") {
+		t.Errorf("the configuration accepts no client certificates:\n%s", config)
+	}
+	wantMounted(t, objects, "api-server", "ca.crt", "/etc/bursar-callers")
+}
+
+// wantMounted checks that a key of a Secret is a file of the operator, of the same name. It has to follow the Secret.
+func wantMounted(t *testing.T, objects []client.Object, secret, key, folder string) {
+	t.Helper()
 	pod := find[*appsv1.Deployment](t, objects, "bursar").Spec.Template.Spec
-	key := []corev1.KeyToPath{{Key: "secret", Path: "secret"}}
+	items := []corev1.KeyToPath{{Key: key, Path: key}}
 	isMounted := slices.ContainsFunc(pod.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool {
-		return m.MountPath == "/etc/bursar-notifications" && m.SubPath == "" && slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool {
-			return v.Name == m.Name && v.Secret != nil && v.Secret.SecretName == "tickets" && slices.Equal(v.Secret.Items, key)
+		return m.MountPath == folder && m.SubPath == "" && slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool {
+			return v.Name == m.Name && v.Secret != nil && v.Secret.SecretName == secret && slices.Equal(v.Secret.Items, items)
 		})
 	})
 	if !isMounted {
-		t.Errorf("no volume has the secret: %+v in %+v", pod.Containers[0].VolumeMounts, pod.Volumes)
+		t.Errorf("no volume has %s of the Secret %s: %+v in %+v", key, secret, pod.Containers[0].VolumeMounts, pod.Volumes)
 	}
 }
 

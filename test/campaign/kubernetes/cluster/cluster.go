@@ -52,8 +52,9 @@ type APIServer struct {
 }
 
 // Start starts etcd and an API server for the time of a test, and waits until it is ready. Anonymous users
-// may do nothing, RBAC decides about all others, and the admission plugins are those of a cluster.
-func Start(t testing.TB) *Cluster {
+// may do nothing, RBAC decides about all others, and the admission plugins are those of a cluster. The API server gets
+// more flags, such as "--audit-webhook-mode=batch".
+func Start(t testing.TB, flags ...string) *Cluster {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("it builds and starts Kubernetes")
@@ -71,7 +72,7 @@ func Start(t testing.TB) *Cluster {
 		t.Fatal(err)
 	}
 	c.startEtcd()
-	c.StartAPIServer()
+	c.StartAPIServer(flags...)
 	return c
 }
 
@@ -103,8 +104,8 @@ func (c *Cluster) etcdReady(ctx context.Context) error {
 	return err
 }
 
-// StartAPIServer starts one more API server on the same etcd, and waits until it is ready.
-func (c *Cluster) StartAPIServer() *APIServer {
+// StartAPIServer starts one more API server on the same etcd, with more flags, and waits until it is ready.
+func (c *Cluster) StartAPIServer(flags ...string) *APIServer {
 	c.t.Helper()
 	address := process.FreeAddress(c.t)
 	_, port, _ := strings.Cut(address, ":")
@@ -117,20 +118,20 @@ func (c *Cluster) StartAPIServer() *APIServer {
 		c.t.Fatal(err)
 	}
 	s := &APIServer{URL: "https://" + address, cluster: c}
-	s.Command = c.run(c.components, "kube-apiserver", s.Ready,
-		"--etcd-servers="+c.etcdURL, "--request-timeout="+process.RequestTimeout.String(),
-		"--bind-address=127.0.0.1", "--secure-port="+port,
-		"--tls-cert-file="+certificate, "--tls-private-key-file="+key,
-		"--client-ca-file="+c.pki.authority(),
+	s.Command = c.run(c.components, "kube-apiserver", s.Ready, append([]string{
+		"--etcd-servers=" + c.etcdURL, "--request-timeout=" + process.RequestTimeout.String(),
+		"--bind-address=127.0.0.1", "--secure-port=" + port,
+		"--tls-cert-file=" + certificate, "--tls-private-key-file=" + key,
+		"--client-ca-file=" + c.pki.authority(),
 		"--service-account-issuer=https://kubernetes.default.svc",
-		"--service-account-key-file="+c.pki.serviceAccountKey(), "--service-account-signing-key-file="+c.pki.serviceAccountKey(),
+		"--service-account-key-file=" + c.pki.serviceAccountKey(), "--service-account-signing-key-file=" + c.pki.serviceAccountKey(),
 		"--service-cluster-ip-range=10.96.0.0/16", "--endpoint-reconciler-type=none",
 		"--authorization-mode=Node,RBAC", "--anonymous-auth=false",
-		"--requestheader-client-ca-file="+c.pki.authority(), "--requestheader-allowed-names="+frontProxy,
+		"--requestheader-client-ca-file=" + c.pki.authority(), "--requestheader-allowed-names=" + frontProxy,
 		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
-		"--proxy-client-cert-file="+proxyCertificate, "--proxy-client-key-file="+proxyKey,
-	)
+		"--proxy-client-cert-file=" + proxyCertificate, "--proxy-client-key-file=" + proxyKey,
+	}, flags...)...)
 	c.Servers = append(c.Servers, s)
 	return s
 }
