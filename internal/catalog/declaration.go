@@ -24,8 +24,10 @@ type declaration struct {
 	latest *Policy
 	errs   field.ErrorList
 	// current is the generation that decides requests, or nil if none does in this process. It is an earlier one than
-	// latest while the registrations do not allow latest.
+	// latest while the registrations do not allow latest, or while the leader has not accepted its kind.
 	current *Policy
+	// accepted is the generation whose kind this process, as the leader, has accepted.
+	accepted int64
 	// isSuspended is set while Bursar may not follow the objects of current.
 	isSuspended bool
 	// stored is the effective generation according to the status, or nil.
@@ -49,8 +51,8 @@ func (s *storedGeneration) isInEffect() bool { return s != nil && !s.isSuspended
 // if it is disabled or under deletion. It does not compile an unchanged policy again.
 //
 // Whatever is wrong with the latest generation, the former one stays effective: a mistake in a change, a missing
-// registration or a binary that does not know a field never ends enforcement. The former generation comes from memory
-// or, in a new process, from the status.
+// registration, a kind that nobody serves or a binary that does not know a field never ends enforcement. The former
+// generation comes from memory or, in a new process, from the status.
 func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.ErrorList {
 	if !isDeclared(object) {
 		c.RemovePolicy(object.Name)
@@ -66,7 +68,9 @@ func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.Err
 			d = &declaration{uid: object.UID}
 			c.declarations[object.Name] = d
 		}
-		d.generation, d.trigger, d.latest, d.errs = object.Generation, triggerOf(&object.Spec), latest, errs
+		if object.Generation == 0 || d.generation != object.Generation { // a file has no generation
+			d.generation, d.trigger, d.latest, d.errs = object.Generation, triggerOf(&object.Spec), latest, errs
+		}
 		d.readStatus(object)
 		c.declaredPolicies.set(object.Name, stampOfPolicy(object))
 		c.setCurrentLocked(d, c.chooseCurrentLocked(d, former))
@@ -76,14 +80,20 @@ func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.Err
 
 // compileLatest returns the compiled policy, or its errors.
 func (c *Catalog) compileLatest(object *quotav1alpha1.ClaimCreationPolicy) (*Policy, field.ErrorList) {
-	c.mu.RLock()
-	d := c.declarations[object.Name]
-	isKnown := d != nil && d.uid == object.UID && d.generation == object.Generation && d.generation != 0
-	c.mu.RUnlock()
-	if isKnown {
-		return d.latest, d.errs
+	if latest, errs, isKnown := c.knownLatest(object); isKnown {
+		return latest, errs
 	}
 	return compile(object)
+}
+
+func (c *Catalog) knownLatest(object *quotav1alpha1.ClaimCreationPolicy) (latest *Policy, errs field.ErrorList, isKnown bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	d := c.declarations[object.Name]
+	if d == nil || d.uid != object.UID || d.generation != object.Generation || d.generation == 0 {
+		return nil, nil, false
+	}
+	return d.latest, d.errs, true
 }
 
 // compileStored returns the effective generation according to the status, or nil if this process does not need it or
@@ -119,7 +129,7 @@ func compile(object *quotav1alpha1.ClaimCreationPolicy) (*Policy, field.ErrorLis
 		ClaimPolicy: compiled, Name: object.Name, UID: object.UID, Generation: object.Generation,
 		Mode: modeOf(&object.Spec), Trigger: TriggerOf(object),
 		IsDurable: object.Spec.Admission == quotav1alpha1.AdmissionModeDurable,
-		template:  template, ResourceTypes: template.ResourceTypes(),
+		Spec:      &object.Spec, template: template, ResourceTypes: template.ResourceTypes(),
 	}, nil
 }
 
@@ -164,7 +174,7 @@ func (c *Catalog) chooseCurrentLocked(d *declaration, former *Policy) *Policy {
 	}
 	wasEffective := d.stored != nil && proven == d.generation
 	switch {
-	case d.latest != nil && (wasEffective || c.isAllowedLocked(d.latest)):
+	case d.latest != nil && (wasEffective || c.maySucceedLocked(d)):
 		return d.latest
 	case d.current != nil && d.current.Generation >= proven:
 		return d.current
@@ -181,25 +191,71 @@ func (c *Catalog) setCurrentLocked(d *declaration, p *Policy) {
 	if d.current != nil {
 		c.removeLocked(d.current)
 	}
-	d.current, d.isSuspended = p, false
+	d.current, d.isSuspended = nil, false
 	if p == nil {
 		return
 	}
 	if d.stored != nil && d.stored.generation == p.Generation {
 		d.isSuspended = d.stored.isSuspended
 	}
+	c.enterLocked(d, *p)
+}
+
+// enterLocked makes a policy the current one, with a revision of its own. It takes a copy: callers may hold the
+// original.
+func (c *Catalog) enterLocked(d *declaration, p Policy) {
 	c.revision++
 	p.Revision = c.revision
-	c.insertLocked(p)
+	if d.latest != nil && d.latest.Generation == p.Generation {
+		d.latest = &p
+	}
+	d.current = &p
+	c.insertLocked(&p)
+}
+
+// maySucceedLocked reports whether the latest generation of a policy may take the place of the current one. The
+// registrations have to allow it. If it is about another kind, the leader has to accept that kind: no registration shows
+// a typo in it, and the objects of the former kind would pass uncharged.
+func (c *Catalog) maySucceedLocked(d *declaration) bool {
+	return c.isAllowedLocked(d.latest) && (!d.changesKind() || d.accepted == d.generation)
+}
+
+// changesKind reports whether the latest generation is about another kind than the one that was Ready.
+func (d *declaration) changesKind() bool {
+	switch {
+	case d.stored == nil:
+		return false // nobody relies on it
+	case d.current != nil:
+		return d.current.Trigger != d.trigger.GroupVersionKind
+	default:
+		return d.stored.trigger.GroupVersionKind != d.trigger.GroupVersionKind
+	}
 }
 
 // replaceAllowedLocked makes the latest generations effective that the registrations allow now.
 func (c *Catalog) replaceAllowedLocked(resourceType string) {
 	for _, d := range c.declarations {
-		if d.latest != nil && d.latest != d.current && slices.Contains(d.latest.ResourceTypes, resourceType) && c.isAllowedLocked(d.latest) {
+		if d.latest != nil && d.latest != d.current && slices.Contains(d.latest.ResourceTypes, resourceType) && c.maySucceedLocked(d) {
 			c.setCurrentLocked(d, d.latest)
 		}
 	}
+}
+
+// AcceptKind makes the latest generation of a policy effective although it is about another kind than the former one.
+// The leader calls it once it knows that the kind is served, and that Bursar may follow its objects. Other replicas
+// learn of it from the status. It reports whether another generation decides requests from now on.
+func (c *Catalog) AcceptKind(name string, generation int64) (isChanged bool) {
+	c.change(func() {
+		d := c.declarations[name]
+		if d == nil || d.generation != generation || d.latest == nil || d.latest == d.current {
+			return
+		}
+		d.accepted = generation
+		if isChanged = c.maySucceedLocked(d); isChanged {
+			c.setCurrentLocked(d, d.latest)
+		}
+	})
+	return isChanged
 }
 
 // SetSuspended suspends the current generation of a policy, or resumes it. It does nothing if another generation is
@@ -252,14 +308,8 @@ func (c *Catalog) change(apply func()) {
 		if d == nil || d.current != p || !c.isEffectiveLocked(p) {
 			continue
 		}
-		again := *p // callers may hold p
-		if d.latest == p {
-			d.latest = &again
-		}
 		c.removeLocked(p)
-		c.revision++
-		d.current, again.Revision = &again, c.revision
-		c.insertLocked(&again)
+		c.enterLocked(d, *p)
 	}
 	c.indexUndecidableLocked()
 }

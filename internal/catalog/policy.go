@@ -30,6 +30,8 @@ type Policy struct {
 	Trigger schema.GroupVersionKind
 	// ResourceTypes are the resource types in the requests of its claims.
 	ResourceTypes []string
+	// Spec is what was compiled.
+	Spec *quotav1alpha1.ClaimCreationPolicySpec
 
 	template *quotav1alpha1.ResourceClaimTemplateSpec
 }

@@ -15,6 +15,7 @@ func TestUndecidable(t *testing.T) {
 	type object = quotav1alpha1.ClaimCreationPolicy
 	instance := schema.GroupVersionKind{Version: "v1", Kind: "Instance"}
 	unfit := func(p *object) { p.Spec.Target.ResourceClaimTemplate.Spec.Requests[0].Dimensions["tier"] = "fast" }
+	unregistered := func(p *object) { p.Spec.Target.ResourceClaimTemplate.Spec.Requests[0].ResourceType = "shop/gone" }
 	follows := func(p *object) {
 		p.Spec.Trigger.Operations = []quotav1alpha1.TriggerOperation{quotav1alpha1.TriggerOperationCreate, quotav1alpha1.TriggerOperationUpdate}
 	}
@@ -58,6 +59,8 @@ func TestUndecidable(t *testing.T) {
 		"no spec in the status": {"nobody knows what it denies", []func(*object){unfit, func(p *object) {
 			p.Status.Effective = &quotav1alpha1.EffectivePolicy{Generation: 1, Spec: runtime.RawExtension{Raw: []byte("{")}}
 		}}, true, false, true},
+		"rejected, former unregistered": {"the rejection is about another generation than the one that decides elsewhere",
+			[]func(*object){unfit, inEffect(1, unregistered), ready(2, metav1.ConditionFalse)}, true, false, false},
 		"suspended": {"the leader may have resumed it just now", []func(*object){inEffect(2), suspended}, true, false, false},
 		"disabled":  {"its author ends it", []func(*object){inEffect(1), func(p *object) { p.Spec.Disabled = true }}, false, false, false},
 	} {

@@ -6,7 +6,6 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -110,19 +109,7 @@ func TestPolicyGainsResourceTypes(t *testing.T) {
 			template := &p.Spec.Target.ResourceClaimTemplate.Spec
 			template.Requests = append(template.Requests, quotav1alpha1.ResourceRequestTemplate{ResourceType: another, Amount: 1})
 		})
-		changed := policy.Generation
-		began := time.Now()
-		for isReady := false; !isReady; {
-			if err := admin.Create(w.ctx, w.configMap("b")); !apierrors.IsForbidden(err) {
-				t.Fatalf("%s after the policy gained resource type %d: got %v, want a denial", time.Since(began), i, err)
-			}
-			must(t, admin.Get(w.ctx, client.ObjectKeyFromObject(policy), policy))
-			ready := apimeta.FindStatusCondition(policy.Status.Conditions, quotav1alpha1.ConditionReady)
-			isReady = ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == changed
-			if !isReady && time.Since(began) > soon {
-				t.Fatalf("%s after the policy gained resource type %d it is %+v", time.Since(began), i, ready)
-			}
-		}
+		w.denyUntil(policy, metav1.ConditionTrue)
 	}
 }
 
@@ -273,4 +260,54 @@ func TestAccess(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A typo in the kind of a policy ends nothing: the former kind stays under quota until the new one is known.
+func TestTypoInTheKind(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.grant("base", 1)
+	policy := w.policy(w.name, nil)
+	w.mustCreate(w.configMap("a"))
+	former := policy.Generation
+
+	change(t, policy, func(p *quotav1alpha1.ClaimCreationPolicy) { p.Spec.Trigger.Resource.APIVersion = "v7" })
+	w.denyUntil(policy, metav1.ConditionFalse)
+
+	message := apimeta.FindStatusCondition(policy.Status.Conditions, quotav1alpha1.ConditionReady).Message
+	if !strings.Contains(message, "version v7 is not served") || !strings.Contains(message, fmt.Sprintf("goes on with generation %d", former)) {
+		t.Errorf("the policy says %q", message)
+	}
+	if effective := policy.Status.Effective; effective == nil || effective.Generation != former {
+		t.Errorf("effective is %+v, want generation %d", effective, former)
+	}
+
+	change(t, policy, func(p *quotav1alpha1.ClaimCreationPolicy) {
+		p.Spec.Trigger.Resource = quotav1alpha1.ClaimTriggerResource{APIVersion: "v1", Kind: "Secret"}
+	})
+	eventually(t, func() error {
+		must(t, admin.Get(w.ctx, client.ObjectKeyFromObject(policy), policy))
+		if effective := policy.Status.Effective; effective == nil || effective.Generation != policy.Generation {
+			return fmt.Errorf("effective is %+v, want the generation for Secrets", effective)
+		}
+		return nil
+	})
+	w.mustCreate(w.configMap("b"))
+}
+
+// denyUntil creates a ConfigMap beyond the limit until the latest generation of a policy has a condition Ready. Each
+// create has to be denied.
+func (w *world) denyUntil(policy *quotav1alpha1.ClaimCreationPolicy, status metav1.ConditionStatus) {
+	w.Helper()
+	eventually(w.T, func() error {
+		if err := admin.Create(w.ctx, w.configMap("beyond")); !apierrors.IsForbidden(err) {
+			w.Fatalf("got %v, want a denial", err)
+		}
+		must(w.T, admin.Get(w.ctx, client.ObjectKeyFromObject(policy), policy))
+		ready := apimeta.FindStatusCondition(policy.Status.Conditions, quotav1alpha1.ConditionReady)
+		if ready == nil || ready.Status != status || ready.ObservedGeneration != policy.Generation {
+			return fmt.Errorf("Ready is %+v, want %s of generation %d", ready, status, policy.Generation)
+		}
+		return nil
+	})
 }

@@ -209,9 +209,12 @@ func (w *world) mustCreate(object client.Object) {
 	w.cleanUp(object)
 }
 
+// cleanUp deletes an object when the test ends, and tries again if a busy server could not call a webhook in time.
 func (w *world) cleanUp(object client.Object) {
 	w.Cleanup(func() {
-		err := admin.Delete(context.Background(), object)
+		err := retry.OnError(retry.DefaultBackoff, apierrors.IsInternalError, func() error {
+			return admin.Delete(context.Background(), object)
+		})
 		if err != nil && !apierrors.IsNotFound(err) {
 			w.Errorf("delete %T %s: %v", object, object.GetName(), err)
 		}

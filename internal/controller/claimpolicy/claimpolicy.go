@@ -39,7 +39,8 @@ type Permission interface {
 
 // Listener hears of changes.
 type Listener interface {
-	// The reconciler calls PoliciesChanged after a change of permissions suspends a policy or makes it effective again.
+	// The reconciler calls PoliciesChanged after a change of permissions suspends a policy or makes it effective again,
+	// and after it has accepted the new kind of a policy.
 	PoliciesChanged()
 }
 
@@ -166,6 +167,9 @@ func (r *Reconciler) readyCondition(ctx context.Context, object *quotav1alpha1.C
 		return &metav1.Condition{Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonValidationFailed,
 			Message: strings.Join(problems, "; ") + r.formerMessage(object)}, nil
 	}
+	if r.Catalog.AcceptKind(object.Name, object.Generation) {
+		r.Listener.PoliciesChanged()
+	}
 	p := r.Catalog.Policy(object.Name)
 	if p == nil || p.UID != object.UID || p.Generation != object.Generation || !r.Webhooks.IsEffective(trigger, p.Revision) {
 		return nil, nil
@@ -173,30 +177,38 @@ func (r *Reconciler) readyCondition(ctx context.Context, object *quotav1alpha1.C
 	return &metav1.Condition{Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonPolicyReady, Message: readyMessage(p)}, nil
 }
 
-// effective returns the generation in effect, for the status. A generation is stored once it is Ready, and stays while
-// it decides requests, so that it survives every process that knows it.
+// effective returns the effective generation, for the status, so that it survives every process that knows it. The first
+// one is stored once it is Ready: until then nobody relies on the policy. Afterwards it is the one that decides requests.
 func (r *Reconciler) effective(object *quotav1alpha1.ClaimCreationPolicy, isReady bool) (*quotav1alpha1.EffectivePolicy, error) {
 	if !object.IsEnabled() {
 		return nil, nil
 	}
 	effective := object.Status.Effective.DeepCopy()
-	if isReady && (effective == nil || effective.Generation != object.Generation) {
-		spec, err := json.Marshal(object.Spec)
-		if err != nil {
-			return nil, fmt.Errorf("encode the spec of ClaimCreationPolicy %s: %w", object.Name, err)
-		}
-		effective = &quotav1alpha1.EffectivePolicy{Generation: object.Generation, Spec: runtime.RawExtension{Raw: spec}}
+	current, isSuspended := r.Catalog.Current(object.Name)
+
+	var err error
+	switch {
+	case isReady && (effective == nil || effective.Generation != object.Generation):
+		effective, err = effectivePolicy(object.Generation, &object.Spec)
+	case effective != nil && current != nil && current.UID == object.UID && current.Generation > effective.Generation:
+		effective, err = effectivePolicy(current.Generation, current.Spec)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encode the spec of ClaimCreationPolicy %s: %w", object.Name, err)
 	}
 
-	current, isSuspended := r.Catalog.Current(object.Name)
-	switch {
-	case effective == nil || current == nil:
-	case current.Generation > effective.Generation:
-		return nil, nil // the stored one no longer decides, and its successor is not Ready yet
-	case current.Generation == effective.Generation:
+	if effective != nil && current != nil && current.Generation == effective.Generation {
 		effective.Suspended = isSuspended
 	}
 	return effective, nil
+}
+
+func effectivePolicy(generation int64, spec *quotav1alpha1.ClaimCreationPolicySpec) (*quotav1alpha1.EffectivePolicy, error) {
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		return nil, err
+	}
+	return &quotav1alpha1.EffectivePolicy{Generation: generation, Spec: runtime.RawExtension{Raw: raw}}, nil
 }
 
 // formerMessage says, after the problems of the latest generation, that a former one goes on.

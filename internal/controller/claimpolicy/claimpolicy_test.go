@@ -177,7 +177,7 @@ func TestEffective(t *testing.T) {
 		"never ready":      {reason: "it has not decided a request", current: 2},
 		"former goes on":   {reason: "the latest is not allowed", stored: stored(1), current: 1, wantGeneration: 1},
 		"not compiled":     {reason: "a later binary has it in effect", stored: stored(2), wantGeneration: 2},
-		"latest not ready": {reason: "the former no longer decides", stored: stored(1), current: 2},
+		"latest not ready": {reason: "it decides, and the former no longer does", stored: stored(1), current: 2, wantGeneration: 2},
 		"disabled":         {reason: "its author ends it", change: disabled, stored: stored(1), current: 1},
 		"suspended":        {reason: "a new leader must know that", stored: stored(2), current: 2, isSuspended: true, wantGeneration: 2, wantSuspended: true},
 		"former suspended": {reason: "a new leader must know that", stored: stored(1), current: 1, isSuspended: true, wantGeneration: 1, wantSuspended: true},
