@@ -19,10 +19,12 @@ const (
 	// bytesMax bounds a review. The API server reads 3 MiB of an object and stores half of that. A review may escape
 	// each character by six, and a change has an object before and one after.
 	bytesMax = 6*(3<<20) + 6<<20
-	// inMemoryMax bounds the bytes of the bodies of all open reviews.
-	inMemoryMax = 128 << 20
-	// firstBytes is the memory that a review takes before its body arrives. It suffices for most.
-	firstBytes = 32 << 10
+	// smallBodiesMax and largeBodiesMax bound the bytes of the bodies of all open reviews, together 128 MiB. Bodies up
+	// to smallMax are small.
+	smallBodiesMax, largeBodiesMax = 32 << 20, 96 << 20
+	smallMax                       = 32 << 10
+	// beginBytes have to arrive before a large body gets memory.
+	beginBytes = 512
 	// answerTime shortens the API server's timeout, so a late decision still reaches the user as a sentence and not as a
 	// failed call. A failed call shows the secret path of the webhook to the user.
 	answerTime = 500 * time.Millisecond
