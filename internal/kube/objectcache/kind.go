@@ -148,18 +148,20 @@ func (k *kind) put(obj any) error {
 	}
 	k.notifying.Lock()
 	defer k.notifying.Unlock()
-	before := k.swap(object.NamespacedName, object.uid)
-	if before == object.uid {
+	switch before := k.swap(object.NamespacedName, object.uid); before {
+	case object.uid:
 		notify(k.owner.modified, k.groupKind, object.uid)
-		if object.isDeleting && k.beginDeletion(object.uid) {
-			notify(k.owner.deleting, k.groupKind, object.uid)
-		}
-		return nil
-	}
-	if before != "" {
+	case "":
+		notify(k.owner.appeared, k.groupKind, object.uid)
+	default:
 		notify(k.owner.vanished, k.groupKind, before)
+		notify(k.owner.appeared, k.groupKind, object.uid)
 	}
-	notify(k.owner.appeared, k.groupKind, object.uid)
+
+	// Also for an object that appears: its deletion may be older than the list.
+	if object.isDeleting && k.beginDeletion(object.uid) {
+		notify(k.owner.deleting, k.groupKind, object.uid)
+	}
 	return nil
 }
 

@@ -51,6 +51,12 @@ func TestKindNotifies(t *testing.T) {
 		"deletion begins": {"finalizers hold the object for a while", func(k *kind) []error {
 			return []error{k.Add(object("a", "1")), k.Update(deleted(object("a", "1"))), k.Update(deleted(object("a", "1"))), k.Delete(object("a", "1"))}
 		}, []string{"+1", "~1", "!1", "~1", "-1"}},
+		"deletion began before the list": {"a start finds the object in the middle of its deletion", func(k *kind) []error {
+			return []error{k.Replace([]any{deleted(object("a", "1"))}, ""), k.Update(deleted(object("a", "1")))}
+		}, []string{"+1", "!1", "~1"}},
+		"replaced by one under deletion": {"a new object may be on its way out, too", func(k *kind) []error {
+			return []error{k.Add(object("a", "1")), k.Update(deleted(object("a", "2")))}
+		}, []string{"+1", "-1", "+2", "!2"}},
 		"replaced under its name": {"a missed deletion shows in the UID", func(k *kind) []error {
 			return []error{k.Add(object("a", "1")), k.Update(object("a", "2"))}
 		}, []string{"+1", "-1", "+2"}},

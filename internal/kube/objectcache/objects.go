@@ -57,8 +57,8 @@ func (o *Cache) OnAppear(f Handler) { o.appeared = append(o.appeared, f) }
 // OnModify registers f for changed objects.
 func (o *Cache) OnModify(f Handler) { o.modified = append(o.modified, f) }
 
-// OnDeleting registers f for known objects whose deletion begins and that finalizers or a grace period hold for a
-// while.
+// OnDeleting registers f for objects whose deletion begins, or has begun before they appear, and that finalizers or a
+// grace period hold for a while. f runs once for each object, after the handlers of its appearance.
 func (o *Cache) OnDeleting(f Handler) { o.deleting = append(o.deleting, f) }
 
 // OnVanish registers f for known objects that are gone. A UID never comes back.
