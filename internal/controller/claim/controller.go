@@ -26,6 +26,7 @@ import (
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/claims/engine"
+	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/kube/worker"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/routing"
@@ -127,7 +128,11 @@ func (c *Controller) changed(before, after *claimcache.Claim) {
 		}
 		c.Store.ReleaseDone(before.Consumer(), string(before.UID))
 	case after.Deleting && after.Finalizer:
-		c.Store.ExpectRelease(after.Consumer(), string(after.UID))
+		if c.Engine.Objects.Presence(after.Kind(), after.ObjectUID) == objectcache.Present {
+			c.Store.ExpectDeletion(after.Consumer(), string(after.UID)) // the claim stays until its object goes
+		} else {
+			c.Store.ExpectRelease(after.Consumer(), string(after.UID))
+		}
 		routing.Enqueue(c.releases, routing.PreferredFor(c.Replicas, after.Consumer()), taskOf(after))
 	case !after.Deleting && !after.FromPolicy() && (after.Resizing && (before == nil || !after.SameResize(before)) || c.isDecidable(after)):
 		routing.Enqueue(c.decisions, routing.PreferredFor(c.Replicas, after.Consumer()), taskOf(after))

@@ -56,7 +56,7 @@ type Controller struct {
 func (c *Controller) Start() {
 	c.Objects.OnAppear(c.appeared)
 	c.Objects.OnModify(c.modified)
-	c.Objects.OnDeleting(func(_ schema.GroupKind, uid types.UID) { c.announceReleases(uid) })
+	c.Objects.OnDeleting(c.deleting)
 	c.Objects.OnVanish(c.vanished)
 	c.Claims.OnChange(c.claimChanged)
 	c.Store.SubscribeRecorded(c.recorded)
@@ -105,27 +105,37 @@ func (c *Controller) isOurs(reservation ledgerstore.InFlight) bool {
 	return reservation.IsOwn || c.Replicas.IsPreferred(reservation.Consumer)
 }
 
-// announceReleases announces the release of what an object holds, and returns that. No create gets a denial for lack of
-// capacity that is about to be free. The deletion of an object may begin a while before its end: finalizers, a grace
-// period or the deletion of its dependents hold it.
-func (c *Controller) announceReleases(uid types.UID) (reservations []ledgerstore.InFlight, owned []*claimcache.Claim) {
+// heldBy returns the reservations and the claims of an object.
+func (c *Controller) heldBy(uid types.UID) (reservations []ledgerstore.InFlight, owned []*claimcache.Claim) {
 	// In this order: a reservation ends after its claim is in the cache.
 	reservations = c.Store.ReservationsFor(string(uid))
-	owned = c.Claims.ForObject(uid)
+	return reservations, c.Claims.ForObject(uid)
+}
 
+// deleting announces the deletion of an object, so that no create gets a denial for lack of capacity that is about to
+// be free. The deletion may begin a while before the end of the object: finalizers, a grace period or the deletion of
+// its dependents hold it.
+func (c *Controller) deleting(_ schema.GroupKind, uid types.UID) {
+	reservations, owned := c.heldBy(uid)
+	for _, claim := range owned {
+		c.Store.ExpectDeletion(claim.Consumer(), string(claim.UID))
+	}
+	for _, reservation := range reservations {
+		c.Store.ExpectDeletion(reservation.Consumer, reservation.Key)
+	}
+}
+
+// vanished announces the coming release before anything else.
+func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
+	isListed := c.Claims.HasSynced()
+	reservations, owned := c.heldBy(uid)
 	for _, claim := range owned {
 		c.Store.ExpectRelease(claim.Consumer(), string(claim.UID))
 	}
 	for _, reservation := range reservations {
 		c.Store.ExpectRelease(reservation.Consumer, reservation.Key)
 	}
-	return reservations, owned
-}
 
-// vanished announces the coming release before anything else.
-func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
-	isListed := c.Claims.HasSynced()
-	reservations, owned := c.announceReleases(uid)
 	// The announcement of a later listed claim comes then.
 	isCharged := len(owned) > 0 || len(reservations) > 0 || !isListed
 	c.Engine.Vanished(uid, isCharged)
@@ -155,7 +165,7 @@ func (c *Controller) claimChanged(before, after *claimcache.Claim) {
 		return
 	}
 	if before == nil && c.Objects.IsDeleting(after.Kind(), after.ObjectUID) {
-		c.Store.ExpectRelease(after.Consumer(), string(after.UID)) // the deletion began before the claim was there
+		c.Store.ExpectDeletion(after.Consumer(), string(after.UID)) // it began before the claim was there
 	}
 	if c.Store.IsWithdrawn(after.Consumer(), after.Sequence) && c.Replicas.IsPreferred(after.Consumer()) {
 		c.Engine.Queue().Add(objectOf(after))

@@ -35,13 +35,14 @@ type committer struct {
 	written atomic.Pointer[time.Time]
 	escrow  escrow
 	shipped journalTrim
+	waiting waiting
 
 	mu          sync.Mutex
 	dropped     bool // see Store.dropIdle
 	noticed     noticed
 	isFollowing bool                 // a timer for follow runs
 	isUnoffered bool                 // the journal did not take all changes in the copy, or in the one before it
-	expected    map[string]time.Time // expected releases with the time of their announcement, see Store.ExpectRelease
+	expected    map[string]time.Time // expected releases with the end of the expectation, see Store.ExpectRelease
 
 	// The rest belongs to the goroutine of the group.
 	ledger      *ledger.Ledger // nil when unknown

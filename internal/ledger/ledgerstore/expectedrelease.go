@@ -17,12 +17,13 @@ func (c *committer) expectsReleases() bool {
 
 // expectsReleasesLocked is expectsReleases with c.mu held.
 func (c *committer) expectsReleasesLocked(now time.Time) bool {
-	maps.DeleteFunc(c.expected, func(_ string, since time.Time) bool { return now.Sub(since) > expectedReleaseMax })
+	maps.DeleteFunc(c.expected, func(_ string, until time.Time) bool { return now.After(until) })
 	return len(c.expected) > 0
 }
 
-// expectRelease announces the release of the charge with this id. It returns false after the end of the committer.
-func (c *committer) expectRelease(id string) bool {
+// expectRelease announces the release of the charge with this id within some time, or within the longer time of an
+// earlier announcement. It returns false after the end of the committer.
+func (c *committer) expectRelease(id string, within time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.dropped {
@@ -31,7 +32,9 @@ func (c *committer) expectRelease(id string) bool {
 	if c.expected == nil {
 		c.expected = map[string]time.Time{}
 	}
-	c.expected[id] = time.Now()
+	if until := time.Now().Add(within); until.After(c.expected[id]) {
+		c.expected[id] = until
+	}
 	return true
 }
 

@@ -61,8 +61,9 @@ type operation struct {
 	// [WithTentative].
 	tentative string
 
-	// committer is the committer with the operation.
+	// committer is the committer with the operation, and place the place of the caller among its waiting ones.
 	committer *committer
+	place     place
 	// err is the reason why the operation had no effect although its batch succeeded.
 	err error
 }
@@ -85,14 +86,18 @@ func (o *operation) Apply(l *ledger.Ledger) groupcommit.Effect {
 		o.err = errReverify
 		return groupcommit.Nothing
 	}
-	effect := o.apply(l, c.isReleasing)
+
+	waitsForReleases := c.isReleasing && (o.failsFast || c.waiting.mayJoin(&o.place))
+	effect := o.apply(l, waitsForReleases)
 	switch {
 	case effect == groupcommit.Changed && o.tentative != "":
-		c.expectRelease(o.tentative)
+		c.expectRelease(o.tentative, expectedReleaseMax)
 		c.isReleasing = true // for the later operations of the batch
 	case effect == groupcommit.Postponed && o.failsFast && time.Now().Before(o.deadline):
 		o.err = ErrReleasing
 		return groupcommit.Nothing
+	case effect == groupcommit.Postponed:
+		c.waiting.join(&o.place)
 	}
 	return effect
 }

@@ -24,8 +24,12 @@ const (
 	// answerMargin is the time before the caller's deadline for a denial to reach it.
 	answerMargin = 300 * time.Millisecond
 	// expectedReleaseMax bounds the life of an announced release: one without an end must not slow down denials for
-	// good.
+	// good. deletionMax is that of an announced deletion, whose end nobody knows: as long as one denial waits.
 	expectedReleaseMax = 30 * time.Second
+	deletionMax        = ReleaseTimeout
+	// waitingMax bounds the requests of one consumer that wait at the same time. Each holds a place in the API server,
+	// and many denials would take the places of others. Beyond the bound, a denial does not wait.
+	waitingMax = 64
 	// idleMax is how long an unused ledger without reservations in flight stays in memory. It is unstoredIdleMax for one
 	// that was never stored: requests may name any number of consumers that do not exist, and each is refused.
 	idleMax         = 3 * time.Minute
@@ -220,7 +224,9 @@ func (s *Store) do(ctx context.Context, consumer quotav1alpha1.ConsumerRef, op *
 	op.tentative, _ = ctx.Value(tentativeKey{}).(string)
 	for {
 		c := s.committer(consumer)
+		op.place.enter()
 		err := c.group.Do(ctx, op.forGroup(c))
+		c.waiting.leave(&op.place)
 		switch {
 		case errors.Is(err, groupcommit.ErrClosed): // the committer was dropped
 		case err != nil:
