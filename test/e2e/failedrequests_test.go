@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
 // A ResourceQuota of core refuses a create that Bursar admitted. Another namespace of the team, or here another object,
@@ -116,19 +118,43 @@ func TestCreatesOfOneNameFreeTheirQuota(t *testing.T) {
 func TestFailedAnswerOfSuccessfulCreateFreesNothing(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, 1)
-	api, err := kubernetes.NewForConfig(started.Config)
-	must(t, err)
 
-	err = api.CoreV1().RESTClient().Post().Namespace(w.name).Resource("configmaps").Body(w.configMap("a")).
+	w.createWithoutAnswer(w.configMap("a"))
+
+	w.wantBucket(1, 1, 0, 1)
+	w.wantExceeded(w.configMap("b"))
+}
+
+// The same trick must not make objects free of charge under a policy that charges them only once they exist.
+func TestFailedAnswerOfSuccessfulCreateIsCharged(t *testing.T) {
+	for _, mode := range []quotav1alpha1.EnforcementMode{quotav1alpha1.EnforcementModeWarn, quotav1alpha1.EnforcementModeAudit} {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.grant("base", 10)
+			w.policy(w.name, inMode(mode))
+
+			for n := range 5 {
+				w.createWithoutAnswer(w.configMap(fmt.Sprint("a-", n)))
+			}
+
+			w.wantBucket(10, 5, 5, 5)
+		})
+	}
+}
+
+// createWithoutAnswer creates an object in a way that the API server cannot answer.
+func (w *world) createWithoutAnswer(object client.Object) {
+	w.Helper()
+	api, err := kubernetes.NewForConfig(started.Config)
+	must(w.T, err)
+	err = api.CoreV1().RESTClient().Post().Namespace(w.name).Resource("configmaps").Body(object).
 		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").Param("includeObject", "nonsense").
 		Do(w.ctx).Error()
-
 	if err == nil {
-		t.Fatal("the answer was encoded, want an error")
+		w.Fatal("the answer was encoded, want an error")
 	}
 	stored := &unstructured.Unstructured{}
 	stored.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
-	must(t, admin.Get(w.ctx, client.ObjectKeyFromObject(w.configMap("a")), stored))
-	w.wantBucket(1, 1, 0, 1)
-	w.wantExceeded(w.configMap("b"))
+	must(w.T, admin.Get(w.ctx, client.ObjectKeyFromObject(object), stored))
 }

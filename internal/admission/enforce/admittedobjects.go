@@ -83,6 +83,16 @@ func (a *admittedObjects) unchargedBy(uid types.UID) []string {
 	return nil
 }
 
+// hasUncharged reports whether policies have yet to charge an admitted object, and returns its name.
+func (a *admittedObjects) hasUncharged(uid types.UID) (name types.NamespacedName, is bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if object := a.byUID[uid]; object != nil {
+		return object.name.NamespacedName, len(object.uncharged) > 0
+	}
+	return types.NamespacedName{}, false
+}
+
 func (a *admittedObjects) remove(uid types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

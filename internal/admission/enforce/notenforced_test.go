@@ -91,6 +91,12 @@ func TestNotEnforcedIsChargedOnceItExists(t *testing.T) {
 			if s.Engine.IsChanging("1") {
 				t.Error("an object that may never exist is charged")
 			}
+			if s.Reviewed.Has("1", s.Catalog.Policy("acme")) {
+				t.Error("adoption would skip the object if this process lost it")
+			}
+			if !s.Reviewed.Has("1", s.Catalog.Policy("globex")) {
+				t.Error("adoption would look at the object for a policy that has decided it")
+			}
 			s.Appeared(configMap.GroupKind(), "1")
 			if change, is := s.Engine.ChangeOf("1"); !is || !slices.Equal(change.Restored, []string{"acme"}) {
 				t.Errorf("it exists, and is charged by the policies %q", change.Restored)

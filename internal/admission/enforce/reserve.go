@@ -64,7 +64,7 @@ func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionReq
 	}
 	h.admitted.add(c)
 	if charged {
-		h.Reviewed.Add(c.UID, c.revision)
+		h.Reviewed.Add(c.UID, c.revision, c.uncharged...)
 	}
 	return h.allowWithNotices(ctx, request, c.Object, notices)
 }
@@ -170,8 +170,9 @@ func (h *Handler) tentativeContext(ctx context.Context, uid types.UID, consumers
 }
 
 // warn adds a notice for unenforced claims of one consumer beyond the limit. They reserve nothing, because the create
-// may still fail: the engine charges the object once it exists. Only the user or the request of a policy that uses them
-// is unknown by then, so such claims take their charges now. warn reports false as charge does.
+// may still fail: the engine charges the object once it exists, and adoption does if the engine cannot. The user and
+// the request are unknown by then, so the claims of a policy that uses them take their charges now. warn reports false
+// as charge does.
 func (h *Handler) warn(ctx context.Context, c *create, evaluated []*evaluatedClaim, notices *notices) bool {
 	if !areAdoptable(evaluated) {
 		return h.charge(ctx, evaluated, ledgerstore.NotDry, notices)

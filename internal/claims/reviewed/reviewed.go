@@ -1,12 +1,13 @@
 // Package reviewed remembers the objects decided by the webhook at their creation, and exchanges them with other
-// replicas. Adoption skips these objects, because they have their charge. Package enforce adds objects, and the
-// adoption controller looks them up through an interface.
+// replicas. Adoption skips these objects, because they have their charge, except for policies that charge an object
+// only once it exists. Package enforce adds objects, and the adoption controller looks them up through an interface.
 package reviewed
 
 import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claims"
 )
 
 // Objects are the recently decided objects of this replica. Create it with [New].
@@ -24,10 +26,21 @@ type Objects struct {
 	// retention is the minimum time in memory for an object.
 	retention time.Duration
 
-	mu    sync.Mutex
-	since time.Time // of current
-	// current and before map each object to the catalog's revision at its decision.
-	current, before map[types.UID]int64
+	mu              sync.Mutex
+	since           time.Time // of current
+	current, before map[types.UID]decision
+}
+
+// decision is the decision on one object.
+type decision struct {
+	// revision is the catalog's revision at the decision.
+	revision int64
+	// uncharged are the label values of the policies that have yet to charge the object.
+	uncharged []string
+}
+
+func (d decision) isBy(p *catalog.Policy) bool {
+	return d.revision >= p.Revision && !slices.Contains(d.uncharged, claims.LabelValue(p.Name))
 }
 
 // New returns an empty set with a minimum retention for each object.
@@ -35,12 +48,14 @@ func New(catalog *catalog.Catalog, least time.Duration, log logr.Logger) *Object
 	return &Objects{catalog: catalog, retention: least, log: log}
 }
 
-// Add records the decision of all policies of a catalog's revision on an object.
-func (o *Objects) Add(uid types.UID, revision int64) {
+// Add records the decision of all policies of a catalog's revision on an object. The policies with the label values
+// uncharged charge the object only once it exists. Whoever does that may fail or die, so adoption must not skip the
+// object for these policies.
+func (o *Objects) Add(uid types.UID, revision int64, uncharged ...string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.rotateLocked()
-	o.current[uid] = revision
+	o.current[uid] = decision{revision, uncharged}
 }
 
 // Forget removes an object.
@@ -51,21 +66,21 @@ func (o *Objects) Forget(uid types.UID) {
 	delete(o.before, uid)
 }
 
-// Has reports whether this replica has recently decided an object's demand under a policy.
+// Has reports whether this replica has recently decided an object's demand under a policy, and charged it.
 func (o *Objects) Has(uid types.UID, p *catalog.Policy) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.rotateLocked()
-	return max(o.current[uid], o.before[uid]) >= p.Revision
+	return o.current[uid].isBy(p) || o.before[uid].isBy(p)
 }
 
 // rotateLocked replaces the current set once it is older than the retention.
 func (o *Objects) rotateLocked() {
 	switch age := time.Since(o.since); {
 	case o.current == nil || age > 2*o.retention:
-		o.before, o.current, o.since = nil, map[types.UID]int64{}, time.Now()
+		o.before, o.current, o.since = nil, map[types.UID]decision{}, time.Now()
 	case age > o.retention:
-		o.before, o.current, o.since = o.current, map[types.UID]int64{}, time.Now()
+		o.before, o.current, o.since = o.current, map[types.UID]decision{}, time.Now()
 	}
 }
 

@@ -77,6 +77,25 @@ func TestReviewedIsSharedWithOthers(t *testing.T) {
 	}
 }
 
+// Nothing has charged an object yet that a policy charges once it exists. So nobody may rely on its review.
+func TestUnchargedObjectsAreNotReviewed(t *testing.T) {
+	known := newCatalog(t)
+	objects := New(known, time.Minute, logr.Discard())
+	mux := http.NewServeMux()
+	mux.Handle(objects.Handler())
+	p := known.Policy("p")
+
+	objects.Add("by p", known.Revision(), "p")
+	objects.Add("by another", known.Revision(), "q")
+
+	if objects.Has("by p", p) || !objects.Has("by another", p) {
+		t.Error("policy p has yet to charge the first object and no other")
+	}
+	if got := objects.AskOthers(t.Context(), replica{mux}, []types.UID{"by p", "by another"}, p); len(got) != 1 || got[0] != "by another" {
+		t.Errorf("another replica is told that these are reviewed: %q", got)
+	}
+}
+
 // The set remembers an object for as long as it may still appear, and not for ever.
 func TestObjectsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
