@@ -8,9 +8,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
 // One user never holds more by creates without an object than it leaves to others, however it makes them.
@@ -88,5 +92,31 @@ func TestOneFailureAfterTheOther(t *testing.T) {
 		}
 		s.wantDenied(s.reviewBy(mallory, "more", "more"), http.StatusTooManyRequests, "hold quota of Organization acme")
 		s.wantAllowed(s.reviewBy(authenticationv1.UserInfo{Username: "victim"}, "sibling", "sibling"))
+	})
+}
+
+// A user cannot hide what an update holds by another update of the same object that is refused.
+func TestRefusedUpdateHidesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, 10)
+		s.follow(quotav1alpha1.EnforcementModeEnforce, "true")
+		s.paid("acme", 1)
+		s.Objects, _ = listed(t)
+		mallory := authenticationv1.UserInfo{Username: "mallory"}
+		update := func(to int) *admissionv1.AdmissionResponse {
+			return s.ask(s, &admissionv1.AdmissionRequest{
+				Operation: admissionv1.Update, UserInfo: mallory, OldObject: numbered("1", 1), Object: numbered("1", to),
+			})
+		}
+		s.wantAllowed(update(5))
+
+		s.wantDenied(update(20), http.StatusForbidden, "exceeded quota")
+
+		create := func(user authenticationv1.UserInfo) *admissionv1.AdmissionResponse {
+			return s.ask(s, &admissionv1.AdmissionRequest{Operation: admissionv1.Create, UserInfo: user, Object: runtime.RawExtension{Raw: []byte(
+				`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"n","name":"b","uid":"v"},"data":{"n":"3"}}`)}})
+		}
+		s.wantDenied(create(mallory), http.StatusTooManyRequests, "hold quota of Organization acme")
+		s.wantAllowed(create(authenticationv1.UserInfo{Username: "victim"}))
 	})
 }

@@ -193,16 +193,15 @@ func (d *deciding) has(uid types.UID) bool {
 }
 
 // holdFor adds a request for quota of one consumer to those of its requester, and returns what has to be left to
-// others. An update names its policy. It returns nil while the kind is being listed, because nobody knows then which
-// objects have appeared.
-func (h *Handler) holdFor(name string, consumer quotav1alpha1.ConsumerRef, o evaluator.Object, policy string, charges []ledger.Charge) (*heldRequest, ledgerstore.Spare) {
+// others, and how many requests there were before. An update names its policy. It returns nil while the kind is being
+// listed, because nobody knows then which objects have appeared.
+func (h *Handler) holdFor(name string, consumer quotav1alpha1.ConsumerRef, o evaluator.Object, policy string, charges []ledger.Charge) (*attempt, ledgerstore.Spare, int) {
 	kind := o.Kind.GroupKind()
 	if len(charges) == 0 || !h.Objects.IsListed(kind) {
-		return nil, ledgerstore.Spare{}
+		return nil, ledgerstore.Spare{}, 0
 	}
 	h.unconfirmed.end(o.UID, h.hasEnded)
-	r := &heldRequest{requestKey: requestKey{o.UID, policy}, requester: requester{name, consumer}, kind: kind, charges: charges}
-	return r, h.unconfirmed.begin(r, func() { h.concludeLate(r) })
+	return h.unconfirmed.begin(requestKey{o.UID, policy}, requester{name, consumer}, kind, charges, h.concludeLate)
 }
 
 // concludeLate forgets a request at the end of its lifetime, and remembers for a while that it seems to have failed.
@@ -211,23 +210,19 @@ func (h *Handler) concludeLate(r *heldRequest) {
 		h.unconfirmed.drop(r)
 		return
 	}
-	h.unconfirmed.fail(r)
+	h.unconfirmed.fail(r, h.concludeLate)
 }
 
-// concludeHold keeps a request that reserved quota among those of its requester, and forgets any other. r may be nil.
-func (h *Handler) concludeHold(r *heldRequest, isReserved bool) {
-	switch {
-	case r == nil:
-	case isReserved:
-		r.isReserved.Store(true)
-	default:
-		h.unconfirmed.drop(r)
+// concludeHold keeps a request that reserved quota among those of its requester. a may be nil.
+func (h *Handler) concludeHold(a *attempt, isReserved bool) {
+	if a != nil {
+		h.unconfirmed.conclude(a, isReserved)
 	}
 }
 
-// waitForOwn waits until one of several requests of a requester has an effect or ends, so that it holds less. It
-// reports false if none of them is young, or if nothing happens in time.
-func (h *Handler) waitForOwn(ctx context.Context, who requester, several int, until time.Time) bool {
+// waitForOwn waits until a requester has fewer requests, because one has an effect or ends. It reports false if none of
+// them is young, or if nothing happens in time.
+func (h *Handler) waitForOwn(ctx context.Context, who requester, fewerThan int, until time.Time) bool {
 	for {
 		requests := h.unconfirmed.of(who)
 		hasYoung, rest := false, len(requests)
@@ -238,7 +233,7 @@ func (h *Handler) waitForOwn(ctx context.Context, who requester, several int, un
 				rest--
 			}
 		}
-		if rest < several {
+		if rest < fewerThan {
 			return true
 		}
 		if !hasYoung || !pause(ctx, until) {
@@ -249,8 +244,8 @@ func (h *Handler) waitForOwn(ctx context.Context, who requester, several int, un
 
 // hasEnded reports whether a request no longer holds the quota that it reserved, or its object exists.
 func (h *Handler) hasEnded(r *heldRequest) bool {
-	if !r.isReserved.Load() {
-		return false // it is being decided
+	if !h.unconfirmed.isDecided(r) {
+		return false
 	}
 	if !r.isUpdate() && h.Objects.Presence(r.kind, r.uid) == objectcache.Present {
 		return true

@@ -82,7 +82,7 @@ func (h *Handler) admitFromSlice(c *create, groups [][]*evaluatedClaim) bool {
 	if earlier := h.admitted.uidOf(objectName{c.Kind.GroupKind(), c.Name}); earlier != "" {
 		return false
 	}
-	held, spare := h.holdFor(c.requester, groups[0][0].Consumer, c.Object, "", chargesOf(groups[0]))
+	held, spare, _ := h.holdFor(c.requester, groups[0][0].Consumer, c.Object, "", chargesOf(groups[0]))
 	isAdmitted := h.Store.Escrow(groups[0][0].Consumer, reservationsOf(groups[0]), spare, func() {
 		if c.decided && !h.replaced.has(c.UID) {
 			h.Reviewed.Add(c.UID, c.revision)
@@ -96,10 +96,10 @@ func (h *Handler) admitFromSlice(c *create, groups [][]*evaluatedClaim) bool {
 // others. It waits a little for earlier requests of the requester to have their effect.
 func (h *Handler) reserveSparing(ctx context.Context, c *create, evaluated []*evaluatedClaim, isOnly bool) (ledgerstore.Outcome, error) {
 	for {
-		held, spare := h.holdFor(c.requester, evaluated[0].Consumer, c.Object, "", chargesOf(evaluated))
+		held, spare, open := h.holdFor(c.requester, evaluated[0].Consumer, c.Object, "", chargesOf(evaluated))
 		outcome, err := h.reserveFor(ctx, c, evaluated, isOnly, spare)
 		h.concludeHold(held, err == nil && outcome.Code == ledger.Admitted)
-		if !errors.Is(err, ledgerstore.ErrTooMuchHeld) || !h.waitForOwn(ctx, held.requester, spare.Reservations-2, c.until) {
+		if !errors.Is(err, ledgerstore.ErrTooMuchHeld) || !h.waitForOwn(ctx, held.request.requester, open, c.until) {
 			return outcome, err
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -73,45 +72,103 @@ type requestKey struct {
 	policy string
 }
 
-// heldRequest is one request for quota of one consumer.
+// heldRequest is one request for quota of one consumer, with its repetitions: the reviews of one create, or the updates
+// of one object. The ledger has one reservation for all of them.
 type heldRequest struct {
 	requestKey
 	requester requester
 	kind      schema.GroupKind
-	charges   []ledger.Charge
 
-	since  time.Time
-	expiry *time.Timer
-	// isReserved is true once the ledger has its reservation.
-	isReserved atomic.Bool
+	// reserved are the largest charges of a repetition that reserved its quota, and deciding the repetitions without a
+	// decision.
+	reserved []ledger.Charge
+	deciding []*attempt
+
+	// since is the time of the first repetition, and renewed that of a later one that reserved its quota, if any.
+	since, renewed time.Time
+	expiry         *time.Timer
+}
+
+// attempt is one repetition of a request.
+type attempt struct {
+	request *heldRequest
+	charges []ledger.Charge
 }
 
 func (r *heldRequest) isUpdate() bool { return r.policy != "" }
 
 func (r *heldRequest) isYoung() bool { return time.Since(r.since) < appearsWithin }
 
-// begin adds a request, and returns what has to be left to others beside it. A requester without other requests may
-// take everything, unless several had no effect lately. If the request is still there at the end of its lifetime,
-// begin has atEnd called.
-func (u *unconfirmed) begin(r *heldRequest, atEnd func()) ledgerstore.Spare {
+// charges returns what the request holds, or would hold after the pending decisions.
+func (r *heldRequest) charges() []ledger.Charge {
+	held := r.reserved
+	for _, a := range r.deciding {
+		held = larger(held, a.charges)
+	}
+	return held
+}
+
+// begin adds a request, or a repetition of it, and returns what has to be left to others beside it. A requester without
+// other requests may take everything, unless several had no effect lately. open is the number of requests before. If
+// the request is still there at the end of its lifetime, begin has atEnd called with it.
+//
+// The time of a request is that of its first repetition. Otherwise an update that fails elsewhere, repeated in time,
+// would never count as failed, and could hold a whole limit for ever.
+func (u *unconfirmed) begin(key requestKey, who requester, kind schema.GroupKind, charges []ledger.Charge, atEnd func(*heldRequest)) (a *attempt, spare ledgerstore.Spare, open int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	before := u.holdingLocked(r.requester).requests[r.requestKey]
-	if before != nil && before.isYoung() {
-		u.removeLocked(before) // repeated at once
-		before = nil
+	h := u.holdingLocked(who)
+	open = len(h.requests)
+
+	r := h.requests[key]
+	if r == nil {
+		r = &heldRequest{requestKey: key, requester: who, kind: kind, since: time.Now()}
 	}
-	h := u.holdingLocked(r.requester)
-	spare := h.spareFor(r)
-	if before != nil {
-		return spare // a retry must not make an update younger that seems to have failed
+	a = &attempt{r, merged(charges)}
+	spare = h.spareFor(a)
+
+	if h.requests[key] == nil {
+		h.requests[key] = r
+		u.byObject[r.uid] = append(u.byObject[r.uid], r)
+		r.expiry = time.AfterFunc(u.lifetime, func() { atEnd(r) })
 	}
-	r.since = time.Now()
-	h.requests[r.requestKey] = r
-	h.add(r.charges)
-	u.byObject[r.uid] = append(u.byObject[r.uid], r)
-	r.expiry = time.AfterFunc(u.lifetime, atEnd)
-	return spare
+	h.subtract(r.charges())
+	r.deciding = append(r.deciding, a)
+	h.add(r.charges())
+	return a, spare, open
+}
+
+// conclude records the decision on a repetition. A request that never reserved anything is forgotten. If a repetition
+// is refused, its request goes on holding what it reserved before.
+func (u *unconfirmed) conclude(a *attempt, isReserved bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	r := a.request
+	h := u.byRequester[r.requester]
+	if h == nil || h.requests[r.requestKey] != r {
+		return
+	}
+
+	h.subtract(r.charges())
+	r.deciding = slices.DeleteFunc(r.deciding, func(other *attempt) bool { return other == a })
+	if isReserved && len(r.reserved) > 0 {
+		r.renewed = time.Now()
+	}
+	if isReserved {
+		r.reserved = larger(r.reserved, a.charges)
+	}
+	h.add(r.charges())
+
+	if len(r.reserved) == 0 && len(r.deciding) == 0 {
+		u.removeLocked(r)
+	}
+}
+
+// isDecided reports whether no repetition of a request waits for its decision.
+func (u *unconfirmed) isDecided(r *heldRequest) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(r.deciding) == 0
 }
 
 // holdingLocked returns what a requester holds.
@@ -127,16 +184,33 @@ func (u *unconfirmed) holdingLocked(who requester) *holding {
 	return h
 }
 
-// spareFor returns what has to stay free beside a new request: the request itself, and as much as its requester then
-// holds.
-func (h *holding) spareFor(r *heldRequest) ledgerstore.Spare {
-	if len(h.requests) == 0 && h.failures < failuresMin {
+// spareFor returns what has to stay free beside a request: what it takes, and as much as its requester then holds. A
+// repetition at once extends the reservation of its request. A later one counts beside its request, which may have
+// failed.
+func (h *holding) spareFor(a *attempt) ledgerstore.Spare {
+	r := a.request
+	others, afterwards := len(h.requests), &holding{amounts: maps.Clone(h.amounts)}
+	taken := a.charges
+	if r.isYoung() {
+		if h.requests[r.requestKey] == r {
+			others--
+		}
+		afterwards.subtract(r.charges())
+		taken = larger(r.charges(), a.charges)
+	}
+	if others == 0 && h.failures < failuresMin {
 		return ledgerstore.Spare{}
 	}
-	afterwards := &holding{amounts: maps.Clone(h.amounts)}
-	afterwards.add(r.charges)
-	spare := ledgerstore.Spare{Reservations: len(h.requests) + 2}
-	for _, charge := range merged(r.charges) {
+
+	afterwards.add(taken)
+	spare := ledgerstore.Spare{Reservations: others + 2}
+	for _, charge := range a.charges {
+		if r.isYoung() {
+			charge.Amount -= min(charge.Amount, amountBefore(r.reserved, charge))
+		}
+		if charge.Amount == 0 {
+			continue // its reservation covers it already
+		}
 		charge.Amount = charge.Amount.AddUpTo(afterwards.amounts[charge.ResourceType].amount())
 		spare.Charges = append(spare.Charges, charge)
 	}
@@ -145,18 +219,28 @@ func (h *holding) spareFor(r *heldRequest) ledgerstore.Spare {
 
 // merged adds up the charges with the same resource type and dimensions.
 func merged(charges []ledger.Charge) []ledger.Charge {
-	var sums []ledger.Charge
+	return combined(charges, ledger.Amount.AddUpTo)
+}
+
+// larger returns the larger charge of each resource type and dimensions.
+func larger(a, b []ledger.Charge) []ledger.Charge {
+	return combined(slices.Concat(a, b), func(x, y ledger.Amount) ledger.Amount { return max(x, y) })
+}
+
+// combined combines the charges with the same resource type and dimensions.
+func combined(charges []ledger.Charge, combine func(a, b ledger.Amount) ledger.Amount) []ledger.Charge {
+	var all []ledger.Charge
 	for _, charge := range charges {
-		i := slices.IndexFunc(sums, func(sum ledger.Charge) bool {
-			return sum.ResourceType == charge.ResourceType && sum.Dimensions == charge.Dimensions
+		i := slices.IndexFunc(all, func(other ledger.Charge) bool {
+			return other.ResourceType == charge.ResourceType && other.Dimensions == charge.Dimensions
 		})
 		if i < 0 {
-			sums = append(sums, charge)
+			all = append(all, charge)
 			continue
 		}
-		sums[i].Amount = sums[i].Amount.AddUpTo(charge.Amount)
+		all[i].Amount = combine(all[i].Amount, charge.Amount)
 	}
-	return sums
+	return all
 }
 
 func (h *holding) add(charges []ledger.Charge) {
@@ -187,37 +271,49 @@ func (u *unconfirmed) end(uid types.UID, match func(*heldRequest) bool) {
 	}
 }
 
-// drop forgets a request that holds nothing, or whose object exists.
+// drop forgets a request that holds nothing, or whose object exists. A request with a pending decision stays.
 func (u *unconfirmed) drop(r *heldRequest) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if h := u.byRequester[r.requester]; h != nil && h.requests[r.requestKey] == r {
+	if h := u.byRequester[r.requester]; h != nil && h.requests[r.requestKey] == r && len(r.deciding) == 0 {
 		u.removeLocked(r)
 	}
 }
 
-// fail notes that a request had no effect in time.
-func (u *unconfirmed) fail(r *heldRequest) {
+// fail notes that a request had no effect in time. If a later repetition holds its quota, the request begins again with
+// that one, and has atEnd called at its end.
+func (u *unconfirmed) fail(r *heldRequest, atEnd func(*heldRequest)) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	h := u.byRequester[r.requester]
 	if h == nil || h.requests[r.requestKey] != r {
 		return
 	}
+
 	h.failures++
-	u.removeLocked(r)
 	time.AfterFunc(failureMemory*u.lifetime, func() {
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		h.failures--
 		u.dropEmptyLocked(r.requester)
 	})
+
+	switch {
+	case r.renewed.After(r.since):
+		r.since = r.renewed
+	case len(r.deciding) > 0:
+		r.since = time.Now()
+	default:
+		u.removeLocked(r)
+		return
+	}
+	r.expiry = time.AfterFunc(time.Until(r.since.Add(u.lifetime)), func() { atEnd(r) })
 }
 
 func (u *unconfirmed) removeLocked(r *heldRequest) {
 	h := u.byRequester[r.requester]
 	r.expiry.Stop()
-	h.subtract(r.charges)
+	h.subtract(r.charges())
 	delete(h.requests, r.requestKey)
 	u.dropEmptyLocked(r.requester)
 	u.byObject[r.uid] = slices.DeleteFunc(u.byObject[r.uid], func(other *heldRequest) bool { return other == r })

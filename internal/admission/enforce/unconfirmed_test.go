@@ -16,17 +16,27 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// held returns a request of mallory for some maps.
-func held(uid types.UID, policy string, amount ledger.Amount) *heldRequest {
-	return &heldRequest{
-		requestKey: requestKey{uid, policy}, requester: requester{"user mallory", organization("acme")},
-		charges: []ledger.Charge{{ResourceType: "maps", Amount: amount}},
-	}
+// begin begins a request of mallory for some maps. It fails if it is still there at its end.
+func begin(u *unconfirmed, uid types.UID, policy string, amount ledger.Amount) (*attempt, ledgerstore.Spare) {
+	var fail func(r *heldRequest)
+	fail = func(r *heldRequest) { u.fail(r, fail) }
+	a, spare, _ := u.begin(requestKey{uid, policy}, requester{"user mallory", organization("acme")}, configMap.GroupKind(),
+		[]ledger.Charge{{ResourceType: "maps", Amount: amount}}, fail)
+	return a, spare
 }
 
-// begin adds a request that fails if it is still there at its end.
-func begin(u *unconfirmed, r *heldRequest) ledgerstore.Spare {
-	return u.begin(r, func() { u.fail(r) })
+// reserve begins a request and reserves its quota.
+func reserve(u *unconfirmed, uid types.UID, policy string, amount ledger.Amount) ledgerstore.Spare {
+	a, spare := begin(u, uid, policy, amount)
+	u.conclude(a, true)
+	return spare
+}
+
+// refuse begins a request that reserves nothing.
+func refuse(u *unconfirmed, uid types.UID, policy string, amount ledger.Amount) ledgerstore.Spare {
+	a, spare := begin(u, uid, policy, amount)
+	u.conclude(a, false)
+	return spare
 }
 
 // wantSpare compares the amount that has to stay free beside a new request with want.
@@ -45,31 +55,65 @@ func TestUpdatesCountLikeCreates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := &unconfirmed{lifetime: time.Minute}
 
-		wantSpare(t, "a single request may take everything", begin(u, held("a", "p", 8)), 0)
-		wantSpare(t, "repeated at once, it is the same request", begin(u, held("a", "p", 8)), 0)
+		wantSpare(t, "a single request may take everything", reserve(u, "a", "p", 8), 0)
+		wantSpare(t, "repeated at once, it is the same request", reserve(u, "a", "p", 8), 0)
 		time.Sleep(appearsWithin)
-		wantSpare(t, "repeated later, the first may have failed", begin(u, held("a", "p", 8)), 8+8+8)
-		wantSpare(t, "another object counts with the first", begin(u, held("b", "p", 1)), 1+1+8)
+		wantSpare(t, "repeated later, the first may have failed", refuse(u, "a", "p", 8), 8+8+8)
+		wantSpare(t, "another object counts with the first", reserve(u, "b", "p", 1), 1+1+8)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		wantSpare(t, "two requests have failed, and hold nothing", begin(u, held("c", "", 3)), 3+3)
-		u.end("c", func(*heldRequest) bool { return true })
+		wantSpare(t, "two requests have failed, and hold nothing", refuse(u, "c", "", 3), 3+3)
 		time.Sleep(failureMemory * time.Minute)
 		synctest.Wait()
-		wantSpare(t, "failures are forgotten", begin(u, held("d", "", 3)), 0)
+		wantSpare(t, "failures are forgotten", reserve(u, "d", "", 3), 0)
+	})
+}
+
+// A repetition of an update changes nothing about what the update before it holds, unless it holds more.
+func TestRepeatedUpdatesHoldTheirQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := &unconfirmed{lifetime: time.Minute}
+		reserve(u, "a", "p", 8)
+
+		refuse(u, "a", "p", 100)
+		wantSpare(t, "a refused repetition frees nothing", refuse(u, "b", "", 1), 1+1+8)
+		reserve(u, "a", "p", 1)
+		wantSpare(t, "a smaller one neither", refuse(u, "b", "", 1), 1+1+8)
+		reserve(u, "a", "p", 9)
+		wantSpare(t, "a larger one holds more", refuse(u, "b", "", 1), 1+1+9)
+		reserve(u, "b", "", 1)
+		wantSpare(t, "the ledger has a part of it already", refuse(u, "a", "p", 10), 1+1+10)
+	})
+}
+
+// An update that fails elsewhere does not count as a new one for ever, however often it is repeated.
+func TestUpdateRepeatedForEverFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := &unconfirmed{lifetime: time.Minute}
+
+		for range failuresMin * time.Minute / time.Second {
+			reserve(u, "a", "p", 8)
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+
+		wantSpare(t, "it has failed twice, and holds its quota still", refuse(u, "b", "", 1), 1+1+8)
+		time.Sleep(time.Minute + time.Second)
+		synctest.Wait()
+		wantSpare(t, "it holds nothing any more", refuse(u, "b", "", 1), 1+1)
 	})
 }
 
 func TestHugeAmountsDoNotOverflow(t *testing.T) {
 	u := &unconfirmed{lifetime: time.Hour}
 	for n := range 3 {
-		begin(u, held(types.UID(fmt.Sprint(n)), "", ledger.AmountMax))
+		reserve(u, types.UID(fmt.Sprint(n)), "", ledger.AmountMax)
 	}
-	wantSpare(t, "no limit allows it", begin(u, held("one", "", 1)), ledger.AmountMax)
+	wantSpare(t, "no limit allows it", reserve(u, "one", "", 1), ledger.AmountMax)
 	for n := range 3 {
 		u.end(types.UID(fmt.Sprint(n)), func(*heldRequest) bool { return true })
 	}
-	wantSpare(t, "the huge ones are gone", begin(u, held("two", "", 1)), 1+1+1)
+	wantSpare(t, "the huge ones are gone", reserve(u, "two", "", 1), 1+1+1)
 }
 
 // A tenant cannot choose who it counts as.
@@ -96,10 +140,10 @@ func BenchmarkUnconfirmed(b *testing.B) {
 		b.Run(fmt.Sprint(others), func(b *testing.B) {
 			u := &unconfirmed{lifetime: time.Hour}
 			for n := range others {
-				begin(u, held(types.UID(fmt.Sprint(n)), "", 1))
+				reserve(u, types.UID(fmt.Sprint(n)), "", 1)
 			}
 			for b.Loop() {
-				begin(u, held("new", "", 1))
+				reserve(u, "new", "", 1)
 				u.end("new", func(*heldRequest) bool { return true })
 			}
 		})

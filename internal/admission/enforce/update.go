@@ -314,11 +314,11 @@ func (h *Handler) prepareChange(ctx context.Context, request *admissionv1.Admiss
 	}
 	until := time.Now().Add(appearsWithin)
 	for {
-		held, spare := h.holdFor(requesterOf(request.UserInfo, request.Namespace), a.after.Consumer, c.Object, a.policy.Name, a.growth())
+		held, spare, open := h.holdFor(requesterOf(request.UserInfo, request.Namespace), a.after.Consumer, c.Object, a.policy.Name, a.growth())
 		update.Spare = spare
 		decision, took, err := h.Engine.PrepareUpdate(ctx, update, false, false)
 		h.concludeHold(held, err == nil && decision.Code == ledger.Admitted)
-		if !errors.Is(err, ledgerstore.ErrTooMuchHeld) || !h.waitForOwn(ctx, held.requester, spare.Reservations-2, until) {
+		if !errors.Is(err, ledgerstore.ErrTooMuchHeld) || !h.waitForOwn(ctx, held.request.requester, open, until) {
 			return decision, took, err
 		}
 	}
