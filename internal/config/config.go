@@ -46,8 +46,8 @@ type Operator struct {
 type LeaderElection struct {
 	// LeaseDuration is the time from the last renewal of a leader until another replica replaces it. Default: 15s.
 	LeaseDuration Duration `json:"leaseDuration,omitempty"`
-	// RenewDeadline is how long a leader tries to renew its Lease before it ends. It is shorter than leaseDuration.
-	// Default: 10s.
+	// RenewDeadline is how long a leader tries to renew its Lease before it stops leading. It is shorter than
+	// leaseDuration. Default: 10s.
 	RenewDeadline Duration `json:"renewDeadline,omitempty"`
 	// RetryPeriod is the time between two attempts. renewDeadline is more than 1.2 times as long. Default: 2s.
 	RetryPeriod Duration `json:"retryPeriod,omitempty"`

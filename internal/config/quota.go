@@ -44,9 +44,9 @@ type Quota struct {
 	// MaxObjectBytes is the size of the largest object in the API server's etcd, its --max-request-bytes: at least
 	// 1572864. Bursar denies a larger custom object before it takes quota. Default: 1572864, as etcd's.
 	MaxObjectBytes int `json:"maxObjectBytes,omitempty"`
-	// RequestTimeout is the API server's --request-timeout, from 1s to 2m. A create with a failure after admission holds
-	// its quota 10s longer. A value below the API server's lets a slow create exceed a limit. Default: 1m, as the API
-	// server's.
+	// RequestTimeout is the API server's --request-timeout, from 1s to 2m. Without a report, a request that fails after
+	// admission holds its quota until 10s after this time. A value below the API server's lets a slow create exceed a
+	// limit. Default: 1m, as the API server's.
 	RequestTimeout Duration `json:"requestTimeout,omitempty"`
 	// Admission is how replicas admit creates: escrow or durable. With escrow a replica reserves quota ahead of demand,
 	// where it can, and admits from it without a write. With durable it writes every reservation before the answer; a

@@ -12,8 +12,9 @@
 // an older number a few seconds after the newer one appeared: API servers learn of it by a watch. Replicas call each
 // other with segments of their own. Nobody publishes these.
 //
-// If the API server has a client certificate for webhooks, Guard accepts that as well, and the published paths contain
-// no segment. An API server in the same process calls without a connection, so it needs no proof: see [ForPeers].
+// If the API server has a client certificate for webhooks, Guard accepts that instead of a published segment, and the
+// published paths contain none. Replicas keep their segments. An API server in the same process calls without a
+// connection, so it needs no proof: see [ForPeers].
 //
 // Package server imports it, and package cli for the options of client certificates.
 package access
