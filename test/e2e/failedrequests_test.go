@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -43,9 +44,17 @@ func TestCreateRefusedByResourceQuotaFreesItsQuota(t *testing.T) {
 	}
 	w.mustDelete(core)
 
-	eventually(w, func() error { return admin.Create(w.ctx, w.configMap("b")) })
+	w.serve(w.configMap("b"))
 	w.wantBucket(1, 1, 0, 1)
 	w.wantExceeded(w.configMap("c"))
+}
+
+// serve creates an object as soon as the quota of failed requests is free, and logs how long that takes.
+func (w *world) serve(sibling client.Object) {
+	w.Helper()
+	began := time.Now()
+	eventually(w, func() error { return admin.Create(w.ctx, sibling) })
+	w.Logf("a sibling of failed requests was served after %s", time.Since(began).Round(time.Millisecond))
 }
 
 // Updates beyond etcd's limit fail after their admission, also several at once. A sibling then gets the quota.
@@ -71,7 +80,7 @@ func TestUpdatesTooLargeForStorageFreeTheirQuota(t *testing.T) {
 	}
 	must(t, updates.Wait())
 
-	eventually(f, func() error { return admin.Create(f.ctx, f.fleet("b", 4)) })
+	f.serve(f.fleet("b", 4))
 	f.wantBucket(5, 5, 0, 2)
 	wantTooMuch(t, f.resize("a", 2))
 }
@@ -85,7 +94,7 @@ func TestUpdateRefusedElsewhereFreesItsQuota(t *testing.T) {
 
 	f.refused(func() error { return f.resize("a", 5) })
 
-	eventually(f, func() error { return admin.Create(f.ctx, f.fleet("b", 4)) })
+	f.serve(f.fleet("b", 4))
 	f.wantBucket(5, 5, 0, 2)
 	wantTooMuch(t, f.resize("a", 2))
 }

@@ -58,14 +58,7 @@ func testRollout(n *team) {
 	}
 	n.create(deployment)
 	n.wantRolledOut(deployment)
-	n.eventually(func() error {
-		if err := n.Get(n.Context(), client.ObjectKeyFromObject(deployment), deployment); err != nil {
-			return err
-		}
-		deployment.Spec.Template.Labels["release"] = "second"
-		return n.Update(n.Context(), deployment)
-	})
-	n.wantRolledOut(deployment)
+	n.rollOut(deployment, "second")
 	n.wantPods(3, 10)
 	n.wantAllocated(replica, 3, 1)
 }
