@@ -2,8 +2,6 @@ package kubernetes
 
 import (
 	"fmt"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bursar/bursar/test/kit"
+	"github.com/bursar/bursar/test/process"
 )
 
 // rolledPods are the Pods of a Deployment in a namespace with quota for no others.
@@ -23,13 +22,7 @@ const rolledPods = 20
 // TestRolloutTime rolls out Deployments at the limit: without quota, under a ResourceQuota of Kubernetes and under
 // Bursar. It logs the times, for docs/design/benchmarks.md. The variable ROLLOUTS is the number of rollouts, by default 1.
 func TestRolloutTime(t *testing.T) {
-	rounds := 1
-	if value, ok := os.LookupEnv("ROLLOUTS"); ok {
-		var err error
-		if rounds, err = strconv.Atoi(value); err != nil {
-			t.Fatal(err)
-		}
-	}
+	rounds := process.Count(t, "ROLLOUTS", 1)
 	w := newWorld(t)
 	w.startReplica(t)
 	w.setUp(t)
