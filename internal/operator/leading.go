@@ -39,7 +39,7 @@ type leading struct {
 	// declared has the changes that start reconciles. loaded is closed once the catalog holds all declarations.
 	declared *declarations
 	loaded   <-chan struct{}
-	// held knows the quota that failing requests hold.
+	// held knows what overdue requests hold.
 	held bucket.Held
 	log  logr.Logger
 

@@ -54,7 +54,7 @@ var (
 
 	used          = prometheus.NewDesc("quota_used", "Usage of a resource type by a consumer, in base units.", ofConsumer, nil)
 	limit         = prometheus.NewDesc("quota_limit", "Limit of a consumer for a resource type, in base units.", ofConsumer, nil)
-	held          = prometheus.NewDesc("quota_held", "Amount that admitted requests of a consumer hold although they have had no effect for seconds, in base units. It is not in quota_used.", ofConsumer, nil)
+	held          = prometheus.NewDesc("quota_held", "Amount that overdue requests hold: Bursar admitted them seconds ago, and does not see their effect. In base units, and not in quota_used.", ofConsumer, nil)
 	ratio         = prometheus.NewDesc("quota_utilization_ratio", "Usage of a consumer, as a part of its limit; +Inf for usage with a limit of 0.", ofConsumer, nil)
 	overLimit     = prometheus.NewDesc("quota_over_limit", "Usage of a consumer beyond its limit, in base units.", ofConsumer, nil)
 	threshold     = prometheus.NewDesc("quota_alert_threshold_ratio", "Part of its limit from which a consumer is near it.", ofConsumer, nil)

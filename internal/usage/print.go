@@ -205,7 +205,7 @@ func (i Item) Amounts() (used, limit string) {
 	return i.Display.TotalAllocated, i.Display.TotalLimit
 }
 
-// heldAmount returns what requests without an effect hold, in display units if they are known.
+// heldAmount returns what overdue requests hold, in display units if they are known.
 func (i Item) heldAmount() string {
 	if i.Display != nil && i.Display.Held != "" {
 		return i.Display.Held

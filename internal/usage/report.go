@@ -90,7 +90,7 @@ type Item struct {
 	Used         int64                     `json:"used"`
 	Limit        int64                     `json:"limit"`
 	Available    int64                     `json:"available"`
-	// Held is what admitted requests without an effect hold.
+	// Held is what overdue requests hold.
 	Held int64 `json:"held,omitempty"`
 	// Feature is On or Off for a resource type of features, and empty for every other.
 	Feature quotav1alpha1.FeatureState `json:"feature,omitempty"`

@@ -14,7 +14,7 @@ import (
 type Usage struct {
 	Consumer     quotav1alpha1.ConsumerRef
 	ResourceType string
-	// Used is the allocated amount, and Limit the granted one. Held is what requests without an effect hold.
+	// Used is the allocated amount, and Limit the granted one. Held is what overdue requests hold.
 	Used, Limit, Held int64
 	// IsFeature is set if the resource type is only counted: the use is no part of the limit.
 	IsFeature bool

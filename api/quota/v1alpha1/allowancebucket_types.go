@@ -92,8 +92,8 @@ type AllowanceBucketStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	GrantCount int32 `json:"grantCount"`
 
-	// held is the amount of admitted requests that have had no effect for some seconds: their objects did not appear,
-	// because something else refused them. It is not available, but no object uses it, so allocated does not contain
+	// held is the amount that overdue requests hold: Bursar admitted them some seconds ago, and does not see their effect,
+	// because something else rejected them. It is not available, but no object uses it, so allocated does not contain
 	// it. It returns by itself. It is absent if it is 0.
 	// +kubebuilder:validation:Minimum=0
 	// +optional

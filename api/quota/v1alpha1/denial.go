@@ -20,9 +20,9 @@ const (
 	// CausePolicyNotApplicable: a policy fails for the object. The message of the cause names the policy. Try again after
 	// a correction of the object or the policy. Status 403.
 	CausePolicyNotApplicable metav1.CauseType = "PolicyNotApplicable"
-	// CauseQuotaHeld: the request would fit without other requests in flight. These hold the quota, and nobody has seen
-	// their effect yet. The field of the cause is the resource type. The same request may succeed after the
-	// retryAfterSeconds of the details, once the others fail or the quota counts as used. Status 429.
+	// CauseQuotaHeld: the request would fit without other requests in flight, which hold the quota. The field of the
+	// cause is the resource type. The same request may succeed after the retryAfterSeconds of the details, once the
+	// others fail or the quota counts as used. Status 429.
 	CauseQuotaHeld metav1.CauseType = "QuotaHeld"
 	// CauseLedgerFull: the ledger of the consumer has no room for the request. If the details have retryAfterSeconds,
 	// requests in flight fill it, and the same request may succeed afterwards. Otherwise its grants and dimensions fill
@@ -59,7 +59,7 @@ type DenialFigures struct {
 	// Used is the consumer's use in all dimensions, and Limited its limit.
 	Used    int64 `json:"used"`
 	Limited int64 `json:"limited"`
-	// Held is what requests in flight hold in addition to Used. Nobody has seen their effect yet.
+	// Held is what requests in flight hold in addition to Used.
 	Held int64 `json:"held,omitempty"`
 	// Available is the amount still available to the consumer in the dimensions of the request.
 	Available int64 `json:"available"`

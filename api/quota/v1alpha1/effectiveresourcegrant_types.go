@@ -73,8 +73,8 @@ type EffectiveResourceGrantStatus struct {
 	// +optional
 	GrantRefs []EffectiveGrantRef `json:"grantRefs,omitempty"`
 
-	// held is the amount of admitted requests that have had no effect for some seconds: their objects did not appear,
-	// because something else refused them. It is not available, but no object uses it, so totalAllocated does not
+	// held is the amount that overdue requests hold: Bursar admitted them some seconds ago, and does not see their effect,
+	// because something else rejected them. It is not available, but no object uses it, so totalAllocated does not
 	// contain it. It returns by itself. It is absent if it is 0.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
@@ -135,7 +135,7 @@ type DisplayedQuota struct {
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// held is the amount of admitted requests without an effect. It is absent if there is none.
+	// held is the amount that overdue requests hold. It is absent if there is none.
 	// +optional
 	Held string `json:"held,omitempty"`
 

@@ -40,9 +40,9 @@ type Ledgers interface {
 	View(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error
 }
 
-// Held knows the reservations of requests that have had no effect for suspiciously long.
+// Held knows the reservations of overdue requests.
 type Held interface {
-	// Overdue returns such reservations of a consumer. mayBecome is true if others may soon be overdue, too.
+	// Overdue returns those of a consumer. mayBecome is true if others may soon be overdue, too.
 	Overdue(consumer quotav1alpha1.ConsumerRef) (overdue []ledgerstore.InFlight, mayBecome bool)
 }
 
