@@ -192,36 +192,45 @@ func (s *Server) Serve(ctx, working context.Context) error {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		select {
-		case <-working.Done():
-		case <-ctx.Done():
-			select {
-			case <-working.Done():
-			case <-time.After(s.delay):
-			}
-		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
-		defer cancel()
-		var open sync.WaitGroup
-		open.Go(func() { s.inProcess.Shutdown(ctx) })
-		if s.server != nil {
-			_ = s.server.Shutdown(ctx) // the remaining open requests then fail
-		}
-		open.Wait()
+		s.shutDown(ctx, working)
 	}()
 	if s.server == nil {
 		<-stopped
 		return nil
 	}
+
 	err := s.server.ServeTLS(s.listener, "", "")
 	if errors.Is(err, http.ErrServerClosed) {
 		<-stopped
 		return nil
 	}
+
 	ended, cancel := context.WithTimeout(working, shutdownTime)
 	defer cancel()
 	s.inProcess.Shutdown(ended)
 	return fmt.Errorf("serve the webhooks: %w", err)
+}
+
+// shutDown waits until ctx ends and the shutdown delay has passed, or until working ends. Then it finishes the open
+// requests.
+func (s *Server) shutDown(ctx, working context.Context) {
+	select {
+	case <-working.Done():
+	case <-ctx.Done():
+		select {
+		case <-working.Done():
+		case <-time.After(s.delay):
+		}
+	}
+
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
+	defer cancel()
+	var open sync.WaitGroup
+	open.Go(func() { s.inProcess.Shutdown(ctx) })
+	if s.server != nil {
+		_ = s.server.Shutdown(ctx) // the remaining open requests then fail
+	}
+	open.Wait()
 }
 
 // logWriter forwards the lines of another logger.

@@ -158,10 +158,7 @@ func (r *reader) lag(ctx context.Context) Check {
 	switch {
 	case !isKnown: // only the leader has it
 	case behind > viewsLagAfter:
-		if check.State == OK {
-			check.State = Warning
-		}
-		check.Details = append(check.Details, fmt.Sprintf("the shown figures are up to %s old: bursar usage, AllowanceBuckets and EffectiveResourceGrants "+
+		check.warn(fmt.Sprintf("the shown figures are up to %s old: bursar usage, AllowanceBuckets and EffectiveResourceGrants "+
 			"follow at ten consumers a second, while requests are decided by the current ones", behind))
 	default:
 		check.Text += "; the shown figures are current"

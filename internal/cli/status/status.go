@@ -61,6 +61,20 @@ type Check struct {
 	Details []string `json:"details,omitempty"`
 }
 
+// fail fails the check for a reason.
+func (c *Check) fail(reason string) {
+	c.State = Failed
+	c.Details = append(c.Details, reason)
+}
+
+// warn adds a reason to look at something, to a check that may have failed already.
+func (c *Check) warn(reason string) {
+	if c.State == OK {
+		c.State = Warning
+	}
+	c.Details = append(c.Details, reason)
+}
+
 // Report is the checks of a page, in order.
 type Report []Check
 
@@ -280,11 +294,9 @@ func (r *reader) leader(ctx context.Context) Check {
 	check := Check{Name: name, State: OK, Text: fmt.Sprintf("%s, renewed %s ago; replicas: %d", holder, max(age, 0), len(live))}
 	switch {
 	case isStale(lease):
-		check.State = Failed
-		check.Details = []string{"no replica has taken over: check the Pods of Bursar and their logs"}
+		check.fail("no replica has taken over: check the Pods of Bursar and their logs")
 	case len(live) == 0 && !r.isStandalone: // a standalone server is a replica, and needs a Lease only for others
-		check.State = Failed
-		check.Details = []string{"no replica has renewed its Lease, so none answers: " + adviceDown}
+		check.fail("no replica has renewed its Lease, so none answers: " + adviceDown)
 	}
 	return check
 }

@@ -92,6 +92,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := r.Client.Get(ctx, request.NamespacedName, object); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+
 	condition, err := r.readyCondition(ctx, object)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -99,28 +100,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if condition == nil {
 		return reconcile.Result{}, nil // an event follows once decisions and webhooks agree
 	}
-	var result reconcile.Result
-	if condition.Reason == quotav1alpha1.ReasonValidationFailed {
-		result.RequeueAfter = permission.RecheckInterval // no event reports new permissions
-	}
+
 	updated := object.DeepCopy()
-	condition.Type, condition.ObservedGeneration = quotav1alpha1.ConditionReady, object.Generation
-	apimeta.SetStatusCondition(&updated.Status.Conditions, *condition)
-	if condition.Status == metav1.ConditionTrue {
-		applicable, lookAgain := applicable(object, r.Catalog.CheckClaiming(object), time.Now())
-		applicable.Type, applicable.ObservedGeneration = quotav1alpha1.ConditionApplicable, object.Generation
-		apimeta.SetStatusCondition(&updated.Status.Conditions, *applicable)
-		result.RequeueAfter = lookAgain
-	} else {
-		apimeta.RemoveStatusCondition(&updated.Status.Conditions, quotav1alpha1.ConditionApplicable)
-	}
-	state, cause := r.progressOf(updated)
-	progress.Set(&updated.Status.Conditions, state, cause)
+	result := reconcile.Result{RequeueAfter: r.setConditions(updated, condition)}
 	updated.Status.ObservedGeneration = object.Generation
 	if updated.Status.Effective, err = r.effective(object, condition.Status == metav1.ConditionTrue); err != nil {
 		return reconcile.Result{}, err
 	}
 	adoption.SetAdopted(updated)
+
 	if equality.Semantic.DeepEqual(object.Status, updated.Status) {
 		return result, nil
 	}
@@ -129,6 +117,30 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, fmt.Errorf("update the status of ClaimCreationPolicy %s: %w", object.Name, err)
 	}
 	return result, nil
+}
+
+// setConditions sets the conditions of a policy, with ready as its condition Ready. It returns the time until the
+// reconciler must look again although no event tells it to, or 0.
+func (r *Reconciler) setConditions(object *quotav1alpha1.ClaimCreationPolicy, ready *metav1.Condition) (lookAgain time.Duration) {
+	conditions := &object.Status.Conditions
+	ready.Type, ready.ObservedGeneration = quotav1alpha1.ConditionReady, object.Generation
+	apimeta.SetStatusCondition(conditions, *ready)
+	if ready.Reason == quotav1alpha1.ReasonValidationFailed {
+		lookAgain = permission.RecheckInterval // no event reports new permissions
+	}
+
+	if ready.Status == metav1.ConditionTrue {
+		var isApplicable *metav1.Condition
+		isApplicable, lookAgain = applicable(object, r.Catalog.CheckClaiming(object), time.Now())
+		isApplicable.Type, isApplicable.ObservedGeneration = quotav1alpha1.ConditionApplicable, object.Generation
+		apimeta.SetStatusCondition(conditions, *isApplicable)
+	} else {
+		apimeta.RemoveStatusCondition(conditions, quotav1alpha1.ConditionApplicable)
+	}
+
+	state, cause := r.progressOf(object)
+	progress.Set(conditions, state, cause)
+	return lookAgain
 }
 
 // progressOf returns how far a policy is from its effect, by its conditions, and the one that explains it. A disabled

@@ -140,6 +140,7 @@ func (r *Reconciler) apply(ctx context.Context, namespace *metav1.PartialObjectM
 	if stored != nil && !isGenerated(stored, namespace) {
 		return reconcile.Result{}, r.leaveForeign(ctx, stored, m, objects, now)
 	}
+
 	// A namespace of a former configuration gets its label first: after a crash between the two writes it would otherwise
 	// seem to be handed over.
 	manager := namespace.Labels[openmcpv1alpha1.LabelManagedBy]
@@ -149,6 +150,7 @@ func (r *Reconciler) apply(ctx context.Context, namespace *metav1.PartialObjectM
 			return reconcile.Result{}, err
 		}
 	}
+
 	f := &fit{Reconciler: r, namespace: namespace, match: m, stored: stored, input: inputOf(namespace, m, objects)}
 	if err := f.run(ctx); err != nil {
 		return r.reportUnwritten(ctx, f, objects, now, err)
@@ -161,6 +163,7 @@ func (r *Reconciler) apply(ctx context.Context, namespace *metav1.PartialObjectM
 	if err := r.removeOthers(ctx, namespace, m.definition.Name); err != nil {
 		return reconcile.Result{}, err
 	}
+
 	result := reconcile.Result{}
 	if now.isHeldBack = len(f.input.Held)+len(f.input.Fixed) > 0; now.isHeldBack {
 		result.RequeueAfter = wait.Jitter(r.outcomes.nextRetry(namespace.Name), heldBackRetryJitter)
