@@ -11,8 +11,8 @@ import (
 // damagedMax bounds the damaged lines that a Damage remembers. A file of rubbish may have millions.
 const damagedMax = 10_000
 
-// Damage collects the lines of a journal that nobody can read, so that a reader can skip them and tell about them. The
-// zero value is ready to use, by several goroutines at once. A nil Damage collects nothing.
+// Damage collects the lines of a journal that nobody can read, so that a reader can skip them and report them. The zero
+// value is ready to use, by several goroutines at once. A nil Damage collects nothing.
 type Damage struct {
 	mu    sync.Mutex
 	files map[string]*damagedFile
@@ -28,8 +28,8 @@ type damagedFile struct {
 // fileKey returns the same key for a file before and after its compression.
 func fileKey(name string) string { return strings.TrimSuffix(name, ".gz") }
 
-// Begin forgets the damage of a file, because somebody reads it from its beginning and somebody else may have repaired
-// it.
+// Begin notes that a reader starts a file. One that starts it again may find it repaired, so Begin forgets the file's
+// damage.
 func (d *Damage) Begin(file string) {
 	if d == nil {
 		return
@@ -58,7 +58,7 @@ func (d *Damage) Add(file string, line int, err error) (skip bool) {
 		}
 		d.files[fileKey(file)] = known
 	}
-	if _, again := known.lines[line]; !again && d.count < damagedMax {
+	if _, isKnown := known.lines[line]; !isKnown && d.count < damagedMax {
 		known.lines[line] = err
 		d.count++
 	}

@@ -14,9 +14,9 @@ type Sink interface {
 	// Append stores entries, and returns once a crash cannot lose them. After an error the sink may have some of them,
 	// and the caller appends all of them again, possibly in another process. The entries of a consumer come in order.
 	Append(ctx context.Context, entries []Entry) error
-	// Prove writes something other than an entry, as far as the sink can. An error is that of an Append, before there
+	// Probe writes something other than an entry, as far as the sink can. An error is that of an Append, before there
 	// is an entry to lose.
-	Prove(ctx context.Context) error
+	Probe(ctx context.Context) error
 	// Close ends the sink. Everything from successful calls of Append stays stored.
 	Close() error
 }

@@ -78,7 +78,11 @@ func (o *Operator) assemble(ctx, storing context.Context) (*components, error) {
 	resourceQuotas := o.newResourceQuotas(cluster, quota, loaded)
 	controllers := o.newControllers(cluster, quota, peers)
 	histories := o.newJournalReader(cluster, quota)
-	route(mux, enforcer, resourceQuotas, o.newValidation(cluster, quota, o.newGrantPolicies(cluster, quota)), o.newReviewer(cluster, quota, loaded), histories, quota.reviewed, server.Authenticator, ends, peers)
+	handlers{
+		enforcer: enforcer, resourceQuotas: resourceQuotas, validation: o.newValidation(cluster, quota, o.newGrantPolicies(cluster, quota)),
+		reviewer: o.newReviewer(cluster, quota, loaded), histories: histories,
+		reviewed: quota.reviewed, authenticator: server.Authenticator, ends: ends, peers: peers,
+	}.route(mux)
 
 	follower := follow.New(quota.catalog, quota.claims, cluster.objects, cluster.kinds, log.WithName("follower"))
 	declared := newDeclarations(cluster, quota, leading, follower, controllers.claim)

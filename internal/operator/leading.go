@@ -49,8 +49,8 @@ type leading struct {
 // Leads implements [usage.Leadership].
 func (l *leading) Leads() bool { return l.term.Load() != nil }
 
-// observesWebhooks reports whether the API server has observed the webhooks in this term.
-func (l *leading) observesWebhooks() bool {
+// webhooksObserved reports whether the API server has observed the webhooks in this term.
+func (l *leading) webhooksObserved() bool {
 	t := l.term.Load()
 	return t != nil && t.webhooks.Synced()
 }
@@ -187,7 +187,7 @@ func (l *leading) campaign(ctx context.Context, lock resourcelock.Interface) err
 		Name: naming.LeaderLease, Lock: lock,
 		LeaseDuration: election.LeaseDuration, RenewDeadline: election.RenewDeadline, RetryPeriod: election.RetryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(leading context.Context) { started <- leading },
+			OnStartedLeading: func(termCtx context.Context) { started <- termCtx },
 			OnStoppedLeading: func() {},
 		},
 	})
@@ -200,8 +200,8 @@ func (l *leading) campaign(ctx context.Context, lock resourcelock.Interface) err
 	}()
 
 	select {
-	case leading := <-started:
-		err = l.lead(leading)
+	case termCtx := <-started:
+		err = l.lead(termCtx)
 		if ctx.Err() == nil && err == nil {
 			l.log.Info("this replica no longer leads, and goes on answering: it could not renew its Lease in time")
 		}

@@ -64,7 +64,7 @@ func (p *components) waitForEnforcement(ctx context.Context, o *Operator) error 
 			o.notReady(err.Error())
 		case o.options.LeaderElection != nil && !p.server.IsPublished(ctx):
 			o.notReady("the leader has not published the authority of the certificate yet")
-		case o.options.LeaderElection == nil && !p.leading.observesWebhooks(), p.probeObserver != nil && !p.probeObserver.Synced():
+		case o.options.LeaderElection == nil && !p.leading.webhooksObserved(), p.probeObserver != nil && !p.probeObserver.Synced():
 			o.notReady("the API server has not observed the webhooks yet")
 		default:
 			o.problem.Store(nil)

@@ -94,17 +94,30 @@ type reconciler interface {
 
 // addReconcilers adds the reconcilers and the starter to a term.
 func (l *leading) addReconcilers(t *term) error {
+	for _, reconciler := range l.newReconcilers(t) {
+		if err := reconciler.SetupWithManager(t.manager); err != nil {
+			return fmt.Errorf("set up %T: %w", reconciler, err)
+		}
+	}
+	return nil
+}
+
+// newReconcilers makes the reconcilers of a term. It adds their metrics and the starter to the term.
+func (l *leading) newReconcilers(t *term) []reconciler {
 	o, c, q := l.operator, l.cluster, l.quota
+
 	// storedGrants are the grants in the ledgers at the beginning of the term.
 	totals := grant.NewTotals()
 	storedGrants, consumers := grant.NewStored(totals), make(chan event.TypedGenericEvent[quotav1alpha1.ConsumerRef])
 	t.starter = &leaderstart.Starter{Live: c.live, Buckets: t.bucket, Grants: storedGrants, Consumers: consumers}
+
 	increases := &quotaincrease.Reconciler{
 		Client: c.client, Live: c.live, Definitions: &quotaincrease.Definitions{Client: c.client, Specs: q.specs},
 		SystemNamespace: o.options.SystemNamespace, Events: c.events, WithoutCaps: !o.options.ResourceQuotas.ServesAllocations(),
 	}
 	decisions := quotarequest.NewMetrics()
 	t.collectors = append(t.collectors, increases, decisions)
+
 	reconcilers := []reconciler{
 		&registration.Reconciler{Client: c.client, Live: c.live, Kinds: c.kinds, KindsChanged: l.declared.kindsChanged},
 		&grant.Reconciler{
@@ -122,6 +135,7 @@ func (l *leading) addReconcilers(t *term) error {
 		},
 		t.adoption,
 	}
+
 	if o.options.ResourceQuotas.ServesIncreases() {
 		reconcilers = append(reconcilers, increases)
 	}
@@ -129,12 +143,7 @@ func (l *leading) addReconcilers(t *term) error {
 		notifications := notification.New(c.client, c.live, notification.NewSender(to.URL, to.SecretFile, &o.clock), o.options.Log.WithName("notification"))
 		reconcilers, t.collectors = append(reconcilers, notifications), append(t.collectors, notifications)
 	}
-	for _, reconciler := range reconcilers {
-		if err := reconciler.SetupWithManager(t.manager); err != nil {
-			return fmt.Errorf("set up %T: %w", reconciler, err)
-		}
-	}
-	return nil
+	return reconcilers
 }
 
 // run does the work of the term until ctx ends or a component fails.

@@ -79,7 +79,8 @@ func (o *Operator) newEnforcer(c *cluster, q *quota, peers *routing.Peers, evalu
 	})
 }
 
-// newReporter returns the reporter of ended requests. An API server in this process tells it from now on.
+// newReporter returns the reporter of ended requests. The embedded API server passes its audit events to it
+// from now on.
 func (o *Operator) newReporter(peers *routing.Peers, enforcer *enforce.Handler) *audited.Reporter {
 	reporter := audited.NewReporter(peers, enforcer, o.options.Log.WithName("ended"))
 	if o.options.Audit != nil {
@@ -135,26 +136,39 @@ func (o *Operator) newJournalReader(c *cluster, q *quota) *quotahistory.Reader {
 	return quotahistory.New(deps)
 }
 
-// route adds each webhook at its path.
-func route(
-	mux *http.ServeMux, enforcer *enforce.Handler, quotas *resourcequota.Handler, own *validate.Webhooks, reviewer *quotareview.Reviewer,
-	reader *quotahistory.Reader, reviewed *reviewed.Objects, exposed *access.Authenticator, ends *audited.Reporter, peers *routing.Peers,
-) {
-	mux.Handle(webhookconfig.EnforcePath+"/{version}", enforcer)
-	mux.Handle(webhookconfig.AdvisePath+"/{version}", enforcer.Advise())
-	mux.Handle(webhookconfig.QuotaPath+"/{version}", quotas)
-	mux.Handle(webhookconfig.BreakGlassPath, enforcer.BreakGlass())
-	mux.Handle(reviewed.Handler())
-	mux.Handle(exposed.ExposedHandler())
-	mux.Handle(audited.WebhookPath, ends.Webhook())
-	mux.Handle(audited.EndPath, ends.End())
-	mux.Handle(routing.AlivePath, peers.Alive())
+// handlers answer the API server and other replicas.
+type handlers struct {
+	enforcer       *enforce.Handler
+	resourceQuotas *resourcequota.Handler
+	validation     *validate.Webhooks
+	reviewer       *quotareview.Reviewer
+	histories      *quotahistory.Reader
+
+	reviewed      *reviewed.Objects
+	authenticator *access.Authenticator
+	ends          *audited.Reporter
+	peers         *routing.Peers
+}
+
+// route adds each handler at its path.
+func (h handlers) route(mux *http.ServeMux) {
+	mux.Handle(webhookconfig.EnforcePath+"/{version}", h.enforcer)
+	mux.Handle(webhookconfig.AdvisePath+"/{version}", h.enforcer.Advise())
+	mux.Handle(webhookconfig.BreakGlassPath, h.enforcer.BreakGlass())
+	mux.Handle(webhookconfig.QuotaPath+"/{version}", h.resourceQuotas)
 	mux.Handle(webhookconfig.ProbePath, webhookconfig.Probe())
-	mux.Handle(validate.ValidationPath, own.Validation())
-	mux.Handle(validate.MutationPath, own.Mutation())
-	mux.Handle(validate.StampPath, own.Stamp())
-	mux.Handle(validate.GrantStampPath, own.StampGrant())
-	mux.Handle(validate.ConsumerTypePath, own.ConsumerType())
-	mux.Handle(validate.QuotaReviewPath, reviewer.Handler())
-	mux.Handle(validate.QuotaHistoryPath, reader.Handler())
+
+	mux.Handle(validate.ValidationPath, h.validation.Validation())
+	mux.Handle(validate.MutationPath, h.validation.Mutation())
+	mux.Handle(validate.StampPath, h.validation.Stamp())
+	mux.Handle(validate.GrantStampPath, h.validation.StampGrant())
+	mux.Handle(validate.ConsumerTypePath, h.validation.ConsumerType())
+	mux.Handle(validate.QuotaReviewPath, h.reviewer.Handler())
+	mux.Handle(validate.QuotaHistoryPath, h.histories.Handler())
+
+	mux.Handle(h.reviewed.Handler())
+	mux.Handle(h.authenticator.ExposedHandler())
+	mux.Handle(audited.WebhookPath, h.ends.WebhookHandler())
+	mux.Handle(audited.EndPath, h.ends.EndHandler())
+	mux.Handle(routing.AlivePath, h.peers.Alive())
 }

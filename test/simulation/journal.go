@@ -45,8 +45,8 @@ func (a appending) Append(ctx context.Context, entries []journal.Entry) error {
 	return nil
 }
 
-// Prove implements [journal.Sink].
-func (appending) Prove(context.Context) error { return nil }
+// Probe implements [journal.Sink].
+func (appending) Probe(context.Context) error { return nil }
 
 // Close implements [journal.Sink].
 func (appending) Close() error { return nil }

@@ -166,14 +166,14 @@ func TestEndIsReportedToTheReplicaThatDecided(t *testing.T) {
 		defer cancel()
 		decided, here := &ended{}, &ended{}
 		other := NewReporter(alone{}, decided, logr.Discard())
-		reporter := NewReporter(elsewhere{handler: other.End()}, here, logr.Discard())
+		reporter := NewReporter(elsewhere{handler: other.EndHandler()}, here, logr.Discard())
 		go func() { _ = reporter.Run(ctx) }()
 		batch := `{"kind":"EventList","apiVersion":"audit.k8s.io/v1","items":[{"stage":"ResponseComplete","verb":"create",
 			"responseStatus":{"metadata":{},"status":"Failure","code":403},
 			"annotations":{"enforce.quota.miloapis.com/review.1":"{\"id\":\"1\",\"kind\":\"ConfigMap\",\"uid\":\"o\",\"consumer\":{\"kind\":\"Org\",\"name\":\"acme\"}}"}}]}`
 
 		answer := httptest.NewRecorder()
-		reporter.Webhook().ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodPost, WebhookPath, strings.NewReader(batch)))
+		reporter.WebhookHandler().ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodPost, WebhookPath, strings.NewReader(batch)))
 		synctest.Wait()
 
 		if answer.Code != http.StatusOK {
@@ -189,7 +189,7 @@ func TestOtherBodiesAreRefused(t *testing.T) {
 	reporter := NewReporter(alone{}, &ended{}, logr.Discard())
 	for name, body := range map[string]string{"no JSON": "{", "another kind": `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1"}`} {
 		answer := httptest.NewRecorder()
-		reporter.Webhook().ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodPost, WebhookPath, strings.NewReader(body)))
+		reporter.WebhookHandler().ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodPost, WebhookPath, strings.NewReader(body)))
 		if answer.Code != http.StatusBadRequest {
 			t.Errorf("%s: answered %d, want 400", name, answer.Code)
 		}

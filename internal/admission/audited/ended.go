@@ -8,42 +8,43 @@ import (
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 )
 
-// certainty says how far a request has ended.
-type certainty int
+// failure says how surely a request has failed.
+type failure int
 
 const (
-	// undone: the request goes on, or has made its object.
-	undone certainty = iota
-	// uncertain: a write may still take effect. It no longer can after [ledgerstore.ReservationMargin].
-	uncertain
-	// certain: there will be no further write.
-	certain
+	// noFailure: the request goes on, or has made its object.
+	noFailure failure = iota
+	// possibleFailure: a write may still take effect. It no longer can after [ledgerstore.ReservationMargin].
+	possibleFailure
+	// certainFailure: there will be no further write.
+	certainFailure
 )
 
-// endOf returns how far the request of an event has ended. reviews is the number of its reviews.
+// failureOf returns how surely the request of an event has failed. reviews is how many reviews the request had; with
+// several, all but the last were of a superseded object.
 //
 // A response with an error does not prove that there is no object: the API server may have failed to encode it. So
 // whoever ends a reservation looks for the object first.
-func endOf(event *auditinternal.Event, reviews int) certainty {
+func failureOf(event *auditinternal.Event, reviews int) failure {
 	switch {
 	case event.Stage == auditinternal.StagePanic:
-		return uncertain
+		return possibleFailure
 	case event.Stage != auditinternal.StageResponseComplete || event.ResponseStatus == nil:
-		return undone
+		return noFailure
 	case event.ResponseStatus.Code < http.StatusBadRequest && reviews > 1:
-		return certain // only the last review was of the object
+		return certainFailure // only the last review was of the object
 	case event.ResponseStatus.Code < http.StatusBadRequest:
-		return undone
-	case event.ResponseStatus.Code < http.StatusInternalServerError || isRefused(event.ResponseStatus):
-		return certain
+		return noFailure
+	case event.ResponseStatus.Code < http.StatusInternalServerError || isRejected(event.ResponseStatus):
+		return certainFailure
 	default:
-		return uncertain
+		return possibleFailure
 	}
 }
 
-// isRefused reports whether a server error came before the write, or instead of it. Clients cannot choose how the
+// isRejected reports whether a server error came before the write, or instead of it. Clients cannot choose how the
 // message of an error begins.
-func isRefused(status *metav1.Status) bool {
+func isRejected(status *metav1.Status) bool {
 	for _, beginning := range []string{
 		"etcdserver: request is too large",
 		"rpc error: code = ResourceExhausted desc = trying to send message larger than max",

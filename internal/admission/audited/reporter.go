@@ -76,11 +76,11 @@ func (r *Reporter) ProcessEvents(events ...*auditinternal.Event) bool {
 		if count == 0 {
 			continue
 		}
-		switch endOf(event, count) {
-		case certain:
+		switch failureOf(event, count) {
+		case certainFailure:
 			r.reported.WithLabelValues("certain").Inc()
 			r.report(reviewsIn(event.Annotations))
-		case uncertain:
+		case possibleFailure:
 			r.reported.WithLabelValues("uncertain").Inc()
 			reviews := reviewsIn(event.Annotations)
 			time.AfterFunc(ledgerstore.ReservationMargin, func() { r.report(reviews) })
@@ -133,8 +133,8 @@ func (r *Reporter) send(ctx context.Context, review Review) {
 	_, _ = r.replicas.Forward(ctx, review.Consumer, EndPath, body) // it may have become the preferred one itself
 }
 
-// End returns the handler for reports of other replicas.
-func (r *Reporter) End() http.Handler {
+// EndHandler returns the handler for reports of other replicas.
+func (r *Reporter) EndHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		var review Review
 		if err := json.NewDecoder(http.MaxBytesReader(w, request.Body, reviewBytesMax)).Decode(&review); err != nil {
@@ -156,8 +156,8 @@ type eventList struct {
 	} `json:"items"`
 }
 
-// Webhook returns the handler for the events of an API server.
-func (r *Reporter) Webhook() http.Handler {
+// WebhookHandler returns the handler for the events of an API server.
+func (r *Reporter) WebhookHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		var list eventList
 		if err := json.NewDecoder(http.MaxBytesReader(w, request.Body, eventsBytesMax)).Decode(&list); err != nil || list.Kind != "EventList" {

@@ -4,7 +4,7 @@
 //
 // The answer to a review carries an audit annotation. It names the object and the consumer, and the API server copies
 // it into the audit event of the request, beside the code of the response. An API server in this process passes its
-// events to [Reporter.ProcessEvents], any other sends them to [Reporter.Webhook]. Package enforce makes the
+// events to [Reporter.ProcessEvents], any other sends them to [Reporter.WebhookHandler]. Package enforce makes the
 // annotations and ends the reservations.
 package audited
 

@@ -54,7 +54,7 @@ func (r *Reader) respond(ctx context.Context, request *admissionv1.AdmissionRequ
 	if err == nil && len(status.Entries) == 0 {
 		err = r.checkEntries(ctx, spec)
 	}
-	r.health.read(err)
+	r.health.noteRead(err)
 	if err != nil {
 		return r.failed(err, sight, spec)
 	}

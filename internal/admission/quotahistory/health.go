@@ -13,23 +13,23 @@ import (
 )
 
 const (
-	// lookEvery is the time between two looks at the place of the journal, and lookTimeout bounds each. Nobody may ask for
-	// a history for days.
-	lookEvery   = time.Minute
-	lookTimeout = 30 * time.Second
-	// lookAhead is how far in the future the looks begin: beyond every entry, so that a look lists and reads none.
-	lookAhead = 24 * time.Hour
+	// probeInterval is the time between two probes of the journal, and probeTimeout bounds each. Histories may be rare, so
+	// Bursar probes the journal itself.
+	probeInterval = time.Minute
+	probeTimeout  = 30 * time.Second
+	// probeAhead is how far in the future the probes begin: beyond every entry, so that a probe lists and reads none.
+	probeAhead = 24 * time.Hour
 )
 
 // health keeps why the journal cannot be read. The zero value is ready to use, by several goroutines at once.
 type health struct {
 	mu sync.Mutex
-	// listing is the error of the last look, and reading that of the last history.
+	// listing is the error of the last probe, and reading that of the last history.
 	listing, reading error
 }
 
-// read keeps the outcome of a history. Other errors than those of the source are no fault of the journal.
-func (h *health) read(err error) {
+// noteRead keeps the outcome of a history. Other errors than those of the source are no fault of the journal.
+func (h *health) noteRead(err error) {
 	if of := (sourceError{}); err != nil && !errors.As(err, &of) {
 		return
 	}
@@ -38,7 +38,8 @@ func (h *health) read(err error) {
 	h.reading = err
 }
 
-func (h *health) listed(err error) {
+// noteListed keeps the outcome of a probe.
+func (h *health) noteListed(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.listing = err
@@ -54,15 +55,15 @@ func (h *health) failure() error {
 	return h.reading
 }
 
-// Run looks at the place of the journal at the start and every minute, until ctx ends.
+// Run probes the journal at the start and every minute, until ctx ends.
 func (r *Reader) Run(ctx context.Context) error {
 	if r.Journal == nil {
 		return nil
 	}
-	ticker := time.NewTicker(lookEvery)
+	ticker := time.NewTicker(probeInterval)
 	defer ticker.Stop()
 	for {
-		r.look(ctx)
+		r.probe(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -71,17 +72,17 @@ func (r *Reader) Run(ctx context.Context) error {
 	}
 }
 
-// look lists the journal, and reads no entry.
-func (r *Reader) look(ctx context.Context) {
-	looking, cancel := context.WithTimeout(ctx, lookTimeout)
+// probe lists the journal, and reads no entry.
+func (r *Reader) probe(ctx context.Context) {
+	probing, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	var failure error
-	for _, err := range r.Journal.Entries(looking, journal.Query{Since: time.Now().Add(lookAhead), WorkersMax: workersMax}) {
+	for _, err := range r.Journal.Entries(probing, journal.Query{Since: time.Now().Add(probeAhead), WorkersMax: workersMax}) {
 		failure = err
 		break
 	}
 	if ctx.Err() == nil { // the end of this process is no fault of the journal
-		r.health.listed(failure)
+		r.health.noteListed(failure)
 	}
 }
 

@@ -105,11 +105,11 @@ func TestDamagedArchive(t *testing.T) {
 	}
 }
 
-// TestProve proves that a sink tells about a directory that it cannot write to before the first entry.
-func TestProve(t *testing.T) {
+// TestProbe proves that a sink tells about a directory that it cannot write to before the first entry.
+func TestProbe(t *testing.T) {
 	dir, c := t.TempDir(), startClock()
 	s := openSink(t, testOptions(dir, "r"), c)
-	if err := s.Prove(t.Context()); err != nil {
+	if err := s.Probe(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
@@ -121,7 +121,7 @@ func TestProve(t *testing.T) {
 	if err := os.WriteFile(dir, nil, fileMode); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Prove(t.Context()); err == nil || !strings.Contains(err.Error(), dir) {
+	if err := s.Probe(t.Context()); err == nil || !strings.Contains(err.Error(), dir) {
 		t.Errorf("got %v, want an error that names the directory", err)
 	}
 }

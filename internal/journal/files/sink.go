@@ -132,8 +132,8 @@ func (s *Sink) Append(ctx context.Context, entries []journal.Entry) error {
 // probeBytes is the size of a probe: a full disk may still have room for an empty file.
 const probeBytes = 4096
 
-// Prove implements [journal.Sink]. It writes a file that nobody takes for one of the journal, and deletes it.
-func (s *Sink) Prove(ctx context.Context) error {
+// Probe implements [journal.Sink]. It writes a file that nobody takes for one of the journal, and deletes it.
+func (s *Sink) Probe(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

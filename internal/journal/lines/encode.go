@@ -68,8 +68,8 @@ func (w *Writer) Append(ctx context.Context, entries []journal.Entry) error {
 	return nil
 }
 
-// Prove implements [journal.Sink]. A line without an entry would only disturb the log, so it writes nothing.
-func (*Writer) Prove(ctx context.Context) error { return ctx.Err() }
+// Probe implements [journal.Sink]. A line without an entry would only disturb the log, so it writes nothing.
+func (*Writer) Probe(ctx context.Context) error { return ctx.Err() }
 
 // Close implements [journal.Sink]. The writer stays open.
 func (*Writer) Close() error { return nil }

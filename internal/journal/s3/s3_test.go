@@ -179,12 +179,12 @@ func TestNoBucket(t *testing.T) {
 	}
 }
 
-// TestProve proves that a sink tells about a dead store before the first entry, in words that stay the same, and that
+// TestProbe proves that a sink tells about a dead store before the first entry, in words that stay the same, and that
 // the object it writes is no entry for readers.
-func TestProve(t *testing.T) {
+func TestProbe(t *testing.T) {
 	store := newStore(t)
 	sink := newSink(t, store.options(), "a")
-	if err := sink.Prove(t.Context()); err != nil {
+	if err := sink.Probe(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	source, err := NewSource(store.options())
@@ -195,9 +195,9 @@ func TestProve(t *testing.T) {
 		t.Errorf("a reader got %+v, %v", e, err)
 	}
 	store.down.Store(true)
-	proved := sink.Prove(t.Context())
-	if proved == nil || !strings.Contains(proved.Error(), "the bucket quota at "+store.address) {
-		t.Fatalf("got %v, want an error that names the bucket", proved)
+	failed := sink.Probe(t.Context())
+	if failed == nil || !strings.Contains(failed.Error(), "the bucket quota at "+store.address) {
+		t.Fatalf("got %v, want an error that names the bucket", failed)
 	}
 	if err := sink.Append(t.Context(), entries("web", 1, 1, time.Now())); err == nil || strings.Contains(err.Error(), ending) {
 		t.Errorf("got %v, want an error without the key", err)

@@ -83,15 +83,15 @@ func (s *Sink) Append(ctx context.Context, entries []journal.Entry) error {
 	return nil
 }
 
-// probeName ends the key of the object that proves that the bucket can be written. No reader takes it for one of the
-// journal, and each start of a replica writes it again.
+// probeName ends the key of the object that Probe writes. No reader takes it for one of the journal, and each start of
+// a replica writes it again.
 const (
-	probeName = "write-check"
+	probeName = "probe"
 	probeText = "Bursar writes this object when it starts.\n"
 )
 
-// Prove implements [journal.Sink]. It writes an object without entries, always the same.
-func (s *Sink) Prove(ctx context.Context) error {
+// Probe implements [journal.Sink]. It writes an object without entries, always the same.
+func (s *Sink) Probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, putTimeout)
 	defer cancel()
 	_, err := s.client.PutObject(ctx, s.o.Bucket, s.o.inPrefix(probeName), strings.NewReader(probeText), int64(len(probeText)), minio.PutObjectOptions{DisableMultipart: true})

@@ -129,18 +129,18 @@ func (s *Shipper) notify() {
 	}
 }
 
-// Run appends entries until ctx ends. First the sink proves that it can write: if nothing changes for a while, a dead
-// sink would otherwise look well until there is something to lose.
+// Run appends entries until ctx ends. First it probes the sink: if nothing changes for a while, a dead sink would
+// otherwise look well until there is something to lose.
 func (s *Shipper) Run(ctx context.Context) error {
-	proof := time.NewTimer(0)
-	defer proof.Stop()
+	probe := time.NewTimer(0)
+	defer probe.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-proof.C:
-			if !s.prove(ctx) {
-				proof.Reset(retryMax)
+		case <-probe.C:
+			if !s.probe(ctx) {
+				probe.Reset(retryMax)
 			}
 		case <-s.wake:
 			s.gather(ctx)
@@ -149,8 +149,8 @@ func (s *Shipper) Run(ctx context.Context) error {
 	}
 }
 
-// prove makes the sink prove that it can write, and reports whether it can.
-func (s *Shipper) prove(ctx context.Context) bool {
+// probe reports whether the sink can write.
+func (s *Shipper) probe(ctx context.Context) bool {
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
@@ -159,7 +159,7 @@ func (s *Shipper) prove(ctx context.Context) bool {
 	}
 	trying, cancel := context.WithTimeout(ctx, appendTimeout)
 	defer cancel()
-	err := s.sink.Prove(trying)
+	err := s.sink.Probe(trying)
 	if ctx.Err() == nil {
 		s.report(err)
 	}

@@ -170,15 +170,15 @@ func (s *sink) Append(ctx context.Context, entries []journal.Entry) error {
 	return nil
 }
 
-// Prove implements [journal.Sink]. A probe has the fault of the next append.
-func (s *sink) Prove(ctx context.Context) error {
+// Probe implements [journal.Sink]. A probe has the fault of the next append.
+func (s *sink) Probe(ctx context.Context) error {
 	s.mu.Lock()
 	attempt := s.tried
 	s.mu.Unlock()
 	if s.fault(attempt) == lost {
 		return errDisk
 	}
-	return s.files.Prove(ctx)
+	return s.files.Probe(ctx)
 }
 
 // Close implements [journal.Sink].

@@ -136,8 +136,8 @@ func (s archiveSink) Append(ctx context.Context, entries []journal.Entry) error 
 	return ctx.Err()
 }
 
-// Prove implements [journal.Sink].
-func (archiveSink) Prove(context.Context) error { return nil }
+// Probe implements [journal.Sink].
+func (archiveSink) Probe(context.Context) error { return nil }
 
 // Close implements [journal.Sink].
 func (archiveSink) Close() error { return nil }
