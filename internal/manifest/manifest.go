@@ -43,8 +43,8 @@ type Bounds struct {
 	// Nodes is how many keys, values, lists and maps a manifest has. A short text can have many of them, and each takes a
 	// hundred times its own length in memory.
 	Nodes int
-	// RefuseAliases refuses aliases (*name): a few of them can stand for gigabytes.
-	RefuseAliases bool
+	// RejectAliases rejects aliases (*name): a few of them can stand for gigabytes.
+	RejectAliases bool
 }
 
 // separator matches the line between two documents.
@@ -94,7 +94,7 @@ func (d *document) check(b Bounds) (nodes int, problem *Problem) {
 	open := []*yamlv3.Node{&root}
 	for ; len(open) > 0; nodes++ {
 		node := open[len(open)-1]
-		if node.Kind == yamlv3.AliasNode && b.RefuseAliases {
+		if node.Kind == yamlv3.AliasNode && b.RejectAliases {
 			return nodes, &Problem{Line: d.line + node.Line - 1, Text: "a YAML alias (*name) is not accepted here: write the value itself"}
 		}
 		open = append(open[:len(open)-1], node.Content...)
@@ -113,7 +113,7 @@ func Parse(manifest string, b Bounds) (objects []Object, problems []Problem) {
 
 	nodes := 0
 	for _, d := range documents {
-		if b.RefuseAliases || b.Nodes > 0 {
+		if b.RejectAliases || b.Nodes > 0 {
 			added, problem := d.check(b)
 			if nodes += added; problem == nil && b.Nodes > 0 && nodes > b.Nodes {
 				problem = &Problem{Line: d.line, Text: fmt.Sprintf("the manifest has more than %d keys and values up to the end of this document: take parts of it", b.Nodes)}

@@ -32,7 +32,7 @@ func TestParse(t *testing.T) {
 		"BlockText": {"a separator within a text is indented", "apiVersion: v1\nkind: A\nmetadata: {name: a}\ndata:\n  x: |\n    ---\n    y\n", []at{{"a", 1}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects, problems := Parse(tt.manifest, Bounds{RefuseAliases: true})
+			objects, problems := Parse(tt.manifest, Bounds{RejectAliases: true})
 			var got []at
 			for _, o := range objects {
 				got = append(got, at{o.GetName(), o.Line})

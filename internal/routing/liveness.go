@@ -13,20 +13,20 @@ const (
 	AlivePath = "/alive"
 	// nameHeader has the name of the replica that answers.
 	nameHeader = "Bursar-Replica"
-	// patienceMax bounds the random time for which a replica waits longer than [aliveFor] for a sign of life. Replicas
+	// extraWaitMax bounds the random time for which a replica waits longer than [aliveFor] for a sign of life. Replicas
 	// that miss the same signs would otherwise all become the preferred one of the same consumers at the same instant.
-	patienceMax = 3 * time.Second
+	extraWaitMax = 3 * time.Second
 )
 
 // signs are the signs of life of another replica, by the local clock.
 type signs struct {
 	// renewed is when this replica saw the Lease change, and answered when the replica last answered a question.
 	renewed, answered time.Time
-	// patience is a random time up to patienceMax.
-	patience time.Duration
+	// extraWait is a random time up to extraWaitMax.
+	extraWait time.Duration
 }
 
-func newSigns() signs { return signs{patience: rand.N(patienceMax)} }
+func newSigns() signs { return signs{extraWait: rand.N(extraWaitMax)} }
 
 // last returns the time of the last sign.
 func (s *signs) last() time.Time {
@@ -39,7 +39,7 @@ func (s *signs) last() time.Time {
 // isAlive reports whether the replica has shown itself lately. Answers alone count for [forgottenAfter]: a replica that
 // answers but cannot reach the API server decides nothing.
 func (s *signs) isAlive(now time.Time) bool {
-	return now.Sub(s.last()) <= aliveFor+s.patience && now.Sub(s.renewed) <= forgottenAfter
+	return now.Sub(s.last()) <= aliveFor+s.extraWait && now.Sub(s.renewed) <= forgottenAfter
 }
 
 // Alive returns the handler of the health check. Its answer says which replica answers, because after a restart another

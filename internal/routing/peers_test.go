@@ -100,11 +100,11 @@ func TestWhoIsAlive(t *testing.T) {
 			since := p.others[leasePrefix+"b"].renewTime
 			time.Sleep(aliveFor)
 			p.observe(leaseOf("b", "", since.Time))
-			time.Sleep(patienceMax)
+			time.Sleep(extraWaitMax)
 		}, false},
-		"silent": {"it is gone", func(*Peers) { time.Sleep(aliveFor + patienceMax) }, false},
+		"silent": {"it is gone", func(*Peers) { time.Sleep(aliveFor + extraWaitMax) }, false},
 		"answers": {"only its renewals do not get through", func(p *Peers) {
-			time.Sleep(aliveFor + patienceMax)
+			time.Sleep(aliveFor + extraWaitMax)
 			p.others[leasePrefix+"b"].answered = time.Now()
 			time.Sleep(aliveFor)
 		}, true},
@@ -182,13 +182,13 @@ func TestFollowAndAdvertise(t *testing.T) {
 }
 
 // Replicas that miss the signs of another one at the same instant do not all take its consumers at the same instant.
-func TestPatienceDiffers(t *testing.T) {
-	all, patience := know("a", "b", "c", "d", "e"), map[time.Duration]bool{}
+func TestExtraWaitDiffers(t *testing.T) {
+	all, waits := know("a", "b", "c", "d", "e"), map[time.Duration]bool{}
 	for _, p := range all[1:] {
-		patience[p.others[leasePrefix+"a"].patience] = true
+		waits[p.others[leasePrefix+"a"].extraWait] = true
 	}
-	if len(patience) != len(all)-1 {
-		t.Errorf("%d replicas give up another one after %d different times, want each after its own", len(all)-1, len(patience))
+	if len(waits) != len(all)-1 {
+		t.Errorf("%d replicas give up another one after %d different times, want each after its own", len(all)-1, len(waits))
 	}
 }
 

@@ -30,8 +30,8 @@ func (a *Authenticator) notifyLocked() {
 	a.changed = make(chan struct{})
 }
 
-// exposure returns the published number if somebody may have read it, or 0, how long it has to stay published, and a
-// channel for the next change.
+// exposure returns the published number if somebody may have read it (otherwise 0), the time until it may be replaced,
+// and a channel that closes at the next change.
 func (a *Authenticator) exposure() (number int64, wait time.Duration, changed <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -63,7 +63,7 @@ func (n *newcomers) add(c net.Conn) {
 
 	n.remove(oldest)
 	if encrypted, ok := oldest.(*tls.Conn); ok {
-		oldest = encrypted.NetConn() // without a farewell that the client may be slow to read
+		oldest = encrypted.NetConn() // without TLS close-notify, which the client could delay
 	}
 	_ = oldest.Close() // it may be closed already
 }

@@ -17,13 +17,13 @@ func (s *Server) verifyPeer(state tls.ConnectionState) error {
 	if len(state.PeerCertificates) == 0 {
 		return errors.New("only other replicas of Bursar may connect: the client has no certificate")
 	}
-	roots, between := x509.NewCertPool(), x509.NewCertPool()
+	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
 	roots.AppendCertsFromPEM(s.Certificates.Bundle())
 	for _, certificate := range state.PeerCertificates[1:] {
-		between.AddCert(certificate)
+		intermediates.AddCert(certificate)
 	}
 	_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{
-		DNSName: s.Host, Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSName: s.Host, Roots: roots, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})
 	if err != nil {
 		return fmt.Errorf("only other replicas of Bursar may connect: %w", err)

@@ -19,9 +19,9 @@ func BenchmarkSelect(b *testing.B) {
 		c.swap(claim.NamespacedName, claim)
 	}
 	for name, look := range map[string]func(){
-		"all":       func() { c.Select(func(claim *Claim) bool { return claim.Deleting }) },
+		"all":         func() { c.Select(func(claim *Claim) bool { return claim.Deleting }) },
 		"of a policy": func() { c.CountOf("policy") },
-		"undecided": func() { c.Undecided(func(*Claim) bool { return true }) },
+		"undecided":   func() { c.Undecided(func(*Claim) bool { return true }) },
 	} {
 		b.Run(name, func(b *testing.B) {
 			var waitedMax time.Duration

@@ -72,8 +72,9 @@ type reservationKey struct {
 	key      string
 }
 
-// changeLocked returns the updates of an object, and adds them if necessary. The caller holds u.mu.
-func (u *openUpdates) changeLocked(uid types.UID) *objectUpdates {
+// touchLocked returns the updates of an object, adds them if necessary, and sets their time to now. The caller holds
+// u.mu.
+func (u *openUpdates) touchLocked(uid types.UID) *objectUpdates {
 	if u.byUID == nil {
 		u.byUID = map[types.UID]*objectUpdates{}
 	}
@@ -88,7 +89,7 @@ func (u *openUpdates) changeLocked(uid types.UID) *objectUpdates {
 func (u *openUpdates) open(uid, id types.UID) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.changeLocked(uid).open[id] = struct{}{}
+	u.touchLocked(uid).open[id] = struct{}{}
 }
 
 // end removes an update. It reports whether it was the last one.
@@ -107,7 +108,7 @@ func (u *openUpdates) end(uid, id types.UID) bool {
 func (u *openUpdates) reserved(uid types.UID, r Reserved, former int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	updates, key := u.changeLocked(uid), reservationKey{r.Consumer, r.Key}
+	updates, key := u.touchLocked(uid), reservationKey{r.Consumer, r.Key}
 	if former == 0 || former == updates.sequences[key] {
 		updates.sequences[key] = r.Sequence
 	} else {
@@ -155,12 +156,12 @@ func (u *openUpdates) forget(uid types.UID) {
 	delete(u.byUID, uid)
 }
 
-// expire forgets the objects without an update since a time, unless they match.
-func (u *openUpdates) expire(before time.Time, match func(types.UID) bool) {
+// expire forgets the objects without an update since a time, except those to keep.
+func (u *openUpdates) expire(before time.Time, keep func(types.UID) bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for uid, updates := range u.byUID {
-		if updates.since.Before(before) && !match(uid) {
+		if updates.since.Before(before) && !keep(uid) {
 			delete(u.byUID, uid)
 		}
 	}

@@ -171,7 +171,7 @@ func (t *trial) read(ctx context.Context, p *tryPage) (objects []manifest.Object
 		return nil, &web.StatusError{Status: http.StatusServiceUnavailable, Message: "The console reads too many manifests of others now. Nothing was tried: try again."}
 	}
 	defer t.reading.Release(1)
-	objects, p.Invalid = manifest.Parse(p.Manifest, manifest.Bounds{Documents: objectsMax, Nodes: nodesMax, RefuseAliases: true})
+	objects, p.Invalid = manifest.Parse(p.Manifest, manifest.Bounds{Documents: objectsMax, Nodes: nodesMax, RejectAliases: true})
 	return objects, nil
 }
 

@@ -69,16 +69,17 @@ func New(sessions *session.Store, log *slog.Logger, areas ...Area) (*Console, er
 // Handle adds a handler that needs no session, such as the login.
 func (c *Console) Handle(pattern string, handler http.Handler) { c.mux.Handle(pattern, handler) }
 
-// InRoom bounds a handler without a session and without a form that asks others, such as the provider of identities.
+// InRoom bounds a handler that needs no session and reads no form, but calls another server, such as an identity
+// provider.
 func (c *Console) InRoom(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.received(w, r, &c.rooms.strangers, "", handler) })
 }
 
 // received reads a form whole, and then handles it.
 func (c *Console) received(w http.ResponseWriter, r *http.Request, in *room, owner string, handler http.Handler) {
-	leave, refusal := in.receive(w, r, owner)
-	if refusal != nil {
-		c.WritePublicError(w, r, refusal.Status, refusal.Message)
+	leave, rejection := in.receive(w, r, owner)
+	if rejection != nil {
+		c.WritePublicError(w, r, rejection.Status, rejection.Message)
 		return
 	}
 	defer leave()

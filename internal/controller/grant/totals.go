@@ -110,8 +110,8 @@ func (t *Totals) addSelectedLocked(a ledger.Allowance, amount int64) {
 	}
 }
 
-// newExcess returns how much the grants of all consumers give beyond a cap, and whether it is more than last time. The
-// cap is lower than before then, or a paused leader wrote late.
+// newExcess returns how much the grants of all consumers give beyond a cap, and whether it is more than last time. Then
+// somebody lowered the cap, or a paused leader wrote late.
 func (t *Totals) newExcess(resourceType string, maxTotal ledger.Amount) (excess ledger.Amount, isNew bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
