@@ -50,7 +50,7 @@ func (s *storedGeneration) isInEffect() bool { return s != nil && !s.isSuspended
 // SetPolicy compiles and adds the latest generation of a policy, and returns its compile errors. It removes the policy
 // if it is disabled or under deletion. It does not compile an unchanged policy again.
 //
-// Whatever is wrong with the latest generation, the former one stays effective: a mistake in a change, a missing
+// Whatever is wrong with the latest generation, the former one stays effective. A mistake in a change, a missing
 // registration, a kind that nobody serves or a binary that does not know a field never ends enforcement. The former
 // generation comes from memory or, in a new process, from the status.
 func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.ErrorList {
@@ -214,8 +214,8 @@ func (c *Catalog) enterLocked(d *declaration, p Policy) {
 }
 
 // maySucceedLocked reports whether the latest generation of a policy may take the place of the current one. The
-// registrations have to allow it. If it is about another kind, the leader has to accept that kind: no registration shows
-// a typo in it, and the objects of the former kind would pass uncharged.
+// registrations have to allow it. If it is about another kind, the leader has to accept that kind: no registration
+// shows a typo in it, and the objects of the former kind would pass uncharged.
 func (c *Catalog) maySucceedLocked(d *declaration) bool {
 	return c.isAllowedLocked(d.latest) && (!d.changesKind() || d.accepted == d.generation)
 }

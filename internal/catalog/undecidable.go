@@ -60,8 +60,9 @@ func (c *Catalog) undecidableTriggersLocked(d *declaration) []Trigger {
 
 // isKnownIneffective reports whether a policy that is not effective here has no effect anywhere that anybody relies on.
 // Either no generation of it was ever Ready, or the leader has rejected the current one because its resource types are
-// unregistered. A rejection of a later generation says nothing about the current one. A replica knows the registrations behind the webhooks before it decides, but not the leader's permissions, so a
-// suspended policy is never known to be ineffective.
+// unregistered. A rejection of a later generation says nothing about the current one. A replica knows the registrations
+// behind the webhooks before it decides, but not the leader's permissions, so a suspended policy is never known to be
+// ineffective.
 func (d *declaration) isKnownIneffective() bool {
 	isCurrentRejected := d.isRejected && d.current != nil && d.current.Generation == d.generation
 	return d.stored == nil || isCurrentRejected && !d.isSuspended

@@ -189,8 +189,9 @@ func (r *Reconciler) readyCondition(ctx context.Context, object *quotav1alpha1.C
 	return &metav1.Condition{Status: metav1.ConditionTrue, Reason: quotav1alpha1.ReasonPolicyReady, Message: readyMessage(p)}, nil
 }
 
-// effective returns the effective generation, for the status, so that it survives every process that knows it. The first
-// one is stored once it is Ready: until then nobody relies on the policy. Afterwards it is the one that decides requests.
+// effective returns the effective generation, for the status, so that it survives every process that knows it. The
+// first one is stored once it is Ready: until then nobody relies on the policy. Afterwards it is the one that decides
+// requests.
 func (r *Reconciler) effective(object *quotav1alpha1.ClaimCreationPolicy, isReady bool) (*quotav1alpha1.EffectivePolicy, error) {
 	if !object.IsEnabled() {
 		return nil, nil

@@ -64,8 +64,8 @@ func TestClientCertificates(t *testing.T) {
 	})
 }
 
-// testPathsAreNoSecret reads the published paths: at most the version of the declarations follows a name. Calls with the
-// API server's certificate reach them.
+// testPathsAreNoSecret reads the published paths: at most the version of the declarations follows a name. Calls with
+// the API server's certificate reach them.
 func (w *world) testPathsAreNoSecret(t *testing.T) {
 	n := w.newTeam(t, "team-certified")
 	n.grant(kit.Amounts{pods: 1, memory: mebibyte})
