@@ -12,6 +12,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/review"
@@ -214,7 +215,7 @@ func tryAgain(err error) *admissionv1.AdmissionResponse {
 // causeOf returns the cause of an undecided request.
 func causeOf(err error) metav1.CauseType {
 	switch {
-	case errors.Is(err, errHeld), errors.Is(err, ledgerstore.ErrTooMuchHeld):
+	case errors.Is(err, errHeld), isTooMuchHeld(err):
 		return quotav1alpha1.CauseQuotaHeld
 	case errors.Is(err, ledgerstore.ErrBusy):
 		return quotav1alpha1.CauseLedgerFull
@@ -223,9 +224,17 @@ func causeOf(err error) metav1.CauseType {
 	}
 }
 
-// denyTooMuchHeld answers a request whose requester already holds too much by requests that may still fail.
+// errFailedLately takes the place of [ledgerstore.ErrTooMuchHeld] for a requester without other requests.
+var errFailedLately = errors.New("for a few minutes, as much as a request takes stays free for others")
+
+// denyTooMuchHeld answers a request whose requester already holds too much by requests that may still fail, or did so
+// lately.
 func denyTooMuchHeld(requester string, consumer quotav1alpha1.ConsumerRef, charges []ledger.Charge, err error) *admissionv1.AdmissionResponse {
-	response := tryAgain(fmt.Errorf("requests in flight by %s hold quota of %s: %w", requester, message.Consumer(consumer), err))
+	text := fmt.Sprintf("requests in flight by %s %s %s", requester, message.HeldByRequester, message.Consumer(consumer))
+	if errors.Is(err, errFailedLately) {
+		text = fmt.Sprintf("earlier requests by %s %s quota of %s", requester, message.HeldUntilFailed, message.Consumer(consumer))
+	}
+	response := tryAgain(fmt.Errorf("%s: %w", text, err))
 	response.Result.Details.Causes = nil
 	for _, charge := range charges {
 		response.Result.Details.Causes = append(response.Result.Details.Causes, quotav1alpha1.Denial{
@@ -243,7 +252,7 @@ func isHeld(response *admissionv1.AdmissionResponse) bool {
 }
 
 // errHeld means that requests in flight hold quota. They may still fail.
-var errHeld = errors.New("held by requests in flight")
+var errHeld = errors.New("nobody has seen their effect yet")
 
 // heldFor returns errHeld, with the amounts, if a request would fit without the reservations of requests in flight.
 // Any other error means that heldFor could not determine this.
@@ -257,6 +266,7 @@ func (h *Handler) heldFor(ctx context.Context, request *admissionv1.AdmissionReq
 		if fits, err := h.fitsWithout(ctx, l, held); err != nil || !fits {
 			return err
 		}
+		h.blame(request, l.consumer, held)
 		if first == nil {
 			first = h.describeHeld(ctx, request, l, amountsOf(held))
 		}
@@ -264,10 +274,19 @@ func (h *Handler) heldFor(ctx context.Context, request *admissionv1.AdmissionReq
 	return first
 }
 
+// blame records which requests keep quota of a consumer from the user of a request.
+func (h *Handler) blame(request *admissionv1.AdmissionRequest, consumer quotav1alpha1.ConsumerRef, held []ledgerstore.InFlight) {
+	uids := make([]types.UID, 0, len(held))
+	for _, pending := range held {
+		uids = append(uids, types.UID(ledgerstore.ObjectUID(pending.Key)))
+	}
+	h.unconfirmed.refuse(requester{requesterOf(request.UserInfo, request.Namespace), consumer}, uids)
+}
+
 func (h *Handler) describeHeld(ctx context.Context, request *admissionv1.AdmissionRequest, l lack, held map[string]ledger.Amount) error {
 	consumer := message.Consumer(l.consumer)
 	if !h.maySee(ctx, request, l.consumer) {
-		return fmt.Errorf("the quota of %s is %w", consumer, errHeld)
+		return fmt.Errorf("%s quota of %s: %w", message.HeldInFlight, consumer, errHeld)
 	}
 	var parts []string
 	for _, s := range l.shortages {
@@ -275,9 +294,12 @@ func (h *Handler) describeHeld(ctx context.Context, request *admissionv1.Admissi
 		if r == nil {
 			continue
 		}
-		if text := fmt.Sprintf("%s of %s quota of %s", message.Amount(held[s.ResourceType], r), r.Subject(), consumer); !slices.Contains(parts, text) {
+		if text := fmt.Sprintf("%s of the %s quota", message.Amount(held[s.ResourceType], r), r.Subject()); !slices.Contains(parts, text) {
 			parts = append(parts, text)
 		}
 	}
-	return fmt.Errorf("%s: %w", strings.Join(parts, ", "), errHeld)
+	if len(parts) == 0 {
+		parts = []string{"quota"} // of a type whose registration is gone
+	}
+	return fmt.Errorf("%s %s of %s: %w", message.HeldInFlight, strings.Join(parts, " and "), consumer, errHeld)
 }

@@ -3,6 +3,7 @@ package enforce
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -73,26 +74,44 @@ func TestObjectsThatAppearFreeTheirPlaces(t *testing.T) {
 	})
 }
 
-// Nobody can hold a whole limit by one failing request after the other.
+// Nobody can hold a whole limit by one failing request after the other. Who only fails, and is in nobody's way, is
+// denied no quota that is free.
 func TestOneFailureAfterTheOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, 1)
-		s.policy("globex", "false")
-		s.Objects, _ = listed(t)
-		mallory := authenticationv1.UserInfo{Username: "mallory"}
-		for n := range failuresMin {
-			s.wantAllowed(s.reviewBy(mallory, fmt.Sprint(n), types.UID(fmt.Sprint(n))))
-			time.Sleep(s.Store.ReservationLifetime)
-			synctest.Wait()
-			for _, reservation := range s.Store.ReservationsOf(organization("acme")) {
-				if err := s.Store.Cancel(t.Context(), reservation.Consumer, reservation.Key, reservation.Sequence); err != nil {
-					t.Fatal(err)
+	for name, isInTheWay := range map[string]bool{"in the way of others": true, "in nobody's way": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t, 1)
+				s.policy("globex", "false")
+				s.Objects, _ = listed(t)
+				mallory, victim := authenticationv1.UserInfo{Username: "mallory"}, authenticationv1.UserInfo{Username: "victim"}
+				for n := range failuresMin {
+					s.wantAllowed(s.reviewBy(mallory, fmt.Sprint(n), types.UID(fmt.Sprint(n))))
+					if isInTheWay {
+						s.wantDenied(s.reviewBy(victim, "sibling", "sibling"), http.StatusTooManyRequests, "requests in flight hold 1 map")
+					}
+					time.Sleep(s.Store.ReservationLifetime)
+					synctest.Wait()
+					for _, reservation := range s.Store.ReservationsOf(organization("acme")) {
+						if err := s.Store.Cancel(t.Context(), reservation.Consumer, reservation.Key, reservation.Sequence); err != nil {
+							t.Fatal(err)
+						}
+					}
 				}
-			}
-		}
-		s.wantDenied(s.reviewBy(mallory, "more", "more"), http.StatusTooManyRequests, "hold quota of Organization acme")
-		s.wantAllowed(s.reviewBy(authenticationv1.UserInfo{Username: "victim"}, "sibling", "sibling"))
-	})
+
+				answer := s.reviewBy(mallory, "more", "more")
+
+				if !isInTheWay {
+					s.wantAllowed(answer)
+					return
+				}
+				s.wantDenied(answer, http.StatusTooManyRequests, "earlier requests by user mallory failed while others were refused quota of Organization acme")
+				if strings.Contains(answer.Result.Message, "in flight") {
+					t.Errorf("nothing is in flight, and the answer is %q", answer.Result.Message)
+				}
+				s.wantAllowed(s.reviewBy(victim, "sibling", "sibling"))
+			})
+		})
+	}
 }
 
 // A user cannot hide what an update holds by another update of the same object that is refused.

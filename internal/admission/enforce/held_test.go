@@ -40,7 +40,7 @@ func TestHeldByCreatesInFlight(t *testing.T) {
 			s.wantAllowed(s.reviewBy(authenticationv1.UserInfo{Username: user}, user, types.UID(fmt.Sprint(n+1))))
 		}
 		answer := s.review("3")
-		s.wantDenied(answer, http.StatusTooManyRequests, "2 maps of ConfigMap quota of Organization acme", "held by requests in flight", "try again")
+		s.wantDenied(answer, http.StatusTooManyRequests, "requests in flight hold 2 maps of the ConfigMap quota of Organization acme", "try again")
 		if strings.Contains(answer.Result.Message, "exceeded") || answer.Result.Details.RetryAfterSeconds == 0 {
 			t.Errorf("got %+v", answer.Result)
 		}
@@ -49,7 +49,7 @@ func TestHeldByCreatesInFlight(t *testing.T) {
 			t.Errorf("programs are told %+v, want %+v", got, want)
 		}
 		store("1")
-		s.wantDenied(s.review("3"), http.StatusTooManyRequests, "1 map of ConfigMap quota")
+		s.wantDenied(s.review("3"), http.StatusTooManyRequests, "hold 1 map of the ConfigMap quota")
 		store("2")
 		s.wantDenied(s.review("3"), http.StatusForbidden, "exceeded quota", "used: 2, limited: 2.")
 	})

@@ -55,7 +55,7 @@ func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionReq
 		h.rollback(ctx, all)
 		h.unconfirmed.end(c.UID, isOf(all))
 		switch {
-		case errors.Is(err, ledgerstore.ErrTooMuchHeld):
+		case isTooMuchHeld(err):
 			return denyTooMuchHeld(c.requester, evaluated[0].Consumer, chargesOf(evaluated), err)
 		case err != nil:
 			return tryAgain(err)
@@ -99,7 +99,12 @@ func (h *Handler) reserveSparing(ctx context.Context, c *create, evaluated []*ev
 		held, spare, open := h.holdFor(c.requester, evaluated[0].Consumer, c.Object, "", chargesOf(evaluated))
 		outcome, err := h.reserveFor(ctx, c, evaluated, isOnly, spare)
 		h.concludeHold(held, err == nil && outcome.Code == ledger.Admitted)
-		if !errors.Is(err, ledgerstore.ErrTooMuchHeld) || !h.waitForOwn(ctx, held.request.requester, open, c.until) {
+		switch {
+		case !errors.Is(err, ledgerstore.ErrTooMuchHeld):
+			return outcome, err
+		case open == 0:
+			return outcome, errFailedLately
+		case !h.waitForOwn(ctx, held.request.requester, open, c.until):
 			return outcome, err
 		}
 	}

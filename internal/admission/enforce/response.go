@@ -13,7 +13,12 @@ import (
 
 // isBusy reports whether an error means that too much is in flight.
 func isBusy(err error) bool {
-	return errors.Is(err, ledgerstore.ErrBusy) || errors.Is(err, ledgerstore.ErrTooMuchHeld) || errors.Is(err, errHeld)
+	return errors.Is(err, ledgerstore.ErrBusy) || isTooMuchHeld(err) || errors.Is(err, errHeld)
+}
+
+// isTooMuchHeld reports whether an error means that the requester has to leave quota to others.
+func isTooMuchHeld(err error) bool {
+	return errors.Is(err, ledgerstore.ErrTooMuchHeld) || errors.Is(err, errFailedLately)
 }
 
 // alreadyExists gives the API server's answer for an existing name, before any charge.

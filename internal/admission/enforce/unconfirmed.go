@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// failuresMin is the number of requests without an effect after which even a single further request must leave quota
-	// to others: otherwise one failing request after the other could hold a whole limit. One failure is a mistake.
+	// failuresMin is the number of failures after which even a single further request must leave quota to others:
+	// otherwise one failing request after the other could hold a whole limit. One failure is a mistake.
 	failuresMin = 2
 	// failureMemory is how many lifetimes of a reservation the handler remembers such a request.
 	failureMemory = 2
@@ -62,7 +62,8 @@ type unconfirmed struct {
 type holding struct {
 	requests map[requestKey]*heldRequest
 	amounts  map[string]total
-	// failures are the requests without an effect in time that the handler still remembers.
+	// failures are the remembered requests that had no effect in time, and kept quota from others until then. Quota that
+	// nobody else needed was not held from anybody.
 	failures int
 }
 
@@ -83,6 +84,9 @@ type heldRequest struct {
 	// decision.
 	reserved []ledger.Charge
 	deciding []*attempt
+
+	// isInTheWay is set once somebody else was refused quota because of this request.
+	isInTheWay bool
 
 	// since is the time of the first repetition, and renewed that of a later one that reserved its quota, if any.
 	since, renewed time.Time
@@ -109,8 +113,8 @@ func (r *heldRequest) charges() []ledger.Charge {
 }
 
 // begin adds a request, or a repetition of it, and returns what has to be left to others beside it. A requester without
-// other requests may take everything, unless several had no effect lately. open is the number of requests before. If
-// the request is still there at the end of its lifetime, begin has atEnd called with it.
+// other requests may take everything, unless several failed lately. open is the number of requests before. If the
+// request is still there at the end of its lifetime, begin has atEnd called with it.
 //
 // The time of a request is that of its first repetition. Otherwise an update that fails elsewhere, repeated in time,
 // would never count as failed, and could hold a whole limit for ever.
@@ -280,6 +284,19 @@ func (u *unconfirmed) drop(r *heldRequest) {
 	}
 }
 
+// refuse records that requests for these objects kept quota from somebody.
+func (u *unconfirmed) refuse(who requester, uids []types.UID) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, uid := range uids {
+		for _, r := range u.byObject[uid] {
+			if r.requester != who && r.requester.consumer == who.consumer {
+				r.isInTheWay = true
+			}
+		}
+	}
+}
+
 // fail notes that a request had no effect in time. If a later repetition holds its quota, the request begins again with
 // that one, and has atEnd called at its end.
 func (u *unconfirmed) fail(r *heldRequest, atEnd func(*heldRequest)) {
@@ -290,14 +307,17 @@ func (u *unconfirmed) fail(r *heldRequest, atEnd func(*heldRequest)) {
 		return
 	}
 
-	h.failures++
-	time.AfterFunc(failureMemory*u.lifetime, func() {
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		h.failures--
-		u.dropEmptyLocked(r.requester)
-	})
+	if r.isInTheWay {
+		h.failures++
+		time.AfterFunc(failureMemory*u.lifetime, func() {
+			u.mu.Lock()
+			defer u.mu.Unlock()
+			h.failures--
+			u.dropEmptyLocked(r.requester)
+		})
+	}
 
+	r.isInTheWay = false
 	switch {
 	case r.renewed.After(r.since):
 		r.since = r.renewed

@@ -60,6 +60,7 @@ func TestUpdatesCountLikeCreates(t *testing.T) {
 		time.Sleep(appearsWithin)
 		wantSpare(t, "repeated later, the first may have failed", refuse(u, "a", "p", 8), 8+8+8)
 		wantSpare(t, "another object counts with the first", reserve(u, "b", "p", 1), 1+1+8)
+		u.refuse(requester{"user victim", organization("acme")}, []types.UID{"a", "b"})
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		wantSpare(t, "two requests have failed, and hold nothing", refuse(u, "c", "", 3), 3+3)
@@ -93,6 +94,7 @@ func TestUpdateRepeatedForEverFails(t *testing.T) {
 
 		for range failuresMin * time.Minute / time.Second {
 			reserve(u, "a", "p", 8)
+			u.refuse(requester{"user victim", organization("acme")}, []types.UID{"a"})
 			time.Sleep(time.Second)
 		}
 		synctest.Wait()
@@ -100,7 +102,7 @@ func TestUpdateRepeatedForEverFails(t *testing.T) {
 		wantSpare(t, "it has failed twice, and holds its quota still", refuse(u, "b", "", 1), 1+1+8)
 		time.Sleep(time.Minute + time.Second)
 		synctest.Wait()
-		wantSpare(t, "it holds nothing any more", refuse(u, "b", "", 1), 1+1)
+		wantSpare(t, "it holds nothing any more, and one failure is a mistake", refuse(u, "b", "", 1), 0)
 	})
 }
 

@@ -284,7 +284,7 @@ func (h *Handler) reserveChange(ctx context.Context, request *admissionv1.Admiss
 		defer cancel()
 	}
 	decision, took, err := h.prepareChange(ctx, request, c, a)
-	if errors.Is(err, ledgerstore.ErrTooMuchHeld) {
+	if isTooMuchHeld(err) {
 		return nil, denyTooMuchHeld(requesterOf(request.UserInfo, request.Namespace), a.after.Consumer, a.growth(), err)
 	}
 	if demandsMore && err == nil && decision.Code == ledger.Admitted && len(decision.Shortages) > 0 {
@@ -318,7 +318,12 @@ func (h *Handler) prepareChange(ctx context.Context, request *admissionv1.Admiss
 		update.Spare = spare
 		decision, took, err := h.Engine.PrepareUpdate(ctx, update, false, false)
 		h.concludeHold(held, err == nil && decision.Code == ledger.Admitted)
-		if !errors.Is(err, ledgerstore.ErrTooMuchHeld) || !h.waitForOwn(ctx, held.request.requester, open, until) {
+		switch {
+		case !errors.Is(err, ledgerstore.ErrTooMuchHeld):
+			return decision, took, err
+		case open == 0:
+			return decision, took, errFailedLately
+		case !h.waitForOwn(ctx, held.request.requester, open, until):
 			return decision, took, err
 		}
 	}

@@ -100,6 +100,17 @@ func (d *Denial) where(c *catalog.Catalog) []string {
 	return []string{text}
 }
 
+// These are parts of answers about quota that requests hold before anybody has seen their effect. Programs that explain
+// answers look for them.
+const (
+	// HeldInFlight is in the answer to a request that would fit without the requests in flight of others.
+	HeldInFlight = "requests in flight hold"
+	// HeldByRequester is in the answer to a user whose own requests in flight hold as much as stays free for others.
+	HeldByRequester = "already hold quota of"
+	// HeldUntilFailed is in the answer to a user whose requests held quota that others needed, and then failed.
+	HeldUntilFailed = "failed while others were refused"
+)
+
 // Hidden returns the message of a denial for users who may not see the figures.
 func (d *Denial) Hidden(c *catalog.Catalog) string {
 	subjects := make([]string, 0, len(d.Shortfalls))

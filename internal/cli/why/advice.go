@@ -13,7 +13,9 @@ var otherErrors = []struct{ part, meaning string }{
 	{"cannot be applied to this object", "a policy fails on this object, as the error says: correct the object, or ask an administrator to correct the policy"},
 	{"ResourceQuotaAllocation", "a cap on the ResourceQuotas of several namespaces has no room: see kubectl get lrqalloc, and docs/tasks/allocations.md"},
 	{"accepts nothing new", "the registration of the resource type is being deleted: ask an administrator"},
-	{"held by requests in flight", "requests that may still fail hold the quota: try again"},
+	{message.HeldInFlight, "requests that may still fail hold the quota: try again"},
+	{message.HeldByRequester, "your own requests in flight hold half of what was free: wait until their objects appear, and look for what rejects them if they do not"},
+	{message.HeldUntilFailed, "your requests of the last minutes failed after Bursar had admitted them: look for what rejects them, and ask for at most half of what is free"},
 	{"exceeded quota:", "this is about a ResourceQuota of the namespace, which is Kubernetes' own: see kubectl describe resourcequota"},
 }
 

@@ -32,11 +32,14 @@ func TestNobodyPays(t *testing.T) {
 // Errors about something else lead to a next step as well.
 func TestOtherErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		`Internal error occurred: failed calling webhook "enforce.quota.miloapis.com": failed to call webhook`: unreached,
-		`Internal error occurred: failed calling webhook "other.example.com": failed to call webhook`:          otherErrors[0].meaning,
-		`ClaimCreationPolicy apps cannot be applied to this object: no such key`:                               otherErrors[1].meaning,
-		`exceeded ResourceQuotaAllocation: acme`:                                                               otherErrors[2].meaning,
-		`exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1`:                                  otherErrors[5].meaning,
+		`Internal error occurred: failed calling webhook "enforce.quota.miloapis.com": failed to call webhook`:  unreached,
+		`Internal error occurred: failed calling webhook "other.example.com": failed to call webhook`:           otherErrors[0].meaning,
+		`ClaimCreationPolicy apps cannot be applied to this object: no such key`:                                otherErrors[1].meaning,
+		`exceeded ResourceQuotaAllocation: acme`:                                                                otherErrors[2].meaning,
+		`exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1`:                                   otherErrors[7].meaning,
+		`requests in flight hold 2 Pods of the Pod quota of Project web: nobody has seen their effect yet`:      otherErrors[4].meaning,
+		`requests in flight by user tom already hold quota of Project web: the rest stays free for others`:      otherErrors[5].meaning,
+		`earlier requests by user tom failed while others were refused quota of Project web: for a few minutes`: otherErrors[6].meaning,
 		`connection refused`: "this names no consumer with a lack of quota; docs/reference/messages.md lists Bursar's messages and what to do",
 	} {
 		if _, err := (&Reader{}).Denial(t.Context(), text); err == nil || err.Error() != want {

@@ -54,10 +54,10 @@ const (
 // ErrBusy means that the ledger of a consumer has no room for more reservations in flight, and none ended while the
 // request waited. The bound is [ReservationsMax] or, with large reservations, [ledger.BytesMax]. The ledger has no
 // reservation of the request; a later retry may succeed.
-var ErrBusy = errors.New("too many creates of this consumer are still in flight")
+var ErrBusy = errors.New("too many requests for quota of this consumer are still in flight")
 
 // ErrTooMuchHeld means that the request would fit, but not beside its [Spare].
-var ErrTooMuchHeld = errors.New("nobody has seen their effect yet, and as much has to stay free for others")
+var ErrTooMuchHeld = errors.New("the rest stays free for others until those requests take effect or fail")
 
 // ErrSliced means that a request would fit, but another process holds the quota ahead of its own demand, and did not
 // return it while the request waited. The process is busy, or has ended. The ledger has no reservation of the request;

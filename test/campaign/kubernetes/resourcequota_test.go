@@ -68,7 +68,7 @@ func (n *team) wantRefused(err error, says string) {
 
 func isRefusedByBursar(err error) bool {
 	if apierrors.IsTooManyRequests(err) { // failed creates still hold the rest
-		return strings.Contains(err.Error(), "held by requests in flight")
+		return strings.Contains(err.Error(), "requests in flight hold")
 	}
 	// Without figures if it takes too long to find out who may see them.
 	return apierrors.IsForbidden(err) && (strings.Contains(err.Error(), "exceeded quota: Pod quota of Organization") ||
