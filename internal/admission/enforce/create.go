@@ -118,7 +118,7 @@ func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionReque
 func (h *Handler) reserveBesideOthers(ctx context.Context, request *admissionv1.AdmissionRequest, c *create) *admissionv1.AdmissionResponse {
 	for {
 		response := h.reserve(ctx, request, c)
-		if !isHeld(response) || !h.waitForOthers(ctx, enforcedOf(byConsumer(c.claims)), c.until) {
+		if !isHeldAnswer(response) || !h.waitForOthers(ctx, enforcedOf(byConsumer(c.claims)), c.until) {
 			return response
 		}
 	}

@@ -46,7 +46,7 @@ func lackOf(evaluated []*evaluatedClaim, shortages []ledger.Shortage) lack {
 // deny denies a request for lack of quota. If the request would fit without requests in flight, it answers "try again"
 // instead: these may still fail, and until then nobody knows whether the quota is used.
 func (h *Handler) deny(ctx context.Context, request *admissionv1.AdmissionRequest, lacks []lack) *admissionv1.AdmissionResponse {
-	if err := h.heldFor(ctx, request, lacks); err != nil {
+	if err := h.checkHeld(ctx, request, lacks); err != nil {
 		response := tryAgain(err)
 		if errors.Is(err, errHeld) {
 			response.Result.Details.Causes = h.heldCauses(ctx, request, lacks)
@@ -78,7 +78,7 @@ func (h *Handler) deny(ctx context.Context, request *admissionv1.AdmissionReques
 
 // denialOf adds facts for people to a lack: totals, holders, and whether the consumer exists.
 func (h *Handler) denialOf(ctx context.Context, request *admissionv1.AdmissionRequest, l lack) *message.Denial {
-	d := h.tellHeld(message.Of(l.consumer, l.shortages))
+	d := h.separateHeld(message.Of(l.consumer, l.shortages))
 	for i := range d.Shortfalls {
 		s := &d.Shortfalls[i]
 		for _, total := range l.totals {
@@ -95,9 +95,9 @@ func (h *Handler) denialOf(ctx context.Context, request *admissionv1.AdmissionRe
 	return d
 }
 
-// tellHeld takes what requests in flight hold out of the used amounts: it is not in use yet, and may never be.
-func (h *Handler) tellHeld(d *message.Denial) *message.Denial {
-	held, _ := h.heldOf(d.Consumer)
+// separateHeld takes what requests in flight hold out of the used amounts: it is not in use yet, and may never be.
+func (h *Handler) separateHeld(d *message.Denial) *message.Denial {
+	held, _ := h.unconfirmedReservations(d.Consumer)
 	amounts := amountsOf(held)
 	for i := range d.Shortfalls {
 		s := &d.Shortfalls[i]
@@ -111,7 +111,7 @@ func (h *Handler) tellHeld(d *message.Denial) *message.Denial {
 func (h *Handler) heldCauses(ctx context.Context, request *admissionv1.AdmissionRequest, lacks []lack) []metav1.StatusCause {
 	var causes []metav1.StatusCause
 	for _, l := range lacks {
-		d := h.tellHeld(message.Of(l.consumer, l.shortages))
+		d := h.separateHeld(message.Of(l.consumer, l.shortages))
 		for _, cause := range denialsOf(l, d, h.maySee(ctx, request, l.consumer)) {
 			cause.Reason = quotav1alpha1.CauseQuotaHeld
 			causes = append(causes, cause.Cause())
@@ -244,8 +244,8 @@ func denyTooMuchHeld(requester string, consumer quotav1alpha1.ConsumerRef, charg
 	return response
 }
 
-// isHeld reports whether requests in flight hold the quota of a request.
-func isHeld(response *admissionv1.AdmissionResponse) bool {
+// isHeldAnswer reports whether requests in flight hold the quota of a request.
+func isHeldAnswer(response *admissionv1.AdmissionResponse) bool {
 	return !response.Allowed && response.Result.Details != nil && slices.ContainsFunc(response.Result.Details.Causes, func(cause metav1.StatusCause) bool {
 		return cause.Type == quotav1alpha1.CauseQuotaHeld
 	})
@@ -254,12 +254,12 @@ func isHeld(response *admissionv1.AdmissionResponse) bool {
 // errHeld means that requests in flight hold quota. They may still fail.
 var errHeld = errors.New("nobody has seen their effect yet")
 
-// heldFor returns errHeld, with the amounts, if a request would fit without the reservations of requests in flight.
-// Any other error means that heldFor could not determine this.
-func (h *Handler) heldFor(ctx context.Context, request *admissionv1.AdmissionRequest, lacks []lack) error {
+// checkHeld returns errHeld, with the amounts, if a request would fit without the reservations of requests in flight.
+// Any other error means that checkHeld could not determine this.
+func (h *Handler) checkHeld(ctx context.Context, request *admissionv1.AdmissionRequest, lacks []lack) error {
 	var first error
 	for _, l := range lacks {
-		held, _ := h.heldOf(l.consumer)
+		held, _ := h.unconfirmedReservations(l.consumer)
 		if len(held) == 0 {
 			return nil
 		}
@@ -280,7 +280,7 @@ func (h *Handler) blame(request *admissionv1.AdmissionRequest, consumer quotav1a
 	for _, pending := range held {
 		uids = append(uids, types.UID(ledgerstore.ObjectUID(pending.Key)))
 	}
-	h.unconfirmed.refuse(requester{requesterOf(request.UserInfo, request.Namespace), consumer}, uids)
+	h.unconfirmed.markInTheWay(share{requesterOf(request.UserInfo, request.Namespace), consumer}, uids)
 }
 
 func (h *Handler) describeHeld(ctx context.Context, request *admissionv1.AdmissionRequest, l lack, held map[string]ledger.Amount) error {

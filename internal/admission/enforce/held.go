@@ -35,17 +35,17 @@ const (
 	intentsMax = 4096
 )
 
-// heldOf returns the reservations of a consumer by requests without a visible effect: creates without an object, and
+// unconfirmedReservations returns the reservations of a consumer by requests without a visible effect: creates without an object, and
 // updates in flight. hasYoung is true if one of them is so young that its effect may just be on its way.
-func (h *Handler) heldOf(consumer quotav1alpha1.ConsumerRef) (held []ledgerstore.InFlight, hasYoung bool) {
-	held = slices.DeleteFunc(h.Store.ReservationsOf(consumer), func(pending ledgerstore.InFlight) bool { return !h.isHeld(pending) })
+func (h *Handler) unconfirmedReservations(consumer quotav1alpha1.ConsumerRef) (held []ledgerstore.InFlight, hasYoung bool) {
+	held = slices.DeleteFunc(h.Store.ReservationsOf(consumer), func(pending ledgerstore.InFlight) bool { return !h.isUnconfirmed(pending) })
 	return held, slices.ContainsFunc(held, isYoung)
 }
 
 // Overdue returns the reservations of a consumer by requests without a visible effect that have had time for it.
 // mayBecome is true if others may soon be overdue, too.
 func (h *Handler) Overdue(consumer quotav1alpha1.ConsumerRef) (overdue []ledgerstore.InFlight, mayBecome bool) {
-	held, hasYoung := h.heldOf(consumer)
+	held, hasYoung := h.unconfirmedReservations(consumer)
 	return slices.DeleteFunc(held, isYoung), hasYoung
 }
 
@@ -53,8 +53,8 @@ func isYoung(pending ledgerstore.InFlight) bool {
 	return time.Since(pending.KnownSince) < appearsWithin
 }
 
-// isHeld reports whether a reservation is that of a request without a visible effect. A directly created claim exists.
-func (h *Handler) isHeld(pending ledgerstore.InFlight) bool {
+// isUnconfirmed reports whether a reservation is that of a request without a visible effect. A directly created claim exists.
+func (h *Handler) isUnconfirmed(pending ledgerstore.InFlight) bool {
 	uid := types.UID(ledgerstore.ObjectUID(pending.Key))
 	if uid == "" {
 		return false
@@ -89,7 +89,7 @@ func (h *Handler) waitForOthers(ctx context.Context, consumers []quotav1alpha1.C
 	fingerprint := func() (keys map[string]int64, hasYoung bool) {
 		keys = map[string]int64{}
 		for _, consumer := range consumers {
-			held, isYoung := h.heldOf(consumer)
+			held, isYoung := h.unconfirmedReservations(consumer)
 			for _, pending := range held {
 				keys[naming.Ledger(consumer)+"/"+pending.Key] = pending.Sequence
 			}
@@ -160,9 +160,7 @@ func amountsOf(held []ledgerstore.InFlight) map[string]ledger.Amount {
 	amounts := map[string]ledger.Amount{}
 	for _, pending := range held {
 		for _, charge := range pending.Charges {
-			if sum, ok := amounts[charge.ResourceType].Add(charge.Amount); ok {
-				amounts[charge.ResourceType] = sum
-			}
+			amounts[charge.ResourceType] = amounts[charge.ResourceType].AddUpTo(charge.Amount)
 		}
 	}
 	return amounts
@@ -192,29 +190,29 @@ func (d *deciding) has(uid types.UID) bool {
 	return d.uids[uid] > 0
 }
 
-// holdFor adds a request for quota of one consumer to those of its requester, and returns what has to be left to
+// trackRequest adds a request for quota of one consumer to those of its requester, and returns what has to be left to
 // others, and how many requests there were before. An update names its policy. It returns nil while the kind is being
 // listed, because nobody knows then which objects have appeared.
-func (h *Handler) holdFor(name string, consumer quotav1alpha1.ConsumerRef, o evaluator.Object, policy string, charges []ledger.Charge) (*attempt, ledgerstore.Spare, int) {
+func (h *Handler) trackRequest(requester string, consumer quotav1alpha1.ConsumerRef, o evaluator.Object, policy string, charges []ledger.Charge) (*attempt, ledgerstore.Spare, int) {
 	kind := o.Kind.GroupKind()
 	if len(charges) == 0 || !h.Objects.IsListed(kind) {
 		return nil, ledgerstore.Spare{}, 0
 	}
 	h.unconfirmed.end(o.UID, h.hasEnded)
-	return h.unconfirmed.begin(requestKey{o.UID, policy}, requester{name, consumer}, kind, charges, h.concludeLate)
+	return h.unconfirmed.begin(requestKey{o.UID, policy}, share{requester, consumer}, kind, charges, h.expireTracked)
 }
 
-// concludeLate forgets a request at the end of its lifetime, and remembers for a while that it seems to have failed.
-func (h *Handler) concludeLate(r *heldRequest) {
+// expireTracked forgets a request at the end of its lifetime, and remembers for a while that it seems to have failed.
+func (h *Handler) expireTracked(r *heldRequest) {
 	if h.hasEnded(r) {
 		h.unconfirmed.drop(r)
 		return
 	}
-	h.unconfirmed.fail(r, h.concludeLate)
+	h.unconfirmed.fail(r, h.expireTracked)
 }
 
-// concludeHold keeps a request that reserved quota among those of its requester. a may be nil.
-func (h *Handler) concludeHold(a *attempt, isReserved bool) {
+// confirmTracked keeps a request that reserved quota among those of its requester. a may be nil.
+func (h *Handler) confirmTracked(a *attempt, isReserved bool) {
 	if a != nil {
 		h.unconfirmed.conclude(a, isReserved)
 	}
@@ -222,7 +220,7 @@ func (h *Handler) concludeHold(a *attempt, isReserved bool) {
 
 // waitForOwn waits until a requester has fewer requests, because one has an effect or ends. It reports false if none of
 // them is young, or if nothing happens in time.
-func (h *Handler) waitForOwn(ctx context.Context, who requester, fewerThan int, until time.Time) bool {
+func (h *Handler) waitForOwn(ctx context.Context, who share, fewerThan int, until time.Time) bool {
 	for {
 		requests := h.unconfirmed.of(who)
 		hasYoung, rest := false, len(requests)
@@ -251,7 +249,7 @@ func (h *Handler) hasEnded(r *heldRequest) bool {
 		return true
 	}
 	return !slices.ContainsFunc(h.Store.ReservationsFor(string(r.uid)), func(pending ledgerstore.InFlight) bool {
-		return pending.Consumer == r.requester.consumer
+		return pending.Consumer == r.share.consumer
 	})
 }
 

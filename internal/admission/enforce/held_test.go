@@ -129,7 +129,7 @@ func TestHeldInOtherDimensions(t *testing.T) {
 			if err != nil || decision.Code != ledger.Exceeded {
 				t.Fatalf("got %s, %v; want it to be exceeded", decision.Code, err)
 			}
-			held := s.heldFor(t.Context(), &admissionv1.AdmissionRequest{}, []lack{{consumer: acme, shortages: decision.Shortages}})
+			held := s.checkHeld(t.Context(), &admissionv1.AdmissionRequest{}, []lack{{consumer: acme, shortages: decision.Shortages}})
 			if (held != nil) != want {
 				t.Errorf("in %s: got %v, want that it waits to be %t", region, held, want)
 			}

@@ -33,40 +33,50 @@ func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionReq
 		h.admitted.add(c)
 		return h.allowWithNotices(ctx, request, c.Object, c.notices)
 	}
-	var all []taken
-	notices, charged := slices.Clone(c.notices), c.decided
-	c.uncharged = nil
 	if denial := h.denyEarly(ctx, request, groups); denial != nil {
 		return denial
 	}
-	reserving, conclude := h.tentativeContext(ctx, c.UID, enforcedOf(groups))
+
+	// Until every consumer has decided, denials of other requests wait: this create may still give its quota back.
+	tentative, conclude := h.tentativeContext(ctx, c.UID, enforcedOf(groups))
 	defer conclude()
+
+	var all []taken
+	notices, charged := slices.Clone(c.notices), c.decided
+	c.uncharged = nil
 	for i, evaluated := range groups {
 		if !evaluated[0].policy.Enforces() {
 			charged = h.warn(ctx, c, evaluated, &notices) && charged
 			continue
 		}
-		outcome, err := h.reserveSparing(reserving, c, evaluated, len(enforcedOf(groups)) == 1)
-		if err == nil && outcome.Code == ledger.Admitted {
-			all = append(all, newReservations(evaluated, outcome.Decisions)...)
-			c.isShared = c.isShared || hasOthers(evaluated, outcome)
-			continue
+
+		outcome, err := h.reserveSparing(tentative, c, evaluated, len(enforcedOf(groups)) == 1)
+		if err != nil || outcome.Code != ledger.Admitted {
+			h.rollback(ctx, all)
+			h.unconfirmed.end(c.UID, isOf(all))
+			return h.denyReservation(ctx, request, c, groups[i:], outcome, err)
 		}
-		h.rollback(ctx, all)
-		h.unconfirmed.end(c.UID, isOf(all))
-		switch {
-		case isTooMuchHeld(err):
-			return denyTooMuchHeld(c.requester, evaluated[0].Consumer, chargesOf(evaluated), err)
-		case err != nil:
-			return tryAgain(err)
-		}
-		return h.denialFor(ctx, request, evaluated, outcome, groups[i+1:])
+		all = append(all, newReservations(evaluated, outcome.Decisions)...)
+		c.isShared = c.isShared || hasOthers(evaluated, outcome)
 	}
+
 	h.admitted.add(c)
 	if charged {
 		h.Reviewed.Add(c.UID, c.revision, c.uncharged...)
 	}
 	return h.allowWithNotices(ctx, request, c.Object, notices)
+}
+
+// denyReservation answers a create without a reservation for the first of these groups of claims.
+func (h *Handler) denyReservation(ctx context.Context, request *admissionv1.AdmissionRequest, c *create, groups [][]*evaluatedClaim, outcome ledgerstore.Outcome, err error) *admissionv1.AdmissionResponse {
+	switch refused := groups[0]; {
+	case isTooMuchHeld(err):
+		return denyTooMuchHeld(c.requester, refused[0].Consumer, chargesOf(refused), err)
+	case err != nil:
+		return tryAgain(err)
+	default:
+		return h.denialFor(ctx, request, refused, outcome, groups[1:])
+	}
 }
 
 // admitFromSlice admits an object without a write to the ledger, if this replica has reserved quota ahead of demand.
@@ -82,13 +92,13 @@ func (h *Handler) admitFromSlice(c *create, groups [][]*evaluatedClaim) bool {
 	if earlier := h.admitted.uidOf(objectName{c.Kind.GroupKind(), c.Name}); earlier != "" {
 		return false
 	}
-	held, spare, _ := h.holdFor(c.requester, groups[0][0].Consumer, c.Object, "", chargesOf(groups[0]))
+	held, spare, _ := h.trackRequest(c.requester, groups[0][0].Consumer, c.Object, "", chargesOf(groups[0]))
 	isAdmitted := h.Store.Escrow(groups[0][0].Consumer, reservationsOf(groups[0]), spare, func() {
 		if c.decided && !h.replaced.has(c.UID) {
 			h.Reviewed.Add(c.UID, c.revision)
 		}
 	})
-	h.concludeHold(held, isAdmitted)
+	h.confirmTracked(held, isAdmitted)
 	return isAdmitted
 }
 
@@ -96,15 +106,15 @@ func (h *Handler) admitFromSlice(c *create, groups [][]*evaluatedClaim) bool {
 // others. It waits a little for earlier requests of the requester to have their effect.
 func (h *Handler) reserveSparing(ctx context.Context, c *create, evaluated []*evaluatedClaim, isOnly bool) (ledgerstore.Outcome, error) {
 	for {
-		held, spare, open := h.holdFor(c.requester, evaluated[0].Consumer, c.Object, "", chargesOf(evaluated))
+		held, spare, open := h.trackRequest(c.requester, evaluated[0].Consumer, c.Object, "", chargesOf(evaluated))
 		outcome, err := h.reserveFor(ctx, c, evaluated, isOnly, spare)
-		h.concludeHold(held, err == nil && outcome.Code == ledger.Admitted)
+		h.confirmTracked(held, err == nil && outcome.Code == ledger.Admitted)
 		switch {
 		case !errors.Is(err, ledgerstore.ErrTooMuchHeld):
 			return outcome, err
 		case open == 0:
 			return outcome, errFailedLately
-		case !h.waitForOwn(ctx, held.request.requester, open, c.until):
+		case !h.waitForOwn(ctx, held.request.share, open, c.until):
 			return outcome, err
 		}
 	}
@@ -122,7 +132,7 @@ func chargesOf(evaluated []*evaluatedClaim) []ledger.Charge {
 // isOf matches the requests for quota of the consumers of reservations.
 func isOf(reserved []taken) func(*heldRequest) bool {
 	return func(r *heldRequest) bool {
-		return slices.ContainsFunc(reserved, func(t taken) bool { return t.Consumer == r.requester.consumer })
+		return slices.ContainsFunc(reserved, func(t taken) bool { return t.Consumer == r.share.consumer })
 	}
 }
 

@@ -26,10 +26,11 @@ const (
 	failureMemory = 2
 )
 
-// requester is who holds quota of a consumer until requests have an effect.
-type requester struct {
-	name     string
-	consumer quotav1alpha1.ConsumerRef
+// share is the part of a consumer's quota that one requester may hold until its requests have an effect.
+type share struct {
+	// requester names a user, see [requesterOf].
+	requester string
+	consumer  quotav1alpha1.ConsumerRef
 }
 
 // requesterOf names the user of a request. It believes only the API server: a tenant can invent controllers in owner
@@ -53,9 +54,9 @@ type unconfirmed struct {
 	// lifetime is the lifetime of a reservation.
 	lifetime time.Duration
 
-	mu          sync.Mutex
-	byRequester map[requester]*holding
-	byObject    map[types.UID][]*heldRequest
+	mu       sync.Mutex
+	byShare  map[share]*holding
+	byObject map[types.UID][]*heldRequest
 }
 
 // holding is what one requester holds.
@@ -77,8 +78,8 @@ type requestKey struct {
 // of one object. The ledger has one reservation for all of them.
 type heldRequest struct {
 	requestKey
-	requester requester
-	kind      schema.GroupKind
+	share share
+	kind  schema.GroupKind
 
 	// reserved are the largest charges of a repetition that reserved its quota, and deciding the repetitions without a
 	// decision.
@@ -118,7 +119,7 @@ func (r *heldRequest) charges() []ledger.Charge {
 //
 // The time of a request is that of its first repetition. Otherwise an update that fails elsewhere, repeated in time,
 // would never count as failed, and could hold a whole limit for ever.
-func (u *unconfirmed) begin(key requestKey, who requester, kind schema.GroupKind, charges []ledger.Charge, atEnd func(*heldRequest)) (a *attempt, spare ledgerstore.Spare, open int) {
+func (u *unconfirmed) begin(key requestKey, who share, kind schema.GroupKind, charges []ledger.Charge, atEnd func(*heldRequest)) (a *attempt, spare ledgerstore.Spare, open int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	h := u.holdingLocked(who)
@@ -126,7 +127,7 @@ func (u *unconfirmed) begin(key requestKey, who requester, kind schema.GroupKind
 
 	r := h.requests[key]
 	if r == nil {
-		r = &heldRequest{requestKey: key, requester: who, kind: kind, since: time.Now()}
+		r = &heldRequest{requestKey: key, share: who, kind: kind, since: time.Now()}
 	}
 	a = &attempt{r, merged(charges)}
 	spare = h.spareFor(a)
@@ -148,7 +149,7 @@ func (u *unconfirmed) conclude(a *attempt, isReserved bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	r := a.request
-	h := u.byRequester[r.requester]
+	h := u.byShare[r.share]
 	if h == nil || h.requests[r.requestKey] != r {
 		return
 	}
@@ -176,14 +177,14 @@ func (u *unconfirmed) isDecided(r *heldRequest) bool {
 }
 
 // holdingLocked returns what a requester holds.
-func (u *unconfirmed) holdingLocked(who requester) *holding {
-	if u.byRequester == nil {
-		u.byRequester, u.byObject = map[requester]*holding{}, map[types.UID][]*heldRequest{}
+func (u *unconfirmed) holdingLocked(who share) *holding {
+	if u.byShare == nil {
+		u.byShare, u.byObject = map[share]*holding{}, map[types.UID][]*heldRequest{}
 	}
-	h := u.byRequester[who]
+	h := u.byShare[who]
 	if h == nil {
 		h = &holding{requests: map[requestKey]*heldRequest{}, amounts: map[string]total{}}
-		u.byRequester[who] = h
+		u.byShare[who] = h
 	}
 	return h
 }
@@ -279,18 +280,18 @@ func (u *unconfirmed) end(uid types.UID, match func(*heldRequest) bool) {
 func (u *unconfirmed) drop(r *heldRequest) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if h := u.byRequester[r.requester]; h != nil && h.requests[r.requestKey] == r && len(r.deciding) == 0 {
+	if h := u.byShare[r.share]; h != nil && h.requests[r.requestKey] == r && len(r.deciding) == 0 {
 		u.removeLocked(r)
 	}
 }
 
-// refuse records that requests for these objects kept quota from somebody.
-func (u *unconfirmed) refuse(who requester, uids []types.UID) {
+// markInTheWay records that requests for these objects kept quota from somebody.
+func (u *unconfirmed) markInTheWay(who share, uids []types.UID) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, uid := range uids {
 		for _, r := range u.byObject[uid] {
-			if r.requester != who && r.requester.consumer == who.consumer {
+			if r.share != who && r.share.consumer == who.consumer {
 				r.isInTheWay = true
 			}
 		}
@@ -302,7 +303,7 @@ func (u *unconfirmed) refuse(who requester, uids []types.UID) {
 func (u *unconfirmed) fail(r *heldRequest, atEnd func(*heldRequest)) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	h := u.byRequester[r.requester]
+	h := u.byShare[r.share]
 	if h == nil || h.requests[r.requestKey] != r {
 		return
 	}
@@ -313,7 +314,7 @@ func (u *unconfirmed) fail(r *heldRequest, atEnd func(*heldRequest)) {
 			u.mu.Lock()
 			defer u.mu.Unlock()
 			h.failures--
-			u.dropEmptyLocked(r.requester)
+			u.dropEmptyLocked(r.share)
 		})
 	}
 
@@ -331,28 +332,28 @@ func (u *unconfirmed) fail(r *heldRequest, atEnd func(*heldRequest)) {
 }
 
 func (u *unconfirmed) removeLocked(r *heldRequest) {
-	h := u.byRequester[r.requester]
+	h := u.byShare[r.share]
 	r.expiry.Stop()
 	h.subtract(r.charges())
 	delete(h.requests, r.requestKey)
-	u.dropEmptyLocked(r.requester)
+	u.dropEmptyLocked(r.share)
 	u.byObject[r.uid] = slices.DeleteFunc(u.byObject[r.uid], func(other *heldRequest) bool { return other == r })
 	if len(u.byObject[r.uid]) == 0 {
 		delete(u.byObject, r.uid)
 	}
 }
 
-func (u *unconfirmed) dropEmptyLocked(who requester) {
-	if h := u.byRequester[who]; h != nil && len(h.requests) == 0 && h.failures == 0 {
-		delete(u.byRequester, who)
+func (u *unconfirmed) dropEmptyLocked(who share) {
+	if h := u.byShare[who]; h != nil && len(h.requests) == 0 && h.failures == 0 {
+		delete(u.byShare, who)
 	}
 }
 
 // of returns the requests by which a requester holds quota.
-func (u *unconfirmed) of(who requester) []*heldRequest {
+func (u *unconfirmed) of(who share) []*heldRequest {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	h := u.byRequester[who]
+	h := u.byShare[who]
 	if h == nil {
 		return nil
 	}

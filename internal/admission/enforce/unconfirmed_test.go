@@ -20,7 +20,7 @@ import (
 func begin(u *unconfirmed, uid types.UID, policy string, amount ledger.Amount) (*attempt, ledgerstore.Spare) {
 	var fail func(r *heldRequest)
 	fail = func(r *heldRequest) { u.fail(r, fail) }
-	a, spare, _ := u.begin(requestKey{uid, policy}, requester{"user mallory", organization("acme")}, configMap.GroupKind(),
+	a, spare, _ := u.begin(requestKey{uid, policy}, share{"user mallory", organization("acme")}, configMap.GroupKind(),
 		[]ledger.Charge{{ResourceType: "maps", Amount: amount}}, fail)
 	return a, spare
 }
@@ -60,7 +60,7 @@ func TestUpdatesCountLikeCreates(t *testing.T) {
 		time.Sleep(appearsWithin)
 		wantSpare(t, "repeated later, the first may have failed", refuse(u, "a", "p", 8), 8+8+8)
 		wantSpare(t, "another object counts with the first", reserve(u, "b", "p", 1), 1+1+8)
-		u.refuse(requester{"user victim", organization("acme")}, []types.UID{"a", "b"})
+		u.markInTheWay(share{"user victim", organization("acme")}, []types.UID{"a", "b"})
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		wantSpare(t, "two requests have failed, and hold nothing", refuse(u, "c", "", 3), 3+3)
@@ -94,7 +94,7 @@ func TestUpdateRepeatedForEverFails(t *testing.T) {
 
 		for range failuresMin * time.Minute / time.Second {
 			reserve(u, "a", "p", 8)
-			u.refuse(requester{"user victim", organization("acme")}, []types.UID{"a"})
+			u.markInTheWay(share{"user victim", organization("acme")}, []types.UID{"a"})
 			time.Sleep(time.Second)
 		}
 		synctest.Wait()
@@ -152,8 +152,8 @@ func BenchmarkUnconfirmed(b *testing.B) {
 	}
 }
 
-// BenchmarkHeldOf is what a denial costs with a full ledger of creates in flight.
-func BenchmarkHeldOf(b *testing.B) {
+// BenchmarkUnconfirmedReservations is what a denial costs with a full ledger of creates in flight.
+func BenchmarkUnconfirmedReservations(b *testing.B) {
 	store := ledgerstore.New(b.Context(), storagetest.New().Connect(func(_ context.Context, _ storagetest.Call) storagetest.Fault { return storagetest.None }))
 	h := New(Dependencies{Store: store, Objects: absent()})
 	acme := organization("acme")
@@ -173,6 +173,6 @@ func BenchmarkHeldOf(b *testing.B) {
 		}
 	}
 	for b.Loop() {
-		h.heldOf(acme)
+		h.unconfirmedReservations(acme)
 	}
 }

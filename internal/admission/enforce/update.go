@@ -116,15 +116,19 @@ func (h *Handler) decideChange(ctx context.Context, request *admissionv1.Admissi
 		return tryAgain(err)
 	}
 	defer unlock()
-	taking, conclude := h.tentativeContext(ctx, c.UID, takenFrom(changed))
+
+	// Until every policy has decided, denials of other requests wait: this update may still give its quota back.
+	tentative, conclude := h.tentativeContext(ctx, c.UID, takenFrom(changed))
 	defer conclude()
+
 	var all []taken
 	for _, a := range changed {
-		taking := taking
-		if !takesMore(a) {
-			taking = ctx
+		reserveCtx := ctx
+		if takesMore(a) {
+			reserveCtx = tentative
 		}
-		took, denial := h.reserveChange(taking, request, c, a, &notices)
+
+		took, denial := h.reserveChange(reserveCtx, request, c, a, &notices)
 		if denial != nil {
 			h.rollback(ctx, all)
 			h.unconfirmed.end(c.UID, func(r *heldRequest) bool { return r.isUpdate() && isOf(all)(r) })
@@ -132,6 +136,7 @@ func (h *Handler) decideChange(ctx context.Context, request *admissionv1.Admissi
 		}
 		all = append(all, took...)
 	}
+
 	if !review.IsDryRun(request) {
 		h.Engine.ExpectUpdate(engine.Object{Kind: c.Kind.GroupKind(), UID: c.UID}, c.base, freedBy(changed), request.UID)
 	}
@@ -314,16 +319,16 @@ func (h *Handler) prepareChange(ctx context.Context, request *admissionv1.Admiss
 	}
 	until := time.Now().Add(appearsWithin)
 	for {
-		held, spare, open := h.holdFor(requesterOf(request.UserInfo, request.Namespace), a.after.Consumer, c.Object, a.policy.Name, a.growth())
+		held, spare, open := h.trackRequest(requesterOf(request.UserInfo, request.Namespace), a.after.Consumer, c.Object, a.policy.Name, a.growth())
 		update.Spare = spare
 		decision, took, err := h.Engine.PrepareUpdate(ctx, update, false, false)
-		h.concludeHold(held, err == nil && decision.Code == ledger.Admitted)
+		h.confirmTracked(held, err == nil && decision.Code == ledger.Admitted)
 		switch {
 		case !errors.Is(err, ledgerstore.ErrTooMuchHeld):
 			return decision, took, err
 		case open == 0:
 			return decision, took, errFailedLately
-		case !h.waitForOwn(ctx, held.request.requester, open, until):
+		case !h.waitForOwn(ctx, held.request.share, open, until):
 			return decision, took, err
 		}
 	}
