@@ -132,6 +132,7 @@ type Handler struct {
 	Dependencies
 	admitted    admittedObjects
 	unconfirmed unconfirmed
+	looks       looks
 	deciding    deciding
 	replaced    replaced
 	cached      *cache.Expiring    // permissions of users, holders, and missing consumers

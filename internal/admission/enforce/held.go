@@ -2,7 +2,6 @@ package enforce
 
 import (
 	"context"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -21,14 +20,11 @@ import (
 	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
-	"github.com/bursar/bursar/internal/naming"
 )
 
 const (
 	// appearsWithin is the time from review to appearance of an object, unless its create failed or is very slow.
 	appearsWithin = 2 * time.Second
-	// effectPoll is the time between two looks for the effect of requests in flight.
-	effectPoll = 20 * time.Millisecond
 	// defaultMaxObjectBytes is the default size limit of etcd.
 	defaultMaxObjectBytes = 3 << 19
 	// intentsMax bounds the remembered payloads of reservations.
@@ -81,48 +77,6 @@ func (h *Handler) subjectOfIntent(encoded string) (subject intentSubject, ok boo
 	subject = intentSubject{intent.Kind.GroupKind(), intent.Base != ""}
 	h.intents.Add(encoded, subject)
 	return subject, true
-}
-
-// waitForOthers waits until a request by others that holds quota of these consumers has an effect or ends. It reports
-// false if none of them is young, or if nothing happens in time.
-func (h *Handler) waitForOthers(ctx context.Context, consumers []quotav1alpha1.ConsumerRef, until time.Time) bool {
-	fingerprint := func() (keys map[string]int64, hasYoung bool) {
-		keys = map[string]int64{}
-		for _, consumer := range consumers {
-			held, isYoung := h.unconfirmedReservations(consumer)
-			for _, pending := range held {
-				keys[naming.Ledger(consumer)+"/"+pending.Key] = pending.Sequence
-			}
-			hasYoung = hasYoung || isYoung
-		}
-		return keys, hasYoung
-	}
-	before, hasYoung := fingerprint()
-	for hasYoung {
-		if !pause(ctx, until) {
-			return false
-		}
-		var now map[string]int64
-		if now, hasYoung = fingerprint(); !maps.Equal(before, now) {
-			return true
-		}
-	}
-	return false
-}
-
-// pause waits a moment. It reports false if that would be too long.
-func pause(ctx context.Context, until time.Time) bool {
-	if time.Now().Add(effectPoll).After(until) {
-		return false
-	}
-	timer := time.NewTimer(effectPoll)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // fitsWithout reports whether the request fits after a cancellation of these reservations. An error means that the
@@ -215,28 +169,6 @@ func (h *Handler) expireTracked(r *heldRequest) {
 func (h *Handler) confirmTracked(a *attempt, isReserved bool) {
 	if a != nil {
 		h.unconfirmed.conclude(a, isReserved)
-	}
-}
-
-// waitForOwn waits until a requester has fewer requests, because one has an effect or ends. It reports false if none of
-// them is young, or if nothing happens in time.
-func (h *Handler) waitForOwn(ctx context.Context, who share, fewerThan int, until time.Time) bool {
-	for {
-		requests := h.unconfirmed.of(who)
-		hasYoung, rest := false, len(requests)
-		for _, r := range requests {
-			hasYoung = hasYoung || r.isYoung()
-			if h.hasEnded(r) {
-				h.unconfirmed.drop(r)
-				rest--
-			}
-		}
-		if rest < fewerThan {
-			return true
-		}
-		if !hasYoung || !pause(ctx, until) {
-			return false
-		}
 	}
 }
 

@@ -63,6 +63,9 @@ type unconfirmed struct {
 type holding struct {
 	requests map[requestKey]*heldRequest
 	amounts  map[string]total
+	// lookedAt is the time of the last look whether they have ended, and hasYoung whether one was young then.
+	lookedAt time.Time
+	hasYoung bool
 	// failures are the remembered requests that had no effect in time, and kept quota from others until then. Quota that
 	// nobody else needed was not held from anybody.
 	failures int
@@ -347,17 +350,6 @@ func (u *unconfirmed) dropEmptyLocked(who share) {
 	if h := u.byShare[who]; h != nil && len(h.requests) == 0 && h.failures == 0 {
 		delete(u.byShare, who)
 	}
-}
-
-// of returns the requests by which a requester holds quota.
-func (u *unconfirmed) of(who share) []*heldRequest {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	h := u.byShare[who]
-	if h == nil {
-		return nil
-	}
-	return slices.Collect(maps.Values(h.requests))
 }
 
 // total is a sum of amounts. It cannot overflow.

@@ -10,6 +10,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
@@ -152,27 +153,48 @@ func BenchmarkUnconfirmed(b *testing.B) {
 	}
 }
 
-// BenchmarkUnconfirmedReservations is what a denial costs with a full ledger of creates in flight.
+// BenchmarkUnconfirmedReservations is what a denial costs with a full ledger of requests in flight.
 func BenchmarkUnconfirmedReservations(b *testing.B) {
+	h := newFullLedger(b)
+	for b.Loop() {
+		h.unconfirmedReservations(organization("acme"))
+	}
+}
+
+// BenchmarkLookAt is what each of many who wait for a full ledger pays for a look.
+func BenchmarkLookAt(b *testing.B) {
+	h := newFullLedger(b)
+	reserveMap(b, h, "young")
+	for b.Loop() {
+		h.lookAt([]quotav1alpha1.ConsumerRef{organization("acme")})
+	}
+}
+
+// newFullLedger returns a handler with nearly as many updates for acme in flight as a ledger can hold.
+func newFullLedger(b *testing.B) *Handler {
+	b.Helper()
 	store := ledgerstore.New(b.Context(), storagetest.New().Connect(func(_ context.Context, _ storagetest.Call) storagetest.Fault { return storagetest.None }))
 	h := New(Dependencies{Store: store, Objects: absent()})
-	acme := organization("acme")
-	err := store.SetGrants(b.Context(), acme, func(context.Context, []ledger.Grant) ([]ledger.Grant, error) {
+	err := store.SetGrants(b.Context(), organization("acme"), func(context.Context, []ledger.Grant) ([]ledger.Grant, error) {
 		return []ledger.Grant{{UID: "g", Name: "g", Allowances: []ledger.Allowance{{ResourceType: "maps", Amount: ledgerstore.ReservationsMax}}}}, nil
 	})
 	if err != nil {
 		b.Fatal(err)
 	}
-	for n := range ledgerstore.ReservationsMax {
-		intent := claims.Intent{Kind: configMap, Object: types.NamespacedName{Namespace: "n", Name: fmt.Sprint(n)}}
-		_, err := storagetest.Reserve(b.Context(), store, acme, ledger.Reservation{
-			Key: ledgerstore.ObjectKey("acme", fmt.Sprint(n)), Charges: []ledger.Charge{{ResourceType: "maps", Amount: 1}}, Claim: intent.Encode(),
-		})
-		if err != nil {
-			b.Fatal(err)
-		}
+	for n := range ledgerstore.ReservationsMax - 1 {
+		reserveMap(b, h, fmt.Sprint(n))
 	}
-	for b.Loop() {
-		h.unconfirmedReservations(acme)
+	return h
+}
+
+// reserveMap reserves quota of acme for the update of a ConfigMap: nobody knows whether it has taken effect.
+func reserveMap(b *testing.B, h *Handler, name string) {
+	b.Helper()
+	intent := claims.Intent{Kind: configMap, Base: "1", Object: types.NamespacedName{Namespace: "n", Name: name}}
+	_, err := storagetest.Reserve(b.Context(), h.Store, organization("acme"), ledger.Reservation{
+		Key: ledgerstore.ObjectKey("acme", name), Charges: []ledger.Charge{{ResourceType: "maps", Amount: 1}}, Claim: intent.Encode(),
+	})
+	if err != nil {
+		b.Fatal(err)
 	}
 }

@@ -1,0 +1,163 @@
+package enforce
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+)
+
+// effectPoll is the time between two looks for the effect of requests in flight. All who wait for the same requests
+// share a look, so its cost does not depend on their number.
+const effectPoll = 20 * time.Millisecond
+
+// pause waits a moment. It reports false if that would be too long.
+func pause(ctx context.Context, until time.Time) bool {
+	if time.Now().Add(effectPoll).After(until) {
+		return false
+	}
+	timer := time.NewTimer(effectPoll)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// waitForOwn waits until a requester has fewer requests, because one has an effect or ends. It reports false if none of
+// them is young, or if nothing happens in time.
+func (h *Handler) waitForOwn(ctx context.Context, who share, fewerThan int, until time.Time) bool {
+	for {
+		if requests := h.unconfirmed.due(who); requests != nil {
+			h.dropEnded(who, requests)
+		}
+		open, hasYoung := h.unconfirmed.open(who)
+		if open < fewerThan {
+			return true
+		}
+		if !hasYoung || !pause(ctx, until) {
+			return false
+		}
+	}
+}
+
+// dropEnded looks at all requests of a requester, and forgets those that have ended.
+func (h *Handler) dropEnded(who share, requests []*heldRequest) {
+	hasYoung := false
+	for _, r := range requests {
+		if h.hasEnded(r) {
+			h.unconfirmed.drop(r)
+			continue
+		}
+		hasYoung = hasYoung || r.isYoung()
+	}
+	h.unconfirmed.looked(who, hasYoung)
+}
+
+// due returns the requests by which a requester holds quota, for the caller to look at them, unless somebody has done so
+// a moment ago.
+func (u *unconfirmed) due(who share) []*heldRequest {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	h := u.byShare[who]
+	if h == nil || h.hasYoung && time.Since(h.lookedAt) < effectPoll {
+		return nil
+	}
+	h.lookedAt = time.Now()
+	return slices.Collect(maps.Values(h.requests))
+}
+
+// looked records whether one of the requests of a requester is young.
+func (u *unconfirmed) looked(who share, hasYoung bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if h := u.byShare[who]; h != nil {
+		h.hasYoung = hasYoung
+	}
+}
+
+// open returns the number of requests of a requester, and whether one was young at the last look.
+func (u *unconfirmed) open(who share) (count int, hasYoung bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if h := u.byShare[who]; h != nil {
+		return len(h.requests), h.hasYoung
+	}
+	return 0, false
+}
+
+// waitForOthers waits until a request by others that holds quota of these consumers has an effect or ends. It reports
+// false if none of them is young, or if nothing happens in time.
+func (h *Handler) waitForOthers(ctx context.Context, consumers []quotav1alpha1.ConsumerRef, until time.Time) bool {
+	before, hasYoung := h.lookAt(consumers)
+	for hasYoung {
+		if !pause(ctx, until) {
+			return false
+		}
+		var now []int64
+		if now, hasYoung = h.lookAt(consumers); !slices.Equal(before, now) {
+			return true
+		}
+	}
+	return false
+}
+
+// lookAt returns versions of what requests without a visible effect hold, and whether one of these is young.
+func (h *Handler) lookAt(consumers []quotav1alpha1.ConsumerRef) (versions []int64, hasYoung bool) {
+	for _, consumer := range consumers {
+		version, isYoung := h.looks.of(consumer, h)
+		versions, hasYoung = append(versions, version), hasYoung || isYoung
+	}
+	return versions, hasYoung
+}
+
+// looks are the last looks at what requests without a visible effect hold, by consumer. The zero value is empty.
+type looks struct {
+	mu         sync.Mutex
+	byConsumer map[quotav1alpha1.ConsumerRef]*look
+	// version is that of the last change that a look has found.
+	version int64
+}
+
+// look is a look at one consumer.
+type look struct {
+	at        time.Time
+	version   int64
+	sequences map[string]int64 // by key
+	hasYoung  bool
+}
+
+// of returns the version of what is held of a consumer, and whether a part of it is young. It looks itself if nobody has
+// done so a moment ago, and if there may be something young by now.
+func (l *looks) of(consumer quotav1alpha1.ConsumerRef, h *Handler) (version int64, hasYoung bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known := l.byConsumer[consumer]
+	if known != nil && known.hasYoung && time.Since(known.at) < effectPoll {
+		return known.version, true
+	}
+
+	held, isYoung := h.unconfirmedReservations(consumer)
+	now := &look{at: time.Now(), sequences: make(map[string]int64, len(held)), hasYoung: isYoung}
+	for _, pending := range held {
+		now.sequences[pending.Key] = pending.Sequence
+	}
+	if known != nil && maps.Equal(known.sequences, now.sequences) {
+		now.version = known.version
+	} else {
+		l.version++
+		now.version = l.version
+	}
+
+	if l.byConsumer == nil {
+		l.byConsumer = map[quotav1alpha1.ConsumerRef]*look{}
+	}
+	maps.DeleteFunc(l.byConsumer, func(_ quotav1alpha1.ConsumerRef, old *look) bool { return time.Since(old.at) > appearsWithin })
+	l.byConsumer[consumer] = now
+	return now.version, isYoung
+}
