@@ -31,8 +31,8 @@ const (
 	intentsMax = 4096
 )
 
-// unconfirmedReservations returns the reservations of a consumer by requests without a visible effect: creates without an object, and
-// updates in flight. hasYoung is true if one of them is so young that its effect may just be on its way.
+// unconfirmedReservations returns the reservations of a consumer by requests without a visible effect: creates without
+// an object, and updates in flight. hasYoung is true if one of them is so young that its effect may just be on its way.
 func (h *Handler) unconfirmedReservations(consumer quotav1alpha1.ConsumerRef) (held []ledgerstore.InFlight, hasYoung bool) {
 	held = slices.DeleteFunc(h.Store.ReservationsOf(consumer), func(pending ledgerstore.InFlight) bool { return !h.isUnconfirmed(pending) })
 	return held, slices.ContainsFunc(held, isYoung)
@@ -49,7 +49,8 @@ func isYoung(pending ledgerstore.InFlight) bool {
 	return time.Since(pending.KnownSince) < appearsWithin
 }
 
-// isUnconfirmed reports whether a reservation is that of a request without a visible effect. A directly created claim exists.
+// isUnconfirmed reports whether a reservation is that of a request without a visible effect. A directly created claim
+// exists.
 func (h *Handler) isUnconfirmed(pending ledgerstore.InFlight) bool {
 	uid := types.UID(ledgerstore.ObjectUID(pending.Key))
 	if uid == "" {

@@ -59,8 +59,8 @@ func (h *Handler) dropEnded(who share, requests []*heldRequest) {
 	h.unconfirmed.looked(who, hasYoung)
 }
 
-// due returns the requests by which a requester holds quota, for the caller to look at them, unless somebody has done so
-// a moment ago.
+// due returns the requests by which a requester holds quota, for the caller to look at them. It returns nil if somebody
+// has done so a moment ago.
 func (u *unconfirmed) due(who share) []*heldRequest {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -132,8 +132,8 @@ type look struct {
 	hasYoung  bool
 }
 
-// of returns the version of what is held of a consumer, and whether a part of it is young. It looks itself if nobody has
-// done so a moment ago, and if there may be something young by now.
+// of returns the version of what is held of a consumer, and whether a part of it is young. It looks itself if nobody
+// has done so a moment ago, and if there may be something young by now.
 func (l *looks) of(consumer quotav1alpha1.ConsumerRef, h *Handler) (version int64, hasYoung bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
