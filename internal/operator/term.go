@@ -131,7 +131,7 @@ func (l *leading) newReconcilers(t *term) []reconciler {
 		},
 		&quotarequest.Reconciler{
 			Client: c.client, Live: c.live, Ledgers: q.ledgers, Totals: totals, Catalog: q.catalog, Complete: []<-chan struct{}{l.loaded, storedGrants.Completed()},
-			Lead: q.ledgers.Lead, Clock: &o.clock, Events: c.events, Metrics: decisions,
+			Lead: q.ledgers.Lead, Permissions: c.users, Clock: &o.clock, Events: c.events, Metrics: decisions,
 		},
 		t.adoption,
 	}

@@ -13,7 +13,12 @@ import (
 
 // IsUser reports whether a user is the authenticated one.
 func IsUser(u *quotav1alpha1.RequestUser, user authenticationv1.UserInfo) bool {
-	return u != nil && *u == quotav1alpha1.RequestUser{Username: user.Username, UID: user.UID}
+	return u != nil && u.Username == user.Username && u.UID == user.UID
+}
+
+// IsSameUser reports whether two users are the same, whatever groups they were in at the time.
+func IsSameUser(a, b *quotav1alpha1.RequestUser) bool {
+	return a != nil && b != nil && a.Username == b.Username && a.UID == b.UID
 }
 
 // IsDecided reports whether further decisions on a request do not count.

@@ -116,7 +116,7 @@ func Decide(request *quotav1alpha1.QuotaRequest, decisions []quotav1alpha1.Quota
 	if request.Spec.Withdrawn {
 		return Outcome{Reason: quotav1alpha1.ReasonWithdrawn, Message: withdrawn(request)}
 	}
-	counting := count(request, decisions)
+	counting := Counting(request, decisions)
 	made := decisionsOf(counting)
 	byPolicy := func(decision quotav1alpha1.Decision) []quotav1alpha1.RequestDecision {
 		return append(made, quotav1alpha1.RequestDecision{Decision: decision, DecidedAt: metav1.NewTime(now), PolicyRef: rule.Ref, Reason: rule.Message})
@@ -150,9 +150,9 @@ func withdrawn(request *quotav1alpha1.QuotaRequest) string {
 	return "it was withdrawn"
 }
 
-// count returns the decisions that count on a request, in their order: the first approval of each user, all denials,
+// Counting returns the decisions that count on a request, in their order: the first approval of each user, all denials,
 // and none of the requester.
-func count(request *quotav1alpha1.QuotaRequest, decisions []quotav1alpha1.QuotaDecision) []quotav1alpha1.QuotaDecision {
+func Counting(request *quotav1alpha1.QuotaRequest, decisions []quotav1alpha1.QuotaDecision) []quotav1alpha1.QuotaDecision {
 	sorted := slices.SortedFunc(slices.Values(decisions), func(a, b quotav1alpha1.QuotaDecision) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})

@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -9,6 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -85,15 +88,22 @@ func TestFourEyesOfServiceAccounts(t *testing.T) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: w.name + "-app", Namespace: w.name}}
 	w.mustCreate(account)
 	app, token, impersonates, other := "system:serviceaccount:"+w.name+":"+account.Name, w.name+"-token", w.name+"-impersonates", w.name+"-other"
+	pods, secrets, team := w.name+"-pods", w.name+"-secrets", w.name+"-team"
 	for name, rule := range map[string]rbacv1.PolicyRule{
 		token:        {Verbs: []string{"create"}, Resources: []string{"serviceaccounts/token"}},
 		impersonates: {Verbs: []string{"impersonate"}, Resources: []string{"serviceaccounts"}},
+		pods:         {Verbs: []string{"create"}, Resources: []string{"pods"}},
+		secrets:      {Verbs: []string{"list"}, Resources: []string{"secrets"}},
 	} {
 		rule.APIGroups = []string{""}
 		w.mustCreate(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{rule}})
 		w.bind(name, name, w.name)
 	}
-	for _, user := range []string{app, token, impersonates, other} {
+	w.mustCreate(&rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: team, Namespace: w.name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: token},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: team}},
+	})
+	for _, user := range []string{app, token, impersonates, pods, secrets, other} {
 		w.bind(user, "bursar-tenant-admin", home)
 		w.bind(user, "bursar-quota-approver", home)
 		w.waitMay(user, authorizationv1.ResourceAttributes{Namespace: home, Verb: "create", Group: quotav1alpha1.GroupName, Version: "*", Resource: "quotarequests"})
@@ -104,6 +114,8 @@ func TestFourEyesOfServiceAccounts(t *testing.T) {
 	w.waitMay(impersonates, ofApp)
 	ofApp.Verb, ofApp.Subresource = "create", "token"
 	w.waitMay(token, ofApp)
+	w.waitMay(pods, authorizationv1.ResourceAttributes{Namespace: w.name, Verb: "create", Version: "v1", Resource: "pods"})
+	w.waitMay(secrets, authorizationv1.ResourceAttributes{Namespace: w.name, Verb: "list", Version: "v1", Resource: "secrets"})
 	approve := func(user string, request *quotav1alpha1.QuotaRequest) error {
 		return w.clientOf(user).Create(w.ctx, w.newDecision(request, quotav1alpha1.DecisionApprove))
 	}
@@ -119,8 +131,17 @@ func TestFourEyesOfServiceAccounts(t *testing.T) {
 	w.waitState(asked, quotav1alpha1.ReasonPending)
 	wantForbidden("who may get the account's token", "you may act for "+app, approve(token, asked))
 	wantForbidden("who may impersonate the account", "you may act for "+app, approve(impersonates, asked))
+	wantForbidden("who may run a Pod as the account", "you may act for "+app, approve(pods, asked))
+	wantForbidden("who may read the account's tokens", "you may act for "+app, approve(secrets, asked))
 	must(t, approve(other, asked))
 	w.waitState(asked, quotav1alpha1.ReasonApproved)
+
+	member, err := started.As(rest.ImpersonationConfig{UserName: other, Groups: []string{team, "system:authenticated"}})
+	must(t, err)
+	byGroup := w.newRequest("by-a-member", 6)
+	must(t, member.Create(w.ctx, byGroup))
+	w.waitState(byGroup, quotav1alpha1.ReasonPending)
+	wantForbidden("the account of a group of the requester", other+" may act for you", approve(app, byGroup))
 
 	mine := w.newRequest("by-a-person", 4)
 	must(t, w.clientOf(token).Create(w.ctx, mine))
@@ -141,4 +162,21 @@ func TestFourEyesOfServiceAccounts(t *testing.T) {
 	wantForbidden("the second approval by the same person", "has already approved it, and you may act for", approve(token, twice))
 	must(t, approve(other, twice))
 	w.waitState(twice, quotav1alpha1.ReasonApproved)
+
+	for n := range 5 {
+		raced := w.ask(fmt.Sprint("raced-", n), int64(6+n))
+		w.wantMessage(raced, "waits for 2 approvals")
+		var approvals sync.WaitGroup
+		for _, user := range []string{app, token} {
+			approvals.Go(func() {
+				if err := approve(user, raced); err != nil && !apierrors.IsForbidden(err) {
+					t.Errorf("an approval at the same moment: %v", err)
+				}
+			})
+		}
+		approvals.Wait()
+		w.wantMessage(raced, "1 given")
+		must(t, approve(other, raced))
+		w.waitState(raced, quotav1alpha1.ReasonApproved)
+	}
 }

@@ -131,6 +131,14 @@ type RequestUser struct {
 	// uid is the user's UID. It is absent for users without a UID.
 	// +optional
 	UID string `json:"uid,omitempty"`
+
+	// groups are the user's groups at that time, at most 1,000. Bursar finds out by them whether the user may act for a
+	// ServiceAccount that decides later.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MaxLength=1000
+	Groups []string `json:"groups,omitempty"`
 }
 
 // QuotaRequestStatus is the state of a request.

@@ -21,6 +21,8 @@ import (
 type Requests interface {
 	// Request returns a request. The error is NotFound if there is none.
 	Request(ctx context.Context, name types.NamespacedName) (*quotav1alpha1.QuotaRequest, error)
+	// Decisions returns the decisions on a request, and on earlier ones of its name.
+	Decisions(ctx context.Context, request *quotav1alpha1.QuotaRequest) ([]quotav1alpha1.QuotaDecision, error)
 	// CountOpen returns how many requests without an end a consumer has, and how many a user made.
 	CountOpen(ctx context.Context, consumer quotav1alpha1.ConsumerRef, requester string) (ofConsumer, ofUser int, err error)
 }
@@ -38,12 +40,12 @@ type Clock interface {
 
 // userOf returns the user of an authenticated request.
 func userOf(user authenticationv1.UserInfo) *quotav1alpha1.RequestUser {
-	return &quotav1alpha1.RequestUser{Username: user.Username, UID: user.UID}
+	return &quotav1alpha1.RequestUser{Username: user.Username, UID: user.UID, Groups: user.Groups}
 }
 
-// isUser reports whether a user is the one of an authenticated request.
+// isUser reports whether a user is the one of an authenticated request, with the same groups.
 func isUser(u *quotav1alpha1.RequestUser, user authenticationv1.UserInfo) bool {
-	return quotarequest.IsUser(u, user)
+	return equality.Semantic.DeepEqual(u, userOf(user))
 }
 
 // quotaRequest validates a create, and the user of a withdrawal. The schema makes the rest of a request immutable.
@@ -174,7 +176,7 @@ func (w *Webhooks) quotaDecision(ctx context.Context, c change[quotav1alpha1.Quo
 		return result{forbidden: why}
 	}
 	if spec.Decision == quotav1alpha1.DecisionApprove {
-		why, err := w.sameHand(ctx, request, c.user)
+		why, err := w.samePersonReason(ctx, request, c.user)
 		if err != nil || why != "" {
 			return result{unknown: err, forbidden: why}
 		}

@@ -76,7 +76,7 @@ func Decide(ctx context.Context, api client.WithWatch, o DecideOptions) (*quotav
 func hasTakenUp(request *quotav1alpha1.QuotaRequest, decision *quotav1alpha1.QuotaDecision) bool {
 	by := decision.Spec.DecidedBy
 	return by != nil && slices.ContainsFunc(request.Status.Decisions, func(d quotav1alpha1.RequestDecision) bool {
-		return d.DecidedBy != nil && *d.DecidedBy == *by && d.Decision == decision.Spec.Decision
+		return quotarequest.IsSameUser(d.DecidedBy, by) && d.Decision == decision.Spec.Decision
 	})
 }
 

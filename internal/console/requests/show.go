@@ -181,7 +181,7 @@ func (s *shown) readDecisions(r *web.Request) error {
 
 // isSame reports whether a decision in the status of a request is a QuotaDecision on it.
 func isSame(d *quotav1alpha1.RequestDecision, made *quotav1alpha1.QuotaDecision) bool {
-	return d.DecidedBy != nil && made.Spec.DecidedBy != nil && *d.DecidedBy == *made.Spec.DecidedBy && d.Decision == made.Spec.Decision
+	return quotarequest.IsSameUser(d.DecidedBy, made.Spec.DecidedBy) && d.Decision == made.Spec.Decision
 }
 
 // decidedText writes the approved amounts, or nothing if they are those of the request.

@@ -33,6 +33,7 @@ import (
 	"github.com/bursar/bursar/internal/kube/events"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/quotarequest"
+	"github.com/bursar/bursar/internal/quotarequest/foureyes"
 )
 
 // again is the time until the next look at a request waiting for another one of its consumer.
@@ -77,7 +78,10 @@ type Reconciler struct {
 	// Complete close once Catalog and Totals are complete. There are no decisions before.
 	Complete []<-chan struct{}
 	// Lead, if set, keeps a paused leader from approvals: another replica may have approved others meanwhile.
-	Lead    Lead
+	Lead Lead
+	// Permissions find approvers who count as one person.
+	Permissions foureyes.Permissions
+
 	Clock   Clock
 	Events  *events.Recorder
 	Metrics *Metrics
@@ -224,12 +228,16 @@ func (r *Reconciler) storedRule(request *quotav1alpha1.QuotaRequest) quotareques
 func (r *Reconciler) outcome(
 	ctx context.Context, request *quotav1alpha1.QuotaRequest, rule quotarequest.Rule, all policies, f *figures,
 ) (quotarequest.Outcome, error) {
-	var decisions quotav1alpha1.QuotaDecisionList
-	if err := r.Live.List(ctx, &decisions, client.InNamespace(request.Namespace), client.MatchingFields{"spec.requestRef.name": request.Name}); err != nil {
-		return quotarequest.Outcome{}, fmt.Errorf("list the decisions on QuotaRequest %s/%s: %w", request.Namespace, request.Name, err)
+	decisions, same, err := r.decisions(ctx, request, rule)
+	if err != nil {
+		return quotarequest.Outcome{}, err
 	}
 	now := r.Clock.Now()
-	outcome := quotarequest.Decide(request, decisions.Items, rule, f.limits(), now)
+	outcome := quotarequest.Decide(request, decisions, rule, f.limits(), now)
+	if outcome.Reason == quotav1alpha1.ReasonPending {
+		outcome.Message += same
+	}
+
 	var increases []quotav1alpha1.ApprovedIncrease
 	switch {
 	case outcome.Approved != nil:
@@ -238,7 +246,7 @@ func (r *Reconciler) outcome(
 		increases = f.wanted() // nobody need look at a new request for too much, or for nothing
 		if !slices.ContainsFunc(increases, func(i quotav1alpha1.ApprovedIncrease) bool { return i.Increase > 0 }) {
 			has := quotarequest.Rule{Action: quotav1alpha1.ActionApprove, Message: "the consumer has that much already"}
-			return quotarequest.Decide(request, decisions.Items, has, f.limits(), now), nil
+			return quotarequest.Decide(request, decisions, has, f.limits(), now), nil
 		}
 	}
 	denies, err := r.overCeiling(all, f, increases)
@@ -246,7 +254,7 @@ func (r *Reconciler) outcome(
 		return quotarequest.Outcome{}, err
 	}
 	if denies != nil {
-		return quotarequest.Decide(request, decisions.Items, *denies, f.limits(), now), nil
+		return quotarequest.Decide(request, decisions, *denies, f.limits(), now), nil
 	}
 	return outcome, nil
 }

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/naming"
 	"github.com/bursar/bursar/internal/quotarequest"
 )
 
@@ -25,6 +26,20 @@ func (s Stored) Request(ctx context.Context, name types.NamespacedName) (*quotav
 	return request, s.Live.Get(ctx, name, request)
 }
 
+// Decisions returns the decisions on a request, and on earlier ones of its name.
+func (s Stored) Decisions(ctx context.Context, request *quotav1alpha1.QuotaRequest) ([]quotav1alpha1.QuotaDecision, error) {
+	return decisionsOn(ctx, s.Live, request)
+}
+
+// decisionsOn reads the decisions on a request, and on earlier ones of its name, from the API server.
+func decisionsOn(ctx context.Context, live client.Reader, request *quotav1alpha1.QuotaRequest) ([]quotav1alpha1.QuotaDecision, error) {
+	var list quotav1alpha1.QuotaDecisionList
+	if err := live.List(ctx, &list, client.InNamespace(request.Namespace), client.MatchingFields{"spec.requestRef.name": request.Name}); err != nil {
+		return nil, fmt.Errorf("list the decisions on QuotaRequest %s/%s: %w", request.Namespace, request.Name, err)
+	}
+	return list.Items, nil
+}
+
 // The indexes of the open requests in the cache.
 const (
 	openOfConsumer = "open.consumer"
@@ -40,23 +55,18 @@ func (s Stored) CountOpen(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 		}
 		return len(list.Items), nil
 	}
-	if ofConsumer, err = count(openOfConsumer, keyOf(consumer)); err != nil {
+	if ofConsumer, err = count(openOfConsumer, naming.Ledger(consumer)); err != nil {
 		return 0, 0, err
 	}
 	ofUser, err = count(openOfUser, requester)
 	return ofConsumer, ofUser, err
 }
 
-// keyOf returns a text for a consumer that no other has.
-func keyOf(c quotav1alpha1.ConsumerRef) string {
-	return c.APIGroup + "/" + c.Kind + "/" + c.Namespace + "/" + c.Name
-}
-
 // IndexOpen makes a cache find the open requests of a consumer and of a user. Call it once, before the cache starts.
 func IndexOpen(ctx context.Context, indexer client.FieldIndexer) error {
 	byConsumer := func(object client.Object) []string {
 		if request := object.(*quotav1alpha1.QuotaRequest); !quotarequest.IsFinal(request) {
-			return []string{keyOf(request.Spec.ConsumerRef)}
+			return []string{naming.Ledger(request.Spec.ConsumerRef)}
 		}
 		return nil
 	}

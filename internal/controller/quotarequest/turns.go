@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/naming"
 )
 
 // turns orders waiting requests so that consumers take turns: many requests of one consumer delay those of another by
@@ -70,5 +71,5 @@ func (t *turns) consumerOf(name reconcile.Request) string {
 	if err := t.requests.Get(context.Background(), name.NamespacedName, request); err != nil {
 		return name.Namespace
 	}
-	return keyOf(request.Spec.ConsumerRef)
+	return naming.Ledger(request.Spec.ConsumerRef)
 }
