@@ -61,6 +61,9 @@ func (r *Registration) mayBeClaimedFor(kind schema.GroupKind) bool {
 	return len(r.claiming) == 0 || r.MayClaim(kind)
 }
 
+// HasDimensions reports whether quota of this resource type may depend on dimensions.
+func (r *Registration) HasDimensions() bool { return len(r.dimensions) > 0 }
+
 // NotDimensions returns the keys other than dimensions of this resource type, sorted and without duplicates.
 func (r *Registration) NotDimensions(keys iter.Seq[string]) []string {
 	var others []string

@@ -13,7 +13,6 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/message"
-	"github.com/bursar/bursar/internal/policy"
 	"github.com/bursar/bursar/internal/quotarequest"
 )
 
@@ -134,15 +133,6 @@ func (w *Webhooks) checkGrantable(path *field.Path, spec *quotav1alpha1.QuotaReq
 		return field.ErrorList{field.Invalid(path.Child("requests"), field.OmitValueType{}, err.Error())}
 	}
 	return nil
-}
-
-// quotaRequestPolicy validates the expressions.
-func (w *Webhooks) quotaRequestPolicy(_ context.Context, c change[quotav1alpha1.QuotaRequestPolicy]) result {
-	if c.new == nil {
-		return result{}
-	}
-	_, errs := policy.CompileRequest(c.new)
-	return result{errs: errs}
 }
 
 // asIncreases returns the largest possible increases of a grant.
