@@ -88,7 +88,7 @@ func TestFourEyesOfServiceAccounts(t *testing.T) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: w.name + "-app", Namespace: w.name}}
 	w.mustCreate(account)
 	app, token, impersonates, other := "system:serviceaccount:"+w.name+":"+account.Name, w.name+"-token", w.name+"-impersonates", w.name+"-other"
-	pods, secrets, team := w.name+"-pods", w.name+"-secrets", w.name+"-team"
+	pods, secrets, team, asker := w.name+"-pods", w.name+"-secrets", w.name+"-team", w.name+"-asker"
 	for name, rule := range map[string]rbacv1.PolicyRule{
 		token:        {Verbs: []string{"create"}, Resources: []string{"serviceaccounts/token"}},
 		impersonates: {Verbs: []string{"impersonate"}, Resources: []string{"serviceaccounts"}},
@@ -103,7 +103,7 @@ func TestFourEyesOfServiceAccounts(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: team, Namespace: w.name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: token},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: team}},
 	})
-	for _, user := range []string{app, token, impersonates, pods, secrets, other} {
+	for _, user := range []string{app, token, impersonates, pods, secrets, other, asker} {
 		w.bind(user, "bursar-tenant-admin", home)
 		w.bind(user, "bursar-quota-approver", home)
 		w.waitMay(user, authorizationv1.ResourceAttributes{Namespace: home, Verb: "create", Group: quotav1alpha1.GroupName, Version: "*", Resource: "quotarequests"})
@@ -155,7 +155,8 @@ func TestFourEyesOfServiceAccounts(t *testing.T) {
 	w.mustPolicy("two", func(p *quotav1alpha1.QuotaRequestPolicySpec) {
 		p.Rules = []quotav1alpha1.QuotaRequestRule{{Name: "two", Action: quotav1alpha1.ActionAsk, Approvals: 2}}
 	})
-	twice := w.ask("twice", 5)
+	twice := w.newRequest("twice", 5)
+	must(t, w.clientOf(asker).Create(w.ctx, twice))
 	w.wantMessage(twice, "waits for 2 approvals")
 	must(t, approve(app, twice))
 	w.wantMessage(twice, "1 given")
@@ -164,7 +165,8 @@ func TestFourEyesOfServiceAccounts(t *testing.T) {
 	w.waitState(twice, quotav1alpha1.ReasonApproved)
 
 	for n := range 5 {
-		raced := w.ask(fmt.Sprint("raced-", n), int64(6+n))
+		raced := w.newRequest(fmt.Sprint("raced-", n), int64(6+n))
+		must(t, w.clientOf(asker).Create(w.ctx, raced))
 		w.wantMessage(raced, "waits for 2 approvals")
 		var approvals sync.WaitGroup
 		for _, user := range []string{app, token} {

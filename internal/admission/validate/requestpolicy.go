@@ -20,8 +20,8 @@ func (w *Webhooks) quotaRequestPolicy(_ context.Context, c change[quotav1alpha1.
 }
 
 // warnUnboundedSums warns about rules that approve by figures of quota with dimensions. These figures are those of the
-// requested dimensions. So a rule for at most five GPUs of a model sees at most five in each zone, and approves five for
-// every zone. Only a ceiling, or a cap of the registration, bounds the sum.
+// requested dimensions. So a rule for at most five GPUs of a model sees at most five in each zone, and approves five
+// for every zone. Only a ceiling, or a cap of the registration, bounds the sum.
 func warnUnboundedSums(registrations Catalog, spec *quotav1alpha1.QuotaRequestPolicySpec) []string {
 	var warnings []string
 	for i := range spec.Rules {
