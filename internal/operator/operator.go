@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/metadata"
@@ -210,9 +211,8 @@ func (o *Operator) findUsername(ctx context.Context) error {
 // reportUser reports whose requests pass without a review. If a person has the same user, quota does not limit that
 // person.
 func (o *Operator) reportUser() {
-	const accountPrefix = "system:serviceaccount:"
 	log := o.options.Log.WithValues("user", o.options.Username)
-	if strings.HasPrefix(o.options.Username, accountPrefix) {
+	if strings.HasPrefix(o.options.Username, serviceaccount.ServiceAccountUsernamePrefix) {
 		log.Info("requests of this user pass without a review")
 		return
 	}

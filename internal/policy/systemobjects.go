@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
@@ -17,11 +19,12 @@ type systemObject struct {
 	kind schema.GroupKind
 	// name is the name of the object, or empty if it has any. maker is the controller that makes it.
 	name, maker string
-	// loss is what does not work without the object, and condition leaves it out.
-	loss, condition string
+	// what names the object and says when Kubernetes makes it, and loss what does not work without it. condition leaves
+	// it out.
+	what, loss, condition string
 }
 
-const makersPrefix = "system:serviceaccount:kube-system:"
+const makersPrefix = serviceaccount.ServiceAccountUsernamePrefix + metav1.NamespaceSystem + serviceaccount.ServiceAccountUsernameSeparator
 
 // notByKubernetes leaves out the objects of Kubernetes' controllers, whatever their names.
 const notByKubernetes = `!user.name.startsWith("` + makersPrefix + `")`
@@ -29,23 +32,23 @@ const notByKubernetes = `!user.name.startsWith("` + makersPrefix + `")`
 var systemObjects = []systemObject{
 	{
 		schema.GroupKind{Kind: "ConfigMap"}, "kube-root-ca.crt", "root-ca-cert-publisher",
-		"Kubernetes makes ConfigMap kube-root-ca.crt in every namespace, and no Pod starts without it", `trigger.metadata.name != "kube-root-ca.crt"`,
+		"ConfigMap kube-root-ca.crt, which Kubernetes makes in every namespace", "no Pod starts there", `trigger.metadata.name != "kube-root-ca.crt"`,
 	},
 	{
 		schema.GroupKind{Kind: "ServiceAccount"}, "default", "service-account-controller",
-		"Kubernetes makes ServiceAccount default in every namespace, and Pods need it", `trigger.metadata.name != "default"`,
+		"ServiceAccount default, which Kubernetes makes in every namespace", "no Pod starts there", `trigger.metadata.name != "default"`,
 	},
 	{
 		schema.GroupKind{Kind: "Endpoints"}, "", "endpoint-controller",
-		"Kubernetes makes Endpoints for every Service, which reaches no Pod without them", notByKubernetes,
+		"Endpoints, which Kubernetes makes for every Service", "the Service reaches no Pod", notByKubernetes,
 	},
 	{
 		schema.GroupKind{Group: "discovery.k8s.io", Kind: "EndpointSlice"}, "", "endpointslice-controller",
-		"Kubernetes makes EndpointSlices for every Service, which reaches no Pod without them", notByKubernetes,
+		"EndpointSlices, which Kubernetes makes for every Service", "the Service reaches no Pod", notByKubernetes,
 	},
 	{
 		schema.GroupKind{Group: "apps", Kind: "ControllerRevision"}, "", "statefulset-controller",
-		"Kubernetes makes a ControllerRevision for every change of a StatefulSet or DaemonSet, which does not roll out without it", notByKubernetes,
+		"ControllerRevisions, which Kubernetes makes for every change of a StatefulSet or DaemonSet", "the change does not roll out", notByKubernetes,
 	},
 }
 
@@ -56,8 +59,8 @@ func SystemObjects(ctx context.Context, policy *quotav1alpha1.ClaimCreationPolic
 	var warnings []string
 	for _, each := range systemObjects {
 		if each.kind == kind.GroupKind() && !each.isLeftOut(ctx, policy, kind) {
-			warnings = append(warnings, fmt.Sprintf("%s: the policy counts it, and denies it to a tenant without quota; leave it out with the condition %s",
-				each.loss, each.condition))
+			warnings = append(warnings, fmt.Sprintf("the policy also counts %s. Without quota they are denied, and then %s. Leave them out with the condition %s",
+				each.what, each.loss, each.condition))
 		}
 	}
 	return warnings

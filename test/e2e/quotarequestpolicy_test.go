@@ -170,7 +170,7 @@ func TestQuotaRequestPolicyThatFails(t *testing.T) {
 		p.Rules = []quotav1alpha1.QuotaRequestRule{{Name: "gold", Condition: "consumer.metadata.labels.tier == 'gold'", Action: quotav1alpha1.ActionApprove}}
 	})
 	request := w.ask("stuck", 3)
-	w.wantMessage(request, "cannot be applied to it")
+	w.wantMessage(request, "cannot be applied to this request")
 	if err := w.decides("ann", w.newDecision(request, quotav1alpha1.DecisionApprove)); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "cannot be applied") {
 		t.Errorf("got %v for a decision while it is unknown who decides", err)
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
@@ -43,7 +45,7 @@ func (w *Webhooks) claimDeletion(ctx context.Context, c change[quotav1alpha1.Res
 // object. Programs, above all the garbage collector, delete very many claims and do not read warnings.
 func (w *Webhooks) warnChargeStays(ctx context.Context, c change[quotav1alpha1.ResourceClaim]) []string {
 	claim, ref := c.old, c.old.Spec.ResourceRef
-	isProgram := strings.HasPrefix(c.username, "system:serviceaccount:") || strings.HasPrefix(c.username, "system:kube-")
+	isProgram := strings.HasPrefix(c.username, serviceaccount.ServiceAccountUsernamePrefix) || strings.HasPrefix(c.username, "system:kube-")
 	if isProgram || claimcache.StateOf(claim) != claimcache.Granted || claims.HasEarlyRelease(claim) {
 		return nil
 	}

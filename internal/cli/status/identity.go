@@ -6,14 +6,13 @@ import (
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 )
 
 const (
 	// notByBursar is the match condition with the name of Bursar's user.
 	notByBursar       = "not-by-bursar"
 	notByBursarPrefix = "request.userInfo.username != "
-	// accountPrefix begins the names of ServiceAccounts' users.
-	accountPrefix = "system:serviceaccount:"
 )
 
 // BursarUser returns the name of Bursar's user by its webhooks, or "" if they name none.
@@ -33,7 +32,7 @@ func BursarUser(configuration *admissionregistrationv1.ValidatingWebhookConfigur
 // Bursar's user, and so those of everybody with the same credentials.
 func (r *reader) sharedUser() string {
 	user := BursarUser(r.webhooks)
-	if r.isStandalone || user == "" || strings.HasPrefix(user, accountPrefix) {
+	if r.isStandalone || user == "" || strings.HasPrefix(user, serviceaccount.ServiceAccountUsernamePrefix) {
 		return ""
 	}
 	return fmt.Sprintf("the operator runs as user %s, so quota does not limit the requests of anybody with this user: "+

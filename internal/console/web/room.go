@@ -25,7 +25,8 @@ type room struct {
 
 	mu    sync.Mutex
 	forms int
-	of    map[string]int
+	// byOwner are the numbers of forms by owner.
+	byOwner map[string]int
 	// arriving are the forms on their way, the one longest on its way first.
 	arriving list.List
 }
@@ -38,8 +39,8 @@ type form struct {
 	connection *http.ResponseController
 	// place is the form's place among those on their way. It is nil once the form is read.
 	place *list.Element
-	// isOut means that the form no longer counts.
-	isOut bool
+	// isUncounted means that the form no longer counts.
+	isUncounted bool
 }
 
 var (
@@ -65,8 +66,8 @@ func (r *room) receive(w http.ResponseWriter, request *http.Request, owner strin
 	}
 
 	body, err := io.ReadAll(http.MaxBytesReader(w, request.Body, r.bytesMax))
-	wasPutOut := f.arrive()
-	if err == nil && !wasPutOut {
+	wasEvicted := f.arrive()
+	if err == nil && !wasEvicted {
 		_ = connection.SetReadDeadline(time.Time{}) // a deadline during the answer would end it
 		request.Body = io.NopCloser(bytes.NewReader(body))
 		return f.leave, nil
@@ -77,7 +78,7 @@ func (r *room) receive(w http.ResponseWriter, request *http.Request, owner strin
 	switch {
 	case errors.As(err, &tooLarge):
 		return nil, r.tooLarge()
-	case wasPutOut:
+	case wasEvicted:
 		return nil, errFull
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, errFormSlow
@@ -95,7 +96,7 @@ func (r *room) tooLarge() *StatusError {
 func (r *room) enter(connection *http.ResponseController, owner string) (*form, *StatusError) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if owner != "" && r.of[owner] >= r.formsOfOne {
+	if owner != "" && r.byOwner[owner] >= r.formsOfOne {
 		return nil, errFormsMany
 	}
 	if r.forms >= r.formsMax {
@@ -103,41 +104,41 @@ func (r *room) enter(connection *http.ResponseController, owner string) (*form, 
 		if longest == nil {
 			return nil, errFull
 		}
-		longest.Value.(*form).putOut()
+		longest.Value.(*form).evictLocked()
 	}
 
 	f := &form{room: r, owner: owner, connection: connection}
 	f.place = r.arriving.PushBack(f)
 	r.forms++
-	if r.of == nil {
-		r.of = map[string]int{}
+	if r.byOwner == nil {
+		r.byOwner = map[string]int{}
 	}
-	r.of[owner]++
+	r.byOwner[owner]++
 	return f, nil
 }
 
-// putOut ends the arrival of a form. The caller holds the room's lock, so the request has not ended.
-func (f *form) putOut() {
-	f.count()
+// evictLocked ends the arrival of a form. The caller holds the room's lock, so the request has not ended.
+func (f *form) evictLocked() {
+	f.uncountLocked()
 	f.room.arriving.Remove(f.place)
 	f.place = nil
 	_ = f.connection.SetReadDeadline(time.Unix(1, 0)) // the read of its body fails
 }
 
-// count takes a form out of the counts, once. The caller holds the room's lock.
-func (f *form) count() {
-	if f.isOut {
+// uncountLocked takes a form out of the counts, once. The caller holds the room's lock.
+func (f *form) uncountLocked() {
+	if f.isUncounted {
 		return
 	}
-	f.isOut = true
+	f.isUncounted = true
 	f.room.forms--
-	if f.room.of[f.owner]--; f.room.of[f.owner] == 0 {
-		delete(f.room.of, f.owner)
+	if f.room.byOwner[f.owner]--; f.room.byOwner[f.owner] == 0 {
+		delete(f.room.byOwner, f.owner)
 	}
 }
 
 // arrive ends the time in which a form makes place for others, and reports whether it did.
-func (f *form) arrive() (wasPutOut bool) {
+func (f *form) arrive() (wasEvicted bool) {
 	f.room.mu.Lock()
 	defer f.room.mu.Unlock()
 	if f.place == nil {
@@ -152,5 +153,5 @@ func (f *form) arrive() (wasPutOut bool) {
 func (f *form) leave() {
 	f.room.mu.Lock()
 	defer f.room.mu.Unlock()
-	f.count()
+	f.uncountLocked()
 }

@@ -112,8 +112,8 @@ func TestFormsOfOnePerson(t *testing.T) {
 	if status, _ := send(t, server, "other", "form"); status != http.StatusOK {
 		t.Errorf("another person's form gets %d, want 200", status)
 	}
-	if in.forms != 0 || len(in.of) != 0 {
-		t.Errorf("at the end, the room has %d forms, of %v", in.forms, in.of)
+	if in.forms != 0 || len(in.byOwner) != 0 {
+		t.Errorf("at the end, the room has %d forms, of %v", in.forms, in.byOwner)
 	}
 }
 

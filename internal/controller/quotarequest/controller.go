@@ -36,8 +36,8 @@ import (
 	"github.com/bursar/bursar/internal/quotarequest/foureyes"
 )
 
-// again is the time until the next look at a request waiting for another one of its consumer.
-const again = time.Second
+// waitRetry is the time until the next look at a request waiting for another one of its consumer.
+const waitRetry = time.Second
 
 // Ledgers reads the ledgers of all consumers.
 type Ledgers interface {
@@ -62,9 +62,9 @@ type Lead interface {
 	Check() error
 }
 
-// untilMended is the time until the next look at a request after a policy failed on it. A change of the policy causes
+// policyRetry is the time until the next look at a request after a policy failed on it. A change of the policy causes
 // an earlier look.
-const untilMended = time.Minute
+const policyRetry = time.Minute
 
 // Reconciler decides requests.
 type Reconciler struct {
@@ -180,7 +180,7 @@ func (r *Reconciler) decide(ctx context.Context, request *quotav1alpha1.QuotaReq
 	}
 	promised, isSettled := r.promised.others(request)
 	if !isSettled {
-		return reconcile.Result{RequeueAfter: again}, nil
+		return reconcile.Result{RequeueAfter: waitRetry}, nil
 	}
 	all, err := r.policies(ctx)
 	if err != nil {
@@ -197,7 +197,7 @@ func (r *Reconciler) decide(ctx context.Context, request *quotav1alpha1.QuotaReq
 		if isPolicyError(err) {
 			before := request.Status.DeepCopy()
 			setApproved(request, quotav1alpha1.ReasonPending, err.Error())
-			return reconcile.Result{RequeueAfter: untilMended}, r.update(ctx, request, before)
+			return reconcile.Result{RequeueAfter: policyRetry}, r.update(ctx, request, before)
 		} else if err != nil {
 			return reconcile.Result{}, err
 		}
@@ -243,7 +243,7 @@ func (r *Reconciler) outcome(
 	case outcome.Approved != nil:
 		increases = outcome.Approved.Increases
 	case outcome.Reason == quotav1alpha1.ReasonPending && request.Status.ApprovalsNeeded == 0:
-		increases = f.wanted() // nobody need look at a new request for too much, or for nothing
+		increases = f.requestedIncreases() // nobody need look at a new request for too much, or for nothing
 		if !slices.ContainsFunc(increases, func(i quotav1alpha1.ApprovedIncrease) bool { return i.Increase > 0 }) {
 			has := quotarequest.Rule{Action: quotav1alpha1.ActionApprove, Message: "the consumer has that much already"}
 			return quotarequest.Decide(request, decisions, has, f.limits(), now), nil

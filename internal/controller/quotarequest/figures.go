@@ -19,11 +19,11 @@ type promises map[string][]quotav1alpha1.ApprovedIncrease
 // figures has the figures of a request: the ledger of its consumer, the promises to the consumer without a grant in the
 // ledger, and the increases by the request itself.
 type figures struct {
-	request  *quotav1alpha1.QuotaRequest
-	ledger   *ledger.Ledger
-	promised []increase
-	asked    []increase
-	totals   Totals
+	request   *quotav1alpha1.QuotaRequest
+	ledger    *ledger.Ledger
+	promised  []increase
+	requested []increase
+	totals    Totals
 }
 
 // increase is an amount for the claims of a selector, as an allowance of a grant would be.
@@ -46,21 +46,21 @@ func (r *Reconciler) figuresFor(ctx context.Context, request *quotav1alpha1.Quot
 		return nil, fmt.Errorf("read the quota of %s: %w", message.Consumer(request.Spec.ConsumerRef), err)
 	}
 
-	for _, left := range promised.without(f.ledger, request.Namespace) {
+	for _, left := range promised.ungranted(f.ledger, request.Namespace) {
 		more, err := increasesOf(left)
 		if err != nil {
 			return nil, err
 		}
 		f.promised = append(f.promised, more...)
 	}
-	if f.asked, err = increasesOf(f.wanted()); err != nil {
+	if f.requested, err = increasesOf(f.requestedIncreases()); err != nil {
 		return nil, err
 	}
 	return f, nil
 }
 
-// without returns the promises without a grant in a ledger.
-func (p promises) without(l *ledger.Ledger, namespace string) promises {
+// ungranted returns the promises without a grant in a ledger.
+func (p promises) ungranted(l *ledger.Ledger, namespace string) promises {
 	left := maps.Clone(p)
 	for grant := range l.Grants() {
 		if grant.Namespace == namespace {
@@ -89,10 +89,10 @@ func increasesOf(approved []quotav1alpha1.ApprovedIncrease) ([]increase, error) 
 }
 
 // sum adds up the increases of a resource type with selected dimensions.
-func sum(increases []increase, resourceType string, isFor func(ledger.Selector) bool) ledger.Amount {
+func sum(increases []increase, resourceType string, isSelected func(ledger.Selector) bool) ledger.Amount {
 	var all ledger.Amount
 	for _, i := range increases {
-		if i.resourceType == resourceType && isFor(i.selector) {
+		if i.resourceType == resourceType && isSelected(i.selector) {
 			all = all.AddUpTo(i.amount)
 		}
 	}
@@ -115,18 +115,18 @@ func (f *figures) limits() quotarequest.Limits {
 	return limits
 }
 
-// wanted returns the increases of a new request, in the form of an approval.
-func (f *figures) wanted() []quotav1alpha1.ApprovedIncrease {
-	var wanted []quotav1alpha1.ApprovedIncrease
+// requestedIncreases returns the increases of a new request, in the form of an approval.
+func (f *figures) requestedIncreases() []quotav1alpha1.ApprovedIncrease {
+	var increases []quotav1alpha1.ApprovedIncrease
 	for i := range f.request.Spec.Requests {
 		asked := &f.request.Spec.Requests[i]
 		amount := ledger.Amount(quotarequest.AmountOf(asked))
 		if asked.Limit != nil {
 			amount = max(0, amount-f.limitWith(asked.ResourceType, ledger.Dimensions{}))
 		}
-		wanted = append(wanted, quotav1alpha1.ApprovedIncrease{ResourceType: asked.ResourceType, Dimensions: asked.Dimensions, Increase: int64(amount)})
+		increases = append(increases, quotav1alpha1.ApprovedIncrease{ResourceType: asked.ResourceType, Dimensions: asked.Dimensions, Increase: int64(amount)})
 	}
-	return wanted
+	return increases
 }
 
 // asks returns the requested amounts as policies see them, with the figures of their dimensions. Each figure errs
@@ -143,7 +143,7 @@ func (f *figures) asks() ([]policy.Ask, error) {
 
 		pool := f.ledger.PoolOfAll(asked.ResourceType, d)
 		promised := sum(f.promised, asked.ResourceType, func(s ledger.Selector) bool { return s.Covers(d) })
-		more := sum(f.asked, asked.ResourceType, func(s ledger.Selector) bool { return s.MayMatch(d) })
+		more := sum(f.requested, asked.ResourceType, func(s ledger.Selector) bool { return s.MayMatch(d) })
 		asks[i] = policy.Ask{
 			ResourceType: asked.ResourceType, Dimensions: asked.Dimensions,
 			Increase: int64(more), Limit: int64(pool.Limit.AddUpTo(promised)), Wanted: int64(f.limitWith(asked.ResourceType, d).AddUpTo(more)),

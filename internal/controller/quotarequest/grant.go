@@ -23,7 +23,7 @@ func (r *Reconciler) grant(ctx context.Context, request *quotav1alpha1.QuotaRequ
 		reason = quotav1alpha1.ReasonPartiallyApproved
 	}
 	if approved.GrantWaits && request.Spec.Withdrawn {
-		return r.takeBack(ctx, request, before)
+		return r.deleteWaitingGrant(ctx, request, before)
 	}
 	grant, err := r.ensureGrant(ctx, request)
 	if err != nil {
@@ -44,8 +44,8 @@ func (r *Reconciler) grant(ctx context.Context, request *quotav1alpha1.QuotaRequ
 	return r.update(ctx, request, before)
 }
 
-// takeBack deletes the waiting grant of a withdrawn request.
-func (r *Reconciler) takeBack(ctx context.Context, request *quotav1alpha1.QuotaRequest, before *quotav1alpha1.QuotaRequestStatus) error {
+// deleteWaitingGrant deletes the waiting grant of a withdrawn request.
+func (r *Reconciler) deleteWaitingGrant(ctx context.Context, request *quotav1alpha1.QuotaRequest, before *quotav1alpha1.QuotaRequestStatus) error {
 	grant := &quotav1alpha1.ResourceGrant{}
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: request.Namespace, Name: request.Status.Approved.Grant}, grant)
 	if err == nil && isFor(grant, request) {

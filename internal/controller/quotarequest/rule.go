@@ -53,20 +53,20 @@ func (p policies) expiresAt(now time.Time) *metav1.Time {
 	return new(metav1.NewTime(now.Add(shortest).Truncate(time.Second)))
 }
 
-// PolicyError means that a policy has no answer for a request.
-type PolicyError struct {
+// policyError means that a policy has no answer for a request.
+type policyError struct {
 	policy string
 	err    error
 }
 
-func (e *PolicyError) Error() string {
-	return fmt.Sprintf("QuotaRequestPolicy %s cannot be applied to it: %v", e.policy, e.err)
+func (e *policyError) Error() string {
+	return fmt.Sprintf("QuotaRequestPolicy %s cannot be applied to this request: %v", e.policy, e.err)
 }
 
 // Unwrap returns the cause.
-func (e *PolicyError) Unwrap() error { return e.err }
+func (e *policyError) Unwrap() error { return e.err }
 
-// ruleFor returns the applicable rule for a new request, from the policies about it. The error is a [PolicyError] if
+// ruleFor returns the applicable rule for a new request, from the policies about it. The error is a policyError if
 // one of them fails: it might be the strictest.
 func (r *Reconciler) ruleFor(ctx context.Context, request *quotav1alpha1.QuotaRequest, about policies, f *figures) (quotarequest.Rule, error) {
 	var rules []quotarequest.Rule
@@ -85,7 +85,7 @@ func (r *Reconciler) ruleFor(ctx context.Context, request *quotav1alpha1.QuotaRe
 	}
 	combined, err := quotarequest.Combine(rules, resourceTypes)
 	if err != nil {
-		return quotarequest.Rule{}, &PolicyError{about[len(about)-1].Name, err}
+		return quotarequest.Rule{}, &policyError{about[len(about)-1].Name, err}
 	}
 	return combined, nil
 }
@@ -94,7 +94,7 @@ func (r *Reconciler) ruleFor(ctx context.Context, request *quotav1alpha1.QuotaRe
 func (r *Reconciler) firstRule(ctx context.Context, request *quotav1alpha1.QuotaRequest, p *quotav1alpha1.QuotaRequestPolicy, f *figures) (*quotarequest.Rule, error) {
 	compiled, errs := policy.CompileRequest(p)
 	if len(errs) > 0 {
-		return nil, &PolicyError{p.Name, errs.ToAggregate()}
+		return nil, &policyError{p.Name, errs.ToAggregate()}
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(request)
 	if err != nil {
@@ -109,7 +109,7 @@ func (r *Reconciler) firstRule(ctx context.Context, request *quotav1alpha1.Quota
 		in.Consumer, err = r.consumer(ctx, request.Spec.ConsumerRef)
 		switch {
 		case apierrors.IsForbidden(err):
-			return nil, &PolicyError{p.Name, fmt.Errorf("its rules read the consumer, and Bursar may not get %s objects: add that right", request.Spec.ConsumerRef.Kind)}
+			return nil, &policyError{p.Name, fmt.Errorf("its rules read the consumer, and Bursar may not get %s objects: add that right", request.Spec.ConsumerRef.Kind)}
 		case err != nil:
 			return nil, err
 		}
@@ -117,7 +117,7 @@ func (r *Reconciler) firstRule(ctx context.Context, request *quotav1alpha1.Quota
 	i, err := compiled.Rule(ctx, in)
 	switch {
 	case err != nil:
-		return nil, &PolicyError{p.Name, err}
+		return nil, &policyError{p.Name, err}
 	case i < 0:
 		return nil, nil //nolint:nilnil // no rule applies
 	}
@@ -164,7 +164,7 @@ func (r *Reconciler) overCeiling(all policies, f *figures, approved []quotav1alp
 			ceiling := &all[i].Spec.Ceilings[j]
 			d, err := ledger.NewDimensions(ceiling.Dimensions)
 			if err != nil {
-				return nil, &PolicyError{all[i].Name, fmt.Errorf("the dimensions of the ceiling for %s: %w", ceiling.ResourceType, err)}
+				return nil, &policyError{all[i].Name, fmt.Errorf("the dimensions of the ceiling for %s: %w", ceiling.ResourceType, err)}
 			}
 			if text := r.beyond(f, increases, bound{ceiling.ResourceType, d, ledger.Amount(ceiling.Limit), "requests may raise it to"}); text != "" {
 				return &quotarequest.Rule{Ref: &quotav1alpha1.RequestPolicyRef{Name: all[i].Name}, Action: quotav1alpha1.ActionDeny, Message: text}, nil
@@ -215,6 +215,6 @@ func (r *Reconciler) beyond(f *figures, increases []increase, b bound) string {
 
 // isPolicyError reports whether somebody has to mend a policy before a decision on the request is possible.
 func isPolicyError(err error) bool {
-	var wrong *PolicyError
+	var wrong *policyError
 	return errors.As(err, &wrong)
 }
