@@ -54,14 +54,14 @@ func TestSystemObjects(t *testing.T) {
 	for name, tt := range map[string]struct {
 		reason, apiVersion, kind, condition, want string
 	}{
-		"ConfigMap":      {"every namespace has it", "v1", "ConfigMap", "", `leave it out with the condition trigger.metadata.name != "kube-root-ca.crt"`},
+		"ConfigMap":      {"every namespace has it", "v1", "ConfigMap", "", `Leave them out with the condition trigger.metadata.name != "kube-root-ca.crt"`},
 		"LeftOut":        {"its name is excluded", "v1", "ConfigMap", `trigger.metadata.name != "kube-root-ca.crt"`, ""},
 		"Labelled":       {"it has no labels", "v1", "ConfigMap", `trigger.metadata.?labels["counted"].orValue("") == "true"`, ""},
 		"OfPeople":       {"its maker is excluded", "v1", "ConfigMap", `!user.name.startsWith("system:")`, ""},
 		"SomeNamespaces": {"it is in every selected namespace, too", "v1", "ConfigMap", `namespaceObject.metadata.?labels["team"].hasValue()`, "kube-root-ca.crt"},
 		"Account":        {"Pods need it", "v1", "ServiceAccount", "", `trigger.metadata.name != "default"`},
 		"Slices":         {"Services need them", "discovery.k8s.io/v1", "EndpointSlice", "", `!user.name.startsWith("system:serviceaccount:kube-system:")`},
-		"Revision":       {"rollouts need it", "apps/v1", "ControllerRevision", "", "does not roll out without it"},
+		"Revision":       {"rollouts need it", "apps/v1", "ControllerRevision", "", "the change does not roll out"},
 		"Other":          {"only tenants make it", "v1", "Secret", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
