@@ -7,7 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/naming"
 )
 
 // effectPoll is the time between two looks for the effect of requests in flight. All who wait for the same requests
@@ -118,13 +121,16 @@ func (h *Handler) lookAt(consumers []quotav1alpha1.ConsumerRef) (versions []int6
 
 // looks are the last looks at what requests without a visible effect hold, by consumer. The zero value is empty.
 type looks struct {
+	// looking has the looks under way, so that nobody looks beside another.
+	looking singleflight.Group
+
 	mu         sync.Mutex
 	byConsumer map[quotav1alpha1.ConsumerRef]*look
 	// version is that of the last change that a look has found.
 	version int64
 }
 
-// look is a look at one consumer.
+// look is a look at one consumer. It is immutable.
 type look struct {
 	at        time.Time
 	version   int64
@@ -135,19 +141,38 @@ type look struct {
 // of returns the version of what is held of a consumer, and whether a part of it is young. It looks itself if nobody
 // has done so a moment ago, and if there may be something young by now.
 func (l *looks) of(consumer quotav1alpha1.ConsumerRef, h *Handler) (version int64, hasYoung bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	known := l.byConsumer[consumer]
-	if known != nil && known.hasYoung && time.Since(known.at) < effectPoll {
+	if known := l.recent(consumer); known != nil {
 		return known.version, true
 	}
 
-	held, isYoung := h.unconfirmedReservations(consumer)
-	now := &look{at: time.Now(), sequences: make(map[string]int64, len(held)), hasYoung: isYoung}
-	for _, pending := range held {
-		now.sequences[pending.Key] = pending.Sequence
+	found, _, _ := l.looking.Do(naming.Ledger(consumer), func() (any, error) {
+		at := time.Now()
+		held, isYoung := h.unconfirmedReservations(consumer)
+		now := &look{at: at, sequences: make(map[string]int64, len(held)), hasYoung: isYoung}
+		for _, pending := range held {
+			now.sequences[pending.Key] = pending.Sequence
+		}
+		return l.add(consumer, now), nil
+	})
+	latest := found.(*look)
+	return latest.version, latest.hasYoung
+}
+
+// recent returns the last look at a consumer if it saw something young a moment ago, or nil.
+func (l *looks) recent(consumer quotav1alpha1.ConsumerRef) *look {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known := l.byConsumer[consumer]; known != nil && known.hasYoung && time.Since(known.at) < effectPoll {
+		return known
 	}
-	if known != nil && maps.Equal(known.sequences, now.sequences) {
+	return nil
+}
+
+// add adds a look with its version, and forgets old ones.
+func (l *looks) add(consumer quotav1alpha1.ConsumerRef, now *look) *look {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known := l.byConsumer[consumer]; known != nil && maps.Equal(known.sequences, now.sequences) {
 		now.version = known.version
 	} else {
 		l.version++
@@ -159,5 +184,5 @@ func (l *looks) of(consumer quotav1alpha1.ConsumerRef, h *Handler) (version int6
 	}
 	maps.DeleteFunc(l.byConsumer, func(_ quotav1alpha1.ConsumerRef, old *look) bool { return time.Since(old.at) > appearsWithin })
 	l.byConsumer[consumer] = now
-	return now.version, isYoung
+	return now
 }
