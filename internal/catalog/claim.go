@@ -73,6 +73,20 @@ func (c *Catalog) CheckClaiming(object *quotav1alpha1.ClaimCreationPolicy) error
 	return joined(problems)
 }
 
+// CheckChangedKind returns the reasons why a policy must not go over to another kind, or nil. A kind that may not claim
+// the requests is likely a mistake, such as the name of another kind, and objects of the former kind would pass
+// uncharged.
+func (c *Catalog) CheckChangedKind(object *quotav1alpha1.ClaimCreationPolicy) error {
+	c.mu.RLock()
+	d := c.declarations[object.Name]
+	isChanged := d != nil && d.uid == object.UID && d.generation == object.Generation && d.changesKind()
+	c.mu.RUnlock()
+	if !isChanged {
+		return nil
+	}
+	return c.CheckClaiming(object)
+}
+
 func anyMayClaim(*Registration, schema.GroupKind) bool { return true }
 
 func (r *Registration) mayNotClaim(kind schema.GroupKind) string {

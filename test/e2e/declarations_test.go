@@ -285,6 +285,12 @@ func TestTypoInTheKind(t *testing.T) {
 	change(t, policy, func(p *quotav1alpha1.ClaimCreationPolicy) {
 		p.Spec.Trigger.Resource = quotav1alpha1.ClaimTriggerResource{APIVersion: "v1", Kind: "Secret"}
 	})
+	w.denyUntil(policy, metav1.ConditionFalse) // another kind that exists may be a typo, too
+
+	registration := w.registration(w.resourceType())
+	change(t, registration, func(r *quotav1alpha1.ResourceRegistration) {
+		r.Spec.ClaimingResources = append(r.Spec.ClaimingResources, quotav1alpha1.ClaimingResource{Kind: "Secret"})
+	})
 	eventually(t, func() error {
 		must(t, admin.Get(w.ctx, client.ObjectKeyFromObject(policy), policy))
 		if effective := policy.Status.Effective; effective == nil || effective.Generation != policy.Generation {

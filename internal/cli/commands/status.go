@@ -25,7 +25,7 @@ func newStatusCommand(p cli.Program) *cobra.Command {
 			"objects without a review, ledgers that drifted, and the journal.",
 		Example: `  bursar status
   # Only failed and unknown checks
-  bursar status -o jsonpath='{range .items[?(@.state!="ok")]}{.name}: {.text}{"\n"}{end}'`,
+  bursar status -o jsonpath='{range .items[?(@.state!="ok")]}{.name}: {.text} {.details}{"\n"}{end}'`,
 		Args: cli.NoArguments(""),
 		RunE: func(command *cobra.Command, _ []string) error {
 			if err := out.check(); err != nil {

@@ -294,5 +294,8 @@ func (r *Reconciler) problems(ctx context.Context, object *quotav1alpha1.ClaimCr
 	if err := r.Catalog.CheckPolicy(object); err != nil {
 		problems = append(problems, err.Error())
 	}
+	if err := r.Catalog.CheckChangedKind(object); err != nil {
+		problems = append(problems, err.Error())
+	}
 	return problems, nil
 }
