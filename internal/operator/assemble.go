@@ -98,18 +98,25 @@ func (o *Operator) assemble(ctx, storing context.Context) (*components, error) {
 			&access.Exposures{Authenticator: server.Authenticator, Publisher: leading, Replicas: peers, Log: log.WithName("webhooks")},
 		},
 	}
-	if o.options.LeaderElection != nil {
-		// A single process is the only writer of its ledgers.
-		p.everywhere = append(p.everywhere, &ledgerstore.Observer{Metadata: o.metadata, Live: cluster.live, Store: quota.ledgers, Log: log.WithName("ledgers")})
-	}
-	if quota.journal != nil {
-		p.everywhere, p.collectors = append(p.everywhere, quota.journal), append(p.collectors, quota.journal, journalInfo{o.options.Journal.Location()})
-	}
+	o.followLedgers(p)
 	p.collectors = append(p.collectors,
 		quota.ledgers, enforcer, ends, quota.allocations, resourceQuotas, histories,
 		o.newUsage(cluster, quota, leading, controllers.claim), o.newGrantEnds(cluster, leading), o.newRequests(cluster, leading), health{o, server.Certificates},
 	)
 	return p, nil
+}
+
+// followLedgers adds what follows the ledgers in every replica: the writes of other replicas, and the journal.
+func (o *Operator) followLedgers(p *components) {
+	if o.options.LeaderElection != nil { // a single process is the only writer of its ledgers
+		p.everywhere = append(p.everywhere, &ledgerstore.Observer{
+			Metadata: o.metadata, Live: p.cluster.live, Store: p.quota.ledgers, Log: o.options.Log.WithName("ledgers"),
+		})
+	}
+	if journal := p.quota.journal; journal != nil {
+		p.everywhere = append(p.everywhere, journal)
+		p.collectors = append(p.collectors, journal, journalInfo{o.options.Journal.Location()})
+	}
 }
 
 // followDeclarations follows all declarations of administrators that this operator serves.
