@@ -60,6 +60,7 @@ func (h *Handler) create(ctx context.Context, request *admissionv1.AdmissionRequ
 	if len(create.claims) == 0 {
 		return h.allowWithNotices(ctx, request, create.Object, create.notices)
 	}
+
 	if size := len(request.Object.Raw); size > h.MaxObjectBytes && isStoredAsJSON(create.Kind.Group) {
 		return tooLarge(size, h.MaxObjectBytes)
 	}
@@ -68,6 +69,7 @@ func (h *Handler) create(ctx context.Context, request *admissionv1.AdmissionRequ
 			return answer
 		}
 	}
+
 	answer := h.decide(ctx, request, create)
 	if !review.IsDryRun(request) {
 		for _, claim := range create.claims {
@@ -133,6 +135,7 @@ func (h *Handler) evaluatePolicies(ctx context.Context, request *admissionv1.Adm
 	if len(policies) == 0 {
 		return nil, nil
 	}
+
 	var content map[string]any
 	if err := utiljson.Unmarshal(request.Object.Raw, &content); err != nil {
 		return nil, review.Denied(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object cannot be read: %v", err)
@@ -150,12 +153,14 @@ func (h *Handler) evaluatePolicies(ctx context.Context, request *admissionv1.Adm
 	if c.UID == "" {
 		return nil, review.Denied(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object has no UID: Bursar decides on quota in the validating phase of a create")
 	}
+
 	c.decided, c.revision = true, revision
 	for _, p := range policies {
 		if denial := h.evaluatePolicy(ctx, request, p, c, input); denial != nil {
 			return nil, denial
 		}
 	}
+
 	if len(c.claims) == 0 && c.decided && !review.IsDryRun(request) {
 		h.Reviewed.Add(c.UID, revision)
 	}

@@ -53,6 +53,7 @@ func (h *Handler) deny(ctx context.Context, request *admissionv1.AdmissionReques
 		}
 		return response
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
 	var sentences []string
@@ -68,6 +69,7 @@ func (h *Handler) deny(ctx context.Context, request *admissionv1.AdmissionReques
 		causes = append(causes, causesOf(l, d, maySee)...)
 		h.recordDenial(request, d)
 	}
+
 	for i := range sentences[1:] {
 		sentences[i] = strings.TrimSuffix(sentences[i], ".")
 	}

@@ -89,6 +89,7 @@ func (h *Handler) fitsWithout(ctx context.Context, l lack, held []ledgerstore.In
 			return false, nil // no need to read the ledger
 		}
 	}
+
 	var snapshot ledger.Snapshot
 	if err := h.Store.View(ctx, l.consumer, func(current *ledger.Ledger) { snapshot = current.Snapshot() }); err != nil {
 		return false, err
@@ -97,12 +98,14 @@ func (h *Handler) fitsWithout(ctx context.Context, l lack, held []ledgerstore.In
 	if err != nil {
 		return false, err
 	}
+
 	for slice := range rest.Slices() {
 		rest.DropSlice(slice.Holder) // the denial is without slices, too
 	}
 	for _, pending := range held {
 		rest.Cancel(pending.Key, pending.Sequence)
 	}
+
 	charges := make([]ledger.Charge, 0, len(l.shortages))
 	for _, s := range l.shortages {
 		charges = append(charges, ledger.Charge{ResourceType: s.ResourceType, Dimensions: s.Dimensions, Amount: s.Requested})
