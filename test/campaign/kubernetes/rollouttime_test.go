@@ -20,8 +20,7 @@ import (
 const rolledPods = 20
 
 // TestRolloutTime rolls out Deployments at the limit: without quota, under a ResourceQuota of Kubernetes and under
-// Bursar. It logs the times. The variable ROLLOUTS is the number of rollouts, by default
-// 1.
+// Bursar. It logs the times. The variable ROLLOUTS is the number of rollouts, by default 1.
 func TestRolloutTime(t *testing.T) {
 	rounds := process.Count(t, "ROLLOUTS", 1)
 	w := newWorld(t)
