@@ -91,7 +91,7 @@ func (h *Handler) decide(ctx context.Context, request *admissionv1.AdmissionRequ
 	if review.IsDryRun(request) {
 		return h.check(ctx, request, c)
 	}
-	c.until = time.Now().Add(appearsWithin)
+	c.until = waitUntil(ctx)
 	return h.admit(ctx, request, c, unseen)
 }
 
@@ -112,18 +112,27 @@ func (h *Handler) admit(ctx context.Context, request *admissionv1.AdmissionReque
 	} else if exists {
 		return alreadyExists(request, c.Name.Name)
 	}
-	return h.reserve(ctx, request, c)
+	return h.reserveBesideOthers(ctx, request, c)
 }
 
 // reserveBesideOthers reserves quota for the object. If requests in flight hold it, and their objects may be about to
 // appear, reserveBesideOthers waits for them: then it knows whether the quota is used up.
 func (h *Handler) reserveBesideOthers(ctx context.Context, request *admissionv1.AdmissionRequest, c *create) *admissionv1.AdmissionResponse {
-	for {
-		response := h.reserve(ctx, request, c)
-		if !isHeldAnswer(response) || !h.waitForOthers(ctx, enforcedOf(byConsumer(c.claims)), c.until) {
-			return response
+	response := h.reserve(ctx, request, c)
+	if !isHeldAnswer(response) || isSoon(c.until) {
+		return response
+	}
+
+	// Objects may have appeared between that decision and this look. So only a decision after the look counts.
+	consumers := enforcedOf(byConsumer(c.claims))
+	held := h.lookAt(consumers)
+	for isHeldAnswer(response) && !isSoon(c.until) {
+		response = h.reserve(ctx, request, c)
+		if isHeldAnswer(response) && !h.waitForOthers(ctx, consumers, &held, c.until) {
+			break
 		}
 	}
+	return response
 }
 
 // evaluatePolicies evaluates all policies for the object. It returns nil if the object needs no claims and there is

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,6 +67,24 @@ func TestDenialWaitsForObjectsAboutToAppear(t *testing.T) {
 			time.Sleep(appearsWithin / 4)
 			store("1")
 		}()
+		s.wantDenied(s.review("2"), http.StatusForbidden, "used: 1, limited: 1")
+	})
+}
+
+// An object may also appear right after the decision, while the answer is being made. Then the quota is used up, and
+// nobody holds it.
+func TestObjectAppearsAfterTheDecision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, 1)
+		s.policy("globex", "false")
+		var store func(types.UID)
+		s.Objects, store = listed(t)
+		s.wantAllowed(s.reviewBy(authenticationv1.UserInfo{Username: "ann"}, "1", "1"))
+		appears := sync.OnceFunc(func() { store("1") })
+		s.Permissions = permissions(func(authorizationv1.ResourceAttributes) (bool, error) {
+			appears() // the answer that others hold the quota is certain by now
+			return true, nil
+		})
 		s.wantDenied(s.review("2"), http.StatusForbidden, "used: 1, limited: 1")
 	})
 }

@@ -317,7 +317,7 @@ func (h *Handler) prepareChange(ctx context.Context, request *admissionv1.Admiss
 	if !takesMore(a) || isDry {
 		return h.Engine.PrepareUpdate(ctx, update, isDry, !a.policy.Enforces())
 	}
-	until := time.Now().Add(appearsWithin)
+	until := waitUntil(ctx)
 	for {
 		held, spare, open := h.trackRequest(requesterOf(request.UserInfo, request.Namespace), a.after.Consumer, c.Object, a.policy.Name, a.growth())
 		update.Spare = spare

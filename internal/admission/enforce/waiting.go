@@ -17,9 +17,21 @@ import (
 // share a look, so its cost does not depend on their number.
 const effectPoll = 20 * time.Millisecond
 
+// waitUntil returns until when a request may wait for the effect of others, with a moment left to answer it.
+func waitUntil(ctx context.Context) time.Time {
+	until := time.Now().Add(appearsWithin)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Add(-effectPoll).Before(until) {
+		return deadline.Add(-effectPoll)
+	}
+	return until
+}
+
+// isSoon reports whether a time is less than a moment away.
+func isSoon(until time.Time) bool { return time.Now().Add(effectPoll).After(until) }
+
 // pause waits a moment. It reports false if that would be too long.
 func pause(ctx context.Context, until time.Time) bool {
-	if time.Now().Add(effectPoll).After(until) {
+	if isSoon(until) {
 		return false
 	}
 	timer := time.NewTimer(effectPoll)
@@ -94,29 +106,34 @@ func (u *unconfirmed) open(who share) (count int, hasYoung bool) {
 	return 0, false
 }
 
-// waitForOthers waits until a request by others that holds quota of these consumers has an effect or ends. It reports
-// false if none of them is young, or if nothing happens in time.
-func (h *Handler) waitForOthers(ctx context.Context, consumers []quotav1alpha1.ConsumerRef, until time.Time) bool {
-	before, hasYoung := h.lookAt(consumers)
-	for hasYoung {
-		if !pause(ctx, until) {
-			return false
-		}
-		var now []int64
-		if now, hasYoung = h.lookAt(consumers); !slices.Equal(before, now) {
+// heldVersions are versions of what requests without a visible effect hold, in the order of consumers.
+type heldVersions struct {
+	versions []int64
+	hasYoung bool // whether one of the requests is young
+}
+
+// waitForOthers waits until a request by others that holds quota of these consumers has an effect or ends. seen is the
+// last look before, and becomes the last look here. It reports false if none of the requests is young, or if nothing
+// happens in time.
+func (h *Handler) waitForOthers(ctx context.Context, consumers []quotav1alpha1.ConsumerRef, seen *heldVersions, until time.Time) bool {
+	for seen.hasYoung && pause(ctx, until) {
+		before := *seen
+		*seen = h.lookAt(consumers)
+		if !slices.Equal(before.versions, seen.versions) {
 			return true
 		}
 	}
 	return false
 }
 
-// lookAt returns versions of what requests without a visible effect hold, and whether one of these is young.
-func (h *Handler) lookAt(consumers []quotav1alpha1.ConsumerRef) (versions []int64, hasYoung bool) {
+// lookAt looks at what requests without a visible effect hold of these consumers.
+func (h *Handler) lookAt(consumers []quotav1alpha1.ConsumerRef) heldVersions {
+	var seen heldVersions
 	for _, consumer := range consumers {
 		version, isYoung := h.looks.of(consumer, h)
-		versions, hasYoung = append(versions, version), hasYoung || isYoung
+		seen.versions, seen.hasYoung = append(seen.versions, version), seen.hasYoung || isYoung
 	}
-	return versions, hasYoung
+	return seen
 }
 
 // looks are the last looks at what requests without a visible effect hold, by consumer. The zero value is empty.
