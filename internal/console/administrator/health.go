@@ -20,7 +20,8 @@ import (
 // healthView is the page about the health of Bursar.
 type healthView struct {
 	Checks []checkView
-	Failed int
+	// Failed and Unknown are the numbers of checks that failed, and that could not run.
+	Failed, Unknown int
 	// BrokenGlass are the requests past enforcement, the latest first.
 	BrokenGlass []glassView
 	// Missing explains why the log is not whole.
@@ -54,6 +55,9 @@ func (a Area) health(r *web.Request) (web.Answer, error) {
 	}
 	view := &healthView{Failed: report.Failed(), Group: quotav1alpha1.BreakGlassGroup}
 	for _, check := range report {
+		if check.State == status.Unknown {
+			view.Unknown++
+		}
 		view.Checks = append(view.Checks, checkView{Check: check, IsBad: check.State == status.Failed, IsNear: check.State == status.Warning || check.State == status.Unknown})
 	}
 	if err := view.readBrokenGlass(r); err != nil {

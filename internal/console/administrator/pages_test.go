@@ -153,6 +153,20 @@ func TestEmptyPages(t *testing.T) {
 	}
 }
 
+// A check that could not run is no success.
+func TestHealthCountsChecks(t *testing.T) {
+	c := newConsole(t)
+	for want, view := range map[string]*healthView{
+		"No check failed.</p>":                        {},
+		"No check failed. 1 check could not run.</p>": {Unknown: 1},
+		"1 of 1 check failed.":                        {Failed: 1, Checks: make([]checkView, 1)},
+	} {
+		if text := write(t, c, web.Page{Template: "administrator-health", Data: view}); !strings.Contains(text, want) {
+			t.Errorf("the page does not say %q:\n%s", want, text)
+		}
+	}
+}
+
 func TestCompositionsIn(t *testing.T) {
 	got := compositionsIn("count/configmaps: 10 = medium 10; count/secrets: 165 = base 10 + big 100 + 2 more...")
 	if got["count/configmaps"] != "10 = medium 10" || got["count/secrets"] != "165 = base 10 + big 100 + 2 more..." || len(got) != 2 {
