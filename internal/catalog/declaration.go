@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -110,11 +109,12 @@ func (c *Catalog) compileStored(object *quotav1alpha1.ClaimCreationPolicy) *Poli
 		return nil
 	}
 
-	former := &quotav1alpha1.ClaimCreationPolicy{ObjectMeta: *object.ObjectMeta.DeepCopy()}
-	former.Generation = stored.Generation
-	if json.Unmarshal(stored.Spec.Raw, &former.Spec) != nil {
+	spec := stored.DecodeSpec()
+	if spec == nil {
 		return nil
 	}
+	former := &quotav1alpha1.ClaimCreationPolicy{ObjectMeta: *object.ObjectMeta.DeepCopy(), Spec: *spec}
+	former.Generation = stored.Generation
 	p, _ := compile(former) // the status of the latest generation has the errors that somebody can mend
 	return p
 }
@@ -155,9 +155,8 @@ func (d *declaration) readStatus(object *quotav1alpha1.ClaimCreationPolicy) {
 	d.stored = nil
 	if effective := object.Status.Effective; effective != nil {
 		d.stored = &storedGeneration{generation: effective.Generation, isSuspended: effective.Suspended, trigger: d.trigger}
-		var spec quotav1alpha1.ClaimCreationPolicySpec
-		if json.Unmarshal(effective.Spec.Raw, &spec) == nil {
-			d.stored.trigger = triggerOf(&spec)
+		if spec := effective.DecodeSpec(); spec != nil {
+			d.stored.trigger = triggerOf(spec)
 		}
 	}
 	isNews := d.stored != nil && (before == nil || *before != *d.stored)

@@ -1,7 +1,6 @@
 package v1alpha1
 
 import (
-	"encoding/json"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,8 +56,7 @@ func (p *ClaimCreationPolicy) ResourceTypes() []string {
 	}
 	types := p.Spec.Target.ResourceClaimTemplate.Spec.ResourceTypes()
 	if effective := p.Status.Effective; effective != nil && effective.Generation != p.Generation {
-		var spec ClaimCreationPolicySpec
-		if json.Unmarshal(effective.Spec.Raw, &spec) == nil {
+		if spec := effective.DecodeSpec(); spec != nil {
 			types = append(types, spec.Target.ResourceClaimTemplate.Spec.ResourceTypes()...)
 		}
 	}

@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"encoding/json"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -54,6 +56,16 @@ type EffectivePolicy struct {
 	// nobody would return their quota. Default: false.
 	// +optional
 	Suspended bool `json:"suspended,omitempty"`
+}
+
+// DecodeSpec returns the spec of the generation, or nil if a different version of Bursar wrote it and this one cannot
+// read it.
+func (e *EffectivePolicy) DecodeSpec() *ClaimCreationPolicySpec {
+	spec := &ClaimCreationPolicySpec{}
+	if json.Unmarshal(e.Spec.Raw, spec) != nil {
+		return nil
+	}
+	return spec
 }
 
 // EvaluationStatus counts the requests with a failure of a policy for their object. Each replica writes it at most once

@@ -224,7 +224,7 @@ func (r *Reader) policies(ctx context.Context, object *unstructured.Unstructured
 	}
 	var found []Policy
 	for i := range list.Items {
-		each := &list.Items[i]
+		each := inEffect(&list.Items[i])
 		if catalog.TriggerOf(each).GroupKind() == object.GroupVersionKind().GroupKind() {
 			p := r.evaluate(ctx, each, in)
 			if p.isFailed && mayNotReadNamespace {
@@ -234,6 +234,22 @@ func (r *Reader) policies(ctx context.Context, object *unstructured.Unstructured
 		}
 	}
 	return found, nil
+}
+
+// inEffect returns a policy with the spec that decides requests. While the latest spec cannot be used, that is the spec
+// of a former generation.
+func inEffect(object *quotav1alpha1.ClaimCreationPolicy) *quotav1alpha1.ClaimCreationPolicy {
+	effective := object.Status.Effective
+	if !object.IsEnabled() || effective == nil || effective.Generation == object.Generation {
+		return object
+	}
+	spec := effective.DecodeSpec()
+	if spec == nil {
+		return object
+	}
+	former := object.DeepCopy()
+	former.Spec = *spec
+	return former
 }
 
 // evaluate evaluates the demand of one policy for an object.
