@@ -47,7 +47,8 @@ func startStandalone(command *cobra.Command, f *flags.Standalone) error {
 	}, toWrite, f.Verbosity)
 }
 
-// runStandalone runs a server until a signal. Once it serves, it writes the settings, if any, to its data directory.
+// runStandalone runs a server until a signal. Once it is ready, it writes the settings, if any, to its data
+// directory: a setting with which it cannot start is not kept.
 func runStandalone(command *cobra.Command, o standalone.Options, toWrite settings, verbosity int) error {
 	o.Out = command.OutOrStdout()
 	logs := &logFile{dir: filepath.Join(o.DataDir, "logs")}
@@ -62,15 +63,13 @@ func runStandalone(command *cobra.Command, o standalone.Options, toWrite setting
 		fmt.Fprintln(command.ErrOrStderr(), "bursar:", sentence)
 		os.Exit(1)
 	})()
-	o.OnServing = func(kubeconfig string) {
-		forget = servers.Remember(kubeconfig)
-		if err := toWrite.write(o.DataDir); err != nil {
-			fmt.Fprintln(command.ErrOrStderr(), "bursar:", err)
-		}
-	}
+	o.OnServing = func(kubeconfig string) { forget = servers.Remember(kubeconfig) }
 	o.Metrics = legacyregistry.Registerer()
 	server, err := standalone.Start(command.Context(), o)
 	if err == nil {
+		if err := toWrite.write(o.DataDir); err != nil {
+			fmt.Fprintln(command.ErrOrStderr(), "bursar:", err)
+		}
 		err = server.Wait()
 	}
 	if command.Context().Err() != nil {

@@ -108,6 +108,12 @@ func TestSettings(t *testing.T) {
 	start("--consumer-namespace", other, "--save")
 	want("consumer-namespace:\n- " + other)
 
+	unready := t.TempDir()
+	wantRefusal(t, "it cannot keep a journal", "not a directory", onFreePort(unready, "--journal", filepath.Join(file, "journal"))...)
+	if _, err := os.Stat(filepath.Join(unready, "config.yaml")); !os.IsNotExist(err) {
+		t.Errorf("a server that was never ready kept its settings: %v", err)
+	}
+
 	if err := os.WriteFile(file, []byte("listn: 127.0.0.1:0\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
