@@ -270,7 +270,8 @@ func wantNoKind(t *testing.T, to *server.Server, options restore.Options) {
 	t.Helper()
 	definition := platform.Definition(platform.Group, platform.Kind, "organizations")
 	must(t, to.Admin.Delete(t.Context(), definition))
-	eventually(t, func() error {
+	// The API server itself looks for up to a minute until the objects of the kind are gone.
+	await.NoError(t, 2*time.Minute, func() error {
 		if err := to.Admin.Get(t.Context(), client.ObjectKeyFromObject(definition), definition); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the kind is still there (%v)", err)
 		}
