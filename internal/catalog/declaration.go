@@ -109,12 +109,10 @@ func (c *Catalog) compileStored(object *quotav1alpha1.ClaimCreationPolicy) *Poli
 		return nil
 	}
 
-	spec := stored.DecodeSpec()
-	if spec == nil {
+	former := object.Former()
+	if former == nil {
 		return nil
 	}
-	former := &quotav1alpha1.ClaimCreationPolicy{ObjectMeta: *object.ObjectMeta.DeepCopy(), Spec: *spec}
-	former.Generation = stored.Generation
 	p, _ := compile(former) // the status of the latest generation has the errors that somebody can mend
 	return p
 }

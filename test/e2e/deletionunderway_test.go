@@ -40,7 +40,7 @@ func TestCreateWaitsForADeletionUnderWay(t *testing.T) {
 // some is about to be free.
 func (w *world) createThatWaits(object *corev1.ConfigMap) (created <-chan error) {
 	w.Helper()
-	const aDenialTakes = 500 * time.Millisecond
+	const denialTakes = 500 * time.Millisecond
 	eventually(w, func() error {
 		result := make(chan error, 1)
 		go func() { result <- admin.Create(w.ctx, object.DeepCopy()) }()
@@ -50,7 +50,7 @@ func (w *world) createThatWaits(object *corev1.ConfigMap) (created <-chan error)
 				w.Fatalf("create ConfigMap %s: got %v, want a denial or a wait", object.Name, err)
 			}
 			return errors.New("the create was denied at once")
-		case <-time.After(aDenialTakes):
+		case <-time.After(denialTakes):
 			created = result
 			return nil
 		}

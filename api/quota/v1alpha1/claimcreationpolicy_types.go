@@ -55,13 +55,29 @@ func (p *ClaimCreationPolicy) ResourceTypes() []string {
 		return nil
 	}
 	types := p.Spec.Target.ResourceClaimTemplate.Spec.ResourceTypes()
-	if effective := p.Status.Effective; effective != nil && effective.Generation != p.Generation {
-		if spec := effective.DecodeSpec(); spec != nil {
-			types = append(types, spec.Target.ResourceClaimTemplate.Spec.ResourceTypes()...)
-		}
+	if former := p.Former(); former != nil {
+		types = append(types, former.Spec.Target.ResourceClaimTemplate.Spec.ResourceTypes()...)
 	}
 	slices.Sort(types)
 	return slices.Compact(types)
+}
+
+// Former returns the policy with the spec and the generation that decide requests while the latest spec cannot. It
+// returns nil if the latest generation decides or none does, if the policy is disabled, or if another version of Bursar
+// wrote the spec and this one cannot read it.
+func (p *ClaimCreationPolicy) Former() *ClaimCreationPolicy {
+	effective := p.Status.Effective
+	if !p.IsEnabled() || effective == nil || effective.Generation == p.Generation {
+		return nil
+	}
+
+	spec := effective.DecodeSpec()
+	if spec == nil {
+		return nil
+	}
+	former := p.DeepCopy()
+	former.Generation, former.Spec = effective.Generation, *spec
+	return former
 }
 
 // ClaimCreationPolicySpec is the protected kind, and the cost of its objects.

@@ -58,8 +58,8 @@ type EffectivePolicy struct {
 	Suspended bool `json:"suspended,omitempty"`
 }
 
-// DecodeSpec returns the spec of the generation, or nil if a different version of Bursar wrote it and this one cannot
-// read it.
+// DecodeSpec returns the spec of the generation, or nil if another version of Bursar wrote it and this one cannot read
+// it.
 func (e *EffectivePolicy) DecodeSpec() *ClaimCreationPolicySpec {
 	spec := &ClaimCreationPolicySpec{}
 	if json.Unmarshal(e.Spec.Raw, spec) != nil {

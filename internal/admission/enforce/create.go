@@ -126,13 +126,12 @@ func (h *Handler) reserveBesideOthers(ctx context.Context, request *admissionv1.
 	// Objects may have appeared between that decision and this look. So only a decision after the look counts.
 	consumers := enforcedOf(byConsumer(c.claims))
 	held := h.lookAt(consumers)
-	for isHeldAnswer(response) && !isSoon(c.until) {
+	for {
 		response = h.reserve(ctx, request, c)
-		if isHeldAnswer(response) && !h.waitForOthers(ctx, consumers, &held, c.until) {
-			break
+		if !isHeldAnswer(response) || !h.waitForOthers(ctx, consumers, &held, c.until) {
+			return response
 		}
 	}
-	return response
 }
 
 // evaluatePolicies evaluates all policies for the object. It returns nil if the object needs no claims and there is

@@ -123,6 +123,7 @@ func TestHeldInOtherDimensions(t *testing.T) {
 			}
 			return selector
 		}
+
 		acme := organization("acme")
 		err := s.Store.SetGrants(t.Context(), acme, func(context.Context, []ledger.Grant) ([]ledger.Grant, error) {
 			return []ledger.Grant{{UID: "g", Name: "g", Allowances: []ledger.Allowance{
@@ -132,6 +133,7 @@ func TestHeldInOtherDimensions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		charged := func(region string) []ledger.Charge {
 			return []ledger.Charge{{ResourceType: "maps", Dimensions: in(region), Amount: 2}}
 		}
@@ -143,6 +145,7 @@ func TestHeldInOtherDimensions(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(appearsWithin)
+
 		for region, want := range map[string]bool{"east": true, "west": false} {
 			decision, err := storagetest.Reserve(t.Context(), s.Store, acme, ledger.Reservation{Key: ledgerstore.ObjectKey("acme", "new"), Charges: charged(region)})
 			if err != nil || decision.Code != ledger.Exceeded {
@@ -221,6 +224,7 @@ func TestTooLargeTakesNothing(t *testing.T) {
 			t.Errorf("objects of group %q are stored as they are sent: got %t", group, got)
 		}
 	}
+
 	registration := &quotav1alpha1.ResourceRegistration{ObjectMeta: metav1.ObjectMeta{Name: "apps"}, Spec: quotav1alpha1.ResourceRegistrationSpec{
 		ResourceType: "apps", Type: quotav1alpha1.RegistrationTypeEntity, BaseUnit: "app", DisplayUnit: "app", UnitConversionFactor: 1,
 		ConsumerTypeRef:   quotav1alpha1.ConsumerTypeRef{APIGroup: "platform.example.com", Kind: "Organization"},
@@ -240,6 +244,7 @@ func TestTooLargeTakesNothing(t *testing.T) {
 	}}); len(errs) > 0 {
 		t.Fatal(errs)
 	}
+
 	app := func(text string) runtime.RawExtension {
 		return runtime.RawExtension{Raw: fmt.Appendf(nil, `{"apiVersion": "run.example.com/v1", "kind": "App", "metadata": {"name": "a", "namespace": "n", "uid": "u"}, "text": %q}`, text)}
 	}
@@ -285,6 +290,7 @@ func TestDenialsForPrograms(t *testing.T) {
 			return s.review("1")
 		}, quotav1alpha1.Denial{Reason: quotav1alpha1.CauseUndecided}},
 	}
+
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, 1)
@@ -304,6 +310,7 @@ func TestDenialsForPrograms(t *testing.T) {
 			}
 		})
 	}
+
 	if got := quotav1alpha1.DenialsOf(apierrors.NewForbidden(schema.GroupResource{}, "a", errors.New("no"))); got != nil {
 		t.Errorf("somebody else denied it, and got %v", got)
 	}
@@ -332,6 +339,7 @@ func TestFiguresAreForReaders(t *testing.T) {
 				}
 				return tt.may()
 			})
+
 			s.hold(s.Store, "globex")
 			for range 3 {
 				answer := s.review("1")
@@ -343,6 +351,7 @@ func TestFiguresAreForReaders(t *testing.T) {
 					t.Errorf("%s: programs are told %+v", tt.reason, denial)
 				}
 			}
+
 			if tt.want && asked != 1 {
 				t.Errorf("the API server was asked %d times, want once", asked)
 			}

@@ -82,6 +82,7 @@ func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequ
 	if c == nil {
 		return review.Allowed()
 	}
+
 	var notices notices
 	changed, denial := h.compareDemand(ctx, request, c, &notices)
 	if denial != nil {
@@ -93,12 +94,14 @@ func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequ
 	if size := len(request.Object.Raw); size > h.MaxObjectBytes && isStoredAsJSON(c.Kind.Group) && slices.ContainsFunc(changed, takesMore) {
 		return tooLarge(size, h.MaxObjectBytes)
 	}
+
 	consumer, ok := chargedBy(changed)
 	if ok && !review.IsDryRun(request) {
 		if answer := forward(consumer); answer != nil {
 			return answer
 		}
 	}
+
 	answer := h.decideChange(ctx, request, c, changed, notices)
 	if !review.IsDryRun(request) {
 		for _, a := range changed {
@@ -187,6 +190,7 @@ func (h *Handler) compareDemand(ctx context.Context, request *admissionv1.Admiss
 	if err := errors.Join(h.Evaluator.Complete(ctx, &before, c.Name.Namespace, policies), h.Evaluator.Complete(ctx, &after, c.Name.Namespace, policies)); err != nil {
 		return nil, tryAgain(err)
 	}
+
 	var changed []demandChange
 	for _, p := range policies {
 		a := demandChange{policy: p}
@@ -219,6 +223,7 @@ func (h *Handler) compareDemand(ctx context.Context, request *admissionv1.Admiss
 			h.succeeded(p)
 		}
 	}
+
 	slices.SortFunc(changed, func(a, b demandChange) int {
 		return cmp.Or(compareModes(a.policy, b.policy), cmp.Compare(ledgerOf(a.after), ledgerOf(b.after)), cmp.Compare(a.policy.Name, b.policy.Name))
 	})
@@ -288,6 +293,7 @@ func (h *Handler) reserveChange(ctx context.Context, request *admissionv1.Admiss
 		ctx, cancel = context.WithTimeout(ctx, claimTimeout)
 		defer cancel()
 	}
+
 	decision, took, err := h.prepareChange(ctx, request, c, a)
 	if isTooMuchHeld(err) {
 		return nil, denyTooMuchHeld(requesterOf(request.UserInfo, request.Namespace), a.after.Consumer, a.growth(), err)
@@ -295,6 +301,7 @@ func (h *Handler) reserveChange(ctx context.Context, request *admissionv1.Admiss
 	if demandsMore && err == nil && decision.Code == ledger.Admitted && len(decision.Shortages) > 0 {
 		notices.lack(a.policy, a.lack(decision))
 	}
+
 	switch updateOutcomeOf(decision, err, demandsMore, a.policy.Enforces(), review.IsDryRun(request)) {
 	case outcomeTaken:
 		return []taken{took}, nil

@@ -117,9 +117,9 @@ type heldVersions struct {
 // happens in time.
 func (h *Handler) waitForOthers(ctx context.Context, consumers []quotav1alpha1.ConsumerRef, seen *heldVersions, until time.Time) bool {
 	for seen.hasYoung && pause(ctx, until) {
-		before := *seen
+		before := seen.versions
 		*seen = h.lookAt(consumers)
-		if !slices.Equal(before.versions, seen.versions) {
+		if !slices.Equal(before, seen.versions) {
 			return true
 		}
 	}

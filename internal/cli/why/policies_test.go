@@ -5,11 +5,12 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/policy"
 )
 
 // An explanation uses the generation of a policy that decides requests, which need not be the latest.
@@ -28,7 +29,11 @@ func TestEvaluatesTheEffectiveGeneration(t *testing.T) {
 		}
 		return &quotav1alpha1.EffectivePolicy{Generation: generation, Spec: runtime.RawExtension{Raw: raw}}
 	}
-	object := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"}}
+	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"}}}
+	scheme := runtime.NewScheme()
+	if err := quotav1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
 
 	for name, tt := range map[string]struct {
 		effective *quotav1alpha1.EffectivePolicy
@@ -42,10 +47,12 @@ func TestEvaluatesTheEffectiveGeneration(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			latest := &quotav1alpha1.ClaimCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "maps", Generation: 2}, Spec: costs(2)}
 			latest.Status.Effective = tt.effective
-			reader := &Reader{registrations: catalog.New()}
-			got := reader.evaluate(t.Context(), inEffect(latest), policy.Input{Object: object, WithoutRequest: true})
-			if got.payment == nil || got.payment.Requests[0].Amount != tt.want {
-				t.Errorf("got %+v, want a payment of %d", got, tt.want)
+			api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(latest).Build()
+			reader := &Reader{API: api, registrations: catalog.New()}
+
+			got, err := reader.policies(t.Context(), object)
+			if err != nil || len(got) != 1 || got[0].payment == nil || got[0].payment.Requests[0].Amount != tt.want {
+				t.Errorf("got %+v, %v; want a payment of %d", got, err, tt.want)
 			}
 		})
 	}

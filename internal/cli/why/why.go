@@ -111,6 +111,8 @@ func (r *Reader) Object(ctx context.Context, object *unstructured.Unstructured, 
 	} else if err != nil {
 		return nil, err
 	}
+
+	// Claims show what is paid already. Policies add what would be paid.
 	held, err := r.claimsFor(ctx, object)
 	if err != nil {
 		return nil, err
@@ -124,6 +126,7 @@ func (r *Reader) Object(ctx context.Context, object *unstructured.Unstructured, 
 		}
 	}
 	e.Payments = append(e.Payments, held...)
+
 	if !exists {
 		denied := r.try(ctx, object, e)
 		if len(e.Payments) == 0 && e.MayNotReadPolicies {
@@ -211,6 +214,7 @@ func (r *Reader) policies(ctx context.Context, object *unstructured.Unstructured
 	if err := r.API.List(ctx, &list); err != nil {
 		return nil, err
 	}
+
 	in := policy.Input{Object: object.Object, WithoutRequest: true, Units: r.registrations}
 	mayNotReadNamespace := false
 	if object.GetNamespace() != "" {
@@ -222,9 +226,10 @@ func (r *Reader) policies(ctx context.Context, object *unstructured.Unstructured
 		}
 		mayNotReadNamespace = apierrors.IsForbidden(err)
 	}
+
 	var found []Policy
 	for i := range list.Items {
-		each := inEffect(&list.Items[i])
+		each := cmp.Or(list.Items[i].Former(), &list.Items[i])
 		if catalog.TriggerOf(each).GroupKind() == object.GroupVersionKind().GroupKind() {
 			p := r.evaluate(ctx, each, in)
 			if p.isFailed && mayNotReadNamespace {
@@ -234,22 +239,6 @@ func (r *Reader) policies(ctx context.Context, object *unstructured.Unstructured
 		}
 	}
 	return found, nil
-}
-
-// inEffect returns a policy with the spec that decides requests. While the latest spec cannot be used, that is the spec
-// of a former generation.
-func inEffect(object *quotav1alpha1.ClaimCreationPolicy) *quotav1alpha1.ClaimCreationPolicy {
-	effective := object.Status.Effective
-	if !object.IsEnabled() || effective == nil || effective.Generation == object.Generation {
-		return object
-	}
-	spec := effective.DecodeSpec()
-	if spec == nil {
-		return object
-	}
-	former := object.DeepCopy()
-	former.Spec = *spec
-	return former
 }
 
 // evaluate evaluates the demand of one policy for an object.
@@ -264,6 +253,7 @@ func (r *Reader) evaluate(ctx context.Context, object *quotav1alpha1.ClaimCreati
 	if !object.IsEnabled() {
 		p.State = "disabled"
 	}
+
 	compiled, errs := policy.Compile(object)
 	if len(errs) > 0 {
 		p.Matches = "cannot be evaluated: " + errs.ToAggregate().Error()
@@ -278,6 +268,7 @@ func (r *Reader) evaluate(ctx context.Context, object *quotav1alpha1.ClaimCreati
 		p.Matches = "no, its conditions leave the object out"
 		return p
 	}
+
 	claim, err := compiled.Render(ctx, in)
 	switch {
 	case err != nil:

@@ -62,7 +62,7 @@ var ErrTooMuchHeld = errors.New("the rest stays free for others until those requ
 // ErrSliced means that a request would fit, but another process holds the quota ahead of its own demand, and did not
 // return it while the request waited. The process is busy, or has ended. The ledger has no reservation of the request;
 // a later retry succeeds or gets a denial.
-var ErrSliced = errors.New("another process of Bursar holds the quota in reserve; it returns soon, or in a minute or two if that process has ended")
+var ErrSliced = errors.New("another process of Bursar holds the quota in reserve; it returns soon, or within minutes if that process has ended")
 
 // Change is the effect of a commit on the ledger of a consumer.
 type Change struct {
