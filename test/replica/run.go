@@ -3,14 +3,17 @@ package replica
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/bursar/bursar/internal/config"
+	"github.com/bursar/bursar/test/await"
 	"github.com/bursar/bursar/test/process"
 )
 
@@ -68,6 +71,20 @@ func (r *Replica) WaitReady(t testing.TB) {
 	if err != nil {
 		t.Fatalf("a replica was not ready after %s", timeout)
 	}
+}
+
+// Resume lets a leader go on that stood still until another led. It waits until the leader has noticed, and answers
+// again as a replica without the lead.
+func (r *Replica) Resume(t testing.TB) {
+	t.Helper()
+	r.Signal(syscall.SIGCONT)
+	await.NoError(t, timeout, func() error {
+		if !strings.Contains(r.Output(t), "this replica no longer leads") {
+			return errors.New("the leader that stood still has not noticed that another leads")
+		}
+		return nil
+	})
+	r.WaitReady(t)
 }
 
 // Output is the output of the process so far.

@@ -155,8 +155,7 @@ func (f *faults) commits() (committed, conflicts float64) {
 	return committed, conflicts
 }
 
-// disturb does something under load. Then it starts the ended replicas again, as a kubelet would: a leader ends if it
-// cannot renew its Lease.
+// disturb does something under load. Then it starts the ended replicas again, as a kubelet would.
 func (f *faults) disturb(what string, action func()) {
 	f.Helper()
 	f.load.disturb(f.team, what, action)
@@ -238,10 +237,7 @@ func (f *faults) stopLeader() {
 			return nil
 		})
 	})
-	f.disturb("the one that stood still goes on, and ends", func() {
-		stopped.Signal(syscall.SIGCONT)
-		<-stopped.Ended()
-	})
+	f.disturb("the one that stood still goes on without the lead", func() { stopped.Resume(f) })
 }
 
 func (f *faults) killServer() {

@@ -77,9 +77,8 @@ func TestAllocationAcrossReplicas(t *testing.T) {
 		}
 		return nil
 	})
-	stopped.Signal(syscall.SIGCONT)
-	<-stopped.Ended() // it is no longer the leader
-	progress("it has ended")
+	stopped.Resume(t)
+	progress("it goes on without the lead")
 	stop()
 	group.Wait()
 	sum, err := c.handedOut(t.Context())
