@@ -61,10 +61,8 @@ func RunBinary(t testing.TB, binary string, b *Balancer, kubeconfig string, conf
 func (r *Replica) WaitReady(t testing.TB) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, timeout, true, func(context.Context) (bool, error) {
-		select {
-		case <-r.Ended():
+		if r.hasEnded() {
 			t.Fatal("a replica ended before it was ready")
-		default:
 		}
 		return r.IsReady(), nil
 	})
@@ -87,6 +85,15 @@ func (r *Replica) Resume(t testing.TB) {
 	r.WaitReady(t)
 }
 
+func (r *Replica) hasEnded() bool {
+	select {
+	case <-r.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 // Output is the output of the process so far.
 func (r *Replica) Output(t testing.TB) string {
 	t.Helper()
@@ -97,12 +104,14 @@ func (r *Replica) Output(t testing.TB) string {
 	return string(text)
 }
 
-// Leader waits until one of the replicas leads, and returns the latest leader.
+// Leader waits until one of the running replicas has become the latest leader, and returns it. After the end of a leader
+// it waits for the next one.
 func Leader(t testing.TB, replicas []*Replica) *Replica {
 	t.Helper()
 	var leader *Replica
 	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, timeout, true, func(context.Context) (bool, error) {
 		latest := ""
+		leader = nil
 		for _, r := range replicas {
 			for line := range strings.Lines(r.Output(t)) {
 				var entry struct{ Time, Msg string }
@@ -111,7 +120,7 @@ func Leader(t testing.TB, replicas []*Replica) *Replica {
 				}
 			}
 		}
-		return leader != nil, nil
+		return leader != nil && !leader.hasEnded(), nil
 	})
 	if err != nil {
 		t.Fatalf("no replica leads after %s", timeout)
