@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims/message"
 )
 
 // quota gives the namespace a ResourceQuota of Kubernetes with so many Pods, and waits until Kubernetes enforces it.
@@ -68,7 +69,7 @@ func (n *team) wantRefused(err error, says string) {
 
 func isRefusedByBursar(err error) bool {
 	if apierrors.IsTooManyRequests(err) { // failed creates still hold the rest
-		return strings.Contains(err.Error(), "requests in flight hold")
+		return strings.Contains(err.Error(), message.HeldInFlight) || strings.Contains(err.Error(), message.HeldByRequester)
 	}
 	// Without figures if it takes too long to find out who may see them.
 	return apierrors.IsForbidden(err) && (strings.Contains(err.Error(), "exceeded quota: Pod quota of Organization") ||
