@@ -104,8 +104,8 @@ func (r *Replica) Output(t testing.TB) string {
 	return string(text)
 }
 
-// Leader waits until one of the running replicas has become the latest leader, and returns it. After the end of a leader
-// it waits for the next one.
+// Leader waits until one of the running replicas has become the latest leader, and returns it. After the end of a
+// leader it waits for the next one.
 func Leader(t testing.TB, replicas []*Replica) *Replica {
 	t.Helper()
 	var leader *Replica
