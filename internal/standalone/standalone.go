@@ -14,11 +14,13 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	admissionv1 "k8s.io/api/admission/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/bursar/bursar/internal/admission/review"
 	"github.com/bursar/bursar/internal/admission/server"
 	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/gctuner"
@@ -81,6 +83,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	starting := context.AfterFunc(ctx, stop)
 	ready := &readiness{}
 	webhooks, audited := inprocess.New(webhookHost(o)), &inprocess.Audit{}
+	webhooks.Handle(http.HandlerFunc(answerNotStarted), o.Log) // until the operator answers
 	plane, err := apiserver.Start(serving, apiserver.Options{
 		DataDir: o.DataDir, Listen: o.Listen, Etcd: o.Etcd, Authentication: o.Authentication, Settings: settings(o), RequestTimeout: o.RequestTimeout.Duration, MaxObjectBytes: o.MaxObjectBytes, Webhooks: webhooks, Audit: audited, Progress: progress,
 		Uncached:    replica.uncached(),
@@ -204,6 +207,16 @@ func (s *Server) Wait() error {
 	return err
 }
 
+var errNotStarted = errors.New("enforcement has not started")
+
+// answerNotStarted answers a review with an error that clients repeat. Policies and their webhooks are stored, so the
+// API server asks before the operator runs.
+func answerNotStarted(w http.ResponseWriter, r *http.Request) {
+	review.Serve(w, r, func(*admissionv1.AdmissionRequest, []byte) *admissionv1.AdmissionResponse {
+		return review.Undecided(errNotStarted, false)
+	})
+}
+
 // readiness is the check of /readyz for the enforcement of quota.
 type readiness struct {
 	mu       sync.Mutex
@@ -224,7 +237,7 @@ func (r *readiness) Check(*http.Request) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.operator == nil {
-		return errors.New("enforcement has not started")
+		return errNotStarted
 	}
 	return r.operator.Ready()
 }

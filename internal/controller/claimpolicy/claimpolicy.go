@@ -177,7 +177,7 @@ func (r *Reconciler) readyCondition(ctx context.Context, object *quotav1alpha1.C
 	}
 	if len(problems) > 0 {
 		return &metav1.Condition{Status: metav1.ConditionFalse, Reason: quotav1alpha1.ReasonValidationFailed,
-			Message: strings.Join(problems, "; ") + r.formerMessage(object)}, nil
+			Message: strings.Join(problems, "; ") + r.decidesMessage(object)}, nil
 	}
 	if r.Catalog.AcceptKind(object.Name, object.Generation) {
 		r.Listener.PoliciesChanged()
@@ -224,13 +224,17 @@ func effectivePolicy(generation int64, spec *quotav1alpha1.ClaimCreationPolicySp
 	return &quotav1alpha1.EffectivePolicy{Generation: generation, Spec: runtime.RawExtension{Raw: raw}}, nil
 }
 
-// formerMessage says, after the problems of the latest generation, that a former one goes on.
-func (r *Reconciler) formerMessage(object *quotav1alpha1.ClaimCreationPolicy) string {
-	former := r.Catalog.Policy(object.Name)
-	if former == nil || former.UID != object.UID || former.Generation == object.Generation {
+// decidesMessage says, after the problems of the latest generation, which generation decides requests all the same.
+func (r *Reconciler) decidesMessage(object *quotav1alpha1.ClaimCreationPolicy) string {
+	p := r.Catalog.Policy(object.Name)
+	switch {
+	case p == nil || p.UID != object.UID:
 		return ""
+	case p.Generation == object.Generation: // such as while a registration is being deleted
+		return "; the policy decides requests all the same"
+	default:
+		return fmt.Sprintf("; until that is corrected, Bursar goes on with generation %d of the policy, in status.effective", p.Generation)
 	}
-	return fmt.Sprintf("; until that is corrected, Bursar goes on with generation %d of the policy, in status.effective", former.Generation)
 }
 
 // readyMessage returns a sentence on the effect of a policy.

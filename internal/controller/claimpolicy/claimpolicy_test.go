@@ -35,7 +35,12 @@ var cart = schema.GroupVersionKind{Group: "shop.example.com", Version: "v1", Kin
 // registered is a catalog. Carts may claim carts for Organizations in it.
 func registered() *catalog.Catalog {
 	c := catalog.New()
-	c.SetRegistration(&quotav1alpha1.ResourceRegistration{
+	c.SetRegistration(registration())
+	return c
+}
+
+func registration() *quotav1alpha1.ResourceRegistration {
+	return &quotav1alpha1.ResourceRegistration{
 		ObjectMeta: metav1.ObjectMeta{Name: "carts"},
 		Spec: quotav1alpha1.ResourceRegistrationSpec{
 			ResourceType:      "shop/carts",
@@ -44,8 +49,7 @@ func registered() *catalog.Catalog {
 			Dimensions:        []string{"location"},
 		},
 		Status: quotav1alpha1.ResourceRegistrationStatus{Conditions: []metav1.Condition{{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue}}},
-	})
-	return c
+	}
 }
 
 // policyFor is a policy to charge one cart per Cart.
@@ -77,6 +81,7 @@ func TestReadyCondition(t *testing.T) {
 		notEffective bool
 		notPermitted string
 		notLoaded    bool
+		isClosing    bool   // the registration is being deleted
 		want         string // the condition's reason, or empty while it is undecided
 		wantParts    []string
 		wantErr      bool
@@ -98,6 +103,8 @@ func TestReadyCondition(t *testing.T) {
 				p.Spec.Target.ResourceClaimTemplate.Spec.Requests[0].ResourceType = "shop/castles"
 			},
 			wantParts: []string{"spec.trigger.conditions[0].expression", "is not served", `"shop/castles" has no active ResourceRegistration`}},
+		"closing": {reason: "what exists keeps its quota, so the policy goes on", kinds: kinds{cart}, isClosing: true,
+			want: quotav1alpha1.ReasonValidationFailed, wantParts: []string{"ResourceRegistration carts is being deleted; the policy decides requests all the same"}},
 		"not claiming": {reason: "each create is denied with the reason, and Applicable says so", kinds: kinds{{Group: cart.Group, Version: "v1", Kind: "Basket"}},
 			change: func(p *policy) { p.Spec.Trigger.Resource.Kind = "Basket" },
 			want:   quotav1alpha1.ReasonPolicyReady, wantParts: []string{"Basket.shop.example.com are checked"}},
@@ -132,6 +139,11 @@ func TestReadyCondition(t *testing.T) {
 				loaded := object.DeepCopy()
 				loaded.Spec.Enabled = nil
 				r.Catalog.SetPolicy(loaded)
+			}
+			if tt.isClosing {
+				closing := registration()
+				closing.DeletionTimestamp, closing.Finalizers = &metav1.Time{Time: time.Now()}, []string{quotav1alpha1.FinalizerInUse}
+				r.Catalog.SetRegistration(closing)
 			}
 			condition, err := r.readyCondition(t.Context(), object)
 			if (err != nil) != tt.wantErr {
