@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// account is the part of a ledger for one resource type. The limit fits an Amount. So do used, reserved and sliced
-// together. A ledger keeps no account without balances and allowances.
+// account is the part of a ledger for one resource type. The limit fits an Amount, and so does all demand together. A
+// ledger keeps no account without balances and allowances.
 type account struct {
 	// allowances are the sums of the amounts by selector, without zeros.
 	allowances map[Selector]Amount
@@ -14,15 +14,17 @@ type account struct {
 	allowanceCount int
 	limit          Amount
 	// selective is set if some allowance does not match everything. Only then is there a flow. The flow is nil until a
-	// decision needs it, and again after a change of allowances or a correction of usage.
+	// decision needs it, and again after a change of allowances.
 	selective bool
 	flow      *flow
 
-	balances       map[Dimensions]*balance
-	balanceBytes   int  // bytes of a stored balance without its dimensions
-	bytes          *int // bytes of the balances of all accounts of the ledger
+	balances       map[Dimensions]balance
+	balanceBytes   int // bytes of a stored balance without its dimensions
+	ledger         *Ledger
+	observed       Amount // see [Observation]
 	used, reserved Amount
 	sliced         Amount // in slices, see [Slice]
+	objects        int64
 	claims         int64
 	// pending is the amount taken by the current transaction, and pendingBalances the number of balances added by it.
 	// Both are zero between transactions.
@@ -32,23 +34,24 @@ type account struct {
 
 // balance is the demand of one dimension set. An account keeps no zero balances.
 type balance struct {
-	used, reserved Amount
-	sliced         Amount // only without dimensions
-	claims         int64  // settled claims
+	observed, used, reserved Amount
+	sliced                   Amount // only without dimensions
+	objects                  int64  // observed ones, also without demand
+	claims                   int64  // settled claims
 }
 
 // demand returns the amount for the allowances to pay.
-func (b *balance) demand() Amount { return b.used + b.reserved + b.sliced }
+func (b balance) demand() Amount { return b.observed + b.used + b.reserved + b.sliced }
 
-func newAccount(resourceType string, bytes *int) *account {
+func newAccount(resourceType string, l *Ledger) *account {
 	return &account{
-		allowances: map[Selector]Amount{}, balances: map[Dimensions]*balance{},
-		balanceBytes: usageBytes + jsonLen(resourceType), bytes: bytes,
+		allowances: map[Selector]Amount{}, balances: map[Dimensions]balance{},
+		balanceBytes: usageBytes + jsonLen(resourceType), ledger: l,
 	}
 }
 
-// total returns the sum of used, reserved and sliced amounts.
-func (a *account) total() Amount { return a.used + a.reserved + a.sliced }
+// total returns the sum of observed, used, reserved and sliced amounts.
+func (a *account) total() Amount { return a.observed + a.used + a.reserved + a.sliced }
 
 // headroom returns the limit minus the total, and at least 0.
 func (a *account) headroom() Amount { return max(0, a.limit-a.total()) }
@@ -80,8 +83,9 @@ func (a *account) reserve(d Dimensions, amount, admitted Amount) {
 	if a.selective {
 		a.flow.addUnpaid(d, amount-admitted)
 	}
-	a.balanceOf(d).reserved += amount
-	a.reserved += amount
+	after := a.balances[d]
+	after.reserved += amount
+	a.setBalance(d, after)
 	a.endTransaction()
 }
 
@@ -89,7 +93,7 @@ func (a *account) endTransaction() { a.pending, a.pendingBalances = 0, 0 }
 
 // needBalance counts the new balance of a charge in this transaction. It returns false if there are too many.
 func (a *account) needBalance(d Dimensions) bool {
-	if a.balances[d] == nil {
+	if !a.hasBalance(d) {
 		a.pendingBalances++
 	}
 	return a.pendingBalances == 0 || len(a.balances)+a.pendingBalances <= BalancesMax
@@ -97,70 +101,104 @@ func (a *account) needBalance(d Dimensions) bool {
 
 // cancel gives back the charge of a reservation.
 func (a *account) cancel(d Dimensions, amount Amount) {
-	a.balances[d].reserved -= amount
-	a.reserved -= amount
-	a.reduceDemand(d, amount)
+	after := a.balances[d]
+	after.reserved -= amount
+	a.changeBalance(d, after)
 }
 
 // settle turns the charge of a reservation into usage. Demand stays the same.
 func (a *account) settle(d Dimensions, amount Amount) {
-	b := a.balances[d]
-	b.reserved -= amount
-	b.used += amount
-	b.claims++
-	a.reserved -= amount
-	a.used += amount
-	a.claims++
+	after := a.balances[d]
+	after.reserved -= amount
+	after.used += amount
+	after.claims++
+	a.changeBalance(d, after)
 }
 
 // holds reports whether a settled claim may have this charge.
 func (a *account) holds(d Dimensions, amount Amount) bool {
 	b := a.balances[d]
-	return b != nil && b.used >= amount && b.claims > 0
+	return b.used >= amount && b.claims > 0
 }
 
 // release gives back the charge of a settled claim.
 func (a *account) release(d Dimensions, amount Amount) {
-	b := a.balances[d]
-	b.used -= amount
-	b.claims--
-	a.used -= amount
-	a.claims--
-	a.reduceDemand(d, amount)
-}
-
-// reduceDemand updates the flow after a balance became smaller, and removes a zero balance.
-func (a *account) reduceDemand(d Dimensions, amount Amount) {
-	if a.flow != nil {
-		a.flow.release(d, amount)
-	}
-	if *a.balances[d] == (balance{}) {
-		a.removeBalance(d)
-	}
+	after := a.balances[d]
+	after.used -= amount
+	after.claims--
+	a.changeBalance(d, after)
 }
 
 // setUsed replaces the usage of a dimension set. It returns false if the sums would not fit.
 func (a *account) setUsed(d Dimensions, amount Amount, claims int64) bool {
-	var before balance
-	if b := a.balances[d]; b != nil {
-		before = *b
-	}
-	used, ok := (a.used - before.used).Add(amount)
-	if !ok || used > AmountMax-a.reserved-a.sliced {
+	after := a.balances[d]
+	after.used, after.claims = amount, claims
+	if !a.fits(d, after) {
 		return false
 	}
-	if a.claims-before.claims > CountMax-claims {
-		return false
-	}
-	a.used, a.claims = used, a.claims-before.claims+claims
-	after := balance{used: amount, reserved: before.reserved, sliced: before.sliced, claims: claims}
-	if after == (balance{}) {
-		a.removeBalance(d)
-	} else {
-		*a.balanceOf(d) = after
-	}
-	a.flow = nil
+	a.changeBalance(d, after)
 	return true
+}
+
+// fits reports whether a balance has a place, and the sums of the account with it are within their bounds.
+func (a *account) fits(d Dimensions, after balance) bool {
+	before := a.balances[d]
+	if !a.hasBalance(d) && len(a.balances) >= BalancesMax && after != (balance{}) {
+		return false
+	}
+	total := a.total() - before.demand()
+	for _, part := range []Amount{after.observed, after.used, after.reserved, after.sliced} {
+		var ok bool
+		if total, ok = total.Add(part); !ok {
+			return false
+		}
+	}
+	return a.claims-before.claims <= CountMax-after.claims && a.objects-before.objects <= CountMax-after.objects
+}
+
+// changeBalance replaces a balance, regardless of limits, and pays for its demand as far as the allowances can.
+func (a *account) changeBalance(d Dimensions, after balance) {
+	more := after.demand() - a.balances[d].demand()
+	a.setBalance(d, after)
+	switch {
+	case a.flow == nil:
+	case more > 0:
+		a.flow.addUnpaid(d, more-a.flow.admit(d, more))
+	case more < 0:
+		a.flow.release(d, -more)
+	}
+}
+
+// setBalance replaces a balance, apart from the flow. A zero one is removed.
+func (a *account) setBalance(d Dimensions, after balance) {
+	before, isThere := a.balances[d]
+	if log := &a.ledger.log; log.isOpen() {
+		log.add(func() { a.changeBalance(d, before) })
+	}
+
+	a.observed += after.observed - before.observed
+	a.used += after.used - before.used
+	a.reserved += after.reserved - before.reserved
+	a.sliced += after.sliced - before.sliced
+	a.objects += after.objects - before.objects
+	a.claims += after.claims - before.claims
+
+	isEmpty := after == balance{}
+	switch {
+	case isEmpty && isThere:
+		delete(a.balances, d)
+		a.ledger.bytes.balances -= a.balanceSize(d)
+	case !isEmpty:
+		a.balances[d] = after
+		if !isThere {
+			a.ledger.bytes.balances += a.balanceSize(d)
+		}
+	}
+}
+
+func (a *account) hasBalance(d Dimensions) bool {
+	_, isThere := a.balances[d]
+	return isThere
 }
 
 // addAllowance adds the amount of an allowance. It returns false if the limit would not fit.
@@ -169,24 +207,28 @@ func (a *account) addAllowance(s Selector, amount Amount) bool {
 	if !ok {
 		return false
 	}
-	a.allowanceCount++
-	a.setAllowance(s, a.allowances[s]+amount, limit)
+	a.setAllowance(s, a.allowances[s]+amount, limit, a.allowanceCount+1)
 	return true
 }
 
 // removeAllowance undoes addAllowance.
 func (a *account) removeAllowance(s Selector, amount Amount) {
-	a.allowanceCount--
-	a.setAllowance(s, a.allowances[s]-amount, a.limit-amount)
+	a.setAllowance(s, a.allowances[s]-amount, a.limit-amount, a.allowanceCount-1)
 }
 
-func (a *account) setAllowance(s Selector, amount, limit Amount) {
+// setAllowance replaces the sum of the allowances with a selector, and with it the limit and the number of allowances.
+func (a *account) setAllowance(s Selector, amount, limit Amount, count int) {
+	if log := &a.ledger.log; log.isOpen() {
+		amountBefore, limitBefore, countBefore := a.allowances[s], a.limit, a.allowanceCount
+		log.add(func() { a.setAllowance(s, amountBefore, limitBefore, countBefore) })
+	}
+
 	if amount == 0 {
 		delete(a.allowances, s)
 	} else {
 		a.allowances[s] = amount
 	}
-	a.limit = limit
+	a.limit, a.allowanceCount = limit, count
 	a.selective = a.allowances[Selector{}] != limit
 	a.flow = nil
 }
@@ -222,24 +264,6 @@ func (a *account) maxFlow() *flow {
 // dimensionSets returns the keys of the balances in a fixed order.
 func (a *account) dimensionSets() []Dimensions {
 	return slices.SortedFunc(maps.Keys(a.balances), Dimensions.Compare)
-}
-
-// balanceOf returns the balance of a dimension set, and creates it if necessary.
-func (a *account) balanceOf(d Dimensions) *balance {
-	b := a.balances[d]
-	if b == nil {
-		b = &balance{}
-		a.balances[d] = b
-		*a.bytes += a.balanceSize(d)
-	}
-	return b
-}
-
-func (a *account) removeBalance(d Dimensions) {
-	if a.balances[d] != nil {
-		delete(a.balances, d)
-		*a.bytes -= a.balanceSize(d)
-	}
 }
 
 // balanceSize bounds from above the bytes of a stored balance.

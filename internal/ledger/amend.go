@@ -18,15 +18,6 @@ func (l *Ledger) Amend(r Reservation) Decision { return l.amend(r, l.tryReserve)
 // AmendOverdraft is Amend regardless of the limits. It never decides Exceeded.
 func (l *Ledger) AmendOverdraft(r Reservation) Decision { return l.amend(r, l.tryOverdraft) }
 
-// CheckAmendment returns the decision of Amend without changing anything. Its sequence is 0.
-func (l *Ledger) CheckAmendment(r Reservation) Decision {
-	var tx transaction
-	_, d := l.tryAmend(&tx, &r, l.tryReserve)
-	tx.rollback()
-	l.pruneAccounts(tx.charges)
-	return d
-}
-
 func (l *Ledger) amend(r Reservation, decide func(*transaction, []Charge) Decision) Decision {
 	var tx transaction
 	before, d := l.tryAmend(&tx, &r, decide)
@@ -36,7 +27,7 @@ func (l *Ledger) amend(r Reservation, decide func(*transaction, []Charge) Decisi
 		return d
 	}
 	if d.Existing {
-		l.remove(&before)
+		l.removeReservation(&before)
 		if !before.amends() {
 			l.withdraw(before.Sequence) // somebody may be making its claim
 		}
@@ -83,7 +74,7 @@ func (l *Ledger) checkRoomForAmendment(tx *transaction, size int, before Reserva
 // precheckAmendment makes the checks before the decision on amounts. It returns Admitted if the amounts decide.
 func (l *Ledger) precheckAmendment(r *Reservation, before Reservation, known bool) Code {
 	switch {
-	case !validKey(r.Key), known && before.amends() != r.amends():
+	case !validKey(r.Key), known && before.amends() != r.amends(), r.Awaits != nil, before.Awaits != nil:
 		return KeyInvalid
 	case len(r.Claim) > ClaimBytesMax:
 		return ClaimTooLong
@@ -107,27 +98,21 @@ func (l *Ledger) SettleAmendment(key string, sequence int64, after []Charge) boo
 	if !ok || !r.amends() || validateOptionalCharges(after) != 0 || !l.holds(r.Replaces) {
 		return false
 	}
+
+	trial := l.Begin()
 	resume := l.pauseJournal()
 	l.Cancel(key, 0)
 	l.removeSettled(r.Replaces)
-	if len(after) == 0 || l.addSettled(key, after) {
-		l.pruneAccounts(r.Replaces)
-		resume()
-		l.record(recordOf(KindChanged, &r), differences(after, slices.Concat(r.Replaces, r.Charges)))
-		return true
+	if len(after) > 0 && !l.addSettled(key, after) {
+		trial.Discard()
+		return false
 	}
-	defer resume()
-	// The ledger had both before, so they fit again.
-	l.addSettled(key, r.Replaces)
-	var tx transaction
-	if d := l.tryOverdraft(&tx, r.Charges); d.Code != Admitted {
-		panic("the charges of an amendment no longer fit: " + d.Code.String())
-	}
-	sequence, latest := r.Sequence, l.sequence
-	l.commit(&tx, r, KindChanged)
-	r.Sequence = sequence
-	l.reservations[key], l.sequence = r, latest
-	return false
+	l.pruneAccounts(r.Replaces)
+	resume()
+	trial.Keep()
+
+	l.record(recordOf(KindChanged, &r), differences(after, slices.Concat(r.Replaces, r.Charges)))
+	return true
 }
 
 // addSettled adds charges as usage of a settled claim, if they fit an Amount. It uses up no sequence.

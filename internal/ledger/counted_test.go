@@ -60,7 +60,7 @@ func TestCountedTypes(t *testing.T) {
 	}
 	after = reservationOf("b+", map[string]ledger.Amount{"cpu": 2, "feature": 5})
 	after.Replaces = before
-	if d := l.CheckAmendment(after); d.Code != ledger.Exceeded || len(d.Shortages) != 1 {
+	if d := l.Amend(after); d.Code != ledger.Exceeded || len(d.Shortages) != 1 {
 		t.Errorf("more cpu: %+v", d)
 	}
 	if a := l.Account("feature"); a.Used != 69 {

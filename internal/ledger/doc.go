@@ -10,14 +10,35 @@
 // A ledger has an account for every resource type. An account has
 //
 //   - allowances: amounts from grants, each with a [Selector] over dimensions. The limit of a type is their sum;
-//   - balances: for each distinct set of [Dimensions], the amount used by settled claims, the amount held by
-//     reservations and, without dimensions, the amount in slices. The sum is the demand of the set.
+//   - balances: for each distinct set of [Dimensions], the amount observed, the amount used by settled claims, the
+//     amount held by reservations and, without dimensions, the amount in slices. The sum is the demand of the set.
 //
 // The ledger admits a reservation whole or not at all. The reservation holds its charges until the caller settles it
 // (they become usage), cancels it or releases it. A released claim leaves its UID in the ledger: a second release
 // changes nothing.
 //
 // A [Slice] is quota held by one process ahead of demand, to admit requests without a write.
+//
+// # Observed demand
+//
+// What a consumer uses follows from the objects that exist. An observer that watches them tells the ledger what they
+// demand, see [Ledger.Observe]. The demand of an account then is
+//
+//	observed + pending + slices
+//
+// where a pending request is a reservation with [Awaited]. These are the rules:
+//
+//  1. Newer only: observed demand changes only to that of a later [Basis].
+//  2. One write: the step that takes over an observation ends exactly the pending requests that it decides. A create is
+//     decided once its object has appeared or was deleted. An update is decided once its object has a later version
+//     than the one under review, or was deleted.
+//  3. Late is safe: any other pending request ends once the observer knows that it has ended and has no effect, see
+//     [Visibility]. Nothing else ends it.
+//  4. Admission compares with limits - observed - pending - slices of others. Demand may exceed the limits, because
+//     some objects are created without a review. Such a consumer can only shrink.
+//  5. A denial is true: the caller denies only by a ledger with an observation as recent as the request, see [Uptake].
+//  6. Any crash: the slice of a process that has died covers what the process admitted until all of that is observed,
+//     see [Ledger.EndSlice].
 //
 // # Deciding
 //
@@ -39,6 +60,11 @@
 // amount of T plus the demand matched by some allowance outside of T. The reference model in the folder model computes
 // this formula literally, from scratch, and shares no arithmetic with this package.
 //
+// # Trials
+//
+// Operations between [Ledger.Begin] and [Trial.Discard] leave no trace. That is how a dry run asks what would be, and
+// how several reservations are admitted together or not at all.
+//
 // # Counted types
 //
 // A resource type may have a count but no enforced limit, see [Types]. The ledger admits its charges at any limit, and
@@ -49,12 +75,12 @@
 // If every allowance of a type matches everything, paid(demand) is the smaller of limit and demand, and a decision is
 // one comparison. Otherwise the account keeps a maximum flow, and a request searches augmenting paths on top of it,
 // breadth first. Most requests find an allowance with free capacity at the first step. Released demand gives its part
-// of the flow back, and the flow tries unpaid demand again. Changed allowances and corrected usage discard the flow;
-// the next decision to need it builds it from the balances. All bounds are constants of this package: a flow stays
-// small however hostile its input.
+// of the flow back, and the flow tries unpaid demand again. Changed allowances discard the flow; the next decision to
+// need it builds it from the balances. All bounds are constants of this package: a flow stays small however hostile its
+// input.
 //
 // # Arithmetic
 //
-// An [Amount] never wraps. The limit of a type, and its used and reserved amounts together, fit an int64 at all times:
+// An [Amount] never wraps. The limit of a type, and its demand, fit an int64 at all times:
 // an operation against this rule fails and changes nothing.
 package ledger

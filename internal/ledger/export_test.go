@@ -19,11 +19,11 @@ func (l *Ledger) CheckFlows() error {
 	return nil
 }
 
-func (f *flow) check(balances map[Dimensions]*balance) error {
+func (f *flow) check(balances map[Dimensions]balance) error {
 	drawn := make([]Amount, len(f.supplies))
 	var unpaid Amount
 	for position, n := range f.demands {
-		if r := balances[n.dimensions]; r == nil || r.used+r.reserved != n.amount || n.amount <= 0 {
+		if r := balances[n.dimensions]; r.demand() != n.amount || n.amount <= 0 {
 			return fmt.Errorf("the demand of (%s) is %d but the balance is %+v", n.dimensions, n.amount, r)
 		}
 		if n.position != position || f.byDimensions[n.dimensions] != n {
@@ -57,7 +57,7 @@ func (f *flow) check(balances map[Dimensions]*balance) error {
 	}
 	demanded := 0
 	for _, r := range balances {
-		if r.used+r.reserved > 0 {
+		if r.demand() > 0 {
 			demanded++
 		}
 	}

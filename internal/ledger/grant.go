@@ -81,17 +81,19 @@ func (l *Ledger) swapGrants(before, after []Grant, bytesMax int) (changed bool, 
 	if l.hasSameGrants(before, after) {
 		return false, nil
 	}
+
+	trial := l.Begin()
 	for _, g := range before {
 		l.deleteGrant(g)
 	}
-	for i, g := range after {
+	for _, g := range after {
 		if err := l.addGrant(g); err != nil {
-			l.rollbackGrants(after[:i], before)
-			err = fmt.Errorf("%s: %w", g.describe(), err)
-			l.pruneGrants(after)
-			return false, err
+			trial.Discard()
+			return false, fmt.Errorf("%s: %w", g.describe(), err)
 		}
 	}
+	trial.Keep()
+
 	l.recordGrants(before, after)
 	l.pruneGrants(before)
 	return true, nil
@@ -105,9 +107,9 @@ func (l *Ledger) hasSameGrants(before, after []Grant) bool {
 	})
 }
 
-// addGrant adds a grant with a new UID, or changes nothing.
+// addGrant adds a grant with a new UID. After an error the ledger has a part of it.
 func (l *Ledger) addGrant(g Grant) error {
-	for i, a := range g.Allowances {
+	for _, a := range g.Allowances {
 		account := l.accountOf(a.ResourceType)
 		_, known := account.allowances[a.Selector]
 		var err error
@@ -118,12 +120,11 @@ func (l *Ledger) addGrant(g Grant) error {
 			err = fmt.Errorf("the allowances of %s add up to more than 2^63-1", a.ResourceType)
 		}
 		if err != nil {
-			l.removeAllowances(g.Allowances[:i])
 			return err
 		}
 	}
 	g.Allowances, g.ChangedBy = slices.Clone(g.Allowances), ""
-	l.grants[g.UID] = g
+	put(&l.log, l.grants, g.UID, g)
 	l.bytes.grants += g.size()
 	return nil
 }
@@ -131,25 +132,13 @@ func (l *Ledger) addGrant(g Grant) error {
 // deleteGrant removes a grant. The caller prunes its accounts.
 func (l *Ledger) deleteGrant(g Grant) {
 	l.removeAllowances(g.Allowances)
-	delete(l.grants, g.UID)
+	drop(&l.log, l.grants, g.UID)
 	l.bytes.grants -= g.size()
 }
 
 func (l *Ledger) removeAllowances(allowances []Allowance) {
 	for _, a := range allowances {
 		l.accounts[a.ResourceType].removeAllowance(a.Selector, a.Amount)
-	}
-}
-
-// rollbackGrants removes the grants of since and adds those of before again.
-func (l *Ledger) rollbackGrants(since, before []Grant) {
-	for _, g := range since {
-		l.deleteGrant(g)
-	}
-	for _, g := range before {
-		if err := l.addGrant(g); err != nil {
-			panic(fmt.Sprintf("%s was in the ledger and no longer fits: %v", g.describe(), err))
-		}
 	}
 }
 

@@ -16,6 +16,7 @@ const (
 	KindChanged      ChangeKind = "changed"
 	KindReleased     ChangeKind = "released"
 	KindCorrected    ChangeKind = "corrected"
+	KindRecounted    ChangeKind = "recounted"
 	KindLimitChanged ChangeKind = "limitchanged"
 )
 
@@ -203,6 +204,9 @@ func (l *Ledger) recordCanceled(r *Reservation) {
 		added := &records[i]
 		if added.sequence == r.Sequence && added.Key == r.Key && slices.Equal(added.Changes, r.Charges) {
 			l.journal.bytes -= added.size()
+			if l.log.isOpen() {
+				records = slices.Clone(records) // a discarded trial has them again
+			}
 			l.journal.Records = slices.Delete(records, i, i+1)
 			return
 		}

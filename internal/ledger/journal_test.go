@@ -11,7 +11,7 @@ import (
 
 // reader replays the records of a ledger.
 type reader struct {
-	t        *rapid.T
+	t        reporter
 	sequence int64
 	limits   map[[2]string]ledger.Amount // by resource type and grant
 	balances map[ledger.Charge]ledger.Amount

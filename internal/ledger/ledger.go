@@ -6,7 +6,8 @@ import "slices"
 type Ledger struct {
 	sequence     int64 // of the latest reservation
 	accounts     map[string]*account
-	grants       map[string]Grant // by UID
+	grants       map[string]Grant       // by UID
+	observations map[string]Observation // by kind
 	reservations map[string]Reservation
 	released     map[string]struct{} // claim UIDs
 	withdrawn    SequenceSet
@@ -16,6 +17,7 @@ type Ledger struct {
 	journal      *journal // nil if the ledger keeps no records
 	types        Types    // nil if the ledger enforces all
 	removedBy    map[string]string
+	log          undoLog
 }
 
 // Types tells resource types apart.
@@ -40,6 +42,7 @@ func New() *Ledger {
 	return &Ledger{
 		accounts:     map[string]*account{},
 		grants:       map[string]Grant{},
+		observations: map[string]Observation{},
 		reservations: map[string]Reservation{},
 		released:     map[string]struct{}{},
 		slices:       map[string]Slice{},
@@ -114,60 +117,47 @@ func (l *Ledger) Cancel(key string, sequence int64) bool {
 		c := &r.Charges[i]
 		l.accounts[c.ResourceType].cancel(c.Dimensions, c.Amount)
 	}
-	l.remove(&r)
+	l.removeReservation(&r)
 	l.pruneAccounts(r.Charges)
 	l.recordCanceled(&r)
 	return true
 }
 
 // Rename gives a reservation another key, claim payload and time, and a new sequence, and withdraws the former
-// sequence. Its charges stay. It returns the former reservation for [Ledger.UndoRename].
+// sequence. Its charges stay.
 //
-// Rename returns false if there is no such reservation, it is an amendment, the new key is in use or invalid, or the
-// ledger is full.
-func (l *Ledger) Rename(from string, to Reservation) (before Reservation, ok bool) {
-	before, ok = l.reservations[from]
-	if _, taken := l.reservations[to.Key]; !ok || taken || before.amends() || !validKey(to.Key) || len(to.Claim) > ClaimBytesMax {
-		return Reservation{}, false
+// Rename returns false if there is no such reservation, it is an amendment or awaited, the new key is in use or
+// invalid, or the ledger is full.
+func (l *Ledger) Rename(from string, to Reservation) (ok bool) {
+	before, ok := l.reservations[from]
+	if _, taken := l.reservations[to.Key]; !ok || taken || before.amends() || before.Awaits != nil || !validKey(to.Key) || len(to.Claim) > ClaimBytesMax {
+		return false
 	}
 	after := before
 	after.Key, after.Claim, after.ReservedAt = to.Key, to.Claim, to.ReservedAt
 	if more := after.Size() - before.Size(); more > 0 && l.Bytes()+more > BytesMax {
-		return Reservation{}, false
+		return false
 	}
-	l.remove(&before)
+	l.removeReservation(&before)
 	l.withdraw(before.Sequence)
 	l.sequence++
 	after.Sequence = l.sequence
-	l.reservations[after.Key] = after
-	l.bytes.reservations += after.Size()
-	return before, true
-}
-
-// UndoRename undoes [Ledger.Rename] to key, if the reservation still exists.
-func (l *Ledger) UndoRename(before Reservation, key string) {
-	renamed, ok := l.reservations[key]
-	if !ok {
-		return
-	}
-	l.remove(&renamed)
-	l.withdrawn = l.withdrawn.Without(before.Sequence)
-	l.reservations[before.Key] = before
-	l.bytes.reservations += before.Size()
+	l.addReservation(after)
+	return true
 }
 
 // Settle turns a reservation into usage and counts its claim once in each charged balance. Sequence 0 stands for any.
 // It reports whether there was such a reservation. It is not for amendments, see [Ledger.SettleAmendment].
 func (l *Ledger) Settle(key string, sequence int64) bool {
 	r, ok := l.find(key, sequence)
-	if !ok || r.amends() {
+	if !ok || r.amends() || r.Awaits != nil {
 		return false
 	}
 	for i := range r.Charges {
 		c := &r.Charges[i]
 		l.accounts[c.ResourceType].settle(c.Dimensions, c.Amount)
 	}
-	l.remove(&r)
+	l.removeReservation(&r)
 	return true
 }
 
@@ -223,13 +213,17 @@ func (l *Ledger) commit(tx *transaction, r Reservation, kind ChangeKind) Decisio
 	l.recordTaken(kind, &r, tx.charges)
 	r.Subject, r.Actor = "", "" // only the record has them
 	r.Charges, r.Replaces = slices.Clone(r.Charges), slices.Clone(r.Replaces)
-	l.reservations[r.Key] = r
-	l.bytes.reservations += r.Size()
+	l.addReservation(r)
 	return Decision{Code: Admitted, Sequence: r.Sequence}
 }
 
-func (l *Ledger) remove(r *Reservation) {
-	delete(l.reservations, r.Key)
+func (l *Ledger) addReservation(r Reservation) {
+	put(&l.log, l.reservations, r.Key, r)
+	l.bytes.reservations += r.Size()
+}
+
+func (l *Ledger) removeReservation(r *Reservation) {
+	drop(&l.log, l.reservations, r.Key)
 	l.bytes.reservations -= r.Size()
 }
 
@@ -243,8 +237,8 @@ func (l *Ledger) find(key string, sequence int64) (Reservation, bool) {
 func (l *Ledger) accountOf(resourceType string) *account {
 	a := l.accounts[resourceType]
 	if a == nil {
-		a = newAccount(resourceType, &l.bytes.balances)
-		l.accounts[resourceType] = a
+		a = newAccount(resourceType, l)
+		put(&l.log, l.accounts, resourceType, a)
 	}
 	return a
 }
@@ -258,6 +252,6 @@ func (l *Ledger) pruneAccounts(charges []Charge) {
 
 func (l *Ledger) pruneAccount(resourceType string) {
 	if a := l.accounts[resourceType]; a != nil && a.allowanceCount == 0 && len(a.balances) == 0 {
-		delete(l.accounts, resourceType)
+		drop(&l.log, l.accounts, resourceType)
 	}
 }

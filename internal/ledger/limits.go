@@ -14,6 +14,11 @@ const (
 	// smaller than before.
 	reductionBytesMax = BytesMax + 128<<10
 
+	// observedBytesMax bounds the ledger for observations: nobody can refuse what exists.
+	observedBytesMax = 2 * BytesMax
+	// KindBytesMax is the length of the longest kind of an [Observation].
+	KindBytesMax = 512
+
 	// ChargesMax is the largest number of charges of a reservation, of its Replaces, or of a release.
 	ChargesMax = 20
 	// KeyBytesMax is the length of the longest reservation key.

@@ -166,17 +166,7 @@ var operations = []struct {
 	}},
 	{"Rename", func(p *pair, s source, _ bool) bool {
 		from, to := pick(s, "key", someKeys), ledger.Reservation{Key: pick(s, "key", someKeys), ReservedAt: 8, Claim: "other"}
-		before, ok := p.ledger.Rename(from, to)
-		if ok {
-			p.ledger.UndoRename(before, to.Key)
-			restored, _ := p.ledger.Reservation(from)
-			p.same("UndoRename", fmt.Sprint(restored), fmt.Sprint(before))
-			p.same("UndoRename", p.ledger.IsWithdrawn(before.Sequence), false)
-			_, _ = p.ledger.Rename(from, to)
-			p.model.SkipSequence()
-		}
-		_, wantOK := p.model.Rename(from, to)
-		return p.same("Rename", ok, wantOK)
+		return p.same("Rename", p.ledger.Rename(from, to), p.model.Rename(from, to))
 	}},
 	{"Forget", func(p *pair, s source, _ bool) bool {
 		claim := pick(s, "claim", someClaims)
@@ -205,12 +195,42 @@ var operations = []struct {
 func (p *pair) step(s source, huge bool) {
 	p.t.Helper()
 	before := p.encodedSnapshot()
+	if s.choose("trial", 4) == 0 {
+		p.discard(s, huge)
+		if after := p.encodedSnapshot(); !bytes.Equal(before, after) {
+			p.t.Fatalf("a discarded trial changed the ledger from\n%s to\n%s", before, after)
+		}
+		p.compare()
+	}
+
 	operation := pick(s, "operation", operations)
 	mayChange := operation.run(p, s, huge)
 	if after := p.encodedSnapshot(); !mayChange && !bytes.Equal(before, after) {
 		p.t.Fatalf("%s was denied but changed the ledger from\n%s to\n%s", operation.name, before, after)
 	}
 	p.compare()
+}
+
+// discard runs some operations in a trial and discards it, perhaps with another trial within that is kept.
+func (p *pair) discard(s source, huge bool) {
+	p.t.Helper()
+	changing := operations[:len(operations)-1] // all but reload: a trial is of one ledger
+	before := p.model
+	trial := p.ledger.Begin()
+	p.model = p.model.Clone()
+
+	for range s.choose("operations", 3) {
+		pick(s, "operation", changing).run(p, s, huge)
+	}
+	if s.choose("within", 2) == 0 {
+		within := p.ledger.Begin()
+		pick(s, "operation", changing).run(p, s, huge)
+		within.Keep()
+	}
+	p.compare()
+
+	trial.Discard()
+	p.model = before
 }
 
 func (p *pair) reserve(r ledger.Reservation) bool {
@@ -246,13 +266,12 @@ func (p *pair) pickAmendment(s source, huge bool) ledger.Reservation {
 
 func (p *pair) amend(what string, ledgers, models func(ledger.Reservation) ledger.Decision, r ledger.Reservation) bool {
 	p.t.Helper()
-	checked := p.ledger.CheckAmendment(r)
+	trial := p.ledger.Begin()
+	tried := ledgers(r)
+	trial.Discard()
 	d := ledgers(r)
 	p.same(what, d, models(r))
-	if what == "Amend" {
-		checked.Sequence = d.Sequence
-		p.same("CheckAmendment before Amend", checked, d)
-	}
+	p.same(what+" in a trial", tried, d)
 	if d.Code == ledger.Admitted {
 		again := ledgers(r)
 		d.Existing, d.Sequence = true, d.Sequence+1

@@ -61,7 +61,7 @@ func (l *Ledger) ReleaseReserved(claimUID, key string, sequence int64) bool {
 
 // recordReleased adds the record of a released claim.
 func (l *Ledger) recordReleased(claimUID string) {
-	l.released[claimUID] = struct{}{}
+	put(&l.log, l.released, claimUID, struct{}{})
 	l.bytes.released += recordSize(claimUID)
 }
 
@@ -70,7 +70,7 @@ func (l *Ledger) recordReleased(claimUID string) {
 func (l *Ledger) Forget(claimUID string) bool {
 	recorded := l.IsReleased(claimUID)
 	if recorded {
-		delete(l.released, claimUID)
+		drop(&l.log, l.released, claimUID)
 		l.bytes.released -= recordSize(claimUID)
 	}
 	return recorded

@@ -24,6 +24,9 @@ type Reservation struct {
 	// Replaces makes the reservation an amendment: a change of a settled claim, see [Ledger.Amend]. It has the present
 	// charges of the claim. The ledger then holds Charges in addition. They may be empty.
 	Replaces []Charge
+	// Awaits is the change that ends the reservation once it is observed, see [Ledger.Observe]. Without it, only the
+	// caller ends the reservation.
+	Awaits *Awaited
 	// Claim is the caller's payload: enough to finish the claim.
 	Claim string
 	// Subject is the subject in the record of the reservation, see [Record]. Default: Claim. Actor is the requester of
@@ -46,6 +49,9 @@ func (r *Reservation) Check() Code {
 func (r *Reservation) validate() Code {
 	if len(r.Claim) > ClaimBytesMax {
 		return ClaimTooLong
+	}
+	if r.Awaits != nil && !r.Awaits.isValid() {
+		return KeyInvalid
 	}
 	if r.amends() {
 		return cmp.Or(validateOptionalCharges(r.Charges), validateCharges(r.Replaces))

@@ -39,19 +39,3 @@ func (s SequenceSet) With(sequence int64) SequenceSet {
 	}
 	return s
 }
-
-// Without returns the set without a sequence.
-func (s SequenceSet) Without(sequence int64) SequenceSet {
-	i := s.endingAt(sequence)
-	if i == len(s) || s[i].First > sequence {
-		return s
-	}
-	var rest SequenceSet
-	if first := s[i].First; first < sequence {
-		rest = append(rest, SequenceRange{first, sequence - 1})
-	}
-	if last := s[i].Last; sequence < last {
-		rest = append(rest, SequenceRange{sequence + 1, last})
-	}
-	return slices.Concat(s[:i], rest, s[i+1:])
-}

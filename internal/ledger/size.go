@@ -15,12 +15,12 @@ const (
 )
 
 // bytes are the stored bytes of the parts of a ledger.
-type bytes struct{ grants, balances, reservations, released, slices int }
+type bytes struct{ grants, balances, observations, reservations, released, slices int }
 
 // Bytes bounds from above the size of the ledger as JSON. A balance counts from its first reservation on: settling adds
 // no bytes.
 func (l *Ledger) Bytes() int {
-	return ledgerBytes + l.bytes.grants + l.bytes.balances + l.bytes.reservations + l.bytes.released + l.bytes.slices + sequencesBytes*len(l.withdrawn)
+	return ledgerBytes + l.bytes.grants + l.bytes.balances + l.bytes.observations + l.bytes.reservations + l.bytes.released + l.bytes.slices + sequencesBytes*len(l.withdrawn)
 }
 
 // BytesNeeded returns the number of bytes added to the ledger by a new reservation.
@@ -32,7 +32,7 @@ func (l *Ledger) BytesNeeded(r *Reservation) int {
 		switch {
 		case a == nil:
 			size += usageBytes + jsonLen(c.ResourceType) + jsonLen(c.Dimensions.canonical)
-		case a.balances[c.Dimensions] == nil:
+		case !a.hasBalance(c.Dimensions):
 			size += a.balanceSize(c.Dimensions)
 		}
 	}
@@ -43,7 +43,7 @@ func (l *Ledger) BytesNeeded(r *Reservation) int {
 // and larger than bytesMax.
 func (l *Ledger) checkRoom(tx *transaction, size, bytesMax int) Code {
 	for i, a := range tx.accounts[:len(tx.charges)] {
-		if d := tx.charges[i].Dimensions; a.balances[d] == nil {
+		if d := tx.charges[i].Dimensions; !a.hasBalance(d) {
 			size += a.balanceSize(d)
 		}
 	}
@@ -56,7 +56,7 @@ func (l *Ledger) checkRoom(tx *transaction, size, bytesMax int) Code {
 // Size bounds from above the size of the reservation as JSON within a JSON string.
 func (r *Reservation) Size() int {
 	// The claim already is JSON.
-	size := reservationBytes + nestedLen(r.Key) + escapedLen(r.Claim, len(`\"`), len(`\\u0000`))
+	size := reservationBytes + r.Awaits.size() + nestedLen(r.Key) + escapedLen(r.Claim, len(`\"`), len(`\\u0000`))
 	for _, charges := range [][]Charge{r.Charges, r.Replaces} {
 		for i := range charges {
 			size += chargeBytes + nestedLen(charges[i].ResourceType) + nestedLen(charges[i].Dimensions.canonical)

@@ -80,8 +80,8 @@ func (l *Ledger) AvailableToSlice(holder, resourceType string) Amount {
 // always fits.
 func (l *Ledger) SetSlice(s Slice) bool { return l.setSlice(s, BytesMax) }
 
-// RestoreSlice undoes a change of a slice. Unlike [Ledger.SetSlice] it ignores the budget.
-func (l *Ledger) RestoreSlice(s Slice) { l.setSlice(s, math.MaxInt) }
+// ShrinkSlice replaces a slice by a smaller one of the same holder. Unlike [Ledger.SetSlice] it ignores the budget.
+func (l *Ledger) ShrinkSlice(s Slice) { l.setSlice(s, math.MaxInt) }
 
 func (l *Ledger) setSlice(s Slice, bytesMax int) bool {
 	before := l.slices[s.Holder]
@@ -97,10 +97,12 @@ func (l *Ledger) setSlice(s Slice, bytesMax int) bool {
 		l.resizeSlice(resourceType, before.Amounts[resourceType], s.Amounts[resourceType])
 	}
 	l.bytes.slices += s.size() - before.size()
-	if delete(l.slices, s.Holder); len(s.Amounts) > 0 {
-		s.Amounts = maps.Clone(s.Amounts)
-		l.slices[s.Holder] = s
+	if len(s.Amounts) == 0 {
+		drop(&l.log, l.slices, s.Holder)
+		return true
 	}
+	s.Amounts = maps.Clone(s.Amounts)
+	put(&l.log, l.slices, s.Holder, s)
 	return true
 }
 
@@ -116,9 +118,9 @@ func (l *Ledger) canSetSlice(s, before *Slice, bytesMax int) bool {
 		}
 		a := l.accounts[resourceType]
 		if a == nil {
-			a = newAccount(resourceType, new(int)) // to compare with its bounds
+			a = newAccount(resourceType, &Ledger{}) // to compare with its bounds
 		}
-		if a.balances[Dimensions{}] == nil {
+		if !a.hasBalance(Dimensions{}) {
 			size += a.balanceSize(Dimensions{})
 		}
 		if !a.canHold(amount - before.Amounts[resourceType]) {
@@ -149,7 +151,7 @@ func (l *Ledger) RevokeSlice(holder string) bool {
 		return false
 	}
 	s.IsRevoked = true
-	l.slices[holder] = s
+	put(&l.log, l.slices, holder, s)
 	return true
 }
 
@@ -161,16 +163,11 @@ func (l *Ledger) DropSlice(holder string) bool {
 	return l.setSlice(Slice{Holder: holder}, math.MaxInt)
 }
 
-// LiftSlices removes all slices except a holder's, and returns a function to restore them as they were. In between the
-// caller may ask for decisions, but not add anything to the ledger.
-func (l *Ledger) LiftSlices(except string) (restore func()) {
-	lifted := slices.DeleteFunc(slices.Collect(l.Slices()), func(s Slice) bool { return s.Holder == except })
-	for i := range lifted {
-		l.DropSlice(lifted[i].Holder)
-	}
-	return func() {
-		for i := range lifted {
-			l.RestoreSlice(lifted[i])
+// DropSlices removes all slices except a holder's.
+func (l *Ledger) DropSlices(except string) {
+	for _, holder := range sortedKeys(l.slices) {
+		if holder != except {
+			l.DropSlice(holder)
 		}
 	}
 }
@@ -179,47 +176,44 @@ func (l *Ledger) LiftSlices(except string) (restore func()) {
 // and the budget of bytes, because the slice was within them. If the slice has less, or does not exist, the difference
 // is overdraft. It is otherwise like [Ledger.Reserve].
 func (l *Ledger) ReserveFromSlice(holder string, r Reservation) Decision {
-	before, isKnown := l.Slice(holder)
-	if _, isReserved := l.reservations[r.Key]; !isReserved && isKnown {
-		after := before
-		after.Amounts = maps.Clone(before.Amounts)
-		for i := range r.Charges {
-			c := &r.Charges[i]
-			rest := after.Amounts[c.ResourceType] - c.Amount
-			switch {
-			case !c.Dimensions.IsZero():
-			case rest > 0:
-				after.Amounts[c.ResourceType] = rest
-			default:
-				delete(after.Amounts, c.ResourceType)
-			}
-		}
-		l.setSlice(after, math.MaxInt)
+	trial := l.Begin()
+	if _, isReserved := l.reservations[r.Key]; !isReserved {
+		l.takeFromSlice(holder, r.Charges)
 	}
 	d := l.reserveOverdraft(r, math.MaxInt)
-	if d.Code != Admitted && isKnown {
-		l.setSlice(before, math.MaxInt)
+	if d.Code != Admitted {
+		trial.Discard()
+		return d
 	}
+	trial.Keep()
 	return d
+}
+
+// takeFromSlice takes charges from a slice, as far as it has them.
+func (l *Ledger) takeFromSlice(holder string, charges []Charge) {
+	s, isKnown := l.Slice(holder)
+	if !isKnown {
+		return
+	}
+	for i := range charges {
+		c := &charges[i]
+		rest := s.Amounts[c.ResourceType] - c.Amount
+		switch {
+		case !c.Dimensions.IsZero():
+		case rest > 0:
+			s.Amounts[c.ResourceType] = rest
+		default:
+			delete(s.Amounts, c.ResourceType)
+		}
+	}
+	l.setSlice(s, math.MaxInt)
 }
 
 // resizeSlice changes the part of the account in slices by the difference of two amounts. It ignores the limit.
 func (a *account) resizeSlice(before, after Amount) {
-	d := Dimensions{}
-	if after > before {
-		more := after - before
-		if a.flow != nil {
-			a.flow.addUnpaid(d, more-a.flow.admit(d, more))
-		}
-		a.balanceOf(d).sliced += more
-		a.sliced += more
-		return
-	}
-	if after < before {
-		a.balances[d].sliced -= before - after
-		a.sliced -= before - after
-		a.reduceDemand(d, before-after)
-	}
+	b := a.balances[Dimensions{}]
+	b.sliced += after - before
+	a.changeBalance(Dimensions{}, b)
 }
 
 const (

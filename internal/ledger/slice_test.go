@@ -41,11 +41,12 @@ func TestSlice(t *testing.T) {
 	if account := l.Account(cpu); account.Reserved != 0 || account.Available != 100 {
 		t.Errorf("slices are in use: %+v", account)
 	}
-	restore := l.LiftSlices("b")
+	trial := l.Begin()
+	l.DropSlices("b")
 	if d := l.Check(reserved("p/1", 90).Charges); d.Code != ledger.Admitted {
 		t.Errorf("beside the slice of b: %+v", d)
 	}
-	restore()
+	trial.Discard()
 	if d := l.ReserveFromSlice("a", reserved("p/2", 30)); d.Code != ledger.Admitted || l.Sliced(cpu) != 20 || l.Account(cpu).Reserved != 30 {
 		t.Errorf("from a slice: %+v, %d are left in slices", d, l.Sliced(cpu))
 	}

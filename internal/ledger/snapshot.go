@@ -23,7 +23,9 @@ type Snapshot struct {
 	Sequence int64
 	// Grants are sorted by UID.
 	Grants []Grant
-	// Used is sorted by resource type and then dimensions.
+	// Observations are sorted by kind.
+	Observations []Observation
+	// Used is sorted by resource type and then dimensions. It is without what is observed.
 	Used []Usage
 	// Reservations are sorted by sequence.
 	Reservations []Reservation
@@ -43,6 +45,7 @@ func (l *Ledger) Snapshot() Snapshot {
 	snapshot := Snapshot{
 		Sequence:     l.sequence,
 		Grants:       slices.Collect(l.Grants()),
+		Observations: slices.Collect(l.Observations()),
 		Used:         slices.Collect(l.Used()),
 		Reservations: slices.Collect(l.Reservations()),
 		Released:     slices.Collect(l.Released()),
@@ -63,6 +66,9 @@ func (l *Ledger) Snapshot() Snapshot {
 func Restore(s Snapshot) (*Ledger, error) {
 	l := New()
 	if _, err := l.replaceGrants(s.Grants, math.MaxInt); err != nil {
+		return nil, err
+	}
+	if err := l.restoreObservations(s.Observations); err != nil {
 		return nil, err
 	}
 	if err := l.restoreUsed(s.Used); err != nil {
@@ -93,6 +99,21 @@ func Restore(s Snapshot) (*Ledger, error) {
 	return l, nil
 }
 
+func (l *Ledger) restoreObservations(observations []Observation) error {
+	for _, o := range observations {
+		if err := o.check(); err != nil {
+			return fmt.Errorf("observation of %s: %w", o.Kind, err)
+		}
+		if _, isRepeated := l.observations[o.Kind]; isRepeated {
+			return fmt.Errorf("observation of %s is repeated", o.Kind)
+		}
+		if err := l.setObservation(o, o.Demands, math.MaxInt); err != nil {
+			return fmt.Errorf("observation of %s: %w", o.Kind, err)
+		}
+	}
+	return nil
+}
+
 func (l *Ledger) restoreUsed(used []Usage) error {
 	for _, u := range used {
 		if err := u.check(); err != nil {
@@ -101,7 +122,7 @@ func (l *Ledger) restoreUsed(used []Usage) error {
 		if u.Amount == 0 && u.Claims == 0 {
 			continue
 		}
-		if a := l.accounts[u.ResourceType]; a != nil && a.balances[u.Dimensions] != nil {
+		if a := l.accounts[u.ResourceType]; a != nil && (a.balances[u.Dimensions].used > 0 || a.balances[u.Dimensions].claims > 0) {
 			return fmt.Errorf("%s is repeated", u.describe())
 		}
 		if _, err := l.setUsed(u, math.MaxInt); err != nil {
@@ -141,20 +162,16 @@ func (l *Ledger) setUsed(u Usage, bytesMax int) (changed bool, err error) {
 	if err := u.check(); err != nil {
 		return false, fmt.Errorf("%s: %w", u.describe(), err)
 	}
-	var before balance
-	if a := l.accounts[u.ResourceType]; a != nil {
-		if r := a.balances[u.Dimensions]; r != nil {
-			before = *r
-		} else if len(a.balances) >= BalancesMax && (u.Amount > 0 || u.Claims > 0) {
-			return false, fmt.Errorf("%s: there are %d balances of that resource type already", u.describe(), BalancesMax)
-		}
-	}
+	a := l.accountOf(u.ResourceType)
+	defer l.pruneAccount(u.ResourceType)
+	before := a.balances[u.Dimensions]
 	if before.used == u.Amount && before.claims == u.Claims {
 		return false, nil
 	}
-	a := l.accountOf(u.ResourceType)
-	defer l.pruneAccount(u.ResourceType)
-	if a.balances[u.Dimensions] == nil && l.Bytes()+a.balanceSize(u.Dimensions) > bytesMax {
+	if !a.hasBalance(u.Dimensions) && len(a.balances) >= BalancesMax {
+		return false, fmt.Errorf("%s: there are %d balances of that resource type already", u.describe(), BalancesMax)
+	}
+	if !a.hasBalance(u.Dimensions) && l.Bytes()+a.balanceSize(u.Dimensions) > bytesMax {
 		return false, fmt.Errorf("%s: the ledger takes %d bytes already, at most %d are allowed", u.describe(), l.Bytes(), bytesMax)
 	}
 	ok := a.setUsed(u.Dimensions, u.Amount, u.Claims)

@@ -11,14 +11,14 @@ import (
 type Account struct {
 	// Limit is the sum of all allowances.
 	Limit Amount
-	// Used is the amount of settled claims.
+	// Used is the demand of the observed objects, and of settled claims.
 	Used Amount
 	// Reserved is the amount of reservations.
 	Reserved Amount
 	// Available is Limit minus Used and Reserved, and at least 0. With selectors a particular request may get less.
 	// While some dimension set is overdrawn it may get more. [Ledger.Available] has the exact amount.
 	Available Amount
-	// Claims counts the settled claims, once for each dimension set of their charges.
+	// Claims counts the observed objects and the settled claims, once for each dimension set of their charges.
 	Claims int64
 }
 
@@ -29,7 +29,8 @@ func (l *Ledger) Account(resourceType string) Account {
 		return Account{}
 	}
 	return Account{
-		Limit: a.limit, Used: a.used, Reserved: a.reserved, Available: max(0, a.limit-a.used-a.reserved), Claims: a.claims,
+		Limit: a.limit, Used: a.observed + a.used, Reserved: a.reserved,
+		Available: max(0, a.limit-a.observed-a.used-a.reserved), Claims: a.objects + a.claims,
 	}
 }
 
@@ -45,11 +46,11 @@ func (l *Ledger) Available(resourceType string, d Dimensions) Amount {
 // Balance is the state of one dimension set of a resource type, for display.
 type Balance struct {
 	Dimensions Dimensions
-	// Used is the amount of settled claims.
+	// Used is the demand of the observed objects, and of settled claims.
 	Used Amount
 	// Reserved is the amount of reservations.
 	Reserved Amount
-	// Claims counts the settled claims.
+	// Claims counts the observed objects and the settled claims.
 	Claims int64
 }
 
@@ -63,7 +64,7 @@ func (l *Ledger) Balances(resourceType string) []Balance {
 	balances := make([]Balance, 0, len(a.balances))
 	for _, d := range a.dimensionSets() {
 		r := a.balances[d]
-		balances = append(balances, Balance{Dimensions: d, Used: r.used, Reserved: r.reserved, Claims: r.claims})
+		balances = append(balances, Balance{Dimensions: d, Used: r.observed + r.used, Reserved: r.reserved, Claims: r.objects + r.claims})
 	}
 	return balances
 }
@@ -71,7 +72,7 @@ func (l *Ledger) Balances(resourceType string) []Balance {
 // HasBalance reports whether a resource type has a balance for the dimensions: then a charge needs no new one.
 func (l *Ledger) HasBalance(resourceType string, d Dimensions) bool {
 	a := l.accounts[resourceType]
-	return a != nil && a.balances[d] != nil
+	return a != nil && a.hasBalance(d)
 }
 
 // Matching returns the sum of the allowances with selectors for the dimensions. It is 0 for an unknown type.

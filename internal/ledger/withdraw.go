@@ -32,7 +32,7 @@ func (l *Ledger) Renew(key string, sequence int64) (renewed int64, ok bool) {
 	l.withdraw(r.Sequence)
 	l.sequence++
 	r.Sequence = l.sequence
-	l.reservations[key] = r
+	put(&l.log, l.reservations, key, r)
 	return r.Sequence, true
 }
 

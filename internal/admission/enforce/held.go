@@ -80,7 +80,7 @@ func (h *Handler) subjectOfIntent(encoded string) (subject intentSubject, ok boo
 	return subject, true
 }
 
-// fitsWithout reports whether the request fits after a cancellation of these reservations. An error means that the
+// fitsWithout reports whether the request would fit after a cancellation of these reservations. An error means that the
 // ledger was unreadable.
 func (h *Handler) fitsWithout(ctx context.Context, l lack, held []ledgerstore.InFlight) (bool, error) {
 	amounts := amountsOf(held)
@@ -90,27 +90,25 @@ func (h *Handler) fitsWithout(ctx context.Context, l lack, held []ledgerstore.In
 		}
 	}
 
-	var snapshot ledger.Snapshot
-	if err := h.Store.View(ctx, l.consumer, func(current *ledger.Ledger) { snapshot = current.Snapshot() }); err != nil {
-		return false, err
-	}
-	rest, err := ledger.Restore(snapshot)
-	if err != nil {
-		return false, err
-	}
-
-	for slice := range rest.Slices() {
-		rest.DropSlice(slice.Holder) // the denial is without slices, too
-	}
-	for _, pending := range held {
-		rest.Cancel(pending.Key, pending.Sequence)
-	}
-
 	charges := make([]ledger.Charge, 0, len(l.shortages))
 	for _, s := range l.shortages {
 		charges = append(charges, ledger.Charge{ResourceType: s.ResourceType, Dimensions: s.Dimensions, Amount: s.Requested})
 	}
-	return rest.Check(charges).Code == ledger.Admitted, nil
+
+	var fits bool
+	err := h.Store.View(ctx, l.consumer, func(current *ledger.Ledger) {
+		trial := current.Begin()
+		defer trial.Discard()
+		current.DropSlices("") // the denial is without slices, too
+		for _, pending := range held {
+			current.Cancel(pending.Key, pending.Sequence)
+		}
+		fits = current.Check(charges).Code == ledger.Admitted
+	})
+	if err != nil {
+		return false, err // and fits may still be written
+	}
+	return fits, nil
 }
 
 // amountsOf returns the sum of reservations by resource type.

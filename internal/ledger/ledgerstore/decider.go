@@ -21,8 +21,9 @@ type decider struct {
 	isFull, isHeld bool
 	// isTooMuch is set for a request that fits, while its Spare does not.
 	isTooMuch bool
-	// admitted are the reservations as in the ledger now, and renamed are those taken over, as before.
-	admitted, renamed []ledger.Reservation
+	// admitted are the reservations as in the ledger now, and taken are the former keys of those taken over.
+	admitted []ledger.Reservation
+	taken    []string
 	// latest is the latest sequence before the decision: later ones are of this process. former is the sequence of an
 	// extended reservation.
 	latest, former int64
@@ -32,44 +33,49 @@ func (d *decider) operation() *operation {
 	return &operation{apply: d.apply, committed: d.committed}
 }
 
+// apply decides the request, and leaves the ledger as it was unless the request is admitted and no dry run.
 func (d *decider) apply(l *ledger.Ledger, releasing bool) groupcommit.Effect {
-	d.outcome, d.admitted, d.renamed, d.isHeld, d.isTooMuch = Outcome{}, nil, nil, false, false
+	d.outcome, d.admitted, d.taken, d.isHeld, d.isTooMuch = Outcome{}, nil, nil, false, false
 	d.latest, d.former = l.Sequence(), 0
+
+	trial := l.Begin()
+	effect := d.decideRequest(l, releasing)
+	if effect == groupcommit.Changed {
+		trial.Keep()
+	} else {
+		trial.Discard()
+		d.taken = nil
+	}
+	return effect
+}
+
+func (d *decider) decideRequest(l *ledger.Ledger, releasing bool) groupcommit.Effect {
 	if d.DryRun == NotDry {
-		d.renamed = rename(l, d.Reservations, d.Instead)
+		d.takeOver(l)
 	}
 	added := notIn(l, d.Reservations)
 	if d.isFull = d.hasNoRoom(l, added); d.isFull {
-		d.undoRenames(l)
 		return groupcommit.Postponed
 	}
 	if d.isTooMuch = d.takesSpare(l, added); d.isTooMuch {
-		d.undoRenames(l)
 		return groupcommit.Nothing
 	}
-	hasChanged := d.decideBesideSlices(l, added)
+
+	hasChanged := d.decideBesideSlices(l)
 	switch {
-	case d.isHeld:
-		d.undoRenames(l)
+	case d.isHeld, d.outcome.Code == ledger.Exceeded && releasing:
 		return groupcommit.Postponed
 	case d.DryRun != NotDry:
-		cancelAll(l, added)
-		for i := range d.outcome.Decisions {
-			d.outcome.Decisions[i].Sequence = 0
-		}
-		return d.effectOfDryRun(releasing)
-	case d.outcome.Code == ledger.Exceeded && releasing:
-		d.undoRenames(l)
-		return groupcommit.Postponed
+		return d.endDryRun()
 	case d.outcome.Code != ledger.Admitted:
-		d.undoRenames(l)
 		return groupcommit.Unconfirmed
 	}
+
 	if d.TakesOver && d.renew(l) {
 		hasChanged = true
 	}
 	d.collectOutcome(l)
-	if hasChanged || len(d.renamed) > 0 {
+	if hasChanged || len(d.taken) > 0 {
 		return groupcommit.Changed
 	}
 	return groupcommit.Unconfirmed
@@ -78,30 +84,30 @@ func (d *decider) apply(l *ledger.Ledger, releasing bool) groupcommit.Effect {
 // decideBesideSlices decides the request, and reports whether the ledger changed. Quota in slices is not in use: the
 // slice of this process makes way for the request, and with those of others it waits. So the figures of a denial are
 // without slices.
-func (d *decider) decideBesideSlices(l *ledger.Ledger, added []ledger.Reservation) (hasChanged bool) {
-	if l.SliceCount() == 0 {
-		return d.decideAll(l)
-	}
+func (d *decider) decideBesideSlices(l *ledger.Ledger) (hasChanged bool) {
 	if d.Separately && d.DryRun != NotDry {
-		defer l.LiftSlices("")()
-		defer cancelAll(l, added)
-		return d.decideAll(l)
+		l.DropSlices("")
 	}
-	if hasChanged = d.decideAll(l); d.outcome.Code != ledger.Exceeded {
+	if hasChanged = d.decideAll(l); l.SliceCount() == 0 || d.outcome.Code != ledger.Exceeded {
 		return hasChanged
 	}
-	if undo := d.store.committer(d.consumer).escrow.yield(l, d.store.holder); undo != nil {
-		if hasChanged = d.decideAll(l); d.outcome.Code != ledger.Exceeded && d.DryRun == NotDry {
+
+	if resume := d.store.committer(d.consumer).escrow.yield(l, d.store.holder); resume != nil {
+		hasChanged = d.decideAll(l)
+		if d.outcome.Code == ledger.Admitted && d.DryRun == NotDry {
 			return hasChanged
 		}
-		defer undo()
+		defer resume()
 		if d.outcome.Code != ledger.Exceeded {
-			cancelAll(l, added) // before the slice needs its place again
 			return hasChanged
 		}
 	}
-	defer l.LiftSlices(d.store.holder)() // the rest of its own is in use
-	d.isHeld = d.wouldFit(l, added)
+
+	trial := l.Begin()
+	defer trial.Discard()
+	l.DropSlices(d.store.holder) // the rest of its own is in use
+	d.decideAll(l)
+	d.isHeld = d.outcome.Code != ledger.Exceeded
 	return false
 }
 
@@ -111,20 +117,11 @@ func (d *decider) takesSpare(l *ledger.Ledger, added []ledger.Reservation) bool 
 	if len(added) == 0 && d.Extend == nil || d.Spare.isIn(l) {
 		return false
 	}
-	return d.wouldFit(l, added)
-}
 
-// wouldFit decides the request as in a dry run.
-func (d *decider) wouldFit(l *ledger.Ledger, added []ledger.Reservation) bool {
-	before := d.DryRun
-	d.DryRun = Dry
+	trial := l.Begin()
+	defer trial.Discard()
 	d.decideAll(l)
-	d.DryRun = before
-	if d.outcome.Code == ledger.Exceeded {
-		return false
-	}
-	cancelAll(l, added)
-	return true
+	return d.outcome.Code != ledger.Exceeded
 }
 
 // decideAll decides the request, and reports whether the ledger changed.
@@ -135,16 +132,15 @@ func (d *decider) decideAll(l *ledger.Ledger) (hasChanged bool) {
 	return d.decideTogether(l)
 }
 
-// effectOfDryRun returns the effect of a decision without a trace in the ledger.
-func (d *decider) effectOfDryRun(releasing bool) groupcommit.Effect {
-	switch {
-	case d.outcome.Code == ledger.Exceeded && releasing:
-		return groupcommit.Postponed
-	case d.outcome.Code == ledger.Admitted && d.DryRun == DryLikely:
-		return groupcommit.Nothing
-	default:
-		return groupcommit.Unconfirmed
+// endDryRun completes the outcome of a dry run, and returns its effect.
+func (d *decider) endDryRun() groupcommit.Effect {
+	for i := range d.outcome.Decisions {
+		d.outcome.Decisions[i].Sequence = 0
 	}
+	if d.outcome.Code == ledger.Admitted && d.DryRun == DryLikely {
+		return groupcommit.Nothing
+	}
+	return groupcommit.Unconfirmed
 }
 
 // hasNoRoom reports whether the request must wait for reservations in flight to end. It returns false for a request too
@@ -162,30 +158,32 @@ func (d *decider) hasNoRoom(l *ledger.Ledger, added []ledger.Reservation) bool {
 
 // decideTogether adds all reservations or none, and reports whether the ledger changed.
 func (d *decider) decideTogether(l *ledger.Ledger) (hasChanged bool) {
+	trial := l.Begin()
 	decisions := make([]ledger.Decision, len(d.Reservations))
 	for i := range d.Reservations {
 		var isNew bool
-		if decisions[i], isNew = d.decide(l, d.Reservations[i]); decisions[i].Code == ledger.Admitted {
-			hasChanged = hasChanged || isNew
-			continue
+		decisions[i], isNew = d.decide(l, d.Reservations[i])
+		hasChanged = hasChanged || isNew
+		if decisions[i].Code != ledger.Admitted {
+			trial.Discard()
+			d.deny(l, i, decisions[i])
+			return false
 		}
-		entered := make([]ledger.Reservation, 0, i)
-		for j := range i {
-			if !decisions[j].Existing {
-				entered = append(entered, d.Reservations[j])
-			}
-		}
-		cancelAll(l, entered)
-		d.outcome = Outcome{Code: decisions[i].Code, FailedIndex: i, Shortages: decisions[i].Shortages}
-		if d.outcome.Code == ledger.Exceeded && len(d.Reservations) > 1 {
-			if all := shortagesOf(l, notIn(l, d.Reservations)); len(all) > 0 {
-				d.outcome.Shortages = all
-			}
-		}
-		return false
 	}
+	trial.Keep()
 	d.outcome = Outcome{Code: ledger.Admitted, Decisions: decisions}
 	return hasChanged
+}
+
+// deny makes the decision against one reservation the outcome. Of several reservations, it has the shortages of all.
+func (d *decider) deny(l *ledger.Ledger, index int, decision ledger.Decision) {
+	d.outcome = Outcome{Code: decision.Code, FailedIndex: index, Shortages: decision.Shortages}
+	if decision.Code != ledger.Exceeded || len(d.Reservations) == 1 {
+		return
+	}
+	if all := shortagesOf(l, notIn(l, d.Reservations)); len(all) > 0 {
+		d.outcome.Shortages = all
+	}
 }
 
 // decideSeparately adds each admitted reservation, and reports whether the ledger changed.
@@ -208,23 +206,17 @@ func (d *decider) decideSeparately(l *ledger.Ledger) (hasChanged bool) {
 	return hasChanged
 }
 
-// decide decides one reservation or amendment, and reports whether the ledger changed. A dry run leaves new
-// reservations in the ledger for the following decisions; the caller cancels them.
+// decide decides one reservation or amendment, and reports whether the ledger changed.
 func (d *decider) decide(l *ledger.Ledger, r ledger.Reservation) (decision ledger.Decision, hasChanged bool) {
 	if len(r.Replaces) == 0 && d.Extend == nil {
 		decision = d.decideByLimits(l, r, l.Reserve, l.ReserveOverdraft)
 		return decision, decision.Code == ledger.Admitted && !decision.Existing
 	}
+
 	if isUnsettled(l, r.Key) {
 		return ledger.Decision{Code: ledger.NotHeld}, false
 	}
-	before, isKnown := l.Reservation(r.Key)
-	if isKnown && d.DryRun != NotDry {
-		return d.decideByLimits(l, r, l.CheckAmendment, func(ledger.Reservation) ledger.Decision {
-			return ledger.Decision{Code: ledger.Admitted}
-		}), false
-	}
-	if isKnown && d.Extend != nil {
+	if before, isKnown := l.Reservation(r.Key); isKnown && d.Extend != nil {
 		r.Claim = d.Extend(before.Claim, r.Claim)
 		d.former = before.Sequence
 	}
@@ -233,15 +225,16 @@ func (d *decider) decide(l *ledger.Ledger, r ledger.Reservation) (decision ledge
 }
 
 // decideByLimits decides by the limits. If the request exceeds them and allows overdraft, it decides by overdraft, and
-// the decision has the shortages as well: beyond the limits, the own slice is in nobody's way.
+// the decision has the shortages as well.
 func (d *decider) decideByLimits(l *ledger.Ledger, r ledger.Reservation, limits, overdraft func(ledger.Reservation) ledger.Decision) ledger.Decision {
 	decision := limits(r)
 	if decision.Code != ledger.Exceeded || !d.Overdraft {
 		return decision
 	}
+
 	shortages := decision.Shortages
 	if l.SliceCount() > 0 {
-		shortages = d.shortagesBesideSlice(l, r)
+		shortages = d.shortagesBesideSlice(l, r, limits)
 	}
 	if decision = overdraft(r); decision.Code == ledger.Admitted {
 		decision.Shortages = shortages
@@ -249,17 +242,13 @@ func (d *decider) decideByLimits(l *ledger.Ledger, r ledger.Reservation, limits,
 	return decision
 }
 
-// shortagesBesideSlice returns the shortages of a new reservation or amendment, without the slice of this process.
-// Others may use theirs at this moment.
-func (d *decider) shortagesBesideSlice(l *ledger.Ledger, r ledger.Reservation) []ledger.Shortage {
-	if own, isHeld := l.Slice(d.store.holder); isHeld {
-		l.DropSlice(own.Holder)
-		defer l.RestoreSlice(own)
-	}
-	if len(r.Replaces) > 0 {
-		return l.CheckAmendment(r).Shortages
-	}
-	return l.Check(r.Charges).Shortages
+// shortagesBesideSlice returns the shortages of a reservation or amendment, without the slice of this process: beyond
+// the limits, it is in nobody's way. Others may use theirs at this moment.
+func (d *decider) shortagesBesideSlice(l *ledger.Ledger, r ledger.Reservation, limits func(ledger.Reservation) ledger.Decision) []ledger.Shortage {
+	trial := l.Begin()
+	defer trial.Discard()
+	l.DropSlice(d.store.holder)
+	return limits(r).Shortages
 }
 
 // collectOutcome fills admitted and the taken-over keys from the ledger.
@@ -269,56 +258,29 @@ func (d *decider) collectOutcome(l *ledger.Ledger) {
 			d.admitted = append(d.admitted, r)
 		}
 	}
-	for i := range d.renamed {
-		d.outcome.Taken = append(d.outcome.Taken, d.renamed[i].Key)
-	}
-	d.outcome.Former = d.former
+	d.outcome.Taken, d.outcome.Former = d.taken, d.former
 }
 
 // committed runs after the write of the decision.
 func (d *decider) committed() {
-	for i := range d.renamed {
-		d.store.inflight.remove(d.consumer, d.renamed[i].Key, 0)
+	for _, key := range d.taken {
+		d.store.inflight.remove(d.consumer, key, 0)
 	}
 	for _, r := range d.admitted {
 		d.store.inflight.add(d.consumer, r, r.Sequence > d.latest)
 	}
 }
 
-// undoRenames undoes rename.
-func (d *decider) undoRenames(l *ledger.Ledger) {
-	for i := range d.renamed {
-		l.UndoRename(d.renamed[i], keyInstead(d.Instead, d.renamed[i].Key))
-	}
-	d.renamed = nil
-}
-
-// rename renames earlier reservations with the same charges to new ones. It returns them as they were.
-func rename(l *ledger.Ledger, reservations []ledger.Reservation, earlier map[string]string) (renamed []ledger.Reservation) {
-	if len(earlier) == 0 {
-		return nil
-	}
-	for i := range reservations {
-		r := &reservations[i]
-		held, ok := l.Reservation(earlier[r.Key])
-		if !ok || !slices.Equal(held.Charges, r.Charges) {
-			continue
-		}
-		if before, ok := l.Rename(held.Key, *r); ok {
-			renamed = append(renamed, before)
+// takeOver renames earlier reservations with the same charges to new ones.
+func (d *decider) takeOver(l *ledger.Ledger) {
+	for i := range d.Reservations {
+		r := &d.Reservations[i]
+		key := d.Instead[r.Key]
+		held, ok := l.Reservation(key)
+		if ok && slices.Equal(held.Charges, r.Charges) && l.Rename(key, *r) {
+			d.taken = append(d.taken, key)
 		}
 	}
-	return renamed
-}
-
-// keyInstead returns the new key of a renamed reservation.
-func keyInstead(earlier map[string]string, key string) string {
-	for now, before := range earlier {
-		if before == key {
-			return now
-		}
-	}
-	return ""
 }
 
 // renew gives existing reservations a new sequence, except those just renamed. It reports whether there are any.
@@ -359,12 +321,6 @@ func isFull(l *ledger.Ledger, added []ledger.Reservation) bool {
 		size += l.BytesNeeded(&added[i])
 	}
 	return count > ReservationsMax || size > ledger.BytesMax && size-l.ReservedBytes() <= ledger.BytesMax
-}
-
-func cancelAll(l *ledger.Ledger, reservations []ledger.Reservation) {
-	for _, r := range reservations {
-		l.Cancel(r.Key, 0)
-	}
 }
 
 // isUnsettled reports whether a key belongs to an amendment of a directly created claim with its reservation in flight.

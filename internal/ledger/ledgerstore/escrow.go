@@ -315,15 +315,15 @@ func (e *escrow) restLocked(resourceType string) ledger.Amount {
 }
 
 // yield reduces the slice in the copy to the admissions without a record, and stops further ones until the next commit.
-// It returns a function to undo this, or nil if the slice has no more than that.
-func (e *escrow) yield(l *ledger.Ledger, holder string) (undo func()) {
+// If the copy is discarded, call resume so that the slice admits again. It is nil if the slice has no more than that.
+func (e *escrow) yield(l *ledger.Ledger, holder string) (resume func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	slice, ok := l.Slice(holder)
 	if !ok {
 		return nil
 	}
-	before, covered, hasYielded := slice, maps.Clone(e.covered), false
+	covered, hasYielded := maps.Clone(e.covered), false
 	slice.Amounts = maps.Clone(slice.Amounts)
 	for resourceType, amount := range slice.Amounts {
 		rest := e.restLocked(resourceType)
@@ -344,7 +344,6 @@ func (e *escrow) yield(l *ledger.Ledger, holder string) (undo func()) {
 	return func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		l.RestoreSlice(before)
 		e.covered = covered
 	}
 }

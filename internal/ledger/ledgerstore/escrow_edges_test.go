@@ -289,6 +289,9 @@ func TestDryRunKeepsSlice(t *testing.T) {
 		_, err := p.Apply(t.Context(), acme, ledgerstore.Request{DryRun: ledgerstore.Dry, Reservations: []ledger.Reservation{{
 			Key: "p/dry", Claim: "c", Charges: []ledger.Charge{{ResourceType: gpu, Dimensions: dimensions(ledger.BalancesMax), Amount: 100_000 - ledger.BalancesMax + 1}},
 		}}})
+		if !p.escrow("p/after", 1) {
+			t.Error("the slice admits nothing after a dry run")
+		}
 		var after ledger.Amount
 		if errView := p.View(t.Context(), acme, func(l *ledger.Ledger) { after = l.Sliced(gpu) }); err != nil || errView != nil || after != before || before == 0 {
 			t.Errorf("the slice was %d and is %d: %v, %v", before, after, err, errView)

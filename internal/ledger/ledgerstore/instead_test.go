@@ -55,6 +55,25 @@ func TestReserveInstead(t *testing.T) {
 	}
 }
 
+// A takeover that is denied with the rest of its request leaves everything as it was, also what the process knows to be
+// in flight.
+func TestDeniedReserveInstead(t *testing.T) {
+	store := start(t, storagetest.New(), nil)
+	store.limit(t, 10)
+	if d, err := storagetest.Reserve(t.Context(), store, acme, reservation("p/1", 6)); err != nil || d.Code != ledger.Admitted {
+		t.Fatal(d, err)
+	}
+	outcome, err := store.Apply(t.Context(), acme, ledgerstore.Request{
+		Reservations: []ledger.Reservation{reservation("p/2", 6), reservation("q/2", 9)}, TakesOver: true, Instead: map[string]string{"p/2": "p/1"},
+	})
+	if err != nil || outcome.Code != ledger.Exceeded || len(outcome.Taken) > 0 {
+		t.Fatalf("got %s, taken %v, %v", outcome.Code, outcome.Taken, err)
+	}
+	if held := store.ReservationsFor("1"); len(held) != 1 || held[0].Key != "p/1" {
+		t.Errorf("in flight: %+v", held)
+	}
+}
+
 // One process grants the claim of object 1 from its reservation, while another one takes the reservation over for
 // object 2. The end of claim 1 gives nothing back: its charges belong to object 2.
 func TestTakeOverWhileGranted(t *testing.T) {

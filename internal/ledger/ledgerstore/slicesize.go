@@ -93,7 +93,7 @@ func (e *escrow) replenish(l *ledger.Ledger, holder string, most share, now, wri
 				delete(wanted.Amounts, resourceType)
 			}
 		}
-		l.RestoreSlice(wanted)
+		l.ShrinkSlice(wanted)
 	}
 	// With or without effect of the write, the slice covers this: if it takes effect, the ledger has the admissions of
 	// the batch.

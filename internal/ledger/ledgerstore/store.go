@@ -284,8 +284,9 @@ func (s *Store) loadIDOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef
 }
 
 // View calls f with the ledger of a consumer as of some instant during the call. Reservations may still be in flight in
-// it after [Store.Settle]. f must not keep or change it. View may call f more than once; the last call counts, and only
-// if View returns no error. If ctx ends early, f may still be running when View returns.
+// it after [Store.Settle]. f must not keep it, and discards its trials, see [ledger.Trial]. View may call f more than
+// once; the last call counts, and only if View returns no error. If ctx ends early, f may still be running when View
+// returns.
 func (s *Store) View(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error {
 	return s.do(ctx, consumer, &operation{leavesDeferred: true, apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
 		f(l)

@@ -8,6 +8,7 @@ package model
 
 import (
 	"errors"
+	"maps"
 	"math"
 	"math/big"
 	"slices"
@@ -265,19 +266,24 @@ func (m *Model) Renew(key string, sequence int64) (int64, bool) {
 	return m.add(r), true
 }
 
-// SkipSequence uses up a sequence, like an undone rename.
-func (m *Model) SkipSequence() { m.sequence++ }
+// Clone returns a copy of the model.
+func (m *Model) Clone() *Model {
+	clone := *m
+	clone.grants, clone.used = maps.Clone(m.grants), maps.Clone(m.used)
+	clone.reservations, clone.released, clone.withdrawn = maps.Clone(m.reservations), maps.Clone(m.released), maps.Clone(m.withdrawn)
+	return &clone
+}
 
 // Rename gives a reservation another key, claim payload and time, and a new sequence.
-func (m *Model) Rename(from string, to ledger.Reservation) (before ledger.Reservation, ok bool) {
-	before = m.reservations[from]
+func (m *Model) Rename(from string, to ledger.Reservation) bool {
+	before := m.reservations[from]
 	_, taken := m.reservations[to.Key]
 	if taken || to.Key == "" || len(to.Key) > ledger.KeyBytesMax || len(to.Claim) > ledger.ClaimBytesMax || !m.Withdraw(from, 0) {
-		return ledger.Reservation{}, false
+		return false
 	}
 	to.Charges = before.Charges
 	m.add(to)
-	return before, true
+	return true
 }
 
 // Forget drops the record of a claim.

@@ -144,13 +144,25 @@ var faults = []fault{
 	},
 	{
 		what: "a denial counts the slices of others as used", file: storeDir + "decider.go",
-		before: "\td.isHeld = d.wouldFit(l, added)\n",
-		after:  "\td.decideAll(l)\n\tif d.outcome.Code != ledger.Exceeded {\n\t\tcancelAll(l, added)\n\t\td.outcome = Outcome{Code: ledger.Exceeded}\n\t}\n",
+		before: "\td.isHeld = d.outcome.Code != ledger.Exceeded\n",
+		after:  "\td.outcome = Outcome{Code: ledger.Exceeded}\n",
 		test:   "./internal/ledger/ledgerstore TestForeignSlices",
 	},
 	{
-		what: "decisions instead of a slice stay", file: storeDir + "decider.go",
-		before: "\t\tdefer undo()\n",
+		what: "a dry run stays in the ledger", file: storeDir + "decider.go",
+		before: "\tif effect == groupcommit.Changed {\n\t\ttrial.Keep()\n",
+		after:  "\tif effect == groupcommit.Changed || d.DryRun != NotDry {\n\t\ttrial.Keep()\n",
+		test:   "./internal/ledger/ledgerstore TestDryRun",
+	},
+	{
+		what: "a discarded trial keeps the amounts", file: "internal/ledger/account.go",
+		before: "\t\tlog.add(func() { a.changeBalance(d, before) })\n",
+		after:  "",
+		test:   "./internal/ledger TestLedgerAgreesWithModel",
+	},
+	{
+		what: "a slice that made way in vain admits no more", file: storeDir + "decider.go",
+		before: "\t\tdefer resume()\n",
 		after:  "",
 		test:   "./internal/ledger/ledgerstore TestDryRunKeepsSlice",
 	},
@@ -172,7 +184,7 @@ var faults = []fault{
 	},
 	{
 		what: "a release leaves no record", file: "internal/ledger/release.go",
-		before: "\tl.released[claimUID] = struct{}{}\n\tl.bytes.released += recordSize(claimUID)\n",
+		before: "\tput(&l.log, l.released, claimUID, struct{}{})\n\tl.bytes.released += recordSize(claimUID)\n",
 		after:  "",
 	},
 	{

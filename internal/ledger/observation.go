@@ -1,0 +1,301 @@
+package ledger
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+)
+
+// Version is a place in the changes of one kind: a resourceVersion of Kubernetes, as a number. Versions of different
+// kinds do not compare.
+type Version uint64
+
+// Basis is what an observation rests on: all changes up to these versions, and none later.
+type Basis struct {
+	// Objects is the version of the observed kind.
+	Objects Version
+	// Namespaces is the version of the namespaces, and Policies that of the policies. They also grow while the demand of
+	// no object depends on them.
+	Namespaces, Policies Version
+}
+
+// Covers reports whether nothing in the other basis is later.
+func (b Basis) Covers(other Basis) bool {
+	return b.Objects >= other.Objects && b.Namespaces >= other.Namespaces && b.Policies >= other.Policies
+}
+
+// Observation is what the objects of one kind demand of one consumer.
+type Observation struct {
+	// Kind identifies the kind of the objects. It is at most [KindBytesMax] bytes long.
+	Kind  string
+	Basis Basis
+	// Demands have distinct pairs of resource type and dimensions. They may exceed all limits.
+	Demands []Demand
+}
+
+// Demand is what some objects demand together of one resource type and dimension set.
+type Demand struct {
+	ResourceType string
+	Dimensions   Dimensions
+	// Amount is positive, or 0 for objects that demand nothing now.
+	Amount Amount
+	// Objects counts them, at least one.
+	Objects int64
+}
+
+// Uptake is what an observation did to a ledger.
+type Uptake struct {
+	// HasChanged is true if demand or requests have changed. Without that, nothing needs to be stored.
+	HasChanged bool
+	// IsBehind is true if the ledger keeps a later observation. Some requests may have ended all the same.
+	IsBehind bool
+}
+
+// Observe brings the ledger up to an observation, and ends exactly the pending requests that it decides, in one step
+// (rules 1 to 3). So each admitted request counts once: as pending until its effect is observed, and as observed from
+// then on.
+//
+// Observed demand only moves forward: to an observation whose basis covers the former one. Any other observation leaves
+// the demand as it is. If its objects are no later, it still ends the requests that it decides, because the ledger has
+// observed their effect already.
+//
+// see returns what the observer knows about a pending request for an object of this kind at o.Basis.Objects.
+//
+// Observe fails, and changes nothing, if the observation is invalid, or if the demand is beyond the bounds of a ledger.
+// Admit nothing more for this consumer until an observation fits.
+func (l *Ledger) Observe(o Observation, see func(*Reservation) Visibility) (Uptake, error) {
+	if err := o.check(); err != nil {
+		return Uptake{}, fmt.Errorf("observation of %s: %w", o.Kind, err)
+	}
+
+	stored := l.observations[o.Kind]
+	isNewer := o.Basis.Covers(stored.Basis)
+	if !isNewer && o.Basis.Objects > stored.Basis.Objects {
+		return Uptake{IsBehind: true}, nil
+	}
+
+	trial := l.Begin()
+	resume := l.pauseJournal()
+	observed := stored.Basis
+	if isNewer {
+		observed = o.Basis
+	}
+	bytesMax := max(l.Bytes(), observedBytesMax)
+	ended := l.endDecided(o, observed, see)
+	var changes []Demand
+	if isNewer {
+		changes = demandChanges(o.Demands, stored.Demands)
+		if err := l.setObservation(o, changes, bytesMax); err != nil {
+			trial.Discard()
+			return Uptake{}, fmt.Errorf("observation of %s: %w", o.Kind, err)
+		}
+	}
+	resume()
+	trial.Keep()
+
+	l.recordObserved(changes, ended)
+	return Uptake{HasChanged: len(changes)+len(ended) > 0, IsBehind: !isNewer}, nil
+}
+
+// ForgetKind drops the observed demand of a kind, for example once its definition was deleted. It reports whether there
+// was any. A kind that cannot be observed for a while keeps its demand: then do not call it.
+func (l *Ledger) ForgetKind(kind string) bool {
+	o, isThere := l.observations[kind]
+	if !isThere {
+		return false
+	}
+	changes := demandChanges(nil, o.Demands)
+	for _, change := range changes {
+		_ = l.changeObserved(change) // less always fits
+	}
+	drop(&l.log, l.observations, kind)
+	l.bytes.observations -= o.size()
+	l.recordObserved(changes, nil)
+	return true
+}
+
+// Observation returns the observed demand of a kind. It is zero if the kind was never observed. Do not modify its
+// demands.
+func (l *Ledger) Observation(kind string) Observation { return l.observations[kind] }
+
+// Observations yields the observed demand in the order of the kinds. Do not modify their demands.
+func (l *Ledger) Observations() iter.Seq[Observation] {
+	return func(yield func(Observation) bool) {
+		for _, kind := range sortedKeys(l.observations) {
+			if !yield(l.observations[kind]) {
+				return
+			}
+		}
+	}
+}
+
+// EndSlice removes the slice of a process that has died, and reports whether it did (rule 6). It does so once the slice
+// is revoked and observed demand has all objects that the process may have admitted. ended has all
+// kinds of these objects, at least one, each with a version at which the last such request had ended, well or not.
+func (l *Ledger) EndSlice(holder string, ended map[string]Version) bool {
+	return l.slices[holder].IsRevoked && len(ended) > 0 && l.hasObserved(ended) && l.DropSlice(holder)
+}
+
+// hasObserved reports whether the observed demand contains everything up to a version of each of some kinds.
+func (l *Ledger) hasObserved(kinds map[string]Version) bool {
+	for kind, version := range kinds {
+		if l.observations[kind].Basis.Objects < version {
+			return false
+		}
+	}
+	return true
+}
+
+// setObservation replaces the observation of a kind, and adds the changes to the balances. After an error the ledger
+// has a part of them.
+func (l *Ledger) setObservation(o Observation, changes []Demand, bytesMax int) error {
+	before := l.observations[o.Kind]
+	l.bytes.observations += o.size() - before.size()
+	put(&l.log, l.observations, o.Kind, o)
+
+	// What becomes less makes room for what becomes more.
+	inOrder := slices.SortedStableFunc(slices.Values(changes), func(a, b Demand) int {
+		return cmp.Or(cmp.Compare(a.Amount, b.Amount), cmp.Compare(a.Objects, b.Objects))
+	})
+	for _, change := range inOrder {
+		if err := l.changeObserved(change); err != nil {
+			return err
+		}
+	}
+	if l.Bytes() > bytesMax {
+		return fmt.Errorf("the ledger would take %d bytes, at most %d are allowed", l.Bytes(), bytesMax)
+	}
+	return nil
+}
+
+// changeObserved adds a change of demand to its balance.
+func (l *Ledger) changeObserved(change Demand) error {
+	a := l.accountOf(change.ResourceType)
+	defer l.pruneAccount(change.ResourceType)
+	after := a.balances[change.Dimensions]
+	after.observed += change.Amount
+	after.objects += change.Objects
+	if !a.fits(change.Dimensions, after) {
+		return fmt.Errorf("the demand for %s does not fit beside its other demand, or has too many dimension sets", change.ResourceType)
+	}
+	a.changeBalance(change.Dimensions, after)
+	return nil
+}
+
+// endDecided ends the pending requests that an observation decides, and returns them in the order of their keys.
+// observed is the basis of observed demand.
+func (l *Ledger) endDecided(o Observation, observed Basis, see func(*Reservation) Visibility) (ended []endedRequest) {
+	for _, key := range sortedKeys(l.reservations) {
+		r := l.reservations[key]
+		if r.Awaits == nil || r.Awaits.Kind != o.Kind {
+			continue
+		}
+		if v := see(&r); r.Awaits.isDecided(v, o.Basis.Objects, observed) {
+			l.Cancel(key, 0)
+			ended = append(ended, endedRequest{request: r, isObserved: r.Awaits.isVisible(v)})
+		}
+	}
+	return ended
+}
+
+// endedRequest is a request that is no longer pending.
+type endedRequest struct {
+	request Reservation
+	// isObserved is true if observed demand has its object as of a version after the review.
+	isObserved bool
+}
+
+// recordObserved records the requests that came to nothing, and by how much the demand of all others differs from what
+// they had taken. Usually it does not: then there is nothing to record.
+func (l *Ledger) recordObserved(changes []Demand, ended []endedRequest) {
+	if l.journal == nil {
+		return
+	}
+	var taken []Charge
+	for i := range ended {
+		r := &ended[i].request
+		if !ended[i].isObserved {
+			l.recordCanceled(r)
+			continue
+		}
+		taken = append(taken, r.Charges...)
+	}
+	observed := make([]Charge, 0, len(changes))
+	for i := range changes {
+		observed = append(observed, Charge{changes[i].ResourceType, changes[i].Dimensions, changes[i].Amount})
+	}
+	l.record(Record{Kind: KindRecounted}, differences(observed, taken))
+}
+
+// demandChanges returns the demands of after minus those of before, without zeros. Both are sorted.
+func demandChanges(after, before []Demand) []Demand {
+	var all []Demand
+	for len(after) > 0 || len(before) > 0 {
+		order := 0
+		switch {
+		case len(before) == 0:
+			order = -1
+		case len(after) == 0:
+			order = 1
+		default:
+			order = after[0].compare(before[0])
+		}
+		var d Demand
+		if order <= 0 {
+			d, after = after[0], after[1:]
+		}
+		if order >= 0 {
+			d = Demand{before[0].ResourceType, before[0].Dimensions, d.Amount - before[0].Amount, d.Objects - before[0].Objects}
+			before = before[1:]
+		}
+		if d.Amount != 0 || d.Objects != 0 {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// compare orders demands by resource type and then dimensions.
+func (d Demand) compare(e Demand) int {
+	return cmp.Or(cmp.Compare(d.ResourceType, e.ResourceType), d.Dimensions.Compare(e.Dimensions))
+}
+
+func validKind(kind string) bool { return kind != "" && len(kind) <= KindBytesMax }
+
+// check returns the first error of an observation, and sorts its demands.
+func (o *Observation) check() error {
+	if !validKind(o.Kind) {
+		return fmt.Errorf("the kind must have 1 to %d bytes", KindBytesMax)
+	}
+	o.Demands = slices.SortedFunc(slices.Values(o.Demands), Demand.compare)
+	for i, d := range o.Demands {
+		switch {
+		case !validResourceType(d.ResourceType):
+			return fmt.Errorf("the resource type must have 1 to %d bytes", ResourceTypeBytesMax)
+		case d.Amount < 0 || d.Objects < 1 || d.Objects > CountMax:
+			return fmt.Errorf("demand for %s: %d by %d objects is out of range", d.ResourceType, d.Amount, d.Objects)
+		case i > 0 && d.compare(o.Demands[i-1]) == 0:
+			return fmt.Errorf("demand for %s (%s) is repeated", d.ResourceType, d.Dimensions)
+		}
+	}
+	return nil
+}
+
+// Upper bounds on the stored bytes besides texts, as in size.go.
+const (
+	observationBytes = 160
+	demandBytes      = usageBytes
+)
+
+// size bounds from above the stored bytes of the observation. Storage has none without a kind.
+func (o *Observation) size() int {
+	if o.Kind == "" {
+		return 0
+	}
+	size := observationBytes + jsonLen(o.Kind)
+	for i := range o.Demands {
+		size += demandBytes + jsonLen(o.Demands[i].ResourceType) + jsonLen(o.Demands[i].Dimensions.canonical)
+	}
+	return size
+}
