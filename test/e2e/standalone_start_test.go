@@ -43,7 +43,7 @@ func TestCreatesWaitForTheStart(t *testing.T) {
 			t.Errorf("the server ended: %v", err)
 		}
 	})
-	if err := await.Receive(t, timeout, answers); err != nil {
+	if err := await.Receive(t, soon, answers); err != nil {
 		t.Errorf("a create during the start: %v", err)
 	}
 	if err := second.Admin.Create(t.Context(), platform.Map(2)); !platform.IsExceeded(err) {
