@@ -1,0 +1,65 @@
+package inventory
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// Demand is what an object demands of one consumer.
+type Demand struct {
+	Consumer quotav1alpha1.ConsumerRef
+	// Charges have distinct pairs of resource type and dimensions. An amount of 0 is that of an object that demands
+	// nothing now, for example of a finished Pod.
+	Charges []ledger.Charge
+}
+
+// demand is what one or more objects demand each. It does not change.
+type demand struct {
+	key     string
+	parts   []Demand
+	objects int
+}
+
+// keyOf returns a text that is the same for equal demands, in any order of consumers and charges.
+func keyOf(parts []Demand) string {
+	var key strings.Builder
+	write := func(words ...string) {
+		for _, word := range words {
+			key.WriteString(strconv.Itoa(len(word)))
+			key.WriteByte(':')
+			key.WriteString(word)
+		}
+	}
+	for _, part := range parts {
+		write(part.Consumer.APIGroup, part.Consumer.Kind, part.Consumer.Namespace, part.Consumer.Name)
+		for _, c := range part.Charges {
+			write(c.ResourceType, c.Dimensions.String(), strconv.FormatInt(int64(c.Amount), 10))
+		}
+		key.WriteByte(';')
+	}
+	return key.String()
+}
+
+// inOrder returns the demands in the order of consumers, and their charges by resource type and dimensions.
+func inOrder(parts []Demand) []Demand {
+	sorted := slices.Clone(parts)
+	for i := range sorted {
+		sorted[i].Charges = slices.SortedFunc(slices.Values(sorted[i].Charges), func(a, b ledger.Charge) int {
+			return cmp.Or(cmp.Compare(a.ResourceType, b.ResourceType), a.Dimensions.Compare(b.Dimensions))
+		})
+	}
+	slices.SortFunc(sorted, func(a, b Demand) int { return compareConsumers(a.Consumer, b.Consumer) })
+	return sorted
+}
+
+func compareConsumers(a, b quotav1alpha1.ConsumerRef) int {
+	return cmp.Or(
+		cmp.Compare(a.APIGroup, b.APIGroup), cmp.Compare(a.Kind, b.Kind),
+		cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
+	)
+}

@@ -1,0 +1,257 @@
+package inventory
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/google/uuid"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+var (
+	acme = quotav1alpha1.ConsumerRef{Kind: "Organization", Name: "acme"}
+	blue = quotav1alpha1.ConsumerRef{Kind: "Organization", Name: "blue"}
+)
+
+func inRegion(region string) ledger.Dimensions {
+	d, err := ledger.NewDimensions(map[string]string{"region": region})
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+// uidOf is the UID of a numbered object. Some are no UUIDs, as those of aggregated API servers may be.
+func uidOf(n int) types.UID {
+	if n%3 == 0 {
+		return types.UID(fmt.Sprintf("object %d", n))
+	}
+	return types.UID(uuid.NewSHA1(uuid.Nil, fmt.Append(nil, n)).String())
+}
+
+func mapOf(n int, version ledger.Version, demands ...Demand) Object {
+	return Object{
+		NamespacedName: types.NamespacedName{Namespace: fmt.Sprint("team-", n%2), Name: fmt.Sprint("map-", n)},
+		UID:            uidOf(n), Version: version, Demands: demands,
+	}
+}
+
+func demandOf(consumer quotav1alpha1.ConsumerRef, amount ledger.Amount, dimensions ledger.Dimensions) Demand {
+	return Demand{Consumer: consumer, Charges: []ledger.Charge{{ResourceType: "maps", Dimensions: dimensions, Amount: amount}}}
+}
+
+// world has an inventory beside a plain list of the objects.
+type world struct {
+	*rapid.T
+	kind    *Kind
+	version ledger.Version
+	objects map[int]Object
+	deleted map[int]bool
+}
+
+func (w *world) drawDemands() []Demand {
+	var demands []Demand
+	for _, consumer := range []quotav1alpha1.ConsumerRef{blue, acme} {
+		switch rapid.IntRange(0, 3).Draw(w.T, "demand") {
+		case 0:
+		case 1:
+			demands = append(demands, demandOf(consumer, ledger.Amount(rapid.IntRange(0, 2).Draw(w.T, "amount")), ledger.Dimensions{}))
+		default:
+			d := demandOf(consumer, 1, inRegion("us"))
+			d.Charges = append(d.Charges, ledger.Charge{ResourceType: "maps", Dimensions: inRegion("eu"), Amount: 2})
+			demands = append(demands, d)
+		}
+	}
+	return demands
+}
+
+func (w *world) step() {
+	n := rapid.IntRange(0, 6).Draw(w.T, "object")
+	switch rapid.IntRange(0, 5).Draw(w.T, "what") {
+	case 0, 1, 2:
+		if w.deleted[n] {
+			return
+		}
+		w.version++
+		o := mapOf(n, w.version, w.drawDemands()...)
+		before := w.objects[n]
+		w.objects[n] = o
+		w.wantChanged(w.kind.Set(o), before.Demands, o.Demands)
+		if again := w.kind.Set(o); again != nil {
+			w.Fatalf("the same version again changes %v", again)
+		}
+	case 3:
+		w.version++
+		before := w.objects[n]
+		delete(w.objects, n)
+		w.deleted[n] = true
+		w.wantChanged(w.kind.Delete(uidOf(n), w.version), before.Demands, nil)
+	case 4:
+		w.version++
+		w.kind.Advance(w.version)
+	default:
+		w.version++
+		for gone := range w.objects {
+			if rapid.IntRange(0, 3).Draw(w.T, "gone") == 0 {
+				delete(w.objects, gone)
+				w.deleted[gone] = true
+			}
+		}
+		w.kind.Replace(ledger.Basis{Objects: w.version, Policies: 7}, maps.Values(w.objects))
+	}
+}
+
+// wantChanged requires that every consumer with another demand is among the changed ones.
+func (w *world) wantChanged(changed []quotav1alpha1.ConsumerRef, before, after []Demand) {
+	for _, consumer := range []quotav1alpha1.ConsumerRef{acme, blue} {
+		differ := !cmp.Equal(chargesOf(before, consumer), chargesOf(after, consumer), comparable...)
+		if differ && !slices.Contains(changed, consumer) {
+			w.Fatalf("the demand of %s went from %v to %v, and only %v are told", consumer.Name, before, after, changed)
+		}
+	}
+}
+
+func chargesOf(demands []Demand, consumer quotav1alpha1.ConsumerRef) []ledger.Charge {
+	for _, d := range demands {
+		if d.Consumer == consumer {
+			return d.Charges
+		}
+	}
+	return nil
+}
+
+var comparable = []cmp.Option{cmpopts.EquateComparable(ledger.Dimensions{}), cmpopts.EquateEmpty(), cmpopts.SortSlices(func(a, b ledger.Demand) bool {
+	return a.Dimensions.Compare(b.Dimensions) < 0
+})}
+
+func (w *world) check() {
+	w.kind.View(func(v View) {
+		for _, consumer := range []quotav1alpha1.ConsumerRef{acme, blue} {
+			o := v.Observation(consumer)
+			if o.Basis.Objects != w.version {
+				w.Fatalf("the basis is %+v, want version %d", o.Basis, w.version)
+			}
+			if diff := cmp.Diff(w.demands(consumer), o.Demands, comparable...); diff != "" {
+				w.Fatalf("the demand of %s (-want +got):\n%s", consumer.Name, diff)
+			}
+			w.checkHolders(v, consumer)
+		}
+		for n := range 7 {
+			want := ledger.Visibility{Version: w.objects[n].Version, IsDeleted: w.deleted[n]}
+			pending := &ledger.Reservation{Awaits: &ledger.Awaited{ID: string(uidOf(n))}}
+			if got := v.Visibility(pending); got != want {
+				w.Fatalf("object %d: %+v, want %+v", n, got, want)
+			}
+		}
+	})
+}
+
+// demands adds up the objects.
+func (w *world) demands(consumer quotav1alpha1.ConsumerRef) []ledger.Demand {
+	sums := map[ledger.Dimensions]ledger.Demand{}
+	for _, o := range w.objects {
+		for _, c := range chargesOf(o.Demands, consumer) {
+			s := sums[c.Dimensions]
+			s.ResourceType, s.Dimensions = c.ResourceType, c.Dimensions
+			s.Amount += c.Amount
+			s.Objects++
+			sums[c.Dimensions] = s
+		}
+	}
+	return slices.Collect(maps.Values(sums))
+}
+
+// checkHolders reads the holders page by page.
+func (w *world) checkHolders(v View, consumer quotav1alpha1.ConsumerRef) {
+	var names []string
+	for after := (types.NamespacedName{}); ; {
+		page := v.Holders(consumer, "maps", after, 2)
+		for _, h := range page {
+			names = append(names, h.String())
+		}
+		if len(page) < 2 {
+			break
+		}
+		after = page[1].NamespacedName
+	}
+	var want []string
+	for _, o := range w.objects {
+		if len(chargesOf(o.Demands, consumer)) > 0 {
+			want = append(want, o.String())
+		}
+	}
+	slices.Sort(want)
+	if !slices.Equal(names, want) {
+		w.Fatalf("the holders of %s are %q, want %q", consumer.Name, names, want)
+	}
+}
+
+func TestInventoryAddsUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := &world{T: t, kind: NewKind("configmaps"), objects: map[int]Object{}, deleted: map[int]bool{}}
+		for range 40 {
+			w.step()
+			w.check()
+		}
+		w.kind.Replace(ledger.Basis{Objects: w.version + 1}, maps.Values(map[int]Object{}))
+		if len(w.kind.sums)+len(w.kind.demands)+len(w.kind.objects) > 0 {
+			t.Fatalf("without objects the inventory has %v", w.kind.sums)
+		}
+	})
+}
+
+// A view shows sums and version of one moment, whatever changes meanwhile.
+func TestViewIsOfOneMoment(t *testing.T) {
+	kind := NewKind("configmaps")
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for version := ledger.Version(1); version <= 2000; version++ {
+			kind.Set(mapOf(1, version, demandOf(acme, ledger.Amount(version), ledger.Dimensions{})))
+		}
+	})
+	for seen := ledger.Version(0); seen < 2000; {
+		kind.View(func(v View) {
+			o := v.Observation(acme)
+			if seen = o.Basis.Objects; seen > 0 && o.Demands[0].Amount != ledger.Amount(seen) {
+				t.Errorf("as of version %d the demand is %d", seen, o.Demands[0].Amount)
+				seen = 2000
+			}
+		})
+	}
+	watching.Wait()
+}
+
+// The order of consumers and charges makes no difference: such objects share their demand.
+func TestEqualDemandsAreShared(t *testing.T) {
+	kind := NewKind("configmaps")
+	a, b := demandOf(acme, 1, inRegion("eu")), demandOf(blue, 1, ledger.Dimensions{})
+	kind.Set(mapOf(1, 1, a, b))
+	if changed := kind.Set(mapOf(2, 2, b, a)); len(changed) != 2 {
+		t.Errorf("another object changes %v", changed)
+	}
+	if changed := kind.Set(mapOf(2, 3, b, a)); changed != nil {
+		t.Errorf("a new version with equal demand changes %v", changed)
+	}
+	if len(kind.demands) != 1 {
+		t.Errorf("%d demands are kept, want 1", len(kind.demands))
+	}
+}
+
+func BenchmarkSet(b *testing.B) {
+	kind := NewKind("pods")
+	demands := []Demand{demandOf(acme, 1, inRegion("eu"))}
+	version := ledger.Version(0)
+	for b.Loop() {
+		version++
+		kind.Set(mapOf(int(version)%100_000, version, demands...))
+	}
+}
