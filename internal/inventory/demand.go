@@ -25,6 +25,19 @@ type demand struct {
 	objects int
 }
 
+// of returns the charges to a consumer. The demand may be nil.
+func (d *demand) of(consumer quotav1alpha1.ConsumerRef) []ledger.Charge {
+	if d == nil {
+		return nil
+	}
+	for i := range d.parts {
+		if d.parts[i].Consumer == consumer {
+			return d.parts[i].Charges
+		}
+	}
+	return nil
+}
+
 // keyOf returns a text that is the same for equal demands, in any order of consumers and charges.
 func keyOf(parts []Demand) string {
 	var key strings.Builder

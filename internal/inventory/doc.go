@@ -1,8 +1,10 @@
 // Package inventory adds up what the protected objects demand of each consumer, as far as one replica has seen them. It
 // has no client and no policy: a watch tells it which objects exist, and what each of them demands.
 //
-// A [Kind] is the inventory of one kind. [Kind.View] shows it as of one moment: the observation for the ledger of a
-// consumer, and what is visible of the requests that wait for it.
+// A [Kind] is the inventory of one kind. [Kind.View] shows it as of one moment, from the side of a consumer: the
+// observation for its ledger, what is visible of the requests that wait for it, and which objects changed.
 //
-// An object takes about 100 bytes beside its name: objects with the same demand share it.
+// Objects with the same demand share it. So one of 150,000 objects takes 220 bytes, its name among them:
+//
+//	go test -run xx -bench Memory ./internal/inventory
 package inventory

@@ -3,6 +3,7 @@ package inventory
 import (
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -56,6 +57,9 @@ type world struct {
 	version ledger.Version
 	objects map[int]Object
 	deleted map[int]bool
+	// observed are earlier observations, and listedAt is the version of the latest list.
+	observed map[quotav1alpha1.ConsumerRef][]ledger.Observation
+	listedAt ledger.Version
 }
 
 func (w *world) drawDemands() []Demand {
@@ -106,7 +110,8 @@ func (w *world) step() {
 				w.deleted[gone] = true
 			}
 		}
-		w.kind.Replace(ledger.Basis{Objects: w.version, Policies: 7}, maps.Values(w.objects))
+		w.listedAt = w.version
+		w.kind.Replace(ledger.Basis{Objects: w.version}, maps.Values(w.objects))
 	}
 }
 
@@ -134,9 +139,9 @@ var comparable = []cmp.Option{cmpopts.EquateComparable(ledger.Dimensions{}), cmp
 })}
 
 func (w *world) check() {
-	w.kind.View(func(v View) {
-		for _, consumer := range []quotav1alpha1.ConsumerRef{acme, blue} {
-			o := v.Observation(consumer)
+	for _, consumer := range []quotav1alpha1.ConsumerRef{acme, blue} {
+		w.kind.View(consumer, func(v View) {
+			o := v.Observation()
 			if o.Basis.Objects != w.version {
 				w.Fatalf("the basis is %+v, want version %d", o.Basis, w.version)
 			}
@@ -144,15 +149,47 @@ func (w *world) check() {
 				w.Fatalf("the demand of %s (-want +got):\n%s", consumer.Name, diff)
 			}
 			w.checkHolders(v, consumer)
+			w.checkChanges(v, consumer)
+			for n := range 7 {
+				want := ledger.Visibility{Version: w.objects[n].Version, IsDeleted: w.deleted[n]}
+				pending := &ledger.Reservation{Awaits: &ledger.Awaited{ID: string(uidOf(n))}}
+				if got := v.Visibility(pending); got != want {
+					w.Fatalf("object %d: %+v, want %+v", n, got, want)
+				}
+			}
+		})
+	}
+}
+
+// checkChanges requires that the changes since an earlier observation lead to this one.
+func (w *world) checkChanges(v View, consumer quotav1alpha1.ConsumerRef) {
+	o := v.Observation()
+	for _, earlier := range w.observed[consumer] {
+		changes, hasAll := v.ChangesSince(earlier.Basis)
+		if isWatched := earlier.Basis.Objects >= w.listedAt; hasAll != isWatched {
+			w.Fatalf("all changes since %+v are known: %t, and the list was at %d", earlier.Basis, hasAll, w.listedAt)
 		}
-		for n := range 7 {
-			want := ledger.Visibility{Version: w.objects[n].Version, IsDeleted: w.deleted[n]}
-			pending := &ledger.Reservation{Awaits: &ledger.Awaited{ID: string(uidOf(n))}}
-			if got := v.Visibility(pending); got != want {
-				w.Fatalf("object %d: %+v, want %+v", n, got, want)
+		if !hasAll {
+			continue
+		}
+		amounts := map[ledger.Dimensions]ledger.Amount{}
+		for _, d := range earlier.Demands {
+			amounts[d.Dimensions] += d.Amount
+		}
+		for _, c := range changes {
+			for _, charge := range c.Changes {
+				amounts[charge.Dimensions] += charge.Amount
 			}
 		}
-	})
+		for _, d := range o.Demands {
+			amounts[d.Dimensions] -= d.Amount
+		}
+		maps.DeleteFunc(amounts, func(_ ledger.Dimensions, amount ledger.Amount) bool { return amount == 0 })
+		if len(amounts) > 0 {
+			w.Fatalf("the changes from %+v to %+v are %+v", earlier, o, changes)
+		}
+	}
+	w.observed[consumer] = append(w.observed[consumer], o)
 }
 
 // demands adds up the objects.
@@ -174,7 +211,7 @@ func (w *world) demands(consumer quotav1alpha1.ConsumerRef) []ledger.Demand {
 func (w *world) checkHolders(v View, consumer quotav1alpha1.ConsumerRef) {
 	var names []string
 	for after := (types.NamespacedName{}); ; {
-		page := v.Holders(consumer, "maps", after, 2)
+		page := v.Holders("maps", after, 2)
 		for _, h := range page {
 			names = append(names, h.String())
 		}
@@ -197,7 +234,7 @@ func (w *world) checkHolders(v View, consumer quotav1alpha1.ConsumerRef) {
 
 func TestInventoryAddsUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := &world{T: t, kind: NewKind("configmaps"), objects: map[int]Object{}, deleted: map[int]bool{}}
+		w := &world{T: t, kind: NewKind("configmaps"), objects: map[int]Object{}, deleted: map[int]bool{}, observed: map[quotav1alpha1.ConsumerRef][]ledger.Observation{}}
 		for range 40 {
 			w.step()
 			w.check()
@@ -219,8 +256,8 @@ func TestViewIsOfOneMoment(t *testing.T) {
 		}
 	})
 	for seen := ledger.Version(0); seen < 2000; {
-		kind.View(func(v View) {
-			o := v.Observation(acme)
+		kind.View(acme, func(v View) {
+			o := v.Observation()
 			if seen = o.Basis.Objects; seen > 0 && o.Demands[0].Amount != ledger.Amount(seen) {
 				t.Errorf("as of version %d the demand is %d", seen, o.Demands[0].Amount)
 				seen = 2000
@@ -253,5 +290,46 @@ func BenchmarkSet(b *testing.B) {
 	for b.Loop() {
 		version++
 		kind.Set(mapOf(int(version)%100_000, version, demands...))
+	}
+}
+
+// BenchmarkMemory reports the bytes of an object of 150,000 that 10,000 consumers share, with its name.
+func BenchmarkMemory(b *testing.B) {
+	const objects, consumers = 150_000, 10_000
+	for b.Loop() {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		kind := NewKind("pods")
+		for n := range objects {
+			consumer := quotav1alpha1.ConsumerRef{Kind: "Project", Name: fmt.Sprint("project-", n%consumers)}
+			o := mapOf(n, ledger.Version(n+1), demandOf(consumer, 1, ledger.Dimensions{}))
+			o.NamespacedName = types.NamespacedName{Namespace: consumer.Name, Name: fmt.Sprintf("web-5d4f8c7b9-%05d", n)}
+			o.UID = types.UID(uuid.NewSHA1(uuid.Nil, fmt.Append(nil, n)).String())
+			kind.Set(o)
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/objects, "B/object")
+		runtime.KeepAlive(kind)
+	}
+}
+
+// BenchmarkHolders reads the first page of the holders of a consumer with 10,000 of 150,000 objects.
+func BenchmarkHolders(b *testing.B) {
+	kind := NewKind("pods")
+	for n := range 150_000 {
+		consumer := blue
+		if n < 10_000 {
+			consumer = acme
+		}
+		kind.Set(mapOf(n, ledger.Version(n+1), demandOf(consumer, 1, ledger.Dimensions{})))
+	}
+	for b.Loop() {
+		kind.View(acme, func(v View) {
+			if page := v.Holders("maps", types.NamespacedName{}, 500); len(page) != 500 {
+				b.Fatalf("%d holders", len(page))
+			}
+		})
 	}
 }

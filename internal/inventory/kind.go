@@ -39,6 +39,7 @@ type Kind struct {
 	demands map[string]*demand // by key
 	// namespaces are the names of namespaces, so that objects share them.
 	namespaces map[string]string
+	log        changelog
 }
 
 // id identifies an object: its UID, or the beginning of a hash of a UID that is no UUID.
@@ -98,6 +99,7 @@ func (k *Kind) Replace(basis ledger.Basis, objects iter.Seq[Object]) []quotav1al
 		}
 	}
 	k.basis = basis
+	k.log.reset(basis.Objects)
 
 	maps.Copy(consumers, k.sums)
 	return slices.SortedFunc(maps.Keys(consumers), compareConsumers)
@@ -118,7 +120,11 @@ func (k *Kind) Set(o Object) []quotav1alpha1.ConsumerRef {
 		k.removeLocked(id)
 	}
 	k.addLocked(&o)
-	return changed(before.demand, k.objects[id].demand)
+	after, kind := k.objects[id], ledger.KindChanged
+	if !isKnown {
+		kind = ledger.KindAdmitted
+	}
+	return k.logLocked(change{at: o.Version, uid: o.UID, namespace: after.namespace, name: after.name, before: before.demand, after: after.demand, kind: kind})
 }
 
 // Delete notes that an object was deleted at a version, and returns the consumers whose demand has changed.
@@ -130,7 +136,7 @@ func (k *Kind) Delete(uid types.UID, at ledger.Version) []quotav1alpha1.Consumer
 	k.advanceLocked(at)
 	k.removeLocked(id)
 	k.deleted.Add(id, nil)
-	return changed(before.demand, nil)
+	return k.logLocked(change{at: at, uid: uid, namespace: before.namespace, name: before.name, before: before.demand, kind: ledger.KindReleased})
 }
 
 // Advance notes that nothing else has changed up to a version.
@@ -142,11 +148,17 @@ func (k *Kind) Advance(to ledger.Version) {
 
 func (k *Kind) advanceLocked(to ledger.Version) { k.basis.Objects = max(k.basis.Objects, to) }
 
-// changed returns the consumers in one of two demands, unless they are the same.
-func changed(before, after *demand) []quotav1alpha1.ConsumerRef {
-	if before == after {
+// logLocked remembers a change, and returns the consumers whose demand has changed.
+func (k *Kind) logLocked(c change) []quotav1alpha1.ConsumerRef {
+	if c.before == c.after {
 		return nil
 	}
+	k.log.add(c)
+	return consumersOf(c.before, c.after)
+}
+
+// consumersOf returns the consumers in one of two demands.
+func consumersOf(before, after *demand) []quotav1alpha1.ConsumerRef {
 	consumers := map[quotav1alpha1.ConsumerRef]struct{}{}
 	for _, d := range []*demand{before, after} {
 		if d != nil {

@@ -10,30 +10,73 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// View is an inventory as of one moment. Use it only within the call of [Kind.View].
-type View struct{ kind *Kind }
-
-// View calls look with the inventory as it is now. Changes wait until it returns.
-func (k *Kind) View(look func(View)) {
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	look(View{k})
+// View is an inventory as of one moment, from the side of a consumer. Use it only within the call of [Kind.View]. It is
+// an observer for the consumer's ledger, but for the end of requests: that is not known here.
+type View struct {
+	kind     *Kind
+	consumer quotav1alpha1.ConsumerRef
 }
 
-// Observation is what the objects demand of a consumer.
-func (v View) Observation(consumer quotav1alpha1.ConsumerRef) ledger.Observation {
+var _ ledger.Observer = View{}
+
+// View calls look with the inventory as it is now. Changes wait until it returns.
+func (k *Kind) View(consumer quotav1alpha1.ConsumerRef, look func(View)) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	look(View{k, consumer})
+}
+
+// Observation is what the objects demand of the consumer.
+func (v View) Observation() ledger.Observation {
 	o := ledger.Observation{Kind: v.kind.name, Basis: v.kind.basis}
-	for b, s := range v.kind.sums[consumer] {
+	for b, s := range v.kind.sums[v.consumer] {
 		o.Demands = append(o.Demands, ledger.Demand{ResourceType: b.resourceType, Dimensions: b.dimensions, Amount: s.amount, Objects: s.objects})
 	}
 	return o
 }
 
-// Visibility is what is visible of the object of a pending request. Whether the request has ended is not known here.
+// Visibility implements [ledger.Observer].
 func (v View) Visibility(pending *ledger.Reservation) ledger.Visibility {
 	id := idOf(types.UID(pending.Awaits.ID))
 	_, isDeleted := v.kind.deleted.Get(id)
 	return ledger.Visibility{Version: v.kind.objects[id].version, IsDeleted: isDeleted}
+}
+
+// ChangesSince implements [ledger.Observer]. It reports false if the inventory no longer has all changes, or if
+// policies or namespaces have changed. The subject of a change is the namespace and name of the object.
+func (v View) ChangesSince(earlier ledger.Basis) (all []ledger.ObjectChange, hasAll bool) {
+	changes, hasAll := v.kind.log.after(earlier.Objects)
+	if !hasAll || earlier.Namespaces != v.kind.basis.Namespaces || earlier.Policies != v.kind.basis.Policies {
+		return nil, false
+	}
+	places := map[types.UID]int{}
+	for c := range changes {
+		differs := slices.Concat(negated(c.before.of(v.consumer)), c.after.of(v.consumer))
+		if len(differs) == 0 {
+			continue
+		}
+		place, isKnown := places[c.uid]
+		if !isKnown {
+			place = len(all)
+			places[c.uid] = place
+			name := types.NamespacedName{Namespace: c.namespace, Name: c.name}
+			all = append(all, ledger.ObjectChange{Kind: c.kind, ID: string(c.uid), Subject: name.String()})
+		}
+		o := &all[place]
+		if c.kind == ledger.KindReleased {
+			o.Kind = c.kind
+		}
+		o.Changes = append(o.Changes, differs...)
+	}
+	return all, true
+}
+
+func negated(charges []ledger.Charge) []ledger.Charge {
+	charges = slices.Clone(charges)
+	for i := range charges {
+		charges[i].Amount = -charges[i].Amount
+	}
+	return charges
 }
 
 // Holder is an object that demands something of a consumer.
@@ -42,16 +85,17 @@ type Holder struct {
 	Charges []ledger.Charge
 }
 
-// Holders returns the objects that demand a resource type of a consumer, in the order of their names. It returns at
+// Holders returns the objects that demand a resource type of the consumer, in the order of their names. It returns at
 // most limit of them, and only those after a name.
-func (v View) Holders(consumer quotav1alpha1.ConsumerRef, resourceType string, after types.NamespacedName, limit int) []Holder {
+func (v View) Holders(resourceType string, after types.NamespacedName, limit int) []Holder {
+	isOther := func(c ledger.Charge) bool { return c.ResourceType != resourceType }
 	var holders []Holder
 	for _, o := range v.kind.objects {
 		name := types.NamespacedName{Namespace: o.namespace, Name: o.name}
-		if o.demand == nil || compareNames(name, after) <= 0 {
+		if compareNames(name, after) <= 0 {
 			continue
 		}
-		if charges := o.demand.of(consumer, resourceType); len(charges) > 0 {
+		if charges := slices.DeleteFunc(slices.Clone(o.demand.of(v.consumer)), isOther); len(charges) > 0 {
 			holders = append(holders, Holder{NamespacedName: name, Charges: charges})
 		}
 	}
@@ -61,20 +105,4 @@ func (v View) Holders(consumer quotav1alpha1.ConsumerRef, resourceType string, a
 
 func compareNames(a, b types.NamespacedName) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-}
-
-// of returns the charges of one resource type to a consumer.
-func (d *demand) of(consumer quotav1alpha1.ConsumerRef, resourceType string) []ledger.Charge {
-	var charges []ledger.Charge
-	for i := range d.parts {
-		if d.parts[i].Consumer != consumer {
-			continue
-		}
-		for _, c := range d.parts[i].Charges {
-			if c.ResourceType == resourceType {
-				charges = append(charges, c)
-			}
-		}
-	}
-	return charges
 }

@@ -56,7 +56,7 @@ func ExampleLedger_Observe() {
 		if maps > 0 {
 			o.Demands = []ledger.Demand{{ResourceType: "maps", Amount: maps, Objects: int64(maps)}}
 		}
-		if _, err := l.Observe(o, func(*ledger.Reservation) ledger.Visibility { return v }); err != nil {
+		if _, err := l.Observe(o, seen(v)); err != nil {
 			panic(err)
 		}
 	}

@@ -44,6 +44,25 @@ type Demand struct {
 	Objects int64
 }
 
+// Observer tells a ledger what it knows as of an observation.
+type Observer interface {
+	// Visibility returns what is known about a pending request for an object of the observed kind.
+	Visibility(pending *Reservation) Visibility
+	// ChangesSince returns by how much the demand of each object differs from that as of an earlier basis. It reports
+	// false if it does not know all of them.
+	ChangesSince(earlier Basis) (changes []ObjectChange, hasAll bool)
+}
+
+// ObjectChange is by how much the demand of one object differs from an earlier one, for the record of it.
+type ObjectChange struct {
+	// Kind is [KindAdmitted] if the object has appeared, [KindReleased] if it was deleted, and otherwise [KindChanged].
+	Kind ChangeKind
+	// ID identifies the object as in [Awaited], and Subject is the subject of the record.
+	ID, Subject string
+	// Changes are the differences, by resource type and dimensions.
+	Changes []Charge
+}
+
 // Uptake is what an observation did to a ledger.
 type Uptake struct {
 	// HasChanged is true if demand or requests have changed. Without that, nothing needs to be stored.
@@ -60,11 +79,11 @@ type Uptake struct {
 // the demand as it is. If its objects are no later, it still ends the requests that it decides, because the ledger has
 // observed their effect already.
 //
-// see returns what the observer knows about a pending request for an object of this kind at o.Basis.Objects.
+// The observer tells what it knows at o.Basis.
 //
 // Observe fails, and changes nothing, if the observation is invalid, or if the demand is beyond the bounds of a ledger.
 // Admit nothing more for this consumer until an observation fits.
-func (l *Ledger) Observe(o Observation, see func(*Reservation) Visibility) (Uptake, error) {
+func (l *Ledger) Observe(o Observation, by Observer) (Uptake, error) {
 	if err := o.check(); err != nil {
 		return Uptake{}, fmt.Errorf("observation of %s: %w", o.Kind, err)
 	}
@@ -82,9 +101,12 @@ func (l *Ledger) Observe(o Observation, see func(*Reservation) Visibility) (Upta
 		observed = o.Basis
 	}
 	bytesMax := max(l.Bytes(), observedBytesMax)
-	ended := l.endDecided(o, observed, see)
+	ended := l.endDecided(o, observed, by)
 	var changes []Demand
+	var objects []ObjectChange
+	knowsObjects := false
 	if isNewer {
+		objects, knowsObjects = by.ChangesSince(stored.Basis)
 		changes = demandChanges(o.Demands, stored.Demands)
 		if err := l.setObservation(o, changes, bytesMax); err != nil {
 			trial.Discard()
@@ -94,7 +116,7 @@ func (l *Ledger) Observe(o Observation, see func(*Reservation) Visibility) (Upta
 	resume()
 	trial.Keep()
 
-	l.recordObserved(changes, ended)
+	l.recordObserved(changes, ended, objects, knowsObjects)
 	return Uptake{HasChanged: len(changes)+len(ended) > 0, IsBehind: !isNewer}, nil
 }
 
@@ -111,7 +133,7 @@ func (l *Ledger) ForgetKind(kind string) bool {
 	}
 	drop(&l.log, l.observations, kind)
 	l.bytes.observations -= o.size()
-	l.recordObserved(changes, nil)
+	l.recordObserved(changes, nil, nil, false)
 	return true
 }
 
@@ -128,6 +150,18 @@ func (l *Ledger) Observations() iter.Seq[Observation] {
 			}
 		}
 	}
+}
+
+// EndInSlice ends a request that the holder of a slice has admitted and not recorded, if it is decided already: its
+// charges leave the slice, and need no reservation. The observer has seen exactly what the ledger has observed. It
+// reports false if the request is not decided: then see [Ledger.ReserveFromSlice].
+func (l *Ledger) EndInSlice(holder string, r *Reservation, by Observer) bool {
+	observed := l.observations[r.Awaits.Kind].Basis
+	if !r.Awaits.isDecided(by.Visibility(r), observed.Objects, observed) {
+		return false
+	}
+	l.takeFromSlice(holder, r.Charges)
+	return true
 }
 
 // EndSlice removes the slice of a process that has died, and reports whether it did (rule 6). It does so once the slice
@@ -185,15 +219,18 @@ func (l *Ledger) changeObserved(change Demand) error {
 
 // endDecided ends the pending requests that an observation decides, and returns them in the order of their keys.
 // observed is the basis of observed demand.
-func (l *Ledger) endDecided(o Observation, observed Basis, see func(*Reservation) Visibility) (ended []endedRequest) {
+func (l *Ledger) endDecided(o Observation, observed Basis, by Observer) (ended []endedRequest) {
 	for _, key := range sortedKeys(l.reservations) {
 		r := l.reservations[key]
 		if r.Awaits == nil || r.Awaits.Kind != o.Kind {
 			continue
 		}
-		if v := see(&r); r.Awaits.isDecided(v, o.Basis.Objects, observed) {
+		if v := by.Visibility(&r); r.Awaits.isDecided(v, o.Basis.Objects, observed) {
 			l.Cancel(key, 0)
-			ended = append(ended, endedRequest{request: r, isObserved: r.Awaits.isVisible(v)})
+			isVisible := r.Awaits.isVisible(v)
+			ended = append(ended, endedRequest{
+				Reservation: r, isObserved: isVisible && observed == o.Basis, isReleased: isVisible || v.IsDeleted,
+			})
 		}
 	}
 	return ended
@@ -201,31 +238,67 @@ func (l *Ledger) endDecided(o Observation, observed Basis, see func(*Reservation
 
 // endedRequest is a request that is no longer pending.
 type endedRequest struct {
-	request Reservation
-	// isObserved is true if observed demand has its object as of a version after the review.
+	Reservation
+	// isObserved is true if observed demand has its object as of a version after the review. An observation from before
+	// cannot tell: had the object still existed at that later version, its observer would have ended the request.
 	isObserved bool
+	// isReleased is true if the object, or that version of it, existed for some time.
+	isReleased bool
 }
 
-// recordObserved records the requests that came to nothing, and by how much the demand of all others differs from what
-// they had taken. Usually it does not: then there is nothing to record.
-func (l *Ledger) recordObserved(changes []Demand, ended []endedRequest) {
+// recordObserved records how demand differs from what the ended requests had taken. Usually it does not, and there is
+// nothing to record. With all changes of objects, each record names its object, and the rest is a recount.
+func (l *Ledger) recordObserved(changes []Demand, ended []endedRequest, objects []ObjectChange, hasAll bool) {
 	if l.journal == nil {
 		return
 	}
-	var taken []Charge
+
+	var recorded []Charge // by the records of the requests, and by those below
+	taken := map[string][]Charge{}
 	for i := range ended {
-		r := &ended[i].request
-		if !ended[i].isObserved {
-			l.recordCanceled(r)
-			continue
+		r := &ended[i]
+		switch {
+		case r.isObserved:
+			taken[r.Awaits.ID] = append(taken[r.Awaits.ID], r.Charges...)
+			recorded = append(recorded, r.Charges...)
+		case r.isReleased:
+			l.record(recordOf(KindReleased, &r.Reservation), negated(r.Charges))
+		default:
+			l.recordCanceled(&r.Reservation)
 		}
-		taken = append(taken, r.Charges...)
 	}
+
+	if hasAll {
+		objects = append(slices.Clone(objects), unchanged(ended, objects)...)
+		for i := range objects {
+			o := &objects[i]
+			differs := slices.Collect(differences(o.Changes, taken[o.ID]))
+			l.record(Record{Kind: o.Kind, Subject: o.Subject}, slices.Values(differs))
+			recorded = append(recorded, differs...)
+		}
+	}
+
 	observed := make([]Charge, 0, len(changes))
 	for i := range changes {
 		observed = append(observed, Charge{changes[i].ResourceType, changes[i].Dimensions, changes[i].Amount})
 	}
-	l.record(Record{Kind: KindRecounted}, differences(observed, taken))
+	l.record(Record{Kind: KindRecounted}, differences(observed, recorded))
+}
+
+// unchanged returns the objects of ended requests whose demand is none of the changes: it belongs to another consumer,
+// or to none.
+func unchanged(ended []endedRequest, changes []ObjectChange) (objects []ObjectChange) {
+	isKnown := make(map[string]bool, len(changes))
+	for i := range changes {
+		isKnown[changes[i].ID] = true
+	}
+	for i := range ended {
+		if r := &ended[i]; r.isObserved && !isKnown[r.Awaits.ID] {
+			isKnown[r.Awaits.ID] = true
+			objects = append(objects, ObjectChange{Kind: KindReleased, ID: r.Awaits.ID, Subject: cmp.Or(r.Subject, r.Claim)})
+		}
+	}
+	return objects
 }
 
 // demandChanges returns the demands of after minus those of before, without zeros. Both are sorted.

@@ -53,6 +53,13 @@ func TestObservationsFollowEverything(t *testing.T) {
 	})
 }
 
+// seen is an observer that says the same about every request, and knows no single change.
+type seen ledger.Visibility
+
+func (s seen) Visibility(*ledger.Reservation) ledger.Visibility { return ledger.Visibility(s) }
+
+func (s seen) ChangesSince(ledger.Basis) ([]ledger.ObjectChange, bool) { return nil, false }
+
 func TestObserveInvalid(t *testing.T) {
 	demand := func(amount ledger.Amount, objects int64) ledger.Demand {
 		return ledger.Demand{ResourceType: mapsType, Amount: amount, Objects: objects}
@@ -74,7 +81,7 @@ func TestObserveInvalid(t *testing.T) {
 				t.Fatal(d)
 			}
 			before := encode(t, l.Snapshot())
-			uptake, err := l.Observe(o, func(*ledger.Reservation) ledger.Visibility { return ledger.Visibility{} })
+			uptake, err := l.Observe(o, seen{})
 			if err == nil || uptake.HasChanged || !bytes.Equal(before, encode(t, l.Snapshot())) {
 				t.Errorf("%+v, error: %v", uptake, err)
 			}
@@ -89,7 +96,7 @@ func TestObserveTooMany(t *testing.T) {
 	for i := range ledger.BalancesMax + 1 {
 		o.Demands = append(o.Demands, ledger.Demand{ResourceType: mapsType, Dimensions: dimensionsOf("i", fmt.Sprint(i)), Amount: 1, Objects: 1})
 	}
-	see := func(*ledger.Reservation) ledger.Visibility { return ledger.Visibility{} }
+	see := seen{}
 	if uptake, err := l.Observe(o, see); err == nil || uptake.HasChanged || l.Account(mapsType).Used != 0 || len(l.ResourceTypes()) != 0 {
 		t.Errorf("%+v, error: %v, %+v", uptake, err, l.Account(mapsType))
 	}
@@ -113,7 +120,7 @@ func TestEndSlice(t *testing.T) {
 		t.Fatal("no slice")
 	}
 	observe := func(version ledger.Version) {
-		if _, err := l.Observe(ledger.Observation{Kind: mapsKind, Basis: ledger.Basis{Objects: version}}, nil); err != nil {
+		if _, err := l.Observe(ledger.Observation{Kind: mapsKind, Basis: ledger.Basis{Objects: version}}, seen{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -138,7 +145,7 @@ func TestForgetKind(t *testing.T) {
 	l := ledger.New()
 	for _, kind := range []string{mapsKind, "secrets"} {
 		o := ledger.Observation{Kind: kind, Basis: ledger.Basis{Objects: 5}, Demands: []ledger.Demand{{ResourceType: mapsType, Amount: 2, Objects: 1}}}
-		if uptake, err := l.Observe(o, nil); err != nil || !uptake.HasChanged {
+		if uptake, err := l.Observe(o, seen{}); err != nil || !uptake.HasChanged {
 			t.Fatal(uptake, err)
 		}
 	}
@@ -162,11 +169,11 @@ func TestObserveExchanges(t *testing.T) {
 	for i := range ledger.BalancesMax {
 		o.Demands = append(o.Demands, ledger.Demand{ResourceType: mapsType, Dimensions: dimensionsOf("i", fmt.Sprint(i)), Objects: 1})
 	}
-	if _, err := l.Observe(o, nil); err != nil {
+	if _, err := l.Observe(o, seen{}); err != nil {
 		t.Fatal(err)
 	}
 	o.Demands = append(o.Demands[1:], ledger.Demand{ResourceType: mapsType, Dimensions: dimensionsOf("a", "a"), Objects: 1})
-	if uptake, err := l.Observe(o, nil); err != nil || !uptake.HasChanged {
+	if uptake, err := l.Observe(o, seen{}); err != nil || !uptake.HasChanged {
 		t.Error(uptake, err)
 	}
 }

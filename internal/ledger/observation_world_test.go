@@ -86,6 +86,8 @@ type replica struct {
 	deleted              map[string]bool
 	// unrecorded are its admissions from its slice.
 	unrecorded []*request
+	// listedAt is the version of its latest list: it knows all changes since then.
+	listedAt ledger.Version
 }
 
 func newCluster(t reporter, s source) *cluster {
@@ -139,7 +141,7 @@ func (c *cluster) newReplica() *replica {
 
 // list has a replica list the objects anew: it forgets the deletions that it has seen.
 func (c *cluster) list(r *replica, version ledger.Version) {
-	r.at, r.objects, r.deleted = version, c.objectsAt(version), map[string]bool{}
+	r.at, r.objects, r.deleted, r.listedAt = version, c.objectsAt(version), map[string]bool{}, version
 }
 
 // watch has a replica see the next change.
@@ -179,8 +181,14 @@ func (c *cluster) demands(objects map[string]object, basis ledger.Basis) []ledge
 	return slices.Collect(maps.Values(sums))
 }
 
-// see is what the replica knows about a request.
-func (c *cluster) see(r *replica, pending *ledger.Reservation) ledger.Visibility {
+// observer is a replica that tells the ledger what it knows.
+type observer struct {
+	*cluster
+	*replica
+}
+
+func (o observer) Visibility(pending *ledger.Reservation) ledger.Visibility {
+	c, r := o.cluster, o.replica
 	isOpen := func(q *request) bool { return !q.isReported || q.endedAt > r.at }
 	return ledger.Visibility{
 		Version:   r.objects[pending.Awaits.ID].version,
@@ -189,6 +197,44 @@ func (c *cluster) see(r *replica, pending *ledger.Reservation) ledger.Visibility
 			return q.key() == pending.Key && isOpen(q)
 		}),
 	}
+}
+
+// ChangesSince compares the objects with those at an earlier version, if the replica has watched since then and nothing
+// else has changed.
+func (o observer) ChangesSince(earlier ledger.Basis) (changes []ledger.ObjectChange, hasAll bool) {
+	if !o.knowsSince(earlier) {
+		return nil, false
+	}
+	if !o.owned[o.namespaces] {
+		return nil, true
+	}
+	before := o.objectsAt(earlier.Objects)
+	for _, id := range slices.Sorted(maps.Keys(before)) {
+		if _, exists := o.objects[id]; !exists {
+			changes = append(changes, o.change(ledger.KindReleased, id, before[id], object{}))
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(o.objects)) {
+		switch former, existed := before[id]; {
+		case !existed:
+			changes = append(changes, o.change(ledger.KindAdmitted, id, object{}, o.objects[id]))
+		case former != o.objects[id]:
+			changes = append(changes, o.change(ledger.KindChanged, id, former, o.objects[id]))
+		}
+	}
+	return changes, true
+}
+
+func (o observer) knowsSince(earlier ledger.Basis) bool {
+	return earlier.Objects >= o.listedAt && earlier.Namespaces == o.namespaces && earlier.Policies == o.policies
+}
+
+func (o observer) change(kind ledger.ChangeKind, id string, before, after object) ledger.ObjectChange {
+	factor := o.factors[o.policies]
+	return ledger.ObjectChange{Kind: kind, ID: id, Subject: id, Changes: []ledger.Charge{
+		{ResourceType: mapsType, Dimensions: before.dimensions(), Amount: -before.demand * factor},
+		{ResourceType: mapsType, Dimensions: after.dimensions(), Amount: after.demand * factor},
+	}}
 }
 
 // commit changes the stored ledger, together with the observation of the replica.
@@ -212,7 +258,8 @@ func (c *cluster) commit(r *replica, operation func(*ledger.Ledger)) {
 func (c *cluster) observe(r *replica, l *ledger.Ledger) (isBehind bool) {
 	c.t.Helper()
 	before := l.Observation(mapsKind).Basis
-	uptake, err := l.Observe(c.observation(r), func(pending *ledger.Reservation) ledger.Visibility { return c.see(r, pending) })
+	recounted := c.recounts(l)
+	uptake, err := l.Observe(c.observation(r), observer{c, r})
 	if err != nil {
 		c.t.Fatalf("observe: %v", err)
 	}
@@ -220,7 +267,21 @@ func (c *cluster) observe(r *replica, l *ledger.Ledger) (isBehind bool) {
 	if after.Objects < before.Objects || after.Namespaces < before.Namespaces || after.Policies < before.Policies {
 		c.t.Fatalf("the observation went back from %+v to %+v", before, after)
 	}
+	if (observer{c, r}).knowsSince(before) && c.recounts(l) > recounted {
+		c.t.Fatalf("the replica knows what changed between %+v and %+v, and the ledger records a recount", before, after)
+	}
 	return uptake.IsBehind
+}
+
+// recounts counts the records of changes that nobody could explain.
+func (c *cluster) recounts(l *ledger.Ledger) int {
+	count := 0
+	for _, record := range l.Snapshot().Journal.Records {
+		if record.Kind == ledger.KindRecounted {
+			count++
+		}
+	}
+	return count
 }
 
 func (q *request) key() string { return fmt.Sprintf("%s@%d/%d", q.id, q.after, q.number) }
@@ -283,7 +344,11 @@ func (c *cluster) record(r *replica) {
 			return
 		}
 		for _, q := range r.unrecorded {
-			if d := l.ReserveFromSlice(r.holder, q.reservation()); d.Code != ledger.Admitted {
+			reservation := q.reservation()
+			if l.EndInSlice(r.holder, &reservation, observer{c, r}) {
+				continue
+			}
+			if d := l.ReserveFromSlice(r.holder, reservation); d.Code != ledger.Admitted {
 				c.t.Fatalf("record: %+v", d)
 			}
 			q.isRecorded = true
