@@ -8,7 +8,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// changesMax is how many changes of demand a kind remembers. The next observation of a consumer is seldom that late.
+// changesMax is how many changes of demand a kind remembers. A consumer is usually observed again before so many.
 const changesMax = 8192
 
 // changelog has the latest changes of the demand of objects, oldest first.

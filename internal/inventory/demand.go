@@ -18,12 +18,15 @@ type Demand struct {
 	Charges []ledger.Charge
 }
 
-// demand is what one or more objects demand each. It does not change.
+// demand is shared by objects with equal demands. Only objects, their number, changes.
 type demand struct {
 	key     string
 	parts   []Demand
 	objects int
 }
+
+// equal reports whether two demands are the same. Either may be nil.
+func (d *demand) equal(e *demand) bool { return d == e || d != nil && e != nil && d.key == e.key }
 
 // of returns the charges to a consumer. The demand may be nil.
 func (d *demand) of(consumer quotav1alpha1.ConsumerRef) []ledger.Charge {

@@ -110,9 +110,23 @@ func (w *world) step() {
 				w.deleted[gone] = true
 			}
 		}
-		w.listedAt = w.version
-		w.kind.Replace(ledger.Basis{Objects: w.version}, maps.Values(w.objects))
+		w.replace()
 	}
+}
+
+// replace lists the objects, after an older list.
+func (w *world) replace() {
+	if _, ok := w.kind.Replace(ledger.Basis{Objects: w.version - 2}, maps.Values(map[int]Object{})); ok && w.listedAt > 0 {
+		w.Fatal("an older list replaces a newer one")
+	}
+	if _, ok := w.kind.Replace(ledger.Basis{Objects: w.version}, maps.Values(w.objects)); !ok {
+		w.Fatal("a newer list replaces nothing")
+	}
+	late := mapOf(6, w.version-1, demandOf(acme, 100, ledger.Dimensions{}))
+	if changed := w.kind.Set(late); changed != nil || w.kind.Delete(uidOf(0), w.version-1) != nil {
+		w.Fatalf("what the list has passed changes %v", changed)
+	}
+	w.listedAt = w.version
 }
 
 // wantChanged requires that every consumer with another demand is among the changed ones.
@@ -232,9 +246,73 @@ func (w *world) checkHolders(v View, consumer quotav1alpha1.ConsumerRef) {
 	}
 }
 
+// listed returns an inventory with a list of no objects.
+func listed(name string) *Kind {
+	kind := NewKind(name)
+	kind.Replace(ledger.Basis{}, maps.Values(map[int]Object{}))
+	return kind
+}
+
+// Before the list, nobody learns that nothing is in use.
+func TestNothingIsSeenBeforeTheList(t *testing.T) {
+	kind := NewKind("configmaps")
+	kind.Set(mapOf(1, 7, demandOf(acme, 1, ledger.Dimensions{})))
+	kind.Advance(9)
+	if kind.View(acme, func(v View) { t.Errorf("%+v", v.Observation()) }) {
+		t.Error("it says that it has a list")
+	}
+}
+
+// The demand of objects that nobody reviewed may be more than an amount can be. It becomes exact again.
+func TestDemandBeyondAnAmount(t *testing.T) {
+	kind := listed("configmaps")
+	for n := range 4 {
+		kind.Set(mapOf(n, ledger.Version(n+1), demandOf(acme, 1<<62, ledger.Dimensions{})))
+	}
+	want := func(amount ledger.Amount) {
+		t.Helper()
+		kind.View(acme, func(v View) {
+			if got := v.Observation().Demands[0].Amount; got != amount {
+				t.Errorf("the demand is %d, want %d", got, amount)
+			}
+		})
+	}
+	want(ledger.AmountMax)
+	for n := range 3 {
+		kind.Delete(uidOf(n), ledger.Version(n+10))
+	}
+	want(1 << 62)
+}
+
+// Objects may be deleted at the same version.
+func TestDeletedTogether(t *testing.T) {
+	kind := listed("events")
+	kind.Set(mapOf(1, 1, demandOf(acme, 1, ledger.Dimensions{})))
+	kind.Set(mapOf(2, 2, demandOf(acme, 1, ledger.Dimensions{})))
+	if kind.Delete(uidOf(1), 5) == nil || kind.Delete(uidOf(2), 5) == nil {
+		t.Error("a deletion changes nothing")
+	}
+	kind.View(acme, func(v View) {
+		if o := v.Observation(); len(o.Demands) > 0 {
+			t.Errorf("%+v", o)
+		}
+	})
+}
+
+// A new version with the demand of before changes nothing, also if no other object has this demand.
+func TestEqualDemandChangesNothing(t *testing.T) {
+	kind := listed("configmaps")
+	kind.Set(mapOf(1, 1, demandOf(acme, 1, ledger.Dimensions{})))
+	if changed := kind.Set(mapOf(1, 2, demandOf(acme, 1, ledger.Dimensions{}))); changed != nil || len(kind.log.changes) != 1 {
+		t.Errorf("%v are told, and %d changes remembered", changed, len(kind.log.changes))
+	}
+}
+
 func TestInventoryAddsUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &world{T: t, kind: NewKind("configmaps"), objects: map[int]Object{}, deleted: map[int]bool{}, observed: map[quotav1alpha1.ConsumerRef][]ledger.Observation{}}
+		w.version = 5
+		w.replace()
 		for range 40 {
 			w.step()
 			w.check()
@@ -248,7 +326,7 @@ func TestInventoryAddsUp(t *testing.T) {
 
 // A view shows sums and version of one moment, whatever changes meanwhile.
 func TestViewIsOfOneMoment(t *testing.T) {
-	kind := NewKind("configmaps")
+	kind := listed("configmaps")
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		for version := ledger.Version(1); version <= 2000; version++ {
@@ -269,7 +347,7 @@ func TestViewIsOfOneMoment(t *testing.T) {
 
 // The order of consumers and charges makes no difference: such objects share their demand.
 func TestEqualDemandsAreShared(t *testing.T) {
-	kind := NewKind("configmaps")
+	kind := listed("configmaps")
 	a, b := demandOf(acme, 1, inRegion("eu")), demandOf(blue, 1, ledger.Dimensions{})
 	kind.Set(mapOf(1, 1, a, b))
 	if changed := kind.Set(mapOf(2, 2, b, a)); len(changed) != 2 {
@@ -284,7 +362,7 @@ func TestEqualDemandsAreShared(t *testing.T) {
 }
 
 func BenchmarkSet(b *testing.B) {
-	kind := NewKind("pods")
+	kind := listed("pods")
 	demands := []Demand{demandOf(acme, 1, inRegion("eu"))}
 	version := ledger.Version(0)
 	for b.Loop() {
@@ -300,7 +378,7 @@ func BenchmarkMemory(b *testing.B) {
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		kind := NewKind("pods")
+		kind := listed("pods")
 		for n := range objects {
 			consumer := quotav1alpha1.ConsumerRef{Kind: "Project", Name: fmt.Sprint("project-", n%consumers)}
 			o := mapOf(n, ledger.Version(n+1), demandOf(consumer, 1, ledger.Dimensions{}))
@@ -317,7 +395,7 @@ func BenchmarkMemory(b *testing.B) {
 
 // BenchmarkHolders reads the first page of the holders of a consumer with 10,000 of 150,000 objects.
 func BenchmarkHolders(b *testing.B) {
-	kind := NewKind("pods")
+	kind := listed("pods")
 	for n := range 150_000 {
 		consumer := blue
 		if n < 10_000 {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"iter"
 	"maps"
+	"math/bits"
 	"slices"
 	"sync"
 
@@ -27,16 +28,22 @@ type Object struct {
 	Demands []Demand
 }
 
-// Kind is the inventory of the objects of one kind. It is safe for concurrent use.
+// Kind is the inventory of the objects of one kind. It is safe for concurrent use, with one watch that changes it.
 type Kind struct {
 	name string
 
-	mu      sync.RWMutex
-	basis   ledger.Basis
-	objects map[id]object
-	deleted *lru.Cache // of the IDs
-	sums    map[quotav1alpha1.ConsumerRef]map[balance]sum
-	demands map[string]*demand // by key
+	mu sync.RWMutex
+	contents
+}
+
+// contents is what a kind has seen. Without a list, it has seen nothing.
+type contents struct {
+	isListed bool
+	basis    ledger.Basis
+	objects  map[id]object
+	deleted  *lru.Cache // of the IDs
+	sums     map[quotav1alpha1.ConsumerRef]map[balance]sum
+	demands  map[string]*demand // by key
 	// namespaces are the names of namespaces, so that objects share them.
 	namespaces map[string]string
 	log        changelog
@@ -67,94 +74,133 @@ type balance struct {
 }
 
 type sum struct {
-	amount  ledger.Amount
+	amount  total
 	objects int64
 }
 
-// NewKind returns an inventory without objects. name is that of the kind in observations.
-func NewKind(name string) *Kind {
-	k := &Kind{name: name, deleted: lru.New(deletedMax)}
-	k.clear()
-	return k
+// total is a sum of amounts. It holds more than one of them can.
+type total struct{ high, low uint64 }
+
+func (t total) plus(amount ledger.Amount) total {
+	low, carry := bits.Add64(t.low, uint64(amount), 0)
+	return total{t.high + carry, low}
 }
 
-func (k *Kind) clear() {
-	k.objects, k.sums = map[id]object{}, map[quotav1alpha1.ConsumerRef]map[balance]sum{}
-	k.demands, k.namespaces = map[string]*demand{}, map[string]string{}
+func (t total) minus(amount ledger.Amount) total {
+	low, borrow := bits.Sub64(t.low, uint64(amount), 0)
+	return total{t.high - borrow, low}
+}
+
+// amount returns the total, or the largest amount if it is more.
+func (t total) amount() ledger.Amount {
+	if t.high > 0 || t.low > uint64(ledger.AmountMax) {
+		return ledger.AmountMax
+	}
+	return ledger.Amount(t.low)
+}
+
+// NewKind returns an inventory that needs a list, see [Kind.Replace]. name is that of the kind in observations.
+func NewKind(name string) *Kind {
+	return &Kind{name: name, contents: newContents()}
+}
+
+func newContents() contents {
+	return contents{
+		objects: map[id]object{}, deleted: lru.New(deletedMax), sums: map[quotav1alpha1.ConsumerRef]map[balance]sum{},
+		demands: map[string]*demand{}, namespaces: map[string]string{},
+	}
 }
 
 // Replace replaces the inventory by a list of all objects, and returns the consumers for whom something may have
-// changed. The list may have been made with other policies and namespaces than before.
-func (k *Kind) Replace(basis ledger.Basis, objects iter.Seq[Object]) []quotav1alpha1.ConsumerRef {
+// changed. The list may have been made with later policies and namespaces than before. Replace reports false, and
+// changes nothing, if something in the basis is earlier than before: then list again.
+func (k *Kind) Replace(basis ledger.Basis, objects iter.Seq[Object]) (consumers []quotav1alpha1.ConsumerRef, ok bool) {
+	listed := newContents()
+	listed.isListed, listed.basis = true, basis
+	listed.log.reset(basis.Objects)
+	for o := range objects {
+		listed.add(&o)
+	}
+
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	before, consumers := k.objects, maps.Clone(k.sums)
-	k.clear()
-	for o := range objects {
-		k.addLocked(&o)
+	if k.isListed && !basis.Covers(k.basis) {
+		return nil, false
 	}
-	for id := range before {
-		if _, exists := k.objects[id]; !exists {
-			k.deleted.Add(id, nil)
+	before := k.contents
+	for id := range before.objects {
+		if _, exists := listed.objects[id]; !exists {
+			before.deleted.Add(id, nil)
 		}
 	}
-	k.basis = basis
-	k.log.reset(basis.Objects)
+	listed.deleted = before.deleted
+	k.contents = listed
 
-	maps.Copy(consumers, k.sums)
-	return slices.SortedFunc(maps.Keys(consumers), compareConsumers)
+	affected := maps.Clone(before.sums)
+	maps.Copy(affected, listed.sums)
+	return slices.SortedFunc(maps.Keys(affected), compareConsumers), true
 }
 
-// Set notes a new version of an object, and returns the consumers whose demand has changed. An object that the
-// inventory has in this version or a later one stays as it is.
+// Set notes a new version of an object, and returns the consumers whose demand has changed. It ignores a version that
+// the inventory has passed already, and every one before the first list.
 func (k *Kind) Set(o Object) []quotav1alpha1.ConsumerRef {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	id := idOf(o.UID)
 	before, isKnown := k.objects[id]
-	if isKnown && before.version >= o.Version {
+	if isKnown && before.version >= o.Version || !k.reaches(o.Version) {
 		return nil
 	}
-	k.advanceLocked(o.Version)
 	if isKnown {
-		k.removeLocked(id)
+		k.remove(id)
 	}
-	k.addLocked(&o)
+	k.add(&o)
 	after, kind := k.objects[id], ledger.KindChanged
 	if !isKnown {
 		kind = ledger.KindAdmitted
 	}
-	return k.logLocked(change{at: o.Version, uid: o.UID, namespace: after.namespace, name: after.name, before: before.demand, after: after.demand, kind: kind})
+	return k.note(change{at: o.Version, uid: o.UID, namespace: after.namespace, name: after.name, before: before.demand, after: after.demand, kind: kind})
 }
 
-// Delete notes that an object was deleted at a version, and returns the consumers whose demand has changed.
+// Delete notes that an object was deleted at a version, and returns the consumers whose demand has changed. It ignores
+// what [Kind.Set] ignores.
 func (k *Kind) Delete(uid types.UID, at ledger.Version) []quotav1alpha1.ConsumerRef {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if !k.reaches(at) {
+		return nil
+	}
 	id := idOf(uid)
 	before := k.objects[id]
-	k.advanceLocked(at)
-	k.removeLocked(id)
+	k.remove(id)
 	k.deleted.Add(id, nil)
-	return k.logLocked(change{at: at, uid: uid, namespace: before.namespace, name: before.name, before: before.demand, kind: ledger.KindReleased})
+	return k.note(change{at: at, uid: uid, namespace: before.namespace, name: before.name, before: before.demand, kind: ledger.KindReleased})
 }
 
 // Advance notes that nothing else has changed up to a version.
 func (k *Kind) Advance(to ledger.Version) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.advanceLocked(to)
+	k.reaches(to)
 }
 
-func (k *Kind) advanceLocked(to ledger.Version) { k.basis.Objects = max(k.basis.Objects, to) }
+// reaches moves on to a version. It reports false if that is an earlier one, or if there is no list yet. Objects that
+// end at one moment may have a version in common.
+func (c *contents) reaches(to ledger.Version) bool {
+	if !c.isListed || to < c.basis.Objects {
+		return false
+	}
+	c.basis.Objects = to
+	return true
+}
 
-// logLocked remembers a change, and returns the consumers whose demand has changed.
-func (k *Kind) logLocked(c change) []quotav1alpha1.ConsumerRef {
-	if c.before == c.after {
+// note remembers a change, and returns the consumers whose demand has changed.
+func (c *contents) note(made change) []quotav1alpha1.ConsumerRef {
+	if made.before.equal(made.after) {
 		return nil
 	}
-	k.log.add(c)
-	return consumersOf(c.before, c.after)
+	c.log.add(made)
+	return consumersOf(made.before, made.after)
 }
 
 // consumersOf returns the consumers in one of two demands.
@@ -170,66 +216,71 @@ func consumersOf(before, after *demand) []quotav1alpha1.ConsumerRef {
 	return slices.SortedFunc(maps.Keys(consumers), compareConsumers)
 }
 
-// addLocked adds an object that the inventory does not have.
-func (k *Kind) addLocked(o *Object) {
-	namespace, isShared := k.namespaces[o.Namespace]
+// add adds an object that the inventory does not have.
+func (c *contents) add(o *Object) {
+	namespace, isShared := c.namespaces[o.Namespace]
 	if !isShared {
 		namespace = o.Namespace
-		k.namespaces[namespace] = namespace
+		c.namespaces[namespace] = namespace
 	}
 	added := object{namespace: namespace, name: o.Name, version: o.Version}
 	if len(o.Demands) > 0 {
-		added.demand = k.shareLocked(o.Demands)
+		added.demand = c.share(o.Demands)
 		added.demand.objects++
-		k.sumLocked(added.demand, 1)
+		c.sumUp(added.demand, 1)
 	}
-	k.objects[idOf(o.UID)] = added
+	id := idOf(o.UID)
+	c.objects[id] = added
+	c.deleted.Remove(id)
 }
 
-// removeLocked removes an object, if it is there.
-func (k *Kind) removeLocked(id id) {
-	removed := k.objects[id]
-	delete(k.objects, id)
+// remove removes an object, if it is there.
+func (c *contents) remove(id id) {
+	removed := c.objects[id]
+	delete(c.objects, id)
 	if removed.demand == nil {
 		return
 	}
-	k.sumLocked(removed.demand, -1)
+	c.sumUp(removed.demand, -1)
 	if removed.demand.objects--; removed.demand.objects == 0 {
-		delete(k.demands, removed.demand.key)
+		delete(c.demands, removed.demand.key)
 	}
 }
 
-// shareLocked returns the demand that all objects with equal demands share.
-func (k *Kind) shareLocked(parts []Demand) *demand {
+// share returns the demand that all objects with equal demands share.
+func (c *contents) share(parts []Demand) *demand {
 	sorted := inOrder(parts)
 	key := keyOf(sorted)
-	shared := k.demands[key]
+	shared := c.demands[key]
 	if shared == nil {
 		shared = &demand{key: key, parts: sorted}
-		k.demands[key] = shared
+		c.demands[key] = shared
 	}
 	return shared
 }
 
-// sumLocked adds the demand of one object to the sums, or takes it away with sign -1.
-func (k *Kind) sumLocked(d *demand, sign ledger.Amount) {
+// sumUp adds the demand of one object to the sums, or takes it away with sign -1.
+func (c *contents) sumUp(d *demand, sign int64) {
 	for _, part := range d.parts {
-		balances := k.sums[part.Consumer]
+		balances := c.sums[part.Consumer]
 		if balances == nil {
 			balances = map[balance]sum{}
-			k.sums[part.Consumer] = balances
+			c.sums[part.Consumer] = balances
 		}
-		for _, c := range part.Charges {
-			b := balance{c.ResourceType, c.Dimensions}
+		for _, charge := range part.Charges {
+			b := balance{charge.ResourceType, charge.Dimensions}
 			s := balances[b]
-			s.amount += sign * c.Amount
-			s.objects += int64(sign)
+			if s.objects += sign; sign > 0 {
+				s.amount = s.amount.plus(charge.Amount)
+			} else {
+				s.amount = s.amount.minus(charge.Amount)
+			}
 			if balances[b] = s; s.objects == 0 {
 				delete(balances, b)
 			}
 		}
 		if len(balances) == 0 {
-			delete(k.sums, part.Consumer)
+			delete(c.sums, part.Consumer)
 		}
 	}
 }

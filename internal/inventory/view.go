@@ -10,8 +10,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// View is an inventory as of one moment, from the side of a consumer. Use it only within the call of [Kind.View]. It is
-// an observer for the consumer's ledger, but for the end of requests: that is not known here.
+// View is an inventory as of one moment, from the side of a consumer. Use it only within the call of [Kind.View]. It
+// implements [ledger.Observer], but does not know when requests end.
 type View struct {
 	kind     *Kind
 	consumer quotav1alpha1.ConsumerRef
@@ -19,18 +19,22 @@ type View struct {
 
 var _ ledger.Observer = View{}
 
-// View calls look with the inventory as it is now. Changes wait until it returns.
-func (k *Kind) View(consumer quotav1alpha1.ConsumerRef, look func(View)) {
+// View calls look with the inventory as it is now. Changes wait until it returns, and look must not call View. It
+// reports false without a call if the inventory has no list yet.
+func (k *Kind) View(consumer quotav1alpha1.ConsumerRef, look func(View)) (isListed bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	look(View{k, consumer})
+	if k.isListed {
+		look(View{k, consumer})
+	}
+	return k.isListed
 }
 
 // Observation is what the objects demand of the consumer.
 func (v View) Observation() ledger.Observation {
 	o := ledger.Observation{Kind: v.kind.name, Basis: v.kind.basis}
 	for b, s := range v.kind.sums[v.consumer] {
-		o.Demands = append(o.Demands, ledger.Demand{ResourceType: b.resourceType, Dimensions: b.dimensions, Amount: s.amount, Objects: s.objects})
+		o.Demands = append(o.Demands, ledger.Demand{ResourceType: b.resourceType, Dimensions: b.dimensions, Amount: s.amount.amount(), Objects: s.objects})
 	}
 	return o
 }
@@ -100,7 +104,7 @@ func (v View) Holders(resourceType string, after types.NamespacedName, limit int
 		}
 	}
 	slices.SortFunc(holders, func(a, b Holder) int { return compareNames(a.NamespacedName, b.NamespacedName) })
-	return holders[:min(len(holders), limit)]
+	return holders[:min(len(holders), max(0, limit))]
 }
 
 func compareNames(a, b types.NamespacedName) int {

@@ -239,8 +239,8 @@ func (l *Ledger) endDecided(o Observation, observed Basis, by Observer) (ended [
 // endedRequest is a request that is no longer pending.
 type endedRequest struct {
 	Reservation
-	// isObserved is true if observed demand has its object as of a version after the review. An observation from before
-	// cannot tell: had the object still existed at that later version, its observer would have ended the request.
+	// isObserved is true if observed demand has its object as of a version after the review. It is false if the ledger
+	// has observed a later version: the object was gone by then, or that observation would have ended the request.
 	isObserved bool
 	// isReleased is true if the object, or that version of it, existed for some time.
 	isReleased bool
@@ -269,12 +269,22 @@ func (l *Ledger) recordObserved(changes []Demand, ended []endedRequest, objects 
 	}
 
 	if hasAll {
-		objects = append(slices.Clone(objects), unchanged(ended, objects)...)
 		for i := range objects {
 			o := &objects[i]
+			kind := o.Kind
+			if kind == KindAdmitted && taken[o.ID] != nil {
+				kind = KindChanged // the request was recorded
+			}
 			differs := slices.Collect(differences(o.Changes, taken[o.ID]))
-			l.record(Record{Kind: o.Kind, Subject: o.Subject}, slices.Values(differs))
+			l.record(Record{Kind: kind, Subject: o.Subject}, slices.Values(differs))
 			recorded = append(recorded, differs...)
+			delete(taken, o.ID)
+		}
+		for i := range ended { // without an effect on the demand of their objects
+			if r := &ended[i]; r.isObserved && taken[r.Awaits.ID] != nil {
+				l.recordCanceled(&r.Reservation)
+				recorded = slices.AppendSeq(recorded, negated(r.Charges))
+			}
 		}
 	}
 
@@ -283,22 +293,6 @@ func (l *Ledger) recordObserved(changes []Demand, ended []endedRequest, objects 
 		observed = append(observed, Charge{changes[i].ResourceType, changes[i].Dimensions, changes[i].Amount})
 	}
 	l.record(Record{Kind: KindRecounted}, differences(observed, recorded))
-}
-
-// unchanged returns the objects of ended requests whose demand is none of the changes: it belongs to another consumer,
-// or to none.
-func unchanged(ended []endedRequest, changes []ObjectChange) (objects []ObjectChange) {
-	isKnown := make(map[string]bool, len(changes))
-	for i := range changes {
-		isKnown[changes[i].ID] = true
-	}
-	for i := range ended {
-		if r := &ended[i]; r.isObserved && !isKnown[r.Awaits.ID] {
-			isKnown[r.Awaits.ID] = true
-			objects = append(objects, ObjectChange{Kind: KindReleased, ID: r.Awaits.ID, Subject: cmp.Or(r.Subject, r.Claim)})
-		}
-	}
-	return objects
 }
 
 // demandChanges returns the demands of after minus those of before, without zeros. Both are sorted.
