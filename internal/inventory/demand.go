@@ -54,7 +54,11 @@ func keyOf(parts []Demand) string {
 	for _, part := range parts {
 		write(part.Consumer.APIGroup, part.Consumer.Kind, part.Consumer.Namespace, part.Consumer.Name)
 		for _, c := range part.Charges {
-			write(c.ResourceType, c.Dimensions.String(), strconv.FormatInt(int64(c.Amount), 10))
+			write(c.ResourceType, strconv.FormatInt(int64(c.Amount), 10))
+			for name, value := range c.Dimensions.All() { // their text for people is not unique
+				write(name, value)
+			}
+			key.WriteByte(',')
 		}
 		key.WriteByte(';')
 	}

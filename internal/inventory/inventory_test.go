@@ -284,6 +284,23 @@ func TestDemandBeyondAnAmount(t *testing.T) {
 	want(1 << 62)
 }
 
+// Dimensions with the same text are different all the same.
+func TestDifferentDemandsAreApart(t *testing.T) {
+	kind := listed("configmaps")
+	for n, pairs := range []map[string]string{{"a": "1,b=2"}, {"a": "1", "b": "2"}} {
+		dimensions, err := ledger.NewDimensions(pairs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind.Set(mapOf(n, ledger.Version(n+1), demandOf(acme, 1, dimensions)))
+	}
+	kind.View(acme, func(v View) {
+		if demands := v.Observation().Demands; len(demands) != 2 {
+			t.Errorf("%+v", demands)
+		}
+	})
+}
+
 // Objects may be deleted at the same version.
 func TestDeletedTogether(t *testing.T) {
 	kind := listed("events")

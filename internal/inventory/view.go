@@ -53,12 +53,14 @@ func (v View) ChangesSince(earlier ledger.Basis) (all []ledger.ObjectChange, has
 	if !hasAll || earlier.Namespaces != v.kind.basis.Namespaces || earlier.Policies != v.kind.basis.Policies {
 		return nil, false
 	}
+
 	places := map[types.UID]int{}
 	for c := range changes {
 		differs := slices.Concat(negated(c.before.of(v.consumer)), c.after.of(v.consumer))
 		if len(differs) == 0 {
 			continue
 		}
+
 		place, isKnown := places[c.uid]
 		if !isKnown {
 			place = len(all)
@@ -66,6 +68,7 @@ func (v View) ChangesSince(earlier ledger.Basis) (all []ledger.ObjectChange, has
 			name := types.NamespacedName{Namespace: c.namespace, Name: c.name}
 			all = append(all, ledger.ObjectChange{Kind: c.kind, ID: string(c.uid), Subject: name.String()})
 		}
+
 		o := &all[place]
 		if c.kind == ledger.KindReleased {
 			o.Kind = c.kind

@@ -33,7 +33,7 @@
 //     decided once its object has appeared or was deleted. An update is decided once its object has a later version
 //     than the one under review, or was deleted.
 //  3. Late is safe: any other pending request ends once the observer knows that it has ended and has no effect, see
-//     [Visibility]. Nothing else ends it.
+//     [Visibility]. The caller must not end it otherwise.
 //  4. Admission compares with limits - observed - pending - slices of others. Demand may exceed the limits, because
 //     some objects are created without a review. Such a consumer can only shrink.
 //  5. A denial is true: the caller denies only by a ledger with an observation as recent as the request, see [Uptake].
@@ -81,6 +81,6 @@
 //
 // # Arithmetic
 //
-// An [Amount] never wraps. The limit of a type, and its demand, fit an int64 at all times:
-// an operation against this rule fails and changes nothing.
+// An [Amount] never wraps. The limit of a type, and its demand, fit an int64 at all times: an operation against this
+// rule fails and changes nothing.
 package ledger
