@@ -7,7 +7,8 @@ type Awaited struct {
 	Kind, ID string
 	// After is the version of the object under review. It is 0 if the request creates the object.
 	After Version
-	// Namespaces and Policies are the versions that the charges of the request rest on, as in [Basis].
+	// Namespaces and Policies are the versions that the charges of the request rest on, as in [Basis]. Namespaces is 0 if
+	// they depend on none.
 	Namespaces, Policies Version
 }
 
@@ -33,7 +34,7 @@ func (a *Awaited) isDecided(v Visibility, at Version, observed Basis) bool {
 		// The object has appeared. Or it has changed since the review, by this request or another one: the API server
 		// accepts no change of the earlier version any more. But demand by earlier policies may be smaller than what the
 		// request takes.
-		return observed.Namespaces >= a.Namespaces && observed.Policies >= a.Policies
+		return observed.hasNamespaces(a.Namespaces) && observed.Policies >= a.Policies
 	case v.IsDeleted, v.HasEnded:
 		return true
 	default:

@@ -38,7 +38,8 @@
 //     some objects are created without a review. Such a consumer can only shrink.
 //  5. A denial is true: the caller denies only by a ledger with an observation as recent as the request, see [Uptake].
 //  6. Any crash: the slice of a process that has died covers what the process admitted until all of that is observed,
-//     see [Ledger.EndSlice].
+//     see [Ledger.EndSlice]. And a process that does not know whether its write succeeded may do the same again: the
+//     slice goes on covering what is not recorded, see [Ledger.EndInSlice].
 //
 // # Deciding
 //

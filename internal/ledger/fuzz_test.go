@@ -102,8 +102,22 @@ func pickSnapshot(s *script) ledger.Snapshot {
 		b.Withdrawn = append(b.Withdrawn, ledger.SequenceRange{First: pick(s, "first", counts), Last: pick(s, "last", counts)})
 	}
 	b.Sequence = pick(s, "sequence", counts)
+	for range s.choose("observations", 3) {
+		o := ledger.Observation{Kind: pick(s, "kind", someObservedKinds), Basis: ledger.Basis{Objects: ledger.Version(s.choose("version", 9))}}
+		for range s.choose("demands", 4) {
+			o.Demands = append(o.Demands, ledger.Demand{ResourceType: pick(s, "type", types), Dimensions: pick(s, "dimensions", someDimensions), Amount: pick(s, "amount", amounts), Objects: pick(s, "objects", counts)})
+		}
+		b.Observations = append(b.Observations, o)
+	}
+	for i := range b.Reservations {
+		if r := &b.Reservations[i]; len(r.Replaces) == 0 && s.choose("awaits", 2) == 1 {
+			r.Awaits = &ledger.Awaited{Kind: pick(s, "kind", someObservedKinds), ID: pick(s, "object", []string{"o", "p", ""})}
+		}
+	}
 	return b
 }
+
+var someObservedKinds = []string{"pods", "jobs", ""}
 
 // soundness collects the errors of a snapshot.
 type soundness struct {
@@ -132,6 +146,20 @@ func (s *soundness) sum(name, resourceType string, least, amount int64) {
 	s.require(s.sums[name].Add(s.sums[name], big.NewInt(amount)).IsInt64())
 }
 
+func (s *soundness) observations(observations []ledger.Observation) {
+	for _, o := range observations {
+		s.require(o.Kind != "")
+		s.once("observation", o.Kind)
+		for _, d := range o.Demands {
+			s.once(o.Kind, d.ResourceType, d.Dimensions)
+			s.sum("demand", d.ResourceType, 0, int64(d.Amount))
+			s.sum("objects", d.ResourceType, 1, d.Objects)
+			s.require(d.Objects <= ledger.CountMax)
+			s.require(s.sums["objects "+d.ResourceType].Cmp(big.NewInt(ledger.CountMax)) <= 0)
+		}
+	}
+}
+
 // isConsistentSnapshot reports whether a ledger can have written a snapshot.
 func isConsistentSnapshot(b ledger.Snapshot) bool {
 	s := &soundness{seen: map[any]bool{}, sums: map[string]*big.Int{}}
@@ -152,7 +180,9 @@ func isConsistentSnapshot(b ledger.Snapshot) bool {
 		claims := s.sums["claims "+u.ResourceType]
 		s.require(claims.Cmp(big.NewInt(ledger.CountMax)) <= 0)
 	}
+	s.observations(b.Observations)
 	for _, r := range b.Reservations {
+		s.require(r.Awaits == nil || r.Awaits.Kind != "" && r.Awaits.ID != "")
 		s.require(r.Key != "" && len(r.Charges)+len(r.Replaces) > 0 && r.Sequence > 0 && r.Sequence <= b.Sequence)
 		s.once("key", r.Key)
 		s.once("sequence", r.Sequence)

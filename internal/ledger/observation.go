@@ -15,14 +15,19 @@ type Version uint64
 type Basis struct {
 	// Objects is the version of the observed kind.
 	Objects Version
-	// Namespaces is the version of the namespaces, and Policies that of the policies. They also grow while the demand of
-	// no object depends on them.
+	// Policies is the version of the policies, and Namespaces that of the namespaces. Namespaces is 0 if the policies read
+	// none.
 	Namespaces, Policies Version
 }
 
 // Covers reports whether nothing in the other basis is later.
 func (b Basis) Covers(other Basis) bool {
-	return b.Objects >= other.Objects && b.Namespaces >= other.Namespaces && b.Policies >= other.Policies
+	return b.Objects >= other.Objects && b.Policies >= other.Policies && b.hasNamespaces(other.Namespaces)
+}
+
+// hasNamespaces reports whether demand by this basis is not affected by changes of namespaces up to a version.
+func (b Basis) hasNamespaces(version Version) bool {
+	return b.Namespaces == 0 || b.Namespaces >= version
 }
 
 // Observation is what the objects of one kind demand of one consumer.
@@ -67,6 +72,10 @@ type ObjectChange struct {
 type Uptake struct {
 	// HasChanged is true if demand or requests have changed. Without that, nothing needs to be stored.
 	HasChanged bool
+	// FreesQuota is true if some demand has become smaller, or a request ended.
+	FreesQuota bool
+	// Ended are the keys of the ended requests.
+	Ended []string
 	// IsBehind is true if the ledger keeps a later observation. Some requests may have ended all the same.
 	IsBehind bool
 }
@@ -117,11 +126,22 @@ func (l *Ledger) Observe(o Observation, by Observer) (Uptake, error) {
 	trial.Keep()
 
 	l.recordObserved(changes, ended, objects, knowsObjects)
-	return Uptake{HasChanged: len(changes)+len(ended) > 0, IsBehind: !isNewer}, nil
+	uptake := Uptake{HasChanged: len(changes)+len(ended) > 0, IsBehind: !isNewer}
+	isLess := func(d Demand) bool { return d.Amount < 0 }
+	uptake.FreesQuota = len(ended) > 0 || slices.ContainsFunc(changes, isLess)
+	for i := range ended {
+		uptake.Ended = append(uptake.Ended, ended[i].Key)
+	}
+	return uptake, nil
 }
 
-// ForgetKind drops the observed demand of a kind, for example once its definition was deleted. It reports whether there
-// was any. A kind that cannot be observed for a while keeps its demand: then do not call it.
+// ForgetKind drops the observed demand of a kind without a definition: all its objects have gone. It reports whether
+// there was any demand. Look for the definition after the ledger was read: if the kind was defined again meanwhile, an
+// earlier answer would drop the demand of new objects. A kind that cannot be observed for a while keeps its demand:
+// then do not call it.
+//
+// Pending requests for objects of the kind stay. An observation without objects ends them once they have ended; then
+// forget the kind again.
 func (l *Ledger) ForgetKind(kind string) bool {
 	o, isThere := l.observations[kind]
 	if !isThere {
@@ -154,27 +174,34 @@ func (l *Ledger) Observations() iter.Seq[Observation] {
 
 // EndInSlice ends a request that the holder of a slice has admitted and not recorded, if it is decided already: its
 // charges leave the slice, and need no reservation. The observer has seen exactly what the ledger has observed. It
-// reports false if the request is not decided: then see [Ledger.ReserveFromSlice].
-func (l *Ledger) EndInSlice(holder string, r *Reservation, by Observer) bool {
+// reports false if the request is not decided: then see [Ledger.ReserveInSlice].
+//
+// keep has the amounts that the slice must go on covering, by resource type: what the holder has admitted besides, and
+// not recorded yet. The call makes no amount smaller than that. So a holder that does not know whether its write
+// succeeded may read the ledger and end the request again: this leaves no trace, and without keep the charges would
+// leave the slice twice.
+func (l *Ledger) EndInSlice(holder string, r *Reservation, by Observer, keep map[string]Amount) bool {
 	observed := l.observations[r.Awaits.Kind].Basis
 	if !r.Awaits.isDecided(by.Visibility(r), observed.Objects, observed) {
 		return false
 	}
-	l.takeFromSlice(holder, r.Charges)
+	l.takeFromSlice(holder, r.Charges, keep)
 	return true
 }
 
 // EndSlice removes the slice of a process that has died, and reports whether it did (rule 6). It does so once the slice
-// is revoked and observed demand has all objects that the process may have admitted. ended has all
-// kinds of these objects, at least one, each with a version at which the last such request had ended, well or not.
-func (l *Ledger) EndSlice(holder string, ended map[string]Version) bool {
+// is revoked and observed demand has all objects that the process may have admitted. ended has all defined kinds of
+// these objects, at least one, each with a basis. By then the last such request had ended, well or not, and no review
+// of the process rests on later namespaces or policies: demand by earlier ones may be smaller than what the slice
+// covers.
+func (l *Ledger) EndSlice(holder string, ended map[string]Basis) bool {
 	return l.slices[holder].IsRevoked && len(ended) > 0 && l.hasObserved(ended) && l.DropSlice(holder)
 }
 
-// hasObserved reports whether the observed demand contains everything up to a version of each of some kinds.
-func (l *Ledger) hasObserved(kinds map[string]Version) bool {
-	for kind, version := range kinds {
-		if l.observations[kind].Basis.Objects < version {
+// hasObserved reports whether the observed demand contains everything up to a basis of each of some kinds.
+func (l *Ledger) hasObserved(kinds map[string]Basis) bool {
+	for kind, basis := range kinds {
+		if !l.observations[kind].Basis.Covers(basis) {
 			return false
 		}
 	}

@@ -11,8 +11,9 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// TestObservationsAreExact has replicas that lag, skip changes, and die. Each admitted request counts once at all
-// times, the objects never exceed the limit, and in the end the ledger has exactly what exists.
+// TestObservationsAreExact has replicas that lag, skip changes, lose answers, and die. Each admitted request counts
+// once at all times, the objects never exceed the limits unless a limit was lowered, and in the end the ledger has
+// exactly what exists.
 func TestObservationsAreExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newCluster(t, drawn{t})
@@ -119,24 +120,84 @@ func TestEndSlice(t *testing.T) {
 	if !l.SetSlice(ledger.Slice{Holder: "a", Amounts: map[string]ledger.Amount{mapsType: 3}}) {
 		t.Fatal("no slice")
 	}
-	observe := func(version ledger.Version) {
-		if _, err := l.Observe(ledger.Observation{Kind: mapsKind, Basis: ledger.Basis{Objects: version}}, seen{}); err != nil {
+	observe := func(basis ledger.Basis) {
+		if _, err := l.Observe(ledger.Observation{Kind: mapsKind, Basis: basis}, seen{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ended := map[string]ledger.Version{mapsKind: 5}
-	observe(5)
+	ended := map[string]ledger.Basis{mapsKind: {Objects: 5, Policies: 2}}
+	observe(ledger.Basis{Objects: 5, Policies: 2})
 	if l.EndSlice("a", ended) {
 		t.Error("its holder may still admit from it")
 	}
 	l.RevokeSlice("a")
-	ended["secrets"] = 7
+	ended["secrets"] = ledger.Basis{Objects: 7}
 	if l.EndSlice("a", ended) || l.EndSlice("a", nil) {
 		t.Error("not every kind is observed")
 	}
 	delete(ended, "secrets")
+	ended[mapsKind] = ledger.Basis{Objects: 5, Policies: 3}
+	if l.EndSlice("a", ended) {
+		t.Error("by the policies before, its objects may demand nothing")
+	}
+	observe(ledger.Basis{Objects: 5, Policies: 3})
 	if !l.EndSlice("a", ended) || l.SliceCount() != 0 {
 		t.Error("everything is observed")
+	}
+}
+
+// A holder that does not know whether its write succeeded records the same request again. The slice then still covers
+// its other admission, whether the observers know that the request has ended or not.
+func TestRecordFromSliceTwice(t *testing.T) {
+	const holder = "a"
+	r := ledger.Reservation{
+		Key: "k", Charges: []ledger.Charge{{ResourceType: mapsType, Amount: 2}}, Awaits: &ledger.Awaited{Kind: mapsKind, ID: "u"},
+	}
+	for name, test := range map[string]struct {
+		reason        string
+		amount, other ledger.Amount // of the slice before, and of the other admission
+		by            []seen        // the holder in each attempt
+		want          ledger.Amount // in the slice after both
+	}{
+		"decided": {
+			reason: "nothing in the ledger tells that the request has left the slice",
+			amount: 5, other: 3, by: []seen{{Version: 1}, {Version: 1}}, want: 3,
+		},
+		"ended by another observer": {
+			reason: "the key is free again, and the holder has listed the objects anew after the deletion",
+			amount: 5, other: 3, by: []seen{{}, {}}, want: 3,
+		},
+		"less than the other admission": {
+			reason: "the slice has no less than before, and no more",
+			amount: 2, other: 3, by: []seen{{Version: 1}}, want: 2,
+		},
+		"more than needed": {
+			reason: "what nobody has admitted may leave the slice",
+			amount: 9, other: 3, by: []seen{{Version: 1}, {Version: 1}}, want: 5,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := ledger.New()
+			if !l.SetSlice(ledger.Slice{Holder: holder, Amounts: map[string]ledger.Amount{mapsType: test.amount}}) {
+				t.Fatal("no slice")
+			}
+			keep := map[string]ledger.Amount{mapsType: test.other}
+
+			for _, by := range test.by {
+				if !l.EndInSlice(holder, &r, by, keep) {
+					if d := l.ReserveInSlice(holder, r, keep); d.Code != ledger.Admitted || d.Existing {
+						t.Fatalf("%+v", d)
+					}
+				}
+				if _, err := l.Observe(ledger.Observation{Kind: mapsKind}, seen{IsDeleted: true}); err != nil {
+					t.Fatal(err)
+				}
+			}
+
+			if got := l.Sliced(mapsType); got != test.want {
+				t.Errorf("the slice has %d, want %d: %s", got, test.want, test.reason)
+			}
+		})
 	}
 }
 

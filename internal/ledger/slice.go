@@ -9,9 +9,9 @@ import (
 )
 
 // Slice is quota held by one process ahead of demand, to admit requests without a write to the ledger. The process
-// turns its admissions into reservations later, see [Ledger.ReserveFromSlice]. Until then the slice covers them: nobody
-// else can get this quota. A slice pays for charges without dimensions. It counts in decisions, and is neither used nor
-// reserved for display.
+// turns its admissions into reservations later, see [Ledger.ReserveFromSlice], or ends them, see [Ledger.EndInSlice].
+// Until then the slice covers them: nobody else can get this quota. A slice pays for charges without dimensions. It
+// counts in decisions, and is neither used nor reserved for display.
 type Slice struct {
 	// Holder identifies the process.
 	Holder string
@@ -176,9 +176,16 @@ func (l *Ledger) DropSlices(except string) {
 // and the budget of bytes, because the slice was within them. If the slice has less, or does not exist, the difference
 // is overdraft. It is otherwise like [Ledger.Reserve].
 func (l *Ledger) ReserveFromSlice(holder string, r Reservation) Decision {
+	return l.ReserveInSlice(holder, r, nil)
+}
+
+// ReserveInSlice is [Ledger.ReserveFromSlice] for a request that [Ledger.EndInSlice] does not end, with the same keep.
+// After a write with an unknown outcome, another observer may already have ended a first reservation of the request. A
+// second one then takes nothing from what the slice must go on covering.
+func (l *Ledger) ReserveInSlice(holder string, r Reservation, keep map[string]Amount) Decision {
 	trial := l.Begin()
 	if _, isReserved := l.reservations[r.Key]; !isReserved {
-		l.takeFromSlice(holder, r.Charges)
+		l.takeFromSlice(holder, r.Charges, keep)
 	}
 	d := l.reserveOverdraft(r, math.MaxInt)
 	if d.Code != Admitted {
@@ -189,15 +196,16 @@ func (l *Ledger) ReserveFromSlice(holder string, r Reservation) Decision {
 	return d
 }
 
-// takeFromSlice takes charges from a slice, as far as it has them.
-func (l *Ledger) takeFromSlice(holder string, charges []Charge) {
+// takeFromSlice takes charges from a slice, as far as it has more than the amounts to keep, by resource type.
+func (l *Ledger) takeFromSlice(holder string, charges []Charge, keep map[string]Amount) {
 	s, isKnown := l.Slice(holder)
 	if !isKnown {
 		return
 	}
 	for i := range charges {
 		c := &charges[i]
-		rest := s.Amounts[c.ResourceType] - c.Amount
+		held := s.Amounts[c.ResourceType]
+		rest := max(held-c.Amount, min(held, keep[c.ResourceType]))
 		switch {
 		case !c.Dimensions.IsZero():
 		case rest > 0:
