@@ -37,6 +37,8 @@ type Catalog struct {
 	undecidable map[schema.GroupVersionKind]undecidable
 	revision    int64
 	allocations map[string]*Allocation // by name
+
+	policyObjects policyObjects
 	// All declared objects, valid or not.
 	declaredPolicies, declaredRegistrations, declaredAllocations declared
 }
@@ -51,6 +53,7 @@ func New() *Catalog {
 		byGroupKind:   map[schema.GroupKind][]*Policy{},
 		allocations:   map[string]*Allocation{},
 
+		policyObjects:         policyObjects{byName: map[string]objectVersion{}},
 		declaredPolicies:      newDeclared(),
 		declaredRegistrations: newDeclared(),
 		declaredAllocations:   newDeclared(),

@@ -54,7 +54,10 @@ func (s *storedGeneration) isInEffect() bool { return s != nil && !s.isSuspended
 // generation comes from memory or, in a new process, from the status.
 func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.ErrorList {
 	if !isDeclared(object) {
-		c.RemovePolicy(object.Name)
+		c.change(func() {
+			c.undeclareLocked(object.Name)
+			c.policyObjects.set(object)
+		})
 		return nil
 	}
 	latest, errs := c.compileLatest(object)
@@ -72,6 +75,7 @@ func (c *Catalog) SetPolicy(object *quotav1alpha1.ClaimCreationPolicy) field.Err
 		}
 		d.readStatus(object)
 		c.declaredPolicies.set(object.Name, stampOfPolicy(object))
+		c.policyObjects.set(object)
 		c.setCurrentLocked(d, c.chooseCurrentLocked(d, former))
 	})
 	return errs
@@ -126,8 +130,9 @@ func compile(object *quotav1alpha1.ClaimCreationPolicy) (*Policy, field.ErrorLis
 	return &Policy{
 		ClaimPolicy: compiled, Name: object.Name, UID: object.UID, Generation: object.Generation,
 		Mode: modeOf(&object.Spec), Trigger: TriggerOf(object),
-		IsDurable: object.Spec.Admission == quotav1alpha1.AdmissionModeDurable,
-		Spec:      &object.Spec, template: template, ResourceTypes: template.ResourceTypes(),
+		IsDurable:     object.Spec.Admission == quotav1alpha1.AdmissionModeDurable,
+		CountsObjects: object.Spec.Claims == quotav1alpha1.ClaimsModeNone,
+		Spec:          &object.Spec, template: template, ResourceTypes: template.ResourceTypes(),
 	}, nil
 }
 
@@ -140,6 +145,7 @@ func triggerOf(spec *quotav1alpha1.ClaimCreationPolicySpec) Trigger {
 		GroupVersionKind: schema.FromAPIVersionAndKind(spec.Trigger.Resource.APIVersion, spec.Trigger.Resource.Kind),
 		Updates:          slices.Contains(spec.Trigger.Operations, quotav1alpha1.TriggerOperationUpdate),
 		Enforced:         modeOf(spec) == quotav1alpha1.EnforcementModeEnforce,
+		counted:          spec.Claims == quotav1alpha1.ClaimsModeNone,
 	}
 }
 
@@ -314,9 +320,15 @@ func (c *Catalog) change(apply func()) {
 // RemovePolicy removes the policy with the name.
 func (c *Catalog) RemovePolicy(name string) {
 	c.change(func() {
-		c.removePolicyLocked(name)
-		c.declaredPolicies.set(name, 0)
+		c.undeclareLocked(name)
+		c.policyObjects.remove(name)
 	})
+}
+
+// undeclareLocked removes a policy that is disabled, or that does not exist any more.
+func (c *Catalog) undeclareLocked(name string) {
+	c.removePolicyLocked(name)
+	c.declaredPolicies.set(name, 0)
 }
 
 func (c *Catalog) removePolicyLocked(name string) {

@@ -254,3 +254,23 @@ func TestPolicyThatIsUsedAgainIsNew(t *testing.T) {
 		t.Errorf("the policy is %+v, want one that was entered after revision %d, however it is looked up", again, meanwhile)
 	}
 }
+
+// The mode without claims is that of the generation that decides.
+func TestCountsObjects(t *testing.T) {
+	for mode, want := range map[quotav1alpha1.ClaimsMode]bool{"": false, quotav1alpha1.ClaimsModeObjects: false, quotav1alpha1.ClaimsModeNone: true} {
+		t.Run(string(mode), func(t *testing.T) {
+			c := New()
+			register(c, "location")
+			p := instances(1)
+			p.Spec.Claims = mode
+
+			if errs := c.SetPolicy(p); len(errs) > 0 {
+				t.Fatal(errs)
+			}
+
+			if got := c.Policy("instances"); got == nil || got.CountsObjects != want {
+				t.Errorf("got %+v, want a policy that counts objects: %t", got, want)
+			}
+		})
+	}
+}

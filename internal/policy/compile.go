@@ -92,7 +92,9 @@ func IsReserved(key string) bool { return reservedKeys.Has(key) }
 //
 // Compile ignores the template's resourceRef: the claim always refers to the object itself.
 func Compile(policy *quotav1alpha1.ClaimCreationPolicy) (*ClaimPolicy, field.ErrorList) {
-	c := &compiler{sees: seesRequest, followsUpdates: slices.Contains(policy.Spec.Trigger.Operations, quotav1alpha1.TriggerOperationUpdate)}
+	followsUpdates := slices.Contains(policy.Spec.Trigger.Operations, quotav1alpha1.TriggerOperationUpdate)
+	countsObjects := policy.Spec.Claims == quotav1alpha1.ClaimsModeNone
+	c := &compiler{sees: seesRequest, bound: boundOf(followsUpdates, countsObjects)}
 	spec := field.NewPath("spec")
 	template := policy.Spec.Target.ResourceClaimTemplate
 	at := spec.Child("target", "resourceClaimTemplate")
@@ -109,18 +111,34 @@ func Compile(policy *quotav1alpha1.ClaimCreationPolicy) (*ClaimPolicy, field.Err
 	if len(c.errs) > 0 {
 		return nil, c.errs
 	}
-	p.usesNamespace, p.usesRequest, p.followsUpdates = c.usesNamespace, c.usesRequest, c.followsUpdates
+	p.usesNamespace, p.usesRequest, p.followsUpdates = c.usesNamespace, c.usesRequest, followsUpdates
 	return p, nil
 }
 
 // compiler collects the errors of a policy, and whether it uses the namespace and the request.
 type compiler struct {
 	// sees names the variables of conditions.
-	sees           string
-	errs           field.ErrorList
-	usesNamespace  bool
-	usesRequest    bool
-	followsUpdates bool
+	sees          string
+	errs          field.ErrorList
+	usesNamespace bool
+	usesRequest   bool
+	// bound is set if the demand may depend only on the object and its namespace.
+	bound *objectBound
+}
+
+// objectBound says why the demand of a policy may depend only on the object and its namespace.
+type objectBound struct{ policies, reason string }
+
+// boundOf returns the bound on the demand of a policy, or nil if its demand may depend on the request.
+func boundOf(followsUpdates, countsObjects bool) *objectBound {
+	switch {
+	case countsObjects:
+		return &objectBound{"a policy with spec.claims None", "its demand must depend only on the object as it is, and not on the request that created it"}
+	case followsUpdates:
+		return &objectBound{"a policy with the operation UPDATE", "its demand must depend only on the object, and not on the user of a change"}
+	default:
+		return nil
+	}
 }
 
 func (c *compiler) addError(err *field.Error) { c.errs = append(c.errs, err) }
@@ -130,14 +148,12 @@ func (c *compiler) note(source string) {
 	c.usesNamespace = c.usesNamespace || strings.Contains(source, varNamespace)
 }
 
-// checkRequestUse records the use of the request, and rejects it in a policy that follows updates: its demand must be
-// the same for every user who changes the object.
+// checkRequestUse records the use of the request, and rejects it in a policy that follows updates or counts the objects
+// themselves. Its demand must be the same for every user who changes the object, and known without a request.
 func (c *compiler) checkRequestUse(path *field.Path, source string, read uses) {
 	c.usesRequest = c.usesRequest || read.has(varUser, varRequestInfo)
-	if c.followsUpdates {
-		c.rejectVariables(path, source, read,
-			"a policy with the operation UPDATE may not use %s here: its demand must depend only on the object, and not on the user of a change",
-			varUser, varRequestInfo)
+	if c.bound != nil {
+		c.rejectVariables(path, source, read, c.bound.policies+" may not use %s here: "+c.bound.reason, varUser, varRequestInfo)
 	}
 }
 

@@ -56,6 +56,9 @@ func TestCompileErrors(t *testing.T) {
 	varies := func(name string) string {
 		return "a policy with the operation UPDATE may not use " + name + " here: its demand must depend only on the object, and not on the user of a change"
 	}
+	counts := func(name string) string {
+		return "a policy with spec.claims None may not use " + name + " here: its demand must depend only on the object as it is, and not on the request that created it"
+	}
 	of := func(p *policy) *quotav1alpha1.ResourceClaimTemplate { return &p.Spec.Target.ResourceClaimTemplate }
 	for name, tc := range map[string]struct {
 		reason string
@@ -212,6 +215,52 @@ func TestCompileErrors(t *testing.T) {
 				template + `spec.consumerRef.name: Invalid value: "a\n{{(index $ \"user\").name}}": 2:10: ` + varies("user"),
 				template + `spec.consumerRef.name: Invalid value: "a\n{{(index $ \"user\").name}}": 2:10: ` + varies("requestInfo"),
 			},
+		},
+		"request in a policy that counts objects": {
+			"nobody knows the user of an object that exists",
+			func(p *policy) {
+				p.Spec.Claims = quotav1alpha1.ClaimsModeNone
+				withConditions("user.name == 'a'", "object.status.phase == 'Ready'")(p)
+				of(p).Spec.ConsumerRef.Name = "{{.trigger.metadata.namespace}}"
+				of(p).Spec.Requests[1].Dimensions["name"] = "{{.requestInfo.verb}}"
+			},
+			[]string{
+				`spec.trigger.conditions[0].expression: Invalid value: "user.name == 'a'": 1:1: ` + counts("user"),
+				template + `spec.requests[1].dimensions[name]: Invalid value: "{{.requestInfo.verb}}": 1:3: ` + counts("requestInfo"),
+			},
+		},
+		"request in a policy that counts objects and follows updates": {
+			"the mode without claims is the stricter reason",
+			func(p *policy) {
+				p.Spec.Claims = quotav1alpha1.ClaimsModeNone
+				p.Spec.Trigger.Operations = []quotav1alpha1.TriggerOperation{quotav1alpha1.TriggerOperationUpdate}
+				withConditions("user.name == 'a'")(p)
+				of(p).Spec.ConsumerRef.Name = "acme"
+			},
+			[]string{`spec.trigger.conditions[0].expression: Invalid value: "user.name == 'a'": 1:1: ` + counts("user")},
+		},
+		"parent pays for counted objects": {
+			"the parent is that of the user, and an object has none",
+			func(p *policy) {
+				p.Spec.Claims = quotav1alpha1.ClaimsModeNone
+				withConditions("true")(p)
+				of(p).Spec.ConsumerRef = quotav1alpha1.ConsumerRef{}
+			},
+			[]string{template + `spec.consumerRef: Required value: a policy with spec.claims None names the consumer: its demand must depend only on the object as it is, and not on the request that created it`},
+		},
+		"counted objects": {
+			"the object with its status and its namespace determine the demand",
+			func(p *policy) {
+				p.Spec.Claims = quotav1alpha1.ClaimsModeNone
+				withConditions("!has(object.status.completionTime)", "namespaceObject.metadata.name != 'x'")(p)
+				of(p).Spec.ConsumerRef.Name = "{{.namespaceObject.metadata.labels.team}}"
+			},
+			nil,
+		},
+		"claims": {
+			"an explicit default permits what the default permits",
+			func(p *policy) { p.Spec.Claims = quotav1alpha1.ClaimsModeObjects },
+			nil,
 		},
 		"resource reference": {
 			"not looked at, since the object takes its place",

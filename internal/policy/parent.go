@@ -23,8 +23,8 @@ var errNoParent = errors.New("the template names no consumer, and the user works
 // parentPays compiles an absent consumer: the parent of the user's control plane pays.
 func (c *compiler) parentPays(path *field.Path) {
 	c.usesRequest = true
-	if c.followsUpdates {
-		c.addError(field.Required(path, "a policy with the operation UPDATE names the consumer: its demand must depend only on the object, and not on the user of a change"))
+	if c.bound != nil {
+		c.addError(field.Required(path, c.bound.policies+" names the consumer: "+c.bound.reason))
 	}
 }
 

@@ -108,6 +108,17 @@ type ClaimCreationPolicySpec struct {
 	// +kubebuilder:default=Escrow
 	Admission AdmissionMode `json:"admission,omitempty"`
 
+	// claims determines where the charges of an object are. With Objects (the default) each object has a ResourceClaim
+	// with its charges. With None there is no ResourceClaim: usage is what exists. The demand of every object counts as it
+	// is now, whatever changed it. So growth without a reviewed update counts, an object that has finished may give its
+	// quota back, and a namespace with a new owner is charged to that owner. The demand may then depend only on the object,
+	// with its status, and on its namespace, not on user and requestInfo, and the template's metadata has no effect. It
+	// never changes.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="claims cannot change, because the charges of existing objects would have to move"
+	// +kubebuilder:default=Objects
+	Claims ClaimsMode `json:"claims,omitempty"`
+
 	// target is the claim to make.
 	Target ClaimTarget `json:"target"`
 
@@ -140,6 +151,18 @@ const (
 
 	// AdmissionModeDurable writes every reservation to the ledger before the answer.
 	AdmissionModeDurable AdmissionMode = "Durable"
+)
+
+// ClaimsMode determines where the charges of an object are.
+// +kubebuilder:validation:Enum=Objects;None
+type ClaimsMode string
+
+const (
+	// ClaimsModeObjects makes a ResourceClaim for each object.
+	ClaimsModeObjects ClaimsMode = "Objects"
+
+	// ClaimsModeNone counts the objects themselves.
+	ClaimsModeNone ClaimsMode = "None"
 )
 
 // TriggerOperation is an operation on an object.

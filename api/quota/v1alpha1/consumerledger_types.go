@@ -6,7 +6,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // change: one where an earlier version would misread a ledger, or lose part of it on a write. In every format
 // consumerRef and format keep their place, and all fields their types, because Bursar decodes lists of ledgers without
 // regard to the format.
-const ConsumerLedgerFormat = 3
+const ConsumerLedgerFormat = 4
 
 // ConsumerLedger is the ledger of a consumer. It has everything for a decision in one object, so a decision over any
 // number of resource types is one compare-and-swap. Only Bursar writes it. Changing it by hand makes decisions wrong
@@ -47,11 +47,16 @@ type ConsumerLedgerSpec struct {
 	// +optional
 	Grants []LedgerGrant `json:"grants,omitempty"`
 
+	// observations are what existing objects demand, by kind. They count as used in addition to used.
+	// +optional
+	Observations []LedgerObservation `json:"observations,omitempty"`
+
 	// used are the charges of granted claims, one entry for each resource type and set of dimensions.
 	// +optional
 	Used []LedgerUsage `json:"used,omitempty"`
 
-	// reservations are charges without a known claim in the status Granted. They count as used in addition to used.
+	// reservations are charges without a known claim in the status Granted, or without an observation that decides them.
+	// They count as used in addition to used.
 	// +optional
 	Reservations []LedgerReservation `json:"reservations,omitempty"`
 
@@ -195,6 +200,41 @@ type LedgerUsage struct {
 	Claims int64 `json:"claims"`
 }
 
+// LedgerObservation is what the objects of one kind demand of the consumer, as of some versions.
+type LedgerObservation struct {
+	// kind identifies the kind of the objects.
+	Kind string `json:"kind"`
+
+	// objectsVersion is the version of the kind that the demand rests on: it has all changes up to this one, and none
+	// later. namespacesVersion and policiesVersion are the same for namespaces and for policies.
+	ObjectsVersion int64 `json:"objectsVersion"`
+	// +optional
+	NamespacesVersion int64 `json:"namespacesVersion,omitempty"`
+	// +optional
+	PoliciesVersion int64 `json:"policiesVersion,omitempty"`
+
+	// demands are the sums, one entry for each resource type and set of dimensions. There are none if no object counts
+	// any more.
+	// +optional
+	Demands []LedgerDemand `json:"demands,omitempty"`
+}
+
+// LedgerDemand is the demand of some objects for one resource type with one set of dimensions.
+type LedgerDemand struct {
+	// type is the resource type.
+	ResourceType string `json:"type"`
+
+	// dimensions are the dimensions of the demand.
+	// +optional
+	Dimensions map[string]string `json:"dimensions,omitempty"`
+
+	// amount is the sum of what the objects demand. It may be 0.
+	Amount int64 `json:"amount"`
+
+	// objects is the number of objects in the sum.
+	Objects int64 `json:"objects"`
+}
+
 // LedgerReservation is a charge in flight.
 type LedgerReservation struct {
 	// key identifies the charged object, so that it gets one charge: policy and object, or a directly created claim.
@@ -215,9 +255,32 @@ type LedgerReservation struct {
 	// +optional
 	Replaces []LedgerCharge `json:"replaces,omitempty"`
 
+	// awaits is the change of an object that ends the reservation once it is observed. Then there is no claim.
+	// +optional
+	Awaits *LedgerAwaited `json:"awaits,omitempty"`
+
 	// claim is the claim to create, as JSON, so that any replica can create it. It is empty if the claim existed first.
 	// +optional
 	Claim string `json:"claim,omitempty"`
+}
+
+// LedgerAwaited is the change of an object by an admitted request.
+type LedgerAwaited struct {
+	// kind is the kind of the object, as in observations.
+	Kind string `json:"kind"`
+
+	// id identifies the object among those of its kind for ever.
+	ID string `json:"id"`
+
+	// after is the version of the object under review. It is absent if the request creates the object.
+	// +optional
+	After int64 `json:"after,omitempty"`
+
+	// namespaces and policies are the versions that the charges rest on.
+	// +optional
+	Namespaces int64 `json:"namespaces,omitempty"`
+	// +optional
+	Policies int64 `json:"policies,omitempty"`
 }
 
 // LedgerCharge is an amount of one resource type with one set of dimensions.

@@ -90,6 +90,7 @@ var additions = []addition{
 	{"AllowanceBucket", "spec.dimensions"},
 	{"ClaimCreationPolicy", "spec.enforcementMode"},
 	{"ClaimCreationPolicy", "spec.admission"},
+	{"ClaimCreationPolicy", "spec.claims"},
 	{"ClaimCreationPolicy", "spec.trigger.operations"},
 	{"ClaimCreationPolicy", claimTemplateSpec + ".requests[].amountExpression"},
 	{"ClaimCreationPolicy", "status.adoption"},

@@ -13,6 +13,7 @@ type storedReservation struct {
 	ReservedAt int64           `json:"reservedAt"`
 	Charges    []LedgerCharge  `json:"charges,omitempty"`
 	Replaces   []LedgerCharge  `json:"replaces,omitempty"`
+	Awaits     *LedgerAwaited  `json:"awaits,omitempty"`
 	Claim      json.RawMessage `json:"claim,omitempty"`
 }
 
@@ -20,7 +21,8 @@ type storedReservation struct {
 // API server treats each nested field of a custom resource as an object of its own, but a string as one.
 func (r LedgerReservation) MarshalJSON() ([]byte, error) {
 	content, err := json.Marshal(storedReservation{
-		Key: r.Key, Sequence: r.Sequence, ReservedAt: r.ReservedAt, Charges: r.Charges, Replaces: r.Replaces, Claim: json.RawMessage(r.Claim),
+		Key: r.Key, Sequence: r.Sequence, ReservedAt: r.ReservedAt, Charges: r.Charges, Replaces: r.Replaces,
+		Awaits: r.Awaits, Claim: json.RawMessage(r.Claim),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode reservation %s: %w", r.Key, err)
@@ -39,7 +41,8 @@ func (r *LedgerReservation) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("decode a reservation: %w", err)
 	}
 	*r = LedgerReservation{
-		Key: stored.Key, Sequence: stored.Sequence, ReservedAt: stored.ReservedAt, Charges: stored.Charges, Replaces: stored.Replaces, Claim: string(stored.Claim),
+		Key: stored.Key, Sequence: stored.Sequence, ReservedAt: stored.ReservedAt, Charges: stored.Charges, Replaces: stored.Replaces,
+		Awaits: stored.Awaits, Claim: string(stored.Claim),
 	}
 	return nil
 }

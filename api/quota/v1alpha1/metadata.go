@@ -116,6 +116,10 @@ const (
 // otherwise "none". Bursar sets it.
 const AnnotationUnfinished = GroupName + "/unfinished"
 
+// AnnotationObserved is, on a ConsumerLedger, a digest of the demand that it has observed of each kind, for replicas
+// that compare it with their inventory without the ledger's content. It is absent without any.
+const AnnotationObserved = GroupName + "/observed"
+
 // Annotations of the grant of a QuotaRequest.
 const (
 	// AnnotationRequest is, on the grant of a QuotaRequest, the name of the request in the same namespace. Bursar sets it.

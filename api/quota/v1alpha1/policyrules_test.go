@@ -57,6 +57,15 @@ func TestClaimCreationPolicyRules(t *testing.T) {
 		change: func(p *policy) { p.Spec.EnforcementMode = "Dryrun" },
 		want:   []string{"spec.enforcementMode"},
 	}
+	cases["NoClaims"] = ruleCase[policy]{
+		reason: "a policy may count the objects themselves",
+		change: func(p *policy) { p.Spec.Claims = v1alpha1.ClaimsModeNone },
+	}
+	cases["OtherClaims"] = ruleCase[policy]{
+		reason: "charges are in claims or nowhere",
+		change: func(p *policy) { p.Spec.Claims = "Views" },
+		want:   []string{"spec.claims"},
+	}
 	cases["Sample"] = ruleCase[policy]{
 		reason: "strings in templates may hold Go templates, and resourceRef may be absent",
 		change: func(p *policy) {},

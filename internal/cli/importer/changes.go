@@ -105,11 +105,11 @@ func difference(planned, present map[string]any, isWhole bool) map[string]any {
 }
 
 // withoutDefaults returns a present spec without the fields that Bursar or an administrator sets where a plan sets
-// none. These are the defaults, in registrations the other name of the consumer kind, and in policies the switch and
-// the admission mode.
+// none. These are the defaults, in registrations the other name of the consumer kind, and in policies the switch, the
+// admission mode and the mode of claims.
 func withoutDefaults(present any, planned map[string]any) map[string]any {
 	spec, _ := present.(map[string]any)
-	for _, key := range []string{"enabled", "admission", "consumerType", "consumerTypeRef"} {
+	for _, key := range []string{"enabled", "admission", "claims", "consumerType", "consumerTypeRef"} {
 		if _, isPlanned := planned[key]; !isPlanned {
 			delete(spec, key)
 		}

@@ -23,8 +23,8 @@ func TestChanges(t *testing.T) {
 		server        string // what happened on the server in between, as a merge patch
 		want          string
 	}{
-		"nothing":           {"defaults are no difference", plain, plain, `{"spec": {"enabled": true, "disabled": false, "admission": "Escrow", "trigger": {"operations": ["CREATE"]}}}`, `{}`},
-		"a mode":            {"it is an administrator's", plain, plain, `{"spec": {"enforcementMode": "Enforce", "enabled": false, "admission": "Durable"}}`, `{}`},
+		"nothing":           {"defaults are no difference", plain, plain, `{"spec": {"enabled": true, "disabled": false, "admission": "Escrow", "claims": "Objects", "trigger": {"operations": ["CREATE"]}}}`, `{}`},
+		"a mode":            {"it is an administrator's", plain, plain, `{"spec": {"enforcementMode": "Enforce", "enabled": false, "admission": "Durable", "claims": "None"}}`, `{}`},
 		"others' label":     {"it is not the import's", plain, plain, `{"metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}}, "status": {"observedGeneration": 3}}`, `{}`},
 		"a switch":          {"false is no field", policy + `}, spec: {disabled: true, ` + trigger + `}, ` + target + `}`, plain, `{}`, `{"spec": {"disabled": null}}`},
 		"a person's switch": {"an administrator has switched the policy off", plain, plain, `{"spec": {"disabled": true}}`, `{}`},
