@@ -10,8 +10,10 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Demand is what an object demands of one consumer.
+// Demand is what an object demands of one consumer by one policy.
 type Demand struct {
+	// Policy is the name of the policy.
+	Policy   string
 	Consumer quotav1alpha1.ConsumerRef
 	// Charges have distinct pairs of resource type and dimensions. An amount of 0 is that of an object that demands
 	// nothing now, for example of a finished Pod.
@@ -28,17 +30,18 @@ type demand struct {
 // equal reports whether two demands are the same. Either may be nil.
 func (d *demand) equal(e *demand) bool { return d == e || d != nil && e != nil && d.key == e.key }
 
-// of returns the charges to a consumer. The demand may be nil.
+// of returns the charges to a consumer, by all policies. The demand may be nil.
 func (d *demand) of(consumer quotav1alpha1.ConsumerRef) []ledger.Charge {
 	if d == nil {
 		return nil
 	}
+	var charges []ledger.Charge
 	for i := range d.parts {
 		if d.parts[i].Consumer == consumer {
-			return d.parts[i].Charges
+			charges = append(charges, d.parts[i].Charges...)
 		}
 	}
-	return nil
+	return charges
 }
 
 // keyOf returns a text that is the same for equal demands, in any order of consumers and charges.
@@ -52,7 +55,7 @@ func keyOf(parts []Demand) string {
 		}
 	}
 	for _, part := range parts {
-		write(part.Consumer.APIGroup, part.Consumer.Kind, part.Consumer.Namespace, part.Consumer.Name)
+		write(part.Policy, part.Consumer.APIGroup, part.Consumer.Kind, part.Consumer.Namespace, part.Consumer.Name)
 		for _, c := range part.Charges {
 			write(c.ResourceType, strconv.FormatInt(int64(c.Amount), 10))
 			for name, value := range c.Dimensions.All() { // their text for people is not unique
@@ -65,7 +68,8 @@ func keyOf(parts []Demand) string {
 	return key.String()
 }
 
-// inOrder returns the demands in the order of consumers, and their charges by resource type and dimensions.
+// inOrder returns the demands in the order of consumers and policies, and their charges by resource type and
+// dimensions.
 func inOrder(parts []Demand) []Demand {
 	sorted := slices.Clone(parts)
 	for i := range sorted {
@@ -73,7 +77,9 @@ func inOrder(parts []Demand) []Demand {
 			return cmp.Or(cmp.Compare(a.ResourceType, b.ResourceType), a.Dimensions.Compare(b.Dimensions))
 		})
 	}
-	slices.SortFunc(sorted, func(a, b Demand) int { return compareConsumers(a.Consumer, b.Consumer) })
+	slices.SortFunc(sorted, func(a, b Demand) int {
+		return cmp.Or(compareConsumers(a.Consumer, b.Consumer), cmp.Compare(a.Policy, b.Policy))
+	})
 	return sorted
 }
 

@@ -248,14 +248,14 @@ func (w *world) checkHolders(v View, consumer quotav1alpha1.ConsumerRef) {
 
 // listed returns an inventory with a list of no objects.
 func listed(name string) *Kind {
-	kind := NewKind(name)
+	kind := NewKind(name, types.NamespacedName.String)
 	kind.Replace(ledger.Basis{}, maps.Values(map[int]Object{}))
 	return kind
 }
 
 // Before the list, nobody learns that nothing is in use.
 func TestNothingIsSeenBeforeTheList(t *testing.T) {
-	kind := NewKind("configmaps")
+	kind := NewKind("configmaps", types.NamespacedName.String)
 	kind.Set(mapOf(1, 7, demandOf(acme, 1, ledger.Dimensions{})))
 	kind.Advance(9)
 	if kind.View(acme, func(v View) { t.Errorf("%+v", v.Observation()) }) {
@@ -327,7 +327,7 @@ func TestEqualDemandChangesNothing(t *testing.T) {
 
 func TestInventoryAddsUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := &world{T: t, kind: NewKind("configmaps"), objects: map[int]Object{}, deleted: map[int]bool{}, observed: map[quotav1alpha1.ConsumerRef][]ledger.Observation{}}
+		w := &world{T: t, kind: NewKind("configmaps", types.NamespacedName.String), objects: map[int]Object{}, deleted: map[int]bool{}, observed: map[quotav1alpha1.ConsumerRef][]ledger.Observation{}}
 		w.version = 5
 		w.replace()
 		for range 40 {

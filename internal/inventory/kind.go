@@ -24,13 +24,15 @@ type Object struct {
 	types.NamespacedName
 	UID     types.UID
 	Version ledger.Version
-	// Demands have distinct consumers. Without demands, the object only exists.
+	// Demands have distinct pairs of consumer and policy. Without demands, the object only exists.
 	Demands []Demand
 }
 
 // Kind is the inventory of the objects of one kind. It is safe for concurrent use, with one watch that changes it.
 type Kind struct {
 	name string
+	// subjectOf returns the subject of an object in records, see [ledger.Record].
+	subjectOf func(types.NamespacedName) string
 
 	mu sync.RWMutex
 	contents
@@ -99,9 +101,10 @@ func (t total) amount() ledger.Amount {
 	return ledger.Amount(t.low)
 }
 
-// NewKind returns an inventory that needs a list, see [Kind.Replace]. name is that of the kind in observations.
-func NewKind(name string) *Kind {
-	return &Kind{name: name, contents: newContents()}
+// NewKind returns an inventory that needs a list, see [Kind.Replace]. name is that of the kind in observations, and
+// subjectOf returns the subject of an object in records, see [ledger.Record].
+func NewKind(name string, subjectOf func(types.NamespacedName) string) *Kind {
+	return &Kind{name: name, subjectOf: subjectOf, contents: newContents()}
 }
 
 func newContents() contents {
@@ -170,6 +173,7 @@ func (k *Kind) Delete(uid types.UID, at ledger.Version) []quotav1alpha1.Consumer
 	if !k.reaches(at) {
 		return nil
 	}
+
 	id := idOf(uid)
 	before := k.objects[id]
 	k.remove(id)
@@ -182,6 +186,83 @@ func (k *Kind) Advance(to ledger.Version) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.reaches(to)
+}
+
+// Confirm notes that all demands are as later policies and namespaces have them, too.
+func (k *Kind) Confirm(policies, namespaces ledger.Version) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.basis.Policies = max(k.basis.Policies, policies)
+	k.basis.Namespaces = max(k.basis.Namespaces, namespaces)
+}
+
+// Recount replaces the demands of listed objects by those of a later version of the namespaces, and returns the
+// consumers whose demand has changed. An object that the inventory knows in a later version has these already. Recount
+// reports false, and changes nothing, if it knows an object only in an earlier version than the list: then wait for
+// the watch.
+func (k *Kind) Recount(namespaces ledger.Version, listed []Object) (consumers []quotav1alpha1.ConsumerRef, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i := range listed {
+		known := k.objects[idOf(listed[i].UID)].version
+		if known < listed[i].Version && k.basis.Objects < listed[i].Version {
+			return nil, false
+		}
+	}
+
+	changed := map[quotav1alpha1.ConsumerRef]struct{}{}
+	for i := range listed {
+		id := idOf(listed[i].UID)
+		before, isKnown := k.objects[id]
+		if !isKnown || before.version != listed[i].Version {
+			continue
+		}
+		k.remove(id)
+		k.add(&listed[i])
+		if after := k.objects[id]; !before.demand.equal(after.demand) {
+			for _, consumer := range consumersOf(before.demand, after.demand) {
+				changed[consumer] = struct{}{}
+			}
+		}
+	}
+	k.basis.Namespaces = max(k.basis.Namespaces, namespaces)
+	return slices.SortedFunc(maps.Keys(changed), compareConsumers), true
+}
+
+// Name returns the name of the kind in observations.
+func (k *Kind) Name() string { return k.name }
+
+// Basis returns what the inventory rests on. It reports false before the first list.
+func (k *Kind) Basis() (basis ledger.Basis, isListed bool) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.basis, k.isListed
+}
+
+// Consumers returns the consumers of all objects.
+func (k *Kind) Consumers() []quotav1alpha1.ConsumerRef {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return slices.SortedFunc(maps.Keys(k.sums), compareConsumers)
+}
+
+// DemandsOf returns what an object demands as far as the inventory knows. Do not modify it.
+func (k *Kind) DemandsOf(uid types.UID) []Demand {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	if d := k.objects[idOf(uid)].demand; d != nil {
+		return d.parts
+	}
+	return nil
+}
+
+// find returns the version of an object, or 0 if there is none, and whether it was deleted.
+func (k *Kind) find(uid types.UID) (version ledger.Version, isDeleted bool) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	id := idOf(uid)
+	_, isDeleted = k.deleted.Get(id)
+	return k.objects[id].version, isDeleted
 }
 
 // reaches moves on to a version. It reports false if that is an earlier one, or if there is no list yet. Objects that

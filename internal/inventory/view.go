@@ -47,7 +47,7 @@ func (v View) Visibility(pending *ledger.Reservation) ledger.Visibility {
 }
 
 // ChangesSince implements [ledger.Observer]. It reports false if the inventory no longer has all changes, or if
-// policies or namespaces have changed. The subject of a change is the namespace and name of the object.
+// policies or namespaces have changed.
 func (v View) ChangesSince(earlier ledger.Basis) (all []ledger.ObjectChange, hasAll bool) {
 	changes, hasAll := v.kind.log.after(earlier.Objects)
 	if !hasAll || earlier.Namespaces != v.kind.basis.Namespaces || earlier.Policies != v.kind.basis.Policies {
@@ -66,7 +66,7 @@ func (v View) ChangesSince(earlier ledger.Basis) (all []ledger.ObjectChange, has
 			place = len(all)
 			places[c.uid] = place
 			name := types.NamespacedName{Namespace: c.namespace, Name: c.name}
-			all = append(all, ledger.ObjectChange{Kind: c.kind, ID: string(c.uid), Subject: name.String()})
+			all = append(all, ledger.ObjectChange{Kind: c.kind, ID: string(c.uid), Subject: v.kind.subjectOf(name)})
 		}
 
 		o := &all[place]
@@ -108,6 +108,37 @@ func (v View) Holders(resourceType string, after types.NamespacedName, limit int
 	}
 	slices.SortFunc(holders, func(a, b Holder) int { return compareNames(a.NamespacedName, b.NamespacedName) })
 	return holders[:min(len(holders), max(0, limit))]
+}
+
+// Largest returns the objects that demand most of a resource type of the consumer, the largest first and at most limit
+// of them, among those in a namespace, or in all if it is empty.
+func (v View) Largest(resourceType, namespace string, limit int) []Holder {
+	var largest []Holder
+	for _, o := range v.kind.objects {
+		if namespace != "" && o.namespace != namespace {
+			continue
+		}
+		held := Holder{NamespacedName: types.NamespacedName{Namespace: o.namespace, Name: o.name}, Charges: o.demand.of(v.consumer)}
+		if held.Amount(resourceType) == 0 {
+			continue
+		}
+		largest = append(largest, held)
+		slices.SortFunc(largest, func(a, b Holder) int {
+			return cmp.Or(cmp.Compare(b.Amount(resourceType), a.Amount(resourceType)), compareNames(a.NamespacedName, b.NamespacedName))
+		})
+		largest = largest[:min(len(largest), limit)]
+	}
+	return largest
+}
+
+// Amount returns what the object demands of a resource type, over all dimensions.
+func (h Holder) Amount(resourceType string) (sum ledger.Amount) {
+	for _, c := range h.Charges {
+		if c.ResourceType == resourceType {
+			sum = sum.AddUpTo(c.Amount)
+		}
+	}
+	return sum
 }
 
 func compareNames(a, b types.NamespacedName) int {
