@@ -20,7 +20,7 @@ import (
 // Intent is the part of a policy's claim stored in its reservation until the object has appeared. The rest is in the
 // reservation itself. Every batch of decisions rewrites the ledger, so an intent is short.
 type Intent struct {
-	// Claim is the name of the claim.
+	// Claim is the name of the claim. It is empty for a policy without claims.
 	Claim types.NamespacedName
 	// Kind and Object identify the object of the claim.
 	Kind   schema.GroupVersionKind
@@ -33,7 +33,7 @@ type Intent struct {
 
 // storedIntent is an intent as JSON. It writes names as namespace/name.
 type storedIntent struct {
-	Claim       string            `json:"claim"`
+	Claim       string            `json:"claim,omitempty"`
 	APIVersion  string            `json:"apiVersion"`
 	Kind        string            `json:"kind"`
 	Object      string            `json:"object"`
@@ -45,13 +45,21 @@ type storedIntent struct {
 // Encode returns the intent as JSON.
 func (i Intent) Encode() string {
 	encoded, err := json.Marshal(storedIntent{
-		Claim: i.Claim.String(), APIVersion: i.Kind.GroupVersion().String(), Kind: i.Kind.Kind, Object: i.Object.String(),
+		Claim: i.claimName(), APIVersion: i.Kind.GroupVersion().String(), Kind: i.Kind.Kind, Object: i.Object.String(),
 		Labels: i.Labels, Annotations: i.Annotations, Base: i.Base,
 	})
 	if err != nil {
 		panic(err) // strings always encode
 	}
 	return string(encoded)
+}
+
+// claimName returns the namespace and name of the claim, or "" if there is none.
+func (i Intent) claimName() string {
+	if i.Claim.Name == "" {
+		return ""
+	}
+	return i.Claim.String()
 }
 
 // IntentOf decodes the result of Encode.

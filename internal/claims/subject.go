@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -46,7 +47,16 @@ func SubjectOf(claim *quotav1alpha1.ResourceClaim) string {
 
 // Subject returns the subject of an intent's claim, as JSON.
 func (i Intent) Subject() string {
-	encoded, err := json.Marshal(storedSubject{Claim: i.Claim.String(), APIGroup: i.Kind.Group, Kind: i.Kind.Kind, Object: i.Object.String()})
+	encoded, err := json.Marshal(storedSubject{Claim: i.claimName(), APIGroup: i.Kind.Group, Kind: i.Kind.Kind, Object: i.Object.String()})
+	if err != nil {
+		panic(err) // strings always encode
+	}
+	return string(encoded)
+}
+
+// ObjectSubject returns the subject of an object without a claim, as JSON.
+func ObjectSubject(kind schema.GroupKind, name types.NamespacedName) string {
+	encoded, err := json.Marshal(storedSubject{APIGroup: kind.Group, Kind: kind.Kind, Object: name.String()})
 	if err != nil {
 		panic(err) // strings always encode
 	}

@@ -103,6 +103,11 @@ func (r *reader) readLedger(ctx context.Context, consumer quotav1alpha1.Consumer
 	for _, used := range ledger.Spec.Used {
 		add(used.ResourceType, used.Amount)
 	}
+	for _, observation := range ledger.Spec.Observations {
+		for _, demand := range observation.Demands {
+			add(demand.ResourceType, demand.Amount)
+		}
+	}
 	for _, reservation := range ledger.Spec.Reservations {
 		for _, charge := range reservation.Charges {
 			add(charge.ResourceType, charge.Amount)

@@ -116,6 +116,22 @@ func (u *openUpdates) reserved(uid types.UID, r Reserved, former int64) {
 	}
 }
 
+// OpenUpdate records an update under review. [Engine.ExpectUpdate] follows if it is admitted, and [Engine.CloseUpdate]
+// if not.
+func (e *Engine) OpenUpdate(uid, id types.UID) { e.updates.open(uid, id) }
+
+// CloseUpdate records that an update was not admitted.
+func (e *Engine) CloseUpdate(uid, id types.UID) { e.updates.end(uid, id) }
+
+// Reserved records a reservation by an update of an object, see [Engine.ExpectUpdate].
+func (e *Engine) Reserved(uid types.UID, r Reserved) {
+	var former int64
+	if r.Before != nil {
+		former = r.Before.Sequence
+	}
+	e.updates.reserved(uid, r, former)
+}
+
 // areOver reports whether this process admitted updates of an object, and all have ended.
 func (u *openUpdates) areOver(uid types.UID) bool {
 	u.mu.Lock()

@@ -48,7 +48,7 @@ func (e *Engine) reconcileAll(ctx context.Context, o Object, change *change) (is
 	versions := map[schema.GroupVersionKind]*unstructured.Unstructured{}
 	var errs []error
 	for _, p := range e.Catalog.PoliciesOf(o.Kind) {
-		if !p.FollowsUpdates() && !slices.Contains(change.restored, claims.LabelValue(p.Name)) {
+		if !change.concerns(p) {
 			continue
 		}
 		live, known := versions[p.Trigger]
@@ -77,6 +77,11 @@ func (e *Engine) reconcileAll(ctx context.Context, o Object, change *change) (is
 		}
 	}
 	return isPending, errors.Join(errs...)
+}
+
+// concerns reports whether the claim of a policy may have to follow a change.
+func (c *change) concerns(p *catalog.Policy) bool {
+	return !p.CountsObjects && (p.FollowsUpdates() || slices.Contains(c.restored, claims.LabelValue(p.Name)))
 }
 
 // read returns an object in one version, or nil if it was deleted.

@@ -14,6 +14,9 @@ import (
 // Process reconciles the claims and reservations of one object with its existence. While an admitted update may still
 // come, its reservation stays, and the object returns to the queue.
 func (e *Engine) Process(ctx context.Context, o Object) error {
+	if err := e.endAwaited(ctx, o); err != nil {
+		return err
+	}
 	if e.Objects.Presence(o.Kind, o.UID) == objectcache.Present {
 		return e.processExisting(ctx, o)
 	}
@@ -24,7 +27,7 @@ func (e *Engine) Process(ctx context.Context, o Object) error {
 	}
 	defer unlock()
 	var errs []error
-	for _, reservation := range e.Store.ReservationsFor(string(o.UID)) {
+	for _, reservation := range e.claimReservations(o.UID) {
 		if ledgerstore.IsAmendment(reservation.Key) {
 			errs = append(errs, e.endAmendment(ctx, o, reservation))
 		} else {
@@ -51,7 +54,7 @@ func (e *Engine) processExisting(ctx context.Context, o Object) error {
 	}
 	var errs []error
 	follow := e.IsChanging(o.UID)
-	for _, reservation := range e.Store.ReservationsFor(string(o.UID)) {
+	for _, reservation := range e.claimReservations(o.UID) {
 		if isForChange(reservation) {
 			follow = true // the change may not have been made yet
 			errs = append(errs, e.endWithoutPolicy(ctx, reservation))

@@ -104,7 +104,7 @@ func (e *Engine) IsOver(uid types.UID) bool { return e.gone.has(uid) || e.ended.
 func releaseOf(uid types.UID) string { return "change:" + string(uid) }
 
 func (e *Engine) hasChangeInFlight(uid types.UID) bool {
-	for _, reservation := range e.Store.ReservationsFor(string(uid)) {
+	for _, reservation := range e.claimReservations(uid) {
 		if isForChange(reservation) {
 			return true
 		}

@@ -54,6 +54,8 @@ type Reserved struct {
 	Consumer quotav1alpha1.ConsumerRef
 	Key      string
 	Sequence int64
+	// Before, if set, is the reservation of another attempt at the same request, as it was before this one raised it.
+	Before *ledger.Reservation
 }
 
 // PrepareUpdate reserves the demand of an update. If the object has a claim of the same consumer, it reserves the

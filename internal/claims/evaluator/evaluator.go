@@ -142,6 +142,9 @@ func (e *Evaluator) Evaluate(ctx context.Context, each *catalog.Policy, object O
 	if err := e.Catalog.CheckPolicyClaim(&claim.Spec); err != nil {
 		return nil, &notAllowedError{err}
 	}
+	if each.CountsObjects {
+		return withCharges(each, object, claim, claims.Intent{Kind: object.Kind, Object: object.Name})
+	}
 	name := types.NamespacedName{
 		Namespace: cmp.Or(claim.Namespace, object.Name.Namespace, e.SystemNamespace),
 		Name:      cmp.Or(claim.Name, claims.GeneratedName(claim.GenerateName, each.Name, object.UID)),
@@ -149,6 +152,13 @@ func (e *Evaluator) Evaluate(ctx context.Context, each *catalog.Policy, object O
 	if err := e.checkNamespace(ctx, name.Namespace, object); err != nil {
 		return nil, err
 	}
+	return withCharges(each, object, claim, claims.Intent{
+		Claim: name, Kind: object.Kind, Object: object.Name, Labels: claim.Labels, Annotations: claim.Annotations,
+	})
+}
+
+// withCharges returns the claim of a policy for an object with its charges.
+func withCharges(each *catalog.Policy, object Object, claim *quotav1alpha1.ResourceClaim, intent claims.Intent) (*Claim, error) {
 	charges, err := claims.Charges(claim.Spec.Requests)
 	if err != nil {
 		return nil, err
@@ -158,9 +168,7 @@ func (e *Evaluator) Evaluate(ctx context.Context, each *catalog.Policy, object O
 		Key:      ledgerstore.ObjectKey(claims.LabelValue(each.Name), string(object.UID)),
 		Consumer: claim.Spec.ConsumerRef,
 		Charges:  charges,
-		Intent: claims.Intent{
-			Claim: name, Kind: object.Kind, Object: object.Name, Labels: claim.Labels, Annotations: claim.Annotations,
-		},
+		Intent:   intent,
 	}, nil
 }
 

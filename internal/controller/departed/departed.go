@@ -207,15 +207,18 @@ func (c *Controller) ledger(ctx context.Context, consumer quotav1alpha1.Consumer
 }
 
 // isEmpty reports whether the controller may remove a ledger. It may not remove a ledger in a later format, nor one
-// with changes missing in the journal.
+// with changes missing in the journal. An observation without demand is no reason to keep it: should a replica that is
+// behind bring demand back, the next observation by another replica removes it.
 func isEmpty(ledger *quotav1alpha1.ConsumerLedger) bool {
 	if ledger == nil {
 		return true
 	}
 	spec := &ledger.Spec
 	return spec.Format <= quotav1alpha1.ConsumerLedgerFormat && len(spec.Grants) == 0 && len(spec.Used) == 0 && len(spec.Reservations) == 0 && len(spec.Released) == 0 &&
-		len(spec.Slices) == 0 && !ledgerstore.HasRecords(spec.Journal)
+		len(spec.Slices) == 0 && !slices.ContainsFunc(spec.Observations, hasDemand) && !ledgerstore.HasRecords(spec.Journal)
 }
+
+func hasDemand(o quotav1alpha1.LedgerObservation) bool { return len(o.Demands) > 0 }
 
 // effective returns the effective grants by consumer.
 func (c *Controller) effective(ctx context.Context) (map[quotav1alpha1.ConsumerRef][]*quotav1alpha1.EffectiveResourceGrant, error) {

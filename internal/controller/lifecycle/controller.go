@@ -67,6 +67,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	var sweeps sync.WaitGroup
 	defer sweeps.Wait()
 	sweeps.Go(func() { c.sweepRegularly(ctx) })
+	sweeps.Go(func() { c.Store.RunObservers(ctx, c.Log) })
 	worker.Run(ctx, c.Engine.Queue(), workers, c.Engine.Process, func(o engine.Object, err error) {
 		switch {
 		case errors.Is(err, engine.ErrEarlierClaim):
@@ -84,7 +85,7 @@ func (c *Controller) Run(ctx context.Context) error {
 func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
 	// Without other replicas, the owner of any other reservation was an earlier process.
 	mayMake := func(reservation ledgerstore.InFlight) bool {
-		return !reservation.IsUnrecorded && (reservation.IsOwn || c.Replicas.IsOnly())
+		return reservation.Awaits == nil && !reservation.IsUnrecorded && (reservation.IsOwn || c.Replicas.IsOnly())
 	}
 	if slices.ContainsFunc(c.Store.ReservationsFor(string(uid)), mayMake) {
 		c.Engine.Queue().Add(engine.Object{Kind: kind, UID: uid})
@@ -95,7 +96,7 @@ func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
 // again, or its create has ended.
 func (c *Controller) recorded(reservation ledgerstore.InFlight) {
 	o, ok := engine.ObjectOf(reservation)
-	if ok && (c.Objects.Presence(o.Kind, o.UID) == objectcache.Present || c.Engine.IsOver(o.UID)) {
+	if ok && (reservation.Awaits == nil && c.Objects.Presence(o.Kind, o.UID) == objectcache.Present || c.Engine.IsOver(o.UID)) {
 		c.Engine.Queue().Add(o)
 	}
 }
@@ -213,6 +214,7 @@ func (c *Controller) sweep(ctx context.Context) {
 		c.Engine.Restore(objectOf(claim), claim.Policy())
 	}
 	c.Engine.Sweep()
+	c.Store.SweepStock()
 }
 
 // takeoverDelay returns the age of a reservation at its next processing. A takeover thwarts a claim in the making by

@@ -185,7 +185,8 @@ func (p *prepared) settle() {
 	}
 }
 
-// Copy returns a copy of a ledger with all new reservations settled, and nothing in slices.
+// Copy returns a copy of a ledger with nothing in slices, and with all new reservations settled that need no
+// observation. The others remain, and take the same.
 func Copy(l *ledger.Ledger) (*ledger.Ledger, error) {
 	snapshot := l.Snapshot()
 	snapshot.Slices = nil

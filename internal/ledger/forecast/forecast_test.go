@@ -102,6 +102,32 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// A copy keeps observed demand, and the requests that only an observation ends.
+func TestCopyOfObserved(t *testing.T) {
+	l := granted(t, 10, 1)
+	observed := ledger.Observation{Kind: "maps", Basis: ledger.Basis{Objects: 5}, Demands: []ledger.Demand{{ResourceType: "example.com/maps", Amount: 3, Objects: 2}}}
+	if _, err := l.Observe(observed, nothingKnown{}); err != nil {
+		t.Fatal(err)
+	}
+	l.Reserve(ledger.Reservation{Key: "a", Charges: maps(2), Awaits: &ledger.Awaited{Kind: "maps", ID: "u"}})
+
+	c, err := forecast.Copy(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if a := c.Account("example.com/maps"); a.Used != 4 || a.Reserved != 2 || a.Available != 4 {
+		t.Errorf("of 10 maps %d are used, %d reserved and %d available, want 4, 2 and 4", a.Used, a.Reserved, a.Available)
+	}
+}
+
+// nothingKnown is an observer that has seen no object of a request.
+type nothingKnown struct{}
+
+func (nothingKnown) Visibility(*ledger.Reservation) ledger.Visibility { return ledger.Visibility{} }
+
+func (nothingKnown) ChangesSince(ledger.Basis) ([]ledger.ObjectChange, bool) { return nil, false }
+
 // A copy has reservations in flight as used, and slices as free.
 func TestCopy(t *testing.T) {
 	l := granted(t, 10, 1)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -59,7 +60,7 @@ func (s *APIStorage) Write(ctx context.Context, consumer quotav1alpha1.ConsumerR
 		TypeMeta: metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ConsumerLedger"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: naming.Ledger(consumer), ResourceVersion: string(expected),
-			Annotations: map[string]string{quotav1alpha1.AnnotationUnfinished: string(UnfinishedIn(&snapshot))},
+			Annotations: annotationsOf(&snapshot),
 		},
 		Spec: specOf(consumer, snapshot),
 	})
@@ -88,4 +89,13 @@ func classify(err error) error {
 	default:
 		return err
 	}
+}
+
+// annotationsOf returns what readers of the metadata of a ledger learn about it.
+func annotationsOf(snapshot *ledger.Snapshot) map[string]string {
+	annotations := map[string]string{quotav1alpha1.AnnotationUnfinished: string(UnfinishedIn(snapshot))}
+	if observed := ObservedIn(slices.Values(snapshot.Observations)); observed != "" {
+		annotations[quotav1alpha1.AnnotationObserved] = string(observed)
+	}
+	return annotations
 }

@@ -23,6 +23,31 @@ func (s *Store) Cancel(ctx context.Context, consumer quotav1alpha1.ConsumerRef, 
 	})
 }
 
+// Lower takes back what a request has raised, see [Outcome.Raised]: the reservation is as before, or is gone. It does
+// nothing if another request relies on the reservation by now, because it then has another sequence.
+func (s *Store) Lower(ctx context.Context, consumer quotav1alpha1.ConsumerRef, sequence int64, before ledger.Reservation) error {
+	var lowered ledger.Reservation
+	return s.do(ctx, consumer, &operation{
+		makesRoom: true, growsCapacity: true,
+		apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
+			lowered = ledger.Reservation{}
+			trial := l.Begin()
+			if !l.Cancel(before.Key, sequence) || l.ReserveOverdraft(before).Code != ledger.Admitted {
+				trial.Discard() // it has ended, or stays raised
+				return groupcommit.Unconfirmed
+			}
+			trial.Keep()
+			lowered, _ = l.Reservation(before.Key)
+			return groupcommit.Changed
+		},
+		committed: func() {
+			if lowered.Key != "" {
+				s.inflight.add(consumer, lowered, true)
+			}
+		},
+	})
+}
+
 // Settle turns a reservation into usage. Call it once the stored claim is Granted. Settle returns at once and takes
 // effect with the next commit of the consumer, or by itself after a few seconds, or earlier if there are many. From now
 // on the store no longer lists the reservation, because it decides every later change of the ledger after it.

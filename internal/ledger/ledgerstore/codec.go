@@ -2,6 +2,7 @@ package ledgerstore
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -33,6 +34,7 @@ func specOf(consumer quotav1alpha1.ConsumerRef, snapshot ledger.Snapshot) quotav
 		}
 		spec.Slices = append(spec.Slices, stored)
 	}
+	spec.Observations = storedObservations(snapshot.Observations)
 	spec.Journal = storedJournal(snapshot.Journal)
 	for _, g := range snapshot.Grants {
 		stored := quotav1alpha1.LedgerGrant{UID: g.UID, Namespace: g.Namespace, Name: g.Name, Generation: g.Generation}
@@ -51,7 +53,8 @@ func specOf(consumer quotav1alpha1.ConsumerRef, snapshot ledger.Snapshot) quotav
 	for _, r := range snapshot.Reservations {
 		spec.Reservations = append(spec.Reservations, quotav1alpha1.LedgerReservation{
 			Key: r.Key, Sequence: r.Sequence, ReservedAt: r.ReservedAt,
-			Charges: storedCharges(r.Charges), Replaces: storedCharges(r.Replaces), Claim: r.Claim,
+			Charges: storedCharges(r.Charges), Replaces: storedCharges(r.Replaces),
+			Awaits: storedAwaited(r.Awaits), Claim: r.Claim,
 		})
 	}
 	return spec
@@ -69,10 +72,15 @@ func withdrawnInFormat1(id string) (sequence int64, is bool) {
 // formatOfSlices is the earliest format with slices.
 const formatOfSlices = 3
 
+// formatOfObservations is the earliest format with observed demand, and with reservations that wait for it.
+const formatOfObservations = 4
+
 // formatOf returns the earliest format with everything in a ledger: during an update, replicas of the earlier version
-// can use most ledgers. Format 2 has withdrawn sequences, and format 3 slices.
+// can use most ledgers. Format 2 has withdrawn sequences, format 3 slices, and format 4 observed demand.
 func formatOf(snapshot *ledger.Snapshot) int64 {
 	switch {
+	case len(snapshot.Observations) > 0, slices.ContainsFunc(snapshot.Reservations, awaitsObservation):
+		return formatOfObservations
 	case len(snapshot.Slices) > 0:
 		return formatOfSlices
 	case len(snapshot.Withdrawn) > 0:
@@ -89,6 +97,10 @@ func SnapshotOf(spec *quotav1alpha1.ConsumerLedgerSpec) (ledger.Snapshot, error)
 	}
 	snapshot := ledger.Snapshot{Sequence: spec.Sequence}
 	snapshot.Journal = journalOf(spec.Journal)
+	var err error
+	if snapshot.Observations, err = observationsOf(spec.Observations); err != nil {
+		return snapshot, err
+	}
 	for _, g := range spec.Grants {
 		grant := ledger.Grant{UID: g.UID, Namespace: g.Namespace, Name: g.Name, Generation: g.Generation}
 		for _, a := range g.Allowances {
@@ -129,17 +141,26 @@ func SnapshotOf(spec *quotav1alpha1.ConsumerLedgerSpec) (ledger.Snapshot, error)
 		}
 	}
 	for _, r := range spec.Reservations {
-		reservation := ledger.Reservation{Key: r.Key, Sequence: r.Sequence, ReservedAt: r.ReservedAt, Claim: r.Claim}
-		var err error
-		if reservation.Charges, err = chargesOf(r.Charges); err != nil {
-			return snapshot, fmt.Errorf("reservation %s: %w", r.Key, err)
-		}
-		if reservation.Replaces, err = chargesOf(r.Replaces); err != nil {
+		reservation, err := reservationOf(&r)
+		if err != nil {
 			return snapshot, fmt.Errorf("reservation %s: %w", r.Key, err)
 		}
 		snapshot.Reservations = append(snapshot.Reservations, reservation)
 	}
 	return snapshot, nil
+}
+
+func reservationOf(stored *quotav1alpha1.LedgerReservation) (ledger.Reservation, error) {
+	r := ledger.Reservation{Key: stored.Key, Sequence: stored.Sequence, ReservedAt: stored.ReservedAt, Claim: stored.Claim}
+	var err error
+	if r.Charges, err = chargesOf(stored.Charges); err != nil {
+		return r, err
+	}
+	if r.Replaces, err = chargesOf(stored.Replaces); err != nil {
+		return r, err
+	}
+	r.Awaits, err = awaitedOf(stored.Awaits)
+	return r, err
 }
 
 func storedCharges(charges []ledger.Charge) []quotav1alpha1.LedgerCharge {

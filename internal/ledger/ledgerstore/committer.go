@@ -36,6 +36,7 @@ type committer struct {
 	escrow  escrow
 	shipped journalTrim
 	waiting waiting
+	stock   stock
 
 	mu          sync.Mutex
 	dropped     bool // see Store.dropIdle
@@ -79,6 +80,7 @@ func (c *committer) Load(batch []*groupcommit.Operation[*ledger.Ledger], attempt
 		return nil, err
 	}
 	c.beginRecords()
+	c.takeStock()
 	c.escrow.begin()
 	c.forgetTentative(batch)
 	c.isReleasing = c.expectsReleases()
@@ -106,6 +108,9 @@ func (c *committer) Finished() {
 	}
 	c.hasChanged, c.hasGrown, c.wasReread = false, false, false
 	c.scheduleTrim()
+	if c.stock.isAhead && c.isPreferred() {
+		c.observeSoon()
+	}
 }
 
 // lastWrite returns the time of the latest write by this process, or the zero time.

@@ -16,6 +16,7 @@ type decider struct {
 	consumer quotav1alpha1.ConsumerRef
 
 	outcome Outcome
+	rests   denialBasis
 	// isFull makes the request wait until some reservations in flight end, and isHeld until another process returns its
 	// slice.
 	isFull, isHeld bool
@@ -24,22 +25,27 @@ type decider struct {
 	// admitted are the reservations as in the ledger now, and taken are the former keys of those taken over.
 	admitted []ledger.Reservation
 	taken    []string
+	// raised are the reservations that the request has raised, as they were before.
+	raised []ledger.Reservation
 	// latest is the latest sequence before the decision: later ones are of this process. former is the sequence of an
 	// extended reservation.
 	latest, former int64
 }
 
 func (d *decider) operation() *operation {
-	return &operation{apply: d.apply, committed: d.committed}
+	return &operation{apply: d.apply, committed: d.committed, needsStock: true}
 }
 
 // apply decides the request, and leaves the ledger as it was unless the request is admitted and no dry run.
 func (d *decider) apply(l *ledger.Ledger, releasing bool) groupcommit.Effect {
-	d.outcome, d.admitted, d.taken, d.isHeld, d.isTooMuch = Outcome{}, nil, nil, false, false
+	d.outcome, d.admitted, d.taken, d.raised, d.isHeld, d.isTooMuch = Outcome{}, nil, nil, nil, false, false
 	d.latest, d.former = l.Sequence(), 0
 
 	trial := l.Begin()
 	effect := d.decideRequest(l, releasing)
+	if d.outcome.Code == ledger.Exceeded {
+		d.rests = denialBasis{kindsIn(l), d.store.committer(d.consumer).stock.isBehind}
+	}
 	if effect == groupcommit.Changed {
 		trial.Keep()
 	} else {
@@ -114,7 +120,7 @@ func (d *decider) decideBesideSlices(l *ledger.Ledger) (hasChanged bool) {
 // takesSpare reports whether a request that fits would leave less to others than its Spare. Repeated reviews and
 // takeovers take nothing more. Nobody loses by a request that does not fit: it gets its denial.
 func (d *decider) takesSpare(l *ledger.Ledger, added []ledger.Reservation) bool {
-	if len(added) == 0 && d.Extend == nil || d.Spare.isIn(l) {
+	if len(added) == 0 && d.Extend == nil && !d.raises(l) || d.Spare.isIn(l) {
 		return false
 	}
 
@@ -208,6 +214,9 @@ func (d *decider) decideSeparately(l *ledger.Ledger) (hasChanged bool) {
 
 // decide decides one reservation or amendment, and reports whether the ledger changed.
 func (d *decider) decide(l *ledger.Ledger, r ledger.Reservation) (decision ledger.Decision, hasChanged bool) {
+	if before, isKnown := l.Reservation(r.Key); isKnown && r.Awaits != nil {
+		return d.raise(l, before, r)
+	}
 	if len(r.Replaces) == 0 && d.Extend == nil {
 		decision = d.decideByLimits(l, r, l.Reserve, l.ReserveOverdraft)
 		return decision, decision.Code == ledger.Admitted && !decision.Existing
@@ -258,7 +267,7 @@ func (d *decider) collectOutcome(l *ledger.Ledger) {
 			d.admitted = append(d.admitted, r)
 		}
 	}
-	d.outcome.Taken, d.outcome.Former = d.taken, d.former
+	d.outcome.Taken, d.outcome.Former, d.outcome.Raised = d.taken, d.former, d.raised
 }
 
 // committed runs after the write of the decision.
@@ -277,7 +286,11 @@ func (d *decider) takeOver(l *ledger.Ledger) {
 		r := &d.Reservations[i]
 		key := d.Instead[r.Key]
 		held, ok := l.Reservation(key)
-		if ok && slices.Equal(held.Charges, r.Charges) && l.Rename(key, *r) {
+		if !ok || !slices.Equal(held.Charges, r.Charges) {
+			continue
+		}
+		// A request that awaits its object makes way for the new one, which is decided next.
+		if held.Awaits != nil && l.Cancel(key, held.Sequence) || l.Rename(key, *r) {
 			d.taken = append(d.taken, key)
 		}
 	}

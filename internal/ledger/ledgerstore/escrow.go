@@ -45,17 +45,21 @@ func (s *Store) Escrow(consumer quotav1alpha1.ConsumerRef, reservations []ledger
 		return false
 	}
 	for i := range reservations {
-		_, isKnown := s.inflight.get(consumer, reservations[i].Key)
-		if isKnown || reservations[i].Check() != ledger.Admitted {
-			return false // a repeated review has its outcome in the ledger, and [Store.Apply] denies an invalid one
+		if reservations[i].Check() != ledger.Admitted {
+			return false // [Store.Apply] denies it
+		}
+		if awaits := reservations[i].Awaits; awaits != nil && (s.Inventory == nil || !s.Inventory.IsListed(awaits.Kind)) {
+			return false // nobody could tell later whether its object counts already
 		}
 	}
-	c := s.committer(consumer)
-	if !c.escrow.admit(reservations, spare, s.inflight.count(consumer), int(c.bytes.Load())) {
-		return false
+	inFlight := s.inflight.count(consumer)
+	if !s.inflight.addUnrecorded(consumer, reservations) {
+		return false // a repeated review has its outcome in the ledger
 	}
-	for i := range reservations {
-		s.inflight.addUnrecorded(consumer, reservations[i])
+	c := s.committer(consumer)
+	if !c.escrow.admit(reservations, spare, inFlight, int(c.bytes.Load())) {
+		s.inflight.removeUnrecorded(consumer, reservations)
+		return false
 	}
 	for i := range reservations {
 		var done func()
@@ -65,9 +69,7 @@ func (s *Store) Escrow(consumer quotav1alpha1.ConsumerRef, reservations []ledger
 		if !c.commitLater(c.record(reservations[i], time.Now(), done)) {
 			// An idle committer has no slice, so this one ended before the first reservation.
 			c.escrow.forget(reservations)
-			for i := range reservations {
-				s.inflight.remove(consumer, reservations[i].Key, 0)
-			}
+			s.inflight.removeUnrecorded(consumer, reservations)
 			return false
 		}
 	}
@@ -85,11 +87,11 @@ func (s *Store) Record(consumer quotav1alpha1.ConsumerRef) {
 // record returns the operation to move a reservation, admitted at a time, from the slice to the ledger.
 func (c *committer) record(r ledger.Reservation, admitted time.Time, recorded func()) *operation {
 	var held ledger.Reservation
-	var isOwn, isLost bool
+	var isOwn, isOver bool
 	return &operation{
 		maxDelay: c.recordDelay(time.Now()),
 		apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
-			held, isOwn, isLost = ledger.Reservation{}, true, false
+			held, isOwn, isOver = ledger.Reservation{}, true, false
 			switch before, isReserved := l.Reservation(r.Key); {
 			case isReserved && isSameRequest(&before, &r): // storage has an earlier attempt
 				l.Renew(r.Key, 0)
@@ -100,9 +102,14 @@ func (c *committer) record(r ledger.Reservation, admitted time.Time, recorded fu
 				return groupcommit.Unconfirmed
 			case c.isSliceLost(l, admitted):
 				// Another process revoked the slice long ago, and has charged every object found.
-				isLost = true
+				isOver = true
 				c.escrow.noteRecorded(r.Charges)
 				return groupcommit.Nothing
+			case r.Awaits != nil:
+				var effect groupcommit.Effect
+				if effect, isOver = c.recordAwaiting(l, r); effect != groupcommit.Changed {
+					return effect
+				}
 			default:
 				if l.ReserveFromSlice(c.store.holder, r).Code != ledger.Admitted {
 					return groupcommit.Nothing
@@ -113,14 +120,14 @@ func (c *committer) record(r ledger.Reservation, admitted time.Time, recorded fu
 			return groupcommit.Changed
 		},
 		committed: func() {
-			if held.Key == "" && !isLost {
+			if held.Key == "" && !isOver {
 				// The ledger no longer has a place for the admitted reservation. The slice covers it until there is
 				// one.
 				c.commitLater(c.record(r, admitted, recorded))
 				return
 			}
 			c.escrow.forget([]ledger.Reservation{r})
-			if isLost {
+			if isOver {
 				c.store.inflight.remove(c.consumer, r.Key, 0)
 				return
 			}
@@ -135,7 +142,15 @@ func (c *committer) record(r ledger.Reservation, admitted time.Time, recorded fu
 
 // isSameRequest reports whether two reservations with the same key are from the same request, apart from the sequence.
 func isSameRequest(a, b *ledger.Reservation) bool {
-	return a.ReservedAt == b.ReservedAt && a.Claim == b.Claim && slices.Equal(a.Charges, b.Charges)
+	return a.ReservedAt == b.ReservedAt && a.Claim == b.Claim && slices.Equal(a.Charges, b.Charges) && isSameChange(a.Awaits, b.Awaits)
+}
+
+// isSameChange reports whether two requests await the same change of an object, or both none.
+func isSameChange(a, b *ledger.Awaited) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
 }
 
 // isSliceLost reports whether another process revoked and dropped the slice under an admission. Dropping takes longer
@@ -262,6 +277,21 @@ func (e *escrow) forget(reservations []ledger.Reservation) {
 		e.count--
 		e.bytes -= reservations[i].Size()
 	}
+}
+
+// unrecordedBeside returns what the slice has to cover beside some charges of an admission without a record: the
+// others.
+func (e *escrow) unrecordedBeside(charges []ledger.Charge) map[string]ledger.Amount {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	rest := map[string]ledger.Amount{}
+	for resourceType := range e.unrecorded {
+		rest[resourceType] = e.restLocked(resourceType)
+	}
+	for _, c := range e.enforced(charges) {
+		rest[c.ResourceType] = max(0, rest[c.ResourceType]-c.Amount)
+	}
+	return rest
 }
 
 func (e *escrow) noteRecorded(charges []ledger.Charge) {

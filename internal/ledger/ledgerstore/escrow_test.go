@@ -285,7 +285,7 @@ func TestForeignSlices(t *testing.T) {
 		p := holding(t, memory, blocked.faults)
 		q := standStill(t, p, memory, blocked)
 		<-time.After(q.AppearanceMax())
-		if isDropped, err := q.DropSlice(t.Context(), q.ForeignSlices()[0]); err != nil || !isDropped {
+		if isDropped, err := q.EndSlice(t.Context(), q.ForeignSlices()[0], nil); err != nil || !isDropped {
 			t.Fatal(isDropped, err)
 		}
 		q.reserve(t, "p/fill", 9_995)

@@ -2,6 +2,7 @@ package ledgerstore
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -72,7 +73,7 @@ func (f *foreignSlices) has(consumer quotav1alpha1.ConsumerRef) bool {
 }
 
 // ForeignSlices returns the slices of other processes in the ledgers of this process as preferred replica. Revoke a
-// slice if its holder no longer writes. Drop it after [Store.AppearanceMax], and after every object possibly admitted
+// slice if its holder no longer writes. End it after [Store.AppearanceMax], and after every object possibly admitted
 // by its holder has its charge.
 func (s *Store) ForeignSlices() []ForeignSlice {
 	s.foreign.mu.Lock()
@@ -95,14 +96,40 @@ func (s *Store) RevokeSlice(ctx context.Context, f ForeignSlice) error {
 	return s.changeSlice(ctx, f, func(l *ledger.Ledger) bool { return l.RevokeSlice(f.Holder) })
 }
 
-// DropSlice returns the quota of a revoked slice, unless the slice has changed. It reports whether it did.
-func (s *Store) DropSlice(ctx context.Context, f ForeignSlice) (isDropped bool, err error) {
+// EndSlice returns the quota of a revoked slice once inventory and ledger have observed each kind up to a basis, see
+// [ledger.Ledger.EndSlice]. By then all requests had ended that its holder may have admitted. EndSlice reports whether
+// it did, and changes nothing if the slice has changed.
+func (s *Store) EndSlice(ctx context.Context, f ForeignSlice, ended map[string]ledger.Basis) (isDropped bool, err error) {
 	var dropped bool
 	err = s.changeSlice(ctx, f, func(l *ledger.Ledger) bool {
-		dropped = l.DropSlice(f.Holder)
+		dropped = s.hasObserved(f, l, ended) && l.DropSlice(f.Holder)
 		return dropped
 	})
 	return err == nil && dropped, err
+}
+
+// hasObserved reports whether the ledger has observed everything up to these bases. It has no observation of a kind of
+// which the consumer has nothing.
+func (s *Store) hasObserved(f ForeignSlice, l *ledger.Ledger, ended map[string]ledger.Basis) bool {
+	for o := range l.Observations() {
+		uses := func(d ledger.Demand) bool { return f.Amounts[d.ResourceType] > 0 }
+		if _, isKnown := ended[o.Kind]; !isKnown && slices.ContainsFunc(o.Demands, uses) {
+			return false // it is not counted here yet
+		}
+	}
+	for kind, basis := range ended {
+		if l.Observation(kind).Basis.Covers(basis) {
+			continue
+		}
+		isEmpty := false
+		s.Inventory.View(kind, f.Consumer, func(o ledger.Observation, _ ledger.Observer) {
+			isEmpty = o.Basis.Covers(basis) && len(o.Demands) == 0
+		})
+		if l.Observation(kind).Kind != "" || !isEmpty {
+			return false
+		}
+	}
+	return true
 }
 
 func (s *Store) changeSlice(ctx context.Context, f ForeignSlice, change func(*ledger.Ledger) bool) error {

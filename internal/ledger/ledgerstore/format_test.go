@@ -49,8 +49,8 @@ func TestLedgerFormat(t *testing.T) {
 	}{
 		"none":                   {"what earlier versions have written is read", spec, 0},
 		"this":                   {"what this version has written is read", spec + `,"format":2,"withdrawn":[{"first":1,"last":2}]`, 0},
-		"a later one":            {"what is unknown would be lost", spec + `,"format":4,"holds":["new"]`, 4},
-		"a later one, all other": {"the number counts, also where nothing else can be read", spec + `,"format":4,"reservations":{"compressed":"x"}`, 4},
+		"a later one":            {"what is unknown would be lost", spec + `,"format":5,"holds":["new"]`, 5},
+		"a later one, all other": {"the number counts, also where nothing else can be read", spec + `,"format":5,"reservations":{"compressed":"x"}`, 5},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

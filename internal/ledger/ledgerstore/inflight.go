@@ -34,15 +34,26 @@ func AmendmentKey(policy, objectUID string) string {
 	return ObjectKey(policy, objectUID) + amendmentSuffix
 }
 
+// UpdateKey is the key of the reservation for an update of an object as of a version, by a policy without claims.
+// There is one for all attempts: the API server accepts at most one of them.
+func UpdateKey(policy, objectUID, base string) string {
+	return ObjectKey(policy, objectUID) + baseSeparator + base
+}
+
+const baseSeparator = "@"
+
 // ResizeKey is the key of the amendment of a directly created claim.
 func ResizeKey(claimUID string) string { return ClaimKey(claimUID) + amendmentSuffix }
 
 // IsAmendment reports whether a key belongs to an amendment.
 func IsAmendment(key string) bool { return strings.HasSuffix(key, amendmentSuffix) }
 
-// SplitObjectKey undoes ObjectKey and AmendmentKey. Both parts are empty for a directly created claim.
+// SplitObjectKey undoes ObjectKey, AmendmentKey and UpdateKey. Both parts are empty for a directly created claim.
 func SplitObjectKey(key string) (policy, objectUID string) {
 	if policy, objectUID, ok := strings.Cut(strings.TrimSuffix(key, amendmentSuffix), "/"); ok {
+		if i := strings.LastIndex(objectUID, baseSeparator); i >= 0 {
+			objectUID = objectUID[:i]
+		}
 		return policy, objectUID
 	}
 	return "", ""
@@ -115,11 +126,36 @@ func (i *inflight) addLocked(p InFlight) {
 	}
 }
 
-// addUnrecorded adds a reservation admitted from the slice.
-func (i *inflight) addUnrecorded(consumer quotav1alpha1.ConsumerRef, r ledger.Reservation) {
+// addUnrecorded adds reservations to be admitted from the slice. It reports false, and adds none, if one of them is
+// known.
+func (i *inflight) addUnrecorded(consumer quotav1alpha1.ConsumerRef, reservations []ledger.Reservation) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.addLocked(InFlight{Consumer: consumer, Reservation: r, KnownSince: time.Now(), IsOwn: true, IsUnrecorded: true})
+	known := i.byConsumer[consumer]
+	if slices.ContainsFunc(reservations, func(r ledger.Reservation) bool { return known[r.Key].Key != "" }) {
+		return false
+	}
+	for _, r := range reservations {
+		i.addLocked(InFlight{Consumer: consumer, Reservation: r, KnownSince: time.Now(), IsOwn: true, IsUnrecorded: true})
+	}
+	return true
+}
+
+// removeUnrecorded removes reservations that were not admitted after all.
+func (i *inflight) removeUnrecorded(consumer quotav1alpha1.ConsumerRef, reservations []ledger.Reservation) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, r := range reservations {
+		if p, known := i.byConsumer[consumer][r.Key]; known && p.IsUnrecorded {
+			i.removeLocked(p)
+		}
+	}
+}
+
+// isUnrecorded reports whether only the slice of this process covers a reservation.
+func (i *inflight) isUnrecorded(consumer quotav1alpha1.ConsumerRef, key string) bool {
+	p, known := i.get(consumer, key)
+	return known && p.IsUnrecorded
 }
 
 // takeOver makes this process the owner of a reservation with a new sequence. Its KnownSince stays.
@@ -175,6 +211,19 @@ func (i *inflight) removeFromObjectLocked(p InFlight) {
 		return
 	}
 	i.byObject[uid] = rest
+}
+
+// unrecorded returns the reservations of a consumer admitted from the slice and not recorded yet.
+func (i *inflight) unrecorded(consumer quotav1alpha1.ConsumerRef) []ledger.Reservation {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	var all []ledger.Reservation
+	for _, p := range i.byConsumer[consumer] {
+		if p.IsUnrecorded {
+			all = append(all, p.Reservation)
+		}
+	}
+	return all
 }
 
 // has reports whether this process knows reservations of a consumer.

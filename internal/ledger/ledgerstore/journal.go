@@ -60,8 +60,8 @@ func (c *committer) beginRecords() {
 // offerJournal offers the journal the remaining changes in the copy. All of them must be in storage. Only the preferred
 // replica does so: another one waits until it is preferred, or hears of a later version.
 func (c *committer) offerJournal() {
-	if c.store.Journal == nil || c.ledger == nil {
-		return
+	if c.store.Journal == nil || c.ledger == nil || c.stock.isAhead {
+		return // the next write offers them
 	}
 	if c.ledger.IsJournalBefore(c.offered) {
 		// Storage is back at an earlier state, from a backup, and would give sequences again.

@@ -3,6 +3,7 @@ package ledgerstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/bursar/bursar/internal/groupcommit"
@@ -50,6 +51,8 @@ type operation struct {
 	// maxDelay and leavesDeferred are as in [groupcommit.Operation].
 	maxDelay       time.Duration
 	leavesDeferred bool
+	// needsStock is set for decisions: they need a ledger with everything that exists.
+	needsStock bool
 	// loadID, with isVerified, is the load of the ledger behind the caller's facts.
 	loadID     uint64
 	isVerified bool
@@ -84,6 +87,11 @@ func (o *operation) Apply(l *ledger.Ledger) groupcommit.Effect {
 	c := o.committer
 	if o.err = nil; o.isVerified && o.loadID != c.loadID.Load() {
 		o.err = errReverify
+		return groupcommit.Nothing
+	}
+
+	if o.needsStock && c.stock.err != nil {
+		o.err = fmt.Errorf("the ledger of %s cannot have what exists: %w", describe(c.consumer), c.stock.err)
 		return groupcommit.Nothing
 	}
 

@@ -22,6 +22,7 @@ func (s *Store) Preload(ctx context.Context, ledgers []quotav1alpha1.ConsumerLed
 				continue
 			}
 		}
+		s.observed.set(stored.Spec.ConsumerRef, Observed(stored.Annotations[quotav1alpha1.AnnotationObserved]))
 		s.mu.Lock()
 		s.consumers[stored.Name] = stored.Spec.ConsumerRef
 		s.listed[stored.Name] = Version(stored.ResourceVersion)

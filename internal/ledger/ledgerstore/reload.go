@@ -17,6 +17,8 @@ type Notice struct {
 	Version Version
 	// Unfinished is the unfinished work in the ledger.
 	Unfinished Unfinished
+	// Observed is what the ledger has observed.
+	Observed Observed
 }
 
 // Observe informs the store of a stored version of a ledger. If the version is later than the copy in memory, another
@@ -50,6 +52,7 @@ func (s *Store) ObserveOf(consumer quotav1alpha1.ConsumerRef, n Notice) {
 }
 
 func (s *Store) observe(consumer quotav1alpha1.ConsumerRef, n Notice) {
+	s.observed.set(consumer, n.Observed)
 	s.mu.RLock()
 	hasCopy := s.byRef[consumer] != nil
 	s.mu.RUnlock()
@@ -64,6 +67,7 @@ func (s *Store) observe(consumer quotav1alpha1.ConsumerRef, n Notice) {
 func (s *Store) ObserveDeletion(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.observed.set(s.consumers[name], "")
 	delete(s.consumers, name)
 }
 

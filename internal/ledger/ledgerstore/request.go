@@ -2,6 +2,7 @@ package ledgerstore
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -90,6 +91,18 @@ type Outcome struct {
 	Taken []string
 	// Former is, if the request extended a reservation, the sequence of that reservation before. The last one counts.
 	Former int64
+	// Raised are the reservations of earlier attempts of the same requests that this one has raised, as they were before.
+	Raised []ledger.Reservation
+}
+
+// RaisedFrom returns the reservation with a key as it was before the request raised it, or nil.
+func (o Outcome) RaisedFrom(key string) *ledger.Reservation {
+	for i := range o.Raised {
+		if o.Raised[i].Key == key {
+			return &o.Raised[i]
+		}
+	}
+	return nil
 }
 
 // Single returns the decision on the only reservation of a request.
@@ -113,6 +126,34 @@ const existingMax = ReservationsMax / 2
 // there is no decision. If ctx ended during a write, storage may have the reservations all the same; they then expire
 // like all without an object.
 func (s *Store) Apply(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r Request) (Outcome, error) {
+	outcome, rests, err := s.decide(ctx, consumer, r)
+	if err != nil || outcome.Code != ledger.Exceeded || len(rests.kinds) == 0 {
+		return outcome, err
+	}
+
+	// What was free before the request counts.
+	if err := s.Inventory.CatchUp(ctx, rests.kinds); err != nil {
+		return Outcome{}, err
+	}
+	if outcome, rests, err = s.decide(ctx, consumer, r); err == nil && rests.isOutdated {
+		return Outcome{}, errOutdated
+	}
+	return outcome, err
+}
+
+// denialBasis is what a denial rests on.
+type denialBasis struct {
+	// kinds are those of the objects that use quota of the consumer, or may.
+	kinds []string
+	// isOutdated is true if the ledger does not show all that the inventory knows of them.
+	isOutdated bool
+}
+
+// errOutdated means that another process has observed by later policies or namespaces than this one knows.
+var errOutdated = errors.New("this replica of Bursar does not know the latest policies or namespaces yet")
+
+// decide decides a request, and returns what a denial rests on.
+func (s *Store) decide(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r Request) (Outcome, denialBasis, error) {
 	d := &decider{store: s, consumer: consumer, Request: r}
 	var err error
 	if r.Verify == nil {
@@ -130,14 +171,14 @@ func (s *Store) Apply(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r
 	}
 	switch {
 	case err != nil:
-		return Outcome{}, err // d belongs to the committer
+		return Outcome{}, denialBasis{}, err // d belongs to the committer
 	case d.isFull:
-		return Outcome{}, ErrBusy
+		return Outcome{}, denialBasis{}, ErrBusy
 	case d.isHeld:
-		return Outcome{}, ErrSliced
+		return Outcome{}, denialBasis{}, ErrSliced
 	case d.isTooMuch:
-		return Outcome{}, ErrTooMuchHeld
+		return Outcome{}, denialBasis{}, ErrTooMuchHeld
 	default:
-		return d.outcome, nil
+		return d.outcome, d.rests, nil
 	}
 }

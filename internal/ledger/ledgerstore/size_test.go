@@ -3,6 +3,8 @@ package ledgerstore
 import (
 	"encoding/json"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,6 +36,52 @@ func TestStoredSizeIsBounded(t *testing.T) {
 	}
 }
 
+// An observation and an awaited change take no more bytes than each counts, whatever the rest of the ledger leaves
+// unused.
+func TestObservedSizeIsBounded(t *testing.T) {
+	eu, err := ledger.NewDimensions(map[string]string{"region": "eu"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := ledger.Usage{ResourceType: "cpu", Dimensions: eu, Amount: 1, Claims: 1}
+	without := ledger.Snapshot{Sequence: 1, Used: []ledger.Usage{used}}
+	demand := ledger.Demand{ResourceType: "cpu", Dimensions: eu, Amount: ledger.AmountMax / 4, Objects: 1 << 60}
+	observed, pending := without, without
+	for _, kind := range []string{"pods", "jobs"} {
+		observed.Observations = append(observed.Observations, ledger.Observation{
+			Kind: kind, Basis: ledger.Basis{Objects: math.MaxInt64, Namespaces: math.MaxInt64, Policies: math.MaxInt64}, Demands: []ledger.Demand{demand},
+		})
+	}
+	pending.Reservations = []ledger.Reservation{{Key: "k", Sequence: 1, Charges: []ledger.Charge{{ResourceType: "cpu", Amount: 1}}}}
+	awaiting := pending
+	awaiting.Reservations = slices.Clone(pending.Reservations)
+	awaiting.Reservations[0].Awaits = &ledger.Awaited{Kind: "pods", ID: "u", After: math.MaxInt64, Namespaces: math.MaxInt64, Policies: math.MaxInt64}
+	for name, tt := range map[string]struct{ before, after ledger.Snapshot }{"observations": {without, observed}, "awaited change": {pending, awaiting}} {
+		t.Run(name, func(t *testing.T) {
+			storedBefore, countedBefore := sizesOf(t, tt.before)
+			storedAfter, countedAfter := sizesOf(t, tt.after)
+			if stored, counted := storedAfter-storedBefore, countedAfter-countedBefore; stored > counted {
+				t.Errorf("%d bytes are stored, and %d count", stored, counted)
+			}
+		})
+	}
+}
+
+// sizesOf returns the number of bytes of a ledger as stored, and as it counts.
+func sizesOf(t *testing.T, snapshot ledger.Snapshot) (stored, counted int) {
+	t.Helper()
+	l, err := ledger.Restore(snapshot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := json.Marshal(specOf(quotav1alpha1.ConsumerRef{}, l.Snapshot()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const listBytes = len(`"observations":[],`) // once for each ledger, in its constant part
+	return len(body) - listBytes*min(1, len(snapshot.Observations)), l.Bytes()
+}
+
 // fullOf returns a ledger with a lot of everything, all of its texts made of one.
 func fullOf(t *testing.T, text string) *ledger.Ledger {
 	t.Helper()
@@ -58,14 +106,20 @@ func fullOf(t *testing.T, text string) *ledger.Ledger {
 	}
 	stored := ledger.Snapshot{Sequence: 1 << 60}
 	for i := range 40 {
-		resourceType, charge := long(i, 100), ledger.Charge{ResourceType: long(i, 100), Dimensions: dimensions(i), Amount: ledger.AmountMax / 4}
+		resourceType, charge := long(i, 100), ledger.Charge{ResourceType: long(i, 100), Dimensions: dimensions(i), Amount: ledger.AmountMax / 8}
 		stored.Grants = append(stored.Grants, ledger.Grant{UID: long(i, 36), Namespace: long(i, 60), Name: long(i, 60), Generation: 1 << 60,
 			Allowances: []ledger.Allowance{{ResourceType: resourceType, Selector: selector(i), Amount: ledger.AmountMax}}})
-		stored.Used = append(stored.Used, ledger.Usage{ResourceType: resourceType, Dimensions: dimensions(i), Amount: ledger.AmountMax / 2, Claims: 1 << 60})
+		stored.Observations = append(stored.Observations, ledger.Observation{
+			Kind: long(i, 100), Basis: ledger.Basis{Objects: math.MaxInt64, Namespaces: math.MaxInt64, Policies: math.MaxInt64},
+			Demands: []ledger.Demand{{ResourceType: resourceType, Dimensions: dimensions(i), Amount: ledger.AmountMax / 8, Objects: 1 << 60}},
+		})
+		stored.Used = append(stored.Used, ledger.Usage{ResourceType: resourceType, Dimensions: dimensions(i), Amount: ledger.AmountMax / 4, Claims: 1 << 60})
 		stored.Released = append(stored.Released, long(i, 36))
 		stored.Reservations = append(stored.Reservations,
 			ledger.Reservation{Key: "a" + long(i, 200), Sequence: int64(1<<50 + 2*i), ReservedAt: 1 << 60, Charges: []ledger.Charge{charge}, Claim: string(claim)},
-			ledger.Reservation{Key: "b" + long(i, 200), Sequence: int64(1<<50 + 2*i + 1), ReservedAt: 1 << 60, Charges: []ledger.Charge{charge}, Replaces: []ledger.Charge{charge}})
+			ledger.Reservation{Key: "b" + long(i, 200), Sequence: int64(1<<50 + 2*i + 1), ReservedAt: 1 << 60, Charges: []ledger.Charge{charge}, Replaces: []ledger.Charge{charge}},
+			ledger.Reservation{Key: "c" + long(i, 200), Sequence: int64(1<<51 + i), ReservedAt: 1 << 60, Charges: []ledger.Charge{charge},
+				Awaits: &ledger.Awaited{Kind: long(i, 100), ID: long(i, 36), After: math.MaxInt64, Namespaces: math.MaxInt64, Policies: math.MaxInt64}})
 	}
 	l, err := ledger.Restore(stored)
 	if err != nil {

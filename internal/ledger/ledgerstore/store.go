@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -116,6 +117,8 @@ type Store struct {
 	// Lead, if set, keeps this process from changes of grants while another one may lead: it may have given the rest of a
 	// cap away. Set it before first use.
 	Lead Lead
+	// Inventory, if set, knows what existing objects demand. Set it before first use.
+	Inventory Inventory
 	// Types, if set, knows the counted resource types. Set it before first use.
 	Types ledger.Types
 	// Clock is the API server's clock, the one in creation timestamps. Set it before first use. Default: the clock of this
@@ -132,6 +135,9 @@ type Store struct {
 	inflight        *inflight
 	released        *released
 	withdrawn       withdrawn
+	ended           endedRequests
+	observed        observedLedgers
+	unobserved      func() workqueue.TypedRateLimitingInterface[quotav1alpha1.ConsumerRef] // made with the first use
 	locks           objectLocks
 	loadIDs         atomic.Uint64 // the latest one of a committer
 	mu              sync.RWMutex
@@ -147,14 +153,15 @@ type Store struct {
 // New returns a store. It works until ctx ends.
 func New(ctx context.Context, storage Storage) *Store {
 	return &Store{
-		ctx:      ctx,
-		storage:  storage,
-		metrics:  newMetrics(),
-		inflight: newInflight(),
-		released: newReleased(),
-		holder:   string(uuid.NewUUID()),
-		share:    defaultShare,
-		Clock:    clock.RealClock{},
+		ctx:        ctx,
+		storage:    storage,
+		metrics:    newMetrics(),
+		inflight:   newInflight(),
+		released:   newReleased(),
+		holder:     string(uuid.NewUUID()),
+		share:      defaultShare,
+		unobserved: sync.OnceValue(newUnobserved),
+		Clock:      clock.RealClock{},
 
 		ReservationLifetime: defaultReservationLifetime,
 

@@ -46,6 +46,8 @@ func (c *committer) read() error {
 	restored.SetTypes(c.store.Types)
 	c.escrow.setTypes(c.store.Types)
 	c.ledger, c.isFresh = restored, isFresh
+	c.store.observed.set(c.consumer, ObservedIn(restored.Observations()))
+	c.stock.reset()
 	if !c.isRejected || version == "" || version != c.version {
 		// Another process has changed the ledger.
 		c.wasReread = c.wasReread || c.loadID.Load() > 0
@@ -91,6 +93,7 @@ func (c *committer) write() error {
 		c.escrow.found(c.ledger, c.store.holder, began, false)
 		c.store.withdrawn.replace(c.consumer, c.ledger.Withdrawn())
 		c.ledger.MarkStored()
+		c.stockStored()
 		c.offerJournal()
 		return nil
 	}

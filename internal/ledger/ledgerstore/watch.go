@@ -54,15 +54,17 @@ func (o *Observer) Run(ctx context.Context) error {
 	return nil
 }
 
-// nameAndVersion strips everything else from a ledger, except the annotation about unfinished work.
+// nameAndVersion strips everything else from a ledger, except the annotations for replicas.
 func nameAndVersion(object any) (any, error) {
 	ledger, ok := object.(*metav1.PartialObjectMetadata)
 	if !ok {
 		return object, nil
 	}
 	stripped := metav1.ObjectMeta{Name: ledger.Name, UID: ledger.UID, ResourceVersion: ledger.ResourceVersion}
-	if unfinished, ok := ledger.Annotations[quotav1alpha1.AnnotationUnfinished]; ok {
-		stripped.Annotations = map[string]string{quotav1alpha1.AnnotationUnfinished: unfinished}
+	for _, key := range []string{quotav1alpha1.AnnotationUnfinished, quotav1alpha1.AnnotationObserved} {
+		if value, ok := ledger.Annotations[key]; ok {
+			metav1.SetMetaDataAnnotation(&stripped, key, value)
+		}
 	}
 	return &metav1.PartialObjectMetadata{ObjectMeta: stripped}, nil
 }
@@ -101,5 +103,6 @@ func noticeOf(ledger metav1.Object) Notice {
 	return Notice{
 		Name: ledger.GetName(), Version: Version(ledger.GetResourceVersion()),
 		Unfinished: Unfinished(ledger.GetAnnotations()[quotav1alpha1.AnnotationUnfinished]),
+		Observed:   Observed(ledger.GetAnnotations()[quotav1alpha1.AnnotationObserved]),
 	}
 }

@@ -1,0 +1,75 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+)
+
+// claimReservations returns the reservations for an object that become claims. The others await the object itself.
+func (e *Engine) claimReservations(uid types.UID) []ledgerstore.InFlight {
+	return slices.DeleteFunc(e.Store.ReservationsFor(string(uid)), func(r ledgerstore.InFlight) bool { return r.Awaits != nil })
+}
+
+// endAwaited ends the requests of policies without claims that have ended without an effect. Once nothing can carry a
+// request out any more, one look at the object shows whether it had one.
+func (e *Engine) endAwaited(ctx context.Context, o Object) error {
+	var errs []error
+	for _, pending := range e.Store.ReservationsFor(string(o.UID)) {
+		if pending.Awaits == nil || e.Store.HasSeen(pending) || !e.isOver(pending) {
+			continue
+		}
+		if pending.IsUnrecorded {
+			e.Store.Record(pending.Consumer) // the ledger ends what it has
+			continue
+		}
+		switch hadEffect, err := e.mayHaveEffect(ctx, o, pending); {
+		case err != nil:
+			errs = append(errs, err)
+		case !hadEffect:
+			e.Store.EndPending(pending)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// isOver reports whether the API server has carried out a request, or can no longer do so.
+func (e *Engine) isOver(pending ledgerstore.InFlight) bool {
+	uid := types.UID(pending.Awaits.ID)
+	switch {
+	case time.Since(pending.KnownSince) >= e.Store.ReservationLifetime, e.gone.has(uid):
+		return true
+	case pending.Awaits.After > 0:
+		return e.updates.haveEnded(pending)
+	default:
+		return e.ended.has(uid)
+	}
+}
+
+// mayHaveEffect asks the API server whether a request that is over had an effect that the inventory will show.
+func (e *Engine) mayHaveEffect(ctx context.Context, o Object, pending ledgerstore.InFlight) (bool, error) {
+	intent, err := claims.IntentOf(pending.Claim)
+	if err != nil {
+		return false, err
+	}
+	live, err := e.Objects.Find(ctx, o.Kind, intent.Object)
+	if err != nil {
+		return false, fmt.Errorf("look for the effect of a request: %w", err)
+	}
+	return live != nil && live.UID == o.UID && hasChangedSince(live, pending), nil
+}
+
+// hasChangedSince reports whether an object has a version after the one under review.
+func hasChangedSince(live *metav1.PartialObjectMetadata, pending ledgerstore.InFlight) bool {
+	version, err := strconv.ParseUint(live.ResourceVersion, 10, 63)
+	return err != nil || version > uint64(pending.Awaits.After)
+}

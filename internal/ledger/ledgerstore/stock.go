@@ -1,0 +1,227 @@
+package ledgerstore
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/bursar/bursar/internal/groupcommit"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// stock is what a committer knows of the inventory. All but changes and isScheduled belongs to the goroutine of the
+// group.
+type stock struct {
+	// changes counts the changes of the inventory that matter to the ledger, and isScheduled is set while an operation
+	// waits to observe them.
+	changes     atomic.Int64
+	isScheduled atomic.Bool
+
+	// taken is the number of changes before the latest observation.
+	taken int64
+	// isAhead is true while the copy has observed something that storage does not have. freesQuota is true if that frees
+	// quota, and ended are the keys of the requests that ended.
+	isAhead, freesQuota bool
+	ended               []string
+	// seen is what the inventory shows of the admissions from the slice, as of the latest observation. The others wait for
+	// a later one.
+	seen map[string]ledger.Visibility
+	// isBehind is true if the ledger has observed by later policies or namespaces than the inventory has, and not what
+	// has changed since.
+	isBehind bool
+	// err is why the ledger cannot have what exists. Then it admits nothing.
+	err error
+}
+
+// reset forgets everything about the former copy.
+func (s *stock) reset() {
+	s.taken, s.isAhead, s.freesQuota, s.ended, s.seen, s.err = -1, false, false, nil, nil, nil
+}
+
+// takeStock brings the copy up to the inventory. The next write stores that.
+func (c *committer) takeStock() {
+	inventory := c.store.Inventory
+	if inventory == nil || c.store.Replicas != nil && !c.store.Replicas.CanRead(formatOfObservations) {
+		return
+	}
+	changes := c.stock.changes.Load()
+	hasNews := changes != c.stock.taken
+	c.stock.taken, c.stock.isBehind, c.stock.err, c.stock.seen = changes, false, nil, map[string]ledger.Visibility{}
+
+	unrecorded := c.store.inflight.unrecorded(c.consumer)
+	for _, kind := range inventory.Kinds() {
+		inventory.View(kind, c.consumer, func(o ledger.Observation, by ledger.Observer) {
+			if stored := c.ledger.Observation(kind); hasNews || stored.Basis != o.Basis || c.awaits(kind) {
+				c.observeKind(o, stored, knowingEnds{by, c})
+			}
+			c.see(o, by, unrecorded)
+		})
+	}
+	c.forgetRetired()
+	for _, key := range c.stock.ended {
+		c.store.inflight.remove(c.consumer, key, 0)
+	}
+}
+
+// forgetRetired forgets the observations of kinds that nothing counts any more, and ends the requests that wait for
+// their objects.
+func (c *committer) forgetRetired() {
+	inventory := c.store.Inventory
+	for o := range c.ledger.Observations() {
+		if !inventory.IsListed(o.Kind) && inventory.IsRetired(o.Kind, o.Basis) && c.ledger.ForgetKind(o.Kind) {
+			c.stock.isAhead, c.stock.freesQuota = true, true
+		}
+	}
+	for r := range c.ledger.Reservations() {
+		if r.Awaits == nil || inventory.IsListed(r.Awaits.Kind) || !inventory.IsRetired(r.Awaits.Kind, ledger.Basis{Policies: r.Awaits.Policies}) {
+			continue
+		}
+		if c.ledger.Cancel(r.Key, r.Sequence) {
+			c.stock.ended = append(c.stock.ended, r.Key)
+			c.stock.isAhead, c.stock.freesQuota = true, true
+		}
+	}
+}
+
+// observeKind brings the copy up to what the objects of one kind demand now.
+func (c *committer) observeKind(o, stored ledger.Observation, by ledger.Observer) {
+	if stored.Kind == "" && len(o.Demands) == 0 && !c.awaits(o.Kind) {
+		return
+	}
+	uptake, err := c.ledger.Observe(o, by)
+	if err != nil {
+		c.stock.err = err
+		return
+	}
+
+	c.stock.isAhead = c.stock.isAhead || uptake.HasChanged
+	c.stock.freesQuota = c.stock.freesQuota || uptake.FreesQuota
+	c.stock.ended = append(c.stock.ended, uptake.Ended...)
+	if uptake.IsBehind && o.Basis.Objects > stored.Basis.Objects {
+		c.stock.isBehind = true
+		c.store.Inventory.Refresh()
+	}
+}
+
+// awaits reports whether a pending request waits for an object of a kind.
+func (c *committer) awaits(kind string) bool {
+	for r := range c.ledger.Reservations() {
+		if r.Awaits != nil && r.Awaits.Kind == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// knowingEnds is an observer that knows which requests have ended, too.
+type knowingEnds struct {
+	ledger.Observer
+	committer *committer
+}
+
+// Visibility implements [ledger.Observer].
+func (k knowingEnds) Visibility(pending *ledger.Reservation) ledger.Visibility {
+	v := k.Observer.Visibility(pending)
+	v.HasEnded = v.HasEnded || k.committer.store.ended.has(k.committer.consumer, pending)
+	return v
+}
+
+// see notes what the inventory shows of admissions from the slice. It leaves them out unless inventory and ledger rest
+// on the same: otherwise the ledger may have observed an object that this process has yet to see.
+func (c *committer) see(o ledger.Observation, by ledger.Observer, unrecorded []ledger.Reservation) {
+	if stored := c.ledger.Observation(o.Kind); stored.Kind != "" && stored.Basis != o.Basis {
+		return
+	}
+	for i := range unrecorded {
+		if r := &unrecorded[i]; r.Awaits != nil && r.Awaits.Kind == o.Kind {
+			c.stock.seen[r.Key] = by.Visibility(r)
+		}
+	}
+}
+
+// hasSeen reports whether the inventory is as recent as the ledger for an admission from the slice.
+func (c *committer) hasSeen(r *ledger.Reservation) bool {
+	_, has := c.stock.seen[r.Key]
+	return has || c.ledger.Observation(r.Awaits.Kind).Kind == ""
+}
+
+// recordAwaiting moves a request, admitted from the slice, to the ledger. It reports whether the request has ended:
+// then the ledger need not have it.
+func (c *committer) recordAwaiting(l *ledger.Ledger, r ledger.Reservation) (effect groupcommit.Effect, isOver bool) {
+	keep := c.escrow.unrecordedBeside(r.Charges)
+	switch {
+	case !c.store.inflight.isUnrecorded(c.consumer, r.Key): // somebody else has recorded it, and it has ended
+		c.escrow.noteRecorded(r.Charges)
+		return groupcommit.Nothing, true
+	case !c.hasSeen(&r):
+		return groupcommit.Nothing, false // the slice covers it until then
+	case l.EndInSlice(c.store.holder, &r, sighting(c.stock.seen[r.Key]), keep):
+		isOver = true
+	case l.ReserveInSlice(c.store.holder, r, keep).Code != ledger.Admitted:
+		return groupcommit.Nothing, false
+	}
+	c.escrow.noteRecorded(r.Charges)
+	return groupcommit.Changed, isOver
+}
+
+// sighting is an observer that knows one request.
+type sighting ledger.Visibility
+
+// Visibility implements [ledger.Observer].
+func (s sighting) Visibility(*ledger.Reservation) ledger.Visibility { return ledger.Visibility(s) }
+
+// ChangesSince implements [ledger.Observer].
+func (s sighting) ChangesSince(ledger.Basis) ([]ledger.ObjectChange, bool) { return nil, false }
+
+// newObservation returns the operation to store what the copy has observed.
+func newObservation() *operation {
+	var isOutdated bool
+	op := &operation{makesRoom: true, growsCapacity: true}
+	op.apply = func(*ledger.Ledger, bool) groupcommit.Effect {
+		stock := &op.committer.stock
+		stock.isScheduled.Store(false)
+		isOutdated = stock.changes.Load() != stock.taken
+		if stock.isAhead {
+			return groupcommit.Changed
+		}
+		return groupcommit.Nothing
+	}
+	op.committed = func() {
+		if isOutdated {
+			op.committer.observeSoon()
+		}
+	}
+	return op
+}
+
+// observeSoon observes the inventory with the next commit, or soon. It returns false after the end of the committer.
+func (c *committer) observeSoon() bool {
+	if c.stock.isScheduled.Swap(true) {
+		return true
+	}
+	op := newObservation()
+	op.maxDelay = c.recordDelay(time.Now())
+	isCommitting := c.commitLater(op)
+	if !isCommitting {
+		c.stock.isScheduled.Store(false)
+	}
+	return isCommitting
+}
+
+// resumeWaiting decides the waiting operations again: they may fit now.
+func (c *committer) resumeWaiting() {
+	if c.waiting.count.Load() > 0 {
+		c.group.Resume()
+	}
+}
+
+// stockStored notes that storage has everything observed.
+func (c *committer) stockStored() {
+	for _, key := range c.stock.ended {
+		c.releaseDone(key)
+	}
+	c.store.ended.retain(c.consumer, c.ledger)
+	c.store.observed.set(c.consumer, ObservedIn(c.ledger.Observations()))
+	c.hasGrown = c.hasGrown || c.stock.freesQuota
+	c.hasChanged = c.hasChanged || c.stock.isAhead
+	c.stock.isAhead, c.stock.freesQuota, c.stock.ended = false, false, nil
+}
