@@ -69,6 +69,7 @@ func (o *Operator) assemble(ctx, storing context.Context) (*components, error) {
 	cluster.objects.OnAppear(leading.objectAppeared)
 
 	evaluations := &evaluation.Reporter{Client: cluster.client, Catalog: quota.catalog, Events: cluster.events, Log: log.WithName("evaluation")}
+	quota.watcher.Evaluations = evaluations
 	denials := &events.Latest{Events: o.client.CoreV1(), Live: cluster.live, Log: log.WithName("denials")}
 	enforcer := o.newEnforcer(cluster, quota, peers, evaluations, denials, loaded)
 	leading.held = enforcer
@@ -94,7 +95,7 @@ func (o *Operator) assemble(ctx, storing context.Context) (*components, error) {
 		cluster: cluster, quota: quota, server: server, peers: peers, leading: leading, probeObserver: o.newProbeObserver(), evaluations: evaluations,
 		synced: declared.synced, loaded: loaded,
 		everywhere: []runner{
-			controllers.lifecycle, controllers.claim, controllers.escrow, denials, follower, histories, ends,
+			quota.watcher, controllers.lifecycle, controllers.claim, controllers.escrow, denials, follower, histories, ends,
 			&access.Exposures{Authenticator: server.Authenticator, Publisher: leading, Replicas: peers, Log: log.WithName("webhooks")},
 		},
 	}

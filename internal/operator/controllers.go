@@ -28,7 +28,7 @@ func (o *Operator) newControllers(c *cluster, q *quota, peers *routing.Peers) *c
 		Store: q.ledgers, Engine: q.engine, Objects: c.objects, Claims: q.claims, Replicas: peers, Log: log.WithName("lifecycle"),
 	}
 	objects.Start()
-	reserved := &escrow.Controller{Store: q.ledgers, Adopter: o.newAdopter(c, q, peers), Log: log.WithName("escrow")}
+	reserved := &escrow.Controller{Store: q.ledgers, Adopter: o.newAdopter(c, q, peers), Observed: q.watcher, Log: log.WithName("escrow")}
 	decider := &claim.Controller{
 		Store: q.ledgers, Engine: q.engine, Claims: q.claims, Client: q.client, Catalog: q.catalog, Replicas: peers, Log: log.WithName("claim"),
 	}

@@ -50,6 +50,7 @@ func (d *declarations) PoliciesChanged() {
 	d.policiesChanged.notify()
 	d.leading.WakeWebhooks()
 	d.follower.Wake()
+	d.quota.watcher.Refresh()
 }
 
 func (d *declarations) registrationChanged() {

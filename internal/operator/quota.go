@@ -16,6 +16,8 @@ import (
 	"github.com/bursar/bursar/internal/claims/reviewed"
 	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/controller/audit"
+	"github.com/bursar/bursar/internal/inventory"
+	"github.com/bursar/bursar/internal/inventory/watcher"
 	"github.com/bursar/bursar/internal/journal"
 	"github.com/bursar/bursar/internal/journal/shipper"
 	"github.com/bursar/bursar/internal/kube/quotavalidation"
@@ -30,6 +32,8 @@ type quota struct {
 	policies  *catalog.Gate[catalog.Version]
 	allocated *catalog.Gate[catalog.Digest]
 	ledgers   *ledgerstore.Store
+	// watcher keeps the inventory of the objects that ledgers observe.
+	watcher *watcher.Watcher
 	// journal takes the records of the ledgers, or is nil without a journal.
 	journal *shipper.Shipper
 	// history is the users' view of the journal, or nil.
@@ -95,9 +99,21 @@ func (o *Operator) newQuota(ctx context.Context, c *cluster) (*quota, error) {
 		members:     members,
 		specs:       quotavalidation.Checker{Quotas: o.client.CoreV1().ResourceQuotas(o.options.SystemNamespace)},
 	}
+	q.watcher = o.newWatcher(c, q)
+	ledgers.Inventory = q.watcher
 	if recorded != nil {
 		o.deletions.Client = c.client
 		ledgers.Deletions = o.deletions
 	}
 	return q, nil
+}
+
+// newWatcher returns what keeps the inventory of counted objects.
+func (o *Operator) newWatcher(c *cluster, q *quota) *watcher.Watcher {
+	w := &watcher.Watcher{
+		Inventory: inventory.New(), Catalog: q.catalog, Resolver: c.kinds, IsUndefined: c.objects.IsUndefined, Dynamic: c.dynamic, Metadata: o.metadata,
+		APIReader: c.live, SystemNamespace: o.options.SystemNamespace, Listener: q.ledgers, Log: o.options.Log.WithName("inventory"),
+	}
+	w.Start()
+	return w
 }

@@ -71,7 +71,8 @@ func (o *Operator) newWebhooks(c *cluster, q *quota, s *server.Server) *webhookc
 // newEnforcer returns the webhook for decisions on requests by policies.
 func (o *Operator) newEnforcer(c *cluster, q *quota, peers *routing.Peers, evaluations *evaluation.Reporter, denials *events.Latest, loaded <-chan struct{}) *enforce.Handler {
 	return enforce.New(enforce.Dependencies{
-		Catalog: q.catalog, Evaluator: q.evaluator, Store: q.ledgers, Objects: c.objects, Claims: q.claims, Engine: q.engine, Reviewed: q.reviewed,
+		Catalog: q.catalog, Evaluator: q.evaluator, Store: q.ledgers, Objects: c.objects, Claims: q.claims, Inventory: q.watcher.Inventory,
+		Engine: q.engine, Reviewed: q.reviewed,
 		Kinds: c.kinds, Live: c.dynamic, Events: c.events, Evaluations: evaluations,
 		Denials:     &enforce.EffectiveGrantEvents{Catalog: q.catalog, Events: denials},
 		Permissions: c.users, Consumers: &enforce.ConsumerObjects{Kinds: c.kinds, Objects: c.objects},

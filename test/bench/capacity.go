@@ -110,6 +110,7 @@ func (b *bench) measureCapacity(ctx context.Context, size standingSize) error {
 func (b *bench) makeStanding(ctx context.Context, claims int) error {
 	policy := policyFor(standingSpace, "v1", "ConfigMap", fmt.Sprintf("trigger.metadata.namespace == %q", standingSpace), resourceType,
 		fmt.Sprintf("{{index .trigger.metadata.labels %q}}", consumerLabel))
+	policy.Spec.Claims = b.claims
 	if err := b.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: standingSpace}}); err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/test/quiet"
 )
 
@@ -71,9 +72,13 @@ func runBench(ctx context.Context) error {
 	flags.IntVar(&size.consumers, "consumers", 0, "measure capacity, with so many consumers, instead of closed loops")
 	flags.IntVar(&size.claims, "standing", 150_000, "how many claims the consumers have in total")
 	flags.IntVar(&size.crowd, "crowd", 10_000, "how many claims one more consumer has alone; they are created one by one")
+	withoutClaims := flags.Bool("without-claims", false, "count objects without claims: spec.claims None")
 	measured := flags.String("measure", allMeasurements(), "what is measured in closed loops, of these")
 	_ = flags.Parse(os.Args[1:]) // it exits on an error
 
+	if b.claims = quotav1alpha1.ClaimsModeObjects; *withoutClaims {
+		b.claims = quotav1alpha1.ClaimsModeNone
+	}
 	var err error
 	if b.clients, err = numbers(*clients); err != nil {
 		return err

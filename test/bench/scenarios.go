@@ -27,6 +27,8 @@ type bench struct {
 	adopted  int
 	memory   int
 	binary   string
+	// claims is the mode of the policies.
+	claims quotav1alpha1.ClaimsMode
 
 	system system
 	admin  *rest.Config

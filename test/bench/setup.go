@@ -95,6 +95,9 @@ func (b *bench) setUp(ctx context.Context) error {
 		}
 	}
 	for _, object := range objects {
+		if policy, is := object.(*quotav1alpha1.ClaimCreationPolicy); is {
+			policy.Spec.Claims = b.claims
+		}
 		if err := b.client.Create(ctx, object); err != nil {
 			return fmt.Errorf("create %s: %w", object.GetName(), err)
 		}

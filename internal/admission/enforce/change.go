@@ -20,6 +20,7 @@ import (
 	"github.com/bursar/bursar/internal/admission/review"
 	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/policy"
 )
 
 // subresourceScale is the subresource for the number of an object's replicas.
@@ -40,6 +41,8 @@ type change struct {
 	base    string
 	created time.Time
 	actor   string // the user behind the request
+	// input is what policies see of the object after the update.
+	input policy.Input
 }
 
 // updateFor returns the update as it affects the claim of one policy.

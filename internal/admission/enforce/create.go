@@ -16,6 +16,7 @@ import (
 	"github.com/bursar/bursar/internal/admission/review"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/naming"
 	"github.com/bursar/bursar/internal/policy"
 )
@@ -46,6 +47,8 @@ type evaluatedClaim struct {
 	policy *catalog.Policy
 	// actor is the user behind the claim's request.
 	actor string
+	// awaits, for a policy without claims, is what ends the reservation.
+	awaits *ledger.Awaited
 }
 
 // create answers the review of a create.
@@ -194,7 +197,11 @@ func (h *Handler) evaluatePolicy(ctx context.Context, request *admissionv1.Admis
 		c.notices.fail(p, err)
 		return nil
 	case evaluated != nil:
-		c.claims = append(c.claims, &evaluatedClaim{evaluated, p, request.UserInfo.Username})
+		awaits, err := h.awaitedBy(p, c.Object, "", input)
+		if err != nil {
+			return tryAgain(err)
+		}
+		c.claims = append(c.claims, &evaluatedClaim{evaluated, p, request.UserInfo.Username, awaits})
 		h.succeeded(p)
 	}
 	return nil

@@ -40,6 +40,7 @@ import (
 	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/claims/reviewed"
+	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/routing"
@@ -60,6 +61,8 @@ type Dependencies struct {
 	Objects   *objectcache.Cache
 	// Claims name the largest holders in denials. Default: denials name no holders.
 	Claims *claimcache.Cache
+	// Inventory names the largest objects without claims in denials. Default: denials name none.
+	Inventory *inventory.Inventory
 	// Engine reserves quota for updates and makes the claims follow.
 	Engine *engine.Engine
 	// Reviewed remembers the reviewed objects.

@@ -56,6 +56,9 @@ func (h *Handler) isUnconfirmed(pending ledgerstore.InFlight) bool {
 	if uid == "" {
 		return false
 	}
+	if pending.Awaits != nil {
+		return true // otherwise the ledger would have observed its effect
+	}
 	of, ok := h.subjectOfIntent(pending.Claim)
 	return ok && (of.isUpdate || ledgerstore.IsAmendment(pending.Key) || h.deciding.has(uid) || h.Objects.Presence(of.kind, uid) == objectcache.Absent)
 }
@@ -183,7 +186,7 @@ func (h *Handler) hasEnded(r *heldRequest) bool {
 		return true
 	}
 	return !slices.ContainsFunc(h.Store.ReservationsFor(string(r.uid)), func(pending ledgerstore.InFlight) bool {
-		return pending.Consumer == r.share.consumer
+		return pending.Consumer == r.share.consumer && !h.Store.HasSeen(pending)
 	})
 }
 

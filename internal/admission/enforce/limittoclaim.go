@@ -15,6 +15,28 @@ import (
 	"github.com/bursar/bursar/internal/policy"
 )
 
+// limitToHeld decides an update of an object if a policy is applicable neither before nor after the update.
+func (h *Handler) limitToHeld(ctx context.Context, c *change, p *catalog.Policy, before, after policy.Input, err error) *admissionv1.AdmissionResponse {
+	if p.CountsObjects {
+		return limitToBefore(ctx, c, p, before, after, err)
+	}
+	return h.limitToClaim(ctx, c, p, before, after, err)
+}
+
+// limitToBefore decides the update by a policy without claims. It returns nil if the update may pass: only metadata
+// changes, or the object needs no more than before.
+func limitToBefore(ctx context.Context, c *change, p *catalog.Policy, before, after policy.Input, err error) *admissionv1.AdmissionResponse {
+	if c.isOfMetadata() {
+		return nil
+	}
+	demand, demandErr := demandOf(ctx, p, after)
+	earlier, earlierErr := demandOf(ctx, p, before)
+	if demandErr == nil && earlierErr == nil && earlier.Covers(demand) {
+		return nil
+	}
+	return denyNotApplicable(p.Name, fmt.Errorf("%w; until it can be, the object must not need more than before, and this change may exceed that", err))
+}
+
 // limitToClaim decides an update of an object if a policy is applicable neither before nor after the update. It
 // returns nil if the update may pass: the object has no claim, only metadata changes, or the object does not come to
 // need more than its claim holds. Without this rule nothing would limit an object while its policy fails.

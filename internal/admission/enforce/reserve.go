@@ -56,12 +56,12 @@ func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionReq
 			h.unconfirmed.end(c.UID, isOf(all))
 			return h.denyReservation(ctx, request, c, groups[i:], outcome, err)
 		}
-		all = append(all, newReservations(evaluated, outcome.Decisions)...)
+		all = append(all, newReservations(evaluated, outcome)...)
 		c.isShared = c.isShared || hasOthers(evaluated, outcome)
 	}
 
 	h.admitted.add(c)
-	if charged {
+	if charged && c.hasClaims() {
 		h.Reviewed.Add(c.UID, c.revision, c.uncharged...)
 	}
 	return h.allowWithNotices(ctx, request, c.Object, notices)
@@ -94,7 +94,7 @@ func (h *Handler) admitFromSlice(c *create, groups [][]*evaluatedClaim) bool {
 	}
 	held, spare, _ := h.trackRequest(c.requester, groups[0][0].Consumer, c.Object, "", chargesOf(groups[0]))
 	isAdmitted := h.Store.Escrow(groups[0][0].Consumer, reservationsOf(groups[0]), spare, func() {
-		if c.decided && !h.replaced.has(c.UID) {
+		if c.decided && c.hasClaims() && !h.replaced.has(c.UID) {
 			h.Reviewed.Add(c.UID, c.revision)
 		}
 	})
@@ -193,7 +193,9 @@ func (h *Handler) warn(ctx context.Context, c *create, evaluated []*evaluatedCla
 		return h.charge(ctx, evaluated, ledgerstore.NotDry, notices)
 	}
 	for _, p := range evaluated {
-		c.uncharged = append(c.uncharged, claims.LabelValue(p.Policy))
+		if !p.policy.CountsObjects {
+			c.uncharged = append(c.uncharged, claims.LabelValue(p.Policy))
+		}
 	}
 	return h.charge(ctx, evaluated, ledgerstore.DryLikely, notices)
 }
@@ -223,11 +225,12 @@ func (h *Handler) charge(ctx context.Context, evaluated []*evaluatedClaim, dryRu
 // newReservations returns the reservations made by this review. Another review of the same create may have made the
 // others and rely on them, so the handler does not roll them back. The other review can no longer roll them back
 // either, since they continue under another sequence.
-func newReservations(evaluated []*evaluatedClaim, decisions []ledger.Decision) []taken {
+func newReservations(evaluated []*evaluatedClaim, outcome ledgerstore.Outcome) []taken {
 	var made []taken
-	for i, decision := range decisions {
+	for i, decision := range outcome.Decisions {
 		if !decision.Existing {
-			made = append(made, taken{Consumer: evaluated[i].Consumer, Key: evaluated[i].Key, Sequence: decision.Sequence})
+			key := evaluated[i].Key
+			made = append(made, taken{Consumer: evaluated[i].Consumer, Key: key, Sequence: decision.Sequence, Before: outcome.RaisedFrom(key)})
 		}
 	}
 	return made
@@ -244,7 +247,11 @@ func (h *Handler) rollback(ctx context.Context, all []taken) {
 	defer cancel()
 	for _, t := range all {
 		// An error leaves the reservation to expire.
-		_ = h.Store.Cancel(ctx, t.Consumer, t.Key, t.Sequence)
+		if t.Before != nil {
+			_ = h.Store.Lower(ctx, t.Consumer, t.Sequence, *t.Before)
+		} else {
+			_ = h.Store.Cancel(ctx, t.Consumer, t.Key, t.Sequence)
+		}
 	}
 }
 
@@ -278,7 +285,7 @@ func reservationsOf(evaluated []*evaluatedClaim) []ledger.Reservation {
 
 func reservationOf(p *evaluatedClaim) ledger.Reservation {
 	return ledger.Reservation{
-		Key: p.Key, ReservedAt: time.Now().Unix(), Charges: p.Charges, Claim: p.Intent.Encode(), Subject: p.Intent.Subject(), Actor: p.actor,
+		Key: p.Key, ReservedAt: time.Now().Unix(), Charges: p.Charges, Awaits: p.awaits, Claim: p.Intent.Encode(), Subject: p.Intent.Subject(), Actor: p.actor,
 	}
 }
 

@@ -33,6 +33,8 @@ type demandChange struct {
 	before, after *evaluator.Claim
 	// isUnknown is set for an unknown demand.
 	isUnknown bool
+	// awaits, for a policy without claims, is what ends the reservation of the growth.
+	awaits *ledger.Awaited
 }
 
 // charges are the demanded charges after the update.
@@ -114,11 +116,18 @@ func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequ
 
 // decideChange answers the review of an update that changes the demand of policies.
 func (h *Handler) decideChange(ctx context.Context, request *admissionv1.AdmissionRequest, c *change, changed []demandChange, notices notices) *admissionv1.AdmissionResponse {
-	unlock, err := h.lockSettled(ctx, c, changed)
-	if err != nil {
-		return tryAgain(err)
+	if claimed := withClaims(changed); len(claimed) > 0 {
+		unlock, err := h.lockSettled(ctx, c, claimed)
+		if err != nil {
+			return tryAgain(err)
+		}
+		defer unlock()
 	}
-	defer unlock()
+
+	o := engine.Object{Kind: c.Kind.GroupKind(), UID: c.UID}
+	if !review.IsDryRun(request) {
+		h.Engine.OpenUpdate(o.UID, request.UID) // before its first reservation, so that the end of another one does not end that
+	}
 
 	// Until every policy has decided, denials of other requests wait: this update may still give its quota back.
 	tentative, conclude := h.tentativeContext(ctx, c.UID, takenFrom(changed))
@@ -135,13 +144,14 @@ func (h *Handler) decideChange(ctx context.Context, request *admissionv1.Admissi
 		if denial != nil {
 			h.rollback(ctx, all)
 			h.unconfirmed.end(c.UID, func(r *heldRequest) bool { return r.isUpdate() && isOf(all)(r) })
+			h.Engine.CloseUpdate(o.UID, request.UID)
 			return denial
 		}
 		all = append(all, took...)
 	}
 
 	if !review.IsDryRun(request) {
-		h.Engine.ExpectUpdate(engine.Object{Kind: c.Kind.GroupKind(), UID: c.UID}, c.base, freedBy(changed), request.UID)
+		h.Engine.ExpectUpdate(o, c.base, freedBy(withClaims(changed)), request.UID)
 	}
 	return h.allowWithNotices(ctx, request, c.Object, notices)
 }
@@ -191,6 +201,7 @@ func (h *Handler) compareDemand(ctx context.Context, request *admissionv1.Admiss
 		return nil, tryAgain(err)
 	}
 
+	c.input = after
 	var changed []demandChange
 	for _, p := range policies {
 		a := demandChange{policy: p}
@@ -208,7 +219,7 @@ func (h *Handler) compareDemand(ctx context.Context, request *admissionv1.Admiss
 			return nil, denyNotApplicable(p.Name, err)
 		case err != nil:
 			if p.Enforces() {
-				if denial := h.limitToClaim(ctx, c, p, before, after, err); denial != nil {
+				if denial := h.limitToHeld(ctx, c, p, before, after, err); denial != nil {
 					h.failed(request, p, c.Object, err, true)
 					return nil, denial
 				}
@@ -286,6 +297,9 @@ func takesMore(a demandChange) bool {
 func (h *Handler) reserveChange(ctx context.Context, request *admissionv1.AdmissionRequest, c *change, a demandChange, notices *notices) ([]taken, *admissionv1.AdmissionResponse) {
 	if a.isUnknown {
 		return nil, nil
+	}
+	if a.policy.CountsObjects {
+		return h.reserveGrowth(ctx, request, c, a, notices)
 	}
 	demandsMore := !a.before.Covers(a.after)
 	if !demandsMore {

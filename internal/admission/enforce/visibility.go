@@ -14,6 +14,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/claims/message"
+	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
@@ -79,6 +80,30 @@ func (h *Handler) holders(ctx context.Context, request *admissionv1.AdmissionReq
 
 // largest returns the objects with the largest use of a consumer's resource type, in one namespace or in all.
 func (h *Handler) largest(consumer quotav1alpha1.ConsumerRef, resourceType, namespace string) []message.Holder {
+	holders := slices.Concat(h.largestClaims(consumer, resourceType, namespace), h.largestObjects(consumer, resourceType, namespace))
+	slices.SortStableFunc(holders, func(a, b message.Holder) int { return cmp.Compare(b.Amount, a.Amount) })
+	return holders[:min(len(holders), holdersMax)]
+}
+
+// largestObjects returns the largest among the objects without claims.
+func (h *Handler) largestObjects(consumer quotav1alpha1.ConsumerRef, resourceType, namespace string) []message.Holder {
+	if h.Inventory == nil {
+		return nil
+	}
+	var holders []message.Holder
+	for _, kind := range h.Inventory.Kinds() {
+		kind.View(consumer, func(v inventory.View) {
+			for _, o := range v.Largest(resourceType, namespace, holdersMax) {
+				name := inventory.KindNamed(kind.Name()).Kind + " " + cache.NamespacedNameAsObjectName(o.NamespacedName).String()
+				holders = append(holders, message.Holder{Name: name, Amount: o.Amount(resourceType)})
+			}
+		})
+	}
+	return holders
+}
+
+// largestClaims returns the objects with the largest claims.
+func (h *Handler) largestClaims(consumer quotav1alpha1.ConsumerRef, resourceType, namespace string) []message.Holder {
 	type use struct {
 		claim  *claimcache.Claim
 		amount int64

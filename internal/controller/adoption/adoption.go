@@ -188,6 +188,9 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	ready := readyOf(object)
 	p := c.Catalog.Policy(object.Name)
+	if object.Spec.Claims == quotav1alpha1.ClaimsModeNone {
+		return reconcile.Result{}, nil // the ledgers observe what exists
+	}
 	isReady := ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == object.Generation
 	if !isReady || p == nil || p.Generation != object.Generation {
 		return reconcile.Result{}, c.pause(ctx, object, ready)
@@ -298,7 +301,7 @@ func (c *Controller) Appeared(kind schema.GroupKind, uid types.UID) {
 func (c *Controller) unreviewedPolicies(kind schema.GroupKind, uid types.UID) []*catalog.Policy {
 	var unreviewed []*catalog.Policy
 	for _, p := range c.Catalog.PoliciesOf(kind) {
-		if !c.Reviews.Has(uid, p) && !c.hasClaim(p, uid) {
+		if !p.CountsObjects && !c.Reviews.Has(uid, p) && !c.hasClaim(p, uid) {
 			unreviewed = append(unreviewed, p)
 		}
 	}

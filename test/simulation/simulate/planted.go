@@ -76,9 +76,9 @@ var faults = []fault{
 		after:  "\te.count",
 	},
 	{
-		what: "a repeated review gets a second admission", file: storeDir + "escrow.go",
-		before: "if isKnown || reservations[i].Check() != ledger.Admitted {",
-		after:  "if reservations[i].Check() != ledger.Admitted {\n\t\t\t_ = isKnown",
+		what: "a repeated review gets a second admission", file: storeDir + "inflight.go",
+		before: "if slices.ContainsFunc(reservations, func(r ledger.Reservation) bool { return known[r.Key].Key != \"\" }) {",
+		after:  "if len(known) < 0 {",
 		test:   "./internal/ledger/ledgerstore TestRepeatedReviewIsNotEscrowed",
 	},
 	{

@@ -1,0 +1,159 @@
+package watcher
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/inventory"
+	kubenamespaces "github.com/bursar/bursar/internal/kube/namespaces"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/policy"
+)
+
+func metav1object(obj any) (metav1.Object, error) {
+	switch o := obj.(type) {
+	case *unstructured.Unstructured:
+		return o, nil
+	case *metav1.PartialObjectMetadata:
+		return o, nil
+	default:
+		return nil, fmt.Errorf("counted objects: unexpected object of type %T", obj)
+	}
+}
+
+// count evaluates the policies for an object.
+func (k *kindWatch) count(obj any) (*counted, error) {
+	if o, isCounted := obj.(*counted); isCounted {
+		return o, nil
+	}
+	object, err := metav1object(obj)
+	if err != nil {
+		return nil, err
+	}
+	version, err := versionOf(object.GetResourceVersion())
+	if err != nil {
+		return nil, err
+	}
+
+	about := evaluator.ObjectOf(k.kind, object)
+	o := &counted{
+		Object:     inventory.Object{NamespacedName: about.Name, UID: about.UID, Version: version},
+		isDeleting: object.GetDeletionTimestamp() != nil,
+	}
+	if kubenamespaces.IsExempt(k.SystemNamespace, k.kind.GroupKind(), about.Name) {
+		return o, nil
+	}
+	o.Demands, err = k.demandsInTheEnd(about, obj)
+	return o, err
+}
+
+// demandsInTheEnd repeats demandsOf until it knows, or until the watch ends: an object that is left out would count as
+// deleted. A policy that takes too long again and again is not applicable.
+func (k *kindWatch) demandsInTheEnd(about evaluator.Object, obj any) (demands []inventory.Demand, err error) {
+	const first, most, slowMax = 50 * time.Millisecond, 2 * time.Second, 3
+	slow := 0
+	for pause := first; ; pause = min(2*pause, most) {
+		if demands, err = k.demandsOf(about, obj, slow < slowMax); err == nil {
+			return demands, nil
+		}
+		if policy.TookTooLong(err) {
+			slow++
+		}
+		k.Log.Error(err, "cannot tell what an object demands, will try again", "object", about.String())
+		select {
+		case <-k.ctx.Done():
+			return nil, fmt.Errorf("count %s: %w", about, k.ctx.Err())
+		case <-time.After(pause):
+		}
+	}
+}
+
+// demandsOf returns what an object demands by all policies. While a policy is not applicable to it, the object demands
+// by this policy what it did before, as far as this process knows. If it takes too long, that is an error unless
+// isPatient is false.
+func (k *kindWatch) demandsOf(about evaluator.Object, obj any, isPatient bool) ([]inventory.Demand, error) {
+	in, err := k.inputOf(about, obj)
+	if err != nil {
+		return nil, err
+	}
+	var demands []inventory.Demand
+	for _, p := range k.policies {
+		consumer, charges, err := demandOf(k.ctx, p, in)
+		switch {
+		case policy.TookTooLong(err) && isPatient, evaluator.IsTransient(err) && !policy.TookTooLong(err):
+			return nil, fmt.Errorf("evaluate ClaimCreationPolicy %s for %s: %w", p.Name, about, err)
+		case err != nil:
+			if k.Evaluations != nil {
+				k.Evaluations.Failed(p, about, err, false)
+			}
+			demands = append(demands, k.formerDemands(about.UID, p)...)
+		case len(charges) > 0:
+			demands = append(demands, inventory.Demand{Policy: p.Name, Consumer: consumer, Charges: charges})
+		}
+	}
+	return demands, nil
+}
+
+// formerDemands returns what an object has demanded by a policy.
+func (k *kindWatch) formerDemands(uid types.UID, p *catalog.Policy) []inventory.Demand {
+	isOther := func(d inventory.Demand) bool { return d.Policy != p.Name }
+	return slices.DeleteFunc(slices.Clone(k.target.DemandsOf(uid)), isOther)
+}
+
+// inputOf returns the input of policies for an object.
+func (k *kindWatch) inputOf(about evaluator.Object, obj any) (policy.Input, error) {
+	content, err := contentOf(k, obj)
+	if err != nil {
+		return policy.Input{}, err
+	}
+	in := policy.Input{Object: content, WithoutRequest: true, Units: k.Catalog}
+	if k.usesNamespaces && about.Name.Namespace != "" {
+		in.NamespaceObject, err = k.namespaces.object(k.ctx, about.Name.Namespace)
+	}
+	return in, err
+}
+
+// contentOf returns an object as policies see it.
+func contentOf(k *kindWatch, obj any) (map[string]any, error) {
+	if o, is := obj.(*unstructured.Unstructured); is {
+		return o.Object, nil
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return nil, fmt.Errorf("convert an object of kind %s: %w", k.kind, err)
+	}
+	content["apiVersion"], content["kind"] = k.kind.GroupVersion().String(), k.kind.Kind
+	return content, nil
+}
+
+// demandOf returns what an object demands by a policy. Without charges it demands nothing.
+func demandOf(ctx context.Context, p *catalog.Policy, in policy.Input) (consumer quotav1alpha1.ConsumerRef, charges []ledger.Charge, err error) {
+	if matches, err := p.Matches(ctx, in); err != nil || !matches {
+		return consumer, nil, err
+	}
+	claim, err := p.Render(ctx, in)
+	if err != nil || claim == nil {
+		return consumer, nil, err
+	}
+	charges, err = claims.Charges(claim.Spec.Requests)
+	return claim.Spec.ConsumerRef, charges, err
+}
+
+func consumersOf(demands []inventory.Demand) []quotav1alpha1.ConsumerRef {
+	consumers := make([]quotav1alpha1.ConsumerRef, 0, len(demands))
+	for _, d := range demands {
+		consumers = append(consumers, d.Consumer)
+	}
+	return consumers
+}

@@ -1,0 +1,200 @@
+package watcher
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/bursar/bursar/internal/inventory"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// deliveryMax is how long the watch takes to deliver what the API server has already: after a consistent read through
+// the same connection its cache has all earlier changes, and they are on their way.
+const deliveryMax = 20 * time.Millisecond
+
+// freshness waits until the watch of a kind is as recent as the API server.
+type freshness struct {
+	// The caller that asks the API server holds asking.
+	asking chan struct{}
+
+	mu sync.Mutex
+	// asked is when the latest completed question began.
+	asked time.Time
+	// changed is closed after the next version.
+	changed chan struct{}
+	// isOpen is true while there is a watch, and isBusy while an event is being handled.
+	isOpen, isBusy bool
+}
+
+func newFreshness() freshness {
+	return freshness{asking: make(chan struct{}, 1), changed: make(chan struct{})}
+}
+
+// begin notes that an event is being handled, until the call of end.
+func (f *freshness) begin() (end func()) {
+	set := func(isBusy bool) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.isBusy = isBusy
+	}
+	set(true)
+	return func() { set(false) }
+}
+
+// follow notes that there is a watch, until it ends.
+func (f *freshness) follow(opened watch.Interface) watch.Interface {
+	f.setOpen(true)
+	return connection{opened, f}
+}
+
+func (f *freshness) setOpen(isOpen bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.isOpen = isOpen
+}
+
+// connection is a watch that notes its end.
+type connection struct {
+	watch.Interface
+	freshness *freshness
+}
+
+// Stop implements [watch.Interface]. The reflector calls it at the end of every watch.
+func (c connection) Stop() {
+	c.freshness.setOpen(false)
+	c.Interface.Stop()
+}
+
+// isIdle reports whether there is a watch without an event to handle.
+func (f *freshness) isIdle() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.isOpen && !f.isBusy
+}
+
+// moved notes that the watch has a later version.
+func (f *freshness) moved() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+func (f *freshness) next() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.changed
+}
+
+// CatchUp implements [ledgerstore.Inventory]: it waits until the inventory shows what the API server had when it was
+// called. So deletions and reductions before the call are in it. All who call at the same time share one question. It
+// fails for a kind that is not counted here.
+func (w *Watcher) CatchUp(ctx context.Context, kinds []string) error {
+	for _, kind := range kinds {
+		w.mu.Lock()
+		current := w.current[kind]
+		w.mu.Unlock()
+		if current == nil {
+			return fmt.Errorf("the objects of kind %s have not been counted yet", kind)
+		}
+		if err := current.catchUp(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k *kindWatch) catchUp(ctx context.Context) error {
+	f, called := &k.freshness, time.Now()
+	select {
+	case f.asking <- struct{}{}:
+		defer func() { <-f.asking }()
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the latest %s: %w", k.resource.Resource, ctx.Err())
+	}
+	if f.wasAskedAfter(called) {
+		return nil
+	}
+
+	began := time.Now()
+	version, err := k.liveVersion(ctx)
+	if err != nil {
+		return err
+	}
+	if !k.awaitVersion(ctx, version, deliveryMax) && !f.isIdle() {
+		return fmt.Errorf("the watch of %s lags behind", k.resource.Resource)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked = began
+	return nil
+}
+
+func (f *freshness) wasAskedAfter(t time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.asked.After(t)
+}
+
+// liveVersion returns a version that is not earlier than any change before the call.
+func (k *kindWatch) liveVersion(ctx context.Context) (ledger.Version, error) {
+	list, err := k.Metadata.Resource(k.resource).List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return 0, fmt.Errorf("find the latest version of the %s: %w", k.resource.Resource, err)
+	}
+	return versionOf(list.ResourceVersion)
+}
+
+// awaitVersion waits until the inventory has a version, at most for some time, and reports whether it has. A watch
+// without events need not tell that it has reached a version.
+func (k *kindWatch) awaitVersion(ctx context.Context, version ledger.Version, atMost time.Duration) bool {
+	timer := time.NewTimer(atMost)
+	defer timer.Stop()
+	for {
+		changed := k.freshness.next()
+		if basis, _ := k.target.Basis(); basis.Objects >= version {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// Live returns, by kind, what an observation has to rest on to show everything before the call. It has all kinds that
+// this process counts.
+func (w *Watcher) Live(ctx context.Context) map[string]inventory.Live {
+	all := map[string]inventory.Live{}
+	policies, err := w.policiesVersion(ctx)
+	for name, running := range w.running() {
+		live := inventory.Live{Err: err}
+		for _, p := range running.policies {
+			live.ResourceTypes = append(live.ResourceTypes, p.ResourceTypes...)
+		}
+		if err == nil {
+			live.Basis, live.Err = running.liveBasis(ctx, policies)
+		}
+		all[name] = live
+	}
+	w.Refresh() // so that the inventory gets there without another change
+	return all
+}
+
+func (k *kindWatch) liveBasis(ctx context.Context, policies ledger.Version) (ledger.Basis, error) {
+	basis := ledger.Basis{Policies: policies}
+	var err error
+	if basis.Objects, err = k.liveVersion(ctx); err != nil || !k.usesNamespaces {
+		return basis, err
+	}
+	basis.Namespaces, err = k.namespaces.liveVersion(ctx)
+	return basis, err
+}

@@ -1,0 +1,281 @@
+package watcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/inventory"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// kindWatch watches the objects of one kind, and evaluates the same policies for all of them. It is the store of its
+// reflector, which calls it from one goroutine.
+type kindWatch struct {
+	*Watcher
+	kind     schema.GroupVersionKind
+	name     string
+	resource schema.GroupVersionResource
+	policies []*catalog.Policy
+	// function identifies the policies, and policiesVersion is a version of the catalog with them.
+	function        function
+	policiesVersion ledger.Version
+	usesNamespaces  bool
+	target          *inventory.Kind
+	// feeding guards the target, so that a watch that was replaced no longer changes it.
+	feeding *sync.Mutex
+
+	ctx      context.Context
+	stop     context.CancelFunc
+	isListed atomic.Bool
+	// deleting are the objects whose deletion has begun, with the consumers of whom they demand something.
+	deleting  map[types.UID][]quotav1alpha1.ConsumerRef
+	freshness freshness
+
+	// listed is the version of the namespaces before the latest list, and recounted is the one that all demands rest on.
+	// The latter belongs to whoever holds feeding.
+	listed    atomic.Uint64
+	recounted ledger.Version
+}
+
+var _ cache.TransformingStore = (*kindWatch)(nil)
+
+// counted is an object with its demands.
+type counted struct {
+	inventory.Object
+	isDeleting bool
+}
+
+// function identifies the demand of objects by policies.
+type function struct {
+	policies string
+	// units are the base units of the amounts. One of an inactive registration is unknown.
+	units    string
+	hasUnits bool
+}
+
+func (w *Watcher) functionOf(policies []*catalog.Policy) function {
+	f := function{hasUnits: true}
+	for _, p := range policies {
+		f.policies += fmt.Sprintf("%s %s %d;", p.Name, p.UID, p.Generation)
+		for _, resourceType := range p.ResourceTypes {
+			f.units += fmt.Sprintf("%q;", w.Catalog.BaseUnit(resourceType))
+			f.hasUnits = f.hasUnits && w.Catalog.Registration(resourceType) != nil
+		}
+	}
+	return f
+}
+
+// covers reports whether a watch by this function need not begin again for another one. Without its registrations the
+// other one changes nothing.
+func (f function) covers(other function) bool {
+	return f.policies == other.policies && (f.units == other.units || !other.hasUnits)
+}
+
+func (w *Watcher) newWatch(kind schema.GroupVersionKind, resource schema.GroupVersionResource, by catalog.Counted, function function) *kindWatch {
+	ctx, cancel := context.WithCancel(w.ctx)
+	k := &kindWatch{
+		Watcher: w, kind: kind, name: inventory.NameOf(kind), resource: resource, policies: by.Policies, function: function,
+		policiesVersion: ledger.Version(by.Version), ctx: ctx, stop: cancel,
+		target: w.Inventory.Add(inventory.NameOf(kind), subjectOf(kind.GroupKind())), feeding: w.feeding(inventory.NameOf(kind)),
+		usesNamespaces: usesNamespaces(by.Policies), deleting: map[types.UID][]quotav1alpha1.ConsumerRef{}, freshness: newFreshness(),
+	}
+	return k
+}
+
+func usesNamespaces(policies []*catalog.Policy) bool {
+	return slices.ContainsFunc(policies, func(p *catalog.Policy) bool { return p.UsesNamespace() })
+}
+
+func (k *kindWatch) has(function function, resource schema.GroupVersionResource) bool {
+	return k != nil && k.function.covers(function) && k.resource == resource
+}
+
+// run begins to list and watch.
+func (k *kindWatch) run() {
+	go func() {
+		if k.usesNamespaces {
+			if err := k.namespaces.waitForList(k.ctx); err != nil {
+				return // the watch has ended
+			}
+		}
+		k.newReflector().RunWithContext(k.ctx)
+	}()
+}
+
+// readsMetadata reports whether the watch gets metadata only: the content of a Secret is nobody's business.
+func (k *kindWatch) readsMetadata() bool {
+	return k.kind == corev1.SchemeGroupVersion.WithKind("Secret")
+}
+
+func (k *kindWatch) newReflector() *cache.Reflector {
+	options := cache.ReflectorOptions{Name: "counted " + k.resource.String()}
+	if k.readsMetadata() {
+		resource := k.Metadata.Resource(k.resource)
+		source := k.followed(
+			func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return resource.List(ctx, o) }, resource.Watch)
+		return cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(source, k.Metadata), &metav1.PartialObjectMetadata{}, k, options)
+	}
+
+	resource := k.Dynamic.Resource(k.resource)
+	expected := &unstructured.Unstructured{}
+	expected.SetGroupVersionKind(k.kind)
+	source := k.followed(
+		func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return resource.List(ctx, o) }, resource.Watch)
+	return cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(source, k.Dynamic), expected, k, options)
+}
+
+// followed returns a source that notes when a list begins, and whether there is a watch.
+func (k *kindWatch) followed(
+	list func(context.Context, metav1.ListOptions) (runtime.Object, error), open func(context.Context, metav1.ListOptions) (watch.Interface, error),
+) *cache.ListWatch {
+	noteList := func() { k.listed.Store(uint64(k.namespaces.version())) }
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			noteList()
+			return list(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			if o.SendInitialEvents != nil && *o.SendInitialEvents {
+				noteList()
+			}
+			opened, err := open(ctx, o)
+			if err != nil {
+				return nil, err //nolint:wrapcheck // the reflector looks at it
+			}
+			return k.freshness.follow(opened), nil
+		},
+	}
+}
+
+// versionOf returns a resourceVersion as a number. Kubernetes promises since version 1.35 that it is one.
+func versionOf(resourceVersion string) (ledger.Version, error) {
+	version, err := strconv.ParseUint(resourceVersion, 10, 63) // ledgers store it as an int64
+	if err != nil {
+		return 0, fmt.Errorf("resourceVersion %q is no number, so versions do not compare: %w", resourceVersion, err)
+	}
+	return ledger.Version(version), nil
+}
+
+// Transformer implements [cache.TransformingStore]: the list keeps only demands.
+func (k *kindWatch) Transformer() cache.TransformFunc {
+	return func(obj any) (any, error) { return k.count(obj) }
+}
+
+// Add implements [cache.ReflectorStore].
+func (k *kindWatch) Add(obj any) error { return k.put(obj) }
+
+// Update implements [cache.ReflectorStore].
+func (k *kindWatch) Update(obj any) error { return k.put(obj) }
+
+// Resync implements [cache.ReflectorStore].
+func (k *kindWatch) Resync() error { return nil }
+
+func (k *kindWatch) put(obj any) error {
+	defer k.freshness.begin()()
+	o, err := k.count(obj)
+	if err != nil {
+		return err
+	}
+	consumers, isCurrent := k.feed(func() []quotav1alpha1.ConsumerRef { return k.target.Set(o.Object) })
+	if !isCurrent {
+		return nil
+	}
+	k.freshness.moved()
+	k.Listener.ObjectChanged(o.UID, consumers)
+	if _, isKnown := k.deleting[o.UID]; o.isDeleting && !isKnown {
+		k.deleting[o.UID] = consumersOf(o.Demands)
+		k.Listener.DeletionBegan(o.UID, k.deleting[o.UID])
+	}
+	return nil
+}
+
+// Delete implements [cache.ReflectorStore].
+func (k *kindWatch) Delete(obj any) error {
+	defer k.freshness.begin()()
+	o, err := metav1object(obj)
+	if err != nil {
+		return err
+	}
+	version, err := versionOf(o.GetResourceVersion())
+	if err != nil {
+		return err
+	}
+	consumers, isCurrent := k.feed(func() []quotav1alpha1.ConsumerRef { return k.target.Delete(o.GetUID(), version) })
+	if !isCurrent {
+		return nil
+	}
+	k.freshness.moved()
+	k.Listener.ObjectChanged(o.GetUID(), consumers)
+	if expecting, isKnown := k.deleting[o.GetUID()]; isKnown {
+		delete(k.deleting, o.GetUID())
+		k.Listener.DeletionEnded(o.GetUID(), expecting)
+	}
+	return nil
+}
+
+// UpdateResourceVersion implements [cache.ResourceVersionUpdater]: bookmarks show that nothing else has changed.
+func (k *kindWatch) UpdateResourceVersion(resourceVersion string) {
+	version, err := versionOf(resourceVersion)
+	if err != nil || !k.isListed.Load() {
+		return
+	}
+	k.feed(func() []quotav1alpha1.ConsumerRef {
+		k.target.Advance(version)
+		return nil
+	})
+	k.freshness.moved()
+}
+
+// feed changes the inventory, unless another watch has taken over.
+func (k *kindWatch) feed(change func() []quotav1alpha1.ConsumerRef) (consumers []quotav1alpha1.ConsumerRef, isCurrent bool) {
+	k.feeding.Lock()
+	defer k.feeding.Unlock()
+	if k.ctx.Err() != nil {
+		return nil, false
+	}
+	return change(), true
+}
+
+// errOldList means that the list is older than what the inventory has.
+var errOldList = errors.New("the list of objects is older than the inventory: it is listed again")
+
+// Replace implements [cache.ReflectorStore]. The first list makes this watch the current one of its kind.
+func (k *kindWatch) Replace(list []any, resourceVersion string) error {
+	defer k.freshness.begin()()
+	version, err := versionOf(resourceVersion)
+	if err != nil {
+		return err
+	}
+	objects := make([]inventory.Object, 0, len(list))
+	for _, obj := range list {
+		o, err := k.count(obj)
+		if err != nil {
+			return err
+		}
+		objects = append(objects, o.Object)
+	}
+	consumers, err := k.replace(version, objects)
+	if err != nil {
+		return err
+	}
+	k.freshness.moved()
+	k.Listener.KindChanged(k.name, consumers)
+	k.Wake() // policies and namespaces may have later versions by now
+	return nil
+}
