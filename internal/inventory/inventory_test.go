@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
@@ -55,8 +56,10 @@ type world struct {
 	*rapid.T
 	kind    *Kind
 	version ledger.Version
-	objects map[int]Object
-	deleted map[int]bool
+	// namespaces and policies are the versions that the demand rests on.
+	namespaces, policies ledger.Version
+	objects              map[int]Object
+	deleted              map[int]bool
 	// observed are earlier observations, and listedAt is the version of the latest list.
 	observed map[quotav1alpha1.ConsumerRef][]ledger.Observation
 	listedAt ledger.Version
@@ -80,7 +83,7 @@ func (w *world) drawDemands() []Demand {
 
 func (w *world) step() {
 	n := rapid.IntRange(0, 6).Draw(w.T, "object")
-	switch rapid.IntRange(0, 5).Draw(w.T, "what") {
+	switch rapid.IntRange(0, 7).Draw(w.T, "what") {
 	case 0, 1, 2:
 		if w.deleted[n] {
 			return
@@ -102,6 +105,10 @@ func (w *world) step() {
 	case 4:
 		w.version++
 		w.kind.Advance(w.version)
+	case 5:
+		w.recount()
+	case 6:
+		w.confirm()
 	default:
 		w.version++
 		for gone := range w.objects {
@@ -114,12 +121,67 @@ func (w *world) step() {
 	}
 }
 
-// replace lists the objects, after an older list.
-func (w *world) replace() {
-	if _, ok := w.kind.Replace(ledger.Basis{Objects: w.version - 2}, maps.Values(map[int]Object{})); ok && w.listedAt > 0 {
-		w.Fatal("an older list replaces a newer one")
+// recount lists the objects of a changed namespace, some of them in an earlier version than the inventory has.
+func (w *world) recount() {
+	w.namespaces++
+	namespace := fmt.Sprint("team-", rapid.IntRange(0, 1).Draw(w.T, "namespace"))
+	before := maps.Clone(w.objects)
+	var listed []Object
+	for _, n := range slices.Sorted(maps.Keys(w.objects)) {
+		o := w.objects[n]
+		if o.Namespace != namespace {
+			continue
+		}
+		o.Demands = w.drawDemands()
+		if rapid.IntRange(0, 3).Draw(w.T, "late") == 0 {
+			o.Version-- // it has changed since, and counts by the changed namespace already
+		} else {
+			w.objects[n] = o
+		}
+		listed = append(listed, o)
 	}
-	if _, ok := w.kind.Replace(ledger.Basis{Objects: w.version}, maps.Values(w.objects)); !ok {
+	if rapid.IntRange(0, 1).Draw(w.T, "also gone") == 0 && w.deleted[0] {
+		listed = append(listed, mapOf(0, w.version, demandOf(acme, 100, ledger.Dimensions{})))
+	}
+
+	ahead := mapOf(9, w.version+1, demandOf(acme, 100, ledger.Dimensions{}))
+	if changed, ok := w.kind.Recount(w.namespaces, append(slices.Clone(listed), ahead)); ok || changed != nil {
+		w.Fatalf("a list that is ahead of the watch changes %v: %t", changed, ok)
+	}
+	changed, ok := w.kind.Recount(w.namespaces, listed)
+	if !ok {
+		w.Fatal("the inventory does not take a list that it has reached")
+	}
+	for n := range w.objects {
+		w.wantChanged(changed, before[n].Demands, w.objects[n].Demands)
+	}
+}
+
+// confirm confirms later policies or namespaces, and then earlier ones.
+func (w *world) confirm() {
+	w.namespaces += ledger.Version(rapid.IntRange(0, 1).Draw(w.T, "namespaces"))
+	w.policies += ledger.Version(rapid.IntRange(0, 1).Draw(w.T, "policies"))
+	w.kind.Confirm(w.policies, w.namespaces)
+	w.kind.Confirm(0, 0)
+}
+
+// basis is what the demand rests on.
+func (w *world) basis() ledger.Basis {
+	return ledger.Basis{Objects: w.version, Namespaces: w.namespaces, Policies: w.policies}
+}
+
+// replace lists the objects, after lists that are older in one respect.
+func (w *world) replace() {
+	for _, older := range []ledger.Basis{
+		{Objects: w.version - 2, Namespaces: w.namespaces, Policies: w.policies},
+		{Objects: w.version, Namespaces: w.namespaces - 1, Policies: w.policies},
+		{Objects: w.version, Namespaces: w.namespaces, Policies: w.policies - 1},
+	} {
+		if _, ok := w.kind.Replace(older, maps.Values(map[int]Object{})); ok && w.listedAt > 0 {
+			w.Fatal("an older list replaces a newer one")
+		}
+	}
+	if _, ok := w.kind.Replace(w.basis(), maps.Values(w.objects)); !ok {
 		w.Fatal("a newer list replaces nothing")
 	}
 	late := mapOf(6, w.version-1, demandOf(acme, 100, ledger.Dimensions{}))
@@ -156,13 +218,14 @@ func (w *world) check() {
 	for _, consumer := range []quotav1alpha1.ConsumerRef{acme, blue} {
 		w.kind.View(consumer, func(v View) {
 			o := v.Observation()
-			if o.Basis.Objects != w.version {
-				w.Fatalf("the basis is %+v, want version %d", o.Basis, w.version)
+			if o.Basis != w.basis() {
+				w.Fatalf("the basis is %+v, want %+v", o.Basis, w.basis())
 			}
 			if diff := cmp.Diff(w.demands(consumer), o.Demands, comparable...); diff != "" {
 				w.Fatalf("the demand of %s (-want +got):\n%s", consumer.Name, diff)
 			}
 			w.checkHolders(v, consumer)
+			w.checkLargest(v, consumer)
 			w.checkChanges(v, consumer)
 			for n := range 7 {
 				want := ledger.Visibility{Version: w.objects[n].Version, IsDeleted: w.deleted[n]}
@@ -180,7 +243,8 @@ func (w *world) checkChanges(v View, consumer quotav1alpha1.ConsumerRef) {
 	o := v.Observation()
 	for _, earlier := range w.observed[consumer] {
 		changes, hasAll := v.ChangesSince(earlier.Basis)
-		if isWatched := earlier.Basis.Objects >= w.listedAt; hasAll != isWatched {
+		isWatched := earlier.Basis.Objects >= w.listedAt && earlier.Basis.Namespaces == w.namespaces && earlier.Basis.Policies == w.policies
+		if hasAll != isWatched {
 			w.Fatalf("all changes since %+v are known: %t, and the list was at %d", earlier.Basis, hasAll, w.listedAt)
 		}
 		if !hasAll {
@@ -243,6 +307,35 @@ func (w *world) checkHolders(v View, consumer quotav1alpha1.ConsumerRef) {
 	slices.Sort(want)
 	if !slices.Equal(names, want) {
 		w.Fatalf("the holders of %s are %q, want %q", consumer.Name, names, want)
+	}
+}
+
+// checkLargest compares the largest objects of a namespace, or of all, with a sorted list.
+func (w *world) checkLargest(v View, consumer quotav1alpha1.ConsumerRef) {
+	namespace := rapid.SampledFrom([]string{"", "team-0", "team-1"}).Draw(w.T, "of namespace")
+	limit := rapid.IntRange(-1, 4).Draw(w.T, "limit")
+	var want []string
+	for _, o := range w.objects {
+		var sum ledger.Amount
+		for _, c := range chargesOf(o.Demands, consumer) {
+			sum += c.Amount
+		}
+		if sum > 0 && (namespace == "" || o.Namespace == namespace) {
+			want = append(want, fmt.Sprintf("%03d %s", 999-sum, o.NamespacedName))
+		}
+	}
+	slices.Sort(want)
+	want = want[:min(len(want), max(0, limit))]
+
+	var got []string
+	for _, h := range v.Largest("maps", namespace, limit) {
+		got = append(got, fmt.Sprintf("%03d %s", 999-h.Amount("maps"), h.NamespacedName))
+	}
+	if !slices.Equal(got, want) {
+		w.Fatalf("the largest objects of %s in %q are %q, want %q", consumer.Name, namespace, got, want)
+	}
+	if other := v.Largest("other", namespace, 4); len(other) > 0 {
+		w.Fatalf("objects demand another type: %v", other)
 	}
 }
 
@@ -328,13 +421,14 @@ func TestEqualDemandChangesNothing(t *testing.T) {
 func TestInventoryAddsUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &world{T: t, kind: NewKind("configmaps", types.NamespacedName.String), objects: map[int]Object{}, deleted: map[int]bool{}, observed: map[quotav1alpha1.ConsumerRef][]ledger.Observation{}}
-		w.version = 5
+		w.version, w.namespaces, w.policies = 5, 3, 3
 		w.replace()
 		for range 40 {
 			w.step()
 			w.check()
 		}
-		w.kind.Replace(ledger.Basis{Objects: w.version + 1}, maps.Values(map[int]Object{}))
+		w.version++
+		w.kind.Replace(w.basis(), maps.Values(map[int]Object{}))
 		if len(w.kind.sums)+len(w.kind.demands)+len(w.kind.objects) > 0 {
 			t.Fatalf("without objects the inventory has %v", w.kind.sums)
 		}
@@ -375,6 +469,80 @@ func TestEqualDemandsAreShared(t *testing.T) {
 	}
 	if len(kind.demands) != 1 {
 		t.Errorf("%d demands are kept, want 1", len(kind.demands))
+	}
+}
+
+func TestInventoryOfKinds(t *testing.T) {
+	i := New()
+	subject := func(name types.NamespacedName) string { return "subject " + name.Name }
+	b, a := i.Add("v1/Secret", subject), i.Add("v1/ConfigMap", nil)
+	if i.Add("v1/Secret", nil) != b || i.Kind("v1/Secret") != b || i.Kind("v1/Pod") != nil {
+		t.Error("a kind is not the one that was added")
+	}
+	if kinds := i.Kinds(); !slices.Equal(kinds, []*Kind{a, b}) {
+		t.Errorf("the kinds are %v", kinds)
+	}
+	if i.View("v1/Secret", acme, func(View) {}) || i.View("v1/Pod", acme, func(View) {}) {
+		t.Error("a kind without a list is visible")
+	}
+
+	b.Replace(ledger.Basis{}, maps.Values(map[int]Object{}))
+	b.Set(mapOf(1, 1, demandOf(acme, 1, ledger.Dimensions{})))
+	isSeen := i.View("v1/Secret", acme, func(v View) {
+		if changes, hasAll := v.ChangesSince(ledger.Basis{}); !hasAll || len(changes) != 1 || changes[0].Subject != "subject map-1" {
+			t.Errorf("the changes are %+v: %t", changes, hasAll)
+		}
+	})
+	if !isSeen {
+		t.Error("a kind with a list is not visible")
+	}
+	if consumers := i.Remove("v1/Secret"); !slices.Equal(consumers, []quotav1alpha1.ConsumerRef{acme}) || i.Kind("v1/Secret") != nil {
+		t.Errorf("the removed kind had demand of %v", consumers)
+	}
+	if consumers := i.Remove("v1/Secret"); consumers != nil {
+		t.Errorf("a kind that is not there had demand of %v", consumers)
+	}
+}
+
+func TestHasSeen(t *testing.T) {
+	i := New()
+	kind := i.Add("v1/ConfigMap", nil)
+	kind.Replace(ledger.Basis{}, maps.Values(map[int]Object{}))
+	kind.Set(mapOf(1, 7))
+	kind.Set(mapOf(2, 8))
+	kind.Delete(uidOf(2), 9)
+	for name, tt := range map[string]struct {
+		reason string
+		awaits ledger.Awaited
+		want   bool
+	}{
+		"create":          {"the object is there", ledger.Awaited{Kind: "v1/ConfigMap", ID: string(uidOf(1))}, true},
+		"update":          {"it has a version after the one under review", ledger.Awaited{Kind: "v1/ConfigMap", ID: string(uidOf(1)), After: 6}, true},
+		"same version":    {"the update has yet to come", ledger.Awaited{Kind: "v1/ConfigMap", ID: string(uidOf(1)), After: 7}, false},
+		"deleted":         {"whatever became of the request has gone", ledger.Awaited{Kind: "v1/ConfigMap", ID: string(uidOf(2)), After: 100}, true},
+		"unknown object":  {"it may appear", ledger.Awaited{Kind: "v1/ConfigMap", ID: string(uidOf(3))}, false},
+		"uncounted kinds": {"nobody watches them", ledger.Awaited{Kind: "v1/Pod", ID: string(uidOf(1))}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := i.HasSeen(&tt.awaits); got != tt.want {
+				t.Errorf("%s: got %t, want %t", tt.reason, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestNamesOfKinds(t *testing.T) {
+	for name, kind := range map[string]schema.GroupVersionKind{
+		"v1/Pod":              {Version: "v1", Kind: "Pod"},
+		"apps/v1/Deployment":  {Group: "apps", Version: "v1", Kind: "Deployment"},
+		"a.b.example/v2/Pods": {Group: "a.b.example", Version: "v2", Kind: "Pods"},
+	} {
+		if got := NameOf(kind); got != name {
+			t.Errorf("%v has the name %q, want %q", kind, got, name)
+		}
+		if got := KindNamed(name); got != kind {
+			t.Errorf("%q names %v, want %v", name, got, kind)
+		}
 	}
 }
 

@@ -126,7 +126,7 @@ func (v View) Largest(resourceType, namespace string, limit int) []Holder {
 		slices.SortFunc(largest, func(a, b Holder) int {
 			return cmp.Or(cmp.Compare(b.Amount(resourceType), a.Amount(resourceType)), compareNames(a.NamespacedName, b.NamespacedName))
 		})
-		largest = largest[:min(len(largest), limit)]
+		largest = largest[:min(len(largest), max(0, limit))]
 	}
 	return largest
 }

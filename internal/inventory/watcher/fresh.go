@@ -13,9 +13,10 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// deliveryMax is how long the watch takes to deliver what the API server has already: after a consistent read through
-// the same connection its cache has all earlier changes, and they are on their way.
-const deliveryMax = 20 * time.Millisecond
+// deliveryMin is how long the watch has to deliver what the API server has already: after a consistent read through the
+// same connection its cache has all earlier changes, and they are on their way. On a busy machine it has deliveryReads
+// times as long as the read took.
+const deliveryMin, deliveryReads = 20 * time.Millisecond, 5
 
 // freshness waits until the watch of a kind is as recent as the API server.
 type freshness struct {
@@ -126,7 +127,8 @@ func (k *kindWatch) catchUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !k.awaitVersion(ctx, version, deliveryMax) && !f.isIdle() {
+	delivery := max(deliveryMin, deliveryReads*time.Since(began))
+	if !k.awaitVersion(ctx, version, delivery) && !f.isIdle() {
 		return fmt.Errorf("the watch of %s lags behind", k.resource.Resource)
 	}
 	f.mu.Lock()

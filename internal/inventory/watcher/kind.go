@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
@@ -40,11 +39,10 @@ type kindWatch struct {
 	// feeding guards the target, so that a watch that was replaced no longer changes it.
 	feeding *sync.Mutex
 
-	ctx      context.Context
-	stop     context.CancelFunc
-	isListed atomic.Bool
-	// deleting are the objects whose deletion has begun, with the consumers of whom they demand something.
-	deleting  map[types.UID][]quotav1alpha1.ConsumerRef
+	ctx       context.Context
+	stop      context.CancelFunc
+	isListed  atomic.Bool
+	deletions *deletions
 	freshness freshness
 
 	// listed is the version of the namespaces before the latest list, and recounted is the one that all demands rest on.
@@ -93,7 +91,7 @@ func (w *Watcher) newWatch(kind schema.GroupVersionKind, resource schema.GroupVe
 		Watcher: w, kind: kind, name: inventory.NameOf(kind), resource: resource, policies: by.Policies, function: function,
 		policiesVersion: ledger.Version(by.Version), ctx: ctx, stop: cancel,
 		target: w.Inventory.Add(inventory.NameOf(kind), subjectOf(kind.GroupKind())), feeding: w.feeding(inventory.NameOf(kind)),
-		usesNamespaces: usesNamespaces(by.Policies), deleting: map[types.UID][]quotav1alpha1.ConsumerRef{}, freshness: newFreshness(),
+		usesNamespaces: usesNamespaces(by.Policies), deletions: w.deletionsOf(inventory.NameOf(kind)), freshness: newFreshness(),
 	}
 	return k
 }
@@ -198,9 +196,8 @@ func (k *kindWatch) put(obj any) error {
 	}
 	k.freshness.moved()
 	k.Listener.ObjectChanged(o.UID, consumers)
-	if _, isKnown := k.deleting[o.UID]; o.isDeleting && !isKnown {
-		k.deleting[o.UID] = consumersOf(o.Demands)
-		k.Listener.DeletionBegan(o.UID, k.deleting[o.UID])
+	if o.isDeleting {
+		k.deletions.begin(o)
 	}
 	return nil
 }
@@ -222,10 +219,7 @@ func (k *kindWatch) Delete(obj any) error {
 	}
 	k.freshness.moved()
 	k.Listener.ObjectChanged(o.GetUID(), consumers)
-	if expecting, isKnown := k.deleting[o.GetUID()]; isKnown {
-		delete(k.deleting, o.GetUID())
-		k.Listener.DeletionEnded(o.GetUID(), expecting)
-	}
+	k.deletions.end(o.GetUID())
 	return nil
 }
 
@@ -262,18 +256,19 @@ func (k *kindWatch) Replace(list []any, resourceVersion string) error {
 	if err != nil {
 		return err
 	}
-	objects := make([]inventory.Object, 0, len(list))
+	objects, all := make([]inventory.Object, 0, len(list)), make([]*counted, 0, len(list))
 	for _, obj := range list {
 		o, err := k.count(obj)
 		if err != nil {
 			return err
 		}
-		objects = append(objects, o.Object)
+		objects, all = append(objects, o.Object), append(all, o)
 	}
 	consumers, err := k.replace(version, objects)
-	if err != nil {
+	if err != nil || k.ctx.Err() != nil {
 		return err
 	}
+	k.deletions.replace(all)
 	k.freshness.moved()
 	k.Listener.KindChanged(k.name, consumers)
 	k.Wake() // policies and namespaces may have later versions by now

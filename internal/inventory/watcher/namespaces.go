@@ -216,10 +216,13 @@ func (n *namespaces) putLocked(obj any) error {
 	}
 	object.ManagedFields = nil
 	after := namespace{object: object}
-	if before, isKnown := n.byName[object.Name]; isKnown {
-		if after.changed = before.changed; differ(before.object, object) {
-			after.changed = version
-		}
+	before, isKnown := n.byName[object.Name]
+	_, isBack := n.gone.Get(object.Name) // its first objects may have been counted by the former one
+	switch {
+	case isKnown && !differ(before.object, object):
+		after.changed = before.changed
+	case isKnown || isBack:
+		after.changed = version
 	}
 	n.byName[object.Name] = after
 	n.gone.Remove(object.Name)

@@ -68,21 +68,41 @@ func (k *kindWatch) recount(ctx context.Context) (consumers []quotav1alpha1.Cons
 	}
 	began := k.recountedVersion()
 	version, changed := k.namespaces.changedSince(began)
+	var all []inventory.Object
 	for _, namespace := range changed {
-		affected, err := k.recountNamespace(ctx, namespace)
+		listed, err := k.listNamespace(ctx, namespace)
 		if err != nil {
-			return consumers, err
+			return nil, fmt.Errorf("list the %s of namespace %s: %w", k.resource.Resource, namespace, err)
 		}
-		consumers = append(consumers, affected...)
+		all = append(all, listed...)
 	}
 
-	k.feed(func() []quotav1alpha1.ConsumerRef {
-		if k.recounted >= began { // otherwise there is an earlier list by now
-			k.recounted = max(k.recounted, version)
-		}
-		return nil
+	const poll = 5 * time.Millisecond
+	err = wait.PollUntilContextTimeout(ctx, poll, catchUpMax, true, func(context.Context) (ok bool, _ error) {
+		consumers, ok = k.recountTo(version, began, all)
+		return ok, nil
 	})
+	if err != nil {
+		return nil, errLagging
+	}
 	return consumers, nil
+}
+
+// recountTo replaces the demands of listed objects by those of a later version of the namespaces. All change together,
+// because all demands of the kind rest on one version. It reports false while the watch lags behind the list.
+func (k *kindWatch) recountTo(version, began ledger.Version, all []inventory.Object) (consumers []quotav1alpha1.ConsumerRef, ok bool) {
+	consumers, _ = k.feed(func() []quotav1alpha1.ConsumerRef {
+		if k.recounted != began { // there is another list by now, and the next call looks again
+			ok = true
+			return nil
+		}
+		affected, isDone := k.target.Recount(version, all)
+		if isDone {
+			k.recounted, ok = max(k.recounted, version), true
+		}
+		return affected
+	})
+	return consumers, ok
 }
 
 func (k *kindWatch) recountedVersion() ledger.Version {
@@ -100,22 +120,6 @@ const (
 
 // errLagging means that the watch of a kind lags behind a list.
 var errLagging = errors.New("the watch lags behind the API server")
-
-func (k *kindWatch) recountNamespace(ctx context.Context, namespace string) (consumers []quotav1alpha1.ConsumerRef, err error) {
-	listed, err := k.listNamespace(ctx, namespace)
-	if err != nil {
-		return nil, fmt.Errorf("list the %s of namespace %s: %w", k.resource.Resource, namespace, err)
-	}
-	const poll = 5 * time.Millisecond
-	err = wait.PollUntilContextTimeout(ctx, poll, catchUpMax, true, func(context.Context) (ok bool, _ error) {
-		consumers, ok = k.target.Recount(0, listed)
-		return ok, nil
-	})
-	if err != nil {
-		return nil, errLagging
-	}
-	return consumers, nil
-}
 
 // listNamespace lists the objects of a namespace with their demands.
 func (k *kindWatch) listNamespace(ctx context.Context, namespace string) (all []inventory.Object, err error) {

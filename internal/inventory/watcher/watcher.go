@@ -65,7 +65,8 @@ type Watcher struct {
 	// undefined are the counted kinds that nothing defines, with a version at which none of their objects existed.
 	undefined map[string]ledger.Version
 	// feeds guard the inventories of kinds, see [kindWatch.feed].
-	feeds map[string]*sync.Mutex
+	feeds     map[string]*sync.Mutex
+	deletions map[string]*deletions
 }
 
 // Listener hears of changes of the inventory. It must return quickly.
@@ -90,7 +91,7 @@ type Evaluations interface {
 func (w *Watcher) Start() {
 	w.wake, w.refresh = make(chan struct{}, 1), make(chan struct{}, 1)
 	w.current, w.next, w.undefined = map[string]*kindWatch{}, map[string]*kindWatch{}, map[string]ledger.Version{}
-	w.feeds = map[string]*sync.Mutex{}
+	w.feeds, w.deletions = map[string]*sync.Mutex{}, map[string]*deletions{}
 	w.namespaces = newNamespaces(w.Metadata, w.Log)
 }
 
@@ -158,11 +159,21 @@ func (w *Watcher) check(ctx context.Context) {
 	for _, kind := range counted {
 		w.checkKind(ctx, kind)
 	}
+	w.forgetUndefined(counted)
 	for name, watch := range w.running() {
 		if !slices.Contains(counted, watch.kind) && w.Catalog.Counted(watch.kind).IsSettled {
 			w.end(name)
 		}
 	}
+}
+
+// forgetUndefined forgets which kinds are undefined, apart from the counted ones.
+func (w *Watcher) forgetUndefined(counted []schema.GroupVersionKind) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	maps.DeleteFunc(w.undefined, func(name string, _ ledger.Version) bool {
+		return !slices.Contains(counted, inventory.KindNamed(name))
+	})
 }
 
 // running returns the current and next watches, one for each kind.
@@ -243,6 +254,15 @@ func (w *Watcher) setUndefined(name string, at ledger.Version) {
 	w.undefined[name] = at
 }
 
+// deletionsOf returns the deletions of a kind that all of its watches share. The caller holds w.mu.
+func (w *Watcher) deletionsOf(name string) *deletions {
+	if w.deletions[name] == nil {
+		w.deletions[name] = newDeletions(w.Listener)
+	}
+	return w.deletions[name]
+}
+
+// feeding returns the lock that all watches of a kind share. The caller holds w.mu.
 func (w *Watcher) feeding(name string) *sync.Mutex {
 	if w.feeds[name] == nil {
 		w.feeds[name] = &sync.Mutex{}
@@ -271,7 +291,7 @@ func (w *Watcher) takeOver(watch *kindWatch) bool {
 // end stops counting the objects of a kind.
 func (w *Watcher) end(name string) {
 	w.mu.Lock()
-	current, next := w.current[name], w.next[name]
+	current, next, ended := w.current[name], w.next[name], w.deletions[name]
 	delete(w.current, name)
 	delete(w.next, name)
 	w.mu.Unlock()
@@ -279,6 +299,9 @@ func (w *Watcher) end(name string) {
 		if watch != nil {
 			watch.stop()
 		}
+	}
+	if ended != nil {
+		ended.replace(nil)
 	}
 	w.Listener.KindChanged(name, w.Inventory.Remove(name))
 }
