@@ -39,7 +39,7 @@ func (d *decider) operation() *operation {
 // apply decides the request, and leaves the ledger as it was unless the request is admitted and no dry run.
 func (d *decider) apply(l *ledger.Ledger, releasing bool) groupcommit.Effect {
 	d.outcome, d.admitted, d.taken, d.raised, d.isHeld, d.isTooMuch = Outcome{}, nil, nil, nil, false, false
-	d.latest, d.former = l.Sequence(), 0
+	d.rests, d.latest, d.former = denialBasis{}, l.Sequence(), 0
 
 	trial := l.Begin()
 	effect := d.decideRequest(l, releasing)
