@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
@@ -33,5 +34,21 @@ func TestStockBehindFitsInTheEnd(t *testing.T) {
 		q.admit(t, creating(widgets, "3", 1))
 
 		expectCounted(t, "the reservation is stored", memory, counted{Observed: 6, Pending: 1})
+	})
+}
+
+// A process without an inventory denies by what another process has observed.
+func TestStockDenialWithoutInventory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory, objects := storagetest.New(), newInventory(widgets)
+		p := counting(t, memory, nil, objects, 10)
+		objects.show(widgets, "1", 2, 8)
+		p.admit(t, reservation("p/2", 2)) // stores the observation
+
+		d, err := storagetest.Reserve(t.Context(), start(t, memory, nil), acme, reservation("p/3", 1))
+
+		if err != nil || d.Code != ledger.Exceeded {
+			t.Errorf("got %+v, %v", d, err)
+		}
 	})
 }
