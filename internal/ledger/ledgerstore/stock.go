@@ -40,12 +40,13 @@ func (s *stock) reset() {
 // takeStock brings the copy up to the inventory. The next write stores that.
 func (c *committer) takeStock() {
 	inventory := c.store.Inventory
+	changes := c.stock.changes.Load()
+	hasNews := changes != c.stock.taken
+	c.stock.taken = changes // also if nothing can be observed: another look would change nothing
 	if inventory == nil || c.store.Replicas != nil && !c.store.Replicas.CanRead(formatOfObservations) {
 		return
 	}
-	changes := c.stock.changes.Load()
-	hasNews := changes != c.stock.taken
-	c.stock.taken, c.stock.isBehind, c.stock.err, c.stock.seen = changes, false, nil, map[string]ledger.Visibility{}
+	c.stock.isBehind, c.stock.err, c.stock.seen = false, nil, map[string]ledger.Visibility{}
 
 	unrecorded := c.store.inflight.unrecorded(c.consumer)
 	for _, kind := range inventory.Kinds() {

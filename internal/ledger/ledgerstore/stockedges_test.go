@@ -1,10 +1,12 @@
 package ledgerstore_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
@@ -52,3 +54,22 @@ func TestStockDenialWithoutInventory(t *testing.T) {
 		}
 	})
 }
+
+// A process that may not store observations yet ends all the same.
+func TestStockFlushWithoutObservations(t *testing.T) {
+	p := start(t, storagetest.New(), nil)
+	p.Inventory, p.Replicas = newInventory(widgets), earlier{}
+	p.limit(t, 10)
+	p.changed("1")
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := p.Flush(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// earlier are replicas of which one is of an earlier version.
+type earlier struct{}
+
+func (earlier) IsPreferred(quotav1alpha1.ConsumerRef) bool { return true }
+func (earlier) CanRead(int64) bool                         { return false }
