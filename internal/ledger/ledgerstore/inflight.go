@@ -192,6 +192,16 @@ func (i *inflight) remove(consumer quotav1alpha1.ConsumerRef, key string, sequen
 	}
 }
 
+// removeRecorded drops a reservation, unless the slice covers it: that one is a later attempt, or the same one whose
+// record did not reach this process.
+func (i *inflight) removeRecorded(consumer quotav1alpha1.ConsumerRef, key string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if p, known := i.byConsumer[consumer][key]; known && !p.IsUnrecorded {
+		i.removeLocked(p)
+	}
+}
+
 func (i *inflight) removeLocked(p InFlight) {
 	keys := i.byConsumer[p.Consumer]
 	delete(keys, p.Key)

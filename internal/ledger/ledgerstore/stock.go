@@ -59,7 +59,7 @@ func (c *committer) takeStock() {
 	}
 	c.forgetRetired()
 	for _, key := range c.stock.ended {
-		c.store.inflight.remove(c.consumer, key, 0)
+		c.store.inflight.removeRecorded(c.consumer, key)
 	}
 }
 

@@ -73,3 +73,26 @@ type earlier struct{}
 
 func (earlier) IsPreferred(quotav1alpha1.ConsumerRef) bool { return true }
 func (earlier) CanRead(int64) bool                         { return false }
+
+// repeats that end, and must not end the later attempt.
+func TestStockLaterAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory, objects, connection := storagetest.New(), newInventory(widgets), &faulty{}
+		p := holdingStock(t, memory, connection.faults, objects)
+		failed := p.ReservationsFor("first")[0]
+		var isAdmitted bool
+		meanwhile := func() storagetest.Fault {
+			isAdmitted = p.escrowed("first", 4)
+			return storagetest.Overtaken
+		}
+		connection.next.Store(&meanwhile)
+
+		p.EndPending(failed)
+		<-time.After(30 * time.Second)
+
+		if !isAdmitted {
+			t.Fatal("the later attempt was not admitted from the slice")
+		}
+		expectCounted(t, "the later attempt may still succeed", memory, counted{Pending: 4})
+	})
+}
