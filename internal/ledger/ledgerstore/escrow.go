@@ -179,6 +179,8 @@ type escrow struct {
 	// confirmed is a time at which the slice was in storage.
 	confirmed time.Time
 	demand    map[string]*demand
+	// isSuspended is set while the ledger cannot have what exists: then the slice admits nothing.
+	isSuspended bool
 	// isTrimming is set while an operation waits to trim the slice.
 	isTrimming bool
 }
@@ -213,7 +215,7 @@ func (e *escrow) admit(reservations []ledger.Reservation, spare Spare, inFlight,
 		canCount = e.canCountLocked(reservations[i].Charges) && canCount
 		size += reservations[i].Size()
 	}
-	if !canCount || !isSliced { // without a slice, others would not look for the object if this process died
+	if e.isSuspended || !canCount || !isSliced { // without a slice, others would not look for the object if this process died
 		return false
 	}
 	if !e.isConfirmedLocked(now) || inFlight+len(reservations) > ReservationsMax || ledgerBytes+e.bytes+size > ledger.BytesMax {

@@ -66,7 +66,7 @@ func (e *escrow) endTrim() {
 // share returns the bounds on the slice of this process. They are zero if it may not have one.
 func (c *committer) share() share {
 	s := c.store
-	if s.IsDurable || s.isClosing.Load() || !c.isPreferred() || s.Replicas != nil && !s.Replicas.CanRead(formatOfSlices) {
+	if s.IsDurable || s.isClosing.Load() || c.stock.err != nil || !c.isPreferred() || s.Replicas != nil && !s.Replicas.CanRead(formatOfSlices) {
 		return share{}
 	}
 	return s.share

@@ -57,10 +57,18 @@ func (c *committer) takeStock() {
 			c.see(o, by, unrecorded)
 		})
 	}
+	c.escrow.suspend(c.stock.err != nil)
 	c.forgetRetired()
 	for _, key := range c.stock.ended {
 		c.store.inflight.removeRecorded(c.consumer, key)
 	}
+}
+
+// suspend stops admissions from the slice, or resumes them.
+func (e *escrow) suspend(isSuspended bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.isSuspended = isSuspended
 }
 
 // forgetRetired forgets the observations of kinds that nothing counts any more, and ends the requests that wait for

@@ -96,3 +96,26 @@ func TestStockLaterAttempt(t *testing.T) {
 		expectCounted(t, "the later attempt may still succeed", memory, counted{Pending: 4})
 	})
 }
+
+// While the ledger cannot have what exists, nothing more is admitted, also not from the slice.
+func TestStockBeyondBounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory, objects := storagetest.New(), newInventory(widgets)
+		p := holdingStock(t, memory, nil, objects)
+		objects.show(widgets, "huge", 2, ledger.AmountMax)
+
+		_, err := storagetest.Reserve(t.Context(), p, acme, creating(widgets, "1", 1))
+
+		if err == nil {
+			t.Error("a request was decided")
+		}
+		if p.escrowed("2", 1) {
+			t.Error("a request was admitted from the slice")
+		}
+		objects.show(widgets, "huge", 3, 1)
+		p.admit(t, creating(widgets, "3", 1))
+		if !p.escrowed("4", 1) {
+			t.Error("not admitted from the slice although everything fits again")
+		}
+	})
+}
