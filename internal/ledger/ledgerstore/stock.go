@@ -105,7 +105,7 @@ func (c *committer) observeKind(o, stored ledger.Observation, by ledger.Observer
 	c.stock.isAhead = c.stock.isAhead || uptake.HasChanged
 	c.stock.freesQuota = c.stock.freesQuota || uptake.FreesQuota
 	c.stock.ended = append(c.stock.ended, uptake.Ended...)
-	if uptake.IsBehind && o.Basis.Objects > stored.Basis.Objects {
+	if uptake.IsBehind && !stored.Basis.Covers(o.Basis) {
 		c.stock.isBehind = true
 		c.store.Inventory.Refresh()
 	}

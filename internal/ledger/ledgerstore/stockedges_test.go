@@ -119,3 +119,22 @@ func TestStockBeyondBounds(t *testing.T) {
 		}
 	})
 }
+
+// Two replicas are each ahead of the other in one respect. Neither denies then.
+func TestStockBehindInOneRespect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory, ahead, behind := storagetest.New(), newInventory(), newInventory()
+		ahead.list(widgets, ledger.Basis{Objects: 2, Policies: 1, Namespaces: 2}, objectOf("1", 2, 10))
+		behind.list(widgets, ledger.Basis{Objects: 2, Policies: 2, Namespaces: 1}, objectOf("1", 2, 1))
+		counting(t, memory, nil, ahead, 10).look(t)
+		<-time.After(observed)
+		q := start(t, memory, nil)
+		q.Inventory = behind
+
+		_, err := storagetest.Reserve(t.Context(), q, acme, creating(widgets, "2", 1))
+
+		if err == nil || behind.refreshed == 0 {
+			t.Errorf("got %v after %d refreshes, want an error after some", err, behind.refreshed)
+		}
+	})
+}
