@@ -6,24 +6,51 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// raise decides a request of which the ledger has another attempt: at most one of them has an effect, so the
-// reservation has the larger charges of both.
+// raise decides a request of which the ledger has another attempt. At most one of the two has an effect, so one
+// reservation is for both.
 func (d *decider) raise(l *ledger.Ledger, before, r ledger.Reservation) (decision ledger.Decision, hasChanged bool) {
-	larger := largerCharges(before.Charges, r.Charges)
-	if slices.Equal(larger, before.Charges) {
+	both := forBoth(before, r)
+	takesMore := !slices.Equal(both.Charges, before.Charges)
+	if isEnough(&before, &r) {
 		return ledger.Decision{Code: ledger.Admitted, Sequence: before.Sequence, Existing: true}, false
 	}
 
 	trial := l.Begin()
 	l.Cancel(r.Key, 0)
-	r.Charges = larger
-	if decision = d.decideByLimits(l, r, l.Reserve, l.ReserveOverdraft); decision.Code != ledger.Admitted {
+	if takesMore {
+		decision = d.decideByLimits(l, both, l.Reserve, l.ReserveOverdraft)
+	} else {
+		decision = l.ReserveOverdraft(both) // the limits may have fallen since
+	}
+	if decision.Code != ledger.Admitted {
 		trial.Discard()
 		return decision, false
 	}
 	trial.Keep()
 	d.raised = append(d.raised, before)
 	return decision, true
+}
+
+// forBoth returns the reservation for two attempts at the same request: it has the larger charges, and waits for the
+// latest versions of namespaces and policies that the charges of any attempt rest on.
+func forBoth(before, r ledger.Reservation) ledger.Reservation {
+	r.Charges = largerCharges(before.Charges, r.Charges)
+	if before.Awaits != nil {
+		awaits := *r.Awaits
+		awaits.Namespaces = max(awaits.Namespaces, before.Awaits.Namespaces)
+		awaits.Policies = max(awaits.Policies, before.Awaits.Policies)
+		r.Awaits = &awaits
+	}
+	return r
+}
+
+// isEnough reports whether a recorded attempt at a request holds enough for another one, too.
+func isEnough(before, r *ledger.Reservation) bool {
+	if r.Awaits == nil {
+		return true
+	}
+	both := forBoth(*before, *r)
+	return slices.Equal(both.Charges, before.Charges) && (before.Awaits == nil || isSameChange(both.Awaits, before.Awaits))
 }
 
 // largerCharges returns the larger charge of each resource type and dimensions: those of before in their order, and

@@ -138,3 +138,32 @@ func TestStockBehindInOneRespect(t *testing.T) {
 		}
 	})
 }
+
+// A request waits for the latest versions behind any of its attempts.
+func TestStockRaiseKeepsVersions(t *testing.T) {
+	tests := map[string]struct {
+		first, second ledger.Amount
+		versions      [2]ledger.Version
+	}{
+		"raised by earlier policies": {3, 6, [2]ledger.Version{2, 1}},
+		"repeated by later policies": {3, 3, [2]ledger.Version{1, 2}},
+	}
+	for name, tt := range tests {
+		t.Run(name, inBubble(func(t *testing.T) {
+			memory, objects := storagetest.New(), newInventory(widgets)
+			objects.show(widgets, "1", 2, 4)
+			p := counting(t, memory, nil, objects, 10)
+			first, second := updating(widgets, "1", 2, tt.first), updating(widgets, "1", 2, tt.second)
+			first.Awaits.Policies, second.Awaits.Policies = tt.versions[0], tt.versions[1]
+			first.Awaits.Namespaces, second.Awaits.Namespaces = tt.versions[0], tt.versions[1]
+
+			p.admit(t, first)
+			p.admit(t, second)
+
+			expectCounted(t, "the larger growth", memory, counted{Observed: 4, Pending: tt.second})
+			if a := memory.Snapshot(acme).Reservations[0].Awaits; a.Policies != 2 || a.Namespaces != 2 {
+				t.Errorf("the request awaits %+v", a)
+			}
+		}))
+	}
+}
