@@ -96,6 +96,10 @@ func (c *committer) record(r ledger.Reservation, admitted time.Time, recorded fu
 			case isReserved && isSameRequest(&before, &r): // storage has an earlier attempt
 				l.Renew(r.Key, 0)
 				c.escrow.noteRecorded(r.Charges)
+			case isReserved && !isEnough(&before, &r):
+				if effect := c.raiseFromSlice(l, before, r); effect != groupcommit.Changed {
+					return effect
+				}
 			case isReserved: // another replica has charged the object
 				held, isOwn = before, false
 				c.escrow.noteRecorded(r.Charges)

@@ -3,6 +3,7 @@ package ledgerstore
 import (
 	"slices"
 
+	"github.com/bursar/bursar/internal/groupcommit"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
@@ -42,6 +43,20 @@ func forBoth(before, r ledger.Reservation) ledger.Reservation {
 		r.Awaits = &awaits
 	}
 	return r
+}
+
+// raiseFromSlice records a request, admitted from the slice, of which another replica has recorded an attempt that does
+// not hold enough for both.
+func (c *committer) raiseFromSlice(l *ledger.Ledger, before, r ledger.Reservation) groupcommit.Effect {
+	trial := l.Begin()
+	l.Cancel(r.Key, 0)
+	if l.ReserveInSlice(c.store.holder, forBoth(before, r), c.escrow.unrecordedBeside(r.Charges)).Code != ledger.Admitted {
+		trial.Discard()
+		return groupcommit.Nothing // the slice covers it until there is room
+	}
+	trial.Keep()
+	c.escrow.noteRecorded(r.Charges)
+	return groupcommit.Changed
 }
 
 // isEnough reports whether a recorded attempt at a request holds enough for another one, too.

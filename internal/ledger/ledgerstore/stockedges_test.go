@@ -167,3 +167,23 @@ func TestStockRaiseKeepsVersions(t *testing.T) {
 		}))
 	}
 }
+
+// attempt is recorded first.
+func TestStockRecordRaises(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory, objects := storagetest.New(), newInventory(widgets)
+		p := holdingStock(t, memory, nil, objects)
+		from := len(memory.Revisions(acme))
+		if !p.escrowed("1", 3) {
+			t.Fatal("not admitted from the slice")
+		}
+		q := start(t, memory, nil)
+		q.Inventory = newInventory(widgets)
+		q.admit(t, creating(widgets, "1", 1))
+
+		<-time.After(30 * time.Second)
+
+		expectCounted(t, "the larger of both attempts", memory, counted{Pending: 7})
+		expectAtLeast(t, memory, from, 7)
+	})
+}
