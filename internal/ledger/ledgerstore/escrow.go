@@ -7,7 +7,6 @@ import (
 	"time"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/groupcommit"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
@@ -82,86 +81,6 @@ func (s *Store) Record(consumer quotav1alpha1.ConsumerRef) {
 	s.with(consumer, func(c *committer) bool {
 		return c.commitNow(&operation{apply: nothing})
 	})
-}
-
-// record returns the operation to move a reservation, admitted at a time, from the slice to the ledger.
-func (c *committer) record(r ledger.Reservation, admitted time.Time, recorded func()) *operation {
-	var held ledger.Reservation
-	var isOwn, isOver bool
-	return &operation{
-		maxDelay: c.recordDelay(time.Now()),
-		apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
-			held, isOwn, isOver = ledger.Reservation{}, true, false
-			switch before, isReserved := l.Reservation(r.Key); {
-			case isReserved && isSameRequest(&before, &r): // storage has an earlier attempt
-				l.Renew(r.Key, 0)
-				c.escrow.noteRecorded(r.Charges)
-			case isReserved && !isEnough(&before, &r):
-				if effect := c.raiseFromSlice(l, before, r); effect != groupcommit.Changed {
-					return effect
-				}
-			case isReserved: // another replica has charged the object
-				held, isOwn = before, false
-				c.escrow.noteRecorded(r.Charges)
-				return groupcommit.Unconfirmed
-			case c.isSliceLost(l, admitted):
-				// Another process revoked the slice long ago, and has charged every object found.
-				isOver = true
-				c.escrow.noteRecorded(r.Charges)
-				return groupcommit.Nothing
-			case r.Awaits != nil:
-				var effect groupcommit.Effect
-				if effect, isOver = c.recordAwaiting(l, r); effect != groupcommit.Changed {
-					return effect
-				}
-			default:
-				if l.ReserveFromSlice(c.store.holder, r).Code != ledger.Admitted {
-					return groupcommit.Nothing
-				}
-				c.escrow.noteRecorded(r.Charges)
-			}
-			held, _ = l.Reservation(r.Key)
-			return groupcommit.Changed
-		},
-		committed: func() {
-			if held.Key == "" && !isOver {
-				// The ledger no longer has a place for the admitted reservation. The slice covers it until there is
-				// one.
-				c.commitLater(c.record(r, admitted, recorded))
-				return
-			}
-			c.escrow.forget([]ledger.Reservation{r})
-			if isOver {
-				c.store.inflight.remove(c.consumer, r.Key, 0)
-				return
-			}
-			c.store.inflight.add(c.consumer, held, isOwn)
-			if recorded != nil {
-				recorded()
-			}
-			c.store.recorded(c.consumer, held.Key)
-		},
-	}
-}
-
-// isSameRequest reports whether two reservations with the same key are from the same request, apart from the sequence.
-func isSameRequest(a, b *ledger.Reservation) bool {
-	return a.ReservedAt == b.ReservedAt && a.Claim == b.Claim && slices.Equal(a.Charges, b.Charges) && isSameChange(a.Awaits, b.Awaits)
-}
-
-// isSameChange reports whether two requests await the same change of an object, or both none.
-func isSameChange(a, b *ledger.Awaited) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return *a == *b
-}
-
-// isSliceLost reports whether another process revoked and dropped the slice under an admission. Dropping takes longer
-// than the longest create.
-func (c *committer) isSliceLost(l *ledger.Ledger, admitted time.Time) bool {
-	_, has := l.Slice(c.store.holder)
-	return !has && time.Since(admitted) > c.store.ReservationLifetime
 }
 
 // escrow is a process's knowledge of its slice of one ledger and of its admissions from it. The zero value has no

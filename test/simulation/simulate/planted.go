@@ -88,9 +88,9 @@ var faults = []fault{
 		test:   "./internal/ledger/ledgerstore TestForeignSlices",
 	},
 	{
-		what: "the store drops an admission instead of recording it", file: storeDir + "escrow.go",
-		before: "\t\t\t\tif l.ReserveFromSlice(c.store.holder, r).Code != ledger.Admitted {\n\t\t\t\t\treturn groupcommit.Nothing\n\t\t\t\t}",
-		after:  "\t\t\t\tisLost = true",
+		what: "the store drops an admission instead of recording it", file: storeDir + "record.go",
+		before: "effect = c.recordFromSlice(l, r)",
+		after:  "isOver = true",
 	},
 	{
 		what: "the slice shrinks below its admissions", file: storeDir + "escrow.go",
