@@ -116,8 +116,8 @@ const (
 // otherwise "none". Bursar sets it.
 const AnnotationUnfinished = GroupName + "/unfinished"
 
-// AnnotationObserved is, on a ConsumerLedger, a digest of the demand that it has observed of each kind, for replicas
-// that compare it with their inventory without the ledger's content. It is absent without any.
+// AnnotationObserved is, on a ConsumerLedger, a digest of the demand that it has observed of each kind. Replicas
+// compare it with their inventory, without the ledger's content. It is absent without observed demand. Bursar sets it.
 const AnnotationObserved = GroupName + "/observed"
 
 // Annotations of the grant of a QuotaRequest.
