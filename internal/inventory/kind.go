@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"iter"
 	"maps"
-	"math/bits"
 	"slices"
 	"sync"
 
@@ -76,29 +75,8 @@ type balance struct {
 }
 
 type sum struct {
-	amount  total
+	amount  ledger.Total
 	objects int64
-}
-
-// total is a sum of amounts. It holds more than one of them can.
-type total struct{ high, low uint64 }
-
-func (t total) plus(amount ledger.Amount) total {
-	low, carry := bits.Add64(t.low, uint64(amount), 0)
-	return total{t.high + carry, low}
-}
-
-func (t total) minus(amount ledger.Amount) total {
-	low, borrow := bits.Sub64(t.low, uint64(amount), 0)
-	return total{t.high - borrow, low}
-}
-
-// amount returns the total, or the largest amount if it is more.
-func (t total) amount() ledger.Amount {
-	if t.high > 0 || t.low > uint64(ledger.AmountMax) {
-		return ledger.AmountMax
-	}
-	return ledger.Amount(t.low)
 }
 
 // NewKind returns an inventory that needs a list, see [Kind.Replace]. name is that of the kind in observations, and
@@ -352,9 +330,9 @@ func (c *contents) sumUp(d *demand, sign int64) {
 			b := balance{charge.ResourceType, charge.Dimensions}
 			s := balances[b]
 			if s.objects += sign; sign > 0 {
-				s.amount = s.amount.plus(charge.Amount)
+				s.amount = s.amount.Plus(charge.Amount)
 			} else {
-				s.amount = s.amount.minus(charge.Amount)
+				s.amount = s.amount.Minus(charge.Amount)
 			}
 			if balances[b] = s; s.objects == 0 {
 				delete(balances, b)

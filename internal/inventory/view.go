@@ -34,7 +34,7 @@ func (k *Kind) View(consumer quotav1alpha1.ConsumerRef, look func(View)) (isList
 func (v View) Observation() ledger.Observation {
 	o := ledger.Observation{Kind: v.kind.name, Basis: v.kind.basis}
 	for b, s := range v.kind.sums[v.consumer] {
-		o.Demands = append(o.Demands, ledger.Demand{ResourceType: b.resourceType, Dimensions: b.dimensions, Amount: s.amount.amount(), Objects: s.objects})
+		o.Demands = append(o.Demands, ledger.Demand{ResourceType: b.resourceType, Dimensions: b.dimensions, Amount: s.amount.Amount(), Objects: s.objects})
 	}
 	return o
 }

@@ -5,11 +5,22 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 )
 
 // Version is a place in the changes of one kind: a resourceVersion of Kubernetes, as a number. Versions of different
 // kinds do not compare.
 type Version uint64
+
+// ParseVersion returns a resourceVersion as a number. Kubernetes promises since version 1.35 that it is one, and
+// ledgers store it in 63 bits.
+func ParseVersion(resourceVersion string) (Version, error) {
+	version, err := strconv.ParseUint(resourceVersion, 10, 63)
+	if err != nil {
+		return 0, fmt.Errorf("resourceVersion %q is no number, so versions do not compare", resourceVersion)
+	}
+	return Version(version), nil
+}
 
 // Basis is what an observation rests on: all changes up to these versions, and none later.
 type Basis struct {

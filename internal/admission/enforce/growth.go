@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -40,7 +39,7 @@ func (h *Handler) awaitedBy(p *catalog.Policy, o evaluator.Object, base string, 
 	policies := ledger.Version(h.Catalog.PolicyVersion(p.Name)) // of this generation, or later
 	awaits := &ledger.Awaited{Kind: inventory.NameOf(p.Trigger), ID: string(o.UID), Policies: policies}
 	if base != "" {
-		after, err := versionOf(base)
+		after, err := ledger.ParseVersion(base)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o, err)
 		}
@@ -48,22 +47,13 @@ func (h *Handler) awaitedBy(p *catalog.Policy, o evaluator.Object, base string, 
 	}
 	if metadata, is := in.NamespaceObject["metadata"].(map[string]any); is && p.UsesNamespace() {
 		text, _ := metadata["resourceVersion"].(string)
-		version, err := versionOf(text)
+		version, err := ledger.ParseVersion(text)
 		if err != nil {
 			return nil, fmt.Errorf("namespace %s: %w", o.Name.Namespace, err)
 		}
 		awaits.Namespaces = version
 	}
 	return awaits, nil
-}
-
-// versionOf returns a resourceVersion as a number.
-func versionOf(resourceVersion string) (ledger.Version, error) {
-	version, err := strconv.ParseUint(resourceVersion, 10, 63) // ledgers store it as an int64
-	if err != nil {
-		return 0, fmt.Errorf("its resourceVersion %q is no number", resourceVersion)
-	}
-	return ledger.Version(version), nil
 }
 
 // reserveGrowth reserves what an update adds to the demand of its object, for a policy without claims. The ledger

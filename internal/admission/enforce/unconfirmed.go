@@ -3,7 +3,6 @@ package enforce
 import (
 	"fmt"
 	"maps"
-	"math/bits"
 	"slices"
 	"strings"
 	"sync"
@@ -62,7 +61,7 @@ type unconfirmed struct {
 // holding is what one requester holds.
 type holding struct {
 	requests map[requestKey]*heldRequest
-	amounts  map[string]total
+	amounts  map[string]ledger.Total
 	// lookedAt is the time of the last look whether they have ended, and hasYoung whether one was young then.
 	lookedAt time.Time
 	hasYoung bool
@@ -186,7 +185,7 @@ func (u *unconfirmed) holdingLocked(who share) *holding {
 	}
 	h := u.byShare[who]
 	if h == nil {
-		h = &holding{requests: map[requestKey]*heldRequest{}, amounts: map[string]total{}}
+		h = &holding{requests: map[requestKey]*heldRequest{}, amounts: map[string]ledger.Total{}}
 		u.byShare[who] = h
 	}
 	return h
@@ -219,7 +218,7 @@ func (h *holding) spareFor(a *attempt) ledgerstore.Spare {
 		if charge.Amount == 0 {
 			continue // its reservation covers it already
 		}
-		charge.Amount = charge.Amount.AddUpTo(afterwards.amounts[charge.ResourceType].amount())
+		charge.Amount = charge.Amount.AddUpTo(afterwards.amounts[charge.ResourceType].Amount())
 		spare.Charges = append(spare.Charges, charge)
 	}
 	return spare
@@ -253,14 +252,14 @@ func combined(charges []ledger.Charge, combine func(a, b ledger.Amount) ledger.A
 
 func (h *holding) add(charges []ledger.Charge) {
 	for _, charge := range charges {
-		h.amounts[charge.ResourceType] = h.amounts[charge.ResourceType].plus(charge.Amount)
+		h.amounts[charge.ResourceType] = h.amounts[charge.ResourceType].Plus(charge.Amount)
 	}
 }
 
 func (h *holding) subtract(charges []ledger.Charge) {
 	for _, charge := range charges {
-		rest := h.amounts[charge.ResourceType].minus(charge.Amount)
-		if h.amounts[charge.ResourceType] = rest; rest == (total{}) {
+		rest := h.amounts[charge.ResourceType].Minus(charge.Amount)
+		if h.amounts[charge.ResourceType] = rest; rest == (ledger.Total{}) {
 			delete(h.amounts, charge.ResourceType)
 		}
 	}
@@ -350,25 +349,4 @@ func (u *unconfirmed) dropEmptyLocked(who share) {
 	if h := u.byShare[who]; h != nil && len(h.requests) == 0 && h.failures == 0 {
 		delete(u.byShare, who)
 	}
-}
-
-// total is a sum of amounts. It cannot overflow.
-type total struct{ high, low uint64 }
-
-func (t total) plus(a ledger.Amount) total {
-	low, carry := bits.Add64(t.low, uint64(a), 0)
-	return total{t.high + carry, low}
-}
-
-func (t total) minus(a ledger.Amount) total {
-	low, borrow := bits.Sub64(t.low, uint64(a), 0)
-	return total{t.high - borrow, low}
-}
-
-// amount returns the total, or AmountMax if it is larger.
-func (t total) amount() ledger.Amount {
-	if t.high > 0 || t.low > uint64(ledger.AmountMax) {
-		return ledger.AmountMax
-	}
-	return ledger.Amount(t.low)
 }

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
@@ -70,6 +70,6 @@ func (e *Engine) mayHaveEffect(ctx context.Context, o Object, pending ledgerstor
 
 // hasChangedSince reports whether an object has a version after the one under review.
 func hasChangedSince(live *metav1.PartialObjectMetadata, pending ledgerstore.InFlight) bool {
-	version, err := strconv.ParseUint(live.ResourceVersion, 10, 63)
-	return err != nil || version > uint64(pending.Awaits.After)
+	version, err := ledger.ParseVersion(live.ResourceVersion)
+	return err != nil || version > pending.Awaits.After
 }

@@ -41,7 +41,7 @@ func (k *kindWatch) count(obj any) (*counted, error) {
 	if err != nil {
 		return nil, err
 	}
-	version, err := versionOf(object.GetResourceVersion())
+	version, err := ledger.ParseVersion(object.GetResourceVersion())
 	if err != nil {
 		return nil, err
 	}

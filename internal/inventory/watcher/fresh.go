@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/bursar/bursar/internal/inventory"
@@ -123,7 +124,7 @@ func (k *kindWatch) catchUp(ctx context.Context) error {
 	}
 
 	began := time.Now()
-	version, err := k.liveVersion(ctx)
+	version, err := k.liveVersion(ctx, k.resource)
 	if err != nil {
 		return err
 	}
@@ -143,13 +144,13 @@ func (f *freshness) wasAskedAfter(t time.Time) bool {
 	return f.asked.After(t)
 }
 
-// liveVersion returns a version that is not earlier than any change before the call.
-func (k *kindWatch) liveVersion(ctx context.Context) (ledger.Version, error) {
-	list, err := k.Metadata.Resource(k.resource).List(ctx, metav1.ListOptions{Limit: 1})
+// liveVersion returns a version of a resource that is not earlier than any change before the call.
+func (w *Watcher) liveVersion(ctx context.Context, resource schema.GroupVersionResource) (ledger.Version, error) {
+	list, err := w.Metadata.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
-		return 0, fmt.Errorf("find the latest version of the %s: %w", k.resource.Resource, err)
+		return 0, fmt.Errorf("find the latest version of the %s: %w", resource.Resource, err)
 	}
-	return versionOf(list.ResourceVersion)
+	return ledger.ParseVersion(list.ResourceVersion)
 }
 
 // awaitVersion waits until the inventory has a version, at most for some time, and reports whether it has. A watch
@@ -176,7 +177,7 @@ func (k *kindWatch) awaitVersion(ctx context.Context, version ledger.Version, at
 // this process counts.
 func (w *Watcher) Live(ctx context.Context) map[string]inventory.Live {
 	all := map[string]inventory.Live{}
-	policies, err := w.policiesVersion(ctx)
+	policies, err := w.liveVersion(ctx, policiesResource)
 	for name, running := range w.running() {
 		live := inventory.Live{Err: err}
 		for _, p := range running.policies {
@@ -194,9 +195,9 @@ func (w *Watcher) Live(ctx context.Context) map[string]inventory.Live {
 func (k *kindWatch) liveBasis(ctx context.Context, policies ledger.Version) (ledger.Basis, error) {
 	basis := ledger.Basis{Policies: policies}
 	var err error
-	if basis.Objects, err = k.liveVersion(ctx); err != nil || !k.usesNamespaces {
+	if basis.Objects, err = k.liveVersion(ctx, k.resource); err != nil || !k.usesNamespaces {
 		return basis, err
 	}
-	basis.Namespaces, err = k.namespaces.liveVersion(ctx)
+	basis.Namespaces, err = k.liveVersion(ctx, namespacesResource)
 	return basis, err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -122,52 +121,44 @@ func (k *kindWatch) readsMetadata() bool {
 }
 
 func (k *kindWatch) newReflector() *cache.Reflector {
+	source := &cache.ListWatch{ListWithContextFunc: k.beginList, WatchFuncWithContext: k.beginWatch}
 	options := cache.ReflectorOptions{Name: "counted " + k.resource.String()}
 	if k.readsMetadata() {
-		resource := k.Metadata.Resource(k.resource)
-		source := k.followed(
-			func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return resource.List(ctx, o) }, resource.Watch)
 		return cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(source, k.Metadata), &metav1.PartialObjectMetadata{}, k, options)
 	}
-
-	resource := k.Dynamic.Resource(k.resource)
 	expected := &unstructured.Unstructured{}
 	expected.SetGroupVersionKind(k.kind)
-	source := k.followed(
-		func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return resource.List(ctx, o) }, resource.Watch)
 	return cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(source, k.Dynamic), expected, k, options)
 }
 
-// followed returns a source that notes when a list begins, and whether there is a watch.
-func (k *kindWatch) followed(
-	list func(context.Context, metav1.ListOptions) (runtime.Object, error), open func(context.Context, metav1.ListOptions) (watch.Interface, error),
-) *cache.ListWatch {
-	noteList := func() { k.listed.Store(uint64(k.namespaces.version())) }
-	return &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			noteList()
-			return list(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			if o.SendInitialEvents != nil && *o.SendInitialEvents {
-				noteList()
-			}
-			opened, err := open(ctx, o)
-			if err != nil {
-				return nil, err //nolint:wrapcheck // the reflector looks at it
-			}
-			return k.freshness.follow(opened), nil
-		},
-	}
+// beginList lists all objects of the kind. Their demands rest on the namespaces as they are now, or later.
+func (k *kindWatch) beginList(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	k.listed.Store(uint64(k.namespaces.version()))
+	return k.list(ctx, metav1.NamespaceAll, o)
 }
 
-// versionOf returns a resourceVersion as a number. Kubernetes promises since version 1.35 that it is one.
-func versionOf(resourceVersion string) (ledger.Version, error) {
-	version, err := strconv.ParseUint(resourceVersion, 10, 63) // ledgers store it as an int64
-	if err != nil {
-		return 0, fmt.Errorf("resourceVersion %q is no number, so versions do not compare: %w", resourceVersion, err)
+// beginWatch watches all objects of the kind. The watch may have a list at its beginning.
+func (k *kindWatch) beginWatch(ctx context.Context, o metav1.ListOptions) (opened watch.Interface, err error) {
+	if o.SendInitialEvents != nil && *o.SendInitialEvents {
+		k.listed.Store(uint64(k.namespaces.version()))
 	}
-	return ledger.Version(version), nil
+	if k.readsMetadata() {
+		opened, err = k.Metadata.Resource(k.resource).Watch(ctx, o)
+	} else {
+		opened, err = k.Dynamic.Resource(k.resource).Watch(ctx, o)
+	}
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the reflector looks at it
+	}
+	return k.freshness.follow(opened), nil
+}
+
+// list lists the objects of a namespace, or of all.
+func (k *kindWatch) list(ctx context.Context, namespace string, o metav1.ListOptions) (runtime.Object, error) {
+	if k.readsMetadata() {
+		return k.Metadata.Resource(k.resource).Namespace(namespace).List(ctx, o) //nolint:wrapcheck // the callers do
+	}
+	return k.Dynamic.Resource(k.resource).Namespace(namespace).List(ctx, o) //nolint:wrapcheck // the callers do
 }
 
 // Transformer implements [cache.TransformingStore]: the list keeps only demands.
@@ -209,7 +200,7 @@ func (k *kindWatch) Delete(obj any) error {
 	if err != nil {
 		return err
 	}
-	version, err := versionOf(o.GetResourceVersion())
+	version, err := ledger.ParseVersion(o.GetResourceVersion())
 	if err != nil {
 		return err
 	}
@@ -225,7 +216,7 @@ func (k *kindWatch) Delete(obj any) error {
 
 // UpdateResourceVersion implements [cache.ResourceVersionUpdater]: bookmarks show that nothing else has changed.
 func (k *kindWatch) UpdateResourceVersion(resourceVersion string) {
-	version, err := versionOf(resourceVersion)
+	version, err := ledger.ParseVersion(resourceVersion)
 	if err != nil || !k.isListed.Load() {
 		return
 	}
@@ -252,7 +243,7 @@ var errOldList = errors.New("the list of objects is older than the inventory: it
 // Replace implements [cache.ReflectorStore]. The first list makes this watch the current one of its kind.
 func (k *kindWatch) Replace(list []any, resourceVersion string) error {
 	defer k.freshness.begin()()
-	version, err := versionOf(resourceVersion)
+	version, err := ledger.ParseVersion(resourceVersion)
 	if err != nil {
 		return err
 	}

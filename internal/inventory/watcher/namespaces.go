@@ -148,7 +148,7 @@ func (n *namespaces) confirm(ctx context.Context) {
 		n.log.Error(err, "cannot compare the namespaces with those of the API server, will try again")
 		return
 	}
-	version, err := versionOf(live.ResourceVersion)
+	version, err := ledger.ParseVersion(live.ResourceVersion)
 	if err != nil {
 		return
 	}
@@ -167,15 +167,6 @@ func (n *namespaces) confirm(ctx context.Context) {
 	if len(live.Items) == len(n.byName) {
 		n.at = max(n.at, version)
 	}
-}
-
-// liveVersion returns a version of the namespaces that is not earlier than any change before the call.
-func (n *namespaces) liveVersion(ctx context.Context) (ledger.Version, error) {
-	list, err := n.client.Resource(namespacesResource).List(ctx, metav1.ListOptions{Limit: 1})
-	if err != nil {
-		return 0, fmt.Errorf("find the latest version of the namespaces: %w", err)
-	}
-	return versionOf(list.ResourceVersion)
 }
 
 // Transformer implements [cache.TransformingStore].
@@ -210,7 +201,7 @@ func (n *namespaces) putLocked(obj any) error {
 	if !is {
 		return fmt.Errorf("namespaces: unexpected object of type %T", obj)
 	}
-	version, err := versionOf(object.ResourceVersion)
+	version, err := ledger.ParseVersion(object.ResourceVersion)
 	if err != nil {
 		return err
 	}
@@ -249,7 +240,7 @@ func (n *namespaces) Delete(obj any) error {
 	defer n.mu.Unlock()
 	delete(n.byName, object.Name)
 	n.gone.Add(object.Name, nil)
-	if version, err := versionOf(object.ResourceVersion); err == nil {
+	if version, err := ledger.ParseVersion(object.ResourceVersion); err == nil {
 		n.at = max(n.at, version)
 	}
 	return nil
@@ -257,7 +248,7 @@ func (n *namespaces) Delete(obj any) error {
 
 // Replace implements [cache.ReflectorStore].
 func (n *namespaces) Replace(list []any, resourceVersion string) error {
-	version, err := versionOf(resourceVersion)
+	version, err := ledger.ParseVersion(resourceVersion)
 	if err != nil {
 		return err
 	}
@@ -287,7 +278,7 @@ func (n *namespaces) Replace(list []any, resourceVersion string) error {
 
 // UpdateResourceVersion implements [cache.ResourceVersionUpdater].
 func (n *namespaces) UpdateResourceVersion(resourceVersion string) {
-	if version, err := versionOf(resourceVersion); err == nil && n.isListed.Load() {
+	if version, err := ledger.ParseVersion(resourceVersion); err == nil && n.isListed.Load() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		n.at = max(n.at, version)

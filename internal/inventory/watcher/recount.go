@@ -124,10 +124,7 @@ var errLagging = errors.New("the watch lags behind the API server")
 // listNamespace lists the objects of a namespace with their demands.
 func (k *kindWatch) listNamespace(ctx context.Context, namespace string) (all []inventory.Object, err error) {
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		if k.readsMetadata() {
-			return k.Metadata.Resource(k.resource).Namespace(namespace).List(ctx, options)
-		}
-		return k.Dynamic.Resource(k.resource).Namespace(namespace).List(ctx, options)
+		return k.list(ctx, namespace, options)
 	})
 	pages.PageSize = pageSize
 	err = pages.EachListItem(ctx, metav1.ListOptions{}, func(obj runtime.Object) error {

@@ -2,7 +2,6 @@ package watcher
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -31,6 +30,8 @@ const (
 	// refreshInterval is the time between two lists of the policies and namespaces.
 	refreshInterval = 250 * time.Millisecond
 )
+
+var policiesResource = quotav1alpha1.GroupVersion.WithResource("claimcreationpolicies")
 
 // Watcher keeps an inventory. Set its fields once, and then run it.
 type Watcher struct {
@@ -143,7 +144,7 @@ func (w *Watcher) confirmPolicies(ctx context.Context) {
 		w.Log.Error(err, "cannot compare the policies with those of the API server, will try again")
 		return
 	}
-	version, err := versionOf(live.ResourceVersion)
+	version, err := ledger.ParseVersion(live.ResourceVersion)
 	if err != nil {
 		w.Log.Error(err, "cannot read the version of the policies")
 		return
@@ -227,7 +228,7 @@ func (w *Watcher) checkKind(ctx context.Context, kind schema.GroupVersionKind) {
 // checkUndefined ends the count of a kind that nothing defines. All definitions have their versions from the same etcd
 // as the policies. So objects of a later definition have later versions than the policies had before the look.
 func (w *Watcher) checkUndefined(ctx context.Context, kind schema.GroupVersionKind) {
-	version, err := w.policiesVersion(ctx)
+	version, err := w.liveVersion(ctx, policiesResource)
 	if err != nil {
 		w.Log.Error(err, "cannot tell at which version a kind is undefined, will try again", "kind", kind.String())
 		return
@@ -236,15 +237,6 @@ func (w *Watcher) checkUndefined(ctx context.Context, kind schema.GroupVersionKi
 		w.end(inventory.NameOf(kind))
 		w.setUndefined(inventory.NameOf(kind), version)
 	}
-}
-
-// policiesVersion returns a version of the policies that is not earlier than any change before the call.
-func (w *Watcher) policiesVersion(ctx context.Context) (ledger.Version, error) {
-	var list quotav1alpha1.ClaimCreationPolicyList
-	if err := w.APIReader.List(ctx, &list, client.Limit(1)); err != nil {
-		return 0, fmt.Errorf("find the latest version of the policies: %w", err)
-	}
-	return versionOf(list.ResourceVersion)
 }
 
 // setUndefined notes that nothing defined a kind at a version, or with 0 that something does.

@@ -102,34 +102,44 @@ func (s *Store) RevokeSlice(ctx context.Context, f ForeignSlice) error {
 func (s *Store) EndSlice(ctx context.Context, f ForeignSlice, ended map[string]ledger.Basis) (isDropped bool, err error) {
 	var dropped bool
 	err = s.changeSlice(ctx, f, func(l *ledger.Ledger) bool {
-		dropped = s.hasObserved(f, l, ended) && l.DropSlice(f.Holder)
+		switch rest, hasSeen := s.observedOf(f, l, ended); {
+		case !hasSeen:
+			dropped = false
+		case len(rest) == 0:
+			dropped = l.DropSlice(f.Holder)
+		default:
+			dropped = l.EndSlice(f.Holder, rest)
+		}
 		return dropped
 	})
 	return err == nil && dropped, err
 }
 
-// hasObserved reports whether the ledger has observed everything up to these bases. It has no observation of a kind of
-// which the consumer has nothing.
-func (s *Store) hasObserved(f ForeignSlice, l *ledger.Ledger, ended map[string]ledger.Basis) bool {
+// observedOf leaves out the kinds of which the ledger has no observation, because the consumer has nothing of them. It
+// reports false if the inventory does not show that yet, or does not count a kind whose objects use the slice.
+func (s *Store) observedOf(f ForeignSlice, l *ledger.Ledger, ended map[string]ledger.Basis) (rest map[string]ledger.Basis, hasSeen bool) {
 	for o := range l.Observations() {
 		uses := func(d ledger.Demand) bool { return f.Amounts[d.ResourceType] > 0 }
-		if _, isKnown := ended[o.Kind]; !isKnown && slices.ContainsFunc(o.Demands, uses) {
-			return false // it is not counted here yet
+		if _, isCounted := ended[o.Kind]; !isCounted && slices.ContainsFunc(o.Demands, uses) {
+			return nil, false
 		}
 	}
+
+	rest = map[string]ledger.Basis{}
 	for kind, basis := range ended {
-		if l.Observation(kind).Basis.Covers(basis) {
+		if l.Observation(kind).Kind != "" {
+			rest[kind] = basis
 			continue
 		}
 		isEmpty := false
 		s.Inventory.View(kind, f.Consumer, func(o ledger.Observation, _ ledger.Observer) {
 			isEmpty = o.Basis.Covers(basis) && len(o.Demands) == 0
 		})
-		if l.Observation(kind).Kind != "" || !isEmpty {
-			return false
+		if !isEmpty {
+			return nil, false
 		}
 	}
-	return true
+	return rest, true
 }
 
 func (s *Store) changeSlice(ctx context.Context, f ForeignSlice, change func(*ledger.Ledger) bool) error {
