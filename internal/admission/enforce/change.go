@@ -98,6 +98,7 @@ func (h *Handler) scaled(ctx context.Context, request *admissionv1.AdmissionRequ
 	if err != nil {
 		return kind, nil, nil, err
 	}
+
 	replicas, found, err := unstructured.NestedInt64(scale, "spec", "replicas")
 	if err != nil {
 		return kind, nil, nil, fmt.Errorf("read the number of replicas: %w", err)
@@ -106,6 +107,7 @@ func (h *Handler) scaled(ctx context.Context, request *admissionv1.AdmissionRequ
 	if err != nil {
 		return kind, nil, nil, err
 	}
+
 	name := types.NamespacedName{Namespace: request.Namespace, Name: request.Name}
 	object, err := h.Live.Resource(resource).Namespace(request.Namespace).Get(ctx, request.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -114,6 +116,7 @@ func (h *Handler) scaled(ctx context.Context, request *admissionv1.AdmissionRequ
 	if err != nil {
 		return kind, nil, nil, fmt.Errorf("read %s, the object to scale: %w", evaluator.Object{Kind: kind, Name: name}, err)
 	}
+
 	before, after = object.Object, object.DeepCopy().Object
 	if !found {
 		replicas = 0

@@ -48,6 +48,7 @@ func (h *Handler) limitToClaim(ctx context.Context, c *change, p *catalog.Policy
 	case held == nil:
 		return nil // the policy did not apply to the object before either
 	}
+
 	demand, demandErr := demandOf(ctx, p, after)
 	if demandErr != nil {
 		if c.isOfMetadata() {
@@ -55,6 +56,7 @@ func (h *Handler) limitToClaim(ctx context.Context, c *change, p *catalog.Policy
 		}
 		return denyNotApplicable(p.Name, beyondClaim(held, err))
 	}
+
 	holds, chargesErr := claims.Charges(held.Spec.Requests)
 	if chargesErr != nil {
 		return tryAgain(chargesErr)

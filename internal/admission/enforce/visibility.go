@@ -112,6 +112,7 @@ func (h *Handler) largestClaims(consumer quotav1alpha1.ConsumerRef, resourceType
 		return cmp.Or(cmp.Compare(b.amount, a.amount), cmp.Compare(a.claim.Namespace, b.claim.Namespace),
 			cmp.Compare(a.claim.Object.Name, b.claim.Object.Name), cmp.Compare(a.claim.Name, b.claim.Name))
 	}
+
 	var top []use
 	amountOf := claimcache.AmountOf(resourceType)
 	for _, claim := range h.Claims.ForConsumer(consumer, func(c *claimcache.Claim) bool {
@@ -125,6 +126,7 @@ func (h *Handler) largestClaims(consumer quotav1alpha1.ConsumerRef, resourceType
 		slices.SortFunc(top, more)
 		top = top[:min(len(top), holdersMax)]
 	}
+
 	holders := make([]message.Holder, 0, len(top))
 	for _, each := range top {
 		holders = append(holders, message.Holder{Name: holderName(each.claim), Amount: ledger.Amount(each.amount)})
