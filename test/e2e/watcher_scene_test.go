@@ -78,7 +78,7 @@ func newWatched(t *testing.T) *watched {
 	must(t, err)
 	kinds := newKinds(t, config)
 	w.watcher = &watcher.Watcher{
-		Inventory: inventory.New(), Catalog: w.catalog, Resolver: kinds, IsUndefined: objectcache.New(metadataOnly, kinds).IsUndefined,
+		Inventory: inventory.New(), Catalog: w.catalog, Resolver: kinds, Definitions: objectcache.New(metadataOnly, kinds),
 		Dynamic: objects, Metadata: metadataOnly, APIReader: ownPolicies{w.api, w.name}, SystemNamespace: w.name + "-system",
 		Listener: w.heard, Evaluations: w.heard, Log: logr.Discard(),
 	}

@@ -38,8 +38,8 @@ type Watcher struct {
 	Inventory *inventory.Inventory
 	Catalog   *catalog.Catalog
 	Resolver  discoverycache.Resolver
-	// IsUndefined reports whether a kind certainly has no objects, because nothing defines it.
-	IsUndefined func(context.Context, schema.GroupKind) bool
+	// Definitions tells which kinds exist.
+	Definitions Definitions
 	// Dynamic reads whole objects, and Metadata namespaces and those kinds whose content is nobody's business.
 	Dynamic  dynamic.Interface
 	Metadata metadata.Interface
@@ -86,6 +86,12 @@ type Listener interface {
 // Evaluations records whether policies are applicable to objects.
 type Evaluations interface {
 	Failed(p *catalog.Policy, object evaluator.Object, err error, isDenied bool)
+}
+
+// Definitions tells which kinds exist.
+type Definitions interface {
+	// IsUndefined reports whether a kind certainly has no objects, because nothing defines it.
+	IsUndefined(ctx context.Context, kind schema.GroupKind) bool
 }
 
 // Start prepares the watcher. Call it before anything else.
@@ -233,7 +239,7 @@ func (w *Watcher) checkUndefined(ctx context.Context, kind schema.GroupVersionKi
 		w.Log.Error(err, "cannot tell at which version a kind is undefined, will try again", "kind", kind.String())
 		return
 	}
-	if w.IsUndefined(ctx, kind.GroupKind()) {
+	if w.Definitions.IsUndefined(ctx, kind.GroupKind()) {
 		w.end(inventory.NameOf(kind))
 		w.setUndefined(inventory.NameOf(kind), version)
 	}

@@ -396,6 +396,7 @@ func TestStockAhead(t *testing.T) {
 			}
 		})
 		p.limit(t, 10)
+		synctest.Wait() // an answer comes before subscribers hear
 		grew.Store(0)
 		objects.kind(widgets).Delete("1", 3)
 
@@ -412,6 +413,7 @@ func TestStockAhead(t *testing.T) {
 		p.admit(t, creating(widgets, "3", 1))
 		objects.kind(widgets).Delete("2", 5)
 		p.admit(t, creating(widgets, "4", 1))
+		synctest.Wait()
 		if grew.Load() != 2 {
 			t.Errorf("subscribers heard %d times, want also that a request stored what is freed", grew.Load())
 		}
