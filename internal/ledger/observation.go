@@ -65,7 +65,8 @@ type Observer interface {
 	// Visibility returns what is known about a pending request for an object of the observed kind.
 	Visibility(pending *Reservation) Visibility
 	// ChangesSince returns by how much the demand of each object differs from that as of an earlier basis. It reports
-	// false if it does not know all of them.
+	// false if it does not know all of them. Some may be missing all the same: a list of objects may rest on later policies
+	// and namespaces than it says. The record of the ledger has the rest.
 	ChangesSince(earlier Basis) (changes []ObjectChange, hasAll bool)
 }
 

@@ -139,6 +139,7 @@ func TestCountedGrowthIsReviewed(t *testing.T) {
 	t.Parallel()
 	w := newCountedWorld(t, 10, func(p *quotav1alpha1.ClaimCreationPolicy) { costs(p); reviewsUpdates(p) })
 	w.mustCreate(w.sized("a", 2))
+	w.wantBucket(10, 2, 8, 1)
 	wantTooMuch(t, w.setSize("a", 11), "requested: 9 map", "used: 2", "limited: 10")
 	must(t, w.setSize("a", 8))
 	must(t, w.setSize("a", 10))

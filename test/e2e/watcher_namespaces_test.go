@@ -97,6 +97,30 @@ func TestWatcherOfANamespaceThatReturns(t *testing.T) {
 	w.wantDemand("blue", "5 by 1")
 }
 
+// The objects of a namespace that the watch of namespaces does not show yet do not wait one after the other.
+func TestWatcherAsksForANewNamespaceOnce(t *testing.T) {
+	t.Parallel()
+	const objects = 20
+	w := newOwned(t)
+	namespaces := w.wire.holdEvents("namespaces", "")
+	defer namespaces.end()
+
+	w.newNamespace("new", ownerLabel, "acme")
+	for i := range objects {
+		w.create(w.sized("new", fmt.Sprint("object-", i), 1))
+	}
+	w.wantDemand("acme", "20 by 20")
+
+	asked := w.wire.sent(func(r *http.Request) bool { return path.Base(r.URL.Path) == w.namespace("new") })
+	if len(asked) != 1 {
+		t.Errorf("the watcher asked %d times for one namespace", len(asked))
+	}
+	namespaces.end()
+	w.label("new", ownerLabel, "blue")
+	w.wantDemand("blue", "20 by 20")
+	w.wantDemand("acme", "")
+}
+
 // A request in a namespace waits for an observation that rests on the version of this namespace. It comes at once.
 func TestWatcherConfirmsNewNamespacesSoon(t *testing.T) {
 	t.Parallel()

@@ -39,6 +39,8 @@ type namespaces struct {
 	mu     sync.RWMutex
 	at     ledger.Version
 	byName map[string]namespace
+	// early are those that the API server had before the watch showed them.
+	early map[string]*metav1.PartialObjectMetadata
 	// gone are names of deleted namespaces, whose objects may still have events on their way.
 	gone *lru.Cache
 }
@@ -58,7 +60,10 @@ var _ cache.TransformingStore = (*namespaces)(nil)
 var namespacesResource = corev1.SchemeGroupVersion.WithResource("namespaces")
 
 func newNamespaces(client metadata.Interface, log logr.Logger) *namespaces {
-	return &namespaces{client: client, log: log, onChange: func() {}, listed: make(chan struct{}), byName: map[string]namespace{}, gone: lru.New(goneMax)}
+	return &namespaces{
+		client: client, log: log, onChange: func() {}, listed: make(chan struct{}),
+		byName: map[string]namespace{}, early: map[string]*metav1.PartialObjectMetadata{}, gone: lru.New(goneMax),
+	}
 }
 
 // run starts the reflector until ctx ends, unless it runs.
@@ -106,36 +111,60 @@ func (n *namespaces) changedSince(earlier ledger.Version) (version ledger.Versio
 	return n.at, changed
 }
 
-// object returns a namespace as policies see it. The watch of an object may be ahead of that of namespaces, so a
-// missing namespace may appear in a moment. It is nil if the namespace does not exist: then its objects are about to
-// go.
+// object returns a namespace as policies see it. It is nil if the namespace does not exist: then its objects are about
+// to go.
 func (n *namespaces) object(ctx context.Context, name string) (map[string]any, error) {
-	const poll, timeout = 2 * time.Millisecond, 2 * time.Second
-	var found *metav1.PartialObjectMetadata
-	err := wait.PollUntilContextTimeout(ctx, poll, timeout, true, func(context.Context) (bool, error) {
-		n.mu.RLock()
-		defer n.mu.RUnlock()
-		found = n.byName[name].object
-		_, isGone := n.gone.Get(name)
-		return found != nil || isGone, nil
-	})
-	if err == nil && found == nil {
-		return nil, nil
-	}
-	if err != nil {
-		found, err = n.client.Resource(namespacesResource).Get(ctx, name, metav1.GetOptions{})
-	}
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("look up namespace %s: %w", name, err)
+	found, err := n.find(ctx, name)
+	if found == nil || err != nil {
+		return nil, err
 	}
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(found)
 	if err != nil {
 		return nil, fmt.Errorf("convert namespace %s: %w", name, err)
 	}
 	return object, nil
+}
+
+// find returns a namespace, or nil if it does not exist. The watch of an object may be ahead of that of namespaces, so
+// a missing namespace may appear in a moment. If it does not, the API server has it. The other objects in it do not
+// wait again, because they all wait behind one another.
+func (n *namespaces) find(ctx context.Context, name string) (found *metav1.PartialObjectMetadata, err error) {
+	const poll, timeout = 2 * time.Millisecond, 100 * time.Millisecond
+	err = wait.PollUntilContextTimeout(ctx, poll, timeout, true, func(context.Context) (isKnown bool, _ error) {
+		found, isKnown = n.known(name)
+		return isKnown, nil
+	})
+	if err == nil {
+		return found, nil
+	}
+
+	found, err = n.client.Resource(namespacesResource).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("look up namespace %s: %w", name, err)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.byName[name].object == nil {
+		n.early[name] = found
+	}
+	return found, nil
+}
+
+// known returns a namespace that exists, or nil for one that is gone. It reports false if neither is known.
+func (n *namespaces) known(name string) (found *metav1.PartialObjectMetadata, isKnown bool) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if found = n.byName[name].object; found != nil {
+		return found, true
+	}
+	if found = n.early[name]; found != nil {
+		return found, true
+	}
+	_, isGone := n.gone.Get(name)
+	return nil, isGone
 }
 
 // confirm raises the version if the API server has the same namespaces.
@@ -208,6 +237,9 @@ func (n *namespaces) putLocked(obj any) error {
 	object.ManagedFields = nil
 	after := namespace{object: object}
 	before, isKnown := n.byName[object.Name]
+	if early := n.early[object.Name]; early != nil && !isKnown {
+		before.object, isKnown = early, true
+	}
 	_, isBack := n.gone.Get(object.Name) // its first objects may have been counted by the former one
 	switch {
 	case isKnown && !differ(before.object, object):
@@ -216,6 +248,7 @@ func (n *namespaces) putLocked(obj any) error {
 		after.changed = version
 	}
 	n.byName[object.Name] = after
+	delete(n.early, object.Name)
 	n.gone.Remove(object.Name)
 	if n.isListed.Load() { // the versions of a list are in no order
 		n.at = max(n.at, version)
@@ -239,6 +272,7 @@ func (n *namespaces) Delete(obj any) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.byName, object.Name)
+	delete(n.early, object.Name)
 	n.gone.Add(object.Name, nil)
 	if version, err := ledger.ParseVersion(object.ResourceVersion); err == nil {
 		n.at = max(n.at, version)
@@ -267,6 +301,7 @@ func (n *namespaces) Replace(list []any, resourceVersion string) error {
 		_, exists := names[name]
 		return !exists
 	})
+	clear(n.early) // each is in the list, or gone, or comes with the watch
 	n.at = max(n.at, version)
 	n.mu.Unlock()
 	if !n.isListed.Swap(true) {
