@@ -20,6 +20,9 @@ const (
 	Released Kind = "released"
 	// Corrected means that the auditor or an administrator repaired the ledger.
 	Corrected Kind = "corrected"
+	// Recounted means that existing objects demand something else than before, and that Bursar did not see each change: a
+	// policy has changed, or no process ran.
+	Recounted Kind = "recounted"
 	// LimitChanged means that somebody added, changed or removed a grant.
 	LimitChanged Kind = "limitchanged"
 	// Opened begins the journal of a consumer, or continues it after a gap: later entries count from its balances.

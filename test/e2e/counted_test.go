@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -270,4 +271,27 @@ func TestPolicyRecounts(t *testing.T) {
 
 	w.mustDelete(policy)
 	w.wantBucket(10, 0, 10, 0)
+	w.wantRecounted(3, 9, -12)
+}
+
+// wantRecounted waits until the journal has recounts with these changes.
+func (w *world) wantRecounted(changes ...int64) {
+	w.Helper()
+	eventually(w, func() error {
+		history := &quotav1alpha1.QuotaHistory{Spec: quotav1alpha1.QuotaHistorySpec{ConsumerRef: w.consumer()}}
+		history.Name, history.Namespace = w.name, w.name
+		if err := admin.Create(w.ctx, history, client.DryRunAll); err != nil {
+			return err
+		}
+		var got []int64
+		for i := range history.Status.Entries {
+			if entry := &history.Status.Entries[i]; entry.Kind == quotav1alpha1.JournalEntryRecounted {
+				got = append(got, entry.Change)
+			}
+		}
+		if !slices.Equal(got, changes) {
+			return fmt.Errorf("the journal has recounts by %d, want %d", got, changes)
+		}
+		return nil
+	})
 }

@@ -95,7 +95,7 @@ type QuotaHistoryStatus struct {
 }
 
 // JournalEntryKind is the event behind an entry.
-// +kubebuilder:validation:Enum=Admitted;Canceled;Changed;Released;Corrected;LimitChanged;Opened
+// +kubebuilder:validation:Enum=Admitted;Canceled;Changed;Released;Corrected;Recounted;LimitChanged;Opened
 type JournalEntryKind string
 
 const (
@@ -113,6 +113,10 @@ const (
 
 	// JournalEntryCorrected means that the auditor or an administrator repaired the ledger.
 	JournalEntryCorrected JournalEntryKind = "Corrected"
+
+	// JournalEntryRecounted means that existing objects demand something else than before, and Bursar did not see each
+	// change: a policy has changed, or no process ran.
+	JournalEntryRecounted JournalEntryKind = "Recounted"
 
 	// JournalEntryLimitChanged means that an active grant appeared, changed or ended.
 	JournalEntryLimitChanged JournalEntryKind = "LimitChanged"
@@ -132,7 +136,7 @@ type JournalEntry struct {
 	// the step may be larger.
 	Sequence int64 `json:"sequence"`
 
-	// kind is Admitted, Canceled, Changed, Released, Corrected, LimitChanged or Opened.
+	// kind is Admitted, Canceled, Changed, Released, Corrected, Recounted, LimitChanged or Opened.
 	Kind JournalEntryKind `json:"kind"`
 
 	// resourceType is the resource type of the change. It is absent in an Opened entry.
