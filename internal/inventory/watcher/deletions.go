@@ -1,6 +1,8 @@
 package watcher
 
 import (
+	"maps"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -66,9 +68,5 @@ func (d *deletions) replace(all []*counted) {
 func (d *deletions) known() []types.UID {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	all := make([]types.UID, 0, len(d.consumers))
-	for uid := range d.consumers {
-		all = append(all, uid)
-	}
-	return all
+	return slices.Collect(maps.Keys(d.consumers))
 }

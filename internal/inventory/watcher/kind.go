@@ -86,13 +86,12 @@ func (f function) covers(other function) bool {
 
 func (w *Watcher) newWatch(kind schema.GroupVersionKind, resource schema.GroupVersionResource, by catalog.Counted, function function) *kindWatch {
 	ctx, cancel := context.WithCancel(w.ctx)
-	k := &kindWatch{
-		Watcher: w, kind: kind, name: inventory.NameOf(kind), resource: resource, policies: by.Policies, function: function,
-		policiesVersion: ledger.Version(by.Version), ctx: ctx, stop: cancel,
-		target: w.Inventory.Add(inventory.NameOf(kind), subjectOf(kind.GroupKind())), feeding: w.feeding(inventory.NameOf(kind)),
-		usesNamespaces: usesNamespaces(by.Policies), deletions: w.deletionsOf(inventory.NameOf(kind)), freshness: newFreshness(),
+	name := inventory.NameOf(kind)
+	return &kindWatch{
+		Watcher: w, kind: kind, name: name, resource: resource, policies: by.Policies, function: function,
+		policiesVersion: ledger.Version(by.Version), usesNamespaces: usesNamespaces(by.Policies), ctx: ctx, stop: cancel,
+		target: w.Inventory.Add(name, subjectOf(kind.GroupKind())), feeding: w.feeding(name), deletions: w.deletionsOf(name), freshness: newFreshness(),
 	}
-	return k
 }
 
 func usesNamespaces(policies []*catalog.Policy) bool {
@@ -247,6 +246,7 @@ func (k *kindWatch) Replace(list []any, resourceVersion string) error {
 	if err != nil {
 		return err
 	}
+
 	objects, all := make([]inventory.Object, 0, len(list)), make([]*counted, 0, len(list))
 	for _, obj := range list {
 		o, err := k.count(obj)
@@ -255,10 +255,12 @@ func (k *kindWatch) Replace(list []any, resourceVersion string) error {
 		}
 		objects, all = append(objects, o.Object), append(all, o)
 	}
+
 	consumers, err := k.replace(version, objects)
 	if err != nil || k.ctx.Err() != nil {
 		return err
 	}
+
 	k.deletions.replace(all)
 	k.freshness.moved()
 	k.Listener.KindChanged(k.name, consumers)

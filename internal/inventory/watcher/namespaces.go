@@ -40,7 +40,7 @@ type namespaces struct {
 	at     ledger.Version
 	byName map[string]namespace
 	// early are those that the API server had before the watch showed them.
-	early map[string]*metav1.PartialObjectMetadata
+	early map[string]namespace
 	// gone are names of deleted namespaces, whose objects may still have events on their way.
 	gone *lru.Cache
 }
@@ -51,6 +51,8 @@ const goneMax = 1024
 // namespace is a namespace as of its version.
 type namespace struct {
 	object *metav1.PartialObjectMetadata
+	// content is the object as policies see it. Nobody may change it.
+	content map[string]any
 	// changed is the version of the latest change that policies may see.
 	changed ledger.Version
 }
@@ -62,7 +64,7 @@ var namespacesResource = corev1.SchemeGroupVersion.WithResource("namespaces")
 func newNamespaces(client metadata.Interface, log logr.Logger) *namespaces {
 	return &namespaces{
 		client: client, log: log, onChange: func() {}, listed: make(chan struct{}),
-		byName: map[string]namespace{}, early: map[string]*metav1.PartialObjectMetadata{}, gone: lru.New(goneMax),
+		byName: map[string]namespace{}, early: map[string]namespace{}, gone: lru.New(goneMax),
 	}
 }
 
@@ -113,55 +115,65 @@ func (n *namespaces) changedSince(earlier ledger.Version) (version ledger.Versio
 
 // object returns a namespace as policies see it. It is nil if the namespace does not exist: then its objects are about
 // to go.
-func (n *namespaces) object(ctx context.Context, name string) (map[string]any, error) {
-	found, err := n.find(ctx, name)
-	if found == nil || err != nil {
-		return nil, err
+//
+// The watch of an object may be ahead of that of namespaces, so a missing namespace may appear in a moment. If it does
+// not, the API server has it. The other objects in it do not wait again, because they all wait behind one another.
+func (n *namespaces) object(ctx context.Context, name string) (content map[string]any, err error) {
+	content, isKnown := n.known(name)
+	if isKnown {
+		return content, nil
 	}
-	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(found)
-	if err != nil {
-		return nil, fmt.Errorf("convert namespace %s: %w", name, err)
-	}
-	return object, nil
-}
-
-// find returns a namespace, or nil if it does not exist. The watch of an object may be ahead of that of namespaces, so
-// a missing namespace may appear in a moment. If it does not, the API server has it. The other objects in it do not
-// wait again, because they all wait behind one another.
-func (n *namespaces) find(ctx context.Context, name string) (found *metav1.PartialObjectMetadata, err error) {
 	const poll, timeout = 2 * time.Millisecond, 100 * time.Millisecond
-	err = wait.PollUntilContextTimeout(ctx, poll, timeout, true, func(context.Context) (isKnown bool, _ error) {
-		found, isKnown = n.known(name)
+	err = wait.PollUntilContextTimeout(ctx, poll, timeout, false, func(context.Context) (bool, error) {
+		content, isKnown = n.known(name)
 		return isKnown, nil
 	})
 	if err == nil {
-		return found, nil
+		return content, nil
 	}
+	return n.read(ctx, name)
+}
 
-	found, err = n.client.Resource(namespacesResource).Get(ctx, name, metav1.GetOptions{})
+// read reads a namespace that the watch does not show yet, and remembers it until then.
+func (n *namespaces) read(ctx context.Context, name string) (map[string]any, error) {
+	object, err := n.client.Resource(namespacesResource).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("look up namespace %s: %w", name, err)
 	}
+	found, err := namespaceOf(object)
+	if err != nil {
+		return nil, err
+	}
+
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.byName[name].object == nil {
 		n.early[name] = found
 	}
-	return found, nil
+	return found.content, nil
+}
+
+// namespaceOf makes a namespace of an object, without its managed fields.
+func namespaceOf(object *metav1.PartialObjectMetadata) (namespace, error) {
+	object.ManagedFields = nil
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return namespace{}, fmt.Errorf("convert namespace %s: %w", object.Name, err)
+	}
+	return namespace{object: object, content: content}, nil
 }
 
 // known returns a namespace that exists, or nil for one that is gone. It reports false if neither is known.
-func (n *namespaces) known(name string) (found *metav1.PartialObjectMetadata, isKnown bool) {
+func (n *namespaces) known(name string) (content map[string]any, isKnown bool) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	if found = n.byName[name].object; found != nil {
-		return found, true
-	}
-	if found = n.early[name]; found != nil {
-		return found, true
+	for _, known := range []map[string]namespace{n.byName, n.early} {
+		if found, exists := known[name]; exists {
+			return found.content, true
+		}
 	}
 	_, isGone := n.gone.Get(name)
 	return nil, isGone
@@ -234,11 +246,14 @@ func (n *namespaces) putLocked(obj any) error {
 	if err != nil {
 		return err
 	}
-	object.ManagedFields = nil
-	after := namespace{object: object}
+	after, err := namespaceOf(object)
+	if err != nil {
+		return err
+	}
+
 	before, isKnown := n.byName[object.Name]
-	if early := n.early[object.Name]; early != nil && !isKnown {
-		before.object, isKnown = early, true
+	if !isKnown {
+		before, isKnown = n.early[object.Name]
 	}
 	_, isBack := n.gone.Get(object.Name) // its first objects may have been counted by the former one
 	switch {
@@ -247,6 +262,7 @@ func (n *namespaces) putLocked(obj any) error {
 	case isKnown || isBack:
 		after.changed = version
 	}
+
 	n.byName[object.Name] = after
 	delete(n.early, object.Name)
 	n.gone.Remove(object.Name)
@@ -286,6 +302,7 @@ func (n *namespaces) Replace(list []any, resourceVersion string) error {
 	if err != nil {
 		return err
 	}
+
 	names := map[string]struct{}{}
 	n.mu.Lock()
 	before := n.at
@@ -304,6 +321,7 @@ func (n *namespaces) Replace(list []any, resourceVersion string) error {
 	clear(n.early) // each is in the list, or gone, or comes with the watch
 	n.at = max(n.at, version)
 	n.mu.Unlock()
+
 	if !n.isListed.Swap(true) {
 		close(n.listed)
 	}
