@@ -384,6 +384,24 @@ func TestStockAhead(t *testing.T) {
 		<-time.After(time.Minute)
 		expectCounted(t, "the preferred replica has no inventory", w.memory, counted{})
 	}))
+	t.Run("ends the wait for a request that an observation decides", inBubble(func(t *testing.T) {
+		memory, objects := storagetest.New(), newInventory(widgets)
+		objects.show(widgets, "0", 2, 1)
+		p := start(t, memory, nil)
+		p.Inventory = objects
+		p.limit(t, 5)
+		r := creating(widgets, "1", 4)
+		p.admit(t, r)
+		p.ExpectRelease(acme, r.Key) // an answer says that the create has failed
+		objects.show(widgets, "1", 3, 4)
+		p.look(t)
+
+		began := time.Now()
+		d, err := storagetest.Reserve(t.Context(), p, acme, creating(widgets, "2", 1))
+		if took := time.Since(began); err != nil || d.Code != ledger.Exceeded || took > 0 {
+			t.Errorf("got %+v, %v after %s, want a denial at once", d, err, took)
+		}
+	}))
 	t.Run("tells subscribers of freed quota with the write", inBubble(func(t *testing.T) {
 		memory, objects := storagetest.New(), newInventory(widgets)
 		objects.show(widgets, "1", 2, 4)
