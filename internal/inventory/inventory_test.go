@@ -250,6 +250,7 @@ func (w *world) checkChanges(v View, consumer quotav1alpha1.ConsumerRef) {
 		if !hasAll {
 			continue
 		}
+
 		amounts := map[ledger.Dimensions]ledger.Amount{}
 		for _, d := range earlier.Demands {
 			amounts[d.Dimensions] += d.Amount
@@ -262,6 +263,7 @@ func (w *world) checkChanges(v View, consumer quotav1alpha1.ConsumerRef) {
 		for _, d := range o.Demands {
 			amounts[d.Dimensions] -= d.Amount
 		}
+
 		maps.DeleteFunc(amounts, func(_ ledger.Dimensions, amount ledger.Amount) bool { return amount == 0 })
 		if len(amounts) > 0 {
 			w.Fatalf("the changes from %+v to %+v are %+v", earlier, o, changes)
@@ -511,6 +513,7 @@ func TestHasSeen(t *testing.T) {
 	kind.Set(mapOf(1, 7))
 	kind.Set(mapOf(2, 8))
 	kind.Delete(uidOf(2), 9)
+
 	for name, tt := range map[string]struct {
 		reason string
 		awaits ledger.Awaited

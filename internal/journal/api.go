@@ -48,6 +48,7 @@ func FromAPI(consumer quotav1alpha1.ConsumerRef, entry *quotav1alpha1.JournalEnt
 		Consumer: consumer, Time: entry.Time.UTC(), Sequence: entry.Sequence, ResourceType: entry.ResourceType, Dimensions: entry.Dimensions,
 		Change: entry.Change, Used: entry.Used, Limit: entry.Limit, Claim: entry.Claim, Policy: entry.Policy, Grant: entry.Grant, Actor: entry.Actor,
 	}
+
 	for kind, of := range apiKinds {
 		if of == entry.Kind {
 			e.Kind = kind
@@ -56,6 +57,7 @@ func FromAPI(consumer quotav1alpha1.ConsumerRef, entry *quotav1alpha1.JournalEnt
 	if e.Kind == "" {
 		return e, fmt.Errorf("entry %s has the kind %q, which this version of bursar does not know: use that of the server", e.ID(), entry.Kind)
 	}
+
 	if o := entry.Object; o != nil {
 		e.Object = new(Object(*o))
 	}

@@ -51,6 +51,7 @@ func (s *Store) Escrow(consumer quotav1alpha1.ConsumerRef, reservations []ledger
 			return false // nobody could tell later whether its object counts already
 		}
 	}
+
 	inFlight := s.inflight.count(consumer)
 	if !s.inflight.addUnrecorded(consumer, reservations) {
 		return false // a repeated review has its outcome in the ledger
@@ -60,6 +61,7 @@ func (s *Store) Escrow(consumer quotav1alpha1.ConsumerRef, reservations []ledger
 		s.inflight.removeUnrecorded(consumer, reservations)
 		return false
 	}
+
 	for i := range reservations {
 		var done func()
 		if i == len(reservations)-1 {
@@ -125,11 +127,11 @@ func (a amounts) add(charges []ledger.Charge, sign ledger.Amount) amounts {
 func (e *escrow) admit(reservations []ledger.Reservation, spare Spare, inFlight, ledgerBytes int) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now := time.Now()
-	size := 0
 	if slices.ContainsFunc(reservations, hasDimensions) {
 		return false // no slice could pay for it
 	}
+
+	now, size := time.Now(), 0
 	canCount, isSliced := true, false
 	for i := range reservations {
 		enforced := e.enforced(reservations[i].Charges)
@@ -138,6 +140,7 @@ func (e *escrow) admit(reservations []ledger.Reservation, spare Spare, inFlight,
 		canCount = e.canCountLocked(reservations[i].Charges) && canCount
 		size += reservations[i].Size()
 	}
+
 	if e.isSuspended || !canCount || !isSliced { // without a slice, others would not look for the object if this process died
 		return false
 	}
@@ -147,6 +150,7 @@ func (e *escrow) admit(reservations []ledger.Reservation, spare Spare, inFlight,
 	if !e.canSpareLocked(spare, inFlight) || !e.coversLocked(reservations) {
 		return false
 	}
+
 	for i := range reservations {
 		e.unrecorded = e.unrecorded.add(e.enforced(reservations[i].Charges), 1)
 	}
@@ -278,6 +282,7 @@ func (e *escrow) yield(l *ledger.Ledger, holder string) (resume func()) {
 	if !ok {
 		return nil
 	}
+
 	covered, hasYielded := maps.Clone(e.covered), false
 	slice.Amounts = maps.Clone(slice.Amounts)
 	for resourceType, amount := range slice.Amounts {
@@ -293,6 +298,7 @@ func (e *escrow) yield(l *ledger.Ledger, holder string) (resume func()) {
 			e.covered[resourceType] = min(e.covered[resourceType], e.unrecorded[resourceType])
 		}
 	}
+
 	if !hasYielded || !l.SetSlice(slice) {
 		return nil
 	}

@@ -35,6 +35,7 @@ type foreignSlices struct {
 func (f *foreignSlices) replace(consumer quotav1alpha1.ConsumerRef, l *ledger.Ledger, holder string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+
 	before := f.byConsumer[consumer]
 	var after []ForeignSlice
 	for s := range l.Slices() {
@@ -49,6 +50,7 @@ func (f *foreignSlices) replace(consumer quotav1alpha1.ConsumerRef, l *ledger.Le
 		}
 		after = append(after, known)
 	}
+
 	if len(after) == 0 {
 		delete(f.byConsumer, consumer)
 		return

@@ -5,20 +5,20 @@ import (
 
 	"github.com/bursar/bursar/internal/groupcommit"
 	"github.com/bursar/bursar/internal/ledger"
+	"k8s.io/utils/ptr"
 )
 
 // raise decides a request of which the ledger has another attempt. At most one of the two has an effect, so one
 // reservation is for both.
 func (d *decider) raise(l *ledger.Ledger, before, r ledger.Reservation) (decision ledger.Decision, hasChanged bool) {
-	both := forBoth(before, r)
-	takesMore := !slices.Equal(both.Charges, before.Charges)
 	if isEnough(&before, &r) {
 		return ledger.Decision{Code: ledger.Admitted, Sequence: before.Sequence, Existing: true}, false
 	}
 
+	both := forBoth(before, r)
 	trial := l.Begin()
 	l.Cancel(r.Key, 0)
-	if takesMore {
+	if takesMore := !slices.Equal(both.Charges, before.Charges); takesMore {
 		decision = d.decideByLimits(l, both, l.Reserve, l.ReserveOverdraft)
 	} else {
 		decision = l.ReserveOverdraft(both) // the limits may have fallen since
@@ -65,7 +65,7 @@ func isEnough(before, r *ledger.Reservation) bool {
 		return true
 	}
 	both := forBoth(*before, *r)
-	return slices.Equal(both.Charges, before.Charges) && (before.Awaits == nil || isSameChange(both.Awaits, before.Awaits))
+	return slices.Equal(both.Charges, before.Charges) && (before.Awaits == nil || ptr.Equal(both.Awaits, before.Awaits))
 }
 
 // largerCharges returns the larger charge of each resource type and dimensions: those of before in their order, and

@@ -6,6 +6,7 @@ import (
 
 	"github.com/bursar/bursar/internal/groupcommit"
 	"github.com/bursar/bursar/internal/ledger"
+	"k8s.io/utils/ptr"
 )
 
 // record returns the operation to move a reservation, admitted at a time, from the slice to the ledger.
@@ -83,15 +84,7 @@ func (c *committer) recordFromSlice(l *ledger.Ledger, r ledger.Reservation) grou
 
 // isSameRequest reports whether two reservations with the same key are from the same request, apart from the sequence.
 func isSameRequest(a, b *ledger.Reservation) bool {
-	return a.ReservedAt == b.ReservedAt && a.Claim == b.Claim && slices.Equal(a.Charges, b.Charges) && isSameChange(a.Awaits, b.Awaits)
-}
-
-// isSameChange reports whether two requests await the same change of an object, or both none.
-func isSameChange(a, b *ledger.Awaited) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return *a == *b
+	return a.ReservedAt == b.ReservedAt && a.Claim == b.Claim && slices.Equal(a.Charges, b.Charges) && ptr.Equal(a.Awaits, b.Awaits)
 }
 
 // isSliceLost reports whether another process revoked and dropped the slice under an admission. Dropping takes longer
