@@ -83,6 +83,7 @@ func (w *world) drawDemands() []Demand {
 
 func (w *world) step() {
 	n := rapid.IntRange(0, 6).Draw(w.T, "object")
+
 	switch rapid.IntRange(0, 7).Draw(w.T, "what") {
 	case 0, 1, 2:
 		if w.deleted[n] {
@@ -92,6 +93,7 @@ func (w *world) step() {
 		o := mapOf(n, w.version, w.drawDemands()...)
 		before := w.objects[n]
 		w.objects[n] = o
+
 		w.wantChanged(w.kind.Set(o), before.Demands, o.Demands)
 		if again := w.kind.Set(o); again != nil {
 			w.Fatalf("the same version again changes %v", again)
@@ -101,6 +103,7 @@ func (w *world) step() {
 		before := w.objects[n]
 		delete(w.objects, n)
 		w.deleted[n] = true
+
 		w.wantChanged(w.kind.Delete(uidOf(n), w.version), before.Demands, nil)
 	case 4:
 		w.version++

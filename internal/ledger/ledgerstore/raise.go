@@ -3,9 +3,10 @@ package ledgerstore
 import (
 	"slices"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/bursar/bursar/internal/groupcommit"
 	"github.com/bursar/bursar/internal/ledger"
-	"k8s.io/utils/ptr"
 )
 
 // raise decides a request of which the ledger has another attempt. At most one of the two has an effect, so one
@@ -18,7 +19,7 @@ func (d *decider) raise(l *ledger.Ledger, before, r ledger.Reservation) (decisio
 	both := forBoth(before, r)
 	trial := l.Begin()
 	l.Cancel(r.Key, 0)
-	if takesMore := !slices.Equal(both.Charges, before.Charges); takesMore {
+	if !slices.Equal(both.Charges, before.Charges) { // it takes more
 		decision = d.decideByLimits(l, both, l.Reserve, l.ReserveOverdraft)
 	} else {
 		decision = l.ReserveOverdraft(both) // the limits may have fallen since

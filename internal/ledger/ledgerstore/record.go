@@ -4,9 +4,10 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/bursar/bursar/internal/groupcommit"
 	"github.com/bursar/bursar/internal/ledger"
-	"k8s.io/utils/ptr"
 )
 
 // record returns the operation to move a reservation, admitted at a time, from the slice to the ledger.
@@ -18,6 +19,7 @@ func (c *committer) record(r ledger.Reservation, admitted time.Time, recorded fu
 		apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
 			held, isOwn, isOver = ledger.Reservation{}, true, false
 			before, isReserved := l.Reservation(r.Key)
+
 			var effect groupcommit.Effect
 			switch {
 			case isReserved:
@@ -31,6 +33,7 @@ func (c *committer) record(r ledger.Reservation, admitted time.Time, recorded fu
 			default:
 				effect = c.recordFromSlice(l, r)
 			}
+
 			if effect != groupcommit.Nothing {
 				held, _ = l.Reservation(r.Key)
 			}
@@ -43,11 +46,13 @@ func (c *committer) record(r ledger.Reservation, admitted time.Time, recorded fu
 				c.commitLater(c.record(r, admitted, recorded))
 				return
 			}
+
 			c.escrow.forget([]ledger.Reservation{r})
 			if isOver {
 				c.store.inflight.remove(c.consumer, r.Key, 0)
 				return
 			}
+
 			c.store.inflight.add(c.consumer, held, isOwn)
 			if recorded != nil {
 				recorded()
