@@ -143,7 +143,7 @@ func (s *Store) Apply(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r
 
 // denialBasis is what a denial rests on.
 type denialBasis struct {
-	// kinds are those of the objects that use quota of the consumer, or may.
+	// kinds are those of the objects that use the quota in demand, or may.
 	kinds []string
 	// isOutdated is true if the ledger does not show all that the inventory knows of them.
 	isOutdated bool
