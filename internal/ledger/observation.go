@@ -56,6 +56,9 @@ type Uptake struct {
 	Ended []string
 	// IsBehind is true if the ledger keeps a later observation. Some requests may have ended all the same.
 	IsBehind bool
+	// CountsTwice is true if an object counts beside its pending request, because observed demand rests on earlier
+	// policies or namespaces than the request. Observe by later ones soon.
+	CountsTwice bool
 }
 
 // Observe brings the ledger up to an observation, and ends exactly the pending requests that it decides, in one step
@@ -88,7 +91,7 @@ func (l *Ledger) Observe(o Observation, by Observer) (Uptake, error) {
 		observed = o.Basis
 	}
 	bytesMax := max(l.Bytes(), observedBytesMax)
-	ended := l.endDecided(o, observed, by)
+	ended, countsTwice := l.endDecided(o, observed, by)
 	var changes []Demand
 	var objects []ObjectChange
 	knowsObjects := false
@@ -104,7 +107,7 @@ func (l *Ledger) Observe(o Observation, by Observer) (Uptake, error) {
 	trial.Keep()
 
 	l.recordObserved(changes, ended, objects, knowsObjects)
-	uptake := Uptake{HasChanged: len(changes)+len(ended) > 0, IsBehind: !isNewer}
+	uptake := Uptake{HasChanged: len(changes)+len(ended) > 0, IsBehind: !isNewer, CountsTwice: countsTwice}
 	isLess := func(d Demand) bool { return d.Amount < 0 }
 	uptake.FreesQuota = len(ended) > 0 || slices.ContainsFunc(changes, isLess)
 	for i := range ended {
@@ -223,22 +226,25 @@ func (l *Ledger) changeObserved(change Demand) error {
 }
 
 // endDecided ends the pending requests that an observation decides, and returns them in the order of their keys.
-// observed is the basis of observed demand.
-func (l *Ledger) endDecided(o Observation, observed Basis, by Observer) (ended []endedRequest) {
+// observed is the basis of observed demand. countsTwice is as in [Uptake].
+func (l *Ledger) endDecided(o Observation, observed Basis, by Observer) (ended []endedRequest, countsTwice bool) {
 	for _, key := range sortedKeys(l.reservations) {
 		r := l.reservations[key]
 		if r.Awaits == nil || r.Awaits.Kind != o.Kind {
 			continue
 		}
-		if v := by.Visibility(&r); r.Awaits.isDecided(v, o.Basis.Objects, observed) {
-			l.Cancel(key, 0)
-			isVisible := r.Awaits.isVisible(v)
-			ended = append(ended, endedRequest{
-				Reservation: r, isObserved: isVisible && observed == o.Basis, isReleased: isVisible || v.IsDeleted,
-			})
+		v := by.Visibility(&r)
+		isVisible := r.Awaits.isVisible(v)
+		if !r.Awaits.isDecided(v, o.Basis.Objects, observed) {
+			countsTwice = countsTwice || isVisible
+			continue
 		}
+		l.Cancel(key, 0)
+		ended = append(ended, endedRequest{
+			Reservation: r, isObserved: isVisible && observed == o.Basis, isReleased: isVisible || v.IsDeleted,
+		})
 	}
-	return ended
+	return ended, countsTwice
 }
 
 // endedRequest is a request that is no longer pending.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/ledger"
@@ -59,6 +61,62 @@ func TestStockDenial(t *testing.T) {
 
 		if !errors.Is(err, stuck) {
 			t.Errorf("got %v", err)
+		}
+	}))
+	// A pending request names version 2 of the policies, and its object demands as much by version 1.
+	begin := func(t *testing.T) (*storagetest.Memory, *process, *inventoryOf) {
+		memory, objects := storagetest.New(), newInventory(widgets)
+		p := counting(t, memory, nil, objects, 10)
+		r := creating(widgets, "1", 6)
+		r.Awaits.Policies = 2
+		p.admit(t, r)
+		objects.show(widgets, "1", 2, 6)
+		return memory, p, objects
+	}
+	t.Run("counts no object twice", inBubble(func(t *testing.T) {
+		memory, p, objects := begin(t)
+		go func() {
+			<-time.After(300 * time.Millisecond)
+			objects.kind(widgets).Confirm(2, 0)
+		}()
+
+		p.admit(t, creating(widgets, "2", 4))
+
+		if objects.refreshed == 0 {
+			t.Error("the inventory was not refreshed")
+		}
+		expectCounted(t, "the first one is observed", memory, counted{Observed: 6, Pending: 4})
+	}))
+	t.Run("is none while an object counts twice", inBubble(func(t *testing.T) {
+		_, p, _ := begin(t)
+		began := time.Now()
+
+		_, err := storagetest.Reserve(t.Context(), p, acme, creating(widgets, "2", 4))
+
+		if err == nil || !strings.Contains(err.Error(), "latest policies") {
+			t.Errorf("got %v, want an error", err)
+		}
+		if took := time.Since(began); took < time.Second || took > 3*time.Second {
+			t.Errorf("it took %s", took)
+		}
+	}))
+	t.Run("does not wait for kinds that use something else", inBubble(func(t *testing.T) {
+		memory, objects := storagetest.New(), newInventory(widgets, gadgets)
+		objects.show(widgets, "1", 2, 8)
+		p := counting(t, memory, nil, objects, 10)
+		p.grant(t, ledger.Allowance{ResourceType: gpu, Amount: 10}, ledger.Allowance{ResourceType: "compute/cpu", Amount: 10})
+		r := creating(gadgets, "2", 1)
+		r.Charges, r.Awaits.Policies = chargesOf("compute/cpu", 1), 2
+		p.admit(t, r)
+		objects.kind(gadgets).Set(inventory.Object{
+			UID: "2", Version: 2, Demands: []inventory.Demand{{Policy: "p", Consumer: acme, Charges: chargesOf("compute/cpu", 1)}},
+		})
+		began := time.Now()
+
+		d, err := storagetest.Reserve(t.Context(), p, acme, creating(widgets, "3", 3))
+
+		if err != nil || d.Code != ledger.Exceeded || time.Since(began) > 0 {
+			t.Errorf("got %+v, %v after %s", d, err, time.Since(began))
 		}
 	}))
 	t.Run("holds after the inventory has caught up", inBubble(func(t *testing.T) {
