@@ -123,8 +123,8 @@ const catchUpPoll, catchUpMax = 50 * time.Millisecond, 2 * time.Second
 const existingMax = ReservationsMax / 2
 
 // Apply decides a request. It returns an admission after storing it. A denial holds on the current ledger, and first
-// waits a limited time for expected releases, and for an inventory that counts every object once. Apply admits an existing key again and changes nothing, unless the
-// request has other options.
+// waits a limited time for expected releases, and for an inventory that counts every object once. Apply admits an
+// existing key again and changes nothing, unless the request has other options.
 //
 // Apply returns [ErrBusy] if too much is in flight, [ErrTooMuchHeld] if only the request's Spare does not fit,
 // [ErrSliced] if another process holds the quota in a slice, and [ErrReleasing] with [WithRetryUntil]. On an error
