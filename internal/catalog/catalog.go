@@ -53,7 +53,7 @@ func New() *Catalog {
 		byGroupKind:   map[schema.GroupKind][]*Policy{},
 		allocations:   map[string]*Allocation{},
 
-		policyObjects:         policyObjects{byName: map[string]objectVersion{}},
+		policyObjects:         policyObjects{byName: map[string]knownObject{}},
 		declaredPolicies:      newDeclared(),
 		declaredRegistrations: newDeclared(),
 		declaredAllocations:   newDeclared(),

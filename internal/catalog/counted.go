@@ -85,13 +85,16 @@ func (c *Catalog) PoliciesVersion() uint64 {
 	return c.policyObjects.version
 }
 
-// PolicyVersion returns the resourceVersion of the latest object of a policy that the catalog was given, or 0. Every
-// replica sees this version, or a later one.
+// PolicyVersion returns a resourceVersion from which on the objects of a kind count by the current generation of a
+// policy, or 0 if the catalog does not know any. A request that this generation reviewed names this version.
+//
+// It is the first version with this generation, and with this effective generation in the status, that the catalog was
+// given. So other writes of the status, which happen often, leave it as it is. A process that starts later is given a
+// later version, and then requests wait a little longer than necessary for an observation that covers them.
 func (c *Catalog) PolicyVersion(name string) uint64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	version, _ := strconv.ParseUint(c.policyObjects.byName[name].resourceVersion, 10, 63) // 0 without a number
-	return version
+	return c.policyObjects.byName[name].countsSince
 }
 
 // ConfirmPolicies raises the version of the policies to that of a list from the API server, if the list has exactly
@@ -104,7 +107,7 @@ func (c *Catalog) ConfirmPolicies(live []quotav1alpha1.ClaimCreationPolicy, vers
 		return false
 	}
 	for i := range live {
-		if known, isKnown := c.policyObjects.byName[live[i].Name]; !isKnown || known != objectVersionOf(&live[i]) {
+		if known, isKnown := c.policyObjects.byName[live[i].Name]; !isKnown || known.objectVersion != objectVersionOf(&live[i]) {
 			return false
 		}
 	}
@@ -114,9 +117,17 @@ func (c *Catalog) ConfirmPolicies(live []quotav1alpha1.ClaimCreationPolicy, vers
 
 // policyObjects are the policy objects that the catalog was given, also disabled ones and those under deletion.
 type policyObjects struct {
-	byName map[string]objectVersion
+	byName map[string]knownObject
 	// version is the latest one at which these were all objects.
 	version uint64
+}
+
+// knownObject is what the catalog keeps of a policy object.
+type knownObject struct {
+	objectVersion
+	generations generations
+	// countsSince is the first version with these generations that the catalog was given.
+	countsSince uint64
 }
 
 // objectVersion identifies an object and its content.
@@ -129,8 +140,27 @@ func objectVersionOf(object *quotav1alpha1.ClaimCreationPolicy) objectVersion {
 	return objectVersion{object.UID, object.ResourceVersion}
 }
 
+// generations determine by which generation of a policy objects count once the kind is settled, see
+// [Counted.IsSettled]: the declared one and, if that is rejected, the effective one. Each of them only rises.
+type generations struct{ declared, effective int64 }
+
+func generationsOf(object *quotav1alpha1.ClaimCreationPolicy) generations {
+	g := generations{declared: object.Generation}
+	if effective := object.Status.Effective; effective != nil {
+		g.effective = effective.Generation
+	}
+	return g
+}
+
 func (p *policyObjects) set(object *quotav1alpha1.ClaimCreationPolicy) {
-	p.byName[object.Name] = objectVersionOf(object)
+	now := knownObject{objectVersion: objectVersionOf(object), generations: generationsOf(object)}
+	if before := p.byName[object.Name]; before.uid == now.uid && before.generations == now.generations {
+		now.countsSince = before.countsSince
+	}
+	if now.countsSince == 0 {
+		now.countsSince, _ = strconv.ParseUint(object.ResourceVersion, 10, 63) // 0 without a number
+	}
+	p.byName[object.Name] = now
 }
 
 func (p *policyObjects) remove(name string) { delete(p.byName, name) }

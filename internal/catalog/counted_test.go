@@ -184,18 +184,53 @@ func TestCountedKindChanges(t *testing.T) {
 	}
 }
 
-// Every replica sees the version of a policy that a request rests on.
+// The version of a policy that a request rests on is the first one by which its objects count, in the catalog's
+// knowledge: until an observation covers it, the request counts beside its object.
 func TestPolicyVersion(t *testing.T) {
-	c := New()
-	registerKinds(c)
-	for _, given := range []string{"5", "8"} {
+	at := func(resourceVersion string, changes ...func(*policyObject)) *policyObject {
 		p := counting("a", "Instance")
-		p.ResourceVersion = given
-		c.SetPolicy(p)
+		p.ResourceVersion = resourceVersion
+		for _, change := range changes {
+			change(p)
+		}
+		return p
 	}
-	c.SetPolicy(counting("b", "Instance")) // from a file
-	if a, b, c := c.PolicyVersion("a"), c.PolicyVersion("b"), c.PolicyVersion("c"); a != 8 || b != 0 || c != 0 {
-		t.Errorf("the versions are %d, %d and %d, want 8, 0 and 0", a, b, c)
+	isConfirmed := func(p *policyObject) { *p = *withReady(p, metav1.ConditionTrue, effective(t, p)) }
+	isChanged := func(p *policyObject) { p.Generation = 2 }
+	isRejected := func(p *policyObject) {
+		*p = *withReady(p, metav1.ConditionFalse, effective(t, counting("a", "Instance")))
+	}
+	isOther := func(p *policyObject) { p.UID = "another" }
+
+	tests := map[string]struct {
+		reason string
+		given  []*policyObject
+		want   uint64
+	}{
+		"none": {"the policy is unknown", nil, 0},
+		"new":  {"nothing counted by it before", []*policyObject{at("5")}, 5},
+		"other writes of the status": {"the objects count as before",
+			[]*policyObject{at("5", isConfirmed), at("8", isConfirmed), at("9", isConfirmed)}, 5},
+		"late start":     {"a new process knows no earlier version", []*policyObject{at("9", isConfirmed)}, 9},
+		"changed":        {"the generation is another one", []*policyObject{at("5"), at("8", isChanged)}, 8},
+		"changed, later": {"the status is another one", []*policyObject{at("5"), at("8", isChanged), at("9", isChanged)}, 8},
+		"effective later": {"others counted by the former generation at 9, and knew better",
+			[]*policyObject{at("5", isConfirmed), at("8", isChanged, isRejected), at("9", isChanged, isRejected), at("12", isChanged, isConfirmed)}, 12},
+		"created again": {"the generations of another policy begin again", []*policyObject{at("5"), at("8", isOther)}, 8},
+		"from a file":   {"it has no version", []*policyObject{at("")}, 0},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := New()
+			registerKinds(c)
+			for _, object := range tt.given {
+				c.SetPolicy(object)
+			}
+
+			if got := c.PolicyVersion("a"); got != tt.want {
+				t.Errorf("%s: the version is %d, want %d", tt.reason, got, tt.want)
+			}
+		})
 	}
 }
 

@@ -56,6 +56,9 @@ type Uptake struct {
 	Ended []string
 	// IsBehind is true if the ledger keeps a later observation. Some requests may have ended all the same.
 	IsBehind bool
+	// CountsTwice is true if an object counts beside its pending request, because observed demand rests on earlier
+	// policies or namespaces than the request. Observe by later ones soon.
+	CountsTwice bool
 }
 
 // Observe brings the ledger up to an observation, and ends exactly the pending requests that it decides, in one step
@@ -88,14 +91,11 @@ func (l *Ledger) Observe(o Observation, by Observer) (Uptake, error) {
 		observed = o.Basis
 	}
 	bytesMax := max(l.Bytes(), observedBytesMax)
-	ended := l.endDecided(o, observed, by)
-	var changes []Demand
-	var objects []ObjectChange
-	knowsObjects := false
+	made := l.endDecided(o, observed, by)
 	if isNewer {
-		objects, knowsObjects = by.ChangesSince(stored.Basis)
-		changes = demandChanges(o.Demands, stored.Demands)
-		if err := l.setObservation(o, changes, bytesMax); err != nil {
+		made.objects, made.hasObjects = by.ChangesSince(stored.Basis)
+		made.demands = demandChanges(o.Demands, stored.Demands)
+		if err := l.setObservation(o, made.demands, bytesMax); err != nil {
 			trial.Discard()
 			return Uptake{}, fmt.Errorf("observation of %s: %w", o.Kind, err)
 		}
@@ -103,12 +103,16 @@ func (l *Ledger) Observe(o Observation, by Observer) (Uptake, error) {
 	resume()
 	trial.Keep()
 
-	l.recordObserved(changes, ended, objects, knowsObjects)
-	uptake := Uptake{HasChanged: len(changes)+len(ended) > 0, IsBehind: !isNewer}
+	l.recordObserved(made)
 	isLess := func(d Demand) bool { return d.Amount < 0 }
-	uptake.FreesQuota = len(ended) > 0 || slices.ContainsFunc(changes, isLess)
-	for i := range ended {
-		uptake.Ended = append(uptake.Ended, ended[i].Key)
+	uptake := Uptake{
+		HasChanged:  len(made.demands)+len(made.ended) > 0,
+		FreesQuota:  len(made.ended) > 0 || slices.ContainsFunc(made.demands, isLess),
+		IsBehind:    !isNewer,
+		CountsTwice: made.countsTwice,
+	}
+	for i := range made.ended {
+		uptake.Ended = append(uptake.Ended, made.ended[i].Key)
 	}
 	return uptake, nil
 }
@@ -131,7 +135,7 @@ func (l *Ledger) ForgetKind(kind string) bool {
 	}
 	drop(&l.log, l.observations, kind)
 	l.bytes.observations -= o.size()
-	l.recordObserved(changes, nil, nil, false)
+	l.recordObserved(&observedChange{demands: changes})
 	return true
 }
 
@@ -222,23 +226,19 @@ func (l *Ledger) changeObserved(change Demand) error {
 	return nil
 }
 
-// endDecided ends the pending requests that an observation decides, and returns them in the order of their keys.
-// observed is the basis of observed demand.
-func (l *Ledger) endDecided(o Observation, observed Basis, by Observer) (ended []endedRequest) {
-	for _, key := range sortedKeys(l.reservations) {
-		r := l.reservations[key]
-		if r.Awaits == nil || r.Awaits.Kind != o.Kind {
-			continue
-		}
-		if v := by.Visibility(&r); r.Awaits.isDecided(v, o.Basis.Objects, observed) {
-			l.Cancel(key, 0)
-			isVisible := r.Awaits.isVisible(v)
-			ended = append(ended, endedRequest{
-				Reservation: r, isObserved: isVisible && observed == o.Basis, isReleased: isVisible || v.IsDeleted,
-			})
-		}
-	}
-	return ended
+// observedChange is what an observation changes.
+type observedChange struct {
+	// demands are the changes of observed demand.
+	demands []Demand
+	// ended are the requests that the observation decides, in the order of their keys.
+	ended []endedRequest
+	// countsTwice is as in [Uptake].
+	countsTwice bool
+	// isDouble has the IDs of the objects that count beside a pending request, or may have done so until now.
+	isDouble map[string]bool
+	// objects are the changes of single objects. hasObjects is true if these are all.
+	objects    []ObjectChange
+	hasObjects bool
 }
 
 // endedRequest is a request that is no longer pending.
@@ -251,53 +251,33 @@ type endedRequest struct {
 	isReleased bool
 }
 
-// recordObserved records how demand differs from what the ended requests had taken. Usually it does not, and there is
-// nothing to record. With all changes of objects, each record names its object, and the rest is a recount.
-func (l *Ledger) recordObserved(changes []Demand, ended []endedRequest, objects []ObjectChange, hasAll bool) {
-	if l.journal == nil {
-		return
-	}
+// endDecided ends the pending requests that an observation decides, and returns them. observed is the basis of observed
+// demand.
+func (l *Ledger) endDecided(o Observation, observed Basis, by Observer) *observedChange {
+	made := &observedChange{isDouble: map[string]bool{}}
+	for _, key := range sortedKeys(l.reservations) {
+		r := l.reservations[key]
+		if r.Awaits == nil || r.Awaits.Kind != o.Kind {
+			continue
+		}
 
-	var recorded []Charge // by the records of the requests, and by those below
-	taken := map[string][]Charge{}
-	for i := range ended {
-		r := &ended[i]
-		switch {
-		case r.isObserved:
-			taken[r.Awaits.ID] = append(taken[r.Awaits.ID], r.Charges...)
-			recorded = append(recorded, r.Charges...)
-		case r.isReleased:
-			l.record(recordOf(KindReleased, &r.Reservation), negated(r.Charges))
-		default:
-			l.recordCanceled(&r.Reservation)
+		v := by.Visibility(&r)
+		isVisible := r.Awaits.isVisible(v)
+		if !r.Awaits.isDecided(v, o.Basis.Objects, observed) {
+			made.countsTwice = made.countsTwice || isVisible
+			made.isDouble[r.Awaits.ID] = made.isDouble[r.Awaits.ID] || isVisible
+			continue
+		}
+
+		l.Cancel(key, 0)
+		made.ended = append(made.ended, endedRequest{
+			Reservation: r, isObserved: isVisible && observed == o.Basis, isReleased: isVisible || v.IsDeleted,
+		})
+		if isCreate := r.Awaits.After == 0; isCreate && !isVisible {
+			made.isDouble[r.Awaits.ID] = true // if the object was observed before, it counted beside the request
 		}
 	}
-
-	if hasAll {
-		for i := range objects {
-			o := &objects[i]
-			kind := o.Kind
-			if kind == KindAdmitted && taken[o.ID] != nil {
-				kind = KindChanged // the request was recorded
-			}
-			differs := slices.Collect(differences(o.Changes, taken[o.ID]))
-			l.record(Record{Kind: kind, Subject: o.Subject}, slices.Values(differs))
-			recorded = append(recorded, differs...)
-			delete(taken, o.ID)
-		}
-		for i := range ended { // without an effect on the demand of their objects
-			if r := &ended[i]; r.isObserved && taken[r.Awaits.ID] != nil {
-				l.recordCanceled(&r.Reservation)
-				recorded = slices.AppendSeq(recorded, negated(r.Charges))
-			}
-		}
-	}
-
-	observed := make([]Charge, 0, len(changes))
-	for i := range changes {
-		observed = append(observed, Charge{changes[i].ResourceType, changes[i].Dimensions, changes[i].Amount})
-	}
-	l.record(Record{Kind: KindRecounted}, differences(observed, recorded))
+	return made
 }
 
 // demandChanges returns the demands of after minus those of before, without zeros. Both are sorted.

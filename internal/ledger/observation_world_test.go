@@ -35,6 +35,8 @@ type cluster struct {
 	unpaidMax ledger.Amount
 	// isSteady is false once something changed demand without a review.
 	isSteady bool
+	// countedTwice is true once an object counted beside its request: what that adds, and takes away, is a recount.
+	countedTwice bool
 	// isSettling is true once every write gets its answer.
 	isSettling bool
 	// journal follows the records of the ledger.

@@ -57,7 +57,7 @@ func (h *Handler) isUnconfirmed(pending ledgerstore.InFlight) bool {
 		return false
 	}
 	if pending.Awaits != nil {
-		return true // otherwise the ledger would have observed its effect
+		return !h.Store.HasSeen(pending) // the ledger observes the effect with its next decision
 	}
 	of, ok := h.subjectOfIntent(pending.Claim)
 	return ok && (of.isUpdate || ledgerstore.IsAmendment(pending.Key) || h.deciding.has(uid) || h.Objects.Presence(of.kind, uid) == objectcache.Absent)

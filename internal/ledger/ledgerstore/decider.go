@@ -44,7 +44,7 @@ func (d *decider) apply(l *ledger.Ledger, releasing bool) groupcommit.Effect {
 	trial := l.Begin()
 	effect := d.decideRequest(l, releasing)
 	if d.outcome.Code == ledger.Exceeded && d.store.Inventory != nil {
-		d.rests = denialBasis{kindsIn(l), d.store.committer(d.consumer).stock.isBehind}
+		d.rests = denialBasis{kindsIn(l, d.outcome.Shortages), d.store.committer(d.consumer).stock.outdated}
 	}
 	if effect == groupcommit.Changed {
 		trial.Keep()

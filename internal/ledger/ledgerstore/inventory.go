@@ -31,7 +31,7 @@ type Inventory interface {
 	IsRetired(kind string, observed ledger.Basis) bool
 	// CatchUp waits until the inventory shows everything before the call that happened to objects of some kinds.
 	CatchUp(ctx context.Context, kinds []string) error
-	// Refresh asks for a look at policies and namespaces, because another process has observed by later ones.
+	// Refresh asks for a look at policies and namespaces, because another process has observed or reviewed by later ones.
 	Refresh()
 }
 

@@ -94,16 +94,20 @@ func (d *decider) raises(l *ledger.Ledger) bool {
 	})
 }
 
-// kindsIn returns the kinds whose objects use quota, or may because a request for one is pending.
-func kindsIn(l *ledger.Ledger) []string {
+// kindsIn returns the kinds whose objects use quota of one of the short resource types, or may because a request for
+// some is pending.
+func kindsIn(l *ledger.Ledger, shortages []ledger.Shortage) []string {
+	isShort := func(resourceType string) bool {
+		return slices.ContainsFunc(shortages, func(s ledger.Shortage) bool { return s.ResourceType == resourceType })
+	}
 	var kinds []string
 	for o := range l.Observations() {
-		if len(o.Demands) > 0 {
+		if slices.ContainsFunc(o.Demands, func(d ledger.Demand) bool { return isShort(d.ResourceType) }) {
 			kinds = append(kinds, o.Kind)
 		}
 	}
 	for r := range l.Reservations() {
-		if r.Awaits != nil {
+		if r.Awaits != nil && slices.ContainsFunc(r.Charges, func(c ledger.Charge) bool { return isShort(c.ResourceType) }) {
 			kinds = append(kinds, r.Awaits.Kind)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
@@ -113,13 +114,17 @@ func (o Outcome) Single() ledger.Decision {
 	return ledger.Decision{Code: o.Code, Shortages: o.Shortages}
 }
 
+// A denial that counts some objects wrongly is decided again every catchUpPoll, and fails after catchUpMax. The
+// inventory learns of later policies and namespaces several times a second.
+const catchUpPoll, catchUpMax = 50 * time.Millisecond, 2 * time.Second
+
 // existingMax is the largest number of reservations in flight for a request with IsForExisting: the rest is for
 // creates.
 const existingMax = ReservationsMax / 2
 
 // Apply decides a request. It returns an admission after storing it. A denial holds on the current ledger, and first
-// waits a limited time for expected releases. Apply admits an existing key again and changes nothing, unless the
-// request has other options.
+// waits a limited time for expected releases, and for an inventory that counts every object once. Apply admits an
+// existing key again and changes nothing, unless the request has other options.
 //
 // Apply returns [ErrBusy] if too much is in flight, [ErrTooMuchHeld] if only the request's Spare does not fit,
 // [ErrSliced] if another process holds the quota in a slice, and [ErrReleasing] with [WithRetryUntil]. On an error
@@ -135,21 +140,37 @@ func (s *Store) Apply(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r
 	if err := s.Inventory.CatchUp(ctx, rests.kinds); err != nil {
 		return Outcome{}, err
 	}
-	if outcome, rests, err = s.decide(ctx, consumer, r); err == nil && rests.isOutdated {
-		return Outcome{}, errOutdated
+	for until := time.Now().Add(catchUpMax); ; {
+		outcome, rests, err = s.decide(ctx, consumer, r)
+		if err != nil || !rests.isOutdated() {
+			return outcome, err
+		}
+		select {
+		case <-ctx.Done():
+			return Outcome{}, errOutdated
+		case <-time.After(catchUpPoll):
+		}
+		if time.Now().After(until) {
+			return Outcome{}, errOutdated
+		}
 	}
-	return outcome, err
 }
 
 // denialBasis is what a denial rests on.
 type denialBasis struct {
-	// kinds are those of the objects that use quota of the consumer, or may.
+	// kinds are those of the objects that use the quota in demand, or may.
 	kinds []string
-	// isOutdated is true if the ledger does not show all that the inventory knows of them.
-	isOutdated bool
+	// outdated are kinds that the ledger may count wrongly for a moment, see [stock].
+	outdated []string
 }
 
-// errOutdated means that another process has observed by later policies or namespaces than this one knows.
+// isOutdated reports whether the ledger may count too much of what is short.
+func (b denialBasis) isOutdated() bool {
+	return slices.ContainsFunc(b.outdated, func(kind string) bool { return slices.Contains(b.kinds, kind) })
+}
+
+// errOutdated means that another process has observed, or a request was reviewed, by later policies or namespaces than
+// this process knows.
 var errOutdated = errors.New("this replica of Bursar does not know the latest policies or namespaces yet")
 
 // decide decides a request, and returns what a denial rests on.

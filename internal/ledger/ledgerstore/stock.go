@@ -25,9 +25,9 @@ type stock struct {
 	// seen is what the inventory shows of the admissions from the slice, as of the latest observation. The others wait for
 	// a later one.
 	seen map[string]ledger.Visibility
-	// isBehind is true if the ledger has observed by later policies or namespaces than the inventory has, and not what
-	// has changed since.
-	isBehind bool
+	// outdated are the kinds that count wrongly until the inventory rests on later policies or namespaces. Either the
+	// ledger has observed by such ones, and not what has changed since, or an object counts beside its request.
+	outdated []string
 	// err is why the ledger cannot have what exists. Then it admits nothing.
 	err error
 }
@@ -46,7 +46,7 @@ func (c *committer) takeStock() {
 	if inventory == nil || c.store.Replicas != nil && !c.store.Replicas.CanRead(formatOfObservations) {
 		return
 	}
-	c.stock.isBehind, c.stock.err, c.stock.seen = false, nil, map[string]ledger.Visibility{}
+	c.stock.outdated, c.stock.err, c.stock.seen = nil, nil, map[string]ledger.Visibility{}
 
 	unrecorded := c.store.inflight.unrecorded(c.consumer)
 	for _, kind := range inventory.Kinds() {
@@ -105,8 +105,8 @@ func (c *committer) observeKind(o, stored ledger.Observation, by ledger.Observer
 	c.stock.isAhead = c.stock.isAhead || uptake.HasChanged
 	c.stock.freesQuota = c.stock.freesQuota || uptake.FreesQuota
 	c.stock.ended = append(c.stock.ended, uptake.Ended...)
-	if uptake.IsBehind && !stored.Basis.Covers(o.Basis) {
-		c.stock.isBehind = true
+	if uptake.IsBehind && !stored.Basis.Covers(o.Basis) || uptake.CountsTwice {
+		c.stock.outdated = append(c.stock.outdated, o.Kind)
 		c.store.Inventory.Refresh()
 	}
 }

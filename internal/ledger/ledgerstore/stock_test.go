@@ -2,7 +2,6 @@ package ledgerstore_test
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -165,48 +164,6 @@ func TestStockBehind(t *testing.T) {
 		behind.list(widgets, ledger.Basis{Objects: 4, Policies: 2}, objectOf("1", 2, 6))
 		q.admit(t, creating(widgets, "3", 4))
 		expectCounted(t, "it has the policies", memory, counted{Observed: 6, Pending: 4})
-	}))
-}
-
-func TestStockDenial(t *testing.T) {
-	t.Run("catches up and decides again", inBubble(func(t *testing.T) {
-		objects := newInventory(widgets, gadgets, "example.com/v1/Empty")
-		objects.show(widgets, "1", 2, 8)
-		p := counting(t, storagetest.New(), nil, objects, 10)
-		p.admit(t, creating(gadgets, "2", 2))
-		objects.onCatchUp = func([]string) error {
-			objects.kind(widgets).Delete("1", 3)
-			return nil
-		}
-
-		p.admit(t, creating(widgets, "3", 8))
-
-		if want := []string{gadgets, widgets}; len(objects.caughtUp) != 1 || !slices.Equal(objects.caughtUp[0], want) {
-			t.Errorf("caught up with %v, want %v", objects.caughtUp, want)
-		}
-	}))
-	t.Run("is none if the inventory cannot catch up", inBubble(func(t *testing.T) {
-		objects, stuck := newInventory(widgets), errors.New("stuck")
-		objects.show(widgets, "1", 2, 8)
-		objects.onCatchUp = func([]string) error { return stuck }
-		p := counting(t, storagetest.New(), nil, objects, 10)
-
-		_, err := storagetest.Reserve(t.Context(), p, acme, creating(widgets, "2", 3))
-
-		if !errors.Is(err, stuck) {
-			t.Errorf("got %v", err)
-		}
-	}))
-	t.Run("holds after the inventory has caught up", inBubble(func(t *testing.T) {
-		objects := newInventory(widgets)
-		objects.show(widgets, "1", 2, 8)
-		p := counting(t, storagetest.New(), nil, objects, 10)
-
-		d, err := storagetest.Reserve(t.Context(), p, acme, creating(widgets, "2", 3))
-
-		if err != nil || d.Code != ledger.Exceeded || d.Shortages[0].Used != 8 || len(objects.caughtUp) != 1 {
-			t.Errorf("got %+v, %v after %v", d, err, objects.caughtUp)
-		}
 	}))
 }
 
