@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/inventory"
 )
 
@@ -137,7 +136,7 @@ func TestWatcherEndsTheFormerWatch(t *testing.T) {
 	w.declare(policy)
 	w.waitFor(list.reached)
 	counting, goOn := make(chan struct{}), make(chan struct{})
-	w.heard.setOnFailure(func(evaluator.Object) { close(counting); <-goOn })
+	w.heard.setOnFailure(func(string) { close(counting); <-goOn })
 	size(object, map[string]any{"size": "4", "wait": "for the test"})
 	w.waitFor(counting)
 	change := w.wire.holdEvents("machines", "for the test")

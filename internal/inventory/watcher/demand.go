@@ -3,13 +3,11 @@ package watcher
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
@@ -79,9 +77,9 @@ func (k *kindWatch) demandsInTheEnd(about evaluator.Object, obj any) (demands []
 	}
 }
 
-// demandsOf returns what an object demands by all policies. While a policy is not applicable to it, the object demands
-// by this policy what it did before, as far as this process knows. If it takes too long, that is an error unless
-// isPatient is false.
+// demandsOf returns what an object demands by all policies. If a policy fails for the object, the object demands nothing
+// by this policy: every replica can tell that, also one that starts later. A policy that takes too long is an error,
+// unless isPatient is false.
 func (k *kindWatch) demandsOf(about evaluator.Object, obj any, isPatient bool) ([]inventory.Demand, error) {
 	in, err := k.inputOf(about, obj)
 	if err != nil {
@@ -94,21 +92,12 @@ func (k *kindWatch) demandsOf(about evaluator.Object, obj any, isPatient bool) (
 		case policy.TookTooLong(err) && isPatient, evaluator.IsTransient(err) && !policy.TookTooLong(err):
 			return nil, fmt.Errorf("evaluate ClaimCreationPolicy %s for %s: %w", p.Name, about, err)
 		case err != nil:
-			if k.Evaluations != nil {
-				k.Evaluations.Failed(p, about, err, false)
-			}
-			demands = append(demands, k.formerDemands(about.UID, p)...)
+			k.Log.V(1).Info("an object demands nothing by a policy that fails for it", "policy", p.Name, "object", about.String(), "error", err.Error())
 		case len(charges) > 0:
 			demands = append(demands, inventory.Demand{Policy: p.Name, Consumer: consumer, Charges: charges})
 		}
 	}
 	return demands, nil
-}
-
-// formerDemands returns what an object has demanded by a policy.
-func (k *kindWatch) formerDemands(uid types.UID, p *catalog.Policy) []inventory.Demand {
-	isOther := func(d inventory.Demand) bool { return d.Policy != p.Name }
-	return slices.DeleteFunc(slices.Clone(k.target.DemandsOf(uid)), isOther)
 }
 
 // inputOf returns the input of policies for an object.

@@ -18,7 +18,6 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims"
-	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/kube/discoverycache"
 	"github.com/bursar/bursar/internal/ledger"
@@ -48,9 +47,7 @@ type Watcher struct {
 	SystemNamespace string
 	// Listener hears of every change.
 	Listener Listener
-	// Evaluations, if set, records whether policies were applicable to objects.
-	Evaluations Evaluations
-	Log         logr.Logger
+	Log      logr.Logger
 
 	ctx        context.Context // of Run
 	namespaces *namespaces
@@ -81,11 +78,6 @@ type Listener interface {
 	// may stay for a while. DeletionEnded is called once it is gone.
 	DeletionBegan(uid types.UID, consumers []quotav1alpha1.ConsumerRef)
 	DeletionEnded(uid types.UID, consumers []quotav1alpha1.ConsumerRef)
-}
-
-// Evaluations records whether policies are applicable to objects.
-type Evaluations interface {
-	Failed(p *catalog.Policy, object evaluator.Object, err error, isDenied bool)
 }
 
 // Definitions tells which kinds exist.
