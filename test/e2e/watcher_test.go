@@ -200,6 +200,45 @@ func TestWatcherTwoVersionsOfAKind(t *testing.T) {
 	w.wantDemandOf(kind.WithVersion("v1"), "acme", "3 by 3")
 }
 
+// A policy changes to another version of its kind. The objects count as those of the former one until the latter is
+// listed: otherwise all quota would be free meanwhile.
+func TestWatcherCountsUntilTheNewVersionIsListed(t *testing.T) {
+	t.Parallel()
+	w := newWatched(t)
+	w.newNamespace("a")
+	definition, kind := w.definition("v1beta1", "v1")
+	former, latest, unwatched := kind.WithVersion("v1beta1"), kind.WithVersion("v1"), kind.WithVersion("v1alpha1")
+	w.create(definition)
+	w.Cleanup(func() { must(t, w.api.Delete(context.Background(), definition)) })
+	w.machine(former, "a", "one")
+	policy := w.declare(w.policyOf("machines", former, "1"))
+	w.wantDemandOf(former, "acme", "1 by 1")
+
+	list := w.wire.holdEvents("machines", latest.GroupVersion().String()+`"`)
+	defer list.end()
+	policy.Spec.Trigger.Resource.APIVersion = latest.GroupVersion().String()
+	w.declare(policy)
+	w.waitFor(list.reached)
+	w.checkNow()
+	w.wantDemandOf(former, "acme", "1 by 1")
+	w.machine(former, "a", "two")
+	w.wantDemandOf(former, "acme", "2 by 2")
+	for _, version := range []schema.GroupVersionKind{former, unwatched} { // the latter may have counted before a restart
+		if w.watcher.IsRetired(inventory.NameOf(version), ledger.Basis{}) {
+			t.Errorf("%s is retired before the new version is listed", version)
+		}
+	}
+
+	list.end()
+	w.wantDemandOf(latest, "acme", "2 by 2")
+	w.wantDemandOf(former, "acme", "not listed")
+	for _, version := range []schema.GroupVersionKind{former, unwatched} {
+		if !w.watcher.IsRetired(inventory.NameOf(version), ledger.Basis{}) {
+			t.Errorf("%s is not retired", version)
+		}
+	}
+}
+
 // A kind counts once it is defined. While it is only not served, its demand stays.
 func TestWatcherOfAKindThatIsAway(t *testing.T) {
 	t.Parallel()

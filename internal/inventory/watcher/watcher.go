@@ -160,10 +160,19 @@ func (w *Watcher) check(ctx context.Context) {
 	}
 	w.forgetUndefined(counted)
 	for name, watch := range w.running() {
-		if !slices.Contains(counted, watch.kind) && w.Catalog.Counted(watch.kind).IsSettled {
+		if !slices.Contains(counted, watch.kind) && w.Catalog.Counted(watch.kind).IsSettled && !w.hasSuccessor(watch.kind) {
 			w.end(name)
 		}
 	}
+}
+
+// hasSuccessor reports whether the objects of a kind are about to count as those of another version of the kind, which
+// has no list yet. Until then they count as before: otherwise all of their quota would be free for a moment.
+func (w *Watcher) hasSuccessor(kind schema.GroupVersionKind) bool {
+	return slices.ContainsFunc(w.Catalog.CountedKinds(), func(other schema.GroupVersionKind) bool {
+		name := inventory.NameOf(other)
+		return other != kind && other.GroupKind() == kind.GroupKind() && !w.IsListed(name) && w.undefinedAt(name) == 0
+	})
 }
 
 // forgetUndefined forgets which kinds are undefined, apart from the counted ones.
@@ -244,6 +253,13 @@ func (w *Watcher) setUndefined(name string, at ledger.Version) {
 	w.undefined[name] = at
 }
 
+// undefinedAt returns a version at which nothing defined a kind, or 0.
+func (w *Watcher) undefinedAt(name string) ledger.Version {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.undefined[name]
+}
+
 // deletionsOf returns the deletions of a kind that all of its watches share. The caller holds w.mu.
 func (w *Watcher) deletionsOf(name string) *deletions {
 	if w.deletions[name] == nil {
@@ -297,7 +313,8 @@ func (w *Watcher) end(name string) {
 }
 
 // IsRetired reports whether nothing counts the objects of a kind any more, as far as its observation by others goes:
-// either the policies have changed since, or nothing defines the kind.
+// either the policies have changed since, or nothing defines the kind. If another version of the kind counts now, that
+// has a list first.
 func (w *Watcher) IsRetired(name string, observed ledger.Basis) bool {
 	if !w.isRunning.Load() {
 		return false // the policies may be unknown
@@ -308,9 +325,10 @@ func (w *Watcher) IsRetired(name string, observed ledger.Basis) bool {
 	if undefinedAt > 0 && observed.Objects <= undefinedAt {
 		return true
 	}
-	counted := w.Catalog.Counted(inventory.KindNamed(name))
+	kind := inventory.KindNamed(name)
+	counted := w.Catalog.Counted(kind)
 	switch {
-	case isWatched, len(counted.Policies) > 0, !counted.IsSettled:
+	case isWatched, len(counted.Policies) > 0, !counted.IsSettled, w.hasSuccessor(kind):
 		return false
 	case ledger.Version(counted.Version) < observed.Policies:
 		w.Refresh() // another process knows more
