@@ -132,14 +132,21 @@ func (k *kindWatch) newReflector() *cache.Reflector {
 
 // beginList lists all objects of the kind. Their demands rest on the namespaces as they are now, or later.
 func (k *kindWatch) beginList(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-	k.listed.Store(uint64(k.namespaces.version()))
+	k.noteList()
 	return k.list(ctx, metav1.NamespaceAll, o)
+}
+
+// noteList notes that a list begins. From now on recounts wait for it, so the inventory never rests on later namespaces
+// than the list.
+func (k *kindWatch) noteList() {
+	k.freshness.setListing(true)
+	k.listed.Store(uint64(k.namespaces.version()))
 }
 
 // beginWatch watches all objects of the kind. The watch may have a list at its beginning.
 func (k *kindWatch) beginWatch(ctx context.Context, o metav1.ListOptions) (opened watch.Interface, err error) {
 	if o.SendInitialEvents != nil && *o.SendInitialEvents {
-		k.listed.Store(uint64(k.namespaces.version()))
+		k.noteList()
 	}
 	if k.readsMetadata() {
 		opened, err = k.Metadata.Resource(k.resource).Watch(ctx, o)
@@ -261,6 +268,7 @@ func (k *kindWatch) Replace(list []any, resourceVersion string) error {
 		return err
 	}
 
+	k.freshness.setListing(false)
 	k.deletions.replace(all)
 	k.freshness.moved()
 	k.Listener.KindChanged(k.name, consumers)
