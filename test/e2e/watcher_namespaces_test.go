@@ -174,6 +174,37 @@ func TestWatcherCountsARelabelDuringAList(t *testing.T) {
 	}
 }
 
+// While objects are listed again, their namespace changes hands again and again. The list counts all the same, and
+// there is no other one.
+func TestWatcherGetsAListWhileNamespacesChange(t *testing.T) {
+	t.Parallel()
+	w := newOwned(t)
+	w.create(w.sized("a", "one", 3))
+	w.wantDemand("acme", "3 by 1")
+	lists := func() int {
+		isList := isListOf("configmaps")
+		return len(w.wire.sent(func(r *http.Request) bool { return isList(r) && strings.HasSuffix(r.URL.Path, "/v1/configmaps") }))
+	}
+
+	w.wire.refuse(1, http.StatusGone, metav1.StatusReasonExpired, isWatchOf("configmaps"))
+	list := w.wire.holdEvents("configmaps", metav1.InitialEventsAnnotationKey)
+	defer list.end()
+	w.wire.cut("configmaps")
+	w.waitFor(list.reached)
+	before := lists()
+	for _, owner := range []string{"blue", "acme", "core"} {
+		w.label("a", ownerLabel, owner)
+		w.checkNow()
+	}
+	list.end()
+	w.create(w.sized("a", "after", 4)) // visible only after the list
+	w.wantDemand("core", "7 by 2")
+	w.wantDemand("acme", "")
+	if now := lists(); now != before {
+		t.Errorf("there were %d lists, and now %d", before, now)
+	}
+}
+
 // Several namespaces change hands. Either all of them count by their new owners, or none, at each version.
 func TestWatcherCountsRelabelsTogether(t *testing.T) {
 	t.Parallel()
