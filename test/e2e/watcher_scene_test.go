@@ -40,6 +40,7 @@ import (
 	"github.com/bursar/bursar/internal/inventory/watcher"
 	"github.com/bursar/bursar/internal/kube/discoverycache"
 	"github.com/bursar/bursar/internal/kube/objectcache"
+	kubesecrets "github.com/bursar/bursar/internal/kube/secrets"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/test/platform"
 )
@@ -78,10 +79,12 @@ func newWatched(t *testing.T) *watched {
 	must(t, err)
 	metadataOnly, err := metadata.NewForConfig(wired)
 	must(t, err)
+	tables, err := kubesecrets.New(wired, mustClient(t, wired))
+	must(t, err)
 	kinds := newKinds(t, config)
 	w.watcher = &watcher.Watcher{
 		Inventory: inventory.New(), Catalog: w.catalog, Resolver: kinds, Definitions: objectcache.New(metadataOnly, kinds),
-		Dynamic: objects, Metadata: metadataOnly, APIReader: ownPolicies{w.api, w.name}, SystemNamespace: w.name + "-system",
+		Dynamic: objects, Secrets: tables, Metadata: metadataOnly, APIReader: ownPolicies{w.api, w.name}, SystemNamespace: w.name + "-system",
 		Listener: w.heard, Log: funcr.New(w.heard.log, funcr.Options{Verbosity: 1}),
 	}
 	w.watcher.Start()
@@ -95,6 +98,13 @@ func newWatched(t *testing.T) *watched {
 		must(t, errors.Join(<-ended, <-ended))
 	})
 	return w
+}
+
+func mustClient(t *testing.T, config *rest.Config) *http.Client {
+	t.Helper()
+	c, err := rest.HTTPClientFor(config)
+	must(t, err)
+	return c
 }
 
 // newKinds makes the discovery of a test's own.

@@ -20,6 +20,7 @@ import (
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/kube/discoverycache"
+	"github.com/bursar/bursar/internal/kube/secrets"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
@@ -39,8 +40,9 @@ type Watcher struct {
 	Resolver  discoverycache.Resolver
 	// Definitions tells which kinds exist.
 	Definitions Definitions
-	// Dynamic reads whole objects, and Metadata namespaces and those kinds whose content is nobody's business.
+	// Dynamic reads whole objects, Secrets those without their content, and Metadata namespaces and versions.
 	Dynamic  dynamic.Interface
+	Secrets  *secrets.Client
 	Metadata metadata.Interface
 	// APIReader reads policies from the API server.
 	APIReader       client.Reader
