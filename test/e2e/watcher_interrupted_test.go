@@ -182,7 +182,8 @@ func TestWatcherCannotCatchUpWithoutAWatch(t *testing.T) {
 	must(t, w.watcher.CatchUp(t.Context(), kinds))
 }
 
-// A watch may begin with a list. Until the list is complete, the inventory is as old as before, although no event comes.
+// A watch may begin with a list. Until the list is complete, the inventory is as old as before, although no event
+// comes.
 func TestWatcherCannotCatchUpDuringAList(t *testing.T) {
 	t.Parallel()
 	w := newWatched(t)

@@ -71,9 +71,9 @@ func (k *kindWatch) demandsInTheEnd(about evaluator.Object, content map[string]a
 	}
 }
 
-// demandsOf returns what an object demands by all policies. If a policy fails for the object, the object demands nothing
-// by this policy: every replica can tell that, also one that starts later. A policy that takes too long is an error,
-// unless isPatient is false.
+// demandsOf returns what an object demands by all policies. If a policy fails for the object, the object demands
+// nothing by this policy: every replica can tell that, also one that starts later. A policy that takes too long is an
+// error, unless isPatient is false.
 func (k *kindWatch) demandsOf(about evaluator.Object, content map[string]any, isPatient bool) ([]inventory.Demand, error) {
 	in, err := k.inputOf(about, content)
 	if err != nil {

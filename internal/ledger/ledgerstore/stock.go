@@ -73,7 +73,8 @@ func (e *escrow) suspend(isSuspended bool) {
 	e.isSuspended = isSuspended
 }
 
-// retired returns the observed kinds that nothing counts any more, and the requests that wait for objects of such kinds.
+// retired returns the observed kinds that nothing counts any more, and the requests that wait for objects of such
+// kinds.
 func (c *committer) retired() (kinds []string, waiting []ledger.Reservation) {
 	isRetired := func(kind string, observed ledger.Basis) bool {
 		return !c.store.Inventory.IsListed(kind) && c.store.Inventory.IsRetired(kind, observed)
