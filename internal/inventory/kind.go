@@ -224,16 +224,6 @@ func (k *Kind) Consumers() []quotav1alpha1.ConsumerRef {
 	return slices.SortedFunc(maps.Keys(k.sums), compareConsumers)
 }
 
-// DemandsOf returns what an object demands as far as the inventory knows. Do not modify it.
-func (k *Kind) DemandsOf(uid types.UID) []Demand {
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	if d := k.objects[idOf(uid)].demand; d != nil {
-		return d.parts
-	}
-	return nil
-}
-
 // find returns the version of an object, or 0 if there is none, and whether it was deleted.
 func (k *Kind) find(uid types.UID) (version ledger.Version, isDeleted bool) {
 	k.mu.RLock()

@@ -69,7 +69,6 @@ func (o *Operator) assemble(ctx, storing context.Context) (*components, error) {
 	cluster.objects.OnAppear(leading.objectAppeared)
 
 	evaluations := &evaluation.Reporter{Client: cluster.client, Catalog: quota.catalog, Events: cluster.events, Log: log.WithName("evaluation")}
-	quota.watcher.Evaluations = evaluations
 	denials := &events.Latest{Events: o.client.CoreV1(), Live: cluster.live, Log: log.WithName("denials")}
 	enforcer := o.newEnforcer(cluster, quota, peers, evaluations, denials, loaded)
 	leading.held = enforcer

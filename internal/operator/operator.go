@@ -28,6 +28,7 @@ import (
 	"github.com/bursar/bursar/internal/kube/apiclient"
 	"github.com/bursar/bursar/internal/kube/crdinstall"
 	"github.com/bursar/bursar/internal/kube/namespaces"
+	"github.com/bursar/bursar/internal/kube/secrets"
 )
 
 // Operator enforces quota on one API server.
@@ -35,6 +36,7 @@ type Operator struct {
 	options    Options
 	client     kubernetes.Interface
 	metadata   metadata.Interface
+	secrets    *secrets.Client
 	extensions apiextensionsclient.Interface
 	httpClient *http.Client
 	scheme     *runtime.Scheme
@@ -77,6 +79,9 @@ func New(options Options) (*Operator, error) {
 	}
 	if o.metadata, err = metadata.NewForConfigAndClient(options.Config, o.httpClient); err != nil {
 		return nil, fmt.Errorf("make a metadata client: %w", err)
+	}
+	if o.secrets, err = secrets.New(options.Config, o.httpClient); err != nil {
+		return nil, err
 	}
 	if o.extensions, err = apiextensionsclient.NewForConfigAndClient(options.Config, o.httpClient); err != nil {
 		return nil, fmt.Errorf("make a client for CRDs: %w", err)

@@ -111,7 +111,7 @@ func (o *Operator) newQuota(ctx context.Context, c *cluster) (*quota, error) {
 // newWatcher returns what keeps the inventory of counted objects.
 func (o *Operator) newWatcher(c *cluster, q *quota) *watcher.Watcher {
 	w := &watcher.Watcher{
-		Inventory: inventory.New(), Catalog: q.catalog, Resolver: c.kinds, Definitions: c.objects, Dynamic: c.dynamic, Metadata: o.metadata,
+		Inventory: inventory.New(), Catalog: q.catalog, Resolver: c.kinds, Definitions: c.objects, Dynamic: c.dynamic, Secrets: o.secrets, Metadata: o.metadata,
 		APIReader: c.live, SystemNamespace: o.options.SystemNamespace, Listener: q.ledgers, Log: o.options.Log.WithName("inventory"),
 	}
 	w.Start()

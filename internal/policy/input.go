@@ -117,8 +117,9 @@ func Visible(object map[string]any) map[string]any {
 		return object
 	}
 	object = maps.Clone(object)
-	delete(object, "data")
-	delete(object, "stringData")
+	maps.DeleteFunc(object, func(field string, _ any) bool {
+		return field != "apiVersion" && field != "kind" && field != "metadata" && field != "type"
+	})
 	metadata, _ := object["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
 	if _, ok := annotations[corev1.LastAppliedConfigAnnotation]; ok {

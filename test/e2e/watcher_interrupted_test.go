@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/inventory"
 )
 
@@ -137,7 +136,7 @@ func TestWatcherEndsTheFormerWatch(t *testing.T) {
 	w.declare(policy)
 	w.waitFor(list.reached)
 	counting, goOn := make(chan struct{}), make(chan struct{})
-	w.heard.setOnFailure(func(evaluator.Object) { close(counting); <-goOn })
+	w.heard.setOnFailure(func(string) { close(counting); <-goOn })
 	size(object, map[string]any{"size": "4", "wait": "for the test"})
 	w.waitFor(counting)
 	change := w.wire.holdEvents("machines", "for the test")
@@ -181,4 +180,38 @@ func TestWatcherCannotCatchUpWithoutAWatch(t *testing.T) {
 	}
 	w.wantDemand("acme", "")
 	must(t, w.watcher.CatchUp(t.Context(), kinds))
+}
+
+// A watch may begin with a list. Until the list is complete, the inventory is as old as before, although no event
+// comes.
+func TestWatcherCannotCatchUpDuringAList(t *testing.T) {
+	t.Parallel()
+	w := newWatched(t)
+	w.newNamespace("a")
+	object := w.sized("a", "one", 3)
+	w.create(object)
+	w.declare(w.policyOf("sizes", configMapKind, bySize))
+	w.wantDemand("acme", "3 by 1")
+	kinds := []string{inventory.NameOf(configMapKind)}
+
+	w.wire.refuse(1, http.StatusGone, metav1.StatusReasonExpired, isWatchOf("configmaps"))
+	watches := w.wire.holdWatches("configmaps")
+	defer watches.end()
+	list := w.wire.holdEvents("configmaps", metav1.InitialEventsAnnotationKey)
+	defer list.end()
+	w.wire.cut("configmaps")
+	w.waitFor(watches.reached)
+	w.delete(object)
+	watches.end()
+	w.waitFor(list.reached)
+	if err := w.watcher.CatchUp(t.Context(), kinds); err == nil {
+		t.Error("the inventory is said to be recent during a list, and has a deleted object")
+	}
+
+	list.end()
+	w.wantDemand("acme", "")
+	must(t, w.watcher.CatchUp(t.Context(), kinds))
+	if !w.visibility(object.UID).IsDeleted {
+		t.Error("nobody sees that the object was deleted")
+	}
 }

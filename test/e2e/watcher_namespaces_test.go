@@ -4,14 +4,13 @@ import (
 	"fmt"
 	"net/http"
 	"path"
+	"strings"
 	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/bursar/bursar/internal/claims/evaluator"
 )
 
 // newOwned starts a watcher by whose policy the owners of namespaces pay for the sizes of ConfigMaps. The namespace a
@@ -151,8 +150,8 @@ func TestWatcherCountsARelabelDuringAList(t *testing.T) {
 	w.wire.refuse(1, http.StatusGone, metav1.StatusReasonExpired, isWatchOf("configmaps"))
 	list := w.wire.holdEvents("configmaps", metav1.InitialEventsAnnotationKey)
 	defer list.end()
-	w.heard.setOnFailure(func(o evaluator.Object) {
-		if o.UID == last.UID {
+	w.heard.setOnFailure(func(line string) {
+		if strings.Contains(line, last.Name) {
 			once.Do(func() { close(counted) })
 		}
 	})
@@ -172,6 +171,37 @@ func TestWatcherCountsARelabelDuringAList(t *testing.T) {
 	w.wantDemand("acme", "")
 	if now := w.snapshot("acme").Basis.Namespaces; now <= basis {
 		t.Errorf("the demand rests on the namespaces of version %d, and before on %d", now, basis)
+	}
+}
+
+// While objects are listed again, their namespace changes hands again and again. The list counts all the same, and
+// there is no other one.
+func TestWatcherGetsAListWhileNamespacesChange(t *testing.T) {
+	t.Parallel()
+	w := newOwned(t)
+	w.create(w.sized("a", "one", 3))
+	w.wantDemand("acme", "3 by 1")
+	lists := func() int {
+		isList := isListOf("configmaps")
+		return len(w.wire.sent(func(r *http.Request) bool { return isList(r) && strings.HasSuffix(r.URL.Path, "/v1/configmaps") }))
+	}
+
+	w.wire.refuse(1, http.StatusGone, metav1.StatusReasonExpired, isWatchOf("configmaps"))
+	list := w.wire.holdEvents("configmaps", metav1.InitialEventsAnnotationKey)
+	defer list.end()
+	w.wire.cut("configmaps")
+	w.waitFor(list.reached)
+	before := lists()
+	for _, owner := range []string{"blue", "acme", "core"} {
+		w.label("a", ownerLabel, owner)
+		w.checkNow()
+	}
+	list.end()
+	w.create(w.sized("a", "after", 4)) // visible only after the list
+	w.wantDemand("core", "7 by 2")
+	w.wantDemand("acme", "")
+	if now := lists(); now != before {
+		t.Errorf("there were %d lists, and now %d", before, now)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
@@ -36,11 +36,11 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/deploy/crds"
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/inventory/watcher"
 	"github.com/bursar/bursar/internal/kube/discoverycache"
 	"github.com/bursar/bursar/internal/kube/objectcache"
+	kubesecrets "github.com/bursar/bursar/internal/kube/secrets"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/test/platform"
 )
@@ -79,11 +79,13 @@ func newWatched(t *testing.T) *watched {
 	must(t, err)
 	metadataOnly, err := metadata.NewForConfig(wired)
 	must(t, err)
+	tables, err := kubesecrets.New(wired, mustClient(t, wired))
+	must(t, err)
 	kinds := newKinds(t, config)
 	w.watcher = &watcher.Watcher{
 		Inventory: inventory.New(), Catalog: w.catalog, Resolver: kinds, Definitions: objectcache.New(metadataOnly, kinds),
-		Dynamic: objects, Metadata: metadataOnly, APIReader: ownPolicies{w.api, w.name}, SystemNamespace: w.name + "-system",
-		Listener: w.heard, Evaluations: w.heard, Log: logr.Discard(),
+		Dynamic: objects, Secrets: tables, Metadata: metadataOnly, APIReader: ownPolicies{w.api, w.name}, SystemNamespace: w.name + "-system",
+		Listener: w.heard, Log: funcr.New(w.heard.log, funcr.Options{Verbosity: 1}),
 	}
 	w.watcher.Start()
 	kinds.OnChange(w.watcher.Wake)
@@ -96,6 +98,13 @@ func newWatched(t *testing.T) *watched {
 		must(t, errors.Join(<-ended, <-ended))
 	})
 	return w
+}
+
+func mustClient(t *testing.T, config *rest.Config) *http.Client {
+	t.Helper()
+	c, err := rest.HTTPClientFor(config)
+	must(t, err)
+	return c
 }
 
 // newKinds makes the discovery of a test's own.
@@ -142,15 +151,14 @@ func (o ownPolicies) List(ctx context.Context, list client.ObjectList, options .
 type heard struct {
 	mu           sync.Mutex
 	began, ended map[types.UID][]quotav1alpha1.ConsumerRef
-	failed       map[string]int
 	// recounts counts how often a whole kind may have changed.
 	recounts atomic.Int64
-	// onFailure, if set, is called for each object that a policy is not applicable to.
-	onFailure func(evaluator.Object)
+	// onFailure, if set, is called with what the log says about each object that a policy fails for.
+	onFailure func(string)
 }
 
 func newHeard() *heard {
-	return &heard{began: map[types.UID][]quotav1alpha1.ConsumerRef{}, ended: map[types.UID][]quotav1alpha1.ConsumerRef{}, failed: map[string]int{}}
+	return &heard{began: map[types.UID][]quotav1alpha1.ConsumerRef{}, ended: map[types.UID][]quotav1alpha1.ConsumerRef{}}
 }
 
 func (*heard) ObjectChanged(types.UID, []quotav1alpha1.ConsumerRef) {}
@@ -169,17 +177,17 @@ func (h *heard) DeletionEnded(uid types.UID, consumers []quotav1alpha1.ConsumerR
 	h.ended[uid] = consumers
 }
 
-func (h *heard) Failed(_ *catalog.Policy, object evaluator.Object, _ error, _ bool) {
-	h.mu.Lock()
-	h.failed[object.Name.Name]++
-	onFailure := h.onFailure
-	h.mu.Unlock()
-	if onFailure != nil {
-		onFailure(object)
+// log is the log of the watcher.
+func (h *heard) log(_, line string) {
+	if !strings.Contains(line, "a policy that fails for it") {
+		return
+	}
+	if onFailure := lookUp(h, func() func(string) { return h.onFailure }); onFailure != nil {
+		onFailure(line)
 	}
 }
 
-func (h *heard) setOnFailure(f func(evaluator.Object)) {
+func (h *heard) setOnFailure(f func(string)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.onFailure = f

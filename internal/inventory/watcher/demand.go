@@ -3,13 +3,9 @@ package watcher
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
@@ -21,15 +17,11 @@ import (
 	"github.com/bursar/bursar/internal/policy"
 )
 
-func metav1object(obj any) (metav1.Object, error) {
-	switch o := obj.(type) {
-	case *unstructured.Unstructured:
+func unstructuredOf(obj any) (*unstructured.Unstructured, error) {
+	if o, is := obj.(*unstructured.Unstructured); is {
 		return o, nil
-	case *metav1.PartialObjectMetadata:
-		return o, nil
-	default:
-		return nil, fmt.Errorf("counted objects: unexpected object of type %T", obj)
 	}
+	return nil, fmt.Errorf("counted objects: unexpected object of type %T", obj)
 }
 
 // count evaluates the policies for an object.
@@ -37,7 +29,7 @@ func (k *kindWatch) count(obj any) (*counted, error) {
 	if o, isCounted := obj.(*counted); isCounted {
 		return o, nil
 	}
-	object, err := metav1object(obj)
+	object, err := unstructuredOf(obj)
 	if err != nil {
 		return nil, err
 	}
@@ -54,17 +46,17 @@ func (k *kindWatch) count(obj any) (*counted, error) {
 	if kubenamespaces.IsExempt(k.SystemNamespace, k.kind.GroupKind(), about.Name) {
 		return o, nil
 	}
-	o.Demands, err = k.demandsInTheEnd(about, obj)
+	o.Demands, err = k.demandsInTheEnd(about, object.Object)
 	return o, err
 }
 
 // demandsInTheEnd repeats demandsOf until it knows, or until the watch ends: an object that is left out would count as
 // deleted. A policy that takes too long again and again is not applicable.
-func (k *kindWatch) demandsInTheEnd(about evaluator.Object, obj any) (demands []inventory.Demand, err error) {
+func (k *kindWatch) demandsInTheEnd(about evaluator.Object, content map[string]any) (demands []inventory.Demand, err error) {
 	const first, most, slowMax = 50 * time.Millisecond, 2 * time.Second, 3
 	slow := 0
 	for pause := first; ; pause = min(2*pause, most) {
-		if demands, err = k.demandsOf(about, obj, slow < slowMax); err == nil {
+		if demands, err = k.demandsOf(about, content, slow < slowMax); err == nil {
 			return demands, nil
 		}
 		if policy.TookTooLong(err) {
@@ -79,11 +71,11 @@ func (k *kindWatch) demandsInTheEnd(about evaluator.Object, obj any) (demands []
 	}
 }
 
-// demandsOf returns what an object demands by all policies. While a policy is not applicable to it, the object demands
-// by this policy what it did before, as far as this process knows. If it takes too long, that is an error unless
-// isPatient is false.
-func (k *kindWatch) demandsOf(about evaluator.Object, obj any, isPatient bool) ([]inventory.Demand, error) {
-	in, err := k.inputOf(about, obj)
+// demandsOf returns what an object demands by all policies. If a policy fails for the object, the object demands
+// nothing by this policy: every replica can tell that, also one that starts later. A policy that takes too long is an
+// error, unless isPatient is false.
+func (k *kindWatch) demandsOf(about evaluator.Object, content map[string]any, isPatient bool) ([]inventory.Demand, error) {
+	in, err := k.inputOf(about, content)
 	if err != nil {
 		return nil, err
 	}
@@ -94,10 +86,7 @@ func (k *kindWatch) demandsOf(about evaluator.Object, obj any, isPatient bool) (
 		case policy.TookTooLong(err) && isPatient, evaluator.IsTransient(err) && !policy.TookTooLong(err):
 			return nil, fmt.Errorf("evaluate ClaimCreationPolicy %s for %s: %w", p.Name, about, err)
 		case err != nil:
-			if k.Evaluations != nil {
-				k.Evaluations.Failed(p, about, err, false)
-			}
-			demands = append(demands, k.formerDemands(about.UID, p)...)
+			k.Log.V(1).Info("an object demands nothing by a policy that fails for it", "policy", p.Name, "object", about.String(), "error", err.Error())
 		case len(charges) > 0:
 			demands = append(demands, inventory.Demand{Policy: p.Name, Consumer: consumer, Charges: charges})
 		}
@@ -105,36 +94,13 @@ func (k *kindWatch) demandsOf(about evaluator.Object, obj any, isPatient bool) (
 	return demands, nil
 }
 
-// formerDemands returns what an object has demanded by a policy.
-func (k *kindWatch) formerDemands(uid types.UID, p *catalog.Policy) []inventory.Demand {
-	isOther := func(d inventory.Demand) bool { return d.Policy != p.Name }
-	return slices.DeleteFunc(slices.Clone(k.target.DemandsOf(uid)), isOther)
-}
-
 // inputOf returns the input of policies for an object.
-func (k *kindWatch) inputOf(about evaluator.Object, obj any) (policy.Input, error) {
-	content, err := contentOf(k, obj)
-	if err != nil {
-		return policy.Input{}, err
-	}
-	in := policy.Input{Object: content, WithoutRequest: true, Units: k.Catalog}
+func (k *kindWatch) inputOf(about evaluator.Object, content map[string]any) (in policy.Input, err error) {
+	in = policy.Input{Object: content, WithoutRequest: true, Units: k.Catalog}
 	if k.usesNamespaces && about.Name.Namespace != "" {
 		in.NamespaceObject, err = k.namespaces.object(k.ctx, about.Name.Namespace)
 	}
 	return in, err
-}
-
-// contentOf returns an object as policies see it.
-func contentOf(k *kindWatch, obj any) (map[string]any, error) {
-	if o, is := obj.(*unstructured.Unstructured); is {
-		return o.Object, nil
-	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
-	if err != nil {
-		return nil, fmt.Errorf("convert an object of kind %s: %w", k.kind, err)
-	}
-	content["apiVersion"], content["kind"] = k.kind.GroupVersion().String(), k.kind.Kind
-	return content, nil
 }
 
 // demandOf returns what an object demands by a policy. Without charges it demands nothing.

@@ -29,8 +29,9 @@ type freshness struct {
 	asked time.Time
 	// changed is closed after the next version.
 	changed chan struct{}
-	// isOpen is true while there is a watch, and isBusy while an event is being handled.
-	isOpen, isBusy bool
+	// isOpen is true while there is a watch, and isBusy while an event is being handled. isListing is true from the
+	// beginning of a list until the inventory has it.
+	isOpen, isBusy, isListing bool
 }
 
 func newFreshness() freshness {
@@ -72,11 +73,26 @@ func (c connection) Stop() {
 	c.Interface.Stop()
 }
 
-// isIdle reports whether there is a watch without an event to handle.
+// setListing notes the beginning of a list, or that the inventory has it. A list that fails goes on with the next one.
+func (f *freshness) setListing(isListing bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.isListing = isListing
+}
+
+// awaitsList reports whether the inventory is about to get a list.
+func (f *freshness) awaitsList() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.isListing
+}
+
+// isIdle reports whether there is a watch without an event to handle. A watch that begins with a list has one to handle
+// until the end of the list.
 func (f *freshness) isIdle() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.isOpen && !f.isBusy
+	return f.isOpen && !f.isBusy && !f.isListing
 }
 
 // moved notes that the watch has a later version.

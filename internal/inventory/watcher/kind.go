@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,6 +18,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/inventory"
+	"github.com/bursar/bursar/internal/kube/secrets"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
@@ -114,17 +114,23 @@ func (k *kindWatch) run() {
 	}()
 }
 
-// readsMetadata reports whether the watch gets metadata only: the content of a Secret is nobody's business.
-func (k *kindWatch) readsMetadata() bool {
-	return k.kind == corev1.SchemeGroupVersion.WithKind("Secret")
+// source lists and watches objects.
+type source interface {
+	List(ctx context.Context, o metav1.ListOptions) (*unstructured.UnstructuredList, error)
+	Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
+}
+
+// in returns the source of the objects of a namespace, or of all. The content of a Secret is nobody's business.
+func (k *kindWatch) in(namespace string) source {
+	if k.kind == secrets.Kind {
+		return k.Secrets.In(namespace)
+	}
+	return k.Dynamic.Resource(k.resource).Namespace(namespace)
 }
 
 func (k *kindWatch) newReflector() *cache.Reflector {
 	source := &cache.ListWatch{ListWithContextFunc: k.beginList, WatchFuncWithContext: k.beginWatch}
 	options := cache.ReflectorOptions{Name: "counted " + k.resource.String()}
-	if k.readsMetadata() {
-		return cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(source, k.Metadata), &metav1.PartialObjectMetadata{}, k, options)
-	}
 	expected := &unstructured.Unstructured{}
 	expected.SetGroupVersionKind(k.kind)
 	return cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(source, k.Dynamic), expected, k, options)
@@ -132,20 +138,23 @@ func (k *kindWatch) newReflector() *cache.Reflector {
 
 // beginList lists all objects of the kind. Their demands rest on the namespaces as they are now, or later.
 func (k *kindWatch) beginList(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-	k.listed.Store(uint64(k.namespaces.version()))
+	k.noteList()
 	return k.list(ctx, metav1.NamespaceAll, o)
+}
+
+// noteList notes that a list begins. From now on recounts wait for it, so the inventory never rests on later namespaces
+// than the list.
+func (k *kindWatch) noteList() {
+	k.freshness.setListing(true)
+	k.listed.Store(uint64(k.namespaces.version()))
 }
 
 // beginWatch watches all objects of the kind. The watch may have a list at its beginning.
 func (k *kindWatch) beginWatch(ctx context.Context, o metav1.ListOptions) (opened watch.Interface, err error) {
 	if o.SendInitialEvents != nil && *o.SendInitialEvents {
-		k.listed.Store(uint64(k.namespaces.version()))
+		k.noteList()
 	}
-	if k.readsMetadata() {
-		opened, err = k.Metadata.Resource(k.resource).Watch(ctx, o)
-	} else {
-		opened, err = k.Dynamic.Resource(k.resource).Watch(ctx, o)
-	}
+	opened, err = k.in(metav1.NamespaceAll).Watch(ctx, o)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // the reflector looks at it
 	}
@@ -154,10 +163,7 @@ func (k *kindWatch) beginWatch(ctx context.Context, o metav1.ListOptions) (opene
 
 // list lists the objects of a namespace, or of all.
 func (k *kindWatch) list(ctx context.Context, namespace string, o metav1.ListOptions) (runtime.Object, error) {
-	if k.readsMetadata() {
-		return k.Metadata.Resource(k.resource).Namespace(namespace).List(ctx, o) //nolint:wrapcheck // the callers do
-	}
-	return k.Dynamic.Resource(k.resource).Namespace(namespace).List(ctx, o) //nolint:wrapcheck // the callers do
+	return k.in(namespace).List(ctx, o) //nolint:wrapcheck // the callers do
 }
 
 // Transformer implements [cache.TransformingStore]: the list keeps only demands.
@@ -195,7 +201,7 @@ func (k *kindWatch) put(obj any) error {
 // Delete implements [cache.ReflectorStore].
 func (k *kindWatch) Delete(obj any) error {
 	defer k.freshness.begin()()
-	o, err := metav1object(obj)
+	o, err := unstructuredOf(obj)
 	if err != nil {
 		return err
 	}
@@ -261,6 +267,7 @@ func (k *kindWatch) Replace(list []any, resourceVersion string) error {
 		return err
 	}
 
+	k.freshness.setListing(false)
 	k.deletions.replace(all)
 	k.freshness.moved()
 	k.Listener.KindChanged(k.name, consumers)

@@ -61,13 +61,18 @@ func (k *kindWatch) confirm(ctx context.Context, policies ledger.Version) {
 	}
 }
 
-// recount evaluates the policies again for the objects of changed namespaces.
+// recount evaluates the policies again for the objects of changed namespaces. It waits for a list in progress: by later
+// namespaces than those of the list, the inventory would refuse the list, and again each time that a namespace changes.
 func (k *kindWatch) recount(ctx context.Context) (consumers []quotav1alpha1.ConsumerRef, err error) {
 	if !k.usesNamespaces {
 		return nil, nil
 	}
 	began := k.recountedVersion()
 	version, changed := k.namespaces.changedSince(began)
+	if k.freshness.awaitsList() { // one that begins later knows these namespaces
+		return nil, nil
+	}
+
 	var all []inventory.Object
 	for _, namespace := range changed {
 		listed, err := k.listNamespace(ctx, namespace)

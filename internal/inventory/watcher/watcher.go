@@ -18,9 +18,9 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims"
-	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/kube/discoverycache"
+	"github.com/bursar/bursar/internal/kube/secrets"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
@@ -40,17 +40,16 @@ type Watcher struct {
 	Resolver  discoverycache.Resolver
 	// Definitions tells which kinds exist.
 	Definitions Definitions
-	// Dynamic reads whole objects, and Metadata namespaces and those kinds whose content is nobody's business.
+	// Dynamic reads whole objects, Secrets those without their content, and Metadata namespaces and versions.
 	Dynamic  dynamic.Interface
+	Secrets  *secrets.Client
 	Metadata metadata.Interface
 	// APIReader reads policies from the API server.
 	APIReader       client.Reader
 	SystemNamespace string
 	// Listener hears of every change.
 	Listener Listener
-	// Evaluations, if set, records whether policies were applicable to objects.
-	Evaluations Evaluations
-	Log         logr.Logger
+	Log      logr.Logger
 
 	ctx        context.Context // of Run
 	namespaces *namespaces
@@ -81,11 +80,6 @@ type Listener interface {
 	// may stay for a while. DeletionEnded is called once it is gone.
 	DeletionBegan(uid types.UID, consumers []quotav1alpha1.ConsumerRef)
 	DeletionEnded(uid types.UID, consumers []quotav1alpha1.ConsumerRef)
-}
-
-// Evaluations records whether policies are applicable to objects.
-type Evaluations interface {
-	Failed(p *catalog.Policy, object evaluator.Object, err error, isDenied bool)
 }
 
 // Definitions tells which kinds exist.
@@ -168,10 +162,19 @@ func (w *Watcher) check(ctx context.Context) {
 	}
 	w.forgetUndefined(counted)
 	for name, watch := range w.running() {
-		if !slices.Contains(counted, watch.kind) && w.Catalog.Counted(watch.kind).IsSettled {
+		if !slices.Contains(counted, watch.kind) && w.Catalog.Counted(watch.kind).IsSettled && !w.hasSuccessor(watch.kind) {
 			w.end(name)
 		}
 	}
+}
+
+// hasSuccessor reports whether the objects of a kind are about to count as those of another version of the kind, which
+// has no list yet. Until then they count as before: otherwise all of their quota would be free for a moment.
+func (w *Watcher) hasSuccessor(kind schema.GroupVersionKind) bool {
+	return slices.ContainsFunc(w.Catalog.CountedKinds(), func(other schema.GroupVersionKind) bool {
+		name := inventory.NameOf(other)
+		return other != kind && other.GroupKind() == kind.GroupKind() && !w.IsListed(name) && w.undefinedAt(name) == 0
+	})
 }
 
 // forgetUndefined forgets which kinds are undefined, apart from the counted ones.
@@ -252,6 +255,13 @@ func (w *Watcher) setUndefined(name string, at ledger.Version) {
 	w.undefined[name] = at
 }
 
+// undefinedAt returns a version at which nothing defined a kind, or 0.
+func (w *Watcher) undefinedAt(name string) ledger.Version {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.undefined[name]
+}
+
 // deletionsOf returns the deletions of a kind that all of its watches share. The caller holds w.mu.
 func (w *Watcher) deletionsOf(name string) *deletions {
 	if w.deletions[name] == nil {
@@ -305,7 +315,8 @@ func (w *Watcher) end(name string) {
 }
 
 // IsRetired reports whether nothing counts the objects of a kind any more, as far as its observation by others goes:
-// either the policies have changed since, or nothing defines the kind.
+// either the policies have changed since, or nothing defines the kind. If another version of the kind counts now, that
+// has a list first.
 func (w *Watcher) IsRetired(name string, observed ledger.Basis) bool {
 	if !w.isRunning.Load() {
 		return false // the policies may be unknown
@@ -316,9 +327,10 @@ func (w *Watcher) IsRetired(name string, observed ledger.Basis) bool {
 	if undefinedAt > 0 && observed.Objects <= undefinedAt {
 		return true
 	}
-	counted := w.Catalog.Counted(inventory.KindNamed(name))
+	kind := inventory.KindNamed(name)
+	counted := w.Catalog.Counted(kind)
 	switch {
-	case isWatched, len(counted.Policies) > 0, !counted.IsSettled:
+	case isWatched, len(counted.Policies) > 0, !counted.IsSettled, w.hasSuccessor(kind):
 		return false
 	case ledger.Version(counted.Version) < observed.Policies:
 		w.Refresh() // another process knows more

@@ -48,6 +48,8 @@ func (c *committer) takeStock() {
 	}
 	c.stock.outdated, c.stock.err, c.stock.seen = nil, nil, map[string]ledger.Visibility{}
 
+	// A kind may be retired because another one is listed now. Then the latter is among the kinds below.
+	retired, waiting := c.retired()
 	unrecorded := c.store.inflight.unrecorded(c.consumer)
 	for _, kind := range inventory.Kinds() {
 		inventory.View(kind, c.consumer, func(o ledger.Observation, by ledger.Observer) {
@@ -58,7 +60,7 @@ func (c *committer) takeStock() {
 		})
 	}
 	c.escrow.suspend(c.stock.err != nil)
-	c.forgetRetired()
+	c.forgetRetired(retired, waiting)
 	for _, key := range c.stock.ended {
 		c.store.inflight.removeRecorded(c.consumer, key)
 	}
@@ -71,20 +73,35 @@ func (e *escrow) suspend(isSuspended bool) {
 	e.isSuspended = isSuspended
 }
 
-// forgetRetired forgets the observations of kinds that nothing counts any more, and ends the requests that wait for
-// their objects.
-func (c *committer) forgetRetired() {
-	inventory := c.store.Inventory
+// retired returns the observed kinds that nothing counts any more, and the requests that wait for objects of such
+// kinds.
+func (c *committer) retired() (kinds []string, waiting []ledger.Reservation) {
+	isRetired := func(kind string, observed ledger.Basis) bool {
+		return !c.store.Inventory.IsListed(kind) && c.store.Inventory.IsRetired(kind, observed)
+	}
 	for o := range c.ledger.Observations() {
-		if !inventory.IsListed(o.Kind) && inventory.IsRetired(o.Kind, o.Basis) && c.ledger.ForgetKind(o.Kind) {
-			c.stock.isAhead, c.stock.freesQuota = true, true
+		if isRetired(o.Kind, o.Basis) {
+			kinds = append(kinds, o.Kind)
 		}
 	}
 	for r := range c.ledger.Reservations() {
-		if r.Awaits == nil || inventory.IsListed(r.Awaits.Kind) || !inventory.IsRetired(r.Awaits.Kind, ledger.Basis{Policies: r.Awaits.Policies}) {
-			continue
+		if r.Awaits != nil && isRetired(r.Awaits.Kind, ledger.Basis{Policies: r.Awaits.Policies}) {
+			waiting = append(waiting, r)
 		}
-		if c.ledger.Cancel(r.Key, r.Sequence) {
+	}
+	return kinds, waiting
+}
+
+// forgetRetired forgets the observations of retired kinds, and ends the requests that wait for their objects.
+func (c *committer) forgetRetired(kinds []string, waiting []ledger.Reservation) {
+	for _, kind := range kinds {
+		if !c.store.Inventory.IsListed(kind) && c.ledger.ForgetKind(kind) {
+			c.stock.isAhead, c.stock.freesQuota = true, true
+		}
+	}
+	for i := range waiting {
+		r := &waiting[i]
+		if !c.store.Inventory.IsListed(r.Awaits.Kind) && c.ledger.Cancel(r.Key, r.Sequence) {
 			c.stock.ended = append(c.stock.ended, r.Key)
 			c.stock.isAhead, c.stock.freesQuota = true, true
 		}

@@ -134,6 +134,32 @@ func TestStockForgetsKinds(t *testing.T) {
 	}
 }
 
+// A kind ends because another one, such as its next version, has its list now. Between the two, nothing may be free.
+func TestStockObservesASuccessorFirst(t *testing.T) {
+	t.Run("in a bubble", inBubble(func(t *testing.T) {
+		memory, objects := storagetest.New(), newInventory(widgets)
+		objects.show(widgets, "1", 2, 4)
+		p := counting(t, memory, nil, objects, 10)
+		happened := false
+		objects.afterKinds(func() {
+			happened = true
+			objects.list(gadgets, ledger.Basis{Objects: 3, Policies: 1}, objectOf("1", 2, 4))
+			objects.retire(widgets, true)
+		})
+
+		p.KindChanged(widgets, []quotav1alpha1.ConsumerRef{acme})
+		<-time.After(observed)
+		if !happened {
+			t.Fatal("nobody looked at the kinds")
+		}
+		expectCounted(t, "the next look shows the successor", memory, counted{Observed: 4})
+
+		p.KindChanged(gadgets, []quotav1alpha1.ConsumerRef{acme})
+		<-time.After(observed)
+		expectCounted(t, "only the successor counts", memory, counted{Observed: 4})
+	}))
+}
+
 // A replica that knows only earlier policies or namespaces neither observes nor denies by them.
 func TestStockBehind(t *testing.T) {
 	t.Run("keeps a pending request, and denies nothing", inBubble(func(t *testing.T) {

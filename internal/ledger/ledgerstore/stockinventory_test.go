@@ -29,6 +29,7 @@ type inventoryOf struct {
 	onCatchUp func(kinds []string) error
 
 	mu        sync.Mutex
+	onKinds   func() // if set, called once after the next call of Kinds
 	kinds     map[string]*inventory.Kind
 	retired   map[string]bool
 	caughtUp  [][]string
@@ -85,8 +86,20 @@ func objectOf(uid string, version ledger.Version, amount ledger.Amount) inventor
 
 func (i *inventoryOf) Kinds() []string {
 	i.mu.Lock()
+	kinds, onKinds := slices.Sorted(maps.Keys(i.kinds)), i.onKinds
+	i.onKinds = nil
+	i.mu.Unlock()
+	if onKinds != nil {
+		onKinds()
+	}
+	return kinds
+}
+
+// afterKinds lets something happen after the next call of Kinds.
+func (i *inventoryOf) afterKinds(happens func()) {
+	i.mu.Lock()
 	defer i.mu.Unlock()
-	return slices.Sorted(maps.Keys(i.kinds))
+	i.onKinds = happens
 }
 
 func (i *inventoryOf) Consumers() []quotav1alpha1.ConsumerRef {
