@@ -123,7 +123,7 @@ func (o *Operator) newValidation(c *cluster, q *quota, grants *grantpolicy.Contr
 // newReviewer returns the webhook for QuotaReviews.
 func (o *Operator) newReviewer(c *cluster, q *quota, loaded <-chan struct{}) *quotareview.Reviewer {
 	return quotareview.New(quotareview.Dependencies{
-		Catalog: q.catalog, Evaluator: q.evaluator, Facts: quotareview.Live{Store: q.ledgers, Objects: c.objects, Claims: q.claims},
+		Catalog: q.catalog, Evaluator: q.evaluator, Facts: quotareview.Live{Store: q.ledgers, Objects: c.objects, Claims: q.claims, Inventory: q.watcher.Inventory},
 		Kinds: c.kinds, Permissions: c.users, Ready: loaded,
 	})
 }
