@@ -234,6 +234,26 @@ func (k *Kind) DemandsOf(uid types.UID) []Demand {
 	return nil
 }
 
+// countedBy returns how many objects demand something by a policy, and of how many consumers.
+func (k *Kind) countedBy(policy string) (objects, consumers int) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	charged := map[quotav1alpha1.ConsumerRef]struct{}{}
+	for _, d := range k.demands {
+		isCounted := false
+		for i := range d.parts {
+			if d.parts[i].Policy == policy && d.parts[i].isPositive() {
+				isCounted = true
+				charged[d.parts[i].Consumer] = struct{}{}
+			}
+		}
+		if isCounted {
+			objects += d.objects
+		}
+	}
+	return objects, len(charged)
+}
+
 // find returns the version of an object, or 0 if there is none, and whether it was deleted.
 func (k *Kind) find(uid types.UID) (version ledger.Version, isDeleted bool) {
 	k.mu.RLock()

@@ -102,7 +102,7 @@ func (o *Operator) newResourceQuotas(c *cluster, q *quota, loaded <-chan struct{
 func (o *Operator) newValidation(c *cluster, q *quota, grants *grantpolicy.Controller) *validate.Webhooks {
 	webhooks := &validate.Webhooks{
 		Username: o.options.Username, SystemNamespace: o.options.SystemNamespace,
-		Registrations: registration.Stored{Live: c.live}, Catalog: q.catalog, Claims: q.claims, Engine: q.engine, GrantPolicies: grants,
+		Registrations: registration.Stored{Live: c.live}, Catalog: q.catalog, Claims: q.claims, Engine: q.engine, Counted: q.watcher.Inventory, GrantPolicies: grants,
 		Previewer: &preview.Previewer{
 			Evaluator: q.evaluator, Kinds: c.kinds, Live: c.dynamic,
 			Schemas: preview.CacheSchemas(&resolver.ClientDiscoveryResolver{Discovery: o.client.Discovery()}),

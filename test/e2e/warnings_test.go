@@ -76,6 +76,40 @@ func TestDeletedPolicyWarnsOfItsClaims(t *testing.T) {
 	}
 }
 
+// A policy without claims that is deleted or disabled frees the quota of all its objects at once.
+func TestCountedPolicyWarnsThatObjectsStopCounting(t *testing.T) {
+	t.Parallel()
+	w := newCountedWorld(t, 2, nil)
+	w.mustCreate(w.configMap("a"))
+	w.mustCreate(w.configMap("b"))
+	w.wantBucket(2, 2, 0, 2)
+	want := "ClaimCreationPolicy " + w.name + ": 2 objects of 1 consumer no longer count from now on, and their quota is free at once"
+
+	policy := &quotav1alpha1.ClaimCreationPolicy{}
+	policy.Name = w.name
+	if got := w.deleteListening(policy, client.DryRunAll); got != want {
+		t.Errorf("a deletion: got the warnings %q, want %q", got, want)
+	}
+	if got := w.changeListening(policy, func(p *quotav1alpha1.ClaimCreationPolicy) { p.Spec.Disabled = true }); got != want {
+		t.Errorf("disabled: got the warnings %q, want %q", got, want)
+	}
+	got := w.changeListening(policy, func(p *quotav1alpha1.ClaimCreationPolicy) { p.Spec.EnforcementMode = quotav1alpha1.EnforcementModeWarn })
+	if strings.Contains(got, "no longer count") {
+		t.Errorf("another mode: got the warnings %q, want none of objects that do not count", got)
+	}
+}
+
+// changeListening changes a policy without storing that, and returns the API server's warnings.
+func (w *world) changeListening(policy *quotav1alpha1.ClaimCreationPolicy, change func(*quotav1alpha1.ClaimCreationPolicy)) string {
+	w.Helper()
+	api, heard := listening(w.T)
+	changed := &quotav1alpha1.ClaimCreationPolicy{}
+	must(w, api.Get(w.ctx, client.ObjectKeyFromObject(policy), changed))
+	change(changed)
+	must(w, api.Update(w.ctx, changed, client.DryRunAll))
+	return heard.String()
+}
+
 // Deleting a grant in use warns that the consumer keeps its objects.
 func TestDeletedGrantWarnsOfUse(t *testing.T) {
 	t.Parallel()
