@@ -104,7 +104,7 @@ func (o *Operator) newValidation(c *cluster, q *quota, grants *grantpolicy.Contr
 		Username: o.options.Username, SystemNamespace: o.options.SystemNamespace,
 		Registrations: registration.Stored{Live: c.live}, Catalog: q.catalog, Claims: q.claims, Engine: q.engine, Counted: q.watcher.Inventory, GrantPolicies: grants,
 		Previewer: &preview.Previewer{
-			Evaluator: q.evaluator, Kinds: c.kinds, Live: c.dynamic,
+			Evaluator: q.evaluator, Kinds: c.kinds, Live: c.dynamic, Inventory: q.watcher.Inventory, Ledgers: q.ledgers,
 			Schemas: preview.CacheSchemas(&resolver.ClientDiscoveryResolver{Discovery: o.client.Discovery()}),
 		},
 		Advice: &caution.Adviser{
