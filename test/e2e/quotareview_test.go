@@ -299,16 +299,37 @@ func (f *followed) wantSetsForetold(waitSettled func()) {
 	}
 }
 
-// waitCounted waits until the consumer's ledger has what the fleets demand.
+// waitCounted waits until a review knows what each fleet demands, and what all of them use.
 func (f *followed) waitCounted() {
 	f.Helper()
-	total, count := replicasOf(f.fleets()), int32(0)
+	var asked []quotav1alpha1.ReviewedObject
+	var want []int64
+	var total int64
 	for _, object := range f.fleets() {
-		if replicasOf([]unstructured.Unstructured{object}) > 0 {
-			count++
-		}
+		asked = append(asked, deleted(f.fleet(object.GetName(), 0)))
+		want = append(want, replicasOf([]unstructured.Unstructured{object}))
+		total += want[len(want)-1]
 	}
-	f.wantBucket(foretoldLimit, total, foretoldLimit-total, count)
+	asked = append(asked, applied(f.fleet("more", 1)))
+
+	eventually(f, func() error {
+		status := f.review(admin, false, asked...)
+		for i := range want {
+			var held int64
+			for _, charge := range status.Objects[i].Charges {
+				held -= charge.Amount
+			}
+			if held != want[i] {
+				return fmt.Errorf("%s holds %d by the review, want %d", status.Objects[i].Name, held, want[i])
+			}
+		}
+		for _, quota := range status.Quotas {
+			if quota.Used != total {
+				return fmt.Errorf("%d is used by the review, want %d", quota.Used, total)
+			}
+		}
+		return nil
+	})
 }
 
 // setsFromEnvironment is the number of generated sets: 60, or the value of SETS.
