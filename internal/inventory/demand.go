@@ -20,6 +20,11 @@ type Demand struct {
 	Charges []ledger.Charge
 }
 
+// isPositive reports whether an amount is not 0.
+func (d *Demand) isPositive() bool {
+	return slices.ContainsFunc(d.Charges, func(c ledger.Charge) bool { return c.Amount > 0 })
+}
+
 // demand is shared by objects with equal demands. Only objects, their number, changes.
 type demand struct {
 	key     string

@@ -75,6 +75,16 @@ func (i *Inventory) Kinds() []*Kind {
 	return kinds
 }
 
+// CountedBy returns how many objects of a kind demand something by a policy, and of how many consumers, as far as the
+// inventory knows.
+func (i *Inventory) CountedBy(kind schema.GroupVersionKind, policy string) (objects, consumers int) {
+	k := i.Kind(NameOf(kind))
+	if k == nil {
+		return 0, 0
+	}
+	return k.countedBy(policy)
+}
+
 // View calls look with the inventory of a kind as of one moment, see [Kind.View]. It reports false without a call if
 // the kind is not listed.
 func (i *Inventory) View(kind string, consumer quotav1alpha1.ConsumerRef, look func(View)) bool {

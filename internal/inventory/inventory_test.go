@@ -602,3 +602,28 @@ func BenchmarkHolders(b *testing.B) {
 		})
 	}
 }
+
+func TestCountedBy(t *testing.T) {
+	all := New()
+	configMaps := schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
+	demand := func(policy string, consumer quotav1alpha1.ConsumerRef, amount ledger.Amount) Demand {
+		d := demandOf(consumer, amount, ledger.Dimensions{})
+		d.Policy = policy
+		return d
+	}
+	kind := all.Add(NameOf(configMaps), func(types.NamespacedName) string { return "" })
+	kind.Replace(ledger.Basis{Objects: 9}, slices.Values([]Object{
+		mapOf(1, 1, demand("maps", acme, 2), demand("sizes", blue, 1)),
+		mapOf(2, 2, demand("maps", acme, 2)),
+		mapOf(3, 3, demand("maps", blue, 2)),
+		mapOf(4, 4, demand("maps", blue, 0)), // demands nothing now
+		mapOf(5, 5),
+	}))
+
+	for policy, want := range map[string][2]int{"maps": {3, 2}, "sizes": {1, 1}, "others": {0, 0}} {
+		objects, consumers := all.CountedBy(configMaps, policy)
+		if got := [2]int{objects, consumers}; got != want {
+			t.Errorf("by policy %s count %d objects and consumers, want %d", policy, got, want)
+		}
+	}
+}

@@ -224,6 +224,36 @@ func (k *Kind) Consumers() []quotav1alpha1.ConsumerRef {
 	return slices.SortedFunc(maps.Keys(k.sums), compareConsumers)
 }
 
+// DemandsOf returns what an object demands as far as the inventory knows. Do not modify it.
+func (k *Kind) DemandsOf(uid types.UID) []Demand {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	if d := k.objects[idOf(uid)].demand; d != nil {
+		return d.parts
+	}
+	return nil
+}
+
+// countedBy returns how many objects demand something by a policy, and of how many consumers.
+func (k *Kind) countedBy(policy string) (objects, consumers int) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	charged := map[quotav1alpha1.ConsumerRef]struct{}{}
+	for _, d := range k.demands {
+		isCounted := false
+		for i := range d.parts {
+			if d.parts[i].Policy == policy && d.parts[i].isPositive() {
+				isCounted = true
+				charged[d.parts[i].Consumer] = struct{}{}
+			}
+		}
+		if isCounted {
+			objects += d.objects
+		}
+	}
+	return objects, len(charged)
+}
+
 // find returns the version of an object, or 0 if there is none, and whether it was deleted.
 func (k *Kind) find(uid types.UID) (version ledger.Version, isDeleted bool) {
 	k.mu.RLock()

@@ -102,9 +102,9 @@ func (o *Operator) newResourceQuotas(c *cluster, q *quota, loaded <-chan struct{
 func (o *Operator) newValidation(c *cluster, q *quota, grants *grantpolicy.Controller) *validate.Webhooks {
 	webhooks := &validate.Webhooks{
 		Username: o.options.Username, SystemNamespace: o.options.SystemNamespace,
-		Registrations: registration.Stored{Live: c.live}, Catalog: q.catalog, Claims: q.claims, Engine: q.engine, GrantPolicies: grants,
+		Registrations: registration.Stored{Live: c.live}, Catalog: q.catalog, Claims: q.claims, Engine: q.engine, Counted: q.watcher.Inventory, GrantPolicies: grants,
 		Previewer: &preview.Previewer{
-			Evaluator: q.evaluator, Kinds: c.kinds, Live: c.dynamic,
+			Evaluator: q.evaluator, Kinds: c.kinds, Live: c.dynamic, Inventory: q.watcher.Inventory, Ledgers: q.ledgers,
 			Schemas: preview.CacheSchemas(&resolver.ClientDiscoveryResolver{Discovery: o.client.Discovery()}),
 		},
 		Advice: &caution.Adviser{
@@ -123,7 +123,7 @@ func (o *Operator) newValidation(c *cluster, q *quota, grants *grantpolicy.Contr
 // newReviewer returns the webhook for QuotaReviews.
 func (o *Operator) newReviewer(c *cluster, q *quota, loaded <-chan struct{}) *quotareview.Reviewer {
 	return quotareview.New(quotareview.Dependencies{
-		Catalog: q.catalog, Evaluator: q.evaluator, Facts: quotareview.Live{Store: q.ledgers, Objects: c.objects, Claims: q.claims},
+		Catalog: q.catalog, Evaluator: q.evaluator, Facts: quotareview.Live{Store: q.ledgers, Objects: c.objects, Claims: q.claims, Inventory: q.watcher.Inventory},
 		Kinds: c.kinds, Permissions: c.users, Ready: loaded,
 	})
 }

@@ -57,3 +57,30 @@ func TestBacktest(t *testing.T) {
 		t.Errorf("got %v for a policy that does not exist", err)
 	}
 }
+
+// A backtest of a policy without claims reads the existing objects.
+func TestBacktestOfCountedObjects(t *testing.T) {
+	t.Parallel()
+	const limit = 3
+	w := newCountedWorld(t, limit, func(p *quotav1alpha1.ClaimCreationPolicy) {
+		costs(p)
+		p.Spec.EnforcementMode = quotav1alpha1.EnforcementModeWarn
+	})
+	w.mustCreate(w.sized("a", 2))
+	w.mustCreate(w.sized("b", 4))
+	w.mustCreate(w.sized("free", 0))
+	w.mustCreate(w.configMap("unsized"))
+
+	result, err := backtest.Run(w.ctx, admin, w.name, 0)
+
+	must(t, err)
+	if result.Objects != 2 || result.NotApplicable != 1 || len(result.Denied) != 1 || len(result.Lacking) != 1 {
+		t.Fatalf("got %+v, want one of the two objects that cost something to be denied", result)
+	}
+	if d := result.Denied[0]; d.Object.Kind != "ConfigMap" || d.ConsumerRef != w.consumer() || d.Limit != limit {
+		t.Errorf("got %+v, want a ConfigMap beyond the limit", d)
+	}
+	if l := result.Lacking[0]; l.Limit != limit || l.Needed != 6 {
+		t.Errorf("got %+v, want a limit of 6", l)
+	}
+}

@@ -205,10 +205,68 @@ func TestQuotaReviewTellsOnlyWhatTheUserMaySee(t *testing.T) {
 // A review foretells the result: decreases and deletions first, then the rest in its order.
 func TestQuotaReviewForetells(t *testing.T) {
 	t.Parallel()
-	const limit = 12
-	sets := setsFromEnvironment(t)
-	f := newFollowedWorld(t, limit, nil)
-	for set := range sets {
+	f := newFollowedWorld(t, foretoldLimit, nil)
+	f.wantSetsForetold(f.waitSettled)
+}
+
+// A review foretells the result also for objects that count without claims.
+func TestQuotaReviewForetellsOfCountedObjects(t *testing.T) {
+	t.Parallel()
+	f := newFollowedWorld(t, foretoldLimit, withoutClaims)
+	f.wantSetsForetold(f.waitCounted)
+}
+
+func withoutClaims(p *quotav1alpha1.ClaimCreationPolicy) {
+	p.Spec.Claims = quotav1alpha1.ClaimsModeNone
+}
+
+// A review knows what objects hold without claims: an update or a deletion gives that back.
+func TestQuotaReviewOfCountedObjects(t *testing.T) {
+	t.Parallel()
+	f := newFollowedWorld(t, 5, withoutClaims)
+	f.mustCreate(f.fleet("a", 2))
+	f.wantBucket(5, 2, 3, 1)
+
+	f.wantResults(f.review(admin, false, applied(f.fleet("a", 5))), fits)
+	f.wantResults(f.review(admin, false, applied(f.fleet("b", 5)), deleted(f.fleet("a", 0))), fits, fits)
+	f.wantResults(f.review(admin, true, applied(f.fleet("b", 5)), deleted(f.fleet("a", 0))), doesNotFit, fits)
+
+	status := f.review(admin, false, applied(f.fleet("a", 6)))
+	f.wantResults(status, doesNotFit)
+	if o := status.Objects[0]; !strings.Contains(o.Message, "requested: 4 maps, used: 2, limited: 5") {
+		t.Errorf("got the message %q, want that of a denial", o.Message)
+	}
+	if len(status.Quotas) != 1 || status.Quotas[0].Amount != 4 || status.Quotas[0].Used != 2 {
+		t.Errorf("got the quotas %+v, want 4 more than the 2 in use", status.Quotas)
+	}
+}
+
+// What a policy does not review passes and counts, and a review says so.
+func TestQuotaReviewOfCountedGrowthWithoutReview(t *testing.T) {
+	t.Parallel()
+	f := newFollowedWorld(t, 5, func(p *quotav1alpha1.ClaimCreationPolicy) {
+		withoutClaims(p)
+		p.Spec.Trigger.Operations = []quotav1alpha1.TriggerOperation{quotav1alpha1.TriggerOperationCreate}
+	})
+	f.mustCreate(f.fleet("a", 2))
+	f.wantBucket(5, 2, 3, 1)
+
+	status := f.review(admin, false, applied(f.fleet("a", 9)), applied(f.fleet("b", 1)))
+
+	f.wantResults(status, fits, doesNotFit)
+	if o := status.Objects[0]; !strings.Contains(o.Message, "does not review updates") {
+		t.Errorf("got the message %q, want it to say that the policy does not review updates", o.Message)
+	}
+}
+
+// foretoldLimit is the quota of worlds in which reviews foretell sets of changes.
+const foretoldLimit = 12
+
+// wantSetsForetold reviews generated sets of changes, and then makes them. waitSettled waits until reviews and creates
+// see the effects of a set.
+func (f *followed) wantSetsForetold(waitSettled func()) {
+	f.Helper()
+	for set := range setsFromEnvironment(f.T) {
 		random := rand.New(rand.NewPCG(1, uint64(set)))
 		present := map[string]int64{}
 		for _, object := range f.fleets() {
@@ -236,9 +294,42 @@ func TestQuotaReviewForetells(t *testing.T) {
 					f.wantForetold(s, &status.Objects[i])
 				}
 			}
-			f.waitSettled()
+			waitSettled()
 		}
 	}
+}
+
+// waitCounted waits until a review knows what each fleet demands, and what all of them use.
+func (f *followed) waitCounted() {
+	f.Helper()
+	var asked []quotav1alpha1.ReviewedObject
+	var want []int64
+	var total int64
+	for _, object := range f.fleets() {
+		asked = append(asked, deleted(f.fleet(object.GetName(), 0)))
+		want = append(want, replicasOf([]unstructured.Unstructured{object}))
+		total += want[len(want)-1]
+	}
+	asked = append(asked, applied(f.fleet("more", 1)))
+
+	eventually(f, func() error {
+		status := f.review(admin, false, asked...)
+		for i := range want {
+			var held int64
+			for _, charge := range status.Objects[i].Charges {
+				held -= charge.Amount
+			}
+			if held != want[i] {
+				return fmt.Errorf("%s holds %d by the review, want %d", status.Objects[i].Name, held, want[i])
+			}
+		}
+		for _, quota := range status.Quotas {
+			if quota.Used != total {
+				return fmt.Errorf("%d is used by the review, want %d", quota.Used, total)
+			}
+		}
+		return nil
+	})
 }
 
 // setsFromEnvironment is the number of generated sets: 60, or the value of SETS.

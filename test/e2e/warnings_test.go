@@ -76,6 +76,83 @@ func TestDeletedPolicyWarnsOfItsClaims(t *testing.T) {
 	}
 }
 
+// A policy without claims that is deleted or disabled frees the quota of all its objects at once.
+func TestCountedPolicyWarnsThatObjectsStopCounting(t *testing.T) {
+	t.Parallel()
+	w := newCountedWorld(t, 2, nil)
+	w.mustCreate(w.configMap("a"))
+	w.mustCreate(w.configMap("b"))
+	w.wantBucket(2, 2, 0, 2)
+	want := "ClaimCreationPolicy " + w.name + ": 2 objects of 1 consumer no longer count from now on, and their quota is free at once"
+
+	policy := &quotav1alpha1.ClaimCreationPolicy{}
+	policy.Name = w.name
+	if got := w.deleteListening(policy, client.DryRunAll); got != want {
+		t.Errorf("a deletion: got the warnings %q, want %q", got, want)
+	}
+	if got := w.changeListening(policy, func(p *quotav1alpha1.ClaimCreationPolicy) { p.Spec.Disabled = true }); got != want {
+		t.Errorf("disabled: got the warnings %q, want %q", got, want)
+	}
+	got := w.changeListening(policy, func(p *quotav1alpha1.ClaimCreationPolicy) { p.Spec.EnforcementMode = quotav1alpha1.EnforcementModeWarn })
+	if strings.Contains(got, "no longer count") {
+		t.Errorf("another mode: got the warnings %q, want none of objects that do not count", got)
+	}
+}
+
+// A policy without claims counts all existing objects at once. Who writes it is warned of consumers over their limit.
+func TestCountedPolicyWarnsOfItsRecount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.grant("base", 5)
+	for _, name := range []string{"a", "b"} {
+		w.mustCreate(w.sized(name, 2))
+	}
+	policy := w.newPolicy(w.name)
+	policy.Spec.Claims = quotav1alpha1.ClaimsModeNone
+	costs(policy)
+	create := func(amount string) string {
+		api, heard := listening(t)
+		changed := policy.DeepCopy()
+		changed.Spec.Target.ResourceClaimTemplate.Spec.Requests[0].AmountExpression = amount
+		must(t, api.Create(w.ctx, changed, client.DryRunAll))
+		return heard.String()
+	}
+	wantSaid := func(when, want string, get func() string) {
+		t.Helper()
+		eventually(t, func() error { // a busy server reports a lack of time to try the policy
+			if got := get(); !strings.Contains(got, want) {
+				return fmt.Errorf("%s: got the warnings %q, want %q", when, got, want)
+			}
+			return nil
+		})
+	}
+	over := func(used int) string {
+		return fmt.Sprintf("2 objects of 1 consumer would count by this policy; 1 consumer would be over the limit: Organization %s with %d maps of 5 maps", w.name, used)
+	}
+
+	wantSaid("a new policy", "2 objects of 1 consumer would count by this policy, all within their limits", func() string { return create("int(trigger.data.size)") })
+	wantSaid("a larger new policy", over(8), func() string { return create("2 * int(trigger.data.size)") })
+
+	w.countedPolicy(costs)
+	w.wantBucket(5, 4, 1, 2)
+	wantSaid("a changed policy", over(12), func() string {
+		return w.changeListening(policy, func(p *quotav1alpha1.ClaimCreationPolicy) {
+			p.Spec.Target.ResourceClaimTemplate.Spec.Requests[0].AmountExpression = "3 * int(trigger.data.size)"
+		})
+	})
+}
+
+// changeListening changes a policy without storing that, and returns the API server's warnings.
+func (w *world) changeListening(policy *quotav1alpha1.ClaimCreationPolicy, change func(*quotav1alpha1.ClaimCreationPolicy)) string {
+	w.Helper()
+	api, heard := listening(w.T)
+	changed := &quotav1alpha1.ClaimCreationPolicy{}
+	must(w, api.Get(w.ctx, client.ObjectKeyFromObject(policy), changed))
+	change(changed)
+	must(w, api.Update(w.ctx, changed, client.DryRunAll))
+	return heard.String()
+}
+
 // Deleting a grant in use warns that the consumer keeps its objects.
 func TestDeletedGrantWarnsOfUse(t *testing.T) {
 	t.Parallel()

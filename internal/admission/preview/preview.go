@@ -21,6 +21,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/kube/discoverycache"
 	"github.com/bursar/bursar/internal/kube/namespaces"
 	"github.com/bursar/bursar/internal/policy"
@@ -31,6 +32,8 @@ const (
 	timeMax = 1500 * time.Millisecond
 	// objectsMax bounds the objects on which a preview evaluates a policy.
 	objectsMax = 20
+	// countedMax bounds them for a policy without claims, whose demand is added up. A read has countedPage of them.
+	countedMax, countedPage = 5000, 500
 	// namesMax is the number of objects in a warning.
 	namesMax = 3
 	// reasonsMax bounds the reported reasons, and mismatchesMax the reported mismatches.
@@ -49,6 +52,9 @@ type Previewer struct {
 	Schemas   Schemas
 	// Live reads objects from the API server.
 	Live dynamic.Interface
+	// Inventory has the objects that count without claims, and Ledgers the limits of their consumers.
+	Inventory *inventory.Inventory
+	Ledgers   Ledgers
 }
 
 // ClaimPolicy returns warnings for the author of a policy that compiles.
@@ -71,7 +77,13 @@ func (p *Previewer) ClaimPolicy(ctx context.Context, object *quotav1alpha1.Claim
 	if compiled.UsesRequest() {
 		return warnings // nobody knows the requests of existing objects
 	}
-	return append(warnings, p.try(ctx, resource, &catalog.Policy{ClaimPolicy: compiled, Name: object.Name, Trigger: kind})...)
+	each := &catalog.Policy{
+		ClaimPolicy: compiled, Name: object.Name, Trigger: kind, CountsObjects: object.Spec.Claims == quotav1alpha1.ClaimsModeNone,
+	}
+	if each.CountsObjects && object.IsEnabled() {
+		return append(warnings, p.tryCounted(ctx, resource, each)...)
+	}
+	return append(warnings, p.try(ctx, resource, each)...)
 }
 
 // GrantPolicy returns warnings for the author of a policy that compiles. It does not evaluate the policy, because a
@@ -125,36 +137,78 @@ func (p *Previewer) try(ctx context.Context, resource schema.GroupVersionResourc
 		return []string{notTried(err)}
 	}
 	t := trial{kind: each.Trigger.Kind, resource: resource.Resource, isPart: list.GetContinue() != ""}
-	for i := range list.Items {
-		item := &list.Items[i]
+	p.tryPage(ctx, each, list, &t)
+	return t.warnings()
+}
+
+// tryCounted evaluates a policy without claims on the objects of its kind, and adds up what they demand.
+func (p *Previewer) tryCounted(ctx context.Context, resource schema.GroupVersionResource, each *catalog.Policy) []string {
+	t := trial{kind: each.Trigger.Kind, resource: resource.Resource}
+	t.recount = newRecount(each.Name, p.Inventory.Kind(inventory.NameOf(each.Trigger)))
+	// Some of the time is for the limits.
+	reading, cancel := context.WithTimeout(ctx, timeMax*2/3)
+	defer cancel()
+	for next := ""; ; {
+		page, err := p.Live.Resource(resource).List(reading, metav1.ListOptions{Limit: countedPage, Continue: next})
+		if err != nil && t.tried == 0 {
+			return []string{notTried(err)}
+		}
+		isComplete := err == nil && p.tryPage(reading, each, page, &t)
+		if isComplete {
+			next = page.GetContinue()
+		}
+		t.isPart = !isComplete || next != ""
+		if !isComplete || next == "" || t.tried >= countedMax {
+			break
+		}
+	}
+
+	warnings := t.warnings()
+	if t.recount.objects > 0 {
+		among := ""
+		if t.isPart {
+			among = fmt.Sprintf("among %s objects, ", t.of())
+		}
+		warnings = append(warnings, p.warning(ctx, t.recount, among))
+	}
+	return warnings
+}
+
+// tryPage evaluates a policy on listed objects. It reports whether the time was enough.
+func (p *Previewer) tryPage(ctx context.Context, each *catalog.Policy, page *unstructured.UnstructuredList, t *trial) bool {
+	for i := range page.Items {
+		item := &page.Items[i]
 		object := evaluator.ObjectOf(each.Trigger, item)
 		if namespaces.IsExempt(p.Evaluator.SystemNamespace, each.Trigger.GroupKind(), object.Name) {
 			continue
 		}
-		err := p.evaluate(ctx, each, object, item)
+		demand, err := p.evaluate(ctx, each, object, item)
 		if evaluator.IsTransient(err) {
 			if ctx.Err() != nil {
-				break
+				return false
 			}
 			continue
 		}
 		t.record(object, err)
+		if t.recount != nil && err == nil {
+			t.recount.add(object.UID, demand)
+		}
 	}
-	return t.warnings()
+	return true
 }
 
-// evaluate returns the reason for a policy's failure on an object. It ignores violations of registrations, because
-// their warnings come from package validate.
-func (p *Previewer) evaluate(ctx context.Context, each *catalog.Policy, object evaluator.Object, item *unstructured.Unstructured) error {
+// evaluate returns what an object demands by the policy, or the reason for the policy's failure. It ignores violations
+// of registrations, because their warnings come from package validate.
+func (p *Previewer) evaluate(ctx context.Context, each *catalog.Policy, object evaluator.Object, item *unstructured.Unstructured) (*evaluator.Claim, error) {
 	in := p.Evaluator.Input(item.Object)
 	if err := p.Evaluator.Complete(ctx, &in, object.Name.Namespace, []*catalog.Policy{each}); err != nil {
-		return err
+		return nil, err
 	}
-	_, err := p.Evaluator.Evaluate(ctx, each, object, in)
+	demand, err := p.Evaluator.Evaluate(ctx, each, object, in)
 	if evaluator.IsNotAllowed(err) {
-		return nil
+		return nil, nil
 	}
-	return err
+	return demand, err
 }
 
 // trial collects the results of a policy on objects of a kind.
@@ -164,6 +218,8 @@ type trial struct {
 	isPart bool
 	tried  int
 	failed []failure
+	// recount, for a policy without claims, adds up the demand.
+	recount *recount
 }
 
 // failure is a reason for the policy's failure on objects, with the names of the objects.
@@ -192,13 +248,18 @@ func (t *trial) record(object evaluator.Object, err error) {
 	t.failed = append(t.failed, failure{reason, []string{name}})
 }
 
+// of says how many objects were tried, and whether these are all.
+func (t *trial) of() string {
+	if t.isPart {
+		return fmt.Sprintf("the first %d", t.tried)
+	}
+	return fmt.Sprint(t.tried)
+}
+
 // warnings begins with the reason that affects most objects.
 func (t *trial) warnings() []string {
 	slices.SortStableFunc(t.failed, func(a, b failure) int { return cmp.Compare(len(b.names), len(a.names)) })
-	of := fmt.Sprintf("%d", t.tried)
-	if t.isPart {
-		of = "the first " + of
-	}
+	of := t.of()
 	var warnings []string
 	for _, f := range t.failed[:min(len(t.failed), reasonsMax)] {
 		names := strings.Join(f.names[:min(len(f.names), namesMax)], ", ")

@@ -11,6 +11,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/forecast"
@@ -21,9 +22,9 @@ import (
 type Facts interface {
 	forecast.Ledgers
 	// Find returns the UID of an object. It is empty if there is no such object.
-	Find(ctx context.Context, kind schema.GroupKind, name types.NamespacedName) (types.UID, error)
-	// Held returns the charges of an existing object, by the label value of the policy.
-	Held(object types.UID) map[string]Held
+	Find(ctx context.Context, kind schema.GroupVersionKind, name types.NamespacedName) (types.UID, error)
+	// Held returns the charges of an existing object of a kind, by the label value of the policy.
+	Held(kind schema.GroupVersionKind, object types.UID) map[string]Held
 }
 
 // Held are the charges of an object by a policy.
@@ -37,6 +38,8 @@ type Live struct {
 	Store   *ledgerstore.Store
 	Objects *objectcache.Cache
 	Claims  *claimcache.Cache
+	// Inventory has what the objects demand that count without claims.
+	Inventory *inventory.Inventory
 }
 
 // Ledger implements [forecast.Ledgers]. Creates admitted from this replica's slice and not recorded yet count as
@@ -44,38 +47,73 @@ type Live struct {
 func (l Live) Ledger(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (*ledger.Ledger, error) {
 	var copied *ledger.Ledger
 	var copyErr error
-	if err := l.Store.View(ctx, consumer, func(current *ledger.Ledger) { copied, copyErr = forecast.Copy(current) }); err != nil {
+	var unrecorded []ledger.Reservation
+	err := l.Store.View(ctx, consumer, func(current *ledger.Ledger) {
+		copied, copyErr = forecast.Copy(current)
+		unrecorded = l.unrecorded(consumer, current)
+	})
+	if err != nil {
 		return nil, err
 	}
 	if copyErr != nil {
 		return nil, copyErr
 	}
-	for _, r := range l.Store.ReservationsOf(consumer) {
-		if r.IsUnrecorded && copied.ReserveOverdraft(r.Reservation).Code == ledger.Admitted {
+	for _, r := range unrecorded {
+		r.Awaits = nil
+		if copied.ReserveOverdraft(r).Code == ledger.Admitted {
 			copied.Settle(r.Key, 0)
 		}
 	}
 	return copied, nil
 }
 
+// unrecorded returns what was admitted from this replica's slice, and what a ledger neither has nor has observed.
+func (l Live) unrecorded(consumer quotav1alpha1.ConsumerRef, current *ledger.Ledger) []ledger.Reservation {
+	var unrecorded []ledger.Reservation
+	for _, r := range l.Store.ReservationsOf(consumer) {
+		if r.IsUnrecorded && !l.isObserved(consumer, &r.Reservation, current) {
+			unrecorded = append(unrecorded, r.Reservation)
+		}
+	}
+	return unrecorded
+}
+
+// isObserved reports whether a ledger has observed the object of a request, or the object was deleted.
+func (l Live) isObserved(consumer quotav1alpha1.ConsumerRef, r *ledger.Reservation, current *ledger.Ledger) (is bool) {
+	if r.Awaits == nil {
+		return false
+	}
+	observed := current.Observation(r.Awaits.Kind).Basis.Objects
+	l.Inventory.View(r.Awaits.Kind, consumer, func(v inventory.View) {
+		seen := v.Visibility(r)
+		is = seen.IsDeleted || seen.Version > r.Awaits.After && seen.Version <= observed
+	})
+	return is
+}
+
 // Find implements [Facts].
-func (l Live) Find(ctx context.Context, kind schema.GroupKind, name types.NamespacedName) (types.UID, error) {
+func (l Live) Find(ctx context.Context, kind schema.GroupVersionKind, name types.NamespacedName) (types.UID, error) {
 	if err := l.Claims.WaitForSync(ctx); err != nil {
 		return "", fmt.Errorf("wait for the list of claims: %w", err)
 	}
-	if err := l.Objects.WaitForSync(ctx, kind); err != nil {
-		return "", fmt.Errorf("wait for the list of objects of kind %s: %w", kind, err)
+	if err := l.Objects.WaitForSync(ctx, kind.GroupKind()); err != nil {
+		return "", fmt.Errorf("wait for the list of objects of kind %s: %w", kind.GroupKind(), err)
 	}
-	uid, _ := l.Objects.UIDOf(kind, name)
+	if counted := l.Inventory.Kind(inventory.NameOf(kind)); counted != nil {
+		if _, isListed := counted.Basis(); !isListed {
+			return "", fmt.Errorf("the objects of kind %s are still being counted", kind.GroupKind())
+		}
+	}
+	uid, _ := l.Objects.UIDOf(kind.GroupKind(), name)
 	return uid, nil
 }
 
 // Held implements [Facts].
-func (l Live) Held(object types.UID) map[string]Held {
+func (l Live) Held(kind schema.GroupVersionKind, object types.UID) map[string]Held {
 	held := map[string]Held{}
 	for _, reservation := range l.Store.ReservationsFor(string(object)) {
 		policy, _ := ledgerstore.SplitObjectKey(reservation.Key)
-		if len(reservation.Replaces) == 0 {
+		if isGrowth := reservation.Awaits != nil && reservation.Awaits.After > 0; len(reservation.Replaces) == 0 && !isGrowth {
 			held[policy] = Held{reservation.Consumer, slices.Clone(reservation.Charges)}
 		}
 	}
@@ -84,5 +122,20 @@ func (l Live) Held(object types.UID) map[string]Held {
 			held[claim.Policy()] = Held{claim.Consumer(), charges}
 		}
 	}
+	l.addCounted(held, kind, object)
 	return held
+}
+
+// addCounted adds what an object demands by policies without claims.
+func (l Live) addCounted(held map[string]Held, kind schema.GroupVersionKind, object types.UID) {
+	counted := l.Inventory.Kind(inventory.NameOf(kind))
+	if counted == nil {
+		return
+	}
+	isNothing := func(c ledger.Charge) bool { return c.Amount == 0 }
+	for _, demand := range counted.DemandsOf(object) {
+		if charges := slices.DeleteFunc(slices.Clone(demand.Charges), isNothing); len(charges) > 0 {
+			held[claims.LabelValue(demand.Policy)] = Held{demand.Consumer, charges}
+		}
+	}
 }

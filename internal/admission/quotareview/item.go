@@ -40,9 +40,14 @@ type change struct {
 }
 
 func (q *question) add(it *item, p *catalog.Policy, c forecast.Change) {
-	c.Overdraft = !p.Enforces() || q.breaksGlass
+	c.Overdraft = !q.decides(p, it)
 	it.changes = append(it.changes, change{c, p})
 	it.matches(p)
+}
+
+// decides reports whether a policy may deny an item.
+func (q *question) decides(p *catalog.Policy, it *item) bool {
+	return p.Enforces() && !q.breaksGlass && (it.operation != operationUpdate || p.FollowsUpdates())
 }
 
 func (it *item) matches(p *catalog.Policy) {
@@ -82,7 +87,7 @@ func (q *question) fail(it *item, p *catalog.Policy, err error) {
 	text := fmt.Sprintf("ClaimCreationPolicy %s cannot be applied to this object: %v", p.Name, err)
 	cause := quotav1alpha1.ReviewedCause{Type: quotav1alpha1.CausePolicyNotApplicable}
 	switch {
-	case !p.Enforces() || q.breaksGlass:
+	case !q.decides(p, it):
 		it.warn(p, text+".", cause)
 	case it.operation == operationUpdate:
 		it.unknown(text)
@@ -99,6 +104,9 @@ func (it *item) warn(p *catalog.Policy, text string, causes ...quotav1alpha1.Rev
 	it.message = strings.TrimSpace(it.message + " " + text)
 	if it.result != quotav1alpha1.ReviewResultDoesNotFit {
 		it.causes = append(it.causes, causes...)
+	}
+	if p.Enforces() && it.operation == operationUpdate && !p.FollowsUpdates() {
+		it.message += fmt.Sprintf(" The update passes all the same, and counts: ClaimCreationPolicy %s does not review updates.", p.Name)
 	}
 	if !p.Enforces() {
 		it.message += fmt.Sprintf(" This is not enforced yet: the mode of ClaimCreationPolicy %s is %s.", p.Name, p.Mode)

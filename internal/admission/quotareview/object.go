@@ -66,7 +66,7 @@ func (q *question) object(ctx context.Context, reviewed *quotav1alpha1.ReviewedO
 	}
 	switch it.operation {
 	case operationDelete:
-		it.free(q.Facts.Held(it.object.UID))
+		it.free(q.Facts.Held(it.object.Kind, it.object.UID))
 	case operationUpdate:
 		q.update(ctx, it, policies, content)
 	default:
@@ -100,7 +100,7 @@ func (q *question) find(ctx context.Context, it *item, asked quotav1alpha1.Revie
 	if !may {
 		return fmt.Errorf("you may not get %s in namespace %q, so Bursar does not say whether the object exists", resource.Resource, it.object.Name.Namespace)
 	}
-	if it.object.UID, err = q.Facts.Find(ctx, it.object.Kind.GroupKind(), it.object.Name); err != nil {
+	if it.object.UID, err = q.Facts.Find(ctx, it.object.Kind, it.object.Name); err != nil {
 		return err
 	}
 	exists := it.object.UID != ""
@@ -138,10 +138,11 @@ func (q *question) create(ctx context.Context, it *item, policies []*catalog.Pol
 	})
 }
 
-// update adds the changed cost of an existing object.
+// update adds the changed cost of an existing object. An object that counts without a claim costs what it demands, also
+// by a policy that does not review the update.
 func (q *question) update(ctx context.Context, it *item, policies []*catalog.Policy, content map[string]any) {
-	following := slices.DeleteFunc(slices.Clone(policies), func(p *catalog.Policy) bool { return !p.FollowsUpdates() })
-	held := q.Facts.Held(it.object.UID)
+	following := slices.DeleteFunc(slices.Clone(policies), func(p *catalog.Policy) bool { return !p.FollowsUpdates() && !p.CountsObjects })
+	held := q.Facts.Held(it.object.Kind, it.object.UID)
 	q.evaluate(ctx, it, following, q.Evaluator.Input(content), func(p *catalog.Policy, demand *evaluator.Claim) {
 		before, isHeld := held[claims.LabelValue(p.Name)]
 		var after []ledger.Charge

@@ -218,7 +218,7 @@ func (w *Webhooks) effectiveGrant(_ context.Context, c change[quotav1alpha1.Effe
 
 func (w *Webhooks) claimPolicy(ctx context.Context, c change[quotav1alpha1.ClaimCreationPolicy]) result {
 	if c.new == nil {
-		return result{warnings: w.warnClaimsStay(c.old)}
+		return result{warnings: append(w.warnClaimsStay(c.old), w.warnStopsCounting(c.old, nil)...)}
 	}
 	if errs := ClaimPolicy(c.old, c.new); len(errs) > 0 {
 		return result{errs: errs}
@@ -226,13 +226,13 @@ func (w *Webhooks) claimPolicy(ctx context.Context, c change[quotav1alpha1.Claim
 	if v := w.checkNew(claimPolicyTypes(c.old), claimPolicyTypes(c.new)); v.forbidden != "" {
 		return v
 	}
-	var warnings []string
+	warnings := w.warnStopsCounting(c.old, c.new)
 	if c.old == nil || !equality.Semantic.DeepEqual(c.old.Spec, c.new.Spec) {
 		resource := c.new.Spec.Trigger.Resource
 		if v := w.mayRead(ctx, c.user, schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)); v.unknown != nil || v.forbidden != "" {
 			return v
 		}
-		warnings = slices.Concat(claimTemplateWarnings(c.new), w.Advice.Consumer(c.new.Spec.Target.ResourceClaimTemplate.Spec.ConsumerRef),
+		warnings = slices.Concat(warnings, claimTemplateWarnings(c.new), w.Advice.Consumer(c.new.Spec.Target.ResourceClaimTemplate.Spec.ConsumerRef),
 			w.Previewer.ClaimPolicy(ctx, c.new), policy.PayerFromObject(c.new), w.Advice.SystemObjects(ctx, c.new))
 	}
 	if c.new.IsEnabled() {

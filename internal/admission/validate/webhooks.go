@@ -49,6 +49,8 @@ type Webhooks struct {
 	// Claims has the known claims, and Engine looks up the need for them.
 	Claims Claims
 	Engine Engine
+	// Counted has the objects that count without claims.
+	Counted Counted
 	// GrantPolicies are the GrantCreationPolicies.
 	GrantPolicies GrantPolicies
 	// Previewer evaluates policies on existing objects, and Advice warns of unexpected effects of a write.

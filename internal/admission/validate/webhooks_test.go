@@ -69,7 +69,7 @@ func quiet() *fake {
 func (f *fake) webhooks() *validate.Webhooks {
 	return &validate.Webhooks{
 		Username: bursar, SystemNamespace: systemNamespace,
-		Registrations: registrations{f}, Catalog: declared{f}, Claims: nothing{}, Engine: objects{f}, GrantPolicies: grantPolicies{f},
+		Registrations: registrations{f}, Catalog: declared{f}, Claims: nothing{}, Engine: objects{f}, Counted: nothing{}, GrantPolicies: grantPolicies{f},
 		Previewer: nothing{}, Advice: silent{}, Permissions: permissions{f}, QuotaSpecs: quotaSpecs{f}, Namespaces: namespaces{f},
 	}
 }
@@ -143,6 +143,7 @@ type nothing struct{}
 func (nothing) CountOf(string) int                                                       { return 0 }
 func (nothing) ClaimPolicy(context.Context, *quotav1alpha1.ClaimCreationPolicy) []string { return nil }
 func (nothing) GrantPolicy(context.Context, *quotav1alpha1.GrantCreationPolicy) []string { return nil }
+func (nothing) CountedBy(schema.GroupVersionKind, string) (objects, consumers int)       { return 0, 0 }
 
 // silent warns of nothing.
 type silent struct{}

@@ -36,6 +36,8 @@ type Result struct {
 	Mode   quotav1alpha1.EnforcementMode `json:"enforcementMode"`
 	// Objects is how many objects the policy charges now.
 	Objects int `json:"objects"`
+	// NotApplicable is how many more objects there are to which the policy, without claims, cannot be applied.
+	NotApplicable int `json:"notApplicable,omitempty"`
 	// Denied are the objects that the policy would have denied, in the order of their claims.
 	Denied []Denied `json:"denied,omitempty"`
 	// Lacking are the quotas too small for the existing objects, sorted by consumer and resource type.
@@ -49,7 +51,7 @@ type Result struct {
 type Denied struct {
 	Object      quotav1alpha1.UnversionedObjectReference `json:"object"`
 	ConsumerRef quotav1alpha1.ConsumerRef                `json:"consumerRef"`
-	// ClaimedAt is the creation time of its claim.
+	// ClaimedAt is the creation time of its claim, or of the object if it counts without a claim.
 	ClaimedAt    metav1.Time       `json:"claimedAt"`
 	ResourceType string            `json:"resourceType"`
 	Dimensions   map[string]string `json:"dimensions,omitempty"`
@@ -68,13 +70,14 @@ type Lacking struct {
 	Needed int64 `json:"needed"`
 }
 
-// ErrTooMany reports more claims than a backtest may read.
-var ErrTooMany = errors.New("there are too many claims")
+// ErrTooMany reports more claims and objects than a backtest may read.
+var ErrTooMany = errors.New("there are too many claims and objects")
 
 // Run replays the claims of all consumers charged by a policy, oldest first, under the present grants. It decides the
-// claims of the policy as if the policy enforced, and charges all others without a decision. Beyond claimsMax claims it
-// returns [ErrTooMany]. 0 is no bound.
-func Run(ctx context.Context, api client.Reader, policy string, claimsMax int) (*Result, error) {
+// claims of the policy as if the policy enforced, and charges all others without a decision. For a policy without
+// claims, what each existing object demands now stands for its claim. Beyond readMax claims and objects Run returns
+// [ErrTooMany]. 0 is no bound.
+func Run(ctx context.Context, api client.Reader, policy string, readMax int) (*Result, error) {
 	declared := &quotav1alpha1.ClaimCreationPolicy{}
 	if err := api.Get(ctx, client.ObjectKey{Name: policy}, declared); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -83,17 +86,19 @@ func Run(ctx context.Context, api client.Reader, policy string, claimsMax int) (
 		return nil, fmt.Errorf("read ClaimCreationPolicy %s: %w", policy, err)
 	}
 	result := &Result{Policy: policy, Mode: cmp.Or(declared.Spec.EnforcementMode, quotav1alpha1.EnforcementModeEnforce)}
-	all, err := consumersOf(ctx, api, policy, claimsMax)
-	if err != nil {
-		return nil, err
-	}
-	if err := addGrants(ctx, api, all); err != nil {
-		return nil, err
-	}
+	var err error
 	if result.types, err = typesOf(ctx, api); err != nil {
 		return nil, err
 	}
-	for _, c := range sorted(all) {
+	found, err := collect(ctx, api, declared, result.types, readMax)
+	if err != nil {
+		return nil, err
+	}
+	result.NotApplicable = found.failed
+	if err := addGrants(ctx, api, found.consumers); err != nil {
+		return nil, err
+	}
+	for _, c := range sorted(found.consumers) {
 		c.types = result.types
 		if err := c.replay(result, claims.LabelValue(policy)); err != nil {
 			return nil, err
@@ -117,6 +122,9 @@ type types map[string]quotav1alpha1.ResourceRegistrationSpec
 // IsCountedOnly implements [ledger.Types].
 func (t types) IsCountedOnly(resourceType string) bool { return t[resourceType].Type.IsCountedOnly() }
 
+// BaseUnit implements [policy.Units].
+func (t types) BaseUnit(resourceType string) string { return t[resourceType].BaseUnit }
+
 // unit returns the display unit of a resource type.
 func (t types) unit(resourceType string) usage.Unit {
 	spec := t[resourceType]
@@ -135,36 +143,62 @@ func typesOf(ctx context.Context, api client.Reader) (types, error) {
 	return found, err
 }
 
-// consumersOf returns the consumers charged by a policy, with all their granted claims.
-func consumersOf(ctx context.Context, api client.Reader, policy string, claimsMax int) (map[quotav1alpha1.ConsumerRef]*consumer, error) {
-	all := map[quotav1alpha1.ConsumerRef]*consumer{}
-	charged := map[quotav1alpha1.ConsumerRef]bool{}
-	label := claims.LabelValue(policy)
-	read := 0
+// collection collects the granted claims of all consumers, until those that a policy charges are known.
+type collection struct {
+	consumers map[quotav1alpha1.ConsumerRef]*consumer
+	charged   map[quotav1alpha1.ConsumerRef]bool
+	label     string
+	// read is how many claims and counted objects were read, of at most readMax, or of any number if that is 0.
+	read, readMax int
+	// failed is how many objects the policy cannot be applied to.
+	failed int
+}
+
+// collect returns the consumers charged by a policy, with all their granted claims, and with what objects demand
+// that count without claims.
+func collect(ctx context.Context, api client.Reader, tested *quotav1alpha1.ClaimCreationPolicy, types types, readMax int) (*collection, error) {
+	c := &collection{
+		consumers: map[quotav1alpha1.ConsumerRef]*consumer{}, charged: map[quotav1alpha1.ConsumerRef]bool{},
+		label: claims.LabelValue(tested.Name), readMax: readMax,
+	}
 	err := each(ctx, api, "claims", func(list *quotav1alpha1.ResourceClaimList) error {
-		if read += len(list.Items); claimsMax > 0 && read > claimsMax {
-			return ErrTooMany
-		}
 		for i := range list.Items {
-			claim := &list.Items[i]
-			if claimcache.StateOf(claim) != claimcache.Granted {
-				continue
+			if claim := &list.Items[i]; claimcache.StateOf(claim) == claimcache.Granted {
+				c.add(claim)
 			}
-			ref := claim.Spec.ConsumerRef
-			if all[ref] == nil {
-				all[ref] = &consumer{ref: ref}
-			}
-			all[ref].claims = append(all[ref].claims, *claim)
-			charged[ref] = charged[ref] || claims.PolicyOf(claim) == label
 		}
-		return nil
+		return c.count(len(list.Items))
 	})
-	for ref := range all {
-		if !charged[ref] {
-			delete(all, ref)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.addCounted(ctx, api, tested, types); err != nil {
+		return nil, err
+	}
+
+	for ref := range c.consumers {
+		if !c.charged[ref] {
+			delete(c.consumers, ref)
 		}
 	}
-	return all, err
+	return c, nil
+}
+
+// count returns [ErrTooMany] if there are too many with n more.
+func (c *collection) count(n int) error {
+	if c.read += n; c.readMax > 0 && c.read > c.readMax {
+		return ErrTooMany
+	}
+	return nil
+}
+
+func (c *collection) add(claim *quotav1alpha1.ResourceClaim) {
+	ref := claim.Spec.ConsumerRef
+	if c.consumers[ref] == nil {
+		c.consumers[ref] = &consumer{ref: ref}
+	}
+	c.consumers[ref].claims = append(c.consumers[ref].claims, *claim)
+	c.charged[ref] = c.charged[ref] || claims.PolicyOf(claim) == c.label
 }
 
 // addGrants adds the active grants of the consumers.

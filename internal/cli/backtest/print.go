@@ -15,7 +15,7 @@ func (r *Result) Print(w io.Writer, format usage.Format) error {
 		return usage.Encode(w, r, format)
 	}
 	if len(r.Denied) == 0 {
-		_, err := fmt.Fprintf(w, "ClaimCreationPolicy %s %s.\n", r.Policy, Outcome(0, r.Objects))
+		_, err := fmt.Fprintf(w, "ClaimCreationPolicy %s %s.%s\n", r.Policy, Outcome(0, r.Objects), r.omission())
 		return err
 	}
 	rows := [][]string{{"OBJECT", "CLAIMED", "CONSUMER", "RESOURCE TYPE", "REQUESTED", "USED", "LIMIT"}}
@@ -42,8 +42,16 @@ func (r *Result) Print(w io.Writer, format usage.Format) error {
 	if err := usage.PrintTable(w, rows); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nClaimCreationPolicy %s %s.\n", r.Policy, Outcome(len(r.Denied), r.Objects))
+	_, err := fmt.Fprintf(w, "\nClaimCreationPolicy %s %s.%s\n", r.Policy, Outcome(len(r.Denied), r.Objects), r.omission())
 	return err
+}
+
+// omission says which objects the answer leaves out, or nothing.
+func (r *Result) omission() string {
+	if r.NotApplicable == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" It cannot be applied to %s, which the answer leaves out.", message.Count(r.NotApplicable, "more object", "more objects"))
 }
 
 // Outcome says how many of its charged objects a policy would have denied. The policy is the subject of the sentence.

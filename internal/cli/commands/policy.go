@@ -105,7 +105,8 @@ func newPolicyBacktestCommand(p cli.Program) *cobra.Command {
 		Short: "List the existing objects that a policy would have denied, had it enforced",
 		Long: `Replay the claims of all consumers of a ClaimCreationPolicy, oldest first, under the present grants, as if the policy had
 enforced from the start. Print the denied objects, and the limits they need. Read it before you change a policy from Audit or Warn to
-Enforce. Deleted objects do not count.`,
+Enforce. Deleted objects do not count. For a policy without claims, the command reads the existing objects instead: what each demands
+now stands for its claim.`,
 		Example: `  bursar policy backtest maps`,
 		Args:    cli.OneArgument("the name of a ClaimCreationPolicy"),
 		RunE: func(command *cobra.Command, args []string) error {

@@ -202,9 +202,9 @@ func (f *facts) Ledger(_ context.Context, consumer quotav1alpha1.ConsumerRef) (*
 }
 
 // Find implements [quotareview.Facts].
-func (*facts) Find(context.Context, schema.GroupKind, types.NamespacedName) (types.UID, error) {
+func (*facts) Find(context.Context, schema.GroupVersionKind, types.NamespacedName) (types.UID, error) {
 	return "", nil
 }
 
 // Held implements [quotareview.Facts].
-func (*facts) Held(types.UID) map[string]quotareview.Held { return nil }
+func (*facts) Held(schema.GroupVersionKind, types.UID) map[string]quotareview.Held { return nil }

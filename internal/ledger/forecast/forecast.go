@@ -185,14 +185,20 @@ func (p *prepared) settle() {
 	}
 }
 
-// Copy returns a copy of a ledger with nothing in slices, and with all new reservations settled that need no
-// observation. The others remain, and take the same.
+// Copy returns a copy of a ledger for a forecast: nothing is in slices, and observed demand and all new reservations
+// are usage, as that of settled claims. So a [Change] of an object gives back what it holds, whoever counted it.
 func Copy(l *ledger.Ledger) (*ledger.Ledger, error) {
 	snapshot := l.Snapshot()
 	snapshot.Slices = nil
+	snapshot.Used = withObserved(snapshot.Used, snapshot.Observations)
+	snapshot.Observations = nil
+	for i := range snapshot.Reservations {
+		snapshot.Reservations[i].Awaits = nil // no observation ends requests in the copy
+	}
+
 	c, err := ledger.Restore(snapshot)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("copy the ledger: %w", err)
 	}
 	c.SetTypes(l.Types())
 	for _, r := range snapshot.Reservations {
@@ -201,4 +207,31 @@ func Copy(l *ledger.Ledger) (*ledger.Ledger, error) {
 		}
 	}
 	return c, nil
+}
+
+// withObserved returns usage with observed demand added. Each object counts as a claim.
+func withObserved(used []ledger.Usage, observations []ledger.Observation) []ledger.Usage {
+	type balance struct {
+		resourceType string
+		dimensions   ledger.Dimensions
+	}
+	places := map[balance]int{}
+	for i := range used {
+		places[balance{used[i].ResourceType, used[i].Dimensions}] = i
+	}
+
+	for _, o := range observations {
+		for _, d := range o.Demands {
+			at := balance{d.ResourceType, d.Dimensions}
+			place, isKnown := places[at]
+			if !isKnown {
+				place = len(used)
+				places[at] = place
+				used = append(used, ledger.Usage{ResourceType: d.ResourceType, Dimensions: d.Dimensions})
+			}
+			used[place].Amount += d.Amount // the sum of an account is within its bounds
+			used[place].Claims += d.Objects
+		}
+	}
+	return used
 }

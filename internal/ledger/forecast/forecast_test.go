@@ -102,12 +102,17 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// A copy keeps observed demand, and the requests that only an observation ends.
+// A copy has observed demand and the requests that only an observation ends as usage, so that a forecast may give both
+// back.
 func TestCopyOfObserved(t *testing.T) {
 	l := granted(t, 10, 1)
-	observed := ledger.Observation{Kind: "maps", Basis: ledger.Basis{Objects: 5}, Demands: []ledger.Demand{{ResourceType: "example.com/maps", Amount: 3, Objects: 2}}}
-	if _, err := l.Observe(observed, nothingKnown{}); err != nil {
-		t.Fatal(err)
+	for _, observed := range []ledger.Observation{
+		{Kind: "maps", Basis: ledger.Basis{Objects: 5}, Demands: []ledger.Demand{{ResourceType: "example.com/maps", Amount: 3, Objects: 2}}},
+		{Kind: "atlases", Basis: ledger.Basis{Objects: 5}, Demands: []ledger.Demand{{ResourceType: "example.com/maps", Amount: 1, Objects: 1}}},
+	} {
+		if _, err := l.Observe(observed, nothingKnown{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	l.Reserve(ledger.Reservation{Key: "a", Charges: maps(2), Awaits: &ledger.Awaited{Kind: "maps", ID: "u"}})
 
@@ -116,8 +121,21 @@ func TestCopyOfObserved(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if a := c.Account("example.com/maps"); a.Used != 4 || a.Reserved != 2 || a.Available != 4 {
-		t.Errorf("of 10 maps %d are used, %d reserved and %d available, want 4, 2 and 4", a.Used, a.Reserved, a.Available)
+	if a := c.Account("example.com/maps"); a.Used != 7 || a.Reserved != 0 || a.Available != 3 {
+		t.Errorf("of 10 maps %d are used, %d reserved and %d available, want 7, 0 and 3", a.Used, a.Reserved, a.Available)
+	}
+	f := &forecast.Forecast{Ledgers: ledgers{acme: c}}
+	decisions, err := f.Decide(t.Context(), [][]forecast.Change{{change(3, 0)}, {change(2, 0)}, {change(0, 8)}}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, d := range decisions {
+		if d[0].Code != ledger.Admitted {
+			t.Errorf("change %d is decided %s, want it admitted", i, d[0].Code)
+		}
+	}
+	if a := l.Account("example.com/maps"); a.Used != 5 || a.Reserved != 2 {
+		t.Errorf("the ledger itself has changed: %+v", a)
 	}
 }
 
