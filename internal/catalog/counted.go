@@ -18,7 +18,7 @@ import (
 // demand must be a function of the policy objects alone, the same in every replica at the same version. Hence the
 // registrations have no influence on it, and neither have suspensions: a suspended policy counts on.
 type Counted struct {
-	// Policies are the current policies of the kind without claims, ordered by name, effective or not.
+	// Policies are the current policies of the kind that count objects, ordered by name, effective or not.
 	Policies []*Policy
 	// Version is the version of the policies, see [Catalog.PoliciesVersion].
 	Version uint64
@@ -34,37 +34,55 @@ func (c *Catalog) Counted(kind schema.GroupVersionKind) Counted {
 	defer c.mu.RUnlock()
 	counted := Counted{Version: c.policyObjects.version, IsSettled: true}
 	for _, p := range c.byKind[kind] {
-		if p.CountsObjects {
+		if p.CountsObjects() {
 			counted.Policies = append(counted.Policies, p)
 		}
 	}
 	for _, d := range c.declarations {
-		if d.concerns(kind) && !d.isSettled() {
+		if d.concerns(func(trigger schema.GroupVersionKind) bool { return trigger == kind }) && !d.isSettled() {
 			counted.IsSettled = false
 		}
 	}
 	return counted
 }
 
-// CountedKinds returns the kinds of all current policies without claims, effective or not, in a fixed order.
+// CurrentPolicies returns the current policies for a kind in any version that count objects, ordered by name, effective
+// or not.
+func (c *Catalog) CurrentPolicies(kind schema.GroupKind) []*Policy {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.DeleteFunc(slices.Clone(c.byGroupKind[kind]), func(p *Policy) bool { return !p.CountsObjects() })
+}
+
+// IsSettled reports whether the status of each policy for a kind in any version confirms its current generation, see
+// [Counted].
+func (c *Catalog) IsSettled(kind schema.GroupKind) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, d := range c.declarations {
+		if d.concerns(func(trigger schema.GroupVersionKind) bool { return trigger.GroupKind() == kind }) && !d.isSettled() {
+			return false
+		}
+	}
+	return true
+}
+
+// CountedKinds returns the kinds of all current policies that count objects, effective or not, in a fixed order.
 func (c *Catalog) CountedKinds() []schema.GroupVersionKind {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	kinds := map[schema.GroupVersionKind]bool{}
 	for _, d := range c.declarations {
-		if d.current != nil && d.current.CountsObjects {
+		if d.current != nil && d.current.CountsObjects() {
 			kinds[d.current.Trigger] = true
 		}
 	}
 	return slices.SortedFunc(maps.Keys(kinds), compareKinds)
 }
 
-// concerns reports whether the objects of a kind count by some generation of a policy that may decide in a replica.
-func (d *declaration) concerns(kind schema.GroupVersionKind) bool {
-	counts := func(t Trigger) bool { return t.counted && t.GroupVersionKind == kind }
-	return counts(d.trigger) ||
-		d.current != nil && d.current.CountsObjects && d.current.Trigger == kind ||
-		d.stored != nil && counts(d.stored.trigger)
+// concerns reports whether isIt accepts the kind of some generation of a policy that may decide in a replica.
+func (d *declaration) concerns(isIt func(schema.GroupVersionKind) bool) bool {
+	return isIt(d.trigger.GroupVersionKind) || d.current != nil && isIt(d.current.Trigger) || d.stored != nil && isIt(d.stored.trigger.GroupVersionKind)
 }
 
 // isSettled reports whether every replica with this object has the same current generation.

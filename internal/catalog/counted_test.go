@@ -23,6 +23,13 @@ func counting(name, kind string) *policyObject {
 	return &p
 }
 
+// recording is a policy on Instances with claims of record: they say who asked for the objects.
+func recording(name string, generation int64) *policyObject {
+	p := policyAt(name, generation)
+	p.Spec.Target.ResourceClaimTemplate.Metadata.Annotations = map[string]string{"asked-by": "{{.user.name}}"}
+	return &p
+}
+
 // registerKinds lets Instances and Machines claim t.
 func registerKinds(c *Catalog) {
 	r := registrationAt("cpus", 1, metav1.ConditionTrue)
@@ -32,7 +39,7 @@ func registerKinds(c *Catalog) {
 	c.SetRegistration(r)
 }
 
-// Policies with claims count nothing here. A policy that decides no requests for a while counts on.
+// Policies with claims of record count nothing here. A policy that decides no requests for a while counts on.
 func TestCountedPolicies(t *testing.T) {
 	tests := map[string]struct {
 		reason    string
@@ -51,16 +58,14 @@ func TestCountedPolicies(t *testing.T) {
 		}, []string{"Instance"}, []string{"a", "b"}},
 		"removed": {"nothing counts without a policy", func(c *Catalog) { c.RemovePolicy("a") }, []string{"Instance", "Machine"}, []string{"b"}},
 		"claims from now on": {"the claims have the charges", func(c *Catalog) {
-			p := policyAt("b", 2)
-			c.SetPolicy(&p)
+			c.SetPolicy(recording("b", 2))
 		}, []string{"Instance", "Machine"}, []string{"a"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			c := New()
 			registerKinds(c)
-			withClaims := policyAt("c", 1)
-			for _, p := range []*policyObject{counting("m", "Machine"), counting("b", "Instance"), counting("a", "Instance"), &withClaims} {
+			for _, p := range []*policyObject{counting("m", "Machine"), counting("b", "Instance"), counting("a", "Instance"), recording("c", 1)} {
 				if errs := c.SetPolicy(p); len(errs) > 0 {
 					t.Fatal(errs)
 				}

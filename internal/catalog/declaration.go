@@ -130,9 +130,9 @@ func compile(object *quotav1alpha1.ClaimCreationPolicy) (*Policy, field.ErrorLis
 	return &Policy{
 		ClaimPolicy: compiled, Name: object.Name, UID: object.UID, Generation: object.Generation,
 		Mode: modeOf(&object.Spec), Trigger: TriggerOf(object),
-		IsDurable:     object.Spec.Admission == quotav1alpha1.AdmissionModeDurable,
-		CountsObjects: object.Spec.Claims == quotav1alpha1.ClaimsModeNone,
-		Spec:          &object.Spec, template: template, ResourceTypes: template.ResourceTypes(),
+		IsDurable: object.Spec.Admission == quotav1alpha1.AdmissionModeDurable,
+		HasViews:  compiled.CountsObjects() && object.Spec.Claims != quotav1alpha1.ClaimsModeNone,
+		Spec:      &object.Spec, template: template, ResourceTypes: template.ResourceTypes(),
 	}, nil
 }
 
@@ -145,7 +145,6 @@ func triggerOf(spec *quotav1alpha1.ClaimCreationPolicySpec) Trigger {
 		GroupVersionKind: schema.FromAPIVersionAndKind(spec.Trigger.Resource.APIVersion, spec.Trigger.Resource.Kind),
 		Updates:          slices.Contains(spec.Trigger.Operations, quotav1alpha1.TriggerOperationUpdate),
 		Enforced:         modeOf(spec) == quotav1alpha1.EnforcementModeEnforce,
-		counted:          spec.Claims == quotav1alpha1.ClaimsModeNone,
 	}
 }
 

@@ -26,8 +26,8 @@ type Policy struct {
 	Mode quotav1alpha1.EnforcementMode
 	// IsDurable is set if the ledger has every reservation before the answer.
 	IsDurable bool
-	// CountsObjects is set if there are no claims: usage is what exists.
-	CountsObjects bool
+	// HasViews is set if each object that counts has a ResourceClaim to look at.
+	HasViews bool
 	// Trigger is the kind that the policy protects: its creates and, if the policy follows updates, its changes.
 	Trigger schema.GroupVersionKind
 	// ResourceTypes are the resource types in the requests of its claims.
@@ -57,8 +57,6 @@ type Trigger struct {
 	Updates bool
 	// Enforced is set if a policy denies objects.
 	Enforced bool
-	// counted is set if the objects count without claims. It is for declarations only.
-	counted bool
 }
 
 // TriggerOf returns the kind that a policy protects.

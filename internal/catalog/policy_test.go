@@ -255,21 +255,42 @@ func TestPolicyThatIsUsedAgainIsNew(t *testing.T) {
 	}
 }
 
-// The mode without claims is that of the generation that decides.
+// A policy counts objects unless its demand, or an annotation of its claims, depends on the request.
 func TestCountsObjects(t *testing.T) {
-	for mode, want := range map[quotav1alpha1.ClaimsMode]bool{"": false, quotav1alpha1.ClaimsModeObjects: false, quotav1alpha1.ClaimsModeNone: true} {
-		t.Run(string(mode), func(t *testing.T) {
+	of := func(p *quotav1alpha1.ClaimCreationPolicy) *quotav1alpha1.ResourceClaimTemplate {
+		return &p.Spec.Target.ResourceClaimTemplate
+	}
+	tests := map[string]struct {
+		change             func(*quotav1alpha1.ClaimCreationPolicy)
+		counts, wantsViews bool
+	}{
+		"default":  {func(*quotav1alpha1.ClaimCreationPolicy) {}, true, true},
+		"no views": {func(p *quotav1alpha1.ClaimCreationPolicy) { p.Spec.Claims = quotav1alpha1.ClaimsModeNone }, true, false},
+		"user in a condition": {func(p *quotav1alpha1.ClaimCreationPolicy) {
+			p.Spec.Trigger.Conditions = []quotav1alpha1.ConditionExpression{{Expression: "user.name == 'alice'"}}
+		}, false, false},
+		"user in an annotation": {func(p *quotav1alpha1.ClaimCreationPolicy) {
+			of(p).Metadata.Annotations = map[string]string{"requested-by": "{{.user.name}}"}
+		}, false, false},
+		"user in an annotation, with updates": {func(p *quotav1alpha1.ClaimCreationPolicy) {
+			of(p).Metadata.Annotations = map[string]string{"requested-by": "{{.user.name}}"}
+			p.Spec.Trigger.Operations = []quotav1alpha1.TriggerOperation{quotav1alpha1.TriggerOperationCreate, quotav1alpha1.TriggerOperationUpdate}
+		}, true, true},
+		"parent pays": {func(p *quotav1alpha1.ClaimCreationPolicy) { of(p).Spec.ConsumerRef = quotav1alpha1.ConsumerRef{} }, false, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
 			c := New()
 			register(c, "location")
 			p := instances(1)
-			p.Spec.Claims = mode
+			tt.change(p)
 
 			if errs := c.SetPolicy(p); len(errs) > 0 {
 				t.Fatal(errs)
 			}
 
-			if got := c.Policy("instances"); got == nil || got.CountsObjects != want {
-				t.Errorf("got %+v, want a policy that counts objects: %t", got, want)
+			if got, _ := c.Current("instances"); got == nil || got.CountsObjects() != tt.counts || got.HasViews != tt.wantsViews {
+				t.Errorf("got %+v, want a policy that counts objects: %t, with views: %t", got, tt.counts, tt.wantsViews)
 			}
 		})
 	}

@@ -114,17 +114,14 @@ func FromReservation(reservation ledgerstore.InFlight) (*quotav1alpha1.ResourceC
 			Requests: RequestsOf(reservation.Charges),
 		},
 	}
-	setMarks(claim, origin{
+	from := origin{
 		policy: policy, kind: intent.Kind, object: intent.Object, uid: types.UID(uid), at: time.Unix(reservation.ReservedAt, 0),
-	})
+	}
+	setMarks(claim, from)
+	setOwner(claim, from)
+	claim.Finalizers = []string{quotav1alpha1.FinalizerQuotaRelease}
 	setConsumerLabels(claim)
 	claim.Annotations[quotav1alpha1.AnnotationReservation] = strconv.FormatInt(reservation.Sequence, 10)
-	if intent.Object.Namespace == "" || intent.Object.Namespace == intent.Claim.Namespace {
-		claim.OwnerReferences = []metav1.OwnerReference{{
-			APIVersion: intent.Kind.GroupVersion().String(), Kind: intent.Kind.Kind, Name: intent.Object.Name, UID: types.UID(uid),
-			Controller: new(false), BlockOwnerDeletion: new(false),
-		}}
-	}
 	return claim, nil
 }
 

@@ -3,6 +3,7 @@ package claims
 import (
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -21,7 +22,7 @@ type origin struct {
 	at     time.Time
 }
 
-// setMarks sets the standard labels, annotations and the finalizer on a policy's claim.
+// setMarks sets the standard labels and annotations on a policy's claim.
 func setMarks(claim *quotav1alpha1.ResourceClaim, origin origin) {
 	if claim.Labels == nil {
 		claim.Labels = map[string]string{}
@@ -36,7 +37,17 @@ func setMarks(claim *quotav1alpha1.ResourceClaim, origin origin) {
 	claim.Annotations[quotav1alpha1.AnnotationCreatedAt] = origin.at.UTC().Format(time.RFC3339)
 	claim.Annotations[quotav1alpha1.AnnotationResourceName] = origin.object.Name
 	claim.Annotations[quotav1alpha1.AnnotationResourceUID] = string(origin.uid)
-	claim.Finalizers = []string{quotav1alpha1.FinalizerQuotaRelease}
+}
+
+// setOwner makes the object own its claim, if the namespaces allow it.
+func setOwner(claim *quotav1alpha1.ResourceClaim, origin origin) {
+	if origin.object.Namespace != "" && origin.object.Namespace != claim.Namespace {
+		return
+	}
+	claim.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: origin.kind.GroupVersion().String(), Kind: origin.kind.Kind, Name: origin.object.Name, UID: origin.uid,
+		Controller: new(false), BlockOwnerDeletion: new(false),
+	}}
 }
 
 // PolicyOf returns the label value of a claim's policy: its name, unless it is too long for a label.

@@ -82,7 +82,7 @@ func (i *Inventory) CountedBy(kind schema.GroupVersionKind, policy string) (obje
 	if k == nil {
 		return 0, 0
 	}
-	return k.countedBy(policy)
+	return k.CountedBy(policy)
 }
 
 // View calls look with the inventory of a kind as of one moment, see [Kind.View]. It reports false without a call if

@@ -246,12 +246,12 @@ func (w *world) checkChanges(v View, consumer quotav1alpha1.ConsumerRef) {
 	o := v.Observation()
 	for _, earlier := range w.observed[consumer] {
 		changes, hasAll := v.ChangesSince(earlier.Basis)
-		isWatched := earlier.Basis.Objects >= w.listedAt && earlier.Basis.Namespaces == w.namespaces && earlier.Basis.Policies == w.policies
-		if hasAll != isWatched {
+		if isWatched := earlier.Basis.Objects >= w.listedAt; hasAll != isWatched {
 			w.Fatalf("all changes since %+v are known: %t, and the list was at %d", earlier.Basis, hasAll, w.listedAt)
 		}
-		if !hasAll {
-			continue
+		isRecounted := earlier.Basis.Namespaces != w.namespaces || earlier.Basis.Policies != w.policies
+		if !hasAll || isRecounted {
+			continue // a recount is no change of an object
 		}
 
 		amounts := map[ledger.Dimensions]ledger.Amount{}

@@ -234,8 +234,37 @@ func (k *Kind) DemandsOf(uid types.UID) []Demand {
 	return nil
 }
 
-// countedBy returns how many objects demand something by a policy, and of how many consumers.
-func (k *Kind) countedBy(policy string) (objects, consumers int) {
+// NameOf returns the name of an object, and reports whether the inventory has it.
+func (k *Kind) NameOf(uid types.UID) (name types.NamespacedName, isKnown bool) {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	o, isKnown := k.objects[idOf(uid)]
+	return types.NamespacedName{Namespace: o.namespace, Name: o.name}, isKnown
+}
+
+// Demanding returns the UIDs of the objects that demand something, each with the version of the object. It leaves out
+// UIDs that are no UUIDs; those of the API server are.
+func (k *Kind) Demanding() map[types.UID]ledger.Version {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	all := make(map[types.UID]ledger.Version, len(k.objects))
+	for id, o := range k.objects {
+		if o.demand != nil {
+			all[types.UID(uuid.UUID(id).String())] = o.version
+		}
+	}
+	return all
+}
+
+// Len returns the number of objects.
+func (k *Kind) Len() int {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return len(k.objects)
+}
+
+// CountedBy returns how many objects demand something by a policy, and of how many consumers.
+func (k *Kind) CountedBy(policy string) (objects, consumers int) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	charged := map[quotav1alpha1.ConsumerRef]struct{}{}

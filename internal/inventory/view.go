@@ -46,11 +46,11 @@ func (v View) Visibility(pending *ledger.Reservation) ledger.Visibility {
 	return ledger.Visibility{Version: v.kind.objects[id].version, IsDeleted: isDeleted}
 }
 
-// ChangesSince implements [ledger.Observer]. It reports false if the inventory no longer has all changes, or if
-// policies or namespaces have changed.
+// ChangesSince implements [ledger.Observer]. It reports false if the inventory no longer has all changes. It leaves out
+// what a change of a namespace did to the demand of its objects.
 func (v View) ChangesSince(earlier ledger.Basis) (all []ledger.ObjectChange, hasAll bool) {
 	changes, hasAll := v.kind.log.after(earlier.Objects)
-	if !hasAll || earlier.Namespaces != v.kind.basis.Namespaces || earlier.Policies != v.kind.basis.Policies {
+	if !hasAll {
 		return nil, false
 	}
 

@@ -42,6 +42,8 @@ type ObjectChange struct {
 	Kind ChangeKind
 	// ID identifies the object as in [Awaited], and Subject is the subject of the record.
 	ID, Subject string
+	// Actor is the user who created the object, if the observer knows.
+	Actor string
 	// Changes are the differences, by resource type and dimensions.
 	Changes []Charge
 }

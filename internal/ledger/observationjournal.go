@@ -60,7 +60,7 @@ func (l *Ledger) recordObjects(made *observedChange, taken map[string][]Charge) 
 			kind = KindChanged // the request was recorded
 		}
 		differs := slices.Collect(differences(o.Changes, before))
-		l.record(Record{Kind: kind, Subject: o.Subject}, slices.Values(differs))
+		l.record(Record{Kind: kind, Subject: o.Subject, Actor: o.Actor}, slices.Values(differs))
 		recorded = append(recorded, differs...)
 	}
 

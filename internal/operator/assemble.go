@@ -67,6 +67,7 @@ func (o *Operator) assemble(ctx, storing context.Context) (*components, error) {
 	quota.ledgers.Subscribe(leading.ledgerChanged)
 	quota.claims.OnChange(leading.claimChanged)
 	cluster.objects.OnAppear(leading.objectAppeared)
+	quota.watcher.OnChange(leading.demandChanged)
 
 	evaluations := &evaluation.Reporter{Client: cluster.client, Catalog: quota.catalog, Events: cluster.events, Log: log.WithName("evaluation")}
 	denials := &events.Latest{Events: o.client.CoreV1(), Live: cluster.live, Log: log.WithName("denials")}

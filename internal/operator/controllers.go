@@ -4,6 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/bursar/bursar/internal/admission/validate"
+	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/controller/adoption"
 	"github.com/bursar/bursar/internal/controller/audit"
 	"github.com/bursar/bursar/internal/controller/claim"
@@ -11,6 +12,7 @@ import (
 	"github.com/bursar/bursar/internal/controller/escrow"
 	"github.com/bursar/bursar/internal/controller/grantpolicy"
 	"github.com/bursar/bursar/internal/controller/lifecycle"
+	"github.com/bursar/bursar/internal/controller/view"
 	"github.com/bursar/bursar/internal/routing"
 	"github.com/bursar/bursar/internal/usage"
 )
@@ -43,8 +45,17 @@ func (o *Operator) newAdopter(c *cluster, q *quota, peers *routing.Peers) *adopt
 	system := o.options.SystemNamespace
 	return &adoption.Controller{
 		Client: c.client, Catalog: q.catalog, Kinds: c.kinds, Live: c.dynamic, Objects: c.objects, Claims: q.claims, Store: q.ledgers,
-		Engine: q.engine, Namespaces: c.namespaces, Leases: o.client.CoordinationV1().Leases(system), Reviews: reviews{q.reviewed, peers},
+		Engine: q.engine, Namespaces: c.namespaces, Leases: o.client.CoordinationV1().Leases(system), Reviews: reviews{q.reviewed, peers}, Counts: q.watcher,
 		SystemNamespace: system, Clock: &o.clock, Events: c.events, Log: o.options.Log.WithName("adoption"),
+	}
+}
+
+// newViews returns the controller of the claims that show what objects demand.
+func (o *Operator) newViews(c *cluster, q *quota) *view.Controller {
+	return &view.Controller{
+		Inventory: q.watcher.Inventory, Catalog: q.catalog, Evaluator: q.evaluator, Views: claimcache.NewViews(), Client: q.client, Kinds: c.kinds,
+		Live: c.dynamic, Secrets: q.watcher.Secrets, SystemNamespace: o.options.SystemNamespace, Events: c.events,
+		Log: o.options.Log.WithName("view"),
 	}
 }
 

@@ -99,6 +99,18 @@ func (l *leading) objectAppeared(kind schema.GroupKind, uid types.UID) {
 	}
 }
 
+// demandChanged has the views follow what an object demands, or with an empty UID all objects of a kind.
+func (l *leading) demandChanged(kind schema.GroupVersionKind, uid types.UID) {
+	t := l.term.Load()
+	switch {
+	case t == nil:
+	case uid == "":
+		t.views.KindChanged(kind.GroupKind())
+	default:
+		t.views.ObjectChanged(kind.GroupKind(), uid)
+	}
+}
+
 // claimChanged gives a waiting claim a bucket, also before the first grant.
 func (l *leading) claimChanged(before, after *claimcache.Claim) {
 	if t := l.term.Load(); t != nil && isWaiting(after) && !isWaiting(before) {

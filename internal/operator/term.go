@@ -30,6 +30,7 @@ import (
 	"github.com/bursar/bursar/internal/controller/quotaincrease"
 	"github.com/bursar/bursar/internal/controller/quotarequest"
 	"github.com/bursar/bursar/internal/controller/registration"
+	"github.com/bursar/bursar/internal/controller/view"
 	"github.com/bursar/bursar/internal/controller/webhookconfig"
 	"github.com/bursar/bursar/internal/usage"
 )
@@ -43,6 +44,7 @@ type term struct {
 	adoption   *adoption.Controller
 	allocation *allocation.Controller
 	grants     *grantpolicy.Controller
+	views      *view.Controller
 	starter    *leaderstart.Starter
 	// runners run once there is a certificate to publish.
 	runners    []runner
@@ -73,12 +75,14 @@ func (l *leading) newTerm(ctx context.Context) (*term, error) {
 		Namespaces: o.options.Namespaces(), Events: c.events, Log: log.WithName("bucket"),
 	}
 	buckets.Start()
+	views := o.newViews(c, q)
+	views.Start()
 	auditor := o.newAuditor(c, q)
 	notifier := &usage.Notifier{Source: o.usageSource(c, q), Registrations: q.catalog, Events: c.events, Log: log.WithName("usage")}
 
 	t := &term{
-		manager: manager, webhooks: webhooks, bucket: buckets, adoption: adopter, allocation: caps, grants: grants,
-		runners:    []runner{webhooks, adopter, auditor, o.newDeparted(c, q, buckets), grants, notifier},
+		manager: manager, webhooks: webhooks, bucket: buckets, adoption: adopter, allocation: caps, grants: grants, views: views,
+		runners:    []runner{webhooks, adopter, auditor, o.newDeparted(c, q, buckets), grants, notifier, views},
 		collectors: []collectors{auditor, grants, caps, adopter, buckets},
 	}
 	if o.options.ResourceQuotas.ServesAllocations() {

@@ -24,6 +24,7 @@ type ClaimPolicy struct {
 	requests       []requestFields
 	usesNamespace  bool
 	usesRequest    bool
+	countsObjects  bool
 	followsUpdates bool
 }
 
@@ -42,6 +43,15 @@ func (p *ClaimPolicy) UsesNamespace() bool { return p.usesNamespace }
 // UsesRequest reports whether the policy's demand depends on the user or the request. Then the demand of an existing
 // object is unknown.
 func (p *ClaimPolicy) UsesRequest() bool { return p.usesRequest }
+
+// CountsObjects reports whether the objects themselves count: what the policy demands follows from object and
+// namespace. Otherwise only the claim of an object says what its create demanded.
+func (p *ClaimPolicy) CountsObjects() bool { return p.countsObjects }
+
+// annotatesRequest reports whether an annotation of the claims has something of the user or the request.
+func (p *ClaimPolicy) annotatesRequest() bool {
+	return slices.ContainsFunc(p.annotations, keyedField.usesRequest)
+}
 
 // FollowsUpdates reports whether the policy applies to changes of an object too. Its demand then depends only on the
 // object and its namespace.
@@ -65,11 +75,17 @@ type keyedField struct {
 	value templateField
 }
 
+// usesRequest reports whether the value has something of the user or the request.
+func (f keyedField) usesRequest() bool {
+	return f.value.template != nil && f.value.template.uses.has(varUser, varRequestInfo)
+}
+
 // reservedKeys are the labels and annotations that Bursar sets itself. A template may have them, as templates of other
 // systems do, but their values have no effect. Other keys of this domain are free for users.
 var reservedKeys = sets.New(
 	quotav1alpha1.LabelAutoCreated,
 	quotav1alpha1.LabelPolicy,
+	quotav1alpha1.LabelView,
 	quotav1alpha1.LabelPolicyUID,
 	quotav1alpha1.LabelGVK,
 	quotav1alpha1.AnnotationCreatedBy,
@@ -93,8 +109,8 @@ func IsReserved(key string) bool { return reservedKeys.Has(key) }
 // Compile ignores the template's resourceRef: the claim always refers to the object itself.
 func Compile(policy *quotav1alpha1.ClaimCreationPolicy) (*ClaimPolicy, field.ErrorList) {
 	followsUpdates := slices.Contains(policy.Spec.Trigger.Operations, quotav1alpha1.TriggerOperationUpdate)
-	countsObjects := policy.Spec.Claims == quotav1alpha1.ClaimsModeNone
-	c := &compiler{sees: seesRequest, bound: boundOf(followsUpdates, countsObjects)}
+	withoutClaims := policy.Spec.Claims == quotav1alpha1.ClaimsModeNone
+	c := &compiler{sees: seesRequest, bound: boundOf(followsUpdates, withoutClaims)}
 	spec := field.NewPath("spec")
 	template := policy.Spec.Target.ResourceClaimTemplate
 	at := spec.Child("target", "resourceClaimTemplate")
@@ -112,6 +128,7 @@ func Compile(policy *quotav1alpha1.ClaimCreationPolicy) (*ClaimPolicy, field.Err
 		return nil, c.errs
 	}
 	p.usesNamespace, p.usesRequest, p.followsUpdates = c.usesNamespace, c.usesRequest, followsUpdates
+	p.countsObjects = c.bound != nil || !c.usesRequest && !p.annotatesRequest()
 	return p, nil
 }
 
@@ -130,9 +147,9 @@ type compiler struct {
 type objectBound struct{ policies, reason string }
 
 // boundOf returns the bound on the demand of a policy, or nil if its demand may depend on the request.
-func boundOf(followsUpdates, countsObjects bool) *objectBound {
+func boundOf(followsUpdates, withoutClaims bool) *objectBound {
 	switch {
-	case countsObjects:
+	case withoutClaims:
 		return &objectBound{"a policy with spec.claims None", "its demand must depend only on the object as it is, and not on the request that created it"}
 	case followsUpdates:
 		return &objectBound{"a policy with the operation UPDATE", "its demand must depend only on the object, and not on the user of a change"}

@@ -133,7 +133,7 @@ func (r *rendering) entries(ctx context.Context, fields []keyedField) map[string
 
 func (r *rendering) annotations(ctx context.Context, fields []keyedField) map[string]string {
 	if r.withoutRequest {
-		fields = slices.DeleteFunc(slices.Clone(fields), func(f keyedField) bool { return f.value.template.uses.has(varUser, varRequestInfo) })
+		fields = slices.DeleteFunc(slices.Clone(fields), keyedField.usesRequest)
 	}
 	entries := r.entries(ctx, fields)
 	size := 0

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -128,17 +126,5 @@ func TestBreakGlassWhileBursarIsDown(t *testing.T) {
 			}
 		}
 		return fmt.Errorf("no bucket shows 2 in use of 1: %+v", list.Items)
-	})
-	eventually(s, func() error {
-		var list eventsv1.EventList
-		if err := jane.List(s.ctx, &list); err != nil {
-			return err
-		}
-		for _, event := range list.Items {
-			if event.Reason == quotav1alpha1.EventAdopted && event.Related != nil && event.Related.Name == "b" {
-				return nil
-			}
-		}
-		return errors.New("no event reports that ConfigMap b was charged")
 	})
 }

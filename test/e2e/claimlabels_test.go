@@ -103,7 +103,7 @@ func TestClaimIsReplacedByItsManifest(t *testing.T) {
 // at once.
 func TestClaimGetsItsFinalizerBack(t *testing.T) {
 	t.Parallel()
-	w := newProtectedWorld(t, 1)
+	w := newClaimedWorld(t, 1)
 	object := w.configMap("a")
 	w.mustCreate(object)
 	claim := w.claimOf("a")

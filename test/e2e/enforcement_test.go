@@ -49,6 +49,7 @@ func TestClaimOfPolicy(t *testing.T) {
 		quotav1alpha1.LabelAutoCreated:  "true",
 		quotav1alpha1.LabelPolicy:       w.name,
 		quotav1alpha1.LabelGVK:          "v1.ConfigMap",
+		quotav1alpha1.LabelView:         "true",
 		quotav1alpha1.LabelConsumerKind: w.consumer().Kind,
 		quotav1alpha1.LabelConsumerName: w.name,
 	}
@@ -68,8 +69,8 @@ func TestClaimOfPolicy(t *testing.T) {
 	if claim.Spec.ResourceRef != wantRef {
 		t.Errorf("resourceRef is %+v, want %+v", claim.Spec.ResourceRef, wantRef)
 	}
-	if diff := cmp.Diff([]string{quotav1alpha1.FinalizerQuotaRelease}, claim.Finalizers); diff != "" {
-		t.Errorf("finalizers (-want +got):\n%s", diff)
+	if len(claim.Finalizers) > 0 {
+		t.Errorf("the view has the finalizers %q, and would delay its deletion", claim.Finalizers)
 	}
 	if len(claim.Status.Allocations) != 1 || claim.Status.Allocations[0].Status != quotav1alpha1.AllocationGranted ||
 		claim.Status.Allocations[0].AllocatedAmount != 1 {
@@ -159,6 +160,7 @@ func TestMissingNamespaceOfClaim(t *testing.T) {
 	w := newWorld(t)
 	w.grant("base", 1)
 	w.policy(w.name, func(p *quotav1alpha1.ClaimCreationPolicy) {
+		keepsClaims(p)
 		p.Spec.Target.ResourceClaimTemplate.Metadata.Namespace = "nowhere"
 	})
 	err := admin.Create(w.ctx, w.configMap("a"))

@@ -71,6 +71,21 @@ func (m *migrated) claims(from string) map[string][]types.UID {
 	return found
 }
 
+// waitViews waits until each of some objects has one claim, and returns the claims of all.
+func (m *migrated) waitViews(from string, objects ...string) (found map[string][]types.UID) {
+	m.Helper()
+	eventually(m, func() error {
+		found = m.claims(from)
+		for _, object := range objects {
+			if len(found[object]) != 1 {
+				return fmt.Errorf("%s has the claims %v, want one", object, found[object])
+			}
+		}
+		return nil
+	})
+	return found
+}
+
 // waitAdopted waits until the policies have processed all objects, and have a mode.
 func (m *migrated) waitAdopted(from string, mode quotav1alpha1.EnforcementMode) {
 	m.Helper()
@@ -120,7 +135,8 @@ func TestImportAgain(t *testing.T) {
 	_, err := importer.SetMode(t.Context(), m.options, quotav1alpha1.EnforcementModeEnforce)
 	must(t, err)
 	m.waitAdopted("resourcequota", quotav1alpha1.EnforcementModeEnforce)
-	before := m.claims("resourcequota")
+	secrets := []string{"Secret again-a/one", "Secret again-a/two", "Secret again-b/one"}
+	before := m.waitViews("resourcequota", secrets...)
 
 	// More resources: one with a policy already, and one of a new kind.
 	eventually(t, func() error { // the quota controller writes its status
@@ -130,14 +146,11 @@ func TestImportAgain(t *testing.T) {
 	})
 	m.run(m.options)
 	m.waitAdopted("resourcequota", quotav1alpha1.EnforcementModeEnforce)
-	after := m.claims("resourcequota")
-	for _, name := range []string{"Secret again-a/one", "Secret again-a/two", "Secret again-b/one"} {
-		if len(before[name]) != 1 || !slices.Equal(before[name], after[name]) {
+	after := m.waitViews("resourcequota", append(secrets, "ConfigMap again-a/one")...)
+	for _, name := range secrets {
+		if !slices.Equal(before[name], after[name]) {
 			t.Errorf("%s had the claims %v, and has %v", name, before[name], after[name])
 		}
-	}
-	if len(after["ConfigMap again-a/one"]) != 1 {
-		t.Errorf("the ConfigMap in the namespace with a new limit has the claims %v", after["ConfigMap again-a/one"])
 	}
 	m.wantDenied(m.secret("again-a", "three"))
 	m.wantDenied(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "two", Namespace: "again-a"}})

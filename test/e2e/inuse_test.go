@@ -44,7 +44,7 @@ func (w *world) waitDeleting(claim *quotav1alpha1.ResourceClaim) {
 // work.
 func TestForegroundDeletionKeepsTheCharge(t *testing.T) {
 	t.Parallel()
-	w := newProtectedWorld(t, 1)
+	w := newClaimedWorld(t, 1)
 	kept := w.configMap("a")
 	kept.Finalizers = []string{"example.com/keep"}
 	w.mustCreate(kept)
@@ -78,6 +78,7 @@ func TestDeletedClaimNamespaceKeepsTheCharge(t *testing.T) {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.name + "-claims"}}
 	w.mustCreate(namespace)
 	w.policy(w.name, func(p *quotav1alpha1.ClaimCreationPolicy) {
+		keepsClaims(p)
 		p.Spec.Target.ResourceClaimTemplate.Metadata.Namespace = namespace.Name
 	})
 	w.mustCreate(w.configMap("a"))
@@ -90,29 +91,6 @@ func TestDeletedClaimNamespaceKeepsTheCharge(t *testing.T) {
 	w.mustDelete(w.configMap("a"))
 	w.wantBucket(1, 0, 1, 0)
 	w.waitRemoved(namespace)
-}
-
-// A claim in deletion still follows its existing object. In a namespace in deletion, the claims of objects elsewhere
-// stay.
-func TestDeletedClaimFollowsItsObject(t *testing.T) {
-	t.Parallel()
-	f := newFollowedWorld(t, 5, nil)
-	f.mustCreate(f.fleet("a", 2))
-	claim := f.claimOf("a")
-	must(t, bursar.Delete(f.ctx, claim))
-	f.waitDeleting(claim)
-
-	must(t, f.resize("a", 4))
-	f.wantBucket(5, 4, 1, 1)
-	wantTooMuch(t, f.resize("a", 6), "requested: 2 map", "used: 4", "limited: 5")
-	must(t, f.resize("a", 1))
-	f.wantBucket(5, 1, 4, 1)
-	must(t, f.resize("a", 0)) // it costs nothing, and needs no claim
-	f.wantBucket(5, 0, 5, 0)
-	must(t, f.resize("a", 3))
-	f.wantBucket(5, 3, 2, 1)
-	f.mustDelete(f.fleet("a", 0))
-	f.wantBucket(5, 0, 5, 0)
 }
 
 // While the API server does not serve a kind, its objects still exist and keep their charge.

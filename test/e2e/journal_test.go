@@ -120,6 +120,11 @@ func stateOf(ledger *quotav1alpha1.ConsumerLedgerSpec) journal.Opening {
 			charge(c.ResourceType, c.Dimensions, c.Amount)
 		}
 	}
+	for _, o := range ledger.Observations {
+		for _, d := range o.Demands {
+			charge(d.ResourceType, d.Dimensions, d.Amount)
+		}
+	}
 	var state journal.Opening
 	for key, amount := range limits {
 		if amount != 0 {

@@ -183,7 +183,7 @@ func (r *recorded) checkActors(entries []journal.Entry, who *actors) {
 		switch {
 		case e.Kind == journal.LimitChanged && e.Change > 0:
 			of = "ResourceGrant " + e.Grant
-		case e.Kind == journal.Admitted && e.Policy != "":
+		case e.Kind == journal.Admitted && e.Claim == "":
 			of = "ConfigMap " + e.Object.Name
 		case e.Kind == journal.Admitted:
 			of = "ResourceClaim " + e.Claim

@@ -142,14 +142,16 @@ func (s *scene) exercise() {
 	if err := platform.Install(s.Context(), s); err != nil {
 		s.Fatal(err)
 	}
+	elsewhere := policy("elsewhere", claimsNamespace)
+	keepsClaims(elsewhere)
 	s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tenantNamespace}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: claimsNamespace}},
-		registration(), grant(3), policy("beside", tenantNamespace), policy("elsewhere", claimsNamespace))
+		registration(), grant(3), policy("beside", tenantNamespace), elsewhere)
 	for _, name := range []string{"beside", "elsewhere"} {
 		s.waitReady(name)
 	}
 	s.waitActive(grant(3))
 
-	s.create(configMap("a")) // two claims: one beside it, one in another namespace
+	s.create(configMap("a")) // it counts, with a view beside it, and has a claim in another namespace
 	s.wantAllocated(2)
 	if err := s.Create(s.Context(), configMap("b")); !platform.IsExceeded(err) {
 		s.Fatalf("got %v, want it to be refused for lack of quota", err)

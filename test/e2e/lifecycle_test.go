@@ -315,7 +315,7 @@ func TestClaimIsNotDeletedByHand(t *testing.T) {
 // one.
 func TestClaimTakenByForceComesBack(t *testing.T) {
 	t.Parallel()
-	w := newProtectedWorld(t, 2)
+	w := newClaimedWorld(t, 2)
 	w.alters()
 	object := w.configMap("a")
 	w.mustCreate(object)

@@ -148,6 +148,7 @@ func TestClaimIsNotPutIntoItsObject(t *testing.T) {
 	w := newNamespacesWorld(t, 3)
 	w.mustCreate(w.namespace("a"))
 	policy := w.protectNamespaces(func(p *quotav1alpha1.ClaimCreationPolicy) {
+		keepsClaims(p)
 		p.Spec.Target.ResourceClaimTemplate.Metadata.Namespace = "{{.trigger.metadata.name}}"
 	})
 	const why = "which is the object itself and could then never be deleted"

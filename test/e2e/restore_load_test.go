@@ -25,7 +25,7 @@ func TestRestoreUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := start(t, standalone.Options{Quota: config.Quota{AuditInterval: config.Duration{Duration: time.Hour}}})
 	platform.DeclareMaps(t, s.Admin, 1_000_000)
-	platform.ProtectMaps(t, s.Admin, "ConfigMap")
+	platform.ProtectMapsByClaims(t, s.Admin, "ConfigMap")
 	options := restore.Options{Config: s.Config, Path: backUp(t, s), Timeout: time.Minute}
 
 	stop := loadMaps(t, s, 1)

@@ -56,7 +56,7 @@ func (w *world) deleteListening(object client.Object, options ...client.DeleteOp
 // A deleted policy leaves its claims, perhaps unexpectedly.
 func TestDeletedPolicyWarnsOfItsClaims(t *testing.T) {
 	t.Parallel()
-	w := newProtectedWorld(t, 2)
+	w := newClaimedWorld(t, 2)
 	first, second := w.configMap("a"), w.configMap("b")
 	w.mustCreate(first)
 	w.mustCreate(second)

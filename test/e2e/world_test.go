@@ -112,6 +112,24 @@ func newProtectedWorld(t *testing.T, limit int64) *world {
 	return w
 }
 
+// newClaimedWorld makes a protected world in which claims hold the charges of objects.
+func newClaimedWorld(t *testing.T, limit int64) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.grant("base", limit)
+	w.policy(w.name, keepsClaims)
+	return w
+}
+
+// keepsClaims makes the claims of a policy hold the charges: they say who asked for the objects.
+func keepsClaims(p *quotav1alpha1.ClaimCreationPolicy) {
+	metadata := &p.Spec.Target.ResourceClaimTemplate.Metadata
+	if metadata.Annotations == nil {
+		metadata.Annotations = map[string]string{}
+	}
+	metadata.Annotations["example.com/asked-by"] = "{{.user.name}}"
+}
+
 func registrationName(resourceType string) string {
 	return strings.Trim(notNameCharacters.ReplaceAllString(resourceType, "-"), "-")
 }

@@ -125,6 +125,12 @@ func (a Agreement) checkLedgers(ledgers []quotav1alpha1.ConsumerLedger, used map
 			holder := account{consumer, row.ResourceType}
 			recorded[holder] = usage{recorded[holder].amount + row.Amount, recorded[holder].claims + row.Claims}
 		}
+		for _, observed := range ledger.Observations {
+			for _, demand := range observed.Demands {
+				holder := account{consumer, demand.ResourceType}
+				recorded[holder] = usage{recorded[holder].amount + demand.Amount, recorded[holder].claims + demand.Objects}
+			}
+		}
 	}
 	maps.DeleteFunc(recorded, func(_ account, u usage) bool { return u == usage{} })
 	if !maps.Equal(recorded, used) {

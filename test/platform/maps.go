@@ -58,7 +58,26 @@ func DeclareMaps(t testing.TB, api client.Client, amount int64) {
 // MapPolicy creates the policy to charge the maps of a kind to Organization acme. The policy need not be ready yet.
 func MapPolicy(t testing.TB, api client.Client, kind string) *quotav1alpha1.ClaimCreationPolicy {
 	t.Helper()
-	policy := &quotav1alpha1.ClaimCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: strings.ToLower(kind)}, Spec: quotav1alpha1.ClaimCreationPolicySpec{
+	policy := newMapPolicy(kind)
+	if err := api.Create(t.Context(), policy); err != nil {
+		t.Fatal(err)
+	}
+	return policy
+}
+
+// ProtectMapsByClaims is ProtectMaps with claims that hold the charges, because they say who asked for the maps.
+func ProtectMapsByClaims(t testing.TB, api client.Client, kind string) {
+	t.Helper()
+	policy := newMapPolicy(kind)
+	policy.Spec.Target.ResourceClaimTemplate.Metadata.Annotations = map[string]string{"example.com/asked-by": "{{.user.name}}"}
+	if err := api.Create(t.Context(), policy); err != nil {
+		t.Fatal(err)
+	}
+	await.NoError(t, timeout, func() error { return IsReady(t.Context(), api, policy) })
+}
+
+func newMapPolicy(kind string) *quotav1alpha1.ClaimCreationPolicy {
+	return &quotav1alpha1.ClaimCreationPolicy{ObjectMeta: metav1.ObjectMeta{Name: strings.ToLower(kind)}, Spec: quotav1alpha1.ClaimCreationPolicySpec{
 		Trigger: quotav1alpha1.ClaimTrigger{
 			Resource:   quotav1alpha1.ClaimTriggerResource{APIVersion: "v1", Kind: kind},
 			Conditions: []quotav1alpha1.ConditionExpression{{Expression: `object.metadata.name.startsWith("` + mapPrefix + `")`}},
@@ -69,10 +88,6 @@ func MapPolicy(t testing.TB, api client.Client, kind string) *quotav1alpha1.Clai
 			},
 		}},
 	}}
-	if err := api.Create(t.Context(), policy); err != nil {
-		t.Fatal(err)
-	}
-	return policy
 }
 
 // ProtectMaps is MapPolicy, and waits until the policy is ready.

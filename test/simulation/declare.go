@@ -65,8 +65,9 @@ func registration() *quotav1alpha1.ResourceRegistration {
 	return r
 }
 
-// policy charges each ConfigMap to the consumer of its namespace.
-func (w *World) policy() *quotav1alpha1.ClaimCreationPolicy {
+// policy charges each ConfigMap to the consumer of its namespace. Its claims annotate the user, so they are claims of
+// record: without the annotation, the ConfigMaps themselves would count.
+func policy() *quotav1alpha1.ClaimCreationPolicy {
 	p := &quotav1alpha1.ClaimCreationPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ClaimCreationPolicy"},
 		ObjectMeta: metav1.ObjectMeta{Name: policyName, UID: "policy", Generation: 1},
@@ -76,15 +77,13 @@ func (w *World) policy() *quotav1alpha1.ClaimCreationPolicy {
 				Operations: []quotav1alpha1.TriggerOperation{quotav1alpha1.TriggerOperationCreate},
 			},
 			Target: quotav1alpha1.ClaimTarget{ResourceClaimTemplate: quotav1alpha1.ResourceClaimTemplate{
+				Metadata: quotav1alpha1.ObjectTemplateMetadata{Annotations: map[string]string{"example.com/asked-by": "{{.user.name}}"}},
 				Spec: quotav1alpha1.ResourceClaimTemplateSpec{
 					ConsumerRef: platform.Consumer("{{.trigger.metadata.namespace}}"),
 					Requests:    []quotav1alpha1.ResourceRequestTemplate{{ResourceType: resourceType, AmountExpression: "int(trigger.data.n)"}},
 				},
 			}},
 		},
-	}
-	if w.shape.hasUpdates {
-		p.Spec.Trigger.Operations = append(p.Spec.Trigger.Operations, quotav1alpha1.TriggerOperationUpdate)
 	}
 	apimeta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{Type: quotav1alpha1.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: 1})
 	return p
@@ -94,7 +93,7 @@ func (w *World) policy() *quotav1alpha1.ClaimCreationPolicy {
 func (w *World) catalog() *catalog.Catalog {
 	declared := catalog.New()
 	declared.SetRegistration(registration())
-	if errs := declared.SetPolicy(w.policy()); len(errs) > 0 {
+	if errs := declared.SetPolicy(policy()); len(errs) > 0 {
 		w.t.Fatal(errs.ToAggregate())
 	}
 	return declared
@@ -103,7 +102,7 @@ func (w *World) catalog() *catalog.Catalog {
 // declare stores the declarations, and a standing claim of each consumer.
 func (w *World) declare() {
 	w.mustCreate(controlplane.Key{Resource: "resourceregistrations", Name: resourceType}, registration())
-	w.mustCreate(controlplane.Key{Resource: "claimcreationpolicies", Name: policyName}, w.policy())
+	w.mustCreate(controlplane.Key{Resource: "claimcreationpolicies", Name: policyName}, policy())
 	for i := range w.shape.consumers {
 		w.model.limits[consumer(i)] = w.shape.limit
 		w.createClaim(consumer(i), "standing", w.shape.standing)

@@ -144,7 +144,7 @@ func (m *model) storedLedgerLocked(r *controlplane.Revision) {
 
 // hasHistory reports whether [history.Checker] understands everything in this world.
 func (m *model) hasHistory() bool {
-	return !m.shape.hasUpdates && !m.shape.hasDirect && !m.shape.changesLimits
+	return !m.shape.hasDirect && !m.shape.changesLimits
 }
 
 // checkLocked checks the invariants of a consumer at every moment.

@@ -48,8 +48,6 @@ type host struct {
 	// thinks is the number of the preferred host, in the opinion of this one.
 	thinks  atomic.Int32
 	current atomic.Pointer[replica]
-	// leads is set if its next process certainly leads.
-	leads bool
 	// gate lets reviews and answers pass, and api the requests to the API servers.
 	gate, api controlplane.Gate
 }
@@ -183,7 +181,7 @@ func (r *replica) run(live client.Client, onlyMetadata metadata.Interface, objec
 		following, deciding, r.recorded, &escrow.Controller{Store: r.store, Adopter: adopter, Log: r.log("escrow")},
 	}
 	// Leases overlap, so two may lead.
-	if r.roll(2) == 0 || r.leads {
+	if r.roll(2) == 0 {
 		r.processes.Go(func() { r.scan(adopter) })
 		components = append(components, audit.New(audit.Options{
 			Ledgers: r.store, Claims: r.claims, Stored: audit.Live{Reader: live}, Interval: auditInterval, Engine: r.engine, Log: r.log("audit"),
@@ -207,8 +205,7 @@ func (r *replica) run(live client.Client, onlyMetadata metadata.Interface, objec
 	})
 }
 
-// scan charges the objects without a claim, as a new leader does. If the policy follows updates, it also compares the
-// claims of all objects with the cost of the objects.
+// scan charges the objects without a claim, as a new leader does.
 func (r *replica) scan(adopter *adoption.Controller) {
 	for r.working.Err() == nil {
 		if _, err := adopter.AdoptSince(r.working, r.began); err == nil {

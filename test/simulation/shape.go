@@ -8,8 +8,8 @@ type shape struct {
 	// limit is the limit of each consumer, standing the constant amount of a claim, and amountMax the highest cost of
 	// an object.
 	limit, standing, amountMax int64
-	// isDurable turns escrow off. hasUpdates makes the policy follow updates, and hasDirect makes users create claims.
-	isDurable, hasUpdates, hasDirect, changesLimits bool
+	// isDurable turns escrow off, and hasDirect makes users create claims.
+	isDurable, hasDirect, changesLimits bool
 	// standsStill makes the journal take nothing while anything fails.
 	standsStill bool
 	// faults is the number of requests with one failure among them, or 0 for none. latency bounds each way of a
@@ -30,7 +30,7 @@ func shapeOf(roll func(n int) int) shape {
 	s := shape{
 		replicas: pick(1, 2, 2, 3), servers: pick(1, 1, 2), consumers: pick(1, 1, 2), users: pick(2, 3, 5),
 		limit: int64(pick(300, 400, 600)), amountMax: int64(pick(1, 1, 2, 3)),
-		isDurable: roll(6) == 0, hasUpdates: roll(4) == 0, hasDirect: roll(4) == 0, changesLimits: roll(5) == 0,
+		isDurable: roll(6) == 0, hasDirect: roll(4) == 0, changesLimits: roll(5) == 0,
 		faults:  pick(0, 10, 20, 40),
 		latency: time.Duration(pick(2, 10, 50, 400)) * time.Millisecond, lag: time.Duration(pick(2, 20, 500, 3000)) * time.Millisecond,
 		pause: time.Duration(pick(150, 500, 1500)) * time.Millisecond, trouble: time.Duration(pick(2, 5, 12)) * time.Second,

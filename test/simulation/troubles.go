@@ -114,11 +114,6 @@ func (w *World) conclude() {
 	}
 	for _, h := range w.hosts {
 		h.open()
-		if h.number == 0 && w.shape.hasUpdates {
-			// The next leader finds an unrecorded update to a lower cost.
-			h.leads = true
-			h.kill()
-		}
 		if h.current.Load().working.Err() != nil || !h.current.Load().isReady.Load() {
 			h.start()
 		}

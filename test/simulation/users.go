@@ -33,8 +33,6 @@ func (w *World) use(ctx context.Context) {
 		case what < 30 && len(existing) > 0:
 			object := existing[w.roll(len(existing))]
 			w.store.Delete(keyOf(object), object.UID)
-		case what < 40 && w.shape.hasUpdates && len(existing) > 0:
-			w.update(existing[w.roll(len(existing))])
 		case what < 50 && w.shape.hasDirect:
 			w.claim()
 		case what < 53:
@@ -80,7 +78,7 @@ func keyOf(object *corev1.ConfigMap) controlplane.Key {
 func (w *World) create(object *corev1.ConfigMap, isDryRun bool) *admissionv1.AdmissionResponse {
 	began := time.Now()
 	asked := w.model.ask(object, isDryRun)
-	answer := w.review(&admissionv1.AdmissionRequest{Operation: admissionv1.Create, DryRun: &isDryRun, Object: raw(object)}, object)
+	answer := w.review(object, isDryRun)
 	isRefused := answer != nil && !answer.Allowed && answer.Result.Code == 403
 	message := ""
 	if isRefused {
@@ -131,12 +129,14 @@ func raw(object *corev1.ConfigMap) runtime.RawExtension {
 	return runtime.RawExtension{Raw: content}
 }
 
-// review has a replica answer a review.
-func (w *World) review(request *admissionv1.AdmissionRequest, object *corev1.ConfigMap) *admissionv1.AdmissionResponse {
-	request.UID, request.Namespace, request.Name = "review", object.Namespace, object.Name
+// review has a replica review the create of an object, and returns its answer.
+func (w *World) review(object *corev1.ConfigMap, isDryRun bool) *admissionv1.AdmissionResponse {
+	request := &admissionv1.AdmissionRequest{
+		UID: "review", Operation: admissionv1.Create, DryRun: &isDryRun, Object: raw(object), Namespace: object.Namespace, Name: object.Name,
+		Kind:     metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
+		Resource: metav1.GroupVersionResource{Version: "v1", Resource: "configmaps"},
+	}
 	request.UserInfo.Username = object.Name // with one user, most would wait for the failing ones
-	request.Kind = metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
-	request.Resource = metav1.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	body, err := json.Marshal(&admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"}, Request: request,
 	})
@@ -157,25 +157,6 @@ func (w *World) review(request *admissionv1.AdmissionRequest, object *corev1.Con
 	}
 	w.note("host %d answers for map %s (%s) for %s: %t %s", h.number, object.Name, object.UID, object.Data["n"], answer.Response.Allowed, result)
 	return answer.Response
-}
-
-// update changes the cost of an object.
-func (w *World) update(object *corev1.ConfigMap) {
-	began := time.Now()
-	changed := object.DeepCopy()
-	changed.Data["n"] = strconv.Itoa(1 + w.roll(int(w.shape.amountMax)))
-	answer := w.review(&admissionv1.AdmissionRequest{
-		Operation: admissionv1.Update, DryRun: new(bool), Object: raw(changed), OldObject: raw(object),
-	}, object)
-	if answer == nil || !answer.Allowed || w.roll(20) == 0 || time.Since(began) > requestTimeout {
-		return
-	}
-	time.Sleep(w.upTo(w.shape.latency))
-	_, _ = w.store.Change(keyOf(object), object.UID, func(content map[string]any) {
-		if content["metadata"].(map[string]any)["resourceVersion"] == object.ResourceVersion {
-			content["data"] = map[string]any{"n": changed.Data["n"]}
-		}
-	})
 }
 
 // claim creates or deletes a claim. A deleted claim stays while it pays for an existing object.

@@ -108,14 +108,16 @@ type ClaimCreationPolicySpec struct {
 	// +kubebuilder:default=Escrow
 	Admission AdmissionMode `json:"admission,omitempty"`
 
-	// claims determines where the charges of an object are. With Objects (the default) each object has a ResourceClaim
-	// with its charges. With None there is no ResourceClaim: usage is what exists. The demand of every object counts as it
-	// is now, whatever changed it. So growth without a reviewed update counts, an object that has finished may give its
-	// quota back, and a namespace with a new owner is charged to that owner. The demand may then depend only on the object,
-	// with its status, and on its namespace, not on user and requestInfo, and the template's metadata has no effect. It
-	// never changes.
+	// claims determines whether each object has a ResourceClaim. With Objects (the default) it has one, to look at. With
+	// None there is none, which costs less, and the template's metadata has no effect.
+	//
+	// Usage is what exists: the demand of every object counts as it is now, whatever changed it. So growth without a
+	// reviewed update counts, an object that has finished may give its quota back, and a namespace with a new owner is
+	// charged to that owner. Bursar writes the claims in the background, and they follow.
+	//
+	// A policy that uses user or requestInfo, also in an annotation of its claims, is an exception. What a create demanded
+	// is then known from its claim alone, so the claim holds the charge. Such a policy needs Objects.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="claims cannot change, because the charges of existing objects would have to move"
 	// +kubebuilder:default=Objects
 	Claims ClaimsMode `json:"claims,omitempty"`
 

@@ -11,6 +11,10 @@ const (
 	// LabelPolicy is the name of the policy behind the object. Bursar sets it.
 	LabelPolicy = GroupName + "/policy"
 
+	// LabelView is "true" on a claim that only shows what its object demands. The object itself counts, so such a claim has
+	// no finalizer, and Bursar makes it again when somebody deletes it. Bursar sets it.
+	LabelView = GroupName + "/view"
+
 	// LabelPolicyUID is the UID of the policy behind a grant. The policy finds its grants by it, even in a control plane
 	// with grants of policies of the same name from other control planes. Bursar sets it.
 	LabelPolicyUID = GroupName + "/policy-uid"

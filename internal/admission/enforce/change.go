@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,7 +17,6 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/bursar/bursar/internal/admission/review"
-	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/policy"
 )
@@ -38,16 +36,10 @@ type change struct {
 	old, new map[string]any
 	// base is the version of the object before the update. Once the object has another version, the API server has
 	// either made the update or can no longer make it.
-	base    string
-	created time.Time
-	actor   string // the user behind the request
+	base  string
+	actor string // the user behind the request
 	// input is what policies see of the object after the update.
 	input policy.Input
-}
-
-// updateFor returns the update as it affects the claim of one policy.
-func (c *change) updateFor(a demandChange) engine.Update {
-	return engine.Update{Object: c.Object, Created: c.created, Base: c.base, Policy: a.policy, Before: a.before, After: a.after, Actor: c.actor}
 }
 
 // changeIn decodes the change in a request. It returns nil if the object no longer exists.
@@ -72,7 +64,7 @@ func (h *Handler) changeIn(ctx context.Context, request *admissionv1.AdmissionRe
 	object := unstructured.Unstructured{Object: before}
 	return &change{
 		Object: evaluator.ObjectOf(kind, &object),
-		old:    before, new: after, base: object.GetResourceVersion(), created: object.GetCreationTimestamp().Time,
+		old:    before, new: after, base: object.GetResourceVersion(),
 		actor: request.UserInfo.Username,
 	}, nil
 }
@@ -142,17 +134,4 @@ func (h *Handler) subjectOf(request *admissionv1.AdmissionRequest) (object evalu
 	object = evaluator.ObjectOf(kind, &meta)
 	object.Name.Name = cmp.Or(object.Name.Name, request.Name)
 	return object, meta.ResourceVersion, err
-}
-
-// expectUndecided makes the object's claims follow an update without a decision.
-func (h *Handler) expectUndecided(request *admissionv1.AdmissionRequest) {
-	if request.Operation != admissionv1.Update {
-		return // the engine reconciles a new object without an expectation
-	}
-	object, base, err := h.subjectOf(request)
-	if err != nil {
-		h.Log.Error(err, "an update passed without a decision, and the object's charge may not follow it", "object", object.String())
-		return
-	}
-	h.Engine.Expect(engine.Object{Kind: object.Kind.GroupKind(), UID: object.UID}, base, nil)
 }

@@ -22,18 +22,13 @@ import (
 
 // hasClaims reports whether a policy makes a claim for the object.
 func (c *create) hasClaims() bool {
-	return slices.ContainsFunc(c.claims, func(p *evaluatedClaim) bool { return !p.policy.CountsObjects })
-}
-
-// withClaims returns the changes of demand by policies with claims.
-func withClaims(changed []demandChange) []demandChange {
-	return slices.DeleteFunc(slices.Clone(changed), func(a demandChange) bool { return a.policy.CountsObjects })
+	return slices.ContainsFunc(c.claims, func(p *evaluatedClaim) bool { return !p.policy.CountsObjects() })
 }
 
 // awaitedBy returns what ends a reservation by a policy without claims: the object in a version after the one under
 // review, base, which is empty for a create. It returns nil for a policy with claims.
 func (h *Handler) awaitedBy(p *catalog.Policy, o evaluator.Object, base string, in policy.Input) (*ledger.Awaited, error) {
-	if !p.CountsObjects {
+	if !p.CountsObjects() {
 		return nil, nil
 	}
 	policies := ledger.Version(h.Catalog.PolicyVersion(p.Name)) // of this generation, or later
@@ -56,8 +51,8 @@ func (h *Handler) awaitedBy(p *catalog.Policy, o evaluator.Object, base string, 
 	return awaits, nil
 }
 
-// reserveGrowth reserves what an update adds to the demand of its object, for a policy without claims. The ledger
-// observes by itself what an update frees.
+// reserveGrowth reserves what an update adds to the demand of its object. The ledger observes by itself what an update
+// frees.
 func (h *Handler) reserveGrowth(ctx context.Context, request *admissionv1.AdmissionRequest, c *change, a demandChange, notices *notices) ([]taken, *admissionv1.AdmissionResponse) {
 	growth := a.growth()
 	if len(growth) == 0 {

@@ -162,7 +162,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Advise returns a handler for kinds without an enforcing policy: it admits every request. The engine reconciles an
-// undecided object after its create or update.
+// undecided object after its create.
 func (h *Handler) Advise() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.serve(w, r, func(request *admissionv1.AdmissionRequest, answer *admissionv1.AdmissionResponse) *admissionv1.AdmissionResponse {
@@ -171,9 +171,6 @@ func (h *Handler) Advise() http.Handler {
 			}
 			h.Log.V(1).Info("admitted a request without a decision", "kind", request.Kind.Kind, "namespace", request.Namespace,
 				"name", request.Name, "why", answer.Result.Message)
-			if !review.IsDryRun(request) {
-				h.expectUndecided(request)
-			}
 			return review.Allowed()
 		})
 	})

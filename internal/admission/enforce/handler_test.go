@@ -24,7 +24,6 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/claims/claimstest"
 	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/claims/reviewed"
@@ -44,8 +43,6 @@ type scene struct {
 	policies int64
 	// fault returns the failures of calls to storage from now on.
 	fault func(storagetest.Call) storagetest.Fault
-	// api has the claims, once the scene follows updates.
-	api *claimstest.Server
 	// patience is the timeout of each review. Default: short, for tests that exhaust it.
 	patience time.Duration
 }
@@ -131,7 +128,7 @@ func (s *scene) policyFor(payer, name, condition string) {
 	s.policyWith(payer, name, condition, func(*quotav1alpha1.ClaimCreationPolicySpec) {})
 }
 
-// policyWith is policyFor with a change to the policy.
+// policyWith is policyFor with a change to the policy. Its claims are of record, because they name the user.
 func (s *scene) policyWith(payer, name, condition string, change func(*quotav1alpha1.ClaimCreationPolicySpec)) {
 	s.Helper()
 	s.policies++
@@ -143,6 +140,7 @@ func (s *scene) policyWith(payer, name, condition string, change func(*quotav1al
 				Conditions: []quotav1alpha1.ConditionExpression{{Expression: condition}},
 			},
 			Target: quotav1alpha1.ClaimTarget{ResourceClaimTemplate: quotav1alpha1.ResourceClaimTemplate{
+				Metadata: quotav1alpha1.ObjectTemplateMetadata{Annotations: map[string]string{"example.com/user": "{{.user.name}}"}},
 				Spec: quotav1alpha1.ResourceClaimTemplateSpec{
 					ConsumerRef: organization(payer), Requests: []quotav1alpha1.ResourceRequestTemplate{{ResourceType: "maps", Amount: 1}},
 				},

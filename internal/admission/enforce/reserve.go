@@ -193,7 +193,7 @@ func (h *Handler) warn(ctx context.Context, c *create, evaluated []*evaluatedCla
 		return h.charge(ctx, evaluated, ledgerstore.NotDry, notices)
 	}
 	for _, p := range evaluated {
-		if !p.policy.CountsObjects {
+		if !p.policy.CountsObjects() {
 			c.uncharged = append(c.uncharged, claims.LabelValue(p.Policy))
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 
@@ -15,16 +14,8 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/claims/evaluator"
-	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/ledger"
-	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/naming"
-)
-
-const (
-	// claimTimeout bounds how long an update waits for the claim of a new object.
-	claimTimeout = 2 * time.Second
-	claimPoll    = 10 * time.Millisecond
 )
 
 // demandChange is the change of a policy's demand for an object. A nil side means no demand.
@@ -33,7 +24,7 @@ type demandChange struct {
 	before, after *evaluator.Claim
 	// isUnknown is set for an unknown demand.
 	isUnknown bool
-	// awaits, for a policy without claims, is what ends the reservation of the growth.
+	// awaits is what ends the reservation of the growth.
 	awaits *ledger.Awaited
 }
 
@@ -116,14 +107,6 @@ func (h *Handler) update(ctx context.Context, request *admissionv1.AdmissionRequ
 
 // decideChange answers the review of an update that changes the demand of policies.
 func (h *Handler) decideChange(ctx context.Context, request *admissionv1.AdmissionRequest, c *change, changed []demandChange, notices notices) *admissionv1.AdmissionResponse {
-	if claimed := withClaims(changed); len(claimed) > 0 {
-		unlock, err := h.lockSettled(ctx, c, claimed)
-		if err != nil {
-			return tryAgain(err)
-		}
-		defer unlock()
-	}
-
 	o := engine.Object{Kind: c.Kind.GroupKind(), UID: c.UID}
 	if !review.IsDryRun(request) {
 		h.Engine.OpenUpdate(o.UID, request.UID) // before its first reservation, so that the end of another one does not end that
@@ -140,7 +123,10 @@ func (h *Handler) decideChange(ctx context.Context, request *admissionv1.Admissi
 			reserveCtx = tentative
 		}
 
-		took, denial := h.reserveChange(reserveCtx, request, c, a, &notices)
+		if a.isUnknown {
+			continue
+		}
+		took, denial := h.reserveGrowth(reserveCtx, request, c, a, &notices)
 		if denial != nil {
 			h.rollback(ctx, all)
 			h.unconfirmed.end(c.UID, func(r *heldRequest) bool { return r.isUpdate() && isOf(all)(r) })
@@ -151,46 +137,9 @@ func (h *Handler) decideChange(ctx context.Context, request *admissionv1.Admissi
 	}
 
 	if !review.IsDryRun(request) {
-		h.Engine.ExpectUpdate(o, c.base, freedBy(withClaims(changed)), request.UID)
+		h.Engine.ExpectUpdate(o, request.UID)
 	}
 	return h.allowWithNotices(ctx, request, c.Object, notices)
-}
-
-// lockSettled locks an object once all reservations of its claims have settled. It waits without the lock, because
-// settling takes the lock. On timeout it locks the object in its present state, and each policy decides on it.
-func (h *Handler) lockSettled(ctx context.Context, c *change, changed []demandChange) (unlock func(), err error) {
-	settling, cancel := context.WithTimeout(ctx, claimTimeout)
-	defer cancel()
-	for {
-		if unlock, err = h.Store.LockObject(ctx, string(c.UID)); err != nil {
-			return nil, err
-		}
-		if h.areSettled(settling, c, changed) || settling.Err() != nil {
-			return unlock, nil
-		}
-		unlock()
-		select {
-		case <-settling.Done():
-		case <-time.After(claimPoll):
-		}
-	}
-}
-
-// areSettled reports whether all reservations under an update have settled, and whether the quota freed by earlier
-// changes of the object is available again. Both happen under the lock of the object.
-func (h *Handler) areSettled(ctx context.Context, c *change, changed []demandChange) bool {
-	for _, a := range changed {
-		if a.isUnknown {
-			continue
-		}
-		if !a.before.Covers(a.after) && h.Engine.IsFreeing(c.UID, c.base, a.after.Consumer) {
-			return false
-		}
-		if settled, err := h.Engine.IsSettled(ctx, c.updateFor(a)); !settled || err != nil {
-			return false
-		}
-	}
-	return true
 }
 
 // compareDemand returns the policies with a demand that the change changes, or may change.
@@ -219,12 +168,12 @@ func (h *Handler) compareDemand(ctx context.Context, request *admissionv1.Admiss
 			return nil, denyNotApplicable(p.Name, err)
 		case err != nil:
 			if p.Enforces() {
-				if denial := h.limitToHeld(ctx, c, p, before, after, err); denial != nil {
+				if denial := limitToBefore(ctx, c, p, before, after, err); denial != nil {
 					h.failed(request, p, c.Object, err, true)
 					return nil, denial
 				}
 			}
-			notices.fail(p, err) // the claim stays as it is
+			notices.fail(p, err) // the object counts as before
 			continue
 		case errBefore != nil || !evaluator.Same(a.before, a.after):
 			// A policy may have charged any amount for the old object if it is not applicable to it now.
@@ -264,17 +213,6 @@ func chargedBy(changed []demandChange) (quotav1alpha1.ConsumerRef, bool) {
 	return quotav1alpha1.ConsumerRef{}, false
 }
 
-// freedBy returns the consumers that regain quota through the update.
-func freedBy(changed []demandChange) []quotav1alpha1.ConsumerRef {
-	var consumers []quotav1alpha1.ConsumerRef
-	for _, a := range changed {
-		if a.before != nil && !a.after.Covers(a.before) {
-			consumers = append(consumers, a.before.Consumer)
-		}
-	}
-	return consumers
-}
-
 // takenFrom returns the consumers that an enforced update charges more.
 func takenFrom(changed []demandChange) []quotav1alpha1.ConsumerRef {
 	var consumers []quotav1alpha1.ConsumerRef
@@ -289,70 +227,6 @@ func takenFrom(changed []demandChange) []quotav1alpha1.ConsumerRef {
 // takesMore reports whether an enforcing policy demands more after the update than before.
 func takesMore(a demandChange) bool {
 	return !a.isUnknown && a.policy.Enforces() && !a.before.Covers(a.after)
-}
-
-// reserveChange reserves the demand of a policy beyond the object's claim: the difference if the consumer stays the
-// same, the whole demand otherwise. It records a decrease in the ledger too, so every replica knows that the claim
-// has to follow.
-func (h *Handler) reserveChange(ctx context.Context, request *admissionv1.AdmissionRequest, c *change, a demandChange, notices *notices) ([]taken, *admissionv1.AdmissionResponse) {
-	if a.isUnknown {
-		return nil, nil
-	}
-	if a.policy.CountsObjects {
-		return h.reserveGrowth(ctx, request, c, a, notices)
-	}
-	demandsMore := !a.before.Covers(a.after)
-	if !demandsMore {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, claimTimeout)
-		defer cancel()
-	}
-
-	decision, took, err := h.prepareChange(ctx, request, c, a)
-	if isTooMuchHeld(err) {
-		return nil, denyTooMuchHeld(requesterOf(request.UserInfo, request.Namespace), a.after.Consumer, a.growth(), err)
-	}
-	if demandsMore && err == nil && decision.Code == ledger.Admitted && len(decision.Shortages) > 0 {
-		notices.lack(a.policy, a.lack(decision))
-	}
-
-	switch updateOutcomeOf(decision, err, demandsMore, a.policy.Enforces(), review.IsDryRun(request)) {
-	case outcomeTaken:
-		return []taken{took}, nil
-	case outcomeUnknown:
-		return nil, h.undecidedIfEnforced(a.policy, cmp.Or(err, engine.ErrUnsettled), notices)
-	case outcomeExceeded:
-		return nil, h.deny(ctx, request, []lack{a.lack(decision)})
-	case outcomeImpossible:
-		return nil, denyNotApplicable(a.policy.Name, message.Impossible(a.after.Consumer, decision.Code))
-	case outcomeNotApplicable:
-		notices.add(a.policy, notApplicable(a.policy.Name, message.Impossible(a.after.Consumer, decision.Code)))
-	}
-	return nil, nil
-}
-
-// prepareChange reserves the demand of a policy for an update, unless the requester would then hold more than it leaves
-// to others. It waits a little for earlier requests of the requester to have their effect.
-func (h *Handler) prepareChange(ctx context.Context, request *admissionv1.AdmissionRequest, c *change, a demandChange) (ledger.Decision, taken, error) {
-	update, isDry := c.updateFor(a), review.IsDryRun(request)
-	if !takesMore(a) || isDry {
-		return h.Engine.PrepareUpdate(ctx, update, isDry, !a.policy.Enforces())
-	}
-	until := waitUntil(ctx)
-	for {
-		held, spare, open := h.trackRequest(requesterOf(request.UserInfo, request.Namespace), a.after.Consumer, c.Object, a.policy.Name, a.growth())
-		update.Spare = spare
-		decision, took, err := h.Engine.PrepareUpdate(ctx, update, false, false)
-		h.confirmTracked(held, err == nil && decision.Code == ledger.Admitted)
-		switch {
-		case !errors.Is(err, ledgerstore.ErrTooMuchHeld):
-			return decision, took, err
-		case open == 0:
-			return decision, took, errFailedLately
-		case !h.waitForOwn(ctx, held.request.share, open, until):
-			return decision, took, err
-		}
-	}
 }
 
 // undecidedIfEnforced rejects a request with a failed evaluation if the policy enforces, and adds a notice otherwise.

@@ -77,10 +77,8 @@ func (p *Previewer) ClaimPolicy(ctx context.Context, object *quotav1alpha1.Claim
 	if compiled.UsesRequest() {
 		return warnings // nobody knows the requests of existing objects
 	}
-	each := &catalog.Policy{
-		ClaimPolicy: compiled, Name: object.Name, Trigger: kind, CountsObjects: object.Spec.Claims == quotav1alpha1.ClaimsModeNone,
-	}
-	if each.CountsObjects && object.IsEnabled() {
+	each := &catalog.Policy{ClaimPolicy: compiled, Name: object.Name, Trigger: kind}
+	if each.CountsObjects() && object.IsEnabled() {
 		return append(warnings, p.tryCounted(ctx, resource, each)...)
 	}
 	return append(warnings, p.try(ctx, resource, each)...)

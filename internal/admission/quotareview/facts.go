@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims"
@@ -49,6 +51,9 @@ func (l Live) Ledger(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (*
 	var copyErr error
 	var unrecorded []ledger.Reservation
 	err := l.Store.View(ctx, consumer, func(current *ledger.Ledger) {
+		trial := current.Begin()
+		defer trial.Discard()
+		l.cancelObserved(consumer, current)
 		copied, copyErr = forecast.Copy(current)
 		unrecorded = l.unrecorded(consumer, current)
 	})
@@ -65,6 +70,20 @@ func (l Live) Ledger(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (*
 		}
 	}
 	return copied, nil
+}
+
+// cancelObserved cancels the pending requests whose objects count already: for a moment after a change of policies or
+// namespaces, both do.
+func (l Live) cancelObserved(consumer quotav1alpha1.ConsumerRef, current *ledger.Ledger) {
+	var observed []ledger.Reservation
+	for r := range current.Reservations() {
+		if l.isObserved(consumer, &r, current) {
+			observed = append(observed, r)
+		}
+	}
+	for i := range observed {
+		current.Cancel(observed[i].Key, observed[i].Sequence)
+	}
 }
 
 // unrecorded returns what was admitted from this replica's slice, and what a ledger neither has nor has observed.
@@ -99,13 +118,28 @@ func (l Live) Find(ctx context.Context, kind schema.GroupVersionKind, name types
 	if err := l.Objects.WaitForSync(ctx, kind.GroupKind()); err != nil {
 		return "", fmt.Errorf("wait for the list of objects of kind %s: %w", kind.GroupKind(), err)
 	}
-	if counted := l.Inventory.Kind(inventory.NameOf(kind)); counted != nil {
-		if _, isListed := counted.Basis(); !isListed {
-			return "", fmt.Errorf("the objects of kind %s are still being counted", kind.GroupKind())
-		}
+	if err := l.waitCounted(ctx, kind); err != nil {
+		return "", err
 	}
 	uid, _ := l.Objects.UIDOf(kind.GroupKind(), name)
 	return uid, nil
+}
+
+// waitCounted waits until all objects of a kind are counted that are to be.
+func (l Live) waitCounted(ctx context.Context, kind schema.GroupVersionKind) error {
+	const poll = 20 * time.Millisecond
+	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) {
+		counted := l.Inventory.Kind(inventory.NameOf(kind))
+		if counted == nil {
+			return true, nil
+		}
+		_, isListed := counted.Basis()
+		return isListed, nil
+	})
+	if err != nil {
+		return fmt.Errorf("the objects of kind %s are still being counted", kind.GroupKind())
+	}
+	return nil
 }
 
 // Held implements [Facts].

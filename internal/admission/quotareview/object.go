@@ -141,7 +141,7 @@ func (q *question) create(ctx context.Context, it *item, policies []*catalog.Pol
 // update adds the changed cost of an existing object. An object that counts without a claim costs what it demands, also
 // by a policy that does not review the update.
 func (q *question) update(ctx context.Context, it *item, policies []*catalog.Policy, content map[string]any) {
-	following := slices.DeleteFunc(slices.Clone(policies), func(p *catalog.Policy) bool { return !p.FollowsUpdates() && !p.CountsObjects })
+	following := slices.DeleteFunc(slices.Clone(policies), func(p *catalog.Policy) bool { return !p.FollowsUpdates() && !p.CountsObjects() })
 	held := q.Facts.Held(it.object.Kind, it.object.UID)
 	q.evaluate(ctx, it, following, q.Evaluator.Input(content), func(p *catalog.Policy, demand *evaluator.Claim) {
 		before, isHeld := held[claims.LabelValue(p.Name)]

@@ -19,7 +19,7 @@ const requestsMax = 20
 // These marks distinguish Bursar's own claims. If users could set them, they would get a claim without a charge that
 // counts as charged. The sequence of the latest amendment keeps late writes from taking effect.
 var (
-	markLabels      = []string{quotav1alpha1.LabelAutoCreated, quotav1alpha1.LabelPolicy}
+	markLabels      = []string{quotav1alpha1.LabelAutoCreated, quotav1alpha1.LabelPolicy, quotav1alpha1.LabelView}
 	markAnnotations = []string{
 		quotav1alpha1.AnnotationCreatedBy,
 		quotav1alpha1.AnnotationResourceUID,

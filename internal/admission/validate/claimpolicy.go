@@ -13,7 +13,7 @@ import (
 	"github.com/bursar/bursar/internal/policy"
 )
 
-// Counted has the objects that count without claims.
+// Counted has the objects that count themselves.
 type Counted interface {
 	// CountedBy returns how many objects of a kind demand something by a policy, and of how many consumers.
 	CountedBy(kind schema.GroupVersionKind, policy string) (objects, consumers int)
@@ -31,13 +31,35 @@ func ClaimPolicy(old, new *quotav1alpha1.ClaimCreationPolicy) field.ErrorList {
 	if compiled != nil {
 		compileErrs = compiled.ConstantErrors(context.Background())
 	}
-	return append(errs, compileErrs...)
+	errs = append(errs, compileErrs...)
+	if old != nil && compiled != nil {
+		errs = append(errs, checkSort(old, compiled)...)
+	}
+	return errs
 }
 
-// warnStopsCounting warns of the objects that no longer count once a policy without claims is deleted (new is nil),
+// checkSort checks that a changed policy still counts objects, or still does not. The objects that exist have either
+// claims with their charges or none, and nobody can tell afterwards what a create demanded.
+func checkSort(old *quotav1alpha1.ClaimCreationPolicy, changed *policy.ClaimPolicy) field.ErrorList {
+	before, errs := policy.Compile(old)
+	if len(errs) > 0 || before.CountsObjects() == changed.CountsObjects() {
+		return nil
+	}
+	const advice = ", and charges of existing objects cannot move; create another policy for it, and then delete this one"
+	reason := "this policy depends on the user or the request, and would no longer do so" + advice
+	if before.CountsObjects() {
+		reason = "this policy depends only on objects and namespaces, and would come to depend on user or requestInfo" + advice
+	}
+	return field.ErrorList{field.Forbidden(field.NewPath("spec"), reason)}
+}
+
+// warnStopsCounting warns of the objects that no longer count once a policy is deleted (new is nil),
 // disabled, or about another kind: their quota is free at once.
 func (w *Webhooks) warnStopsCounting(old, new *quotav1alpha1.ClaimCreationPolicy) []string {
-	if old == nil || old.Spec.Claims != quotav1alpha1.ClaimsModeNone || old.DeletionTimestamp != nil {
+	if old == nil || old.DeletionTimestamp != nil {
+		return nil
+	}
+	if compiled, _ := policy.Compile(old); compiled == nil || !compiled.CountsObjects() {
 		return nil
 	}
 	kind := catalog.TriggerOf(old)

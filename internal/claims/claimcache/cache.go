@@ -6,7 +6,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/rest"
@@ -15,8 +17,11 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Cache holds the compact form of every claim. It is safe for concurrent use.
+// Cache holds the compact form of every claim of record, or of every view. It is safe for concurrent use.
 type Cache struct {
+	// selector is the label selector of the claims.
+	selector string
+
 	synced   chan struct{}
 	syncOnce sync.Once
 	handlers []func(before, after *Claim)
@@ -50,9 +55,24 @@ type Cache struct {
 
 var _ cache.TransformingStore = (*store)(nil)
 
-// New returns an empty cache. Register handlers, then call Run.
-func New() *Cache {
+// New returns an empty cache of the claims that hold charges. Register handlers, then call Run.
+func New() *Cache { return newCache(OfRecord().String()) }
+
+// OfRecord selects the claims that hold charges, and not the views.
+func OfRecord() labels.Selector {
+	isNoView, err := labels.NewRequirement(quotav1alpha1.LabelView, selection.DoesNotExist, nil)
+	if err != nil {
+		panic(err) // the key is valid
+	}
+	return labels.NewSelector().Add(*isNoView)
+}
+
+// NewViews returns an empty cache of views: claims that show what an object demands. Register handlers, then call Run.
+func NewViews() *Cache { return newCache(quotav1alpha1.LabelView) }
+
+func newCache(selector string) *Cache {
 	return &Cache{
+		selector:   selector,
 		synced:     make(chan struct{}),
 		written:    map[types.NamespacedName]string{},
 		byName:     map[types.NamespacedName]*Claim{},
@@ -73,7 +93,7 @@ func (c *Cache) OnChange(f func(before, after *Claim)) { c.handlers = append(c.h
 
 // Run follows the API server until ctx ends.
 func (c *Cache) Run(ctx context.Context, client rest.Interface) {
-	reflector := newReflector(client, &store{c})
+	reflector := newReflector(client, c.selector, &store{c})
 	c.reflector.Store(reflector)
 	reflector.RunWithContext(ctx)
 }

@@ -13,14 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/rest"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
 // changes are the changes of claims during a list.
 type changes struct {
-	client rest.Interface
+	listing
 
 	mu sync.Mutex
 	// version is the version of the latest known change.
@@ -37,8 +36,8 @@ type change struct {
 }
 
 // followChanges collects the changes after a version until ctx ends.
-func followChanges(ctx context.Context, client rest.Interface, version string) *changes {
-	c := &changes{client: client, version: version, latest: map[types.NamespacedName]change{}}
+func (l listing) followChanges(ctx context.Context, version string) *changes {
+	c := &changes{listing: l, version: version, latest: map[types.NamespacedName]change{}}
 	go c.follow(ctx)
 	return c
 }
@@ -57,7 +56,7 @@ func (c *changes) follow(ctx context.Context) {
 // watch records changes until the API server ends the watch.
 func (c *changes) watch(ctx context.Context) error {
 	c.mu.Lock()
-	options := metav1.ListOptions{Watch: true, AllowWatchBookmarks: true, ResourceVersion: c.version}
+	options := metav1.ListOptions{Watch: true, AllowWatchBookmarks: true, ResourceVersion: c.version, LabelSelector: c.selector}
 	c.mu.Unlock()
 	w, err := c.client.Get().Resource(resource).VersionedParams(&options, metav1.ParameterCodec).Watch(ctx)
 	if err != nil {

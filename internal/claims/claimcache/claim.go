@@ -1,5 +1,5 @@
-// Package claimcache is an informer cache of all ResourceClaims in compact form: a few hundred bytes a claim instead
-// of the whole object. It finds claims by name, by object and by consumer.
+// Package claimcache is an informer cache of ResourceClaims in compact form: a few hundred bytes a claim instead of the
+// whole object. It finds claims by name, by object and by consumer.
 //
 // The reflector reads the first list page by page, with a watch from its first page on. A list of very many claims
 // outlives its version on the API server. The cache follows the API server and may lag by milliseconds. Before an

@@ -10,7 +10,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,34 +33,45 @@ var retryBackoff = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 3, Jit
 // stream all claims. With 15,000 claims, that took more than twice the CPU time.
 type source struct{ *cache.ListWatch }
 
-func newSource(client rest.Interface) source {
+// It has the claims under a label selector.
+func newSource(client rest.Interface, selector string) source {
+	watched := cache.NewFilteredListWatchFromClient(client, resource, "", func(o *metav1.ListOptions) { o.LabelSelector = selector })
 	return source{&cache.ListWatch{
-		ListWithContextFunc:  func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) { return listAll(ctx, client) },
-		WatchFuncWithContext: cache.NewListWatchFromClient(client, resource, "", fields.Everything()).WatchWithContext,
+		ListWithContextFunc: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+			return listing{client, selector}.listAll(ctx)
+		},
+		WatchFuncWithContext: watched.WatchWithContext,
 	}}
 }
 
-// newReflector returns a reflector that fills a store with all claims as of one version, and then with their changes.
-func newReflector(client rest.Interface, store cache.ReflectorStore) *cache.Reflector {
-	return cache.NewReflectorWithOptions(newSource(client), &quotav1alpha1.ResourceClaim{}, store, cache.ReflectorOptions{Name: "claims"})
+// newReflector returns a reflector that fills a store with all claims under a label selector as of one version, and
+// then with their changes.
+func newReflector(client rest.Interface, selector string, store cache.ReflectorStore) *cache.Reflector {
+	return cache.NewReflectorWithOptions(newSource(client, selector), &quotav1alpha1.ResourceClaim{}, store, cache.ReflectorOptions{Name: "claims"})
 }
 
 // IsWatchListSemanticsUnSupported makes a reflector list instead of streaming.
 func (source) IsWatchListSemanticsUnSupported() bool { return true }
 
+// listing lists the claims under a label selector.
+type listing struct {
+	client   rest.Interface
+	selector string
+}
+
 // listAll reads all claims. That may take longer than the API server keeps the version of the first page, and the
 // changes since then. Therefore it follows the changes from the first page on, and applies them to the list.
-func listAll(ctx context.Context, client rest.Interface) (*claimList, error) {
-	page, err := list(ctx, client, "")
+func (l listing) listAll(ctx context.Context) (*claimList, error) {
+	page, err := l.list(ctx, "")
 	if err != nil || page.Continue == "" {
 		return page, err
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	changes := followChanges(ctx, client, page.ResourceVersion)
+	changes := l.followChanges(ctx, page.ResourceVersion)
 	all := page.Items
 	for page.Continue != "" {
-		if page, err = nextPage(ctx, client, page.Continue); err != nil {
+		if page, err = l.nextPage(ctx, page.Continue); err != nil {
 			return nil, err
 		}
 		all = append(all, page.Items...)
@@ -74,10 +84,10 @@ func listAll(ctx context.Context, client rest.Interface) (*claimList, error) {
 
 // nextPage reads the page of claims at a continue token. It has the version of the pages before or, if that has
 // expired, the current one.
-func nextPage(ctx context.Context, client rest.Interface, token string) (*claimList, error) {
-	page, err := list(ctx, client, token)
+func (l listing) nextPage(ctx context.Context, token string) (*claimList, error) {
+	page, err := l.list(ctx, token)
 	if fresh := freshToken(err); fresh != "" {
-		return list(ctx, client, fresh)
+		return l.list(ctx, fresh)
 	}
 	return page, err
 }
@@ -92,11 +102,11 @@ func freshToken(err error) string {
 }
 
 // list reads the page of claims at a continue token. The token of the first page is empty.
-func list(ctx context.Context, client rest.Interface, token string) (*claimList, error) {
-	options := metav1.ListOptions{Limit: pageSize, Continue: token}
+func (l listing) list(ctx context.Context, token string) (*claimList, error) {
+	options := metav1.ListOptions{Limit: pageSize, Continue: token, LabelSelector: l.selector}
 	var result rest.Result
 	err := wait.ExponentialBackoffWithContext(ctx, retryBackoff, func(ctx context.Context) (done bool, err error) {
-		result = client.Get().Resource(resource).VersionedParams(&options, metav1.ParameterCodec).Do(ctx)
+		result = l.client.Get().Resource(resource).VersionedParams(&options, metav1.ParameterCodec).Do(ctx)
 		return result.Error() == nil || !isTransient(result.Error()), nil
 	})
 	if result.Error() != nil {

@@ -168,7 +168,7 @@ func TestListEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Millisecond, cancel)
 		began := time.Now()
-		_, err = list(ctx, client, "")
+		_, err = listing{client, ""}.list(ctx, "")
 		if took := time.Since(began); err == nil || took != time.Millisecond {
 			t.Errorf("it ended after %v with %v, want an error when its context ended", took, err)
 		}

@@ -6,10 +6,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/claims/message"
@@ -17,15 +15,15 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// adopt charges an existing object without a claim. It uses the existing reservation of a completed change. It charges
-// nothing if the object is gone by now, and fails if it has another demand.
-func (e *Engine) adopt(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured, demanded *evaluator.Claim) (Result, error) {
+// adopt charges an existing object without a claim. It charges nothing if the object is gone by now.
+func (e *Engine) adopt(ctx context.Context, o evaluator.Object, demanded *evaluator.Claim) (Result, error) {
 	adopted := func(ctx context.Context) ([]ledger.Reservation, error) {
 		// Another process may have made a claim, of any reservation, and the cache may not have it yet.
 		if isCharged, err := e.isCharged(ctx, demanded); isCharged || err != nil {
 			return nil, err
 		}
-		if exists, err := e.confirm(ctx, p, live, demanded); !exists || err != nil {
+		// After that look, since a deletion of the object may be why it has no claim.
+		if exists, err := e.Objects.IsAlive(ctx, o.Kind.GroupKind(), o.Name, o.UID); !exists || err != nil {
 			return nil, err
 		}
 		return []ledger.Reservation{{
@@ -41,7 +39,7 @@ func (e *Engine) adopt(ctx context.Context, p *catalog.Policy, live *unstructure
 	case outcome.Code != ledger.Admitted:
 		return 0, message.Impossible(demanded.Consumer, outcome.Code)
 	}
-	for _, reservation := range e.Store.ReservationsFor(string(live.GetUID())) {
+	for _, reservation := range e.Store.ReservationsFor(string(o.UID)) {
 		if reservation.Key != demanded.Key || reservation.Consumer != demanded.Consumer {
 			continue
 		}
@@ -49,8 +47,8 @@ func (e *Engine) adopt(ctx context.Context, p *catalog.Policy, live *unstructure
 		if err != nil {
 			return 0, transient(err)
 		}
-		if !isMade || !evaluator.SameCharges(reservation.Charges, demanded.Charges) {
-			return Pending, nil // a claim with other charges exists; the engine amends it next
+		if !isMade {
+			return Pending, nil
 		}
 	}
 	return Adopted, nil

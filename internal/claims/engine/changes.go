@@ -9,25 +9,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// change is an admitted update that changes the cost of its object. It is immutable once noted: a later update of the
-// object is another change.
+// change is the outstanding work on an object, after an update or the loss of a claim. It is immutable once noted:
+// later work on the object is another change.
 type change struct {
 	kind  schema.GroupKind
 	since time.Time
-	// base is the version before the update: the update may come until the object has a later version.
-	base string
-	// freed are the consumers that have more after the update.
+	// freed are the consumers that may have more after the ends of updates.
 	freed []quotav1alpha1.ConsumerRef
 	// restored are the label values of policies with a removed claim of the object. The object gets the missing claims
-	// of these policies, and of policies that follow updates.
+	// of these policies.
 	restored []string
 }
 
-// changes are the changes of objects that their claims have yet to follow. The zero value is empty.
+// changes are the objects with outstanding work. The zero value is empty.
 type changes struct {
 	mu    sync.Mutex
 	byUID map[types.UID]*change
@@ -39,9 +36,6 @@ func (c *changes) note(uid types.UID, noted *change) {
 	defer c.mu.Unlock()
 	noted.since = time.Now()
 	if before := c.byUID[uid]; before != nil {
-		if before.base != "" && (noted.base == "" || claims.MayChange(noted.base, before.base)) {
-			noted.base = before.base
-		}
 		noted.freed = union(before.freed, noted.freed)
 		noted.restored = union(before.restored, noted.restored)
 	}

@@ -8,6 +8,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/kube/objectcache"
+	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
@@ -32,8 +33,8 @@ func (e *Engine) concludeEnd(reservation ledgerstore.InFlight, o Object) {
 }
 
 // EndUpdate records the end of an update with an id, see [Engine.ExpectUpdate]. The API server has made the update or
-// can no longer make it. Once all updates of the object have ended, its claims follow the object as it is now. Denials
-// wait a little for the quota of the updates.
+// can no longer make it. Once all updates of the object have ended, their reservations end unless they had an effect.
+// Denials wait a little for the quota of the updates.
 func (e *Engine) EndUpdate(o Object, id types.UID) {
 	if !e.updates.end(o.UID, id) || e.Objects.Presence(o.Kind, o.UID) != objectcache.Present {
 		return
@@ -45,9 +46,6 @@ func (e *Engine) EndUpdate(o Object, id types.UID) {
 	e.changes.note(o.UID, &change{kind: o.Kind, freed: consumers})
 	e.queue.Add(o)
 }
-
-// unreported is the id of updates without a report of their end.
-const unreported types.UID = ""
 
 // openUpdates are the admitted updates of objects, as far as this process admitted them, and their reservations. The
 // zero value is empty.
@@ -116,6 +114,15 @@ func (u *openUpdates) reserved(uid types.UID, r Reserved, former int64) {
 	}
 }
 
+// Reserved identifies a reservation for an update.
+type Reserved struct {
+	Consumer quotav1alpha1.ConsumerRef
+	Key      string
+	Sequence int64
+	// Before, if set, is the reservation of another attempt at the same request, as it was before this one raised it.
+	Before *ledger.Reservation
+}
+
 // OpenUpdate records an update under review. [Engine.ExpectUpdate] follows if it is admitted, and [Engine.CloseUpdate]
 // if not.
 func (e *Engine) OpenUpdate(uid, id types.UID) { e.updates.open(uid, id) }
@@ -130,14 +137,6 @@ func (e *Engine) Reserved(uid types.UID, r Reserved) {
 		former = r.Before.Sequence
 	}
 	e.updates.reserved(uid, r, former)
-}
-
-// areOver reports whether this process admitted updates of an object, and all have ended.
-func (u *openUpdates) areOver(uid types.UID) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	updates := u.byUID[uid]
-	return updates != nil && len(updates.open) == 0
 }
 
 // haveEnded reports whether all updates behind a reservation have ended.

@@ -2,11 +2,12 @@
 // amends, settles, withdraws, supersedes, releases and finds claims. The controllers of objects and claims are queues
 // around it, and the webhook in package enforce is HTTP around it. Both import it.
 //
-// A policy's claim goes through these steps. The webhook reserves the cost of an object. [Engine.Process] makes the
-// granted claim once the object exists, and settles the reservation. [Engine.PrepareUpdate] reserves the additional
-// cost of an update, and [Engine.Reconcile] makes the claim follow. Once the object is deleted, Process deletes the
-// claim, and [Engine.Release] releases its charges. [Engine.Decide] decides a claim created directly by a user, and
-// [Engine.Resize] resizes it.
+// A policy's claim of record goes through these steps. The webhook reserves the cost of an object. [Engine.Process]
+// makes the granted claim once the object exists, and settles the reservation. [Engine.Reconcile] makes the claim of an
+// object that lacks it. Once the object is deleted, Process deletes the claim, and [Engine.Release] releases its
+// charges. [Engine.Decide] decides a claim created directly by a user, and [Engine.Resize] resizes it.
+//
+// Policies that count objects have no claims here. The engine only ends their requests without an effect.
 //
 // Each step may already be done, by this process before a crash or by another process. All work on one object holds
 // its lock, so no goroutine makes a claim for an object while another one cleans up after it.
@@ -111,11 +112,6 @@ func ObjectOf(reservation ledgerstore.InFlight) (Object, bool) {
 		return Object{}, false
 	}
 	return Object{intent.Kind.GroupKind(), types.UID(uid)}, true
-}
-
-func kindOf(reservation ledgerstore.InFlight) schema.GroupKind {
-	o, _ := ObjectOf(reservation)
-	return o.Kind
 }
 
 // IsInFlight reports whether this process knows a reservation with this key and sequence.

@@ -15,17 +15,6 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// Lookup returns the claim of a policy for an object with this demand, from any reservation. It does not find a claim
-// from a time when the template gave another name.
-func (e *Engine) Lookup(ctx context.Context, demanded *evaluator.Claim) (*quotav1alpha1.ResourceClaim, error) {
-	reservation := reservationOf(demanded)
-	claim, err := claims.FromReservation(reservation)
-	if err != nil {
-		return nil, err
-	}
-	return e.find(ctx, claim, reservation, func(stored *quotav1alpha1.ResourceClaim) bool { return sameOrigin(stored, claim) })
-}
-
 // reservationOf returns the reservation of a demand, without a sequence.
 func reservationOf(demanded *evaluator.Claim) ledgerstore.InFlight {
 	return ledgerstore.InFlight{Consumer: demanded.Consumer, Reservation: ledger.Reservation{

@@ -18,8 +18,7 @@ import (
 	"github.com/bursar/bursar/internal/claims/evaluator"
 )
 
-// followChange reconciles the claims of an object with the current demand of policies. While an admitted update may
-// still come, its reservation stays.
+// followChange does the outstanding work on an object: it makes the claims that the object lacks.
 func (e *Engine) followChange(ctx context.Context, o Object) error {
 	change := cmp.Or(e.changes.of(o.UID), &change{})
 	isPending, err := e.reconcileAll(ctx, o, change)
@@ -61,10 +60,6 @@ func (e *Engine) reconcileAll(ctx context.Context, o Object, change *change) (is
 		if live == nil {
 			continue // it is deleted, and its release returns its charges
 		}
-		mayCome := change.base != "" && claims.MayChange(live.GetResourceVersion(), change.base)
-		if mayCome && time.Since(change.since) < e.Store.ReservationLifetime && !e.updates.areOver(o.UID) {
-			return true, nil
-		}
 		result, err := e.Reconcile(ctx, p, live)
 		isPending = isPending || result == Pending
 		var transient *evaluator.TransientError
@@ -79,9 +74,9 @@ func (e *Engine) reconcileAll(ctx context.Context, o Object, change *change) (is
 	return isPending, errors.Join(errs...)
 }
 
-// concerns reports whether the claim of a policy may have to follow a change.
+// concerns reports whether the object may lack the claim of a policy.
 func (c *change) concerns(p *catalog.Policy) bool {
-	return !p.CountsObjects && (p.FollowsUpdates() || slices.Contains(c.restored, claims.LabelValue(p.Name)))
+	return !p.CountsObjects() && slices.Contains(c.restored, claims.LabelValue(p.Name))
 }
 
 // read returns an object in one version, or nil if it was deleted.
@@ -109,40 +104,6 @@ func (e *Engine) reread(ctx context.Context, kind schema.GroupVersionKind, o eva
 		return nil, nil
 	default:
 		return live, nil
-	}
-}
-
-// confirm reads an object again. Call it after reading the claim: otherwise a deletion or a later version of the object
-// may be why the claim is missing or different. confirm reports false if the object is gone. It fails with a conflict
-// if the object has another demand than in the version before, live. Without UPDATE in the policy, that does not
-// matter.
-func (e *Engine) confirm(ctx context.Context, p *catalog.Policy, live *unstructured.Unstructured, demanded *evaluator.Claim) (exists bool, err error) {
-	o := evaluator.ObjectOf(p.Trigger, live)
-	if !p.FollowsUpdates() {
-		return e.Objects.IsAlive(ctx, o.Kind.GroupKind(), o.Name, o.UID)
-	}
-	outdated := transient(apierrors.NewConflict(schema.GroupResource{Group: o.Kind.Group, Resource: o.Kind.Kind}, o.Name.Name, errors.New("it has changed meanwhile")))
-	now, err := e.reread(ctx, p.Trigger, o)
-	if err != nil {
-		return false, err
-	}
-	if now == nil {
-		if exists, err = e.Objects.IsAlive(ctx, o.Kind.GroupKind(), o.Name, o.UID); exists {
-			return false, outdated // nobody serves this version of its kind now
-		}
-		return false, err
-	}
-	if now.GetResourceVersion() == live.GetResourceVersion() {
-		return true, nil
-	}
-	again, err := e.evaluate(ctx, p, o, now)
-	switch {
-	case evaluator.IsTransient(err):
-		return false, err
-	case err != nil || !evaluator.Same(again, demanded):
-		return false, outdated // the next run decides by this version
-	default:
-		return true, nil
 	}
 }
 

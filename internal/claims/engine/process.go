@@ -11,8 +11,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// Process reconciles the claims and reservations of one object with its existence. While an admitted update may still
-// come, its reservation stays, and the object returns to the queue.
+// Process reconciles the claims and reservations of one object with its existence.
 func (e *Engine) Process(ctx context.Context, o Object) error {
 	if err := e.endAwaited(ctx, o); err != nil {
 		return err
@@ -46,18 +45,16 @@ func (e *Engine) Process(ctx context.Context, o Object) error {
 	return errors.Join(errs...)
 }
 
-// processExisting makes the claims of an existing object, and makes them follow its changes.
+// processExisting makes the claims of an existing object.
 func (e *Engine) processExisting(ctx context.Context, o Object) error {
 	unlock, err := e.Store.LockObject(ctx, string(o.UID))
 	if err != nil {
 		return err
 	}
 	var errs []error
-	follow := e.IsChanging(o.UID)
 	for _, reservation := range e.claimReservations(o.UID) {
 		if isForChange(reservation) {
-			follow = true // the change may not have been made yet
-			errs = append(errs, e.endWithoutPolicy(ctx, reservation))
+			errs = append(errs, e.endFormer(ctx, reservation))
 			continue
 		}
 		_, err := e.Materialize(ctx, reservation)
@@ -70,7 +67,7 @@ func (e *Engine) processExisting(ctx context.Context, o Object) error {
 		}
 	}
 	unlock()
-	if follow {
+	if e.IsChanging(o.UID) {
 		errs = append(errs, e.followChange(ctx, o))
 	}
 	return errors.Join(errs...)

@@ -79,17 +79,19 @@ func fleet(version, payer string, replicas int64) *unstructured.Unstructured {
 	return object
 }
 
-// fleets is the policy for fleets.
+// fleets is the policy for fleets. Its claims are of record, because they name the user of the create.
 func fleets() *quotav1alpha1.ClaimCreationPolicy {
 	return &quotav1alpha1.ClaimCreationPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "p", Generation: 1},
 		Spec: quotav1alpha1.ClaimCreationPolicySpec{
 			Trigger: quotav1alpha1.ClaimTrigger{
 				Resource:   quotav1alpha1.ClaimTriggerResource{APIVersion: fleetKind.GroupVersion().String(), Kind: fleetKind.Kind},
-				Operations: []quotav1alpha1.TriggerOperation{quotav1alpha1.TriggerOperationCreate, quotav1alpha1.TriggerOperationUpdate},
+				Operations: []quotav1alpha1.TriggerOperation{quotav1alpha1.TriggerOperationCreate},
 			},
 			Target: quotav1alpha1.ClaimTarget{ResourceClaimTemplate: quotav1alpha1.ResourceClaimTemplate{
-				Metadata: quotav1alpha1.ObjectTemplateMetadata{Name: "claim-{{.trigger.metadata.name}}"},
+				Metadata: quotav1alpha1.ObjectTemplateMetadata{
+					Name: "claim-{{.trigger.metadata.name}}", Annotations: map[string]string{"example.com/user": "{{.user.name}}"},
+				},
 				Spec: quotav1alpha1.ResourceClaimTemplateSpec{
 					ConsumerRef: quotav1alpha1.ConsumerRef{Kind: "Org", Name: "{{.trigger.spec.payer}}"},
 					Requests:    []quotav1alpha1.ResourceRequestTemplate{{ResourceType: "t", AmountExpression: "trigger.spec.replicas"}},
@@ -195,26 +197,6 @@ func (s *stage) paid(consumer quotav1alpha1.ConsumerRef, amount int64) *quotav1a
 	synctest.Wait()
 	time.Sleep(settling)
 	return claim
-}
-
-// amend records in the ledger an amendment of the fleet's claim to another amount.
-func (s *stage) amend(claim *quotav1alpha1.ResourceClaim, amount int64, base string) {
-	s.Helper()
-	amendment, err := claims.Amendment(claim, ledgerstore.AmendmentKey("p", string(fleetUID)), charges(amount), intent(""), base)
-	s.must(err)
-	_, err = s.store.Apply(s.Context(), claim.Spec.ConsumerRef, ledgerstore.Request{
-		Reservations: []ledger.Reservation{*amendment}, Overdraft: true, Extend: claims.LaterIntent,
-	})
-	s.must(err)
-}
-
-// request changes the requests of a stored claim, and its status if granted is set.
-func (s *stage) request(claim *quotav1alpha1.ResourceClaim, amount int64, granted bool) {
-	claim.Spec.Requests[0].Amount = amount
-	if granted {
-		claims.Grant(claim, catalog.New(), time.Now())
-	}
-	s.server.Put(claim)
 }
 
 // unlist holds back the lists of claims until the call of the returned function.

@@ -56,9 +56,7 @@ func TestClaimOfAWithdrawnReservation(t *testing.T) {
 			t.Fatal("the reservation was not withdrawn")
 		}
 		s.claim(reservation, true)
-		policy := fleets()
-		policy.Spec.Trigger.Operations = nil
-		running := s.run(policy, fleet("1", "acme", 5))
+		running := s.run(fleets(), fleet("1", "acme", 5))
 		running.Engine.Queue().Add(theFleet)
 		synctest.Wait()
 		time.Sleep(time.Minute)

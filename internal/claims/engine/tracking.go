@@ -6,36 +6,16 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// Expect records the coming change of an object with an effect on its cost. base is the version of the object before
-// the update. freed are the consumers that regain quota: denials of their requests wait a little for the release.
-func (e *Engine) Expect(o Object, base string, freed []quotav1alpha1.ConsumerRef) {
-	e.ExpectUpdate(o, base, freed, unreported)
-}
-
-// ExpectUpdate is Expect for an update with a report of its end, see [Engine.EndUpdate]. id identifies the update. Call
-// it with the lock of the object.
-func (e *Engine) ExpectUpdate(o Object, base string, freed []quotav1alpha1.ConsumerRef, id types.UID) {
+// ExpectUpdate records an admitted update of an object, with a report of its end, see [Engine.EndUpdate]. id identifies
+// the update.
+func (e *Engine) ExpectUpdate(o Object, id types.UID) {
 	e.updates.open(o.UID, id)
-	for _, consumer := range freed {
-		e.Store.ExpectRelease(consumer, releaseOf(o.UID))
-	}
-	e.changes.note(o.UID, &change{kind: o.Kind, base: base, freed: freed})
-	if len(freed) > 0 {
-		e.queue.AddAfter(o, pendingRetry) // the wait for the release ends
-	}
-}
-
-// IsFreeing reports whether a consumer regains quota once the claims of an object follow a completed change. version
-// is the present version of the object. A change is complete once that is beyond the version before the change.
-func (e *Engine) IsFreeing(uid types.UID, version string, consumer quotav1alpha1.ConsumerRef) bool {
-	change := e.changes.of(uid)
-	return change != nil && slices.Contains(change.freed, consumer) && !claims.MayChange(version, change.base)
+	e.changes.note(o.UID, &change{kind: o.Kind})
 }
 
 // Restore enqueues an object that may lack the claim of the policy with the label value.
@@ -44,20 +24,9 @@ func (e *Engine) Restore(o Object, policy string) {
 	e.queue.Add(o)
 }
 
-// requeueLater enqueues an object for the time after a change in flight. It records the change, because by then
-// nothing else may indicate that the claims have to follow.
-func (e *Engine) requeueLater(o Object) {
-	if !e.IsChanging(o.UID) {
-		e.changes.note(o.UID, &change{kind: o.Kind})
-	}
-	e.queue.AddAfter(o, pendingRetry)
-}
-
 // Change is the outstanding work on the claims of an object.
 type Change struct {
 	Object Object
-	// Base is the version before the last update, or empty without an update.
-	Base string
 	// Restored are the label values of policies whose claims the object may lack.
 	Restored []string
 }
@@ -68,10 +37,10 @@ func (e *Engine) ChangeOf(uid types.UID) (Change, bool) {
 	if c == nil {
 		return Change{}, false
 	}
-	return Change{Object: Object{c.kind, uid}, Base: c.base, Restored: slices.Clone(c.restored)}, true
+	return Change{Object: Object{c.kind, uid}, Restored: slices.Clone(c.restored)}, true
 }
 
-// IsChanging reports whether the claims of an object have yet to follow a change of it.
+// IsChanging reports whether an object has outstanding work.
 func (e *Engine) IsChanging(uid types.UID) bool { return e.changes.of(uid) != nil }
 
 // Modified enqueues an object after a change, if its claims have to follow.

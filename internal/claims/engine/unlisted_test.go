@@ -17,11 +17,11 @@ func TestConformBeforeTheClaimsAreListed(t *testing.T) {
 		s := newStage(t)
 		s.paid(acme, 2)
 		list := s.unlist()
-		c := s.run(fleets(), fleet("2", "acme", 4))
+		c := s.run(fleets(), fleet("1", "acme", 2))
 		before := len(s.memory.Revisions(acme))
 		failed := make(chan error, 1)
 		go func() {
-			_, err := c.Engine.Reconcile(t.Context(), c.Engine.Catalog.Policy("p"), fleet("2", "acme", 4))
+			_, err := c.Engine.Reconcile(t.Context(), c.Engine.Catalog.Policy("p"), fleet("1", "acme", 2))
 			failed <- err
 		}()
 		synctest.Wait()
@@ -30,22 +30,7 @@ func TestConformBeforeTheClaimsAreListed(t *testing.T) {
 		}
 		list()
 		s.must(<-failed)
-		s.wantFinally("the claim follows", "acme uses 4, 0 in flight", "claim of acme for 4")
-	})
-}
-
-// The claim decides how a change expires, even before the first list of claims.
-func TestAbandonBeforeTheClaimsAreListed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
-		c := s.paid(acme, 2)
-		s.amend(c, 5, "1")
-		s.request(c, 5, true)
-		list := s.unlist()
-		s.run(nil, fleet("2", "acme", 5))
-		s.wantFinally("the ledger follows the claim", "acme uses 5, 0 in flight", "claim of acme for 5")
-		list()
-		synctest.Wait()
+		s.wantFinally("the object has a claim", "acme uses 2, 0 in flight", "claim of acme for 2")
 	})
 }
 
@@ -55,7 +40,7 @@ func TestChangesWaitForTheListByThemselves(t *testing.T) {
 		s := newStage(t)
 		list := s.unlist()
 		c := s.run(fleets(), fleet("1", "acme", 2))
-		c.Engine.Expect(theFleet, "0", nil)
+		c.Engine.Restore(theFleet, "p")
 		var working sync.WaitGroup
 		for range 24 {
 			working.Go(func() { s.must(c.Engine.Process(t.Context(), theFleet)) })

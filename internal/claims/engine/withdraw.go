@@ -130,22 +130,6 @@ func (e *Engine) removeUncharged(ctx context.Context, held *quotav1alpha1.Resour
 	return e.supersede(ctx, held)
 }
 
-// cancelReserved cancels the reservations for changes that did not happen, except those that keep accepts. It reports
-// true if one of them has a claim. The claim stays.
-func (e *Engine) cancelReserved(ctx context.Context, reserved []ledgerstore.InFlight, keep func(ledgerstore.InFlight) bool) (isMade bool, err error) {
-	for _, r := range reserved {
-		if keep != nil && keep(r) {
-			continue
-		}
-		made, err := e.cancelUnmade(ctx, r)
-		if err != nil {
-			return isMade, transient(err)
-		}
-		isMade = isMade || made
-	}
-	return isMade, nil
-}
-
 // supersede marks and deletes a claim. Another claim may replace it.
 func (e *Engine) supersede(ctx context.Context, held *quotav1alpha1.ResourceClaim) error {
 	if !claims.IsSuperseded(held) {

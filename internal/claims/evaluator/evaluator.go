@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -142,19 +143,53 @@ func (e *Evaluator) Evaluate(ctx context.Context, each *catalog.Policy, object O
 	if err := e.Catalog.CheckPolicyClaim(&claim.Spec); err != nil {
 		return nil, &notAllowedError{err}
 	}
-	if each.CountsObjects {
+	if each.CountsObjects() {
 		return withCharges(each, object, claim, claims.Intent{Kind: object.Kind, Object: object.Name})
 	}
-	name := types.NamespacedName{
-		Namespace: cmp.Or(claim.Namespace, object.Name.Namespace, e.SystemNamespace),
-		Name:      cmp.Or(claim.Name, claims.GeneratedName(claim.GenerateName, each.Name, object.UID)),
-	}
+	name := e.nameOf(each, object, claim)
 	if err := e.checkNamespace(ctx, name.Namespace, object); err != nil {
 		return nil, err
 	}
 	return withCharges(each, object, claim, claims.Intent{
 		Claim: name, Kind: object.Kind, Object: object.Name, Labels: claim.Labels, Annotations: claim.Annotations,
 	})
+}
+
+// nameOf returns the namespace and name of the claim of a policy for an object.
+func (e *Evaluator) nameOf(each *catalog.Policy, object Object, claim *quotav1alpha1.ResourceClaim) types.NamespacedName {
+	return types.NamespacedName{
+		Namespace: cmp.Or(claim.Namespace, object.Name.Namespace, e.SystemNamespace),
+		Name:      cmp.Or(claim.Name, claims.GeneratedName(claim.GenerateName, each.Name, object.UID)),
+	}
+}
+
+// View returns the claim that shows what an existing object demands by a policy, or nil if it demands nothing. The view
+// is in the system namespace if its own does not exist, or is being deleted. Errors are those of [Evaluator.Evaluate].
+func (e *Evaluator) View(ctx context.Context, each *catalog.Policy, kind schema.GroupVersionKind, live *unstructured.Unstructured) (*quotav1alpha1.ResourceClaim, error) {
+	object := ObjectOf(kind, live)
+	in := e.Input(live.Object)
+	if err := e.Complete(ctx, &in, object.Name.Namespace, []*catalog.Policy{each}); err != nil {
+		return nil, err
+	}
+	if matches, err := each.Matches(ctx, in); err != nil || !matches {
+		return nil, err
+	}
+	view, err := each.Render(ctx, in)
+	if err != nil || view == nil {
+		return nil, err
+	}
+
+	name := e.nameOf(each, object, view)
+	err = e.checkNamespace(ctx, name.Namespace, object)
+	if IsTransient(err) {
+		return nil, err
+	}
+	if err != nil {
+		name.Namespace = e.SystemNamespace
+	}
+	view.Namespace, view.Name, view.GenerateName = name.Namespace, name.Name, ""
+	claims.CompleteView(view, each.Name, claims.Viewed{Kind: kind, Name: object.Name, UID: object.UID, Created: live.GetCreationTimestamp().Time})
+	return view, nil
 }
 
 // withCharges returns the claim of a policy for an object with its charges.

@@ -201,6 +201,16 @@ func (c *collection) add(claim *quotav1alpha1.ResourceClaim) {
 	c.charged[ref] = c.charged[ref] || claims.PolicyOf(claim) == c.label
 }
 
+// createdAt returns the creation time of a claim or, for a view, of its object.
+func createdAt(claim *quotav1alpha1.ResourceClaim) metav1.Time {
+	if claims.IsView(claim) {
+		if at, err := time.Parse(time.RFC3339, claim.Annotations[quotav1alpha1.AnnotationCreatedAt]); err == nil {
+			return metav1.NewTime(at)
+		}
+	}
+	return claim.CreationTimestamp
+}
+
 // addGrants adds the active grants of the consumers.
 func addGrants(ctx context.Context, api client.Reader, all map[quotav1alpha1.ConsumerRef]*consumer) error {
 	return each(ctx, api, "grants", func(list *quotav1alpha1.ResourceGrantList) error {
@@ -243,7 +253,7 @@ func sorted(all map[quotav1alpha1.ConsumerRef]*consumer) []*consumer {
 	var consumers []*consumer
 	for _, c := range all {
 		slices.SortFunc(c.claims, func(a, b quotav1alpha1.ResourceClaim) int {
-			return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(claims.SequenceOf(&a), claims.SequenceOf(&b)), cmp.Compare(a.UID, b.UID))
+			return cmp.Or(createdAt(&a).Compare(createdAt(&b).Time), cmp.Compare(claims.SequenceOf(&a), claims.SequenceOf(&b)), cmp.Compare(a.UID, b.UID))
 		})
 		consumers = append(consumers, c)
 	}
@@ -286,7 +296,7 @@ func (c *consumer) replay(result *Result, policy string) error {
 		s := decision.Shortages[0]
 		lacks[s.ResourceType] = true
 		result.Denied = append(result.Denied, Denied{
-			Object: claim.Spec.ResourceRef, ConsumerRef: c.ref, ClaimedAt: claim.CreationTimestamp, ResourceType: s.ResourceType,
+			Object: claim.Spec.ResourceRef, ConsumerRef: c.ref, ClaimedAt: createdAt(claim), ResourceType: s.ResourceType,
 			Dimensions: s.Dimensions.Map(), Requested: int64(s.Requested), Used: int64(s.Used), Limit: int64(s.Limit),
 		})
 	}

@@ -26,6 +26,7 @@ const (
 	wasDeleted     = "the backup has them under deletion"
 	wasUndecided   = "Bursar makes them again for their objects"
 	isCharged      = "their objects have claims already"
+	isView         = "they only show what their objects demand; Bursar makes them again for objects that exist here"
 )
 
 // restoreGranted restores the claims that hold quota.
@@ -39,8 +40,11 @@ func (r *restorer) restoreGranted(ctx context.Context) error {
 			return r.whyNotGranted(claim), nil
 		}
 		r.report.addUse(claim)
-		if !claimcache.IsFromPolicy(claim) {
+		switch {
+		case !claimcache.IsFromPolicy(claim):
 			return "", nil
+		case claims.IsView(claim):
+			return isView, nil
 		}
 		uid, err := r.live.uid(ctx, kindOf(claim.Spec.ResourceRef), nameOf(claim.Spec.ResourceRef))
 		switch {

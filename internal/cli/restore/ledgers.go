@@ -30,8 +30,8 @@ type sum struct {
 	claims int64
 }
 
-// use is the charge of all claims, by balance. sequences has, for each consumer, the sequence number of the last
-// reservation behind its claims.
+// use is the charge of all claims, with what views show, by balance. sequences has, for each consumer, the sequence
+// number of the last reservation behind its claims.
 type use struct {
 	sums      map[balance]sum
 	sequences map[quotav1alpha1.ConsumerRef]int64
@@ -87,7 +87,13 @@ func (r *restorer) writeLedgers(ctx context.Context) error {
 		return nil
 	}
 	held := newUse()
-	if err := r.eachClaim(ctx, "", held.add); err != nil {
+	err := r.eachClaim(ctx, "", func(claim *quotav1alpha1.ResourceClaim) error {
+		if claims.IsView(claim) {
+			return nil // its object counts
+		}
+		return held.add(claim)
+	})
+	if err != nil {
 		return err
 	}
 	ledgers := r.bursar.Resource(quotav1alpha1.GroupVersion.WithResource("consumerledgers"))

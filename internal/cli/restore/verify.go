@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/claims/tally"
@@ -169,6 +170,9 @@ func (r *restorer) checkLedgers(ctx context.Context) error {
 }
 
 func addTo(tallies map[quotav1alpha1.ConsumerRef]*tally.Tally, claim *quotav1alpha1.ResourceClaim) error {
+	if claims.IsView(claim) {
+		return nil // its object counts
+	}
 	consumer := claim.Spec.ConsumerRef
 	if tallies[consumer] == nil {
 		tallies[consumer] = &tally.Tally{} // there is no ledger

@@ -80,7 +80,9 @@ type Controller struct {
 	// Namespaces are those that the engine evaluates policies with.
 	Namespaces Namespaces
 	// Leases are the Leases in the system namespace.
-	Leases          coordinationclient.LeaseInterface
+	Leases coordinationclient.LeaseInterface
+	// Counts tells how objects count by policies that count objects.
+	Counts          Counts
 	Reviews         Reviews
 	SystemNamespace string
 	// Clock is the API server's clock, the one in creation timestamps. Default: the clock of this machine.
@@ -103,9 +105,9 @@ type Controller struct {
 
 // Engine charges objects.
 type Engine interface {
-	// ReconcileListed ensures the claim of a policy for a listed object. An [evaluator.TransientError] is worth a
+	// Reconcile ensures the claim of a policy for a listed object. An [evaluator.TransientError] is worth a
 	// retry.
-	ReconcileListed(ctx context.Context, p *catalog.Policy, listed *unstructured.Unstructured) (engine.Result, error)
+	Reconcile(ctx context.Context, p *catalog.Policy, listed *unstructured.Unstructured) (engine.Result, error)
 }
 
 // Reviews remember the decisions about objects at their creation.
@@ -119,7 +121,7 @@ type Reviews interface {
 
 // adopt ensures the claim of a policy for an object, and reports whether the object had none before.
 func (c *Controller) adopt(ctx context.Context, p *catalog.Policy, object *unstructured.Unstructured) (adopted bool, err error) {
-	result, err := c.Engine.ReconcileListed(ctx, p, object)
+	result, err := c.Engine.Reconcile(ctx, p, object)
 	return result == engine.Adopted, err
 }
 
@@ -188,13 +190,21 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	ready := readyOf(object)
 	p := c.Catalog.Policy(object.Name)
-	if object.Spec.Claims == quotav1alpha1.ClaimsModeNone {
-		return reconcile.Result{}, nil // the ledgers observe what exists
-	}
 	isReady := ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == object.Generation
-	if !isReady || p == nil || p.Generation != object.Generation {
+	isEffective := isReady && p != nil && p.Generation == object.Generation
+	switch counts := c.countsObjects(object.Name); {
+	case counts && isEffective:
+		return c.reportCounts(ctx, object, p)
+	case counts:
+		return reconcile.Result{}, nil
+	case !isEffective:
 		return reconcile.Result{}, c.pause(ctx, object, ready)
 	}
+	return c.scanOnce(ctx, object, p, ready)
+}
+
+// scanOnce scans the objects of an effective policy, unless this process has done so since the policy became ready.
+func (c *Controller) scanOnce(ctx context.Context, object *quotav1alpha1.ClaimCreationPolicy, p *catalog.Policy, ready *metav1.Condition) (reconcile.Result, error) {
 	if isDone, err := c.isDone(ctx, object, ready); isDone || err != nil {
 		return reconcile.Result{}, err
 	}
@@ -301,7 +311,7 @@ func (c *Controller) Appeared(kind schema.GroupKind, uid types.UID) {
 func (c *Controller) unreviewedPolicies(kind schema.GroupKind, uid types.UID) []*catalog.Policy {
 	var unreviewed []*catalog.Policy
 	for _, p := range c.Catalog.PoliciesOf(kind) {
-		if !p.CountsObjects && !c.Reviews.Has(uid, p) && !c.hasClaim(p, uid) {
+		if !p.CountsObjects() && !c.Reviews.Has(uid, p) && !c.hasClaim(p, uid) {
 			unreviewed = append(unreviewed, p)
 		}
 	}

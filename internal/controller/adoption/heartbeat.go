@@ -93,7 +93,7 @@ func (c *Controller) recordDowntime(ctx context.Context) error {
 	for i := range policies.Items {
 		policy := &policies.Items[i]
 		p := c.Catalog.Policy(policy.Name)
-		if !isAdopted(policy) || p != nil && (p.UsesRequest() || p.FollowsUpdates() || c.allHaveClaims(p)) {
+		if !isAdopted(policy) || c.countsObjects(policy.Name) || p != nil && (p.UsesRequest() || c.allHaveClaims(p)) {
 			continue
 		}
 		since, err := c.sinceOf(ctx, policy)

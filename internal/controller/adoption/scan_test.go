@@ -89,7 +89,7 @@ type adopter struct {
 	calls map[string]int
 }
 
-func (c *adopter) ReconcileListed(_ context.Context, _ *catalog.Policy, object *unstructured.Unstructured) (engine.Result, error) {
+func (c *adopter) Reconcile(_ context.Context, _ *catalog.Policy, object *unstructured.Unstructured) (engine.Result, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	name := object.GetName()
@@ -147,6 +147,8 @@ func newBench(t *testing.T, list pages, before *quotav1alpha1.AdoptionStatus) *b
 		Spec: quotav1alpha1.ClaimCreationPolicySpec{
 			Trigger: quotav1alpha1.ClaimTrigger{Resource: quotav1alpha1.ClaimTriggerResource{APIVersion: "v1", Kind: "ConfigMap"}},
 			Target: quotav1alpha1.ClaimTarget{ResourceClaimTemplate: quotav1alpha1.ResourceClaimTemplate{
+				// Its claims are of record, because they name the user.
+				Metadata: quotav1alpha1.ObjectTemplateMetadata{Annotations: map[string]string{"example.com/user": "{{.user.name}}"}},
 				Spec: quotav1alpha1.ResourceClaimTemplateSpec{
 					ConsumerRef: quotav1alpha1.ConsumerRef{Kind: "Org", Name: "acme"},
 					Requests:    []quotav1alpha1.ResourceRequestTemplate{{ResourceType: "t", Amount: 1}},

@@ -44,7 +44,7 @@ func (c *Controller) adoptSince(ctx context.Context, object *quotav1alpha1.Claim
 	switch {
 	case p == nil && object.IsEnabled() && apimeta.IsStatusConditionTrue(object.Status.Conditions, quotav1alpha1.ConditionReady):
 		return errIncomplete // this replica does not know it yet
-	case p == nil || p.UsesRequest() || p.CountsObjects:
+	case p == nil || p.UsesRequest() || p.CountsObjects():
 		return nil
 	}
 	return c.adoptAllSince(ctx, p, since)

@@ -57,10 +57,11 @@ func (l Live) ClaimsOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef) 
 
 // ClaimsWhile implements [Stored].
 func (l Live) ClaimsWhile(ctx context.Context, consumer quotav1alpha1.ConsumerRef, goOn func() bool) (claims []*claimcache.Claim, isWhole bool, err error) {
+	ofRecord := client.MatchingLabelsSelector{Selector: claimcache.OfRecord()}
 	named := client.MatchingFields{"spec.consumerRef.kind": consumer.Kind, "spec.consumerRef.name": consumer.Name}
 	for next := ""; ; {
 		var page quotav1alpha1.ResourceClaimList
-		if err := l.Reader.List(ctx, &page, named, client.Limit(pageSize), client.Continue(next)); err != nil {
+		if err := l.Reader.List(ctx, &page, named, ofRecord, client.Limit(pageSize), client.Continue(next)); err != nil {
 			return nil, false, fmt.Errorf("list the claims of %s %s: %w", consumer.Kind, consumer.Name, err)
 		}
 		for i := range page.Items {

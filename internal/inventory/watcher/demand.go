@@ -80,17 +80,20 @@ func (k *kindWatch) demandsOf(about evaluator.Object, content map[string]any, is
 		return nil, err
 	}
 	var demands []inventory.Demand
+	failed := map[string]error{}
 	for _, p := range k.policies {
 		consumer, charges, err := demandOf(k.ctx, p, in)
 		switch {
 		case policy.TookTooLong(err) && isPatient, evaluator.IsTransient(err) && !policy.TookTooLong(err):
 			return nil, fmt.Errorf("evaluate ClaimCreationPolicy %s for %s: %w", p.Name, about, err)
 		case err != nil:
+			failed[p.Name] = err
 			k.Log.V(1).Info("an object demands nothing by a policy that fails for it", "policy", p.Name, "object", about.String(), "error", err.Error())
 		case len(charges) > 0:
 			demands = append(demands, inventory.Demand{Policy: p.Name, Consumer: consumer, Charges: charges})
 		}
 	}
+	k.failures.set(about, failed)
 	return demands, nil
 }
 

@@ -43,6 +43,7 @@ type kindWatch struct {
 	isListed  atomic.Bool
 	deletions *deletions
 	freshness freshness
+	failures  failures
 
 	// listed is the version of the namespaces before the latest list, and recounted is the one that all demands rest on.
 	// The latter belongs to whoever holds feeding.
@@ -191,7 +192,7 @@ func (k *kindWatch) put(obj any) error {
 		return nil
 	}
 	k.freshness.moved()
-	k.Listener.ObjectChanged(o.UID, consumers)
+	k.objectChanged(k.kind, o.UID, consumers)
 	if o.isDeleting {
 		k.deletions.begin(o)
 	}
@@ -214,7 +215,8 @@ func (k *kindWatch) Delete(obj any) error {
 		return nil
 	}
 	k.freshness.moved()
-	k.Listener.ObjectChanged(o.GetUID(), consumers)
+	k.failures.remove(o.GetUID())
+	k.objectChanged(k.kind, o.GetUID(), consumers)
 	k.deletions.end(o.GetUID())
 	return nil
 }
@@ -268,9 +270,10 @@ func (k *kindWatch) Replace(list []any, resourceVersion string) error {
 	}
 
 	k.freshness.setListing(false)
+	k.failures.retain(objects)
 	k.deletions.replace(all)
 	k.freshness.moved()
-	k.Listener.KindChanged(k.name, consumers)
+	k.kindChanged(k.name, consumers)
 	k.Wake() // policies and namespaces may have later versions by now
 	return nil
 }

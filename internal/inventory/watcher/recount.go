@@ -57,7 +57,7 @@ func (k *kindWatch) confirm(ctx context.Context, policies ledger.Version) {
 		return nil
 	})
 	if after, _ := k.target.Basis(); len(consumers) > 0 || after.Policies != before.Policies || after.Namespaces != before.Namespaces {
-		k.Listener.KindChanged(k.name, consumers)
+		k.kindChanged(k.name, consumers)
 	}
 }
 

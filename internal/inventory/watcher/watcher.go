@@ -51,6 +51,8 @@ type Watcher struct {
 	Listener Listener
 	Log      logr.Logger
 
+	handlers []func(kind schema.GroupVersionKind, uid types.UID)
+
 	ctx        context.Context // of Run
 	namespaces *namespaces
 	wake       chan struct{}
@@ -94,6 +96,28 @@ func (w *Watcher) Start() {
 	w.current, w.next, w.undefined = map[string]*kindWatch{}, map[string]*kindWatch{}, map[string]ledger.Version{}
 	w.feeds, w.deletions = map[string]*sync.Mutex{}, map[string]*deletions{}
 	w.namespaces = newNamespaces(w.Metadata, w.Log)
+}
+
+// OnChange registers f. The watcher calls it after the demand of an object has changed, or the object is gone. The UID
+// is empty if the demand of any object of the kind may have changed. f must return quickly. Call OnChange before Run.
+func (w *Watcher) OnChange(f func(kind schema.GroupVersionKind, uid types.UID)) {
+	w.handlers = append(w.handlers, f)
+}
+
+// objectChanged tells everybody that an object has changed.
+func (w *Watcher) objectChanged(kind schema.GroupVersionKind, uid types.UID, consumers []quotav1alpha1.ConsumerRef) {
+	w.Listener.ObjectChanged(uid, consumers)
+	for _, f := range w.handlers {
+		f(kind, uid)
+	}
+}
+
+// kindChanged tells everybody that any object of a kind may have changed.
+func (w *Watcher) kindChanged(name string, consumers []quotav1alpha1.ConsumerRef) {
+	w.Listener.KindChanged(name, consumers)
+	for _, f := range w.handlers {
+		f(inventory.KindNamed(name), "")
+	}
 }
 
 // Wake requests a check of the counted kinds and of their policies soon.
@@ -311,7 +335,7 @@ func (w *Watcher) end(name string) {
 	if ended != nil {
 		ended.replace(nil)
 	}
-	w.Listener.KindChanged(name, w.Inventory.Remove(name))
+	w.kindChanged(name, w.Inventory.Remove(name))
 }
 
 // IsRetired reports whether nothing counts the objects of a kind any more, as far as its observation by others goes:

@@ -54,7 +54,7 @@ func (c *committer) takeStock() {
 	for _, kind := range inventory.Kinds() {
 		inventory.View(kind, c.consumer, func(o ledger.Observation, by ledger.Observer) {
 			if stored := c.ledger.Observation(kind); hasNews || stored.Basis != o.Basis || c.awaits(kind) {
-				c.observeKind(o, stored, knowingEnds{by, c})
+				c.observeKind(o, stored, knowing{by, c, unrecorded})
 			}
 			c.see(o, by, unrecorded)
 		})
@@ -138,17 +138,40 @@ func (c *committer) awaits(kind string) bool {
 	return false
 }
 
-// knowingEnds is an observer that knows which requests have ended, too.
-type knowingEnds struct {
+// knowing is an observer that knows, too, which requests have ended, and who created the objects that this process
+// admitted from its slice.
+type knowing struct {
 	ledger.Observer
-	committer *committer
+	committer  *committer
+	unrecorded []ledger.Reservation
 }
 
 // Visibility implements [ledger.Observer].
-func (k knowingEnds) Visibility(pending *ledger.Reservation) ledger.Visibility {
+func (k knowing) Visibility(pending *ledger.Reservation) ledger.Visibility {
 	v := k.Observer.Visibility(pending)
 	v.HasEnded = v.HasEnded || k.committer.store.ended.has(k.committer.consumer, pending)
 	return v
+}
+
+// ChangesSince implements [ledger.Observer].
+func (k knowing) ChangesSince(earlier ledger.Basis) (changes []ledger.ObjectChange, hasAll bool) {
+	changes, hasAll = k.Observer.ChangesSince(earlier)
+	if len(changes) == 0 || len(k.unrecorded) == 0 {
+		return changes, hasAll
+	}
+
+	actors := make(map[string]string, len(k.unrecorded))
+	for i := range k.unrecorded {
+		if r := &k.unrecorded[i]; r.Awaits != nil && r.Awaits.After == 0 {
+			actors[r.Awaits.ID] = r.Actor
+		}
+	}
+	for i := range changes {
+		if changes[i].Kind == ledger.KindAdmitted {
+			changes[i].Actor = actors[changes[i].ID]
+		}
+	}
+	return changes, hasAll
 }
 
 // see notes what the inventory shows of admissions from the slice. It leaves them out unless inventory and ledger rest

@@ -127,25 +127,17 @@ func (s *Store) Create(key Key, object any) (*Revision, error) {
 	return s.create(key, decode(encode(object)))
 }
 
-// Change replaces the object with a UID by the result of change. An error means that there is no such object.
-func (s *Store) Change(key Key, uid types.UID, change func(content map[string]any)) (*Revision, error) {
-	return s.change(key, func(content map[string]any) (map[string]any, error) {
+// Delete deletes the object of a UID, or marks it as deleted while it has finalizers.
+func (s *Store) Delete(key Key, uid types.UID) {
+	_, _ = s.change(key, func(content map[string]any) (map[string]any, error) {
 		object := unstructured.Unstructured{Object: content}
 		if object.GetUID() != uid {
 			return nil, errConflict
 		}
-		change(content)
-		return content, nil
-	})
-}
-
-// Delete deletes the object of a UID, or marks it as deleted while it has finalizers.
-func (s *Store) Delete(key Key, uid types.UID) {
-	_, _ = s.Change(key, uid, func(content map[string]any) {
-		object := unstructured.Unstructured{Object: content}
 		if object.GetDeletionTimestamp() == nil {
 			object.SetDeletionTimestamp(new(metav1.Now()))
 		}
+		return content, nil
 	})
 }
 

@@ -214,36 +214,6 @@ var faults = []fault{
 		test:   "./internal/claims/engine TestListedObjectIsDeletedMeanwhile",
 	},
 	{
-		what: "an amendment begins at a claim that another replica has amended", file: engineDir + "amendment.go",
-		before: "claim == nil || claim.ResourceVersion != f.held.ResourceVersion",
-		after:  "claim == nil",
-		test:   "./internal/claims/engine TestUpdateBeforeAmendment",
-	},
-	{
-		what: "an amendment begins for an outdated version of the object", file: engineDir + "amendment.go",
-		before: "!exists || err != nil {\n\t\t\treturn nil, err",
-		after:  "!exists && false {\n\t\t\treturn nil, err",
-		test:   "./internal/claims/engine TestUpdateBeforeAmendment",
-	},
-	{
-		what: "an amendment ends by an outdated version of the object", file: engineDir + "amendment.go",
-		before: "!exists || err != nil {\n\t\treturn Pending",
-		after:  "!exists && false {\n\t\treturn Pending",
-		test:   "./internal/claims/engine TestUpdateDuringAmendment",
-	},
-	{
-		what: "a claim follows an outdated version by an amendment that has ended", file: engineDir + "amendment.go",
-		before: "!exists || err != nil {\n\t\t\treturn 0",
-		after:  "!exists && false {\n\t\t\treturn 0",
-		test:   "./internal/claims/engine TestUpdateAfterAmendment",
-	},
-	{
-		what: "an amendment without another amount leaves the version of the claim", file: "internal/claims/client.go",
-		before: "sequence != 0 && claim",
-		after:  "false && claim",
-		test:   "./internal/claims/engine TestLateWriteOfClaim",
-	},
-	{
 		what: "a replica sends a claim again without a takeover", file: engineDir + "materialize.go",
 		before: "if reservation.IsOwn && !e.sent.has(reservation) {",
 		after:  "if reservation.IsOwn {",
@@ -304,12 +274,6 @@ var faults = []fault{
 		before: "a.Stored.ClaimsWhile(ctx, consumer, isSame)",
 		after:  "a.Claims.ForConsumer(consumer, holds), true, error(nil)",
 		test:   "./internal/controller/audit TestAudit$",
-	},
-	{
-		what: "a deleted claim does not follow its object", file: "internal/claims/amendment.go",
-		before: "stays := claim.DeletionTimestamp == nil || claimcache.IsFromPolicy(claim) && claimcache.HasFinalizer(claim)",
-		after:  "stays := claim.DeletionTimestamp == nil && claimcache.HasFinalizer(claim)",
-		test:   "./test/e2e TestDeletedClaimFollowsItsObject",
 	},
 	{
 		what: "the ledger drops entries the journal has only in memory", file: "internal/journal/shipper/shipper.go",
