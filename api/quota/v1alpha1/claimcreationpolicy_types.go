@@ -82,9 +82,9 @@ func (p *ClaimCreationPolicy) Former() *ClaimCreationPolicy {
 
 // ClaimCreationPolicySpec is the protected kind, and the cost of its objects.
 type ClaimCreationPolicySpec struct {
-	// enabled turns the policy on (true, the default) or off. While it is off, new objects get no claim. After it is on
-	// again, they get one in the background, like all objects from before the policy. The policy's claims stay, with their
-	// charges, while their objects exist.
+	// enabled turns the policy on (true, the default) or off. While it is off, no object counts by it. After it is on
+	// again, all existing objects count at once. Claims of a policy that uses user or requestInfo stay, with their charges,
+	// while their objects exist.
 	// +optional
 	// +kubebuilder:default=true
 	Enabled *bool `json:"enabled,omitempty"`
@@ -183,7 +183,7 @@ const (
 type ClaimTrigger struct {
 	// conditions are the conditions of the policy, at most 10. The policy applies to an object if all of them hold. Empty
 	// (the default), it applies to every object of the kind. If the evaluation of a condition fails for an object, the
-	// mode Enforce denies the object, and the modes Warn and Audit admit it without a claim.
+	// mode Enforce denies the object, and the modes Warn and Audit admit it, and it costs nothing by this policy.
 	// +optional
 	// +kubebuilder:validation:MaxItems=10
 	Conditions []ConditionExpression `json:"conditions,omitempty"`
@@ -193,10 +193,10 @@ type ClaimTrigger struct {
 	// +kubebuilder:validation:MaxItems=10
 	Constraints []ConditionExpression `json:"constraints,omitempty"`
 
-	// operations are the operations under the policy: CREATE (the default), or CREATE and UPDATE. With UPDATE the claim
-	// follows the object. Bursar denies a change with a higher cost beyond the quota, also through the subresource scale
-	// or, of Pods, resize. It admits a change with a lower cost and frees the difference. The demand of the policy may
-	// then depend only on the object and its namespace, not on user and requestInfo.
+	// operations are the operations under the policy: CREATE (the default), or CREATE and UPDATE. With UPDATE Bursar denies
+	// a change with a higher cost beyond the quota, also through the subresource scale or, of Pods, resize. It admits a
+	// change with a lower cost and frees the difference. The demand of the policy may then depend only on the object and
+	// its namespace, not on user and requestInfo.
 	// +optional
 	// +listType=set
 	// +kubebuilder:default={"CREATE"}

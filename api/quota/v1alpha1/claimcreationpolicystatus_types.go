@@ -121,10 +121,10 @@ const (
 	AdoptionComplete AdoptionState = "Complete"
 )
 
-// AdoptionStatus is the progress of the claims for existing objects. Bursar charges existing objects even beyond a
-// limit.
+// AdoptionStatus tells how existing objects count by a policy, even beyond a limit. It is up to a minute old.
 type AdoptionStatus struct {
-	// adopted is the number of objects with a new claim.
+	// adopted is the number of objects that count by the policy. If its claims hold the charges, it is the number of
+	// objects with a new claim.
 	// +kubebuilder:validation:Minimum=0
 	Adopted int64 `json:"adopted"`
 
@@ -132,8 +132,7 @@ type AdoptionStatus struct {
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// failed is the number of objects with a failure of the policy. They have no claim. A change of the policy's spec
-	// begins another adoption.
+	// failed is the number of objects that the policy fails for. They cost nothing by it.
 	// +kubebuilder:validation:Minimum=0
 	Failed int64 `json:"failed"`
 
