@@ -70,6 +70,9 @@ func (c *Controller) write(ctx context.Context, p listedPolicy, uid types.UID, d
 	if live == nil || err != nil {
 		return err
 	}
+	if isEnding, err := c.isEnding(ctx, live); isEnding || err != nil {
+		return err
+	}
 	demanded, err := c.Evaluator.View(ctx, p.Policy, p.Trigger, live)
 	if err != nil {
 		return fmt.Errorf("render the view of %s %s: %w", p.Trigger.Kind, live.GetName(), err)
@@ -85,6 +88,21 @@ func (c *Controller) write(ctx context.Context, p listedPolicy, uid types.UID, d
 		}
 	}
 	return c.create(ctx, p, demanded)
+}
+
+// isEnding reports whether an object is being deleted, alone or with its namespace. Its view would go at once, too.
+func (c *Controller) isEnding(ctx context.Context, live *unstructured.Unstructured) (bool, error) {
+	if live.GetDeletionTimestamp() != nil {
+		return true, nil
+	}
+	if live.GetNamespace() == "" {
+		return false, nil
+	}
+	isActive, err := c.Evaluator.Namespaces.Active(ctx, live.GetNamespace())
+	if err != nil {
+		return false, fmt.Errorf("look up namespace %s: %w", live.GetNamespace(), err)
+	}
+	return !isActive, nil
 }
 
 // read reads an object. It returns nil if the object is gone.
