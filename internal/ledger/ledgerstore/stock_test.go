@@ -140,16 +140,16 @@ func TestStockObservesASuccessorFirst(t *testing.T) {
 		memory, objects := storagetest.New(), newInventory(widgets)
 		objects.show(widgets, "1", 2, 4)
 		p := counting(t, memory, nil, objects, 10)
-		happened := false
+		var happened atomic.Bool
 		objects.afterKinds(func() {
-			happened = true
+			happened.Store(true)
 			objects.list(gadgets, ledger.Basis{Objects: 3, Policies: 1}, objectOf("1", 2, 4))
 			objects.retire(widgets, true)
 		})
 
 		p.KindChanged(widgets, []quotav1alpha1.ConsumerRef{acme})
 		<-time.After(observed)
-		if !happened {
+		if !happened.Load() {
 			t.Fatal("nobody looked at the kinds")
 		}
 		expectCounted(t, "the next look shows the successor", memory, counted{Observed: 4})
