@@ -20,7 +20,7 @@ import (
 // Intent is the part of a policy's claim stored in its reservation until the object has appeared. The rest is in the
 // reservation itself. Every batch of decisions rewrites the ledger, so an intent is short.
 type Intent struct {
-	// Claim is the name of the claim. It is empty for a policy without claims.
+	// Claim is the name of the claim. It is empty for a policy that counts objects.
 	Claim types.NamespacedName
 	// Kind and Object identify the object of the claim.
 	Kind   schema.GroupVersionKind

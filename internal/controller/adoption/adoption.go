@@ -1,6 +1,8 @@
-// Package adoption gives claims to existing objects without a review: objects older than a policy, objects admitted
-// without enforcement, and objects created while Bursar was down. It charges them beyond the limits, because the
-// objects exist and a ledger without them would be wrong.
+// Package adoption tells in the status of a policy how existing objects count by it.
+//
+// Under a policy whose claims hold the charges, it gives claims to existing objects without a review: objects older
+// than the policy, objects admitted without enforcement, and objects created while Bursar was down. It charges them
+// beyond the limits, because the objects exist and a ledger without them would be wrong.
 //
 // Adoption applies a newly effective policy to all objects of its kind, page by page, and reports the progress in its
 // status. A restart repeats the scan without changing the status. Adoption inspects an unreviewed object on its own if

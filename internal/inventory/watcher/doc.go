@@ -1,5 +1,5 @@
-// Package watcher keeps the inventory up to date: it watches the objects of every kind under a policy without claims,
-// and evaluates the policies for each version of them.
+// Package watcher keeps the inventory up to date: it watches the objects of every kind under a policy that counts
+// objects, and evaluates the policies for each version of them.
 //
 // The demand of a kind is a function of its objects, of the policies, and of the namespaces if a policy reads them.
 // Each of these has a version, and every replica that has seen the same versions has the same inventory. A changed
