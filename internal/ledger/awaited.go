@@ -34,13 +34,19 @@ func (a *Awaited) isDecided(v Visibility, at Version, observed Basis) bool {
 		// The object has appeared. Or it has changed since the review, by this request or another one: the API server
 		// accepts no change of the earlier version any more. But demand by earlier policies may be smaller than what the
 		// request takes.
-		return observed.hasNamespaces(a.Namespaces) && observed.Policies >= a.Policies
+		return !a.IsEarly(v, observed)
 	case v.IsDeleted, v.HasEnded:
 		return true
 	default:
 		// An object under review existed. If it does not exist later, it was deleted.
 		return isUpdate && v.Version == 0 && at >= a.After
 	}
+}
+
+// IsEarly reports whether the object is visible while observed demand still rests on earlier policies or namespaces than
+// the request. Until a later observation, both count.
+func (a *Awaited) IsEarly(v Visibility, observed Basis) bool {
+	return a.isVisible(v) && !(observed.hasNamespaces(a.Namespaces) && observed.Policies >= a.Policies)
 }
 
 // isValid reports whether the names are within their bounds.

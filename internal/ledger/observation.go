@@ -44,6 +44,8 @@ type ObjectChange struct {
 	ID, Subject string
 	// Actor is the user who created the object, if the observer knows.
 	Actor string
+	// IsPending is true if the record of a request follows that names the object. Then this change is part of a recount.
+	IsPending bool
 	// Changes are the differences, by resource type and dimensions.
 	Changes []Charge
 }
@@ -93,7 +95,7 @@ func (l *Ledger) Observe(o Observation, by Observer) (Uptake, error) {
 		observed = o.Basis
 	}
 	bytesMax := max(l.Bytes(), observedBytesMax)
-	made := l.endDecided(o, observed, by)
+	made := l.endDecided(o, stored.Basis, observed, by)
 	if isNewer {
 		made.objects, made.hasObjects = by.ChangesSince(stored.Basis)
 		made.demands = demandChanges(o.Demands, stored.Demands)
@@ -173,6 +175,16 @@ func (l *Ledger) EndInSlice(holder string, r *Reservation, by Observer, keep map
 	return true
 }
 
+// NameObserved records the admission of a request that [Ledger.EndInSlice] has ended, in place of a part of the recount
+// by which an observation added its object.
+func (l *Ledger) NameObserved(r *Reservation) {
+	if l.journal == nil {
+		return
+	}
+	l.record(recordOf(KindAdmitted, r), slices.Values(r.Charges))
+	l.record(Record{Kind: KindRecounted}, negated(r.Charges))
+}
+
 // EndSlice removes the slice of a process that has died, and reports whether it did (rule 6). It does so once the slice
 // is revoked and observed demand has all objects that the process may have admitted. ended has all defined kinds of
 // these objects, at least one, each with a basis. By then the last such request had ended, well or not, and no review
@@ -249,13 +261,15 @@ type endedRequest struct {
 	// isObserved is true if observed demand has its object as of a version after the review. It is false if the ledger
 	// has observed a later version: the object was gone by then, or that observation would have ended the request.
 	isObserved bool
+	// wasObserved is true if an earlier observation has that version, too: it counted beside the request.
+	wasObserved bool
 	// isReleased is true if the object, or that version of it, existed for some time.
 	isReleased bool
 }
 
 // endDecided ends the pending requests that an observation decides, and returns them. observed is the basis of observed
 // demand.
-func (l *Ledger) endDecided(o Observation, observed Basis, by Observer) *observedChange {
+func (l *Ledger) endDecided(o Observation, before, observed Basis, by Observer) *observedChange {
 	made := &observedChange{isDouble: map[string]bool{}}
 	for _, key := range sortedKeys(l.reservations) {
 		r := l.reservations[key]
@@ -274,6 +288,7 @@ func (l *Ledger) endDecided(o Observation, observed Basis, by Observer) *observe
 		l.Cancel(key, 0)
 		made.ended = append(made.ended, endedRequest{
 			Reservation: r, isObserved: isVisible && observed == o.Basis, isReleased: isVisible || v.IsDeleted,
+			wasObserved: isVisible && v.Version <= before.Objects,
 		})
 		if isCreate := r.Awaits.After == 0; isCreate && !isVisible {
 			made.isDouble[r.Awaits.ID] = true // if the object was observed before, it counted beside the request

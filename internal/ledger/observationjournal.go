@@ -23,14 +23,16 @@ func (l *Ledger) recordObserved(made *observedChange) {
 }
 
 // recordEnded records the ends of requests without an observed object. It returns the charges of the others, which were
-// recorded with the admission: all of them, and those for each object.
+// recorded with the admission: all of them, and those for each object that did not count beside its request.
 func (l *Ledger) recordEnded(ended []endedRequest) (recorded []Charge, taken map[string][]Charge) {
 	taken = map[string][]Charge{}
 	for i := range ended {
 		r := &ended[i]
 		switch {
 		case r.isObserved:
-			taken[r.Awaits.ID] = append(taken[r.Awaits.ID], r.Charges...)
+			if !r.wasObserved {
+				taken[r.Awaits.ID] = append(taken[r.Awaits.ID], r.Charges...)
+			}
 			recorded = append(recorded, r.Charges...)
 		case r.isReleased:
 			l.record(recordOf(KindReleased, &r.Reservation), negated(r.Charges))
@@ -45,13 +47,14 @@ func (l *Ledger) recordEnded(ended []endedRequest) (recorded []Charge, taken map
 // records.
 //
 // An object that counts beside its pending request has a record already, with the admission of the request. So what the
-// object adds to that is a recount, and so is what the end of the request takes away.
+// object adds to that is a recount, and so is what the end of the request takes away. It is the same with an object whose
+// request has yet to become part of the ledger.
 func (l *Ledger) recordObjects(made *observedChange, taken map[string][]Charge) (recorded []Charge) {
 	for i := range made.objects {
 		o := &made.objects[i]
 		before := taken[o.ID]
 		delete(taken, o.ID)
-		if made.isDouble[o.ID] {
+		if made.isDouble[o.ID] || o.IsPending && before == nil {
 			continue
 		}
 

@@ -54,9 +54,19 @@ func TestEarlyObservationIsARecount(t *testing.T) {
 		"early": {"the end of the request takes the double count away", 0, []step{
 			appears, {ledger.Basis{Objects: 2, Policies: 2}, 4, onlyObject{visible, nil, false}},
 		}, []string{"admitted 4 by ann", "recounted 4", "recounted -4"}},
+		"early, with all changes known": {"the object has not changed", 0, []step{
+			appears, {ledger.Basis{Objects: 2, Policies: 2}, 4, onlyObject{visible, nil, true}},
+		}, []string{"admitted 4 by ann", "recounted 4", "recounted -4"}},
+		"early, then grown": {"the object has grown beside the end of the request", 0, []step{
+			appears, {ledger.Basis{Objects: 2, Policies: 1}, 4, onlyObject{visible, nil, true}},
+			{ledger.Basis{Objects: 2, Policies: 2}, 5, onlyObject{visible, become(ledger.KindChanged, 1), true}},
+		}, []string{"admitted 4 by ann", "recounted 4", "changed 1", "recounted -4"}},
 		"early, then more by later policies": {"nobody knows how much of it is by the policies", 0, []step{
 			appears, {ledger.Basis{Objects: 2, Policies: 2}, 5, onlyObject{visible, nil, false}},
 		}, []string{"admitted 4 by ann", "recounted 4", "recounted -3"}},
+		"an update without an effect": {"its object has changed otherwise", 1, []step{
+			{ledger.Basis{Objects: 2, Policies: 2}, 0, onlyObject{visible, nil, true}},
+		}, []string{"admitted 4 by ann", "canceled -4"}},
 		"early, then deleted": {"the request was admitted and released once", 0, []step{
 			appears, {ledger.Basis{Objects: 3, Policies: 1}, 0, onlyObject{ledger.Visibility{IsDeleted: true}, become(ledger.KindReleased, -4), true}},
 		}, []string{"admitted 4 by ann", "recounted 4", "released -4", "recounted -4"}},

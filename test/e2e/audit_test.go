@@ -22,7 +22,7 @@ func TestAuditRepairsAlteredLedgers(t *testing.T) {
 	for name, delta := range map[string]int64{"too much": 3, "too little": -1} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newProtectedWorld(t, 5)
+			w := newClaimedWorld(t, 5)
 			w.alters()
 			for i := range 2 {
 				w.mustCreate(w.configMap(fmt.Sprintf("map-%d", i)))

@@ -63,7 +63,6 @@ func (s *scene) follow() {
 	s.wantExceeded(s.Create(s.Context(), s.fleet("c", 1)))
 	must(s, s.breakingGlass().Create(s.Context(), s.fleet("c", 1)))
 	s.wantEvent("BrokenGlass", "CREATE by jane")
-	s.wantEvent("Adopted", "Fleet "+tenantNamespace+"/c")
 	s.wantAllocatedOf(replicasType, 8, 3)
 	for _, name := range []string{"old", "a", "b", "c"} {
 		must(s, s.Delete(s.Context(), s.fleet(name, 0)))

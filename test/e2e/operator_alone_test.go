@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -75,7 +76,9 @@ func TestLedgersCanBeWatched(t *testing.T) {
 	if !slices.ContainsFunc(ledgers.Items, func(l quotav1alpha1.ConsumerLedger) bool { return l.Name == name }) {
 		t.Fatalf("no ledger %s among %d that are listed", name, len(ledgers.Items))
 	}
-	events, err := admin.Watch(w.ctx, &ledgers, client.MatchingFields{"metadata.name": name})
+	seconds := int64(60)
+	events, err := admin.Watch(w.ctx, &ledgers, client.MatchingFields{"metadata.name": name},
+		&client.ListOptions{Raw: &metav1.ListOptions{TimeoutSeconds: &seconds}})
 	must(w, err)
 	defer events.Stop()
 	w.mustCreate(w.configMap("a"))
@@ -84,8 +87,10 @@ func TestLedgersCanBeWatched(t *testing.T) {
 		if !ok || ledger.Name != name {
 			t.Fatalf("got the event %s of %T, want changes of the ledger %s alone", event.Type, event.Object, name)
 		}
-		if len(ledger.Spec.Used) == 1 && ledger.Spec.Used[0].Amount == 1 {
-			return
+		for _, o := range ledger.Spec.Observations {
+			if len(o.Demands) == 1 && o.Demands[0].Amount == 1 {
+				return
+			}
 		}
 	}
 	t.Error("the watch ended before the ledger showed what is used")

@@ -4,6 +4,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/bursar/bursar/internal/groupcommit"
 	"github.com/bursar/bursar/internal/ledger"
 )
@@ -25,6 +27,8 @@ type stock struct {
 	// seen is what the inventory shows of the admissions from the slice, as of the latest observation. The others wait for
 	// a later one.
 	seen map[string]ledger.Visibility
+	// named are the keys of admissions from the slice whose objects the copy has observed first, and recorded by name.
+	named sets.Set[string]
 	// outdated are the kinds that count wrongly until the inventory rests on later policies or namespaces. Either the
 	// ledger has observed by such ones, and not what has changed since, or an object counts beside its request.
 	outdated []string
@@ -35,6 +39,7 @@ type stock struct {
 // reset forgets everything about the former copy.
 func (s *stock) reset() {
 	s.taken, s.isAhead, s.freesQuota, s.ended, s.seen, s.err = -1, false, false, nil, nil, nil
+	s.named = sets.New[string]()
 }
 
 // takeStock brings the copy up to the inventory. The next write stores that.
@@ -54,7 +59,7 @@ func (c *committer) takeStock() {
 	for _, kind := range inventory.Kinds() {
 		inventory.View(kind, c.consumer, func(o ledger.Observation, by ledger.Observer) {
 			if stored := c.ledger.Observation(kind); hasNews || stored.Basis != o.Basis || c.awaits(kind) {
-				c.observeKind(o, stored, knowing{by, c, unrecorded})
+				c.observeKind(o, stored, &knowing{Observer: by, committer: c, basis: o.Basis, unrecorded: unrecorded})
 			}
 			c.see(o, by, unrecorded)
 		})
@@ -109,7 +114,7 @@ func (c *committer) forgetRetired(kinds []string, waiting []ledger.Reservation) 
 }
 
 // observeKind brings the copy up to what the objects of one kind demand now.
-func (c *committer) observeKind(o, stored ledger.Observation, by ledger.Observer) {
+func (c *committer) observeKind(o, stored ledger.Observation, by *knowing) {
 	if stored.Kind == "" && len(o.Demands) == 0 && !c.awaits(o.Kind) {
 		return
 	}
@@ -119,6 +124,7 @@ func (c *committer) observeKind(o, stored ledger.Observation, by ledger.Observer
 		return
 	}
 
+	c.stock.named.Insert(by.named...)
 	c.stock.isAhead = c.stock.isAhead || uptake.HasChanged
 	c.stock.freesQuota = c.stock.freesQuota || uptake.FreesQuota
 	c.stock.ended = append(c.stock.ended, uptake.Ended...)
@@ -136,42 +142,6 @@ func (c *committer) awaits(kind string) bool {
 		}
 	}
 	return false
-}
-
-// knowing is an observer that knows, too, which requests have ended, and who created the objects that this process
-// admitted from its slice.
-type knowing struct {
-	ledger.Observer
-	committer  *committer
-	unrecorded []ledger.Reservation
-}
-
-// Visibility implements [ledger.Observer].
-func (k knowing) Visibility(pending *ledger.Reservation) ledger.Visibility {
-	v := k.Observer.Visibility(pending)
-	v.HasEnded = v.HasEnded || k.committer.store.ended.has(k.committer.consumer, pending)
-	return v
-}
-
-// ChangesSince implements [ledger.Observer].
-func (k knowing) ChangesSince(earlier ledger.Basis) (changes []ledger.ObjectChange, hasAll bool) {
-	changes, hasAll = k.Observer.ChangesSince(earlier)
-	if len(changes) == 0 || len(k.unrecorded) == 0 {
-		return changes, hasAll
-	}
-
-	actors := make(map[string]string, len(k.unrecorded))
-	for i := range k.unrecorded {
-		if r := &k.unrecorded[i]; r.Awaits != nil && r.Awaits.After == 0 {
-			actors[r.Awaits.ID] = r.Actor
-		}
-	}
-	for i := range changes {
-		if changes[i].Kind == ledger.KindAdmitted {
-			changes[i].Actor = actors[changes[i].ID]
-		}
-	}
-	return changes, hasAll
 }
 
 // see notes what the inventory shows of admissions from the slice. It leaves them out unless inventory and ledger rest
@@ -205,6 +175,7 @@ func (c *committer) recordAwaiting(l *ledger.Ledger, r ledger.Reservation) (effe
 		return groupcommit.Nothing, false // the slice covers it until then
 	case l.EndInSlice(c.store.holder, &r, sighting(c.stock.seen[r.Key]), keep):
 		isOver = true
+		c.name(l, &r)
 	case l.ReserveInSlice(c.store.holder, r, keep).Code != ledger.Admitted:
 		return groupcommit.Nothing, false
 	}

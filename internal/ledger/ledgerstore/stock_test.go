@@ -438,13 +438,21 @@ func (f *faulty) faults(_ context.Context, call storagetest.Call) storagetest.Fa
 // holdingStock starts a process with a slice of 8, beside 4 that a request for the object "first" holds.
 func holdingStock(t *testing.T, memory *storagetest.Memory, faults faultsOf, objects *inventoryOf) *process {
 	t.Helper()
-	p := counting(t, memory, faults, objects, 10_000)
+	p := start(t, memory, faults)
+	p.holdStock(t, memory, objects)
+	return p
+}
+
+// holdStock gives a new process an inventory, and the slice that [holdingStock] describes.
+func (p *process) holdStock(t *testing.T, memory *storagetest.Memory, objects *inventoryOf) {
+	t.Helper()
+	p.Inventory = objects
+	p.limit(t, 10_000)
 	if p.escrowed("before", 2) || p.escrowed("first", 2) {
 		t.Fatal("the first creates were admitted without a slice")
 	}
 	p.admit(t, creating(widgets, "first", 4))
 	expectCounted(t, "a process that needed quota holds some for the next creates", memory, counted{Pending: 4, Sliced: 8})
-	return p
 }
 
 // escrowed reports whether a create of a widget is admitted from the slice.
