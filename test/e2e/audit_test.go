@@ -37,6 +37,43 @@ func TestAuditRepairsAlteredLedgers(t *testing.T) {
 	}
 }
 
+// The ledger of counted objects is what exists again, soon after somebody has altered it.
+func TestAlteredObservationsAreMended(t *testing.T) {
+	t.Parallel()
+	for name, delta := range map[string]int64{"too much": 3, "too little": -1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newProtectedWorld(t, 5)
+			for i := range 2 {
+				w.mustCreate(w.configMap(fmt.Sprintf("map-%d", i)))
+			}
+			eventually(w, func() error { return w.wantObserved(2) })
+
+			w.alterLedger(func(ledger *quotav1alpha1.ConsumerLedger) { ledger.Spec.Observations[0].Demands[0].Amount += delta })
+			eventually(w, func() error { return w.wantObserved(2) })
+			w.wantBucket(5, 2, 3, 2)
+		})
+	}
+}
+
+// wantObserved checks that the ledger has no reservation in flight, and what its objects demand.
+func (w *world) wantObserved(amount int64) error {
+	ledger := &quotav1alpha1.ConsumerLedger{}
+	if err := admin.Get(w.ctx, client.ObjectKey{Name: naming.Ledger(w.consumer())}, ledger); err != nil {
+		return err
+	}
+	var sum int64
+	for _, o := range ledger.Spec.Observations {
+		for _, d := range o.Demands {
+			sum += d.Amount
+		}
+	}
+	if len(ledger.Spec.Reservations) > 0 || sum != amount {
+		return fmt.Errorf("objects demand %d by the ledger, with %d reservations; want %d and none", sum, len(ledger.Spec.Reservations), amount)
+	}
+	return nil
+}
+
 // wantQuietLedger checks that the ledger has no reservation in flight, and so much in use.
 func (w *world) wantQuietLedger(used int64) error {
 	ledger := &quotav1alpha1.ConsumerLedger{}
