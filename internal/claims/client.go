@@ -177,20 +177,10 @@ func (c *Client) Delete(ctx context.Context, name types.NamespacedName, uid type
 
 // Amend writes new requests into a claim, and completes its status with the status function. It skips writes without a
 // change.
-//
-// With the sequence of an amendment, it also writes that. Thus the claim changes with each amendment, even if its
-// requests do not, and a late write of an earlier amendment is a conflict.
-func (c *Client) Amend(ctx context.Context, claim *quotav1alpha1.ResourceClaim, requests []quotav1alpha1.ResourceRequest, sequence int64, status func(*quotav1alpha1.ResourceClaim)) error {
+func (c *Client) Amend(ctx context.Context, claim *quotav1alpha1.ResourceClaim, requests []quotav1alpha1.ResourceRequest, status func(*quotav1alpha1.ResourceClaim)) error {
 	amended := claim.DeepCopy()
-	change, metadata := map[string]any{}, map[string]any{}
 	if !equality.Semantic.DeepEqual(amended.Spec.Requests, requests) {
-		change["spec"] = map[string]any{"requests": requests}
-	}
-	if latest := strconv.FormatInt(sequence, 10); sequence != 0 && claim.Annotations[quotav1alpha1.AnnotationAmendment] != latest {
-		metadata["annotations"] = map[string]any{quotav1alpha1.AnnotationAmendment: latest}
-	}
-	if len(change)+len(metadata) > 0 {
-		raw, err := c.patch(ctx, claim, change, metadata)
+		raw, err := c.patch(ctx, claim, map[string]any{"spec": map[string]any{"requests": requests}}, map[string]any{})
 		if err != nil {
 			return err
 		}

@@ -27,8 +27,6 @@ type Intent struct {
 	Object types.NamespacedName
 	// Labels and Annotations are those of the policy's template.
 	Labels, Annotations map[string]string
-	// Base is the resource version of the object before an outstanding update. It is empty for a create.
-	Base string
 }
 
 // storedIntent is an intent as JSON. It writes names as namespace/name.
@@ -39,14 +37,13 @@ type storedIntent struct {
 	Object      string            `json:"object"`
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
-	Base        string            `json:"base,omitempty"`
 }
 
 // Encode returns the intent as JSON.
 func (i Intent) Encode() string {
 	encoded, err := json.Marshal(storedIntent{
 		Claim: i.claimName(), APIVersion: i.Kind.GroupVersion().String(), Kind: i.Kind.Kind, Object: i.Object.String(),
-		Labels: i.Labels, Annotations: i.Annotations, Base: i.Base,
+		Labels: i.Labels, Annotations: i.Annotations,
 	})
 	if err != nil {
 		panic(err) // strings always encode
@@ -74,7 +71,7 @@ func IntentOf(encoded string) (Intent, error) {
 	}
 	return Intent{
 		Claim: nameOf(stored.Claim), Kind: version.WithKind(stored.Kind), Object: nameOf(stored.Object),
-		Labels: stored.Labels, Annotations: stored.Annotations, Base: stored.Base,
+		Labels: stored.Labels, Annotations: stored.Annotations,
 	}, nil
 }
 

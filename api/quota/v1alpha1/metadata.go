@@ -58,10 +58,6 @@ const (
 	// AnnotationReservation is the sequence, in the consumer's ledger, of the reservation of the claim. Bursar sets it.
 	AnnotationReservation = GroupName + "/reservation"
 
-	// AnnotationAmendment is the sequence, in the consumer's ledger, of the latest amendment of a policy's claim. It keeps
-	// late writes of earlier amendments from taking effect. Bursar sets it.
-	AnnotationAmendment = GroupName + "/amendment"
-
 	// AnnotationSuperseded is "true" on a claim while Bursar removes it although its object exists: the object now costs
 	// another consumer, or nothing. Bursar sets it.
 	AnnotationSuperseded = GroupName + "/superseded"

@@ -125,7 +125,7 @@ func (h *Handler) reserveGrowthSparing(ctx context.Context, request *admissionv1
 
 // growthOf returns the reservation for the growth of an object.
 func growthOf(c *change, a demandChange, growth []ledger.Charge) ledger.Reservation {
-	intent := claims.Intent{Kind: c.Kind, Object: c.Name, Base: c.base}
+	intent := claims.Intent{Kind: c.Kind, Object: c.Name}
 	return ledger.Reservation{
 		Key:        ledgerstore.UpdateKey(claims.LabelValue(a.policy.Name), string(c.UID), c.base),
 		ReservedAt: time.Now().Unix(), Charges: growth, Awaits: a.awaits, Claim: intent.Encode(), Subject: intent.Subject(), Actor: c.actor,

@@ -140,7 +140,7 @@ type Handler struct {
 	replaced    replaced
 	cached      *cache.Expiring    // permissions of users, holders, and missing consumers
 	looking     singleflight.Group // at holders, by the key in cached
-	intents     *lru.Cache         // the subjects of decoded intents
+	intents     *lru.Cache         // the kinds of decoded intents
 	metrics     metrics
 }
 

@@ -59,28 +59,22 @@ func (h *Handler) isUnconfirmed(pending ledgerstore.InFlight) bool {
 	if pending.Awaits != nil {
 		return !h.Store.HasSeen(pending) // the ledger observes the effect with its next decision
 	}
-	of, ok := h.subjectOfIntent(pending.Claim)
-	return ok && (of.isUpdate || ledgerstore.IsAmendment(pending.Key) || h.deciding.has(uid) || h.Objects.Presence(of.kind, uid) == objectcache.Absent)
+	kind, ok := h.kindOfIntent(pending.Claim)
+	return ok && (h.deciding.has(uid) || h.Objects.Presence(kind, uid) == objectcache.Absent)
 }
 
-// intentSubject is the subject of an intent.
-type intentSubject struct {
-	kind     schema.GroupKind
-	isUpdate bool
-}
-
-// subjectOfIntent decodes an intent once, because a denial looks at all reservations in flight.
-func (h *Handler) subjectOfIntent(encoded string) (subject intentSubject, ok bool) {
+// kindOfIntent decodes an intent once, because a denial looks at all reservations in flight.
+func (h *Handler) kindOfIntent(encoded string) (kind schema.GroupKind, ok bool) {
 	if known, ok := h.intents.Get(encoded); ok {
-		return known.(intentSubject), true
+		return known.(schema.GroupKind), true
 	}
 	intent, err := claims.IntentOf(encoded)
 	if err != nil {
-		return intentSubject{}, false
+		return schema.GroupKind{}, false
 	}
-	subject = intentSubject{intent.Kind.GroupKind(), intent.Base != ""}
-	h.intents.Add(encoded, subject)
-	return subject, true
+	kind = intent.Kind.GroupKind()
+	h.intents.Add(encoded, kind)
+	return kind, true
 }
 
 // fitsWithout reports whether the request would fit after a cancellation of these reservations. An error means that the

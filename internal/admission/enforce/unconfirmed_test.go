@@ -170,7 +170,7 @@ func BenchmarkLookAt(b *testing.B) {
 	}
 }
 
-// newFullLedger returns a handler with nearly as many updates for acme in flight as a ledger can hold.
+// newFullLedger returns a handler with nearly as many creates for acme in flight as a ledger can hold.
 func newFullLedger(b *testing.B) *Handler {
 	b.Helper()
 	store := ledgerstore.New(b.Context(), storagetest.New().Connect(func(_ context.Context, _ storagetest.Call) storagetest.Fault { return storagetest.None }))
@@ -187,10 +187,10 @@ func newFullLedger(b *testing.B) *Handler {
 	return h
 }
 
-// reserveMap reserves quota of acme for the update of a ConfigMap: nobody knows whether it has taken effect.
+// reserveMap reserves quota of acme for the create of a ConfigMap that has yet to appear.
 func reserveMap(b *testing.B, h *Handler, name string) {
 	b.Helper()
-	intent := claims.Intent{Kind: configMap, Base: "1", Object: types.NamespacedName{Namespace: "n", Name: name}}
+	intent := claims.Intent{Kind: configMap, Object: types.NamespacedName{Namespace: "n", Name: name}}
 	_, err := storagetest.Reserve(b.Context(), h.Store, organization("acme"), ledger.Reservation{
 		Key: ledgerstore.ObjectKey("acme", name), Charges: []ledger.Charge{{ResourceType: "maps", Amount: 1}}, Claim: intent.Encode(),
 	})

@@ -17,14 +17,13 @@ import (
 const requestsMax = 20
 
 // These marks distinguish Bursar's own claims. If users could set them, they would get a claim without a charge that
-// counts as charged. The sequence of the latest amendment keeps late writes from taking effect.
+// counts as charged.
 var (
 	markLabels      = []string{quotav1alpha1.LabelAutoCreated, quotav1alpha1.LabelPolicy, quotav1alpha1.LabelView}
 	markAnnotations = []string{
 		quotav1alpha1.AnnotationCreatedBy,
 		quotav1alpha1.AnnotationResourceUID,
 		quotav1alpha1.AnnotationReservation,
-		quotav1alpha1.AnnotationAmendment,
 		quotav1alpha1.AnnotationSuperseded,
 	}
 )

@@ -108,7 +108,6 @@ func TestClaimMarks(t *testing.T) {
 		`metadata.annotations[quota.miloapis.com/created-by]: ` + bursars,
 		`metadata.annotations[quota.miloapis.com/resource-uid]: ` + bursars,
 		`metadata.annotations[quota.miloapis.com/reservation]: ` + bursars,
-		`metadata.annotations[quota.miloapis.com/amendment]: ` + bursars,
 	}
 	strip := func(c *claim) { c.Labels, c.Annotations = nil, nil }
 	checkRules(t, policyClaim, byUser, map[string]ruleCase[claim]{

@@ -73,7 +73,6 @@ func policyClaim() *quotav1alpha1.ResourceClaim {
 		quotav1alpha1.AnnotationCreatedBy:   quotav1alpha1.CreatedByClaimCreation,
 		quotav1alpha1.AnnotationResourceUID: "7d4f",
 		quotav1alpha1.AnnotationReservation: "12",
-		quotav1alpha1.AnnotationAmendment:   "15",
 	}
 	claim.Finalizers = []string{quotav1alpha1.FinalizerQuotaRelease}
 	return claim

@@ -18,7 +18,7 @@ func (s *stage) othersUse(consumer quotav1alpha1.ConsumerRef, amount int64) {
 	s.Helper()
 	key := ledgerstore.ObjectKey("p", "others")
 	_, err := s.store.Apply(s.Context(), consumer, ledgerstore.Request{
-		Reservations: []ledger.Reservation{{Key: key, Charges: charges(amount), Claim: intent("").Encode()}}, Overdraft: true,
+		Reservations: []ledger.Reservation{{Key: key, Charges: charges(amount), Claim: intent().Encode()}}, Overdraft: true,
 	})
 	s.must(err)
 	s.store.Settle(consumer, key, 0)
@@ -73,7 +73,7 @@ func TestPolicyGoneBeforeItsClaimIsSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
 		s.othersUse(acme, 10)
-		s.claim(s.reserve(acme, 5, ""), true)
+		s.claim(s.reserve(acme, 5), true)
 		s.run(nil, fleet("1", "acme", 5))
 		s.wantFinally("who has paid goes on paying", "acme uses 15, 0 in flight", "claim of acme for 5")
 	})

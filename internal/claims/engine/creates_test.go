@@ -19,28 +19,28 @@ func TestCreatesAreFinished(t *testing.T) {
 	}{
 		"creating": {
 			"the claim is made",
-			func(s *stage) { s.reserve(acme, 2, "") }, fleet("1", "acme", 2),
+			func(s *stage) { s.reserve(acme, 2) }, fleet("1", "acme", 2),
 			[]string{"acme uses 2, 0 in flight", "claim of acme for 2"},
 		},
 		"creating, claim made": {
 			"it is granted",
-			func(s *stage) { s.claim(s.reserve(acme, 2, ""), false) }, fleet("1", "acme", 2),
+			func(s *stage) { s.claim(s.reserve(acme, 2), false) }, fleet("1", "acme", 2),
 			[]string{"acme uses 2, 0 in flight", "claim of acme for 2"},
 		},
 		"creating, claim of a review that was given up": {
 			"it goes, and that of the other review is made",
 			func(s *stage) {
-				givenUp := s.reserve(acme, 2, "")
+				givenUp := s.reserve(acme, 2)
 				s.claim(givenUp, false)
 				s.must(s.store.Cancel(s.Context(), acme, givenUp.Key, givenUp.Sequence))
-				s.reserve(acme, 2, "")
+				s.reserve(acme, 2)
 			}, fleet("1", "acme", 2),
 			[]string{"acme uses 2, 0 in flight", "claim of acme for 2"},
 		},
 		"created, claim of a reservation that is gone": {
 			"the object is charged by another claim",
 			func(s *stage) {
-				withdrawn := s.reserve(acme, 2, "")
+				withdrawn := s.reserve(acme, 2)
 				s.claim(withdrawn, false)
 				s.must(s.store.Cancel(s.Context(), acme, withdrawn.Key, withdrawn.Sequence))
 			}, fleet("1", "acme", 2),
@@ -48,7 +48,7 @@ func TestCreatesAreFinished(t *testing.T) {
 		},
 		"creating, object never came": {
 			"nothing is held",
-			func(s *stage) { s.reserve(acme, 2, "") }, nil,
+			func(s *stage) { s.reserve(acme, 2) }, nil,
 			nil,
 		},
 	}

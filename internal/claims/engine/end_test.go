@@ -35,7 +35,7 @@ func TestReservationEndsWithItsCreate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStage(t)
-				s.reserve(acme, 5, "")
+				s.reserve(acme, 5)
 				object := fleet("1", "acme", 5)
 				if !tt.exists {
 					object = nil

@@ -62,7 +62,7 @@ func TestPolicysClaimIsInUse(t *testing.T) {
 				e.Vanished(fleetUID, true)
 			}
 			stage := newStage(t)
-			claim := stage.claim(stage.reserve(acme, 1, ""), true)
+			claim := stage.claim(stage.reserve(acme, 1), true)
 			if got, err := e.InUse(t.Context(), claim); got != tt.want || err != nil {
 				t.Errorf("%s: in use: %t, %v", tt.reason, got, err)
 			}

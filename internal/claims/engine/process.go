@@ -27,11 +27,7 @@ func (e *Engine) Process(ctx context.Context, o Object) error {
 	defer unlock()
 	var errs []error
 	for _, reservation := range e.claimReservations(o.UID) {
-		if ledgerstore.IsAmendment(reservation.Key) {
-			errs = append(errs, e.endAmendment(ctx, o, reservation))
-		} else {
-			errs = append(errs, e.processUnseen(ctx, o, reservation))
-		}
+		errs = append(errs, e.processUnseen(ctx, o, reservation))
 	}
 	for _, claim := range e.Claims.ForObject(o.UID) {
 		switch {
@@ -53,10 +49,6 @@ func (e *Engine) processExisting(ctx context.Context, o Object) error {
 	}
 	var errs []error
 	for _, reservation := range e.claimReservations(o.UID) {
-		if isForChange(reservation) {
-			errs = append(errs, e.endFormer(ctx, reservation))
-			continue
-		}
 		_, err := e.Materialize(ctx, reservation)
 		errs = append(errs, err)
 		e.concludeEnd(reservation, o)

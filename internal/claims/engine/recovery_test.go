@@ -15,7 +15,7 @@ import (
 func TestConformBeforeTheClaimIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
-		reservation := s.reserve(acme, 2, "")
+		reservation := s.reserve(acme, 2)
 		s.store.Settle(acme, reservation.Key, reservation.Sequence)
 		time.Sleep(settling)
 		c := s.run(fleets(), fleet("2", "acme", 4))
@@ -36,7 +36,7 @@ func TestConformBeforeTheClaimIsSeen(t *testing.T) {
 func TestClaimIsMadeDespiteFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
-		s.reserve(acme, 2, "")
+		s.reserve(acme, 2)
 		failures := 3
 		s.server.Intercept(func(method, _ string) bool {
 			if method != http.MethodPost || failures == 0 {

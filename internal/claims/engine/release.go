@@ -160,16 +160,15 @@ func claimChargesOf(claim *quotav1alpha1.ResourceClaim) (*ledgerstore.ClaimCharg
 	}
 	key, sequence := keyOf(claim)
 	held := &ledgerstore.ClaimCharges{
-		ClaimUID:  string(claim.UID),
-		Key:       key,
-		Sequence:  sequence,
-		Amendment: ledgerstore.ResizeKey(string(claim.UID)),
-		Granted:   claimcache.StateOf(claim) == claimcache.Granted,
-		Charges:   charges,
+		ClaimUID: string(claim.UID),
+		Key:      key,
+		Sequence: sequence,
+		Granted:  claimcache.StateOf(claim) == claimcache.Granted,
+		Charges:  charges,
 	}
 	held.Subject = claims.SubjectOf(claim)
-	if claimcache.IsFromPolicy(claim) {
-		held.Amendment = ledgerstore.AmendmentKey(claims.PolicyOf(claim), claim.Annotations[quotav1alpha1.AnnotationResourceUID])
+	if !claimcache.IsFromPolicy(claim) {
+		held.Amendment = ledgerstore.ResizeKey(string(claim.UID))
 	}
 	return held, nil
 }

@@ -29,7 +29,6 @@ func (e *Engine) Resize(ctx context.Context, name types.NamespacedName, consumer
 			target, err = e.resizeOf(ctx, name, consumer)
 			return target.amendment, err
 		},
-		Extend: func(_, after string) string { return after },
 	})
 	decision := outcome.Single()
 	switch {
@@ -127,7 +126,7 @@ func (e *Engine) applyResize(ctx context.Context, target resize, sequence int64)
 
 // amendClaim writes requests into a claim and its status. It skips writes without a change.
 func (e *Engine) amendClaim(ctx context.Context, claim *quotav1alpha1.ResourceClaim, requests []quotav1alpha1.ResourceRequest) error {
-	if err := e.Client.Amend(ctx, claim, requests, 0, func(amended *quotav1alpha1.ResourceClaim) {
+	if err := e.Client.Amend(ctx, claim, requests, func(amended *quotav1alpha1.ResourceClaim) {
 		claims.Grant(amended, e.Catalog, time.Now())
 		claims.ClearResizePending(amended)
 	}); err != nil {

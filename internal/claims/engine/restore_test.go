@@ -57,5 +57,5 @@ func TestClaimThatGoes(t *testing.T) {
 // deleteClaim deletes the claim of the fleet, regardless of permissions.
 func (s *stage) deleteClaim(c *lifecycle.Controller) {
 	s.Helper()
-	s.must(c.Engine.Client.Delete(s.Context(), intent("").Claim, "uid-claim-a"))
+	s.must(c.Engine.Client.Delete(s.Context(), intent().Claim, "uid-claim-a"))
 }

@@ -151,19 +151,19 @@ func charges(amount int64) []ledger.Charge {
 	return []ledger.Charge{{ResourceType: "t", Amount: ledger.Amount(amount)}}
 }
 
-// intent returns the intent of the fleet's claim. base is the version of the fleet before a change, if any.
-func intent(base string) claims.Intent {
+// intent returns the intent of the fleet's claim.
+func intent() claims.Intent {
 	return claims.Intent{
 		Claim: types.NamespacedName{Namespace: "ns", Name: "claim-a"}, Kind: fleetKind,
-		Object: types.NamespacedName{Namespace: "ns", Name: "a"}, Base: base,
+		Object: types.NamespacedName{Namespace: "ns", Name: "a"},
 	}
 }
 
 // reserve reserves for the fleet, as a review does.
-func (s *stage) reserve(consumer quotav1alpha1.ConsumerRef, amount int64, base string) ledgerstore.InFlight {
+func (s *stage) reserve(consumer quotav1alpha1.ConsumerRef, amount int64) ledgerstore.InFlight {
 	s.Helper()
 	decision, err := storagetest.Reserve(s.Context(), s.store, consumer, ledger.Reservation{
-		Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(amount), Claim: intent(base).Encode(),
+		Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(amount), Claim: intent().Encode(),
 	})
 	s.must(err)
 	for _, pending := range s.store.ReservationsFor(string(fleetUID)) {
@@ -191,7 +191,7 @@ func (s *stage) claim(reservation ledgerstore.InFlight, granted bool) *quotav1al
 // paid stores a granted and settled claim for the fleet.
 func (s *stage) paid(consumer quotav1alpha1.ConsumerRef, amount int64) *quotav1alpha1.ResourceClaim {
 	s.Helper()
-	reservation := s.reserve(consumer, amount, "")
+	reservation := s.reserve(consumer, amount)
 	claim := s.claim(reservation, true)
 	s.store.Settle(consumer, reservation.Key, reservation.Sequence)
 	synctest.Wait()

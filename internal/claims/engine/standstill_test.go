@@ -60,7 +60,7 @@ func TestProcessThatStoodStill(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStage(t)
 				s.othersUse(acme, 10)
-				reservation := s.reserve(acme, 5, "")
+				reservation := s.reserve(acme, 5)
 				if tt.meanwhile != nil {
 					other := ledgerstore.New(t.Context(), s.memory.Connect(nil))
 					taken, ok, err := other.TakeOver(t.Context(), acme, reservation.Key, reservation.Sequence)
@@ -129,7 +129,7 @@ func TestClaimIsThereAlready(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStage(t)
 				s.othersUse(acme, 10)
-				reservation := s.reserve(acme, 5, "")
+				reservation := s.reserve(acme, 5)
 				making := s.standing(s.store)
 				s.server.Intercept(func(method, _ string) bool {
 					if method == http.MethodPost {
@@ -161,7 +161,7 @@ func TestExpiresWhileItIsMade(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStage(t)
 				s.othersUse(acme, 10)
-				reservation := s.reserve(acme, 5, "")
+				reservation := s.reserve(acme, 5)
 				making := s.standing(s.store)
 				givingUp := s.run(nil, nil)
 				isSent, mayArrive, isMade := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -204,7 +204,7 @@ func TestAdoptWhatIsCharged(t *testing.T) {
 		c := s.run(fleets(), fleet("1", "acme", 5))
 		synctest.Wait()
 		other := ledgerstore.New(t.Context(), s.memory.Connect(nil))
-		_, err := storagetest.Reserve(t.Context(), other, acme, ledger.Reservation{Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: intent("").Encode()})
+		_, err := storagetest.Reserve(t.Context(), other, acme, ledger.Reservation{Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: intent().Encode()})
 		s.must(err)
 		reservation := other.ReservationsFor(string(fleetUID))[0]
 		s.claim(reservation, true) // and nobody gets an event of it
@@ -224,9 +224,9 @@ func TestAdoptWhatIsCharged(t *testing.T) {
 func TestReservationThatIsOutOfDate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
-		givenUp := s.reserve(acme, 2, "")
+		givenUp := s.reserve(acme, 2)
 		s.must(s.store.Cancel(t.Context(), acme, givenUp.Key, givenUp.Sequence))
-		next := s.reserve(acme, 2, "")
+		next := s.reserve(acme, 2)
 		claim := s.claim(next, false)
 		_, err := s.standing(ledgerstore.New(t.Context(), s.memory.Connect(nil))).Engine.Materialize(t.Context(), givenUp)
 		s.must(err)
@@ -241,7 +241,7 @@ func TestReservationThatIsOutOfDate(t *testing.T) {
 func TestExpiresWithoutAClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
-		s.reserve(acme, 2, "")
+		s.reserve(acme, 2)
 		s.run(fleets(), nil)
 		s.wantFinally("the object never came")
 		if records := s.memory.Snapshot(acme).Released; len(records) > 0 {

@@ -18,7 +18,7 @@ import (
 func TestTakenOverWhileGranted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
-		reservation := s.reserve(acme, 5, "")
+		reservation := s.reserve(acme, 5)
 		c := s.standing(s.store)
 		second := ledger.Reservation{Key: reservation.Key + "2", ReservedAt: 1, Charges: reservation.Charges, Claim: reservation.Claim}
 		s.server.Intercept(func(method, _ string) bool {
@@ -50,7 +50,7 @@ func TestTakenOverWhileGranted(t *testing.T) {
 func TestClaimOfAWithdrawnReservation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
-		reservation := s.reserve(acme, 5, "")
+		reservation := s.reserve(acme, 5)
 		isWithdrawn, err := s.store.Withdraw(s.Context(), acme, reservation.Key, reservation.Sequence)
 		if s.must(err); !isWithdrawn {
 			t.Fatal("the reservation was not withdrawn")

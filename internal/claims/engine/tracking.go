@@ -6,9 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/kube/objectcache"
-	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 // ExpectUpdate records an admitted update of an object, with a report of its end, see [Engine.EndUpdate]. id identifies
@@ -45,7 +43,7 @@ func (e *Engine) IsChanging(uid types.UID) bool { return e.changes.of(uid) != ni
 
 // Modified enqueues an object after a change, if its claims have to follow.
 func (e *Engine) Modified(o Object) {
-	if e.IsChanging(o.UID) || e.hasChangeInFlight(o.UID) {
+	if e.IsChanging(o.UID) {
 		e.queue.Add(o)
 	}
 }
@@ -72,24 +70,6 @@ func (e *Engine) IsOver(uid types.UID) bool { return e.gone.has(uid) || e.ended.
 // releaseOf returns the ID of the release by a change of an object.
 func releaseOf(uid types.UID) string { return "change:" + string(uid) }
 
-func (e *Engine) hasChangeInFlight(uid types.UID) bool {
-	for _, reservation := range e.claimReservations(uid) {
-		if isForChange(reservation) {
-			return true
-		}
-	}
-	return false
-}
-
-// isForChange reports whether a reservation is for a change of its object.
-func isForChange(reservation ledgerstore.InFlight) bool {
-	if ledgerstore.IsAmendment(reservation.Key) {
-		return true
-	}
-	intent, err := claims.IntentOf(reservation.Claim)
-	return err == nil && intent.Base != ""
-}
-
 // Sweep enqueues the objects with an outdated update: the API server has made it or can no longer do so. It also
 // expires old records.
 func (e *Engine) Sweep() {
@@ -106,5 +86,5 @@ func (e *Engine) Sweep() {
 	e.sent.retain(e.Store)
 	e.gone.expire(now.Add(-2 * e.Store.ReservationLifetime))
 	e.ended.expire(now.Add(-2 * e.Store.ReservationLifetime))
-	e.updates.expire(now.Add(-10*pendingRetry), func(uid types.UID) bool { return e.IsChanging(uid) || e.hasChangeInFlight(uid) })
+	e.updates.expire(now.Add(-10*pendingRetry), e.IsChanging)
 }

@@ -88,7 +88,7 @@ func TestSettleBeforeTheClaimsAreListed(t *testing.T) {
 		list := s.unlist()
 		c := s.run(fleets(), fleet("1", "acme", 5))
 		_, err := storagetest.Reserve(t.Context(), c.Store, acme, ledger.Reservation{
-			Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: intent("").Encode(),
+			Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: intent().Encode(),
 		})
 		s.must(err)
 		c.Engine.Queue().Add(theFleet)
@@ -105,7 +105,7 @@ func TestReleaseBeforeTheClaimsAreListed(t *testing.T) {
 		list := s.unlist()
 		c := s.run(fleets(), fleet("1", "acme", 5))
 		_, err := storagetest.Reserve(t.Context(), c.Store, acme, ledger.Reservation{
-			Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: intent("").Encode(),
+			Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: intent().Encode(),
 		})
 		s.must(err)
 		c.Engine.Queue().Add(theFleet)

@@ -78,9 +78,6 @@ func (f InFlight) isReleased(claim *claimcache.Claim) bool {
 // amendmentOf returns the key of the pending amendment of a claim, or "".
 func (f InFlight) amendmentOf(claim *claimcache.Claim) string {
 	key := ledgerstore.ResizeKey(string(claim.UID))
-	if claim.FromPolicy() {
-		key = ledgerstore.AmendmentKey(claim.Policy(), string(claim.ObjectUID))
-	}
 	if f.amended[key] == nil {
 		return ""
 	}

@@ -159,7 +159,6 @@ func (r *restorer) settleIn(ctx context.Context, claim *quotav1alpha1.ResourceCl
 	if missing := len(claim.OwnerReferences) - len(owners); missing > 0 {
 		r.report.addMissingOwners(missing)
 	}
-	delete(claim.Annotations, quotav1alpha1.AnnotationAmendment) // the new ledger has its own sequences
 	claim.ObjectMeta = metav1.ObjectMeta{
 		Namespace: claim.Namespace, Name: claim.Name, Labels: claim.Labels, Annotations: claim.Annotations, OwnerReferences: owners,
 		Finalizers: []string{quotav1alpha1.FinalizerQuotaRelease},

@@ -148,7 +148,7 @@ func (c *Controller) amend(ctx context.Context, view *claimcache.Claim, demanded
 	if err != nil {
 		return fmt.Errorf("read view %s: %w", view.NamespacedName, err)
 	}
-	err = c.Client.Amend(ctx, stored, demanded.Spec.Requests, 0, func(claim *quotav1alpha1.ResourceClaim) {
+	err = c.Client.Amend(ctx, stored, demanded.Spec.Requests, func(claim *quotav1alpha1.ResourceClaim) {
 		claims.Grant(claim, c.Catalog, time.Now())
 	})
 	if err != nil && !apierrors.IsNotFound(err) {

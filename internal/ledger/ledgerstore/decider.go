@@ -27,9 +27,8 @@ type decider struct {
 	taken    []string
 	// raised are the reservations that the request has raised, as they were before.
 	raised []ledger.Reservation
-	// latest is the latest sequence before the decision: later ones are of this process. former is the sequence of an
-	// extended reservation.
-	latest, former int64
+	// latest is the latest sequence before the decision: later ones are of this process.
+	latest int64
 }
 
 func (d *decider) operation() *operation {
@@ -39,7 +38,7 @@ func (d *decider) operation() *operation {
 // apply decides the request, and leaves the ledger as it was unless the request is admitted and no dry run.
 func (d *decider) apply(l *ledger.Ledger, releasing bool) groupcommit.Effect {
 	d.outcome, d.admitted, d.taken, d.raised, d.isHeld, d.isTooMuch = Outcome{}, nil, nil, nil, false, false
-	d.rests, d.latest, d.former = denialBasis{}, l.Sequence(), 0
+	d.rests, d.latest = denialBasis{}, l.Sequence()
 
 	trial := l.Begin()
 	effect := d.decideRequest(l, releasing)
@@ -120,7 +119,7 @@ func (d *decider) decideBesideSlices(l *ledger.Ledger) (hasChanged bool) {
 // takesSpare reports whether a request that fits would leave less to others than its Spare. Repeated reviews and
 // takeovers take nothing more. Nobody loses by a request that does not fit: it gets its denial.
 func (d *decider) takesSpare(l *ledger.Ledger, added []ledger.Reservation) bool {
-	if len(added) == 0 && d.Extend == nil && !d.raises(l) || d.Spare.isIn(l) {
+	if len(added) == 0 && !d.raises(l) || d.Spare.isIn(l) {
 		return false
 	}
 
@@ -217,17 +216,13 @@ func (d *decider) decide(l *ledger.Ledger, r ledger.Reservation) (decision ledge
 	if before, isKnown := l.Reservation(r.Key); isKnown && r.Awaits != nil {
 		return d.raise(l, before, r)
 	}
-	if len(r.Replaces) == 0 && d.Extend == nil {
+	if len(r.Replaces) == 0 {
 		decision = d.decideByLimits(l, r, l.Reserve, l.ReserveOverdraft)
 		return decision, decision.Code == ledger.Admitted && !decision.Existing
 	}
 
 	if isUnsettled(l, r.Key) {
 		return ledger.Decision{Code: ledger.NotHeld}, false
-	}
-	if before, isKnown := l.Reservation(r.Key); isKnown && d.Extend != nil {
-		r.Claim = d.Extend(before.Claim, r.Claim)
-		d.former = before.Sequence
 	}
 	decision = d.decideByLimits(l, r, l.Amend, l.AmendOverdraft)
 	return decision, decision.Code == ledger.Admitted
@@ -267,7 +262,7 @@ func (d *decider) collectOutcome(l *ledger.Ledger) {
 			d.admitted = append(d.admitted, r)
 		}
 	}
-	d.outcome.Taken, d.outcome.Former, d.outcome.Raised = d.taken, d.former, d.raised
+	d.outcome.Taken, d.outcome.Raised = d.taken, d.raised
 }
 
 // committed runs after the write of the decision.

@@ -29,11 +29,6 @@ func ClaimKey(claimUID string) string { return "claim:" + claimUID }
 // amendmentSuffix distinguishes the key of an amendment from the key of the original reservation.
 const amendmentSuffix = "/amendment"
 
-// AmendmentKey is the key of the amendment of a policy's claim for an object.
-func AmendmentKey(policy, objectUID string) string {
-	return ObjectKey(policy, objectUID) + amendmentSuffix
-}
-
 // UpdateKey is the key of the reservation for an update of an object as of a version, by a policy without claims.
 // There is one for all attempts: the API server accepts at most one of them.
 func UpdateKey(policy, objectUID, base string) string {
@@ -48,9 +43,9 @@ func ResizeKey(claimUID string) string { return ClaimKey(claimUID) + amendmentSu
 // IsAmendment reports whether a key belongs to an amendment.
 func IsAmendment(key string) bool { return strings.HasSuffix(key, amendmentSuffix) }
 
-// SplitObjectKey undoes ObjectKey, AmendmentKey and UpdateKey. Both parts are empty for a directly created claim.
+// SplitObjectKey undoes ObjectKey and UpdateKey. Both parts are empty for a directly created claim.
 func SplitObjectKey(key string) (policy, objectUID string) {
-	if policy, objectUID, ok := strings.Cut(strings.TrimSuffix(key, amendmentSuffix), "/"); ok {
+	if policy, objectUID, ok := strings.Cut(key, "/"); ok {
 		if i := strings.LastIndex(objectUID, baseSeparator); i >= 0 {
 			objectUID = objectUID[:i]
 		}

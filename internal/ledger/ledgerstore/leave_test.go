@@ -14,7 +14,7 @@ import (
 // operation. The race detector proves it.
 func TestLeavingWhileItIsDecided(t *testing.T) {
 	amendment := ledger.Reservation{Key: "amending", Charges: charges(3), Replaces: charges(2)}
-	fresh, later := []ledger.Reservation{reservation("new", 1)}, func(_, after string) string { return after }
+	fresh := []ledger.Reservation{reservation("new", 1)}
 	apply := func(r ledgerstore.Request) func(context.Context, *process) (bool, error) {
 		return func(ctx context.Context, p *process) (bool, error) {
 			outcome, err := p.Apply(ctx, acme, r)
@@ -26,8 +26,8 @@ func TestLeavingWhileItIsDecided(t *testing.T) {
 		"reserve verified":        apply(ledgerstore.Request{Verify: func(context.Context) ([]ledger.Reservation, error) { return fresh, nil }}),
 		"reserve separately":      apply(ledgerstore.Request{Reservations: fresh, Separately: true, Overdraft: true}),
 		"reserve, dry":            apply(ledgerstore.Request{Reservations: fresh, DryRun: ledgerstore.Dry}),
-		"amend":                   apply(ledgerstore.Request{Reservations: []ledger.Reservation{amendment}, Extend: later}),
-		"amend, dry":              apply(ledgerstore.Request{Reservations: []ledger.Reservation{amendment}, Extend: later, DryRun: ledgerstore.Dry}),
+		"amend":                   apply(ledgerstore.Request{Reservations: []ledger.Reservation{amendment}}),
+		"amend, dry":              apply(ledgerstore.Request{Reservations: []ledger.Reservation{amendment}, DryRun: ledgerstore.Dry}),
 		"reserve separately, dry": apply(ledgerstore.Request{Reservations: fresh, Separately: true, DryRun: ledgerstore.Dry}),
 		"SettleAmendment": func(ctx context.Context, p *process) (bool, error) {
 			return p.SettleAmendment(ctx, acme, amendment.Key, 0, charges(3))

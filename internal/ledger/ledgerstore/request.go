@@ -11,7 +11,8 @@ import (
 )
 
 // Request asks for reservations in the ledger of one consumer. A reservation with Replaces is an amendment: it changes
-// a settled claim, see [ledger.Ledger.Amend]. The store decides the growth of the claim like a reservation.
+// a settled claim, see [ledger.Ledger.Amend]. The store decides the growth of the claim like a reservation. The decision
+// is NotHeld while the reservation of the claim is in flight. The caller must hold a lock of the claim.
 type Request struct {
 	// Reservations are for one commit: all of them or none.
 	Reservations []ledger.Reservation
@@ -33,10 +34,6 @@ type Request struct {
 	// create of the same name. A takeover requires equal charges. The same write withdraws the sequence of the earlier
 	// reservation, because another process may be making a claim from it, see [Store.IsWithdrawn].
 	Instead map[string]string
-	// Extend, if set, extends existing reservations and amendments. It merges the claim payload in the ledger with the
-	// new one. The caller must hold the lock of the claim's object, see [Store.LockObject], or of the claim. The
-	// charges of a directly created claim can change only after its settlement: until then the decision is NotHeld.
-	Extend func(before, after string) string
 	// Spare must fit beside what the ledger has before the request, or Apply returns [ErrTooMuchHeld].
 	Spare Spare
 	// DryRun decides without changing anything. Decisions then have no sequence.
@@ -90,8 +87,6 @@ type Outcome struct {
 	Decisions []ledger.Decision
 	// Taken are the keys of the reservations taken over, see [Request.Instead].
 	Taken []string
-	// Former is, if the request extended a reservation, the sequence of that reservation before. The last one counts.
-	Former int64
 	// Raised are the reservations of earlier attempts of the same requests that this one has raised, as they were before.
 	Raised []ledger.Reservation
 }
