@@ -43,8 +43,8 @@ func (a *Awaited) isDecided(v Visibility, at Version, observed Basis) bool {
 	}
 }
 
-// IsEarly reports whether the object is visible while observed demand still rests on earlier policies or namespaces than
-// the request. Until a later observation, both count.
+// IsEarly reports whether the object is visible while observed demand rests on earlier policies or namespaces than the
+// request. Until a later observation, both count.
 func (a *Awaited) IsEarly(v Visibility, observed Basis) bool {
 	return a.isVisible(v) && !(observed.hasNamespaces(a.Namespaces) && observed.Policies >= a.Policies)
 }

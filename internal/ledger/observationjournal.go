@@ -47,8 +47,8 @@ func (l *Ledger) recordEnded(ended []endedRequest) (recorded []Charge, taken map
 // records.
 //
 // An object that counts beside its pending request has a record already, with the admission of the request. So what the
-// object adds to that is a recount, and so is what the end of the request takes away. It is the same with an object whose
-// request has yet to become part of the ledger.
+// object adds to that is a recount, and so is what the end of the request takes away. It is the same with an object
+// whose request has yet to become part of the ledger.
 func (l *Ledger) recordObjects(made *observedChange, taken map[string][]Charge) (recorded []Charge) {
 	for i := range made.objects {
 		o := &made.objects[i]

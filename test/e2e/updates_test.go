@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -268,7 +269,7 @@ func TestConditionsFollowUpdates(t *testing.T) {
 func TestPoliciesOnCreatesIgnoreUpdates(t *testing.T) {
 	t.Parallel()
 	f := newFollowedWorld(t, 5, nil)
-	f.world.policy(f.name+"-gold", func(p *quotav1alpha1.ClaimCreationPolicy) {
+	gold := f.world.policy(f.name+"-gold", func(p *quotav1alpha1.ClaimCreationPolicy) {
 		p.Spec = *f.policy.Spec.DeepCopy()
 		p.Spec.Trigger.Operations = nil
 		keepsClaims(p)
@@ -276,6 +277,7 @@ func TestPoliciesOnCreatesIgnoreUpdates(t *testing.T) {
 		p.Spec.Target.ResourceClaimTemplate.Metadata.Name = "gold-{{.trigger.metadata.name}}"
 		p.Spec.Target.ResourceClaimTemplate.Spec.Requests = []quotav1alpha1.ResourceRequestTemplate{{ResourceType: f.resourceType(), Amount: 100}}
 	})
+	f.waitCondition(gold, quotav1alpha1.ConditionAdopted, metav1.ConditionTrue) // the object comes after the scan
 	f.mustCreate(f.fleet("a", 1))
 	f.wantBucket(5, 1, 4, 1)
 	must(t, f.set("a", true, "spec", "gold"))

@@ -37,6 +37,8 @@ type create struct {
 	decided bool
 	// revision is the revision of the catalog with these policies.
 	revision int64
+	// isAdoptable is set if some policy of the kind does not count objects: then adoption has to know of the review.
+	isAdoptable bool
 	// isShared is set once another review of the same create made some of the reservations.
 	isShared bool
 }
@@ -47,7 +49,7 @@ type evaluatedClaim struct {
 	policy *catalog.Policy
 	// actor is the user behind the claim's request.
 	actor string
-	// awaits, for a policy without claims, is what ends the reservation.
+	// awaits, for a policy that counts objects, is what ends the reservation.
 	awaits *ledger.Awaited
 }
 
@@ -137,7 +139,7 @@ func (h *Handler) reserveBesideOthers(ctx context.Context, request *admissionv1.
 	}
 }
 
-// evaluatePolicies evaluates all policies for the object. It returns nil if the object needs no claims and there is
+// evaluatePolicies evaluates all policies for the object. It returns nil if the object demands nothing and there is
 // nothing to report.
 func (h *Handler) evaluatePolicies(ctx context.Context, request *admissionv1.AdmissionRequest) (*create, *admissionv1.AdmissionResponse) {
 	kind := schema.GroupVersionKind(request.Kind)
@@ -166,13 +168,14 @@ func (h *Handler) evaluatePolicies(ctx context.Context, request *admissionv1.Adm
 	}
 
 	c.decided, c.revision = true, revision
+	c.isAdoptable = slices.ContainsFunc(policies, func(p *catalog.Policy) bool { return !p.CountsObjects() })
 	for _, p := range policies {
 		if denial := h.evaluatePolicy(ctx, request, p, c, input); denial != nil {
 			return nil, denial
 		}
 	}
 
-	if len(c.claims) == 0 && c.decided && !review.IsDryRun(request) {
+	if len(c.claims) == 0 && c.decided && c.isAdoptable && !review.IsDryRun(request) {
 		h.Reviewed.Add(c.UID, revision)
 	}
 	if len(c.claims) == 0 && len(c.notices) == 0 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -20,13 +19,8 @@ import (
 	"github.com/bursar/bursar/internal/policy"
 )
 
-// hasClaims reports whether a policy makes a claim for the object.
-func (c *create) hasClaims() bool {
-	return slices.ContainsFunc(c.claims, func(p *evaluatedClaim) bool { return !p.policy.CountsObjects() })
-}
-
-// awaitedBy returns what ends a reservation by a policy without claims: the object in a version after the one under
-// review, base, which is empty for a create. It returns nil for a policy with claims.
+// awaitedBy returns what ends a reservation by a policy that counts objects: the object in a version after the one
+// under review, base, which is empty for a create. It returns nil for another policy.
 func (h *Handler) awaitedBy(p *catalog.Policy, o evaluator.Object, base string, in policy.Input) (*ledger.Awaited, error) {
 	if !p.CountsObjects() {
 		return nil, nil

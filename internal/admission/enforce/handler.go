@@ -61,7 +61,7 @@ type Dependencies struct {
 	Objects   *objectcache.Cache
 	// Claims name the largest holders in denials. Default: denials name no holders.
 	Claims *claimcache.Cache
-	// Inventory names the largest objects without claims in denials. Default: denials name none.
+	// Inventory names the largest objects that count in denials. Default: denials name none.
 	Inventory *inventory.Inventory
 	// Engine reserves quota for updates and makes the claims follow.
 	Engine *engine.Engine

@@ -104,3 +104,16 @@ func TestNotEnforcedIsChargedOnceItExists(t *testing.T) {
 		})
 	}
 }
+
+// Adoption must not look at an object for a policy that has decided it, also if only other policies demand something.
+func TestReviewBesideCountedObjects(t *testing.T) {
+	s := newScene(t, 1)
+	s.policy("globex", "false")
+	s.policyWith("acme", "acme", "true", func(p *quotav1alpha1.ClaimCreationPolicySpec) {
+		p.Target.ResourceClaimTemplate.Metadata.Annotations = nil
+	})
+	s.wantAllowed(s.review("1"))
+	if !s.Reviewed.Has("1", s.Catalog.Policy("globex")) {
+		t.Error("adoption would look at the object again")
+	}
+}

@@ -22,8 +22,6 @@ import (
 type demandChange struct {
 	policy        *catalog.Policy
 	before, after *evaluator.Claim
-	// isUnknown is set for an unknown demand.
-	isUnknown bool
 	// awaits is what ends the reservation of the growth.
 	awaits *ledger.Awaited
 }
@@ -123,9 +121,6 @@ func (h *Handler) decideChange(ctx context.Context, request *admissionv1.Admissi
 			reserveCtx = tentative
 		}
 
-		if a.isUnknown {
-			continue
-		}
 		took, denial := h.reserveGrowth(reserveCtx, request, c, a, &notices)
 		if denial != nil {
 			h.rollback(ctx, all)
@@ -162,7 +157,7 @@ func (h *Handler) compareDemand(ctx context.Context, request *admissionv1.Admiss
 			if denial := h.undecidedIfEnforced(p, err, notices); denial != nil {
 				return nil, denial
 			}
-			changed = append(changed, demandChange{policy: p, isUnknown: true})
+			continue // the ledger observes it once it is known
 		case err != nil && errBefore == nil && p.Enforces():
 			h.failed(request, p, c.Object, err, true)
 			return nil, denyNotApplicable(p.Name, err)
@@ -226,7 +221,7 @@ func takenFrom(changed []demandChange) []quotav1alpha1.ConsumerRef {
 
 // takesMore reports whether an enforcing policy demands more after the update than before.
 func takesMore(a demandChange) bool {
-	return !a.isUnknown && a.policy.Enforces() && !a.before.Covers(a.after)
+	return a.policy.Enforces() && !a.before.Covers(a.after)
 }
 
 // undecidedIfEnforced rejects a request with a failed evaluation if the policy enforces, and adds a notice otherwise.

@@ -85,7 +85,7 @@ func (h *Handler) largest(consumer quotav1alpha1.ConsumerRef, resourceType, name
 	return holders[:min(len(holders), holdersMax)]
 }
 
-// largestObjects returns the largest among the objects without claims.
+// largestObjects returns the largest among the objects that count.
 func (h *Handler) largestObjects(consumer quotav1alpha1.ConsumerRef, resourceType, namespace string) []message.Holder {
 	if h.Inventory == nil {
 		return nil

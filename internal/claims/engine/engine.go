@@ -62,15 +62,15 @@ type EventRecorder interface {
 // Engine changes claims and ledgers. It is safe for concurrent use.
 type Engine struct {
 	Dependencies
-	queue   workqueue.TypedRateLimitingInterface[Object]
-	gone    objectTimes // deleted objects
-	ended   objectTimes // objects whose create has ended
-	updates openUpdates
-	changes changes
-	granted granted
-	sent    sent
-	denials claimDenials
-	named   *namedObjects
+	queue    workqueue.TypedRateLimitingInterface[Object]
+	gone     objectTimes // deleted objects
+	ended    objectTimes // objects whose create has ended
+	updates  openUpdates
+	changes  changes
+	granted  granted
+	sent     sent
+	refusals claims.Refusals
+	named    *namedObjects
 }
 
 // Object is a protected object with claims that need work.

@@ -123,11 +123,11 @@ func (e *Engine) create(ctx context.Context, claim *quotav1alpha1.ResourceClaim,
 	case claim.Namespace == e.SystemNamespace:
 		moves = false
 	case err == nil:
-		e.denials.end(claim.Namespace)
-	case isDenial(err) && !moves:
+		e.refusals.End(claim.Namespace)
+	case claims.IsRefusal(err) && !moves:
 		var made *quotav1alpha1.ResourceClaim
 		var errFind error
-		if made, moves, errFind = e.handleDenial(ctx, claim, reservation, err); made != nil || errFind != nil {
+		if made, moves, errFind = e.handleRefusal(ctx, claim, reservation, err); made != nil || errFind != nil {
 			return made, errFind
 		}
 	}

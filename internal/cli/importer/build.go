@@ -130,7 +130,6 @@ func build(source string, mapper apimeta.RESTMapper, limits []Limit, before *ear
 		b.add(&limits[i])
 	}
 	b.plan.takeLowest()
-	b.noteFinished()
 	b.addRegistrations()
 	names := sortedKeys(b.consumers)
 	for _, name := range names {
@@ -271,17 +270,6 @@ func (b *builder) limitOf(l *Limit, resourceType string) (int64, bool) {
 }
 
 func consumerKey(l *Limit) string { return l.Namespace + "/" + l.Consumer }
-
-// noteFinished notes how Bursar counts finished Pods.
-func (b *builder) noteFinished() {
-	for _, m := range b.measures {
-		if m.kind == pods && m.amount != "" {
-			b.note("finished Pods", "a ResourceQuota returns their quota when they end, and Bursar when they are deleted or changed; "+
-				"Bursar does not charge Pods that finished before the import")
-			return
-		}
-	}
-}
 
 func (b *builder) consumerOf(l *Limit) *consumer {
 	key := consumerKey(l)

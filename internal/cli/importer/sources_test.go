@@ -104,7 +104,7 @@ func TestSources(t *testing.T) {
 			"note ResourceQuota shop/c", "note ResourceQuota oil-a/capsule-oil-0", "note ResourceQuota oil-a/capsule-pool-oil", "note ResourceQuota oil-a/capsule-global-quota-1",
 			"note limits of CPU and memory",
 			"note ResourceQuota shop/a: count/deployments", "note ResourceQuota shop/a: count/leases.coordination.k8s.io", "note ResourceQuota shop/a: count/unknown.example.com",
-			"note ResourceQuota shop/b: count/secrets", "note ResourceQuota shop/d: count/deployments.apps", "note ResourceQuota kube-system/e", "note finished Pods",
+			"note ResourceQuota shop/b: count/secrets", "note ResourceQuota shop/d: count/deployments.apps", "note ResourceQuota kube-system/e",
 		}},
 		"ClusterResourceQuota": {"the namespaces that it selects by labels and annotations", "clusterresourcequota", func() *reading {
 			return fromClusterResourceQuotas(parsed[clusterResourceQuota](t,

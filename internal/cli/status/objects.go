@@ -95,7 +95,7 @@ func (f *failures) addAdoption(name string, policy *quotav1alpha1.ClaimCreationP
 	if adoption.State == quotav1alpha1.AdoptionRunning {
 		of = max(adoption.Processed, adoption.Failed)
 	}
-	detail := fmt.Sprintf("%s: it fails on %d of %s, which have no claim", name, adoption.Failed, message.Count(of, "existing object", "existing objects"))
+	detail := fmt.Sprintf("%s: it fails on %d of %s, which do not count", name, adoption.Failed, message.Count(of, "existing object", "existing objects"))
 	if adoption.Message != "" {
 		detail += ": " + adoption.Message
 	}

@@ -84,15 +84,15 @@ func TestAdoptionFailures(t *testing.T) {
 		},
 		"Some": {
 			"some objects are wrong", &quotav1alpha1.AdoptionStatus{State: complete, Failed: 1, Processed: 2, Total: 2, Message: "PVC a: no such key"},
-			Check{State: Warning, Details: []string{"ClaimCreationPolicy p: it fails on 1 of 2 existing objects, which have no claim: PVC a: no such key"}},
+			Check{State: Warning, Details: []string{"ClaimCreationPolicy p: it fails on 1 of 2 existing objects, which do not count: PVC a: no such key"}},
 		},
 		"All": {
 			"the policy is wrong", &quotav1alpha1.AdoptionStatus{State: complete, Failed: 200, Processed: 200, Total: 200, Message: "PVC a: no such key"},
-			Check{State: Failed, Details: []string{"ClaimCreationPolicy p: it fails on 200 of 200 existing objects, which have no claim: PVC a: no such key"}},
+			Check{State: Failed, Details: []string{"ClaimCreationPolicy p: it fails on 200 of 200 existing objects, which do not count: PVC a: no such key"}},
 		},
 		"AllSoFar": {
 			"the rest will not fare better", &quotav1alpha1.AdoptionStatus{State: running, Failed: 20, Processed: 20, Total: 200},
-			Check{State: Failed, Details: []string{"ClaimCreationPolicy p: it fails on 20 of 20 existing objects, which have no claim"}},
+			Check{State: Failed, Details: []string{"ClaimCreationPolicy p: it fails on 20 of 20 existing objects, which do not count"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -59,7 +59,7 @@ type Controller struct {
 
 	objects  workqueue.TypedRateLimitingInterface[object]
 	kinds    workqueue.TypedRateLimitingInterface[schema.GroupKind]
-	refusals refusals
+	refusals claims.Refusals
 }
 
 // object identifies an object whose views may have to change.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,9 +19,6 @@ import (
 	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/kube/secrets"
 )
-
-// refusalsMax is how often in a row a namespace may refuse views before they are made in the system namespace.
-const refusalsMax = 3
 
 // errEarlierView means that the view of another object, which is gone, has the name of a new view.
 var errEarlierView = errors.New("the view of an earlier object of that name is still there")
@@ -210,17 +206,17 @@ func (c *Controller) createNamed(ctx context.Context, p listedPolicy, view *quot
 
 	switch {
 	case err == nil:
-		c.refusals.end(own)
+		c.refusals.End(own)
 		return nil
 	case apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-	case !isRefusal(err):
+	case !claims.IsRefusal(err):
 		return createError(view, err)
 	default:
-		times := c.refusals.add(own)
-		if times < refusalsMax {
+		times := c.refusals.Add(own)
+		if times < claims.RefusalsMax {
 			return createError(view, err)
 		}
-		if times == refusalsMax {
+		if times == claims.RefusalsMax {
 			c.reportRefusals(p, view, err)
 		}
 	}
@@ -246,33 +242,4 @@ func createError(view *quotav1alpha1.ResourceClaim, err error) error {
 		return err
 	}
 	return fmt.Errorf("create view %s/%s: %w", view.Namespace, view.Name, err)
-}
-
-// isRefusal reports whether a ResourceQuota or a webhook of the namespace refused a claim.
-func isRefusal(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsInvalid(err)
-}
-
-// refusals counts how often in a row each namespace has refused views. The zero value is empty.
-type refusals struct {
-	mu          sync.Mutex
-	byNamespace map[string]int
-}
-
-// add counts a refusal, and returns the new count.
-func (r *refusals) add(namespace string) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.byNamespace == nil {
-		r.byNamespace = map[string]int{}
-	}
-	r.byNamespace[namespace]++
-	return r.byNamespace[namespace]
-}
-
-// end forgets the refusals of a namespace that has accepted a view.
-func (r *refusals) end(namespace string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.byNamespace, namespace)
 }

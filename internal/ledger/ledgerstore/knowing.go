@@ -2,8 +2,8 @@ package ledgerstore
 
 import "github.com/bursar/bursar/internal/ledger"
 
-// knowing is an observer that knows, too, which requests have ended, and which objects have appeared by requests that the
-// ledger does not have yet.
+// knowing is an observer that knows, too, which requests have ended, and which objects have appeared by requests that
+// the ledger does not have yet.
 type knowing struct {
 	ledger.Observer
 	committer *committer

@@ -11,8 +11,8 @@ import (
 )
 
 // Request asks for reservations in the ledger of one consumer. A reservation with Replaces is an amendment: it changes
-// a settled claim, see [ledger.Ledger.Amend]. The store decides the growth of the claim like a reservation. The decision
-// is NotHeld while the reservation of the claim is in flight. The caller must hold a lock of the claim.
+// a settled claim, see [ledger.Ledger.Amend]. The store decides the growth of the claim like a reservation. The
+// decision is NotHeld while the reservation of the claim is in flight. The caller must hold a lock of the claim.
 type Request struct {
 	// Reservations are for one commit: all of them or none.
 	Reservations []ledger.Reservation
