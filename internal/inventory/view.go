@@ -41,9 +41,20 @@ func (v View) Observation() ledger.Observation {
 
 // Visibility implements [ledger.Observer].
 func (v View) Visibility(pending *ledger.Reservation) ledger.Visibility {
-	id := idOf(types.UID(pending.Awaits.ID))
-	_, isDeleted := v.kind.deleted.Get(id)
-	return ledger.Visibility{Version: v.kind.objects[id].version, IsDeleted: isDeleted}
+	return v.kind.visibilityOf(types.UID(pending.Awaits.ID))
+}
+
+// VisibilityOf returns what the inventory knows about an object.
+func (k *Kind) VisibilityOf(uid types.UID) ledger.Visibility {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.visibilityOf(uid)
+}
+
+func (k *contents) visibilityOf(uid types.UID) ledger.Visibility {
+	id := idOf(uid)
+	_, isDeleted := k.deleted.Get(id)
+	return ledger.Visibility{Version: k.objects[id].version, IsDeleted: isDeleted}
 }
 
 // ChangesSince implements [ledger.Observer]. It reports false if the inventory no longer has all changes. It leaves out

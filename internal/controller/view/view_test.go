@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -80,6 +81,7 @@ func newStage(t *testing.T, areActive bool) *stage {
 	object.SetNamespace("ns")
 	object.SetName("a")
 	object.SetUID(uid)
+	object.SetResourceVersion("1")
 	s := &stage{server: claimstest.New()}
 	all := inventory.New()
 	s.counted = all.Add(inventory.NameOf(kind), func(types.NamespacedName) string { return "" })
@@ -139,6 +141,27 @@ func TestViewShowsItsObject(t *testing.T) {
 	s.count(0)
 	if left := s.sync(t); len(left) > 0 {
 		t.Errorf("an object that demands nothing has the views %+v", left)
+	}
+}
+
+// A new leader may see an object later than the former one, which has made its view.
+func TestLateInventoryKeepsViews(t *testing.T) {
+	s := newStage(t, true)
+	s.sync(t)
+
+	s.Inventory = inventory.New()
+	s.counted = s.Inventory.Add(inventory.NameOf(kind), func(types.NamespacedName) string { return "" })
+	s.counted.Replace(ledger.Basis{}, slices.Values([]inventory.Object(nil)))
+	if err := s.syncObject(t.Context(), object{kind.GroupKind(), uid}); !errors.Is(err, errLate) {
+		t.Errorf("got %v, want that it waits for the object", err)
+	}
+	if kept := s.server.List(); len(kept) != 1 {
+		t.Errorf("the views are %+v, want the one of the object", kept)
+	}
+
+	s.count(1)
+	if again := s.sync(t); len(again) != 1 {
+		t.Errorf("the views are %+v, want the one of the object", again)
 	}
 }
 

@@ -18,18 +18,23 @@ import (
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/kube/secrets"
+	"github.com/bursar/bursar/internal/ledger"
 )
 
 // errEarlierView means that the view of another object, which is gone, has the name of a new view.
 var errEarlierView = errors.New("the view of an earlier object of that name is still there")
 
+// errLate means that the inventory has yet to show the present version of an object.
+var errLate = errors.New("the inventory has yet to show the present version of the object")
+
 // syncObject makes the views of an object show what it demands.
 func (c *Controller) syncObject(ctx context.Context, o object) error {
-	d := c.differenceOf(c.wantedFor(o.kind), o.uid)
+	w := c.wantedFor(o.kind)
+	d := c.differenceOf(w, o.uid)
 	var errs []error
 	for _, view := range d.extra {
 		if !isChangeable(view, d) {
-			errs = append(errs, c.delete(ctx, view))
+			errs = append(errs, c.remove(ctx, w, view))
 		}
 	}
 	for _, p := range d.missing {
@@ -51,6 +56,41 @@ func changeableFor(label string, view *claimcache.Claim, d difference) *listedPo
 		}
 	}
 	return nil
+}
+
+// remove deletes a view that shows no present demand. The former leader may have made it by a later version of its
+// object than this one has seen: then remove returns errLate.
+func (c *Controller) remove(ctx context.Context, w wanted, view *claimcache.Claim) error {
+	if p, isWanted := w.policies[view.Policy()]; isWanted {
+		isLate, err := c.isLate(ctx, p, view)
+		if err != nil {
+			return fmt.Errorf("read the object of view %s: %w", view.NamespacedName, err)
+		}
+		if isLate {
+			return errLate
+		}
+	}
+	return c.delete(ctx, view)
+}
+
+// isLate reports whether the object of a view exists in a later version than the inventory shows.
+func (c *Controller) isLate(ctx context.Context, p listedPolicy, view *claimcache.Claim) (bool, error) {
+	seen := p.kind.VisibilityOf(view.ObjectUID)
+	if seen.IsDeleted {
+		return false, nil
+	}
+
+	live, err := c.readNamed(ctx, p.Trigger, view.Object)
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, err
+	case live == nil || live.GetUID() != view.ObjectUID:
+		return false, nil
+	}
+	version, err := ledger.ParseVersion(live.GetResourceVersion())
+	return version > seen.Version, err
 }
 
 func (c *Controller) delete(ctx context.Context, view *claimcache.Claim) error {
