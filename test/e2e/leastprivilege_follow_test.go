@@ -40,6 +40,7 @@ func (s *scene) follow() {
 	s.create(replicas, more, others, followingPolicy())
 	s.waitReady("fleets")
 	s.wantAllocatedOf(replicasType, 1, 1)
+	s.wantEvent("Recounted", "existing objects that count by the policy: 1 of 1, for 1 consumer")
 
 	s.create(s.fleet("a", 1))
 	must(s, s.scale("a", 3))

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/inventory/watcher"
 )
 
@@ -45,7 +47,26 @@ func (c *Controller) reportCounts(ctx context.Context, object *quotav1alpha1.Cla
 	if before := object.Status.Adoption; before != nil && *withoutTimes(before) == *withoutTimes(&status) {
 		return next, nil
 	}
-	return next, c.writeAdoption(ctx, object, &status)
+	if err := c.writeAdoption(ctx, object, &status); err != nil {
+		return next, err
+	}
+	if isComplete && !isAdopted(object) {
+		c.reportRecount(p, counts)
+	}
+	return next, nil
+}
+
+// reportRecount tells in an event that all existing objects count by a new or changed policy.
+func (c *Controller) reportRecount(p *catalog.Policy, counts watcher.Counts) {
+	if c.Events == nil {
+		return
+	}
+	note := fmt.Sprintf("existing objects that count by the policy: %d of %d, for %s",
+		counts.Counting, counts.Objects, message.Count(counts.Consumers, "consumer", "consumers"))
+	if counts.Failed > 0 {
+		note += fmt.Sprintf("; it fails on %d: %s", counts.Failed, counts.Failure)
+	}
+	c.Events.Eventf(p.Reference(), nil, corev1.EventTypeNormal, quotav1alpha1.EventRecounted, "Recount", "%s", note)
 }
 
 // adoptionOf returns the status of a policy by which existing objects count, or are about to.

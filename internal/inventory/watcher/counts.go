@@ -16,7 +16,8 @@ import (
 // Counts says how the existing objects of a kind count by one policy.
 type Counts struct {
 	// Objects is the number of objects of the kind, and Counting that of those that demand something by the policy.
-	Objects, Counting int
+	// Consumers is the number of consumers that these demand it of.
+	Objects, Counting, Consumers int
 	// Failed is the number of objects that the policy fails for, so that they demand nothing by it. Failure names one of
 	// them, with the reason.
 	Failed  int
@@ -39,7 +40,7 @@ func (w *Watcher) CountsBy(p *catalog.Policy) (counts Counts, isComplete bool) {
 	}
 
 	counts.Objects = current.target.Len()
-	counts.Counting, _ = current.target.CountedBy(p.Name)
+	counts.Counting, counts.Consumers = current.target.CountedBy(p.Name)
 	counts.Failed, counts.Failure = current.failures.of(p.Name)
 	return counts, true
 }
