@@ -43,9 +43,9 @@ func ResizeKey(claimUID string) string { return ClaimKey(claimUID) + amendmentSu
 // IsAmendment reports whether a key belongs to an amendment.
 func IsAmendment(key string) bool { return strings.HasSuffix(key, amendmentSuffix) }
 
-// SplitObjectKey undoes ObjectKey and UpdateKey. Both parts are empty for a directly created claim.
+// SplitObjectKey undoes ObjectKey and UpdateKey. Both parts are empty for a directly created claim and its amendment.
 func SplitObjectKey(key string) (policy, objectUID string) {
-	if policy, objectUID, ok := strings.Cut(key, "/"); ok {
+	if policy, objectUID, ok := strings.Cut(strings.TrimSuffix(key, amendmentSuffix), "/"); ok {
 		if i := strings.LastIndex(objectUID, baseSeparator); i >= 0 {
 			objectUID = objectUID[:i]
 		}
