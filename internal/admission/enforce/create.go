@@ -37,8 +37,8 @@ type create struct {
 	decided bool
 	// revision is the revision of the catalog with these policies.
 	revision int64
-	// isAdoptable is set if some policy of the kind does not count objects: then adoption has to know of the review.
-	isAdoptable bool
+	// concernsAdoption is set if some policy of the kind keeps claims of record: then adoption has to know of the review.
+	concernsAdoption bool
 	// isShared is set once another review of the same create made some of the reservations.
 	isShared bool
 }
@@ -168,14 +168,14 @@ func (h *Handler) evaluatePolicies(ctx context.Context, request *admissionv1.Adm
 	}
 
 	c.decided, c.revision = true, revision
-	c.isAdoptable = slices.ContainsFunc(policies, func(p *catalog.Policy) bool { return !p.CountsObjects() })
+	c.concernsAdoption = slices.ContainsFunc(policies, func(p *catalog.Policy) bool { return !p.CountsObjects() })
 	for _, p := range policies {
 		if denial := h.evaluatePolicy(ctx, request, p, c, input); denial != nil {
 			return nil, denial
 		}
 	}
 
-	if len(c.claims) == 0 && c.decided && c.isAdoptable && !review.IsDryRun(request) {
+	if len(c.claims) == 0 && c.decided && c.concernsAdoption && !review.IsDryRun(request) {
 		h.Reviewed.Add(c.UID, revision)
 	}
 	if len(c.claims) == 0 && len(c.notices) == 0 {

@@ -61,7 +61,7 @@ func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionReq
 	}
 
 	h.admitted.add(c)
-	if charged && c.isAdoptable {
+	if charged && c.concernsAdoption {
 		h.Reviewed.Add(c.UID, c.revision, c.uncharged...)
 	}
 	return h.allowWithNotices(ctx, request, c.Object, notices)
@@ -94,7 +94,7 @@ func (h *Handler) admitFromSlice(c *create, groups [][]*evaluatedClaim) bool {
 	}
 	held, spare, _ := h.trackRequest(c.requester, groups[0][0].Consumer, c.Object, "", chargesOf(groups[0]))
 	isAdmitted := h.Store.Escrow(groups[0][0].Consumer, reservationsOf(groups[0]), spare, func() {
-		if c.decided && c.isAdoptable && !h.replaced.has(c.UID) {
+		if c.decided && c.concernsAdoption && !h.replaced.has(c.UID) {
 			h.Reviewed.Add(c.UID, c.revision)
 		}
 	})
