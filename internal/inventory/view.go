@@ -51,10 +51,10 @@ func (k *Kind) VisibilityOf(uid types.UID) ledger.Visibility {
 	return k.visibilityOf(uid)
 }
 
-func (k *contents) visibilityOf(uid types.UID) ledger.Visibility {
+func (c *contents) visibilityOf(uid types.UID) ledger.Visibility {
 	id := idOf(uid)
-	_, isDeleted := k.deleted.Get(id)
-	return ledger.Visibility{Version: k.objects[id].version, IsDeleted: isDeleted}
+	_, isDeleted := c.deleted.Get(id)
+	return ledger.Visibility{Version: c.objects[id].version, IsDeleted: isDeleted}
 }
 
 // ChangesSince implements [ledger.Observer]. It reports false if the inventory no longer has all changes. It leaves out

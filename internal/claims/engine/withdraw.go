@@ -31,23 +31,6 @@ func (e *Engine) Expire(ctx context.Context, reservation ledgerstore.InFlight) e
 	return e.deleteClaim(ctx, types.NamespacedName{Namespace: made.Namespace, Name: made.Name}, made.UID)
 }
 
-// cancelUnmade cancels a reservation, unless its claim exists: then it finishes the claim, and reports true. It reads
-// the API server, because the cache may not have the claim yet.
-func (e *Engine) cancelUnmade(ctx context.Context, reservation ledgerstore.InFlight) (isMade bool, err error) {
-	if isMade, err = e.IsMade(ctx, reservation); err != nil {
-		return false, err
-	}
-	if isMade {
-		_, err = e.Materialize(ctx, reservation)
-		return true, err
-	}
-	made, err := e.withdraw(ctx, reservation)
-	if made == nil || err != nil {
-		return false, err
-	}
-	return true, e.supersede(ctx, made)
-}
-
 // withdraw ends a reservation. If somebody made a claim from it all the same, maybe another process at this moment,
 // withdraw returns the claim. The ledger no longer has its charge, and the caller has to remove it.
 func (e *Engine) withdraw(ctx context.Context, reservation ledgerstore.InFlight) (made *quotav1alpha1.ResourceClaim, err error) {
