@@ -54,6 +54,9 @@ type ObjectChange struct {
 type Uptake struct {
 	// HasChanged is true if demand or requests have changed. Without that, nothing needs to be stored.
 	HasChanged bool
+	// ChangesUsage is true if observed demand and requests together have become more or less. An object that only takes
+	// the place of its request changes no figure that anybody sees.
+	ChangesUsage bool
 	// FreesQuota is true if some demand has become smaller, or a request ended.
 	FreesQuota bool
 	// Ended are the keys of the ended requests.
@@ -110,10 +113,11 @@ func (l *Ledger) Observe(o Observation, by Observer) (Uptake, error) {
 	l.recordObserved(made)
 	isLess := func(d Demand) bool { return d.Amount < 0 }
 	uptake := Uptake{
-		HasChanged:  len(made.demands)+len(made.ended) > 0,
-		FreesQuota:  len(made.ended) > 0 || slices.ContainsFunc(made.demands, isLess),
-		IsBehind:    !isNewer,
-		CountsTwice: made.countsTwice,
+		HasChanged:   len(made.demands)+len(made.ended) > 0,
+		ChangesUsage: made.changesUsage(),
+		FreesQuota:   len(made.ended) > 0 || slices.ContainsFunc(made.demands, isLess),
+		IsBehind:     !isNewer,
+		CountsTwice:  made.countsTwice,
 	}
 	for i := range made.ended {
 		uptake.Ended = append(uptake.Ended, made.ended[i].Key)
@@ -253,6 +257,29 @@ type observedChange struct {
 	// objects are the changes of single objects. hasObjects is true if these are all.
 	objects    []ObjectChange
 	hasObjects bool
+}
+
+// changesUsage reports whether the ended requests are more or less than what observed demand has grown by.
+func (c *observedChange) changesUsage() bool {
+	type target struct {
+		resourceType string
+		dimensions   Dimensions
+	}
+	more := map[target]Amount{}
+	for _, d := range c.demands {
+		more[target{d.ResourceType, d.Dimensions}] += d.Amount
+	}
+	for i := range c.ended {
+		for _, charge := range c.ended[i].Charges {
+			more[target{charge.ResourceType, charge.Dimensions}] -= charge.Amount
+		}
+	}
+	for _, amount := range more {
+		if amount != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // endedRequest is a request that is no longer pending.

@@ -108,9 +108,7 @@ func (c *committer) Finished() {
 	}
 	c.hasChanged, c.hasGrown, c.wasReread = false, false, false
 	c.scheduleTrim()
-	if c.stock.isAhead && c.isPreferred() {
-		c.observeSoon()
-	}
+	c.storeStockLater()
 }
 
 // lastWrite returns the time of the latest write by this process, or the zero time.

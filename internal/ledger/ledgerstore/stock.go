@@ -10,6 +10,11 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
+// transferDelay is how long the copy may have observed an object that the stored ledger still counts as its request.
+// Usage is the same either way, so this waits for another reason to write. With [recordDelayMax] it is less than
+// [overlookedAfter].
+const transferDelay = 3 * time.Second
+
 // stock is what a committer knows of the inventory. All but changes and isScheduled belongs to the goroutine of the
 // group.
 type stock struct {
@@ -20,10 +25,14 @@ type stock struct {
 
 	// taken is the number of changes before the latest observation.
 	taken int64
-	// isAhead is true while the copy has observed something that storage does not have. freesQuota is true if that frees
-	// quota, and ended are the keys of the requests that ended.
-	isAhead, freesQuota bool
-	ended               []string
+	// isAhead is true while the copy has observed something that storage does not have, and since is the beginning of
+	// that. changesUsage is true if usage is another one now, freesQuota if that frees quota, and ended are the keys of
+	// the requests that ended.
+	isAhead, changesUsage, freesQuota bool
+	since                             time.Time
+	ended                             []string
+	// isTransferring is set while an operation waits to store an observation that leaves usage as it is.
+	isTransferring bool
 	// seen is what the inventory shows of the admissions from the slice, as of the latest observation. The others wait for
 	// a later one.
 	seen map[string]ledger.Visibility
@@ -38,8 +47,24 @@ type stock struct {
 
 // reset forgets everything about the former copy.
 func (s *stock) reset() {
-	s.taken, s.isAhead, s.freesQuota, s.ended, s.seen, s.err = -1, false, false, nil, nil, nil
+	s.taken, s.seen, s.err = -1, nil, nil
 	s.named = sets.New[string]()
+	s.forgetNews()
+}
+
+// noteNews notes that the copy has observed something that storage does not have.
+func (s *stock) noteNews(changesUsage, freesQuota bool) {
+	if !s.isAhead {
+		s.since = time.Now()
+	}
+	s.isAhead = true
+	s.changesUsage = s.changesUsage || changesUsage
+	s.freesQuota = s.freesQuota || freesQuota
+}
+
+// forgetNews notes that storage has everything observed, or that the copy with it is gone.
+func (s *stock) forgetNews() {
+	s.isAhead, s.changesUsage, s.freesQuota, s.ended = false, false, false, nil
 }
 
 // takeStock brings the copy up to the inventory. The next write stores that.
@@ -101,14 +126,14 @@ func (c *committer) retired() (kinds []string, waiting []ledger.Reservation) {
 func (c *committer) forgetRetired(kinds []string, waiting []ledger.Reservation) {
 	for _, kind := range kinds {
 		if !c.store.Inventory.IsListed(kind) && c.ledger.ForgetKind(kind) {
-			c.stock.isAhead, c.stock.freesQuota = true, true
+			c.stock.noteNews(true, true)
 		}
 	}
 	for i := range waiting {
 		r := &waiting[i]
 		if !c.store.Inventory.IsListed(r.Awaits.Kind) && c.ledger.Cancel(r.Key, r.Sequence) {
 			c.stock.ended = append(c.stock.ended, r.Key)
-			c.stock.isAhead, c.stock.freesQuota = true, true
+			c.stock.noteNews(true, true)
 		}
 	}
 }
@@ -125,8 +150,9 @@ func (c *committer) observeKind(o, stored ledger.Observation, by *knowing) {
 	}
 
 	c.stock.named.Insert(by.named...)
-	c.stock.isAhead = c.stock.isAhead || uptake.HasChanged
-	c.stock.freesQuota = c.stock.freesQuota || uptake.FreesQuota
+	if uptake.HasChanged {
+		c.stock.noteNews(uptake.ChangesUsage, uptake.FreesQuota)
+	}
 	c.stock.ended = append(c.stock.ended, uptake.Ended...)
 	if uptake.IsBehind && !stored.Basis.Covers(o.Basis) || uptake.CountsTwice {
 		c.stock.outdated = append(c.stock.outdated, o.Kind)
@@ -192,7 +218,7 @@ func (s sighting) Visibility(*ledger.Reservation) ledger.Visibility { return led
 // ChangesSince implements [ledger.Observer].
 func (s sighting) ChangesSince(ledger.Basis) ([]ledger.ObjectChange, bool) { return nil, false }
 
-// newObservation returns the operation to store what the copy has observed.
+// newObservation returns the operation to store what the copy has observed, unless that can wait.
 func newObservation() *operation {
 	var isOutdated bool
 	op := &operation{makesRoom: true, growsCapacity: true}
@@ -200,7 +226,7 @@ func newObservation() *operation {
 		stock := &op.committer.stock
 		stock.isScheduled.Store(false)
 		isOutdated = stock.changes.Load() != stock.taken
-		if stock.isAhead {
+		if op.committer.mustStoreStock() {
 			return groupcommit.Changed
 		}
 		return groupcommit.Nothing
@@ -211,6 +237,19 @@ func newObservation() *operation {
 		}
 	}
 	return op
+}
+
+// mustStoreStock reports whether storage has to have what the copy has observed. Then it also ends the wait of others
+// for a request that has ended.
+func (c *committer) mustStoreStock() bool {
+	switch {
+	case !c.stock.isAhead:
+		return false
+	case c.stock.changesUsage, c.store.isClosing.Load(), c.expectsReleases():
+		return true
+	default:
+		return time.Since(c.stock.since) >= transferDelay
+	}
 }
 
 // observeSoon observes the inventory with the next commit, or soon. It returns false after the end of the committer.
@@ -225,6 +264,25 @@ func (c *committer) observeSoon() bool {
 		c.stock.isScheduled.Store(false)
 	}
 	return isCommitting
+}
+
+// storeStockLater has storage learn what the copy has observed: soon, or if usage stays the same at the next occasion.
+func (c *committer) storeStockLater() {
+	switch {
+	case !c.stock.isAhead || !c.isPreferred():
+	case c.mustStoreStock():
+		c.observeSoon()
+	case !c.stock.isTransferring:
+		c.stock.isTransferring = true
+		op := newObservation()
+		op.maxDelay = transferDelay - time.Since(c.stock.since)
+		committed := op.committed
+		op.committed = func() {
+			c.stock.isTransferring = false
+			committed()
+		}
+		c.commitLater(op)
+	}
 }
 
 // resumeWaiting decides the waiting operations again: they may fit now.
@@ -243,5 +301,5 @@ func (c *committer) stockStored() {
 	c.store.observed.set(c.consumer, ObservedIn(c.ledger.Observations()))
 	c.hasGrown = c.hasGrown || c.stock.freesQuota
 	c.hasChanged = c.hasChanged || c.stock.isAhead
-	c.stock.isAhead, c.stock.freesQuota, c.stock.ended = false, false, nil
+	c.stock.forgetNews()
 }

@@ -17,8 +17,9 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
 
-// observed is long enough for a ledger to observe a change.
-const observed = 3 * time.Second
+// observed is long enough for a ledger to observe a change of usage, and transferred for the stored ledger to count an
+// object in place of its request.
+const observed, transferred = 3 * time.Second, 6 * time.Second
 
 func TestStockCountsOnce(t *testing.T) {
 	t.Run("a create", inBubble(func(t *testing.T) {
@@ -30,7 +31,7 @@ func TestStockCountsOnce(t *testing.T) {
 		expectCounted(t, "the object has yet to appear", memory, counted{Pending: 4})
 		objects.show(widgets, "1", 2, 4)
 		p.changed("1")
-		<-time.After(observed)
+		<-time.After(transferred)
 
 		expectCounted(t, "the object is visible", memory, counted{Observed: 4})
 		expectAlways(t, "the request or its object counts", memory, from, 4)
@@ -58,7 +59,7 @@ func TestStockCountsOnce(t *testing.T) {
 		expectCounted(t, "the update has yet to appear", memory, counted{Observed: 4, Pending: 3})
 		objects.show(widgets, "1", 3, 7)
 		p.changed("1")
-		<-time.After(observed)
+		<-time.After(transferred)
 
 		expectCounted(t, "the update is visible", memory, counted{Observed: 7})
 		expectAlways(t, "the request or its effect counts", memory, from, 7)
@@ -314,7 +315,7 @@ func TestStockInstead(t *testing.T) {
 			}
 			objects.show(widgets, tt.wantInFlight, 2, 6)
 			p.changed(tt.wantInFlight)
-			<-time.After(observed)
+			<-time.After(transferred)
 			expectCounted(t, tt.reason, memory, counted{Observed: 6})
 		}))
 	}
@@ -357,6 +358,55 @@ func TestStockAhead(t *testing.T) {
 		if last := lastStored(memory.Snapshot(acme).Journal); last == 0 || journal.last.Load() != last {
 			t.Errorf("the journal has entries up to %d, the ledger up to %d", journal.last.Load(), last)
 		}
+	}))
+	t.Run("is written later if usage stays the same", inBubble(func(t *testing.T) {
+		memory, objects := storagetest.New(), newInventory(widgets)
+		p := counting(t, memory, nil, objects, 10)
+		p.admit(t, creating(widgets, "1", 4))
+		objects.show(widgets, "1", 2, 4)
+		p.changed("1")
+		<-time.After(3 * time.Second)
+		expectCounted(t, "the object counts as its request", memory, counted{Pending: 4})
+
+		objects.show(widgets, "2", 3, 1)
+		p.changed("2")
+		<-time.After(2 * time.Second)
+
+		expectCounted(t, "another object counts beside it", memory, counted{Observed: 5})
+	}))
+	t.Run("is written with the next admission", inBubble(func(t *testing.T) {
+		memory, objects := storagetest.New(), newInventory(widgets)
+		p := counting(t, memory, nil, objects, 10)
+		p.admit(t, creating(widgets, "1", 4))
+		objects.show(widgets, "1", 2, 4)
+		p.changed("1")
+		<-time.After(3 * time.Second)
+		from := len(memory.Revisions(acme))
+
+		p.admit(t, creating(widgets, "2", 1))
+		objects.show(widgets, "2", 3, 1)
+		p.changed("2")
+		<-time.After(time.Minute)
+
+		expectCounted(t, "both are visible", memory, counted{Observed: 5})
+		if writes := len(memory.Revisions(acme)) - from; writes != 2 {
+			t.Errorf("the second create took %d writes, want one for the request and one for its object", writes)
+		}
+	}))
+	t.Run("is written before the process ends", inBubble(func(t *testing.T) {
+		memory, objects := storagetest.New(), newInventory(widgets)
+		p := counting(t, memory, nil, objects, 10)
+		p.admit(t, creating(widgets, "1", 4))
+		objects.show(widgets, "1", 2, 4)
+		p.changed("1")
+		p.look(t)
+
+		began := time.Now()
+		if err := p.Flush(t.Context()); err != nil || time.Since(began) > time.Second {
+			t.Fatalf("flushed after %s: %v", time.Since(began), err)
+		}
+
+		expectCounted(t, "no other process has to look", memory, counted{Observed: 4})
 	}))
 	t.Run("is left to the preferred replica", inBubble(func(t *testing.T) {
 		w := newWatched(t)
