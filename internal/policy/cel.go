@@ -50,7 +50,7 @@ func newEnv(variables []cel.EnvOption, types ...*apiservercel.DeclType) (*cel.En
 	base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
 	extended, err := base.Extend(environment.VersionedOptions{
 		IntroducedVersion: version.MajorMinor(1, 0),
-		EnvOptions:        slices.Concat(variables, arithmetic(), []cel.EnvOption{hasPath()}),
+		EnvOptions:        slices.Concat(variables, arithmetic(), podResources(), []cel.EnvOption{hasPath()}),
 		DeclTypes:         types,
 	})
 	if err != nil {

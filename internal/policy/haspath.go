@@ -18,17 +18,23 @@ func hasPath() cel.EnvOption {
 			if !ok {
 				return types.MaybeNoSuchOverloadErr(path)
 			}
-			for name := range strings.SplitSeq(string(text), ".") {
-				fields, isMap := object.(traits.Mapper)
-				if !isMap {
-					return types.False
-				}
-				value, found := fields.Find(types.String(name))
-				if !found {
-					return types.False
-				}
-				object = value
-			}
-			return types.True
+			_, found := find(object, strings.Split(string(text), ".")...)
+			return types.Bool(found)
 		})))
+}
+
+// find returns the field at a path below an object, and reports whether there is one.
+func find(object ref.Val, path ...string) (ref.Val, bool) {
+	for _, name := range path {
+		fields, isMap := object.(traits.Mapper)
+		if !isMap {
+			return nil, false
+		}
+		value, found := fields.Find(types.String(name))
+		if !found {
+			return nil, false
+		}
+		object = value
+	}
+	return object, true
 }

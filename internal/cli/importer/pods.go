@@ -10,18 +10,19 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-// isFinished is true for Pods after their end. ResourceQuotas count these only as objects.
-const isFinished = `trigger.?status.?phase.orValue("") in ["Succeeded", "Failed"]`
+// hasEnded is true for Pods that ResourceQuotas count only as objects: after their end, and once their deletion has no
+// grace period left, so that only finalizers hold them.
+const hasEnded = `trigger.?status.?phase.orValue("") in ["Succeeded", "Failed"] || trigger.metadata.?deletionGracePeriodSeconds.orValue(1) == 0`
 
 // podMeasure returns the measure of a resource of Pods.
 func podMeasure(name corev1.ResourceName) (measure, error) {
 	m := measure{kind: pods, unit: counted("pod")}
 	if name == corev1.ResourcePods {
-		m.amount = isFinished + " ? 0 : 1"
+		m.amount = hasEnded + " ? 0 : 1"
 		return m, nil
 	}
-	list, resource := ofContainers(string(name))
-	if list == "" {
+	function, resource := podFunction(string(name))
+	if function == "" {
 		return m, fmt.Errorf("no policy counts %s", name)
 	}
 	switch {
@@ -32,16 +33,16 @@ func podMeasure(name corev1.ResourceName) (measure, error) {
 	default:
 		m.unit = counted("unit")
 	}
-	m.amount = podAmount(list, resource)
+	m.amount = fmt.Sprintf(`%s ? quantity("0") : %s(trigger, %q)`, hasEnded, function, resource)
 	return m, nil
 }
 
-// ofContainers returns the list of a container, requests or limits, and the resource in it for a name in a
-// ResourceQuota. The list is empty for other names.
-func ofContainers(name string) (list, resource string) {
+// podFunction returns the function of policies for a name in a ResourceQuota, and the resource to call it with. The
+// function is empty for names that are none of a Pod.
+func podFunction(name string) (function, resource string) {
 	if limited, isLimit := strings.CutPrefix(name, "limits."); isLimit {
 		if slices.Contains([]string{"cpu", "memory", "ephemeral-storage"}, limited) {
-			return "limits", limited
+			return "podLimits", limited
 		}
 		return "", ""
 	}
@@ -50,35 +51,7 @@ func ofContainers(name string) (list, resource string) {
 	if !isRequest && !isShort {
 		return "", ""
 	}
-	return "requests", requested
-}
-
-// podAmount returns the request or the limit of a Pod for a resource, plus the overhead. It is that of the Pod itself,
-// if any. Otherwise it is the larger of two amounts: the sum of the containers, and the largest need of an init
-// container beside the sidecars before it.
-func podAmount(list, resource string) string {
-	const inits = `trigger.spec.?initContainers.orValue([])`
-	const isSidecar = `r.?restartPolicy.orValue("") == "Always"`
-	running := `trigger.spec.containers + I.filter(r, ` + isSidecar + `)`
-	starting := `I.map(c, I.filter(r, r.name == c.name || ` + isSidecar + ` && I.indexOf(r) < I.indexOf(c)))`
-	sums := fmt.Sprintf(`([%s] + %s).map(P, P.map(c, quantity(c.?resources.?%s[?%q].orValue("0"))).sum())`, running, starting, list, resource)
-	containers := fmt.Sprintf(`[%s].map(I, %s)[0]`, inits, maxOf(sums))
-	overhead := fmt.Sprintf(`quantity(trigger.spec.?overhead[?%q].orValue("0"))`, resource)
-	total := containers
-	if hasPodLevel(resource) {
-		of := fmt.Sprintf(`trigger.spec.?resources.?%s[?%q]`, list, resource)
-		total = fmt.Sprintf(`(%s.hasValue() ? quantity(%s.value()) : %s)`, of, of, containers)
-	}
-	if list == "limits" {
-		// A Pod without a limit has none by its overhead.
-		return fmt.Sprintf(`%s ? quantity("0") : [%s].map(t, t > 0 ? t + %s : t)[0]`, isFinished, total, overhead)
-	}
-	return fmt.Sprintf(`%s ? quantity("0") : %s + %s`, isFinished, total, overhead)
-}
-
-// hasPodLevel reports whether a Pod as a whole can have a resource.
-func hasPodLevel(resource string) bool {
-	return resource == "cpu" || resource == "memory" || strings.HasPrefix(resource, corev1.ResourceHugePagesPrefix)
+	return "podRequests", requested
 }
 
 // isBestEffort is true for Pods without requests and limits of CPU and memory.

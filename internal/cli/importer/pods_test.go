@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -123,7 +124,30 @@ func anyPod(t *rapid.T) *corev1.Pod {
 	}
 	pod.Spec.PriorityClassName = rapid.SampledFrom([]string{"", "high", "low"}).Draw(t, "class")
 	pod.Status.Phase = rapid.SampledFrom([]corev1.PodPhase{"", corev1.PodRunning, corev1.PodSucceeded, corev1.PodFailed}).Draw(t, "phase")
+	if grace := rapid.SampledFrom([]int64{-1, 0, 3600}).Draw(t, "grace"); grace >= 0 {
+		pod.DeletionGracePeriodSeconds, pod.DeletionTimestamp = &grace, new(metav1.NewTime(time.Now().Add(time.Duration(grace)*time.Second-time.Minute)))
+	}
+	resize(t, pod)
 	return pod
+}
+
+// resize gives some containers other resources in the status than in the spec, as while a Pod is being resized.
+func resize(t *rapid.T, pod *corev1.Pod) {
+	statuses := func(containers []corev1.Container) (all []corev1.ContainerStatus) {
+		for _, c := range containers {
+			status := corev1.ContainerStatus{Name: c.Name}
+			if rapid.Bool().Draw(t, c.Name+"-runs") {
+				status.Resources = &corev1.ResourceRequirements{Requests: resources(t, c.Name+"-has"), Limits: resources(t, c.Name+"-has-limit")}
+				status.AllocatedResources = resources(t, c.Name+"-allocated")
+			}
+			all = append(all, status)
+		}
+		return all
+	}
+	pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses = statuses(pod.Spec.Containers), statuses(pod.Spec.InitContainers)
+	if reason := rapid.SampledFrom([]string{"", corev1.PodReasonInfeasible, corev1.PodReasonDeferred}).Draw(t, "resize"); reason != "" {
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady}, {Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: reason}}
+	}
 }
 
 // TestPodsCountAsInResourceQuotas compares the amounts of imported policies with those of the quota controller of
