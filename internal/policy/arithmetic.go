@@ -2,6 +2,7 @@ package policy
 
 import (
 	"math"
+	"slices"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/operators"
@@ -15,7 +16,7 @@ import (
 
 // arithmetic declares operations on quantities beyond the library of Kubernetes. They multiply quantities by whole
 // numbers; add, subtract and compare them with each other and with whole numbers; make them of whole numbers; sum lists
-// of them; and round them up.
+// of them, and find the largest of a list; and round them up.
 //
 // The operators have no bindings here, since those of CEL have one for all types each; [arithmeticCall] evaluates them.
 func arithmetic() []cel.EnvOption {
@@ -24,6 +25,7 @@ func arithmetic() []cel.EnvOption {
 		cel.Function(operators.Multiply, overload("multiply_quantity_int", q, q, i), overload("multiply_int_quantity", q, i, q)),
 		cel.Function("quantity", cel.Overload("int_to_quantity", []*cel.Type{i}, q, cel.UnaryBinding(quantityOfInt))),
 		cel.Function("sum", cel.MemberOverload("list_quantity_sum", []*cel.Type{cel.ListType(q)}, q, cel.UnaryBinding(sumOfQuantities))),
+		cel.Function("max", cel.MemberOverload("list_quantity_max", []*cel.Type{cel.ListType(q)}, q, cel.UnaryBinding(largestQuantity))),
 		cel.Function("roundUp",
 			cel.Overload("round_up_double", []*cel.Type{cel.DoubleType}, i, cel.UnaryBinding(roundUpDouble)),
 			cel.Overload("round_up_int", []*cel.Type{i}, i, cel.UnaryBinding(func(v ref.Val) ref.Val { return v })),
@@ -61,19 +63,43 @@ func quantityOfInt(value ref.Val) ref.Val {
 }
 
 func sumOfQuantities(value ref.Val) ref.Val {
-	list, ok := value.(traits.Lister)
-	if !ok {
-		return types.MaybeNoSuchOverloadErr(value)
+	list, err := quantitiesOf("sum", value)
+	if err != nil {
+		return err
 	}
 	var sum resource.Quantity
+	for _, item := range list {
+		sum.Add(item)
+	}
+	return apiservercel.Quantity{Quantity: &sum}
+}
+
+func largestQuantity(value ref.Val) ref.Val {
+	list, err := quantitiesOf("max", value)
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 {
+		return types.NewErr("max: the list is empty")
+	}
+	largest := slices.MaxFunc(list, func(a, b resource.Quantity) int { return a.Cmp(b) }).DeepCopy()
+	return apiservercel.Quantity{Quantity: &largest}
+}
+
+// quantitiesOf returns the items of a list. The error is nil if all are quantities.
+func quantitiesOf(function string, value ref.Val) (all []resource.Quantity, err ref.Val) {
+	list, ok := value.(traits.Lister)
+	if !ok {
+		return nil, types.MaybeNoSuchOverloadErr(value)
+	}
 	for it := list.Iterator(); it.HasNext() == types.True; {
 		item, ok := it.Next().(apiservercel.Quantity)
 		if !ok {
-			return types.NewErr("sum: an item of the list is not a quantity")
+			return nil, types.NewErr("%s: an item of the list is not a quantity", function)
 		}
-		sum.Add(*item.Quantity)
+		all = append(all, *item.Quantity)
 	}
-	return apiservercel.Quantity{Quantity: &sum}
+	return all, nil
 }
 
 func roundUpDouble(value ref.Val) ref.Val {

@@ -149,14 +149,13 @@ func mappingOf(mapper apimeta.RESTMapper, resource schema.GroupResource) (*apime
 const volumeClass = `trigger.metadata.?annotations[?"volume.beta.kubernetes.io/storage-class"].orValue(trigger.spec.?storageClassName.orValue(""))`
 
 // volumeSize is the request of a volume claim, or more after a withdrawn expansion.
-const volumeSize = `[quantity(trigger.spec.?resources.?requests[?"storage"].orValue("0")), quantity(trigger.?status.?allocatedResources[?"storage"].orValue("0"))]` +
-	`.map(q, roundUp(q))`
+const volumeSize = `[quantity(trigger.spec.?resources.?requests[?"storage"].orValue("0")), quantity(trigger.?status.?allocatedResources[?"storage"].orValue("0"))].max()`
 
 func volumeMeasure(name corev1.ResourceName, class string) (measure, error) {
 	m := measure{kind: volumes, unit: bytes}
 	switch name {
 	case corev1.ResourceRequestsStorage:
-		m.amount = maxOf(volumeSize)
+		m.amount = volumeSize
 	case corev1.ResourcePersistentVolumeClaims:
 		m.unit, m.amount = counted("persistentvolumeclaim"), "1"
 	default:
@@ -170,11 +169,6 @@ func volumeMeasure(name corev1.ResourceName, class string) (measure, error) {
 		m.amount = fmt.Sprintf("%s == %q ? %s : %s", volumeClass, class, m.amount, zero)
 	}
 	return m, nil
-}
-
-// maxOf returns the largest quantity of a list in CEL.
-func maxOf(list string) string {
-	return "[" + list + "].map(L, L.filter(a, L.all(b, a >= b))[0])[0]"
 }
 
 // amountOf returns an amount of a ResourceQuota in base units, rounded down: an import never raises a limit.
