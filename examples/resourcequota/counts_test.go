@@ -221,6 +221,7 @@ func TestVolumesCountAsInResourceQuotas(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		volume := &corev1.PersistentVolumeClaim{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}, ObjectMeta: metav1.ObjectMeta{Name: "v"}}
 		volume.Spec.Resources.Requests = corev1.ResourceList{"storage": resource.MustParse(rapid.SampledFrom(sizes).Draw(rt, "size"))}
+		volume.Spec.StorageClassName = rapid.SampledFrom([]*string{nil, new("gold"), new("silver")}).Draw(rt, "class")
 		if rapid.Bool().Draw(rt, "expanded") {
 			volume.Status.AllocatedResources = corev1.ResourceList{"storage": resource.MustParse(rapid.SampledFrom(sizes).Draw(rt, "allocated"))}
 		}
@@ -228,7 +229,8 @@ func TestVolumesCountAsInResourceQuotas(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		p.wantAsCore(rt, volume, counted, same("persistentvolumeclaims", "requests.storage"))
+		p.wantAsCore(rt, volume, counted, same("persistentvolumeclaims", "requests.storage",
+			"gold.storageclass.storage.k8s.io/persistentvolumeclaims", "gold.storageclass.storage.k8s.io/requests.storage"))
 	})
 }
 

@@ -82,6 +82,7 @@ var tests = map[string]struct {
 	"Compute":           {"a service claims quota itself", testCompute},
 	"Example":           {"the example for the kinds of Kubernetes works as in its README", testExample},
 	"FirstHour":         {"the tutorial for a cluster works as written", testFirstHour},
+	"Lives":             {"objects count and are denied as by a core ResourceQuota, at every step of their lives", testLives},
 	"Aggregated":        {"Bursar protects the kinds of an aggregated API server", testAggregated},
 }
 
