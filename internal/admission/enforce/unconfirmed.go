@@ -132,7 +132,7 @@ func (u *unconfirmed) begin(key requestKey, who share, kind schema.GroupKind, ch
 		r = &heldRequest{requestKey: key, share: who, kind: kind, since: time.Now()}
 	}
 	a = &attempt{r, merged(charges)}
-	spare = h.spareFor(a)
+	spare = h.spareFor(a, open-u.partsLocked(r))
 
 	if h.requests[key] == nil {
 		h.requests[key] = r
@@ -191,17 +191,26 @@ func (u *unconfirmed) holdingLocked(who share) *holding {
 	return h
 }
 
-// spareFor returns what has to stay free beside a request: what it takes, and as much as its requester then holds. A
-// repetition at once extends the reservation of its request. A later one counts beside its request, which may have
-// failed.
-func (h *holding) spareFor(a *attempt) ledgerstore.Spare {
+// partsLocked returns how many requests are the same as r: the one that r repeats at once, and those of the same update by
+// other policies. A later repetition is another request, because the first may have failed.
+func (u *unconfirmed) partsLocked(r *heldRequest) int {
+	parts := 0
+	for _, other := range u.byObject[r.uid] {
+		if other.share == r.share && other.isYoung() {
+			parts++
+		}
+	}
+	return parts
+}
+
+// spareFor returns what has to stay free beside a request, with others from the same requester: what it takes, and as
+// much as its requester then holds. A repetition at once extends the reservation of its request. A later one counts
+// beside its request, which may have failed.
+func (h *holding) spareFor(a *attempt, others int) ledgerstore.Spare {
 	r := a.request
-	others, afterwards := len(h.requests), &holding{amounts: maps.Clone(h.amounts)}
+	afterwards := &holding{amounts: maps.Clone(h.amounts)}
 	taken := a.charges
 	if r.isYoung() {
-		if h.requests[r.requestKey] == r {
-			others--
-		}
 		afterwards.subtract(r.charges())
 		taken = larger(r.charges(), a.charges)
 	}
@@ -311,6 +320,9 @@ func (u *unconfirmed) fail(r *heldRequest, atEnd func(*heldRequest)) {
 	}
 
 	if r.isInTheWay {
+		for _, part := range u.byObject[r.uid] { // an update fails once, for all policies
+			part.isInTheWay = part.isInTheWay && part.share != r.share
+		}
 		h.failures++
 		time.AfterFunc(failureMemory*u.lifetime, func() {
 			u.mu.Lock()

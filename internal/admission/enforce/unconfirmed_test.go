@@ -71,6 +71,22 @@ func TestUpdatesCountLikeCreates(t *testing.T) {
 	})
 }
 
+// An update under several policies is one request.
+func TestPoliciesShareAnUpdate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := &unconfirmed{lifetime: time.Minute}
+
+		wantSpare(t, "a single update may take everything", reserve(u, "a", "p", 8), 0)
+		wantSpare(t, "by each policy", reserve(u, "a", "q", 8), 0)
+		wantSpare(t, "also repeated at once", reserve(u, "a", "p", 8), 0)
+		wantSpare(t, "another object counts with both", refuse(u, "b", "p", 1), 1+1+8+8)
+		u.markInTheWay(share{"user victim", organization("acme")}, []types.UID{"a"})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		wantSpare(t, "it fails once, and once is a mistake", refuse(u, "b", "p", 1), 0)
+	})
+}
+
 // A repetition of an update changes nothing about what the update before it holds, unless it holds more.
 func TestRepeatedUpdatesHoldTheirQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
