@@ -15,8 +15,8 @@ import (
 )
 
 // arithmetic declares operations on quantities beyond the library of Kubernetes. They multiply quantities by whole
-// numbers; add, subtract and compare them with each other and with whole numbers; make them of whole numbers; sum lists
-// of them, and find the largest of a list; and round them up.
+// numbers, and add, subtract and compare them with each other and with whole numbers. They also make quantities of
+// whole numbers, sum lists of them, find the largest of a list, and round them up.
 //
 // The operators have no bindings here, since those of CEL have one for all types each; [arithmeticCall] evaluates them.
 func arithmetic() []cel.EnvOption {

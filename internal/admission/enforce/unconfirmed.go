@@ -191,8 +191,8 @@ func (u *unconfirmed) holdingLocked(who share) *holding {
 	return h
 }
 
-// partsLocked returns how many requests are the same as r: the one that r repeats at once, and those of the same update by
-// other policies. A later repetition is another request, because the first may have failed.
+// partsLocked returns how many requests are the same as r: the one that r repeats at once, and those of the same update
+// by other policies. A later repetition is another request, because the first may have failed.
 func (u *unconfirmed) partsLocked(r *heldRequest) int {
 	parts := 0
 	for _, other := range u.byObject[r.uid] {

@@ -171,8 +171,8 @@ func (l *life) createConfigMap() bool {
 	return l.create("ConfigMap", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: l.nextName("map")}})
 }
 
-// createJob makes a Job. In a tight life it is suspended: the Job controller waits for longer and longer after a denial,
-// so nobody would know when it has done what it can.
+// createJob makes a Job. In a tight life it is suspended, because the Job controller waits for longer and longer after
+// a denial: nobody would know when it has done what it can.
 func (l *life) createJob() bool {
 	parallelism := int32(1 + l.IntN(3))           //nolint:gosec // it is a few
 	completions := parallelism + int32(l.IntN(3)) //nolint:gosec // so is this
