@@ -18,7 +18,7 @@ func TestAll(t *testing.T) {
 	}
 	want := map[string][]string{"openmcp.cloud": {"QuotaIncrease", "QuotaServiceConfig"}, "quota.miloapis.com": {
 		"AllocationLedger", "AllowanceBucket", "ClaimCreationPolicy", "ConsumerLedger", "EffectiveResourceGrant", "GrantCreationPolicy",
-		"LocalResourceQuotaAllocation", "QuotaAlert", "QuotaDecision", "QuotaHistory", "QuotaRequestPolicy", "QuotaRequest", "QuotaReview", "ResourceClaim", "ResourceGrant", "ResourceQuotaAllocation", "ResourceRegistration",
+		"LocalResourceQuotaAllocation", "QuotaAlert", "QuotaDecision", "QuotaHistory", "QuotaRequestPolicy", "QuotaRequest", "QuotaReview", "QuotaUsage", "ResourceClaim", "ResourceGrant", "ResourceQuotaAllocation", "ResourceRegistration",
 	}}
 	if diff := cmp.Diff(want, kinds); diff != "" {
 		t.Errorf("kinds by group (-want +got):\n%s", diff)

@@ -23,7 +23,7 @@ const (
 // resources are the rows of the table.
 var resources = []string{
 	"resourceregistrations", "claimcreationpolicies", "grantcreationpolicies", "resourcegrants", "resourceclaims",
-	"allowancebuckets", "effectiveresourcegrants", "consumerledgers", "resourcequotaallocations", "localresourcequotaallocations", "allocationledgers", "quotareviews", "quotahistories",
+	"allowancebuckets", "effectiveresourcegrants", "consumerledgers", "resourcequotaallocations", "localresourcequotaallocations", "allocationledgers", "quotareviews", "quotahistories", "quotausages",
 	"quotarequests", "quotadecisions", "quotarequestpolicies", "quotaalerts",
 	"quotaserviceconfigs", "quotaincreases", "quotaconsumers", "events", "namespaces",
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -43,7 +44,7 @@ func uidOf(n int) types.UID {
 func mapOf(n int, version ledger.Version, demands ...Demand) Object {
 	return Object{
 		NamespacedName: types.NamespacedName{Namespace: fmt.Sprint("team-", n%2), Name: fmt.Sprint("map-", n)},
-		UID:            uidOf(n), Version: version, Demands: demands,
+		UID:            uidOf(n), Version: version, Demands: demands, Created: time.Unix(int64(n), 0),
 	}
 }
 
@@ -54,6 +55,7 @@ func demandOf(consumer quotav1alpha1.ConsumerRef, amount ledger.Amount, dimensio
 // world has an inventory beside a plain list of the objects.
 type world struct {
 	*rapid.T
+	all     *Inventory
 	kind    *Kind
 	version ledger.Version
 	// namespaces and policies are the versions that the demand rests on.
@@ -218,6 +220,7 @@ var comparable = []cmp.Option{cmpopts.EquateComparable(ledger.Dimensions{}), cmp
 })}
 
 func (w *world) check() {
+	w.checkHolders()
 	for _, consumer := range []quotav1alpha1.ConsumerRef{acme, blue} {
 		w.kind.View(consumer, func(v View) {
 			o := v.Observation()
@@ -227,8 +230,6 @@ func (w *world) check() {
 			if diff := cmp.Diff(w.demands(consumer), o.Demands, comparable...); diff != "" {
 				w.Fatalf("the demand of %s (-want +got):\n%s", consumer.Name, diff)
 			}
-			w.checkHolders(v, consumer)
-			w.checkLargest(v, consumer)
 			w.checkChanges(v, consumer)
 			for n := range 7 {
 				want := ledger.Visibility{Version: w.objects[n].Version, IsDeleted: w.deleted[n]}
@@ -288,60 +289,6 @@ func (w *world) demands(consumer quotav1alpha1.ConsumerRef) []ledger.Demand {
 		}
 	}
 	return slices.Collect(maps.Values(sums))
-}
-
-// checkHolders reads the holders page by page.
-func (w *world) checkHolders(v View, consumer quotav1alpha1.ConsumerRef) {
-	var names []string
-	for after := (types.NamespacedName{}); ; {
-		page := v.Holders("maps", after, 2)
-		for _, h := range page {
-			names = append(names, h.String())
-		}
-		if len(page) < 2 {
-			break
-		}
-		after = page[1].NamespacedName
-	}
-	var want []string
-	for _, o := range w.objects {
-		if len(chargesOf(o.Demands, consumer)) > 0 {
-			want = append(want, o.String())
-		}
-	}
-	slices.Sort(want)
-	if !slices.Equal(names, want) {
-		w.Fatalf("the holders of %s are %q, want %q", consumer.Name, names, want)
-	}
-}
-
-// checkLargest compares the largest objects of a namespace, or of all, with a sorted list.
-func (w *world) checkLargest(v View, consumer quotav1alpha1.ConsumerRef) {
-	namespace := rapid.SampledFrom([]string{"", "team-0", "team-1"}).Draw(w.T, "of namespace")
-	limit := rapid.IntRange(-1, 4).Draw(w.T, "limit")
-	var want []string
-	for _, o := range w.objects {
-		var sum ledger.Amount
-		for _, c := range chargesOf(o.Demands, consumer) {
-			sum += c.Amount
-		}
-		if sum > 0 && (namespace == "" || o.Namespace == namespace) {
-			want = append(want, fmt.Sprintf("%03d %s", 999-sum, o.NamespacedName))
-		}
-	}
-	slices.Sort(want)
-	want = want[:min(len(want), max(0, limit))]
-
-	var got []string
-	for _, h := range v.Largest("maps", namespace, limit) {
-		got = append(got, fmt.Sprintf("%03d %s", 999-h.Amount("maps"), h.NamespacedName))
-	}
-	if !slices.Equal(got, want) {
-		w.Fatalf("the largest objects of %s in %q are %q, want %q", consumer.Name, namespace, got, want)
-	}
-	if other := v.Largest("other", namespace, 4); len(other) > 0 {
-		w.Fatalf("objects demand another type: %v", other)
-	}
 }
 
 // listed returns an inventory with a list of no objects.
@@ -425,7 +372,8 @@ func TestEqualDemandChangesNothing(t *testing.T) {
 
 func TestInventoryAddsUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := &world{T: t, kind: NewKind("configmaps", types.NamespacedName.String), objects: map[int]Object{}, deleted: map[int]bool{}, observed: map[quotav1alpha1.ConsumerRef][]ledger.Observation{}}
+		all := New()
+		w := &world{T: t, all: all, kind: all.Add("v1/ConfigMap", types.NamespacedName.String), objects: map[int]Object{}, deleted: map[int]bool{}, observed: map[quotav1alpha1.ConsumerRef][]ledger.Observation{}}
 		w.version, w.namespaces, w.policies = 5, 3, 3
 		w.replace()
 		for range 40 {
@@ -581,25 +529,6 @@ func BenchmarkMemory(b *testing.B) {
 		runtime.ReadMemStats(&after)
 		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/objects, "B/object")
 		runtime.KeepAlive(kind)
-	}
-}
-
-// BenchmarkHolders reads the first page of the holders of a consumer with 10,000 of 150,000 objects.
-func BenchmarkHolders(b *testing.B) {
-	kind := listed("pods")
-	for n := range 150_000 {
-		consumer := blue
-		if n < 10_000 {
-			consumer = acme
-		}
-		kind.Set(mapOf(n, ledger.Version(n+1), demandOf(consumer, 1, ledger.Dimensions{})))
-	}
-	for b.Loop() {
-		kind.View(acme, func(v View) {
-			if page := v.Holders("maps", types.NamespacedName{}, 500); len(page) != 500 {
-				b.Fatalf("%d holders", len(page))
-			}
-		})
 	}
 }
 

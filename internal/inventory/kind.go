@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,6 +24,8 @@ type Object struct {
 	types.NamespacedName
 	UID     types.UID
 	Version ledger.Version
+	// Created is when the object was created, in whole seconds.
+	Created time.Time
 	// Demands have distinct pairs of consumer and policy. Without demands, the object only exists.
 	Demands []Demand
 }
@@ -65,6 +68,7 @@ func idOf(uid types.UID) id {
 type object struct {
 	namespace, name string
 	version         ledger.Version
+	created         int64   // in seconds
 	demand          *demand // nil if it demands nothing
 }
 
@@ -331,7 +335,7 @@ func (c *contents) add(o *Object) {
 		namespace = o.Namespace
 		c.namespaces[namespace] = namespace
 	}
-	added := object{namespace: namespace, name: o.Name, version: o.Version}
+	added := object{namespace: namespace, name: o.Name, version: o.Version, created: o.Created.Unix()}
 	if len(o.Demands) > 0 {
 		added.demand = c.share(o.Demands)
 		added.demand.objects++

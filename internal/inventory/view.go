@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"cmp"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -95,63 +94,4 @@ func negated(charges []ledger.Charge) []ledger.Charge {
 		charges[i].Amount = -charges[i].Amount
 	}
 	return charges
-}
-
-// Holder is an object that demands something of a consumer.
-type Holder struct {
-	types.NamespacedName
-	Charges []ledger.Charge
-}
-
-// Holders returns the objects that demand a resource type of the consumer, in the order of their names. It returns at
-// most limit of them, and only those after a name.
-func (v View) Holders(resourceType string, after types.NamespacedName, limit int) []Holder {
-	isOther := func(c ledger.Charge) bool { return c.ResourceType != resourceType }
-	var holders []Holder
-	for _, o := range v.kind.objects {
-		name := types.NamespacedName{Namespace: o.namespace, Name: o.name}
-		if compareNames(name, after) <= 0 {
-			continue
-		}
-		if charges := slices.DeleteFunc(slices.Clone(o.demand.of(v.consumer)), isOther); len(charges) > 0 {
-			holders = append(holders, Holder{NamespacedName: name, Charges: charges})
-		}
-	}
-	slices.SortFunc(holders, func(a, b Holder) int { return compareNames(a.NamespacedName, b.NamespacedName) })
-	return holders[:min(len(holders), max(0, limit))]
-}
-
-// Largest returns the objects that demand most of a resource type of the consumer, the largest first and at most limit
-// of them, among those in a namespace, or in all if it is empty.
-func (v View) Largest(resourceType, namespace string, limit int) []Holder {
-	var largest []Holder
-	for _, o := range v.kind.objects {
-		if namespace != "" && o.namespace != namespace {
-			continue
-		}
-		held := Holder{NamespacedName: types.NamespacedName{Namespace: o.namespace, Name: o.name}, Charges: o.demand.of(v.consumer)}
-		if held.Amount(resourceType) == 0 {
-			continue
-		}
-		largest = append(largest, held)
-		slices.SortFunc(largest, func(a, b Holder) int {
-			return cmp.Or(cmp.Compare(b.Amount(resourceType), a.Amount(resourceType)), compareNames(a.NamespacedName, b.NamespacedName))
-		})
-		largest = largest[:min(len(largest), max(0, limit))]
-	}
-	return largest
-}
-
-// Amount returns what the object demands of a resource type, over all dimensions.
-func (h Holder) Amount(resourceType string) (sum ledger.Amount) {
-	for _, c := range h.Charges {
-		if c.ResourceType == resourceType {
-			sum = sum.AddUpTo(c.Amount)
-		}
-	}
-	return sum
-}
-
-func compareNames(a, b types.NamespacedName) int {
-	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }

@@ -81,7 +81,7 @@ func (o *Operator) assemble(ctx, storing context.Context) (*components, error) {
 	histories := o.newJournalReader(cluster, quota)
 	handlers{
 		enforcer: enforcer, resourceQuotas: resourceQuotas, validation: o.newValidation(cluster, quota, o.newGrantPolicies(cluster, quota)),
-		reviewer: o.newReviewer(cluster, quota, loaded), histories: histories,
+		reviewer: o.newReviewer(cluster, quota, loaded), histories: histories, usages: o.newUsageAnswerer(cluster, quota, loaded),
 		reviewed: quota.reviewed, authenticator: server.Authenticator, ends: ends, peers: peers,
 	}.route(mux)
 

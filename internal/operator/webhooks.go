@@ -14,6 +14,7 @@ import (
 	"github.com/bursar/bursar/internal/admission/preview"
 	"github.com/bursar/bursar/internal/admission/quotahistory"
 	"github.com/bursar/bursar/internal/admission/quotareview"
+	"github.com/bursar/bursar/internal/admission/quotausage"
 	"github.com/bursar/bursar/internal/admission/resourcequota"
 	"github.com/bursar/bursar/internal/admission/server"
 	"github.com/bursar/bursar/internal/admission/validate"
@@ -137,6 +138,13 @@ func (o *Operator) newJournalReader(c *cluster, q *quota) *quotahistory.Reader {
 	return quotahistory.New(deps)
 }
 
+// newUsageAnswerer returns the webhook for QuotaUsages.
+func (o *Operator) newUsageAnswerer(c *cluster, q *quota, loaded <-chan struct{}) *quotausage.Answerer {
+	return quotausage.New(quotausage.Dependencies{
+		Inventory: q.watcher.Inventory, Kinds: q.watcher, Consumers: q.catalog, Permissions: c.users, Ready: loaded,
+	})
+}
+
 // handlers answer the API server and other replicas.
 type handlers struct {
 	enforcer       *enforce.Handler
@@ -144,6 +152,7 @@ type handlers struct {
 	validation     *validate.Webhooks
 	reviewer       *quotareview.Reviewer
 	histories      *quotahistory.Reader
+	usages         *quotausage.Answerer
 
 	reviewed      *reviewed.Objects
 	authenticator *access.Authenticator
@@ -166,6 +175,7 @@ func (h handlers) route(mux *http.ServeMux) {
 	mux.Handle(validate.ConsumerTypePath, h.validation.ConsumerType())
 	mux.Handle(validate.QuotaReviewPath, h.reviewer.Handler())
 	mux.Handle(validate.QuotaHistoryPath, h.histories.Handler())
+	mux.Handle(validate.QuotaUsagePath, h.usages.Handler())
 
 	mux.Handle(h.reviewed.Handler())
 	mux.Handle(h.authenticator.ExposedHandler())

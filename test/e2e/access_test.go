@@ -26,7 +26,7 @@ var (
 	quotaResources = []string{
 		"resourceregistrations", "claimcreationpolicies", "grantcreationpolicies", "consumerledgers",
 		"resourcegrants", "resourceclaims", "allowancebuckets", "effectiveresourcegrants",
-		"quotarequests", "quotadecisions", "quotarequestpolicies", "quotaalerts", "quotareviews", "quotahistories",
+		"quotarequests", "quotadecisions", "quotarequestpolicies", "quotaalerts", "quotareviews", "quotahistories", "quotausages",
 	}
 	increaseResources = []string{
 		"quotaserviceconfigs.openmcp.cloud", "quotaincreases.openmcp.cloud", "quotaserviceconfigs/status.openmcp.cloud", "quotaincreases/status.openmcp.cloud",
@@ -46,6 +46,7 @@ var (
 	tenantReads = consumerReads.with(permits{
 		"quotaincreases.openmcp.cloud": reading, "quotarequests.quota.miloapis.com": reading, "quotadecisions.quota.miloapis.com": reading,
 		"quotaalerts.quota.miloapis.com": reading, "quotareviews.quota.miloapis.com": "create", "quotahistories.quota.miloapis.com": "create",
+		"quotausages.quota.miloapis.com": "create",
 	})
 )
 
@@ -148,7 +149,7 @@ func TestWhatRolesPermit(t *testing.T) {
 			"resourceregistrations.quota.miloapis.com": reading, "quotarequestpolicies.quota.miloapis.com": reading,
 			"quotarequests.quota.miloapis.com": reading, "quotadecisions.quota.miloapis.com": reading + " create",
 			"quotaalerts.quota.miloapis.com": reading, "events": reading, "events.events.k8s.io": reading,
-			"quotareviews.quota.miloapis.com": "create", "quotahistories.quota.miloapis.com": "create",
+			"quotareviews.quota.miloapis.com": "create", "quotahistories.quota.miloapis.com": "create", "quotausages.quota.miloapis.com": "create",
 		})},
 		"bursar-journal-reader": {"reads journals and which there are, and nothing else", everywhere, permits{
 			"quotahistories.quota.miloapis.com": "create", "consumerledgers.quota.miloapis.com": "get list",

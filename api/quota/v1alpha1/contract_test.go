@@ -18,7 +18,7 @@ import (
 // projects.
 var (
 	internalKinds = map[string]bool{"ConsumerLedger": true, "AllocationLedger": true}
-	addedKinds    = map[string]bool{"EffectiveResourceGrant": true, "ResourceQuotaAllocation": true, "LocalResourceQuotaAllocation": true, "QuotaAlert": true, "QuotaDecision": true, "QuotaHistory": true, "QuotaRequest": true, "QuotaRequestPolicy": true, "QuotaReview": true}
+	addedKinds    = map[string]bool{"EffectiveResourceGrant": true, "ResourceQuotaAllocation": true, "LocalResourceQuotaAllocation": true, "QuotaAlert": true, "QuotaDecision": true, "QuotaHistory": true, "QuotaRequest": true, "QuotaRequestPolicy": true, "QuotaReview": true, "QuotaUsage": true}
 )
 
 func isBeyondContract(kind string) bool { return internalKinds[kind] || addedKinds[kind] }

@@ -37,7 +37,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&LocalResourceQuotaAllocation{}, &LocalResourceQuotaAllocationList{},
 		&QuotaAlert{}, &QuotaAlertList{},
 		&QuotaDecision{}, &QuotaDecisionList{}, &QuotaHistory{}, &QuotaHistoryList{},
-		&QuotaRequest{}, &QuotaRequestList{}, &QuotaRequestPolicy{}, &QuotaRequestPolicyList{}, &QuotaReview{}, &QuotaReviewList{},
+		&QuotaRequest{}, &QuotaRequestList{}, &QuotaRequestPolicy{}, &QuotaRequestPolicyList{}, &QuotaReview{}, &QuotaReviewList{}, &QuotaUsage{}, &QuotaUsageList{},
 		&ResourceClaim{}, &ResourceClaimList{},
 		&ResourceGrant{}, &ResourceGrantList{},
 		&ResourceQuotaAllocation{}, &ResourceQuotaAllocationList{},

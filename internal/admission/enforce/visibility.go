@@ -78,9 +78,18 @@ func (h *Handler) holders(ctx context.Context, request *admissionv1.AdmissionReq
 	return found.([]message.Holder)
 }
 
-// largest returns the objects with the largest use of a consumer's resource type, in one namespace or in all.
+// largest returns the objects with the largest use of a consumer's resource type, in one namespace or in all. An object
+// that counts by one policy, and has a claim of record by another, is there once.
 func (h *Handler) largest(consumer quotav1alpha1.ConsumerRef, resourceType, namespace string) []message.Holder {
-	holders := slices.Concat(h.largestClaims(consumer, resourceType, namespace), h.largestObjects(consumer, resourceType, namespace))
+	var holders []message.Holder
+	for _, each := range slices.Concat(h.largestClaims(consumer, resourceType, namespace), h.largestObjects(consumer, resourceType, namespace)) {
+		at := slices.IndexFunc(holders, func(known message.Holder) bool { return known.Name == each.Name })
+		if at < 0 {
+			holders = append(holders, each)
+			continue
+		}
+		holders[at].Amount = holders[at].Amount.AddUpTo(each.Amount)
+	}
 	slices.SortStableFunc(holders, func(a, b message.Holder) int { return cmp.Compare(b.Amount, a.Amount) })
 	return holders[:min(len(holders), holdersMax)]
 }
@@ -90,14 +99,11 @@ func (h *Handler) largestObjects(consumer quotav1alpha1.ConsumerRef, resourceTyp
 	if h.Inventory == nil {
 		return nil
 	}
+	of := inventory.Selection{Consumer: &consumer, ResourceType: resourceType, Namespace: namespace}
 	var holders []message.Holder
-	for _, kind := range h.Inventory.Kinds() {
-		kind.View(consumer, func(v inventory.View) {
-			for _, o := range v.Largest(resourceType, namespace, holdersMax) {
-				name := inventory.KindNamed(kind.Name()).Kind + " " + cache.NamespacedNameAsObjectName(o.NamespacedName).String()
-				holders = append(holders, message.Holder{Name: name, Amount: o.Amount(resourceType)})
-			}
-		})
+	for _, o := range h.Inventory.Holders(of, nil, holdersMax, nil).Holders {
+		name := inventory.KindNamed(o.Kind).Kind + " " + cache.NamespacedNameAsObjectName(o.NamespacedName).String()
+		holders = append(holders, message.Holder{Name: name, Amount: ledger.Amount(o.Rank)})
 	}
 	return holders
 }
@@ -134,7 +140,10 @@ func (h *Handler) largestClaims(consumer quotav1alpha1.ConsumerRef, resourceType
 	return holders
 }
 
-// holderName names the object of a claim.
+// holderName names the object of a claim. A claim without an object stands for itself.
 func holderName(claim *claimcache.Claim) string {
+	if claim.Kind().Kind == "" {
+		return "ResourceClaim " + claim.String()
+	}
 	return claim.Kind().Kind + " " + cache.NamespacedNameAsObjectName(claim.Object).String()
 }

@@ -11,6 +11,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/review"
+	quotasight "github.com/bursar/bursar/internal/admission/sight"
 	"github.com/bursar/bursar/internal/claims/message"
 )
 
@@ -105,7 +106,7 @@ func notFound(cause metav1.CauseType, format string, args ...any) *admissionv1.A
 func (r *Reader) failed(err error, sight *sight, spec *quotav1alpha1.QuotaHistorySpec) *admissionv1.AdmissionResponse {
 	consumer := message.Consumer(spec.ConsumerRef)
 	switch {
-	case errors.Is(err, errBlind):
+	case errors.Is(err, quotasight.ErrBlind):
 		return review.Denied(http.StatusForbidden, metav1.StatusReasonForbidden,
 			"you may not read the journal of %s: it needs the right to get its ConsumerLedger, as in the role bursar-journal-reader, or, without actors, "+
 				"to get EffectiveResourceGrants in namespace %s, as in the role bursar-tenant-viewer", consumer, sight.home)

@@ -14,10 +14,9 @@ import (
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/semaphore"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	quotasight "github.com/bursar/bursar/internal/admission/sight"
 	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/journal"
 )
@@ -29,7 +28,7 @@ type Dependencies struct {
 	// Consumers has the namespaces of consumers.
 	Consumers Consumers
 	// Permissions limit the answer to the entries and fields that the user may see.
-	Permissions Permissions
+	Permissions quotasight.Permissions
 	// Backlog knows the entries missing in the journal. Default: nobody knows.
 	Backlog Backlog
 	// Log receives the reasons of unreadable journals. Default: nothing is logged.
@@ -46,11 +45,6 @@ type Consumers interface {
 type Backlog interface {
 	// Waiting returns how many entries wait, and for how long the oldest has waited.
 	Waiting() (entries int, oldest time.Duration)
-}
-
-// Permissions asks the API server for the permissions of users.
-type Permissions interface {
-	May(ctx context.Context, user authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) (bool, error)
 }
 
 // Reader answers QuotaHistories. It is safe for concurrent use if its dependencies are.
@@ -127,7 +121,7 @@ func (r *Reader) page(ctx context.Context, spec *quotav1alpha1.QuotaHistorySpec,
 		}
 		shown, err := sight.show(ctx, &entry)
 		switch {
-		case errors.Is(err, errLookups) || ctx.Err() != nil:
+		case errors.Is(err, quotasight.ErrLookups) || ctx.Err() != nil:
 			return more()
 		case err != nil:
 			return nil, err

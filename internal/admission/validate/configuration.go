@@ -31,6 +31,8 @@ const (
 	QuotaReviewPath = "/quotareview"
 	// QuotaHistoryPath is the path of the webhook for QuotaHistories, see package quotahistory.
 	QuotaHistoryPath = "/quotahistory"
+	// QuotaUsagePath is the path of the webhook for QuotaUsages, see package quotausage.
+	QuotaUsagePath = "/quotausage"
 )
 
 const (
@@ -156,7 +158,7 @@ func validating(name string, client ClientConfig, username string, rules ...admi
 
 // MutatingWebhooks returns the webhooks of the MutatingWebhookConfiguration: for [Webhooks.Mutation] and
 // [Webhooks.Stamp], without the requests of username, Bursar's own user, for [Webhooks.ConsumerType], and for
-// QuotaReviews and QuotaHistories.
+// QuotaReviews, QuotaHistories and QuotaUsages.
 func MutatingWebhooks(client ClientConfig, username string) []admissionregistrationv1.MutatingWebhook {
 	writes := []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}
 	creates := writes[:1]
@@ -181,6 +183,7 @@ func MutatingWebhooks(client ClientConfig, username string) []admissionregistrat
 		finalize,
 		question("quotareview", client(QuotaReviewPath), rule(creates, "quotareviews")),
 		question("quotahistory", client(QuotaHistoryPath), rule(creates, "quotahistories")),
+		question("quotausage", client(QuotaUsagePath), rule(creates, "quotausages")),
 		stamp,
 		grants,
 		consumerType,

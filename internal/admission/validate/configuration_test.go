@@ -75,8 +75,7 @@ func TestMatchedRequests(t *testing.T) {
 	}
 }
 
-// A webhook answers histories and another one reviews, for creates. Each has the fields with defaults of the API
-// server.
+// Webhooks answer reviews, histories and usages, for creates. Each has the fields with defaults of the API server.
 func TestAnsweringWebhooks(t *testing.T) {
 	answered := map[string]string{}
 	for _, w := range validate.MutatingWebhooks(client, bursar) {
@@ -89,6 +88,7 @@ func TestAnsweringWebhooks(t *testing.T) {
 	}
 	want := map[string]string{
 		"quotareviews": *client(validate.QuotaReviewPath).URL, "quotahistories": *client(validate.QuotaHistoryPath).URL,
+		"quotausages": *client(validate.QuotaUsagePath).URL,
 	}
 	if diff := cmp.Diff(want, answered); diff != "" {
 		t.Errorf("answered kinds (-want +got):\n%s", diff)

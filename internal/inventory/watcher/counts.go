@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bursar/bursar/internal/catalog"
@@ -43,6 +44,15 @@ func (w *Watcher) CountsBy(p *catalog.Policy) (counts Counts, isComplete bool) {
 	counts.Counting, counts.Consumers = current.target.CountedBy(p.Name)
 	counts.Failed, counts.Failure = current.failures.of(p.Name)
 	return counts, true
+}
+
+// Uncounted returns the kinds under policies whose objects are not in the inventory, although there may be some: it has
+// no list of them yet, or Bursar may not list them.
+func (w *Watcher) Uncounted() []schema.GroupVersionKind {
+	return slices.DeleteFunc(w.Catalog.CountedKinds(), func(kind schema.GroupVersionKind) bool {
+		name := inventory.NameOf(kind)
+		return w.IsListed(name) || w.undefinedAt(name) > 0
+	})
 }
 
 // failures are the objects that policies fail for.

@@ -40,7 +40,7 @@ func (k *kindWatch) count(obj any) (*counted, error) {
 
 	about := evaluator.ObjectOf(k.kind, object)
 	o := &counted{
-		Object:     inventory.Object{NamespacedName: about.Name, UID: about.UID, Version: version},
+		Object:     inventory.Object{NamespacedName: about.Name, UID: about.UID, Version: version, Created: object.GetCreationTimestamp().Time},
 		isDeleting: object.GetDeletionTimestamp() != nil,
 	}
 	if kubenamespaces.IsExempt(k.SystemNamespace, k.kind.GroupKind(), about.Name) {
