@@ -42,17 +42,19 @@ type Position struct {
 	// Rank is the amount of the selected resource type, over all dimensions. If none is selected, it is the time of
 	// creation in seconds. The highest comes first.
 	Rank int64
-	// Kind is the name of the kind in observations.
-	Kind string
 	types.NamespacedName
+	Kind     schema.GroupVersionKind
 	Consumer quotav1alpha1.ConsumerRef
 }
 
 // Compare orders positions.
 func (p *Position) Compare(other *Position) int {
+	if p.Rank != other.Rank {
+		return cmp.Compare(other.Rank, p.Rank)
+	}
 	return cmp.Or(
-		cmp.Compare(other.Rank, p.Rank), cmp.Compare(p.Kind, other.Kind), cmp.Compare(p.Namespace, other.Namespace),
-		cmp.Compare(p.Name, other.Name), compareConsumers(p.Consumer, other.Consumer),
+		cmp.Compare(p.Namespace, other.Namespace), cmp.Compare(p.Name, other.Name), cmp.Compare(p.Kind.Kind, other.Kind.Kind),
+		cmp.Compare(p.Kind.Group, other.Kind.Group), compareConsumers(p.Consumer, other.Consumer), cmp.Compare(p.Kind.Version, other.Kind.Version),
 	)
 }
 
@@ -147,7 +149,8 @@ func (f *first) sorted() []Holder {
 // eachHolder calls f for each selected holder of a kind, in any order. Changes wait meanwhile. f must not keep the
 // pointer.
 func (k *Kind) eachHolder(s Selection, f func(*Holder)) {
-	if s.Object != nil && KindNamed(k.name).GroupKind() != s.Object.GroupKind {
+	kind := KindNamed(k.name)
+	if s.Object != nil && kind.GroupKind() != s.Object.GroupKind {
 		return
 	}
 	k.mu.RLock()
@@ -167,7 +170,7 @@ func (k *Kind) eachHolder(s Selection, f func(*Holder)) {
 			continue
 		}
 		for _, h := range shares[o.demand] {
-			h.Kind, h.Namespace, h.Name, h.Created = k.name, o.namespace, o.name, time.Unix(o.created, 0)
+			h.Kind, h.Namespace, h.Name, h.Created = kind, o.namespace, o.name, time.Unix(o.created, 0)
 			if s.ResourceType == "" {
 				h.Rank = o.created
 			}

@@ -17,16 +17,19 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/usage/holders"
 )
 
-// ClaimItem is a claim behind the usage.
+// ClaimItem is a holder behind the usage: a claim, or an object that counts.
 type ClaimItem struct {
 	ConsumerRef quotav1alpha1.ConsumerRef `json:"consumerRef"`
-	Namespace   string                    `json:"namespace"`
-	Name        string                    `json:"name"`
-	// For is the object it pays for, as Kind/name, and ForNamespace is the namespace of the object, if it has one.
+	// Namespace and Name are those of the claim. An object that counts may have none.
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+	// For is the object, as Kind/name, and ForNamespace is the namespace of the object, if it has one.
 	For          string                          `json:"for"`
 	ForNamespace string                          `json:"forNamespace,omitempty"`
 	Requests     []quotav1alpha1.ResourceRequest `json:"requests"`
@@ -37,7 +40,7 @@ type ClaimItem struct {
 	requests string
 }
 
-// IsGranted reports whether the claim holds its quota.
+// IsGranted reports whether it holds its quota.
 func (c *ClaimItem) IsGranted() bool { return c.State == stateGranted }
 
 // stateGranted is the state of a granted claim, and statePending that of a claim without a decision.
@@ -62,6 +65,9 @@ func stateOf(claim *quotav1alpha1.ResourceClaim) (state, message string) {
 // read claims.
 func (r *reader) readClaims(ctx context.Context) (claims []quotav1alpha1.ResourceClaim, isWhole bool, err error) {
 	var selection []client.ListOption
+	if !r.filter.WithClaims { // a view never waits
+		selection = append(selection, client.MatchingLabelsSelector{Selector: claimcache.OfRecord()})
+	}
 	if _, name, hasKind := strings.Cut(r.filter.Consumer, "/"); r.filter.Consumer != "" {
 		if !hasKind {
 			name = r.filter.Consumer
@@ -122,13 +128,13 @@ func countWaiting(items []Item, claims []quotav1alpha1.ResourceClaim, isWhole bo
 	}
 }
 
-// claimItems returns the claims on the reported items: waiting claims first, then the largest.
-func (r *reader) claimItems(claims []quotav1alpha1.ResourceClaim, items []Item) []ClaimItem {
+// claimItems returns the holders of the reported items: waiting claims first, then the largest.
+func (r *reader) claimItems(all []holders.Holder, items []Item) []ClaimItem {
 	isReported, units := r.reporting(items), unitsOf(items)
 	found := []ClaimItem{}
-	for i := range claims {
-		if isReported(&claims[i]) {
-			found = append(found, claimItem(&claims[i], units))
+	for i := range all {
+		if isReported(&all[i]) {
+			found = append(found, claimItem(&all[i], units))
 		}
 	}
 	r.sortClaims(found)
@@ -138,19 +144,20 @@ func (r *reader) claimItems(claims []quotav1alpha1.ResourceClaim, items []Item) 
 	return found
 }
 
-// reporting returns a filter of the claims on the reported items or, for one namespace, in that namespace.
-func (r *reader) reporting(items []Item) func(*quotav1alpha1.ResourceClaim) bool {
+// reporting returns a filter of the holders of the reported items or, for one namespace, in that namespace.
+func (r *reader) reporting(items []Item) func(*holders.Holder) bool {
 	reported := map[pair]bool{}
 	for _, item := range items {
 		reported[pair{item.ConsumerRef, item.ResourceType}] = true
 	}
-	return func(claim *quotav1alpha1.ResourceClaim) bool {
-		if r.filter.Selector != nil && !r.filter.Selector.Matches(labels.Set(claim.Labels)) {
+	return func(h *holders.Holder) bool {
+		if r.filter.Selector != nil && (h.Claim == nil || !r.filter.Selector.Matches(labels.Set(h.Claim.Labels))) {
 			return false
 		}
-		isThere := r.filter.Namespace != "" && claim.Namespace == r.filter.Namespace
-		return slices.ContainsFunc(claim.Spec.Requests, func(request quotav1alpha1.ResourceRequest) bool {
-			return (isThere || reported[pair{claim.Spec.ConsumerRef, request.ResourceType}]) && r.filter.matchesType(request.ResourceType)
+		isThere := r.filter.Namespace != "" && r.filter.matchesConsumer(h.Consumer) &&
+			(h.Counts && h.Object.Namespace == r.filter.Namespace || h.Claim != nil && h.Claim.Namespace == r.filter.Namespace)
+		return slices.ContainsFunc(h.Requests, func(request quotav1alpha1.ResourceRequest) bool {
+			return (isThere || reported[pair{h.Consumer, request.ResourceType}]) && r.filter.matchesType(request.ResourceType)
 		})
 	}
 }
@@ -166,20 +173,24 @@ func unitsOf(items []Item) map[string]Unit {
 	return units
 }
 
-func claimItem(claim *quotav1alpha1.ResourceClaim, units map[string]Unit) ClaimItem {
-	state, message := stateOf(claim)
-	ref, object := claim.Spec.ResourceRef, ""
-	if claim.Spec.HasObject() {
-		object = ref.Kind + "/" + ref.Name
+func claimItem(h *holders.Holder, units map[string]Unit) ClaimItem {
+	item := ClaimItem{ConsumerRef: h.Consumer, ForNamespace: h.Object.Namespace, Requests: h.Requests, State: stateGranted}
+	if h.Object.Kind != "" {
+		item.For = h.Object.Kind + "/" + h.Object.Name
 	}
+	if h.Claim != nil {
+		item.Namespace, item.Name = h.Claim.Namespace, h.Claim.Name
+	}
+	if !h.Counts {
+		item.State, item.Message = stateOf(h.Claim)
+	}
+
 	var texts []string
-	for _, request := range claim.Spec.Requests {
+	for _, request := range h.Requests {
 		texts = append(texts, shortType(request.ResourceType)+"="+units[request.ResourceType].Amount(request.Amount))
 	}
-	return ClaimItem{
-		ConsumerRef: claim.Spec.ConsumerRef, Namespace: claim.Namespace, Name: claim.Name, For: object, ForNamespace: ref.Namespace,
-		Requests: claim.Spec.Requests, State: state, Message: message, requests: strings.Join(texts, ", "),
-	}
+	item.requests = strings.Join(texts, ", ")
+	return item
 }
 
 // sortClaims sorts waiting claims first and, for each consumer, the largest claims first.
@@ -192,7 +203,8 @@ func (r *reader) sortClaims(claims []ClaimItem) {
 	}
 	slices.SortFunc(claims, func(a, b ClaimItem) int {
 		return cmp.Or(cmp.Compare(isGranted(a), isGranted(b)), compareConsumers(a.ConsumerRef, b.ConsumerRef),
-			cmp.Compare(r.mostOf(b), r.mostOf(a)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+			cmp.Compare(r.mostOf(b), r.mostOf(a)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
+			cmp.Compare(a.ForNamespace, b.ForNamespace), cmp.Compare(a.For, b.For))
 	})
 }
 
@@ -209,7 +221,14 @@ func (r *reader) mostOf(claim ClaimItem) (most int64) {
 func claimRows(claims []ClaimItem) [][]string {
 	rows := [][]string{{"CONSUMER", "CLAIM", "FOR", "REQUESTS", "STATE"}}
 	for _, c := range claims {
-		rows = append(rows, []string{NameOf(c.ConsumerRef), c.Namespace + "/" + c.Name, c.For, c.requests, c.State})
+		claim, object := c.Namespace+"/"+c.Name, c.For
+		if c.Name == "" {
+			claim = "-"
+		}
+		if c.ForNamespace != "" && c.ForNamespace != c.Namespace {
+			object = c.ForNamespace + "/" + object
+		}
+		rows = append(rows, []string{NameOf(c.ConsumerRef), claim, object, c.requests, c.State})
 	}
 	return rows
 }

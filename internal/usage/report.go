@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/usage/holders"
 )
 
 // Filter selects the reported quota. An empty field selects everything.
@@ -29,7 +30,8 @@ type Filter struct {
 	// Limit is the largest number of items, the first in the order of SortBy. 0: all.
 	Limit  int
 	SortBy SortBy
-	// WithClaims adds the claims, and Selector selects them by their labels. It may be nil for all.
+	// WithClaims adds the claims and the objects that count, and Selector selects by the labels of claims. It may be nil
+	// for all.
 	WithClaims bool
 	Selector   labels.Selector
 }
@@ -73,7 +75,7 @@ func shortType(resourceType string) string {
 // Report is the utilization of consumers.
 type Report struct {
 	Items []Item `json:"items"`
-	// Claims are the claims behind them, if requested.
+	// Claims are the claims behind them and the objects that count, if requested.
 	Claims []ClaimItem `json:"claims,omitzero"`
 	// Increases are the QuotaIncreases in the namespaces.
 	Increases []IncreaseItem `json:"increases,omitempty"`
@@ -125,13 +127,15 @@ func (i *Item) complete() {
 const (
 	// pageSize is how many objects one request lists.
 	pageSize = 500
-	// claimsMax bounds the claims of a report, to avoid reading a large cluster.
+	// claimsMax bounds the claims of a report, and the objects that count, to avoid reading a large cluster.
 	claimsMax = 10_000
+	// questionsMax bounds how many consumers a report asks about one by one.
+	questionsMax = 20
 )
 
 // reader reads a report.
 type reader struct {
-	api    client.Reader
+	api    client.Client
 	filter Filter
 	// all are the items before the filter.
 	all []Item
@@ -141,7 +145,7 @@ type reader struct {
 
 // Read reads the quota within the filter and within the user's permissions. It returns an [UnknownError], or the API
 // server's error about EffectiveResourceGrants. It leaves out everything else hidden from the user.
-func Read(ctx context.Context, api client.Reader, filter Filter) (*Report, error) {
+func Read(ctx context.Context, api client.Client, filter Filter) (*Report, error) {
 	r := &reader{api: api, filter: filter}
 	report := &Report{Items: []Item{}, withClaims: filter.WithClaims}
 	if err := r.readEffective(ctx); err != nil {
@@ -176,7 +180,12 @@ func Read(ctx context.Context, api client.Reader, filter Filter) (*Report, error
 	}
 	report.cut(filter)
 	if filter.WithClaims {
-		report.Claims = r.claimItems(claims, report.Items)
+		counted, err := r.readCounted(ctx, report.Items)
+		if err != nil {
+			return nil, err
+		}
+		report.Claims = r.claimItems(holders.Join(claims, counted), report.Items)
+		report.note(counted)
 	}
 	return report, nil
 }

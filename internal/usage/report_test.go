@@ -1,6 +1,7 @@
 package usage
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	openmcpv1alpha1 "github.com/bursar/bursar/api/openmcp/v1alpha1"
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -24,6 +26,20 @@ func shown(name, consumer, resourceType string, used, limit int64, display *quot
 	e.Spec.ConsumerRef, e.Spec.ResourceType = project(consumer), "compute.example.com/"+resourceType
 	e.Status = quotav1alpha1.EffectiveResourceGrantStatus{TotalAllocated: used, TotalLimit: limit, Available: max(0, limit-used), Display: display}
 	return e
+}
+
+// countsForWeb answers questions about the project web: one object counts, and two others are hidden.
+func countsForWeb(_ context.Context, _ client.WithWatch, object client.Object, _ ...client.CreateOption) error {
+	asked := object.(*quotav1alpha1.QuotaUsage)
+	asked.Status = &quotav1alpha1.QuotaUsageStatus{}
+	if consumer := asked.Spec.ConsumerRef; consumer != nil && *consumer == project("web") {
+		asked.Status.Objects = []quotav1alpha1.QuotaUsageObject{{
+			ConsumerRef: *consumer, ResourceRef: quotav1alpha1.UnversionedObjectReference{Kind: "Pod", Namespace: "team", Name: "p1"},
+			Policies: []string{"pods"}, Amounts: []quotav1alpha1.UsedAmount{{ResourceType: "compute.example.com/vcpus", Amount: 5000}},
+		}}
+		asked.Status.Hidden = &quotav1alpha1.HiddenUsage{Objects: 2, Amounts: []quotav1alpha1.UsedAmount{{ResourceType: "compute.example.com/vcpus", Amount: 3000}}}
+	}
+	return nil
 }
 
 func TestReport(t *testing.T) {
@@ -68,7 +84,7 @@ func TestReport(t *testing.T) {
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "quota"}},
 	).WithIndex(&quotav1alpha1.ResourceClaim{}, "spec.consumerRef.name", func(o client.Object) []string {
 		return []string{o.(*quotav1alpha1.ResourceClaim).Spec.ConsumerRef.Name}
-	}).Build()
+	}).WithInterceptorFuncs(interceptor.Funcs{Create: countsForWeb}).Build()
 	tests := map[string]struct {
 		filter Filter
 		format Format
@@ -106,7 +122,10 @@ Left out by --limit: 2 more.
 		"claims": {Filter{WithClaims: true, Consumer: "web"}, "", `CONSUMER      CLAIM      FOR           REQUESTS            STATE
 Project/web   quota/i3   Instance/i3   vcpus=2.5 vCPUs     QuotaExceeded
 Project/web   quota/i2   Instance/i2   vcpus=11.99 vCPUs   Granted
+Project/web   -          team/Pod/p1   vcpus=5 vCPUs       Granted
 Project/web   quota/i1   Instance/i1   vcpus=4 vCPUs       Granted
+
+Not shown to you: 2 objects that count, with vcpus=3 vCPUs.
 `},
 		"claims in a namespace that does not show their quota": {Filter{WithClaims: true, Namespace: "team", Consumer: "db"}, "", `CONSUMER     CLAIM     FOR           REQUESTS         STATE
 Project/db   team/t1   Instance/t1   instances=1000   Granted

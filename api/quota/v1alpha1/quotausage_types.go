@@ -118,9 +118,9 @@ type QuotaUsageObject struct {
 	// +listType=atomic
 	Policies []string `json:"policies"`
 
-	// requests are the amounts in use now, by resource type and dimensions.
+	// amounts are what the object uses now, by resource type and dimensions.
 	// +listType=atomic
-	Requests []ResourceRequest `json:"requests"`
+	Amounts []UsedAmount `json:"amounts"`
 }
 
 // HiddenUsage sums up objects.
@@ -128,9 +128,22 @@ type HiddenUsage struct {
 	// objects is the number of objects.
 	Objects int64 `json:"objects"`
 
-	// requests are the sums of the amounts in use, by resource type and without dimensions.
+	// amounts are the sums of what they use now, by resource type and without dimensions.
 	// +listType=atomic
-	Requests []ResourceRequest `json:"requests"`
+	Amounts []UsedAmount `json:"amounts"`
+}
+
+// UsedAmount is an amount of a resource type in use.
+type UsedAmount struct {
+	// resourceType is the resource type.
+	ResourceType string `json:"resourceType"`
+
+	// dimensions are the dimensions of the amount. They are absent for an amount without dimensions.
+	// +optional
+	Dimensions map[string]string `json:"dimensions,omitempty"`
+
+	// amount is in base units.
+	Amount int64 `json:"amount"`
 }
 
 // QuotaUsageList is a list of usages. The API server stores none, so its lists are empty.

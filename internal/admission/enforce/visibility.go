@@ -102,7 +102,7 @@ func (h *Handler) largestObjects(consumer quotav1alpha1.ConsumerRef, resourceTyp
 	of := inventory.Selection{Consumer: &consumer, ResourceType: resourceType, Namespace: namespace}
 	var holders []message.Holder
 	for _, o := range h.Inventory.Holders(of, nil, holdersMax, nil).Holders {
-		name := inventory.KindNamed(o.Kind).Kind + " " + cache.NamespacedNameAsObjectName(o.NamespacedName).String()
+		name := o.Kind.Kind + " " + cache.NamespacedNameAsObjectName(o.NamespacedName).String()
 		holders = append(holders, message.Holder{Name: name, Amount: ledger.Amount(o.Rank)})
 	}
 	return holders

@@ -186,31 +186,30 @@ func (q *question) warnings() []string {
 }
 
 func objectOf(h *inventory.Holder) quotav1alpha1.QuotaUsageObject {
-	kind := inventory.KindNamed(h.Kind)
 	return quotav1alpha1.QuotaUsageObject{
 		ConsumerRef:       h.Consumer,
-		ResourceRef:       quotav1alpha1.UnversionedObjectReference{APIGroup: kind.Group, Kind: kind.Kind, Namespace: h.Namespace, Name: h.Name},
+		ResourceRef:       quotav1alpha1.UnversionedObjectReference{APIGroup: h.Kind.Group, Kind: h.Kind.Kind, Namespace: h.Namespace, Name: h.Name},
 		CreationTimestamp: metav1.NewTime(h.Created),
 		Policies:          h.Policies,
-		Requests:          requestsOf(h.Charges),
+		Amounts:           amountsOf(h.Charges),
 	}
 }
 
-func requestsOf(charges []ledger.Charge) []quotav1alpha1.ResourceRequest {
-	requests := make([]quotav1alpha1.ResourceRequest, 0, len(charges))
+func amountsOf(charges []ledger.Charge) []quotav1alpha1.UsedAmount {
+	amounts := make([]quotav1alpha1.UsedAmount, 0, len(charges))
 	for _, c := range charges {
-		requests = append(requests, quotav1alpha1.ResourceRequest{
+		amounts = append(amounts, quotav1alpha1.UsedAmount{
 			ResourceType: c.ResourceType, Dimensions: maps.Collect(c.Dimensions.All()), Amount: int64(c.Amount),
 		})
 	}
-	return requests
+	return amounts
 }
 
 func hiddenOf(page *inventory.Page) *quotav1alpha1.HiddenUsage {
 	hidden := &quotav1alpha1.HiddenUsage{Objects: int64(page.Hidden)}
 	for _, resourceType := range slices.Sorted(maps.Keys(page.HiddenAmounts)) {
 		amount := int64(page.HiddenAmounts[resourceType].Amount())
-		hidden.Requests = append(hidden.Requests, quotav1alpha1.ResourceRequest{ResourceType: resourceType, Amount: amount})
+		hidden.Amounts = append(hidden.Amounts, quotav1alpha1.UsedAmount{ResourceType: resourceType, Amount: amount})
 	}
 	return hidden
 }

@@ -62,11 +62,11 @@ amount, and the number of waiting claims. ResourceQuotaAllocations come with the
 	}
 	f := command.Flags()
 	s = addServer(command, p)
-	s.addNamespace(command, "only the quota in this namespace, with --claims also the claims in it (tenants: your own)")
+	s.addNamespace(command, "only the quota in this namespace, with --claims also what uses quota in it (tenants: your own)")
 	s.addAllNamespaces(command, "all namespaces, or an error if you may not see all")
 	f.StringVar(&o.filter.Consumer, "consumer", "", "only the consumer with this NAME, or KIND/NAME")
 	f.StringVar(&o.filter.ResourceType, "type", "", "only this resource type; the part after its last slash is enough")
-	f.BoolVar(&o.filter.WithClaims, "claims", false, "list the claims instead, with their objects, amounts and states")
+	f.BoolVar(&o.filter.WithClaims, "claims", false, "list what uses quota instead: claims and objects that count, with amounts and states")
 	f.IntVar(&o.filter.NearPercent, "near", 0, "only quota with at least this percentage of its limit in use, or with waiting claims")
 	f.Lookup("near").NoOptDefVal = nearDefault
 	f.StringVar(&o.sortBy, "sort-by", string(usage.SortByUtilization), "the order: "+orders())
@@ -193,7 +193,7 @@ func noUsageMessage(filter usage.Filter) string {
 	what := "No quota is granted or used"
 	switch {
 	case filter.WithClaims:
-		what = "No claims were found"
+		what = "Nothing was found that uses quota or waits for it"
 	case filter.NearPercent > 0:
 		what = fmt.Sprintf("Nothing uses %d%% of its limit, and no claim waits", filter.NearPercent)
 	}

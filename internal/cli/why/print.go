@@ -52,6 +52,10 @@ func (e *Explanation) Print(w io.Writer, format usage.Format) error {
 		p.Line("")
 		p.Line("%s", e.noPayment())
 	}
+	for _, note := range e.Notes {
+		p.Line("")
+		p.Line("%s", note)
+	}
 	return p.Err
 }
 

@@ -58,7 +58,7 @@ func TestAboutResourceTypes(t *testing.T) {
 		name  string
 		shown *quotav1alpha1.EffectiveResourceGrant
 	}{{"cpu", shown}, {"plain", nil}} {
-		pay.Types = append(pay.Types, reader.typeOf(&pay, quotav1alpha1.ResourceRequest{ResourceType: of.name}, of.shown, nil))
+		pay.Types = append(pay.Types, reader.typeOf(&pay, quotav1alpha1.ResourceRequest{ResourceType: of.name}, of.shown))
 	}
 	var got strings.Builder
 	if err := (&Explanation{Object: "the error", Payments: []Payment{pay}}).Print(&got, ""); err != nil {

@@ -15,10 +15,8 @@ import (
 	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/usage"
+	"github.com/bursar/bursar/internal/usage/holders"
 )
-
-// holdersMax is the number of named holders of a resource type.
-const holdersMax = 3
 
 // denial matches the payer in a denial: "TYPE quota of KIND NAME in namespace NAMESPACE".
 var denial = regexp.MustCompile(`(\S+ )?quota of ([A-Z][A-Za-z0-9]*) ([a-z0-9][-a-z0-9.]*[a-z0-9]|[a-z0-9])(?: in namespace ([a-z0-9][-a-z0-9]*))?[, ]`)
@@ -36,14 +34,14 @@ func parse(text string) (Payment, bool) {
 // complete adds the consumer's quota to each payment.
 func (r *Reader) complete(ctx context.Context, e *Explanation) error {
 	for i := range e.Payments {
-		if err := r.completeOne(ctx, &e.Payments[i]); err != nil {
+		if err := r.completeOne(ctx, e, &e.Payments[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *Reader) completeOne(ctx context.Context, p *Payment) error {
+func (r *Reader) completeOne(ctx context.Context, e *Explanation, p *Payment) error {
 	named := client.MatchingFields{"spec.consumerRef.kind": p.Consumer.Kind, "spec.consumerRef.name": p.Consumer.Name}
 	var effective quotav1alpha1.EffectiveResourceGrantList
 	isWhole, err := r.list(ctx, &effective, named)
@@ -60,7 +58,13 @@ func (r *Reader) completeOne(ctx context.Context, p *Payment) error {
 		return fmt.Errorf("list the claims: %w", err)
 	}
 	for _, request := range p.Requests {
-		p.Types = append(p.Types, r.typeOf(p, request, shown[request.ResourceType], claims.Items))
+		counted, err := r.ask(ctx, e, holders.Question{Consumer: &p.Consumer, ResourceType: request.ResourceType, OrNamespace: r.Namespace, Max: holdersMax})
+		if err != nil {
+			return err
+		}
+		t := r.typeOf(p, request, shown[request.ResourceType])
+		t.Holders = namesOf(counted, holders.Join(claims.Items, counted), p.Consumer, request.ResourceType, r.unit(itemOf(p, request, shown[request.ResourceType])))
+		p.Types = append(p.Types, t)
 	}
 	p.Ask = askFor(p, shown)
 	return nil
@@ -137,16 +141,21 @@ func (r *Reader) isNamed(text, resourceType string) bool {
 	return strings.Contains(text, kind+" quota of")
 }
 
-// typeOf returns a consumer's quota of one resource type.
-func (r *Reader) typeOf(p *Payment, request quotav1alpha1.ResourceRequest, shown *quotav1alpha1.EffectiveResourceGrant, claims []quotav1alpha1.ResourceClaim) Type {
-	item := usage.Item{ConsumerRef: p.Consumer, ResourceType: request.ResourceType}
+// itemOf returns what the user sees of a consumer's quota of the requested resource type.
+func itemOf(p *Payment, request quotav1alpha1.ResourceRequest, shown *quotav1alpha1.EffectiveResourceGrant) usage.Item {
+	if shown == nil {
+		return usage.Item{ConsumerRef: p.Consumer, ResourceType: request.ResourceType}
+	}
+	return usage.ItemOf(shown)
+}
+
+// typeOf returns a consumer's quota of one resource type, without its holders.
+func (r *Reader) typeOf(p *Payment, request quotav1alpha1.ResourceRequest, shown *quotav1alpha1.EffectiveResourceGrant) Type {
+	item := itemOf(p, request, shown)
 	t := Type{ResourceType: request.ResourceType}
 	r.describe(&t, shown)
 	if shown != nil {
-		status := &shown.Status
-		item.Used, item.Limit, item.Available, item.Display = status.TotalAllocated, status.TotalLimit, status.Available, status.Display
-		item.Feature = status.Feature
-		for _, grant := range status.GrantRefs {
+		for _, grant := range shown.Status.GrantRefs {
 			t.Grants = append(t.Grants, fmt.Sprintf("%s/%s gives %s", grant.Namespace, grant.Name, r.unit(item).Amount(grant.Amount)))
 		}
 	}
@@ -164,7 +173,6 @@ func (r *Reader) typeOf(p *Payment, request quotav1alpha1.ResourceRequest, shown
 			t.Requested += fmt.Sprintf(" for %v", request.Dimensions)
 		}
 	}
-	t.Holders = r.holders(p.Consumer, request.ResourceType, unit, claims)
 	switch {
 	case shown != nil || !p.IsHidden:
 		t.Fits, t.Advice = r.assess(p, request, item, unit)
@@ -231,47 +239,4 @@ func (r *Reader) assess(p *Payment, request quotav1alpha1.ResourceRequest, item 
 	default:
 		return fmt.Sprintf("up to %s", unit.Amount(item.Available)), advice
 	}
-}
-
-// holders names the largest holders of a resource type, and the number of waiting claims.
-func (r *Reader) holders(consumer quotav1alpha1.ConsumerRef, resourceType string, unit usage.Unit, claims []quotav1alpha1.ResourceClaim) []string {
-	type holder struct {
-		name   string
-		amount int64
-	}
-	var all []holder
-	waiting := 0
-	for i := range claims {
-		claim := &claims[i]
-		if claim.Spec.ConsumerRef != consumer {
-			continue
-		}
-		for _, request := range claim.Spec.Requests {
-			switch {
-			case request.ResourceType != resourceType:
-			case stateOf(claim) == stateGranted:
-				name := claim.Spec.ResourceRef.Kind + " " + claim.Spec.ResourceRef.Name
-				if !claim.Spec.HasObject() {
-					name = "ResourceClaim " + claim.Namespace + "/" + claim.Name
-				} else if namespace := claim.Spec.ResourceRef.Namespace; namespace != "" {
-					name += " in namespace " + namespace
-				}
-				all = append(all, holder{name, request.Amount})
-			default:
-				waiting++
-			}
-		}
-	}
-	slices.SortFunc(all, func(a, b holder) int { return cmp.Or(cmp.Compare(b.amount, a.amount), cmp.Compare(a.name, b.name)) })
-	var named []string
-	for _, h := range all[:min(len(all), holdersMax)] {
-		named = append(named, fmt.Sprintf("%s holds %s", h.name, unit.Amount(h.amount)))
-	}
-	if more := len(all) - len(named); more > 0 {
-		named = append(named, message.Count(more, "more holds the rest", "more hold the rest"))
-	}
-	if waiting > 0 {
-		named = append(named, message.Count(waiting, "claim waits", "claims wait"))
-	}
-	return named
 }

@@ -66,7 +66,7 @@ func TestShortage(t *testing.T) {
 		if tt.want == "yes" {
 			request.Amount = 6
 		}
-		pay.Types = []Type{(&Reader{registrations: catalog.New()}).typeOf(&pay, request, shown, nil)}
+		pay.Types = []Type{(&Reader{registrations: catalog.New()}).typeOf(&pay, request, shown)}
 		if got := pay.Types[0].Fits; got != tt.want {
 			t.Errorf("%d used: got %q, want %q", tt.used, got, tt.want)
 		}

@@ -25,6 +25,7 @@ import (
 	"github.com/bursar/bursar/internal/cli/request"
 	"github.com/bursar/bursar/internal/policy"
 	"github.com/bursar/bursar/internal/usage"
+	"github.com/bursar/bursar/internal/usage/holders"
 )
 
 // Reader reads the data of an explanation.
@@ -45,6 +46,8 @@ type Explanation struct {
 	Policies           []Policy  `json:"policies,omitempty"`
 	MayNotReadPolicies bool      `json:"mayNotReadPolicies,omitempty"`
 	Payments           []Payment `json:"payments,omitempty"`
+	// Notes are sentences about what is missing in the explanation.
+	Notes []string `json:"notes,omitempty"`
 
 	isDenied bool
 	// isUnreached means that the API server did not reach Bursar, so that nobody has decided about the object.
@@ -67,7 +70,8 @@ type Policy struct {
 type Payment struct {
 	Consumer quotav1alpha1.ConsumerRef       `json:"consumerRef"`
 	Requests []quotav1alpha1.ResourceRequest `json:"requests,omitempty"`
-	// By is a policy or a claim, and Claim is the state of the claim, or empty without a claim.
+	// By is a policy or a claim, and Claim is the state of the claim, or empty without a claim. An object that counts has
+	// that of a granted claim.
 	By    string `json:"by,omitempty"`
 	Claim string `json:"claim,omitempty"`
 	// Mode is the mode of a policy that does not enforce, or empty.
@@ -112,13 +116,14 @@ func (r *Reader) Object(ctx context.Context, object *unstructured.Unstructured, 
 		return nil, err
 	}
 
-	// Claims show what is paid already. Policies add what would be paid.
-	held, err := r.claimsFor(ctx, object)
+	// Holders show what is paid already. Policies add what would be paid.
+	held, err := r.heldFor(ctx, e, object)
 	if err != nil {
 		return nil, err
 	}
 	if claim := claimOf(object); claim != nil {
-		held = append(held, paymentOf(claim))
+		asked := holders.OfClaim(claim)
+		held = append(held, paymentOf(&asked))
 	}
 	for _, p := range e.Policies {
 		if p.payment != nil && !slices.ContainsFunc(held, func(h Payment) bool { return h.Consumer == p.payment.Consumer }) {
@@ -287,33 +292,6 @@ func (r *Reader) evaluate(ctx context.Context, object *quotav1alpha1.ClaimCreati
 	return p
 }
 
-// claimsFor returns the charges of an object's claims, granted or waiting.
-func (r *Reader) claimsFor(ctx context.Context, object *unstructured.Unstructured) ([]Payment, error) {
-	var list quotav1alpha1.ResourceClaimList
-	if object.GetName() == "" {
-		return nil, nil
-	}
-	if _, err := r.list(ctx, &list); err != nil {
-		return nil, fmt.Errorf("list the claims: %w", err)
-	}
-	var found []Payment
-	for i := range list.Items {
-		claim := &list.Items[i]
-		ref := claim.Spec.ResourceRef
-		if ref.Kind != object.GetKind() || ref.Name != object.GetName() || ref.APIGroup != object.GroupVersionKind().Group || ref.Namespace != object.GetNamespace() {
-			continue
-		}
-		found = append(found, paymentOf(claim))
-	}
-	return found, nil
-}
-
-func paymentOf(claim *quotav1alpha1.ResourceClaim) Payment {
-	return Payment{
-		Consumer: claim.Spec.ConsumerRef, Requests: claim.Spec.Requests, By: "ResourceClaim " + claim.Namespace + "/" + claim.Name, Claim: stateOf(claim),
-	}
-}
-
 // claimOf returns the object as a claim, or nil if it is of another kind.
 func claimOf(object *unstructured.Unstructured) *quotav1alpha1.ResourceClaim {
 	claim := &quotav1alpha1.ResourceClaim{}
@@ -343,21 +321,6 @@ func paymentsOf(denied error) []Payment {
 		payments[i].Requests = append(payments[i].Requests, requested)
 	}
 	return payments
-}
-
-// stateGranted is the state of a granted claim.
-const stateGranted = "granted"
-
-func stateOf(claim *quotav1alpha1.ResourceClaim) string {
-	granted := apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionGranted)
-	switch {
-	case granted == nil:
-		return "not decided yet"
-	case granted.Status == metav1.ConditionTrue:
-		return stateGranted
-	default:
-		return fmt.Sprintf("not granted (%s): %s", granted.Reason, granted.Message)
-	}
 }
 
 // try asks the API server by a dry run whether it would create an object now or update the existing one. It returns the

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,10 +14,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/cli/consumername"
 	"github.com/bursar/bursar/internal/console/overview"
 	"github.com/bursar/bursar/internal/console/web"
 	"github.com/bursar/bursar/internal/usage"
+	"github.com/bursar/bursar/internal/usage/holders"
 )
 
 const (
@@ -34,9 +37,13 @@ type claims struct {
 }
 
 // readClaims reads the claims of a scope: those of a consumer in all namespaces, if the person may see these, and
-// otherwise those in the namespace. It may return an error about the person's rights.
-func (s *scope) readClaims(ctx context.Context, api client.Reader) (*claims, error) {
+// otherwise those in the namespace. It leaves out views unless it isWithViews. It may return an error about the person's
+// rights.
+func (s *scope) readClaims(ctx context.Context, api client.Reader, isWithViews bool) (*claims, error) {
 	var options []client.ListOption
+	if !isWithViews {
+		options = append(options, client.MatchingLabelsSelector{Selector: claimcache.OfRecord()})
+	}
 	var consumer consumername.Name
 	if s.Consumer != "" {
 		var err error
@@ -80,17 +87,14 @@ func (s *scope) readClaims(ctx context.Context, api client.Reader) (*claims, err
 
 // hasType reports whether a claim is for the resource type of the scope.
 func (s *scope) hasType(claim *quotav1alpha1.ResourceClaim) bool {
-	return s.Type == "" || s.amountOf(claim) > 0
+	return s.Type == "" || slices.ContainsFunc(claim.Spec.Requests, func(request quotav1alpha1.ResourceRequest) bool {
+		return s.isType(request.ResourceType) && request.Amount > 0
+	})
 }
 
-// amountOf returns how much a claim has of the resource type of the scope.
-func (s *scope) amountOf(claim *quotav1alpha1.ResourceClaim) int64 {
-	for _, request := range claim.Spec.Requests {
-		if request.ResourceType == s.Type || request.ResourceType[strings.LastIndex(request.ResourceType, "/")+1:] == s.Type {
-			return request.Amount
-		}
-	}
-	return 0
+// isType reports whether a resource type is that of the scope, or any type is.
+func (s *scope) isType(resourceType string) bool {
+	return s.Type == "" || s.Type == resourceType || s.Type == resourceType[strings.LastIndex(resourceType, "/")+1:]
 }
 
 // states of claims, for people.
@@ -123,15 +127,15 @@ func stateOf(claim *quotav1alpha1.ResourceClaim) (state, message string) {
 // amount is the granted or requested amount of a resource type in a claim.
 type amount struct {
 	Title, ResourceType, Text string
-	// URL shows the claims on the same resource type.
+	// URL shows the holders of the same resource type.
 	URL string
 }
 
-// row is a claim on a page.
+// row is a holder on a page: an object that counts, or a claim.
 type row struct {
-	// Object names the object of the claim, with Namespace unless it is the namespace of the page.
+	// Kind and Name are those of the object, with Namespace unless it is the namespace of the page.
 	Kind, Name, Namespace string
-	// Claim is the claim, as namespace/name.
+	// Claim is the claim, as namespace/name, or empty without one.
 	Claim                            string
 	Consumer, Reference, ConsumerURL string
 	Amounts                          []amount
@@ -139,7 +143,7 @@ type row struct {
 	Created                          time.Time
 }
 
-// IsGranted reports whether the claim holds all it asks for.
+// IsGranted reports whether the holder has all it asks for.
 func (r *row) IsGranted() bool { return r.State == stateGranted }
 
 // quotas reads the quota of a scope, for the display of amounts. It returns none if the person may not see it.
@@ -151,29 +155,26 @@ func (s *scope) quotas(r *web.Request) (*overview.Overview, error) {
 	return found, err
 }
 
-// objectOf returns the object of a claim. A claim without an object stands for itself.
-func objectOf(claim *quotav1alpha1.ResourceClaim) quotav1alpha1.UnversionedObjectReference {
-	if claim.Spec.HasObject() {
-		return claim.Spec.ResourceRef
-	}
-	return quotav1alpha1.UnversionedObjectReference{
-		APIGroup: quotav1alpha1.GroupName, Kind: "ResourceClaim", Namespace: claim.Namespace, Name: claim.Name,
-	}
-}
-
-// rowOf returns a claim for a page of the scope.
-func (s *scope) rowOf(claim *quotav1alpha1.ResourceClaim, quotas *overview.Overview) row {
-	ref, consumer := objectOf(claim), claim.Spec.ConsumerRef
+// rowOf returns a holder for a page of the scope.
+func (s *scope) rowOf(h *holders.Holder, quotas *overview.Overview) row {
+	ref := h.Subject()
 	r := row{
-		Kind: ref.Kind, Name: ref.Name, Claim: claim.Namespace + "/" + claim.Name, Created: claim.CreationTimestamp.Time,
-		Consumer: consumer.Kind + "/" + consumer.Name, Reference: overview.ReferenceTo(consumer),
+		Kind: ref.Kind, Name: ref.Name, Created: h.Created, State: stateGranted,
+		Consumer: h.Consumer.Kind + "/" + h.Consumer.Name, Reference: overview.ReferenceTo(h.Consumer),
 	}
-	if namespace := cmp.Or(ref.Namespace, claim.Namespace); namespace != s.Namespace {
+	namespace := ref.Namespace
+	if h.Claim != nil {
+		r.Claim = h.Claim.Namespace + "/" + h.Claim.Name
+		namespace = cmp.Or(namespace, h.Claim.Namespace)
+	}
+	if namespace != s.Namespace {
 		r.Namespace = namespace
 	}
 	r.ConsumerURL = web.Path(s.Path, "namespace", s.Namespace, "consumer", r.Reference, "type", s.Type)
-	r.State, r.Message = stateOf(claim)
-	for _, request := range claim.Spec.Requests {
+	if !h.Counts {
+		r.State, r.Message = stateOf(h.Claim)
+	}
+	for _, request := range h.Requests {
 		a := amount{
 			Title: quotas.Describe(request.ResourceType).Title, ResourceType: request.ResourceType,
 			Text: quotas.Unit(request.ResourceType).Amount(request.Amount),

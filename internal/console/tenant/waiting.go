@@ -10,6 +10,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/console/overview"
 	"github.com/bursar/bursar/internal/console/web"
+	"github.com/bursar/bursar/internal/usage/holders"
 )
 
 // waitingMax bounds the claims on the page.
@@ -61,7 +62,7 @@ func showWaiting(r *web.Request) (web.Answer, error) {
 	if s.MustChoose {
 		return answer, nil
 	}
-	found, err := s.readClaims(r.Context(), r.API())
+	found, err := s.readClaims(r.Context(), r.API(), false)
 	if err != nil {
 		page.Forbidden, err = forbidden(err, "the claims here")
 		return answer, err
@@ -90,7 +91,8 @@ func (p *waitingPage) add(found *claims, quotas *overview.Overview) {
 	p.Total, p.IsCut = len(waiting), len(waiting) > waitingMax
 	for i := range waiting[:min(len(waiting), waitingMax)] {
 		claim := &waiting[i]
-		w := waitingRow{row: p.rowOf(claim, quotas)}
+		asks := holders.OfClaim(claim)
+		w := waitingRow{row: p.rowOf(&asks, quotas)}
 		if len(p.Queues) == 0 || p.Queues[len(p.Queues)-1].ConsumerURL != w.ConsumerURL {
 			p.Queues = append(p.Queues, queue{Consumer: w.Consumer, ConsumerURL: w.ConsumerURL, MayHaveOthers: !found.isWhole})
 		}
@@ -126,7 +128,8 @@ func needOf(claim *quotav1alpha1.ResourceClaim) []quotav1alpha1.ResourceRequest 
 
 // shortOf returns the missing amounts of a claim, and the page of a request for them.
 func shortOf(claim *quotav1alpha1.ResourceClaim, items []overview.Item) (short []amount, isUnknown bool, ask string) {
-	ref := objectOf(claim)
+	asks := holders.OfClaim(claim)
+	ref := asks.Subject()
 	wish := wish{reason: "For " + ref.Kind + " " + ref.Name + ", which waits"}
 	for _, request := range needOf(claim) {
 		i := slices.IndexFunc(items, func(item overview.Item) bool {
