@@ -37,8 +37,12 @@ type ClaimItem struct {
 	State   string `json:"state"`
 	Message string `json:"message,omitempty"`
 
+	object   quotav1alpha1.UnversionedObjectReference
 	requests string
 }
+
+// Object is the object that it pays for, or empty.
+func (c *ClaimItem) Object() quotav1alpha1.UnversionedObjectReference { return c.object }
 
 // IsGranted reports whether it holds its quota.
 func (c *ClaimItem) IsGranted() bool { return c.State == stateGranted }
@@ -151,7 +155,7 @@ func (r *reader) reporting(items []Item) func(*holders.Holder) bool {
 		reported[pair{item.ConsumerRef, item.ResourceType}] = true
 	}
 	return func(h *holders.Holder) bool {
-		if r.filter.Selector != nil && (h.Claim == nil || !r.filter.Selector.Matches(labels.Set(h.Claim.Labels))) {
+		if selector := r.filter.Selector; selector != nil && !selector.Empty() && (h.Claim == nil || !selector.Matches(labels.Set(h.Claim.Labels))) {
 			return false
 		}
 		isThere := r.filter.Namespace != "" && r.filter.matchesConsumer(h.Consumer) &&
@@ -174,7 +178,7 @@ func unitsOf(items []Item) map[string]Unit {
 }
 
 func claimItem(h *holders.Holder, units map[string]Unit) ClaimItem {
-	item := ClaimItem{ConsumerRef: h.Consumer, ForNamespace: h.Object.Namespace, Requests: h.Requests, State: stateGranted}
+	item := ClaimItem{ConsumerRef: h.Consumer, object: h.Object, ForNamespace: h.Object.Namespace, Requests: h.Requests, State: stateGranted}
 	if h.Object.Kind != "" {
 		item.For = h.Object.Kind + "/" + h.Object.Name
 	}

@@ -193,9 +193,9 @@ func TestConsoleTenantUses(t *testing.T) {
 	}
 	w.ask("large", w.resourceType(), 7)
 	b := w.browse(w.viewer, w.name)
-	first := b.waitPage("/uses", "Claims 1 to 50 of 61, the latest first", "Next page", "bursar usage --claims -n "+w.name)
+	first := b.waitPage("/uses", "1 to 50 of 61 objects and claims, the latest first", "Next page", "bursar usage --claims -n "+w.name)
 	b.wantLacks(first, "Previous page")
-	second := b.wantPage("/uses?page=2", "Claims 51 to 61 of 61", "Previous page", "ConfigMap map-")
+	second := b.wantPage("/uses?page=2", "51 to 61 of 61 objects and claims", "Previous page", "ConfigMap map-")
 	b.wantLacks(second, "Next page")
 	seen := 0
 	for i := range number {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,20 +25,30 @@ import (
 	"github.com/bursar/bursar/test/process"
 )
 
-// person runs bursar as an administrator with a name.
+// person runs bursar.
 type person struct {
 	*testing.T
 	binary, kubeconfig string
 }
 
+// newPerson returns an administrator with a name.
 func newPerson(t *testing.T, name string) *person {
+	t.Helper()
+	return newPersonIn(t, name, "system:masters", "")
+}
+
+// newPersonIn returns a member of a group whose kubeconfig names a namespace.
+func newPersonIn(t *testing.T, name, group, namespace string) *person {
 	t.Helper()
 	binary, err := process.Build()
 	must(t, err)
 	kubeconfig, err := clientcmd.LoadFromFile(started.Kubeconfig)
 	must(t, err)
 	for _, user := range kubeconfig.AuthInfos {
-		user.Impersonate, user.ImpersonateGroups = name, []string{"system:masters"}
+		user.Impersonate, user.ImpersonateGroups = name, []string{group}
+	}
+	for _, context := range kubeconfig.Contexts {
+		context.Namespace = cmp.Or(namespace, context.Namespace)
 	}
 	path := filepath.Join(t.TempDir(), name+".kubeconfig")
 	must(t, clientcmd.WriteToFile(*kubeconfig, path))

@@ -9,6 +9,8 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -78,38 +80,49 @@ func (h *Handler) holders(ctx context.Context, request *admissionv1.AdmissionReq
 	return found.([]message.Holder)
 }
 
+// holder is an object that uses quota. A claim without an object stands for itself.
+type holder struct {
+	kind   schema.GroupKind
+	name   types.NamespacedName
+	amount ledger.Amount
+}
+
 // largest returns the objects with the largest use of a consumer's resource type, in one namespace or in all. An object
 // that counts by one policy, and has a claim of record by another, is there once.
 func (h *Handler) largest(consumer quotav1alpha1.ConsumerRef, resourceType, namespace string) []message.Holder {
-	var holders []message.Holder
+	var all []holder
 	for _, each := range slices.Concat(h.largestClaims(consumer, resourceType, namespace), h.largestObjects(consumer, resourceType, namespace)) {
-		at := slices.IndexFunc(holders, func(known message.Holder) bool { return known.Name == each.Name })
+		at := slices.IndexFunc(all, func(known holder) bool { return known.kind == each.kind && known.name == each.name })
 		if at < 0 {
-			holders = append(holders, each)
+			all = append(all, each)
 			continue
 		}
-		holders[at].Amount = holders[at].Amount.AddUpTo(each.Amount)
+		all[at].amount = all[at].amount.AddUpTo(each.amount)
 	}
-	slices.SortStableFunc(holders, func(a, b message.Holder) int { return cmp.Compare(b.Amount, a.Amount) })
-	return holders[:min(len(holders), holdersMax)]
+	slices.SortStableFunc(all, func(a, b holder) int { return cmp.Compare(b.amount, a.amount) })
+
+	named := make([]message.Holder, 0, holdersMax)
+	for _, each := range all[:min(len(all), holdersMax)] {
+		named = append(named, message.Holder{Name: each.kind.Kind + " " + cache.NamespacedNameAsObjectName(each.name).String(), Amount: each.amount})
+	}
+	return named
 }
 
 // largestObjects returns the largest among the objects that count.
-func (h *Handler) largestObjects(consumer quotav1alpha1.ConsumerRef, resourceType, namespace string) []message.Holder {
+func (h *Handler) largestObjects(consumer quotav1alpha1.ConsumerRef, resourceType, namespace string) []holder {
 	if h.Inventory == nil {
 		return nil
 	}
 	of := inventory.Selection{Consumer: &consumer, ResourceType: resourceType, Namespace: namespace}
-	var holders []message.Holder
+	var holders []holder
 	for _, o := range h.Inventory.Holders(of, nil, holdersMax, nil).Holders {
-		name := o.Kind.Kind + " " + cache.NamespacedNameAsObjectName(o.NamespacedName).String()
-		holders = append(holders, message.Holder{Name: name, Amount: ledger.Amount(o.Rank)})
+		holders = append(holders, holder{kind: o.Kind.GroupKind(), name: o.NamespacedName, amount: ledger.Amount(o.Rank)})
 	}
 	return holders
 }
 
 // largestClaims returns the objects with the largest claims.
-func (h *Handler) largestClaims(consumer quotav1alpha1.ConsumerRef, resourceType, namespace string) []message.Holder {
+func (h *Handler) largestClaims(consumer quotav1alpha1.ConsumerRef, resourceType, namespace string) []holder {
 	type use struct {
 		claim  *claimcache.Claim
 		amount int64
@@ -133,17 +146,16 @@ func (h *Handler) largestClaims(consumer quotav1alpha1.ConsumerRef, resourceType
 		top = top[:min(len(top), holdersMax)]
 	}
 
-	holders := make([]message.Holder, 0, len(top))
+	holders := make([]holder, 0, len(top))
 	for _, each := range top {
-		holders = append(holders, message.Holder{Name: holderName(each.claim), Amount: ledger.Amount(each.amount)})
+		holders = append(holders, holderOf(each.claim, ledger.Amount(each.amount)))
 	}
 	return holders
 }
 
-// holderName names the object of a claim. A claim without an object stands for itself.
-func holderName(claim *claimcache.Claim) string {
+func holderOf(claim *claimcache.Claim, amount ledger.Amount) holder {
 	if claim.Kind().Kind == "" {
-		return "ResourceClaim " + claim.String()
+		return holder{kind: quotav1alpha1.GroupVersion.WithKind("ResourceClaim").GroupKind(), name: claim.NamespacedName, amount: amount}
 	}
-	return claim.Kind().Kind + " " + cache.NamespacedNameAsObjectName(claim.Object).String()
+	return holder{kind: claim.Kind(), name: claim.Object, amount: amount}
 }

@@ -64,6 +64,7 @@ func Of(report *usage.Report, objectsMax int) *Users {
 func ObjectsOf(report *usage.Report, item *usage.Item) []Object {
 	unit, _ := usage.UnitOf(*item)
 	var objects []Object
+	granted := map[quotav1alpha1.UnversionedObjectReference]int{} // an object may count by one policy, and have a claim by another
 	for i := range report.Claims {
 		claim := &report.Claims[i]
 		amount, isFor := amountOf(claim, item.ResourceType)
@@ -73,6 +74,13 @@ func ObjectsOf(report *usage.Report, item *usage.Item) []Object {
 		name := claim.For
 		if claim.ForNamespace != "" {
 			name = claim.ForNamespace + "/" + name
+		}
+		if claim.IsGranted() && claim.For != "" {
+			if at, isKnown := granted[claim.Object()]; isKnown {
+				objects[at].Amount += amount
+				continue
+			}
+			granted[claim.Object()] = len(objects)
 		}
 		objects = append(objects, Object{
 			ConsumerRef: claim.ConsumerRef, ResourceType: item.ResourceType, Name: name, Amount: amount, State: claim.State, unit: unit,

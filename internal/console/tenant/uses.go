@@ -155,12 +155,12 @@ func (p *usesPage) show(found *claims, counted *holders.Counted, number int, quo
 	all := slices.DeleteFunc(holders.Join(found.all, counted), func(h holders.Holder) bool { return !p.selects(&h) })
 	holders.Sort(all, p.fullType(quotas, all))
 
-	if found.isCut {
-		p.ReadMax = claimsMax
-	}
 	p.Notes = counted.Notes()
 	p.noteHidden(counted.Hidden, quotas)
 	p.Total = len(all) + int(counted.More)
+	if isAnyType := p.Type != "" && p.fullType(quotas, nil) == ""; found.isCut || isAnyType && counted.More > 0 {
+		p.Total, p.ReadMax = len(all), claimsMax
+	}
 	from := min((number-1)*rowsPerPage, len(all))
 	until := min(from+rowsPerPage, len(all))
 	p.First, p.Last = from+1, until
