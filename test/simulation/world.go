@@ -112,6 +112,9 @@ func (w *World) Lag() time.Duration {
 	return w.upTo(w.shape.lag)
 }
 
+// Bookmark implements [controlplane.Lag]. API servers send a bookmark every minute, and a world is shorter.
+func (w *World) Bookmark() time.Duration { return w.upTo(20 * time.Second) }
+
 func (w *World) calm() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -3,9 +3,12 @@ package controlplane
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,18 +24,25 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// Server is an API server on a [Store]. It reads through to the store. Only watches and lists at any version lag
-// behind. Create it with [NewServer].
+// Server is an API server on a [Store]. It has a watch cache for each resource, which watches and lists at any version
+// read. Each cache lags behind by itself. Everything else reads through to the store: after a consistent list, the cache
+// is as recent as the list, as in Kubernetes. Create it with [NewServer].
 type Server struct {
 	store *Store
 	lag   Lag
 
-	mu   sync.Mutex
-	seen int64
+	mu     sync.Mutex
+	caches map[string]*watchCache
 	// isDown is set while the server does not run, and run counts its starts.
 	isDown bool
 	run    int
-	// news is closed when the server sees more, or ends.
+}
+
+// watchCache is what a server knows of a resource.
+type watchCache struct {
+	// seen is the version up to which it has all revisions.
+	seen int64
+	// news is closed when the cache sees more, or the server ends.
 	news chan struct{}
 }
 
@@ -40,15 +50,20 @@ type Server struct {
 type Lag interface {
 	// Lag returns how long a server takes to see the next revision.
 	Lag() time.Duration
+	// Bookmark returns how long a watch takes to tell that nothing else has happened.
+	Bookmark() time.Duration
 }
 
 // NewServer returns a server of a store.
 func NewServer(store *Store, lag Lag) *Server {
-	s := &Server{store: store, lag: lag, news: make(chan struct{})}
+	s := &Server{store: store, lag: lag, caches: map[string]*watchCache{}}
+	version := store.Version()
+	for resource := range kinds {
+		s.caches[resource] = &watchCache{seen: version, news: make(chan struct{})}
+	}
 	store.mu.Lock()
 	defer store.mu.Unlock()
 	store.servers = append(store.servers, s)
-	s.seen = int64(len(store.revisions))
 	return s
 }
 
@@ -57,7 +72,9 @@ func (s *Server) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.isDown = true
-	s.tellLocked()
+	for _, resource := range slices.Sorted(maps.Keys(s.caches)) {
+		s.caches[resource].tell()
+	}
 }
 
 // Start starts a stopped server, with an empty watch cache.
@@ -65,7 +82,10 @@ func (s *Server) Start() {
 	version := s.store.Version()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.isDown, s.seen = false, version
+	s.isDown = false
+	for _, cache := range s.caches {
+		cache.seen = version
+	}
 	s.run++
 }
 
@@ -76,26 +96,50 @@ func (s *Server) IsDown() bool {
 	return s.isDown
 }
 
-func (s *Server) tellLocked() {
-	close(s.news)
-	s.news = make(chan struct{})
+func (c *watchCache) tell() {
+	close(c.news)
+	c.news = make(chan struct{})
 }
 
-// expect makes the server see a version after a while.
-func (s *Server) expect(version int64) {
-	time.AfterFunc(s.lag.Lag(), func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if version > s.seen {
-			s.seen = version
-			s.tellLocked()
-		}
-	})
+// expect makes the server see a version of a resource after a while.
+func (s *Server) expect(resource string, version int64) {
+	if s.caches[resource] != nil {
+		time.AfterFunc(s.lag.Lag(), func() { s.see(resource, version) })
+	}
+}
+
+// see makes the server see a version of a resource.
+func (s *Server) see(resource string, version int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if cache := s.caches[resource]; version > cache.seen {
+		cache.seen = version
+		cache.tell()
+	}
+}
+
+// seen returns the version of a resource that the server has seen.
+func (s *Server) seen(resource string) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.caches[resource].seen
+}
+
+// progress makes the server see that nothing has happened to a resource since the latest version that it has seen.
+func (s *Server) progress(resource string) {
+	next := s.seen(resource)
+	s.store.mu.Lock()
+	for next < int64(len(s.store.revisions)) && s.store.revisions[next].Resource != resource {
+		next++
+	}
+	s.store.mu.Unlock()
+	s.see(resource, next)
 }
 
 // kinds are the kinds of the served resources.
 var kinds = map[string]metav1.TypeMeta{
 	"configmaps":            {APIVersion: "v1", Kind: "ConfigMap"},
+	"namespaces":            {APIVersion: "v1", Kind: "Namespace"},
 	"resourceclaims":        {APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ResourceClaim"},
 	"consumerledgers":       {APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ConsumerLedger"},
 	"claimcreationpolicies": {APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ClaimCreationPolicy"},
@@ -239,20 +283,24 @@ func (s *Server) deleteObject(r *request) (*Revision, error) {
 
 // list answers a list: as of now, or, if any version will do, as the server has seen it.
 func (s *Server) list(r *request) *http.Response {
-	s.mu.Lock()
-	seen := s.seen
-	s.mu.Unlock()
-	s.store.mu.Lock()
-	defer s.store.mu.Unlock()
-	version := int64(len(s.store.revisions))
 	query := r.URL.Query()
-	if query.Get("resourceVersion") == "0" {
-		version = seen
+	page, err := s.pageOf(r.Resource, query)
+	if err != nil {
+		return failed(err)
 	}
+	s.store.mu.Lock()
+	existing := s.store.existingLocked(r.Resource, page.version)
+	s.store.mu.Unlock()
+
 	matches := matcherOf(query.Get("fieldSelector"), query.Get("labelSelector"))
 	items := []json.RawMessage{}
-	for _, stored := range s.store.existingLocked(r.Resource, version) {
-		if (r.Namespace == "" || r.Namespace == stored.Namespace) && matches(stored) {
+	metadata := map[string]any{"resourceVersion": strconv.FormatInt(page.version, 10)}
+	for i := page.first; i < len(existing); i++ {
+		if page.limit > 0 && len(items) == page.limit {
+			metadata["continue"] = fmt.Sprintf("%d/%d", page.version, i)
+			break
+		}
+		if stored := existing[i]; (r.Namespace == "" || r.Namespace == stored.Namespace) && matches(stored) {
 			items = append(items, stored.in(r.onlyMeta))
 		}
 	}
@@ -261,9 +309,34 @@ func (s *Server) list(r *request) *http.Response {
 		kind = metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"}
 	}
 	return answered(http.StatusOK, encode(map[string]any{
-		"apiVersion": kind.APIVersion, "kind": kind.Kind + "List", "items": items,
-		"metadata": map[string]any{"resourceVersion": strconv.FormatInt(version, 10)},
+		"apiVersion": kind.APIVersion, "kind": kind.Kind + "List", "items": items, "metadata": metadata,
 	}))
+}
+
+// page is a part of a list: at most limit objects from the first one, as of a version. A limit of 0 is none.
+type page struct {
+	version      int64
+	first, limit int
+}
+
+func (s *Server) pageOf(resource string, query url.Values) (page, error) {
+	p := page{}
+	p.limit, _ = strconv.Atoi(query.Get("limit"))
+	switch token := query.Get("continue"); {
+	case token != "":
+		if _, err := fmt.Sscanf(token, "%d/%d", &p.version, &p.first); err != nil {
+			return p, &errorOf{400, metav1.StatusReasonBadRequest, ""}
+		}
+		if s.store.isCompacted(p.version) {
+			return p, &errorOf{410, metav1.StatusReasonExpired, ""}
+		}
+	case query.Get("resourceVersion") == "0":
+		p.version = s.seen(resource)
+	default:
+		p.version = s.store.Version()
+		s.see(resource, p.version)
+	}
+	return p, nil
 }
 
 func (r *Revision) in(onlyMeta bool) json.RawMessage {

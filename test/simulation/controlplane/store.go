@@ -4,8 +4,10 @@
 package controlplane
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -84,8 +86,24 @@ func (s *Store) Each(resource string, f func(r *Revision)) {
 	}
 }
 
-// existingLocked returns the objects of a resource at a version.
+func (s *Store) isCompacted(version int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return version < s.compacted
+}
+
+// existingLocked returns the objects of a resource at a version, in the order of their versions.
 func (s *Store) existingLocked(resource string, version int64) []*Revision {
+	if version == int64(len(s.revisions)) {
+		return slices.SortedFunc(func(yield func(*Revision) bool) {
+			for key, r := range s.current {
+				if key.Resource == resource && !yield(r) {
+					return
+				}
+			}
+		}, func(a, b *Revision) int { return cmp.Compare(a.Version, b.Version) })
+	}
+
 	latest := map[Key]*Revision{}
 	for _, r := range s.revisions[:version] {
 		if r.Resource == resource {
@@ -191,7 +209,7 @@ func (s *Store) putLocked(key Key, event watch.EventType, content map[string]any
 	}
 	s.observer.Stored(r)
 	for _, server := range s.servers {
-		server.expect(version)
+		server.expect(key.Resource, version)
 	}
 	return r
 }

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 // watchStream is the body of the answer to a watch. It has the revisions as the server sees them.
@@ -17,7 +19,11 @@ type watchStream struct {
 	request *request
 	run     int
 	next    int64 // the version after the last one sent
-	unread  []byte
+	// bookmark is the time of the next bookmark, if the client takes any. owesBookmark is set from then until there is
+	// something to tell.
+	bookmark     time.Time
+	owesBookmark bool
+	unread       []byte
 }
 
 var errWatchEnded = errors.New("the API server has ended")
@@ -27,17 +33,18 @@ func (s *Server) watch(r *request) *http.Response {
 		return failed(&errorOf{422, metav1.StatusReasonInvalid, ""}) // like a server without streamed lists
 	}
 	since, _ := strconv.ParseInt(r.URL.Query().Get("resourceVersion"), 10, 64)
-	s.store.mu.Lock()
-	isCompacted := since < s.store.compacted
-	s.store.mu.Unlock()
-	if isCompacted {
+	if s.store.isCompacted(since) {
 		return failed(&errorOf{410, metav1.StatusReasonExpired, ""})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	stream := &watchStream{server: s, request: r, run: s.run, next: since + 1}
+	if r.URL.Query().Get("allowWatchBookmarks") == "true" {
+		stream.bookmark = time.Now().Add(s.lag.Bookmark())
+	}
 	response := answered(http.StatusOK, nil)
 	response.ContentLength = -1
-	response.Body = &watchStream{server: s, request: r, run: s.run, next: since + 1}
+	response.Body = stream
 	return response
 }
 
@@ -57,7 +64,8 @@ func (w *watchStream) Read(into []byte) (int, error) {
 func (w *watchStream) wait(ctx context.Context) error {
 	s := w.server
 	s.mu.Lock()
-	seen, news, hasEnded := s.seen, s.news, s.isDown || s.run != w.run
+	cache := s.caches[w.request.Resource]
+	seen, news, hasEnded := cache.seen, cache.news, s.isDown || s.run != w.run
 	s.mu.Unlock()
 	switch {
 	case hasEnded:
@@ -65,24 +73,54 @@ func (w *watchStream) wait(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case seen < w.next:
-		select {
-		case <-news:
-		case <-ctx.Done():
-		}
+		w.pause(ctx, news)
 		return nil
 	}
+
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
 	for ; w.next <= seen; w.next++ {
 		if r := s.store.revisions[w.next-1]; r.Resource == w.request.Resource {
-			w.unread = append(w.unread, eventOf(r, w.request.onlyMeta)...)
+			w.unread = append(w.unread, eventOf(r.Event, r.in(w.request.onlyMeta))...)
 		}
+	}
+	if w.owesBookmark {
+		w.owesBookmark = false
+		w.unread = append(w.unread, w.bookmarkAt(seen)...)
 	}
 	return nil
 }
 
-func eventOf(r *Revision, onlyMeta bool) []byte {
-	raw, err := json.Marshal(metav1.WatchEvent{Type: string(r.Event), Object: runtime.RawExtension{Raw: r.in(onlyMeta)}})
+// pause waits for news, or until it is time for a bookmark.
+func (w *watchStream) pause(ctx context.Context, news <-chan struct{}) {
+	var due <-chan time.Time
+	if !w.bookmark.IsZero() {
+		timer := time.NewTimer(time.Until(w.bookmark))
+		defer timer.Stop()
+		due = timer.C
+	}
+	select {
+	case <-news:
+	case <-ctx.Done():
+	case <-due:
+		w.bookmark, w.owesBookmark = time.Now().Add(w.server.lag.Bookmark()), true
+		w.server.progress(w.request.Resource)
+	}
+}
+
+// bookmarkAt returns the event that nothing else has happened up to a version.
+func (w *watchStream) bookmarkAt(version int64) []byte {
+	kind := kinds[w.request.Resource]
+	if w.request.onlyMeta {
+		kind = metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"}
+	}
+	return eventOf(watch.Bookmark, encode(map[string]any{
+		"apiVersion": kind.APIVersion, "kind": kind.Kind, "metadata": map[string]any{"resourceVersion": strconv.FormatInt(version, 10)},
+	}))
+}
+
+func eventOf(event watch.EventType, object []byte) []byte {
+	raw, err := json.Marshal(metav1.WatchEvent{Type: string(event), Object: runtime.RawExtension{Raw: object}})
 	if err != nil {
 		panic(err)
 	}
