@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
@@ -12,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/test/platform"
 	"github.com/bursar/bursar/test/simulation/controlplane"
@@ -43,6 +43,7 @@ func newMapper() apimeta.RESTMapper {
 	}
 	m.Add(quotav1alpha1.GroupVersion.WithKind("ResourceClaim"), apimeta.RESTScopeNamespace)
 	m.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), apimeta.RESTScopeNamespace)
+	m.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), apimeta.RESTScopeRoot)
 	return m
 }
 
@@ -65,9 +66,9 @@ func registration() *quotav1alpha1.ResourceRegistration {
 	return r
 }
 
-// policy charges each ConfigMap to the consumer of its namespace. Its claims annotate the user, so they are claims of
-// record: without the annotation, the ConfigMaps themselves would count.
-func policy() *quotav1alpha1.ClaimCreationPolicy {
+// policy charges each ConfigMap to the consumer of its namespace. If its claims annotate the user, they are claims of
+// record. Otherwise the ConfigMaps themselves count.
+func policy(m mode) *quotav1alpha1.ClaimCreationPolicy {
 	p := &quotav1alpha1.ClaimCreationPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ClaimCreationPolicy"},
 		ObjectMeta: metav1.ObjectMeta{Name: policyName, UID: "policy", Generation: 1},
@@ -77,7 +78,6 @@ func policy() *quotav1alpha1.ClaimCreationPolicy {
 				Operations: []quotav1alpha1.TriggerOperation{quotav1alpha1.TriggerOperationCreate},
 			},
 			Target: quotav1alpha1.ClaimTarget{ResourceClaimTemplate: quotav1alpha1.ResourceClaimTemplate{
-				Metadata: quotav1alpha1.ObjectTemplateMetadata{Annotations: map[string]string{"example.com/asked-by": "{{.user.name}}"}},
 				Spec: quotav1alpha1.ResourceClaimTemplateSpec{
 					ConsumerRef: platform.Consumer("{{.trigger.metadata.namespace}}"),
 					Requests:    []quotav1alpha1.ResourceRequestTemplate{{ResourceType: resourceType, AmountExpression: "int(trigger.data.n)"}},
@@ -85,26 +85,42 @@ func policy() *quotav1alpha1.ClaimCreationPolicy {
 			}},
 		},
 	}
-	apimeta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{Type: quotav1alpha1.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: 1})
+	switch m {
+	case ofRecord:
+		p.Spec.Target.ResourceClaimTemplate.Metadata.Annotations = map[string]string{"example.com/asked-by": "{{.user.name}}"}
+	case counted:
+		p.Spec.Claims = quotav1alpha1.ClaimsModeNone
+	case viewed:
+		p.Spec.Claims = quotav1alpha1.ClaimsModeObjects
+	}
+	makeEffective(p)
 	return p
 }
 
-// catalog returns a catalog with the declarations.
-func (w *World) catalog() *catalog.Catalog {
-	declared := catalog.New()
-	declared.SetRegistration(registration())
-	if errs := declared.SetPolicy(policy()); len(errs) > 0 {
-		w.t.Fatal(errs.ToAggregate())
-	}
-	return declared
+// makeEffective writes the status of a policy that decides requests.
+func makeEffective(p *quotav1alpha1.ClaimCreationPolicy) {
+	apimeta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{Type: quotav1alpha1.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: p.Generation})
+	p.Status.ObservedGeneration = p.Generation
+	p.Status.Effective = &quotav1alpha1.EffectivePolicy{Generation: p.Generation, Spec: runtime.RawExtension{Raw: encoded(&p.Spec)}}
 }
 
-// declare stores the declarations, and a standing claim of each consumer.
+func encoded(object any) []byte {
+	content, err := json.Marshal(object)
+	if err != nil {
+		panic(err)
+	}
+	return content
+}
+
+// declare stores the declarations, and the namespace and a standing claim of each consumer.
 func (w *World) declare() {
 	w.mustCreate(controlplane.Key{Resource: "resourceregistrations", Name: resourceType}, registration())
-	w.mustCreate(controlplane.Key{Resource: "claimcreationpolicies", Name: policyName}, policy())
+	w.mustCreate(controlplane.Key{Resource: "claimcreationpolicies", Name: policyName}, policy(w.shape.mode))
 	for i := range w.shape.consumers {
 		w.model.limits[consumer(i)] = w.shape.limit
+		w.mustCreate(controlplane.Key{Resource: "namespaces", Name: consumer(i).Name}, &corev1.Namespace{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: consumer(i).Name},
+		})
 		w.createClaim(consumer(i), "standing", w.shape.standing)
 	}
 }

@@ -27,6 +27,8 @@ import (
 //     used amounts, reservations and slices. So every existing object has a charge, at every moment.
 //   - The total of the ledger is never more than the limit, unless the limit has shrunk; then it does not grow.
 //   - The revisions of a ledger follow from each other ([history.Checker]).
+//
+// Where objects count, the ledger's observations are as package simulation says in checkObservations.
 type model struct {
 	*World
 
@@ -37,13 +39,16 @@ type model struct {
 	totals  map[quotav1alpha1.ConsumerRef]total
 	ledgers map[quotav1alpha1.ConsumerRef]*quotav1alpha1.ConsumerLedger
 	history *history.Checker
+	// past has every version of every object.
+	past past
 	// asked are the objects of open requests, until a ledger has them, or until nobody can reserve for them.
 	asked   map[types.UID]asked
 	reviews map[*review]struct{}
 }
 
-// total has the figures of a ledger.
-type total struct{ limit, used, reserved, sliced int64 }
+// total has the figures of a ledger. used includes the observed demand of objects, and claimed is what claims of record
+// use and reserve.
+type total struct{ limit, used, reserved, sliced, claimed int64 }
 
 func (t total) taken() int64 { return t.used + t.reserved }
 
@@ -53,12 +58,27 @@ type asked struct {
 	until time.Time
 }
 
-// review is an open request of a user, with the most that the ledger may have taken meanwhile.
+// isOpen reports whether a ledger may still reserve for it.
+func (a asked) isOpen() bool { return a.until.IsZero() || time.Now().Before(a.until) }
+
+// review is an open request of a user, with the most that others may have taken meanwhile.
 type review struct {
 	uid      types.UID
 	consumer quotav1alpha1.ConsumerRef
 	most     int64
 	limit    int64
+	// objects has, where objects count, what each of the others cost at most that existed meanwhile, or was about to.
+	// most is without them.
+	objects map[types.UID]int64
+}
+
+// taken returns the most that others may have taken.
+func (r *review) taken() int64 {
+	taken := r.most
+	for _, cost := range r.objects {
+		taken += cost
+	}
+	return taken
 }
 
 func newModel(w *World) *model {
@@ -66,7 +86,7 @@ func newModel(w *World) *model {
 		World: w, objects: map[types.UID]*corev1.ConfigMap{}, claims: map[types.NamespacedName]*quotav1alpha1.ResourceClaim{},
 		limits: map[quotav1alpha1.ConsumerRef]int64{}, totals: map[quotav1alpha1.ConsumerRef]total{},
 		ledgers: map[quotav1alpha1.ConsumerRef]*quotav1alpha1.ConsumerLedger{}, history: history.NewChecker(),
-		asked: map[types.UID]asked{}, reviews: map[*review]struct{}{},
+		past: past{}, asked: map[types.UID]asked{}, reviews: map[*review]struct{}{},
 	}
 }
 
@@ -77,7 +97,8 @@ func (m *model) Stored(r *controlplane.Revision) {
 	switch r.Resource {
 	case "configmaps":
 		object := decoded[corev1.ConfigMap](r)
-		m.note("%s map %s (%s) for %s", r.Event, object.Name, object.UID, object.Data["n"])
+		m.note("%s map %s (%s) for %s, version %d", r.Event, object.Name, object.UID, object.Data["n"], r.Version)
+		m.past.add(r, object)
 		if r.Event == watch.Deleted {
 			delete(m.objects, object.UID)
 		} else {
@@ -123,13 +144,18 @@ func (m *model) storedLedgerLocked(r *controlplane.Revision) {
 		return
 	}
 	account := restored.Account(resourceType)
-	before, now := m.totals[of], total{int64(account.Limit), int64(account.Used), int64(account.Reserved), int64(restored.Sliced(resourceType))}
-	m.totals[of], m.ledgers[of] = now, stored
+	before, now := m.totals[of], total{
+		int64(account.Limit), int64(account.Used), int64(account.Reserved), int64(restored.Sliced(resourceType)), claimedIn(&stored.Spec),
+	}
 	m.note("ledger of %s: %+v, sequence %d, slices %+v", of.Name, now, snapshot.Sequence, snapshot.Slices)
+	if m.shape.countsObjects() {
+		m.checkObservations(r.Version, m.ledgers[of], stored)
+	}
+	m.totals[of], m.ledgers[of] = now, stored
 	for _, reservation := range stored.Spec.Reservations {
 		delete(m.asked, types.UID(ledgerstore.ObjectUID(reservation.Key)))
 	}
-	if all := now.taken() + now.sliced; all > now.limit && all > before.taken()+before.sliced {
+	if all := m.bounded(now); all > now.limit && all > m.bounded(before) {
 		m.violate("version %d of the ledger of %s has %+v, and had %+v before", r.Version, of.Name, now, before)
 	}
 	if m.hasHistory() {
@@ -142,9 +168,18 @@ func (m *model) storedLedgerLocked(r *controlplane.Revision) {
 	m.checkLocked(of)
 }
 
+// bounded returns the part of a total that stays within the limit. An object that counts may be in the slice of another
+// process, too, until that has recorded its admission.
+func (m *model) bounded(t total) int64 {
+	if m.shape.countsObjects() {
+		return t.taken()
+	}
+	return t.taken() + t.sliced
+}
+
 // hasHistory reports whether [history.Checker] understands everything in this world.
 func (m *model) hasHistory() bool {
-	return !m.shape.hasDirect && !m.shape.changesLimits
+	return !m.shape.countsObjects() && !m.shape.hasDirect && !m.shape.changesLimits
 }
 
 // checkLocked checks the invariants of a consumer at every moment.
@@ -156,22 +191,30 @@ func (m *model) checkLocked(of quotav1alpha1.ConsumerRef) {
 	if demand > now.taken()+now.sliced {
 		m.violate("objects and claims of %s cost %d, and the ledger has only %+v", of.Name, demand, now)
 	}
-	taken := now.taken()
-	for _, a := range m.asked {
-		if consumerOf(a.ConfigMap) == of && (a.until.IsZero() || time.Now().Before(a.until)) {
-			taken += costOf(a.ConfigMap)
-		}
-	}
 	for r := range m.reviews {
-		if r.consumer != of {
-			continue
+		if r.consumer == of {
+			m.follow(r)
 		}
-		others := taken
-		if own, isAsked := m.asked[r.uid]; isAsked {
-			others -= costOf(own.ConfigMap)
-		}
-		r.most, r.limit = max(r.most, others), min(r.limit, now.limit)
 	}
+}
+
+// follow notes what others have taken at this moment.
+func (m *model) follow(r *review) {
+	now := m.totals[r.consumer]
+	r.limit = min(r.limit, now.limit)
+	if m.shape.countsObjects() {
+		r.most = max(r.most, now.claimed)
+		m.followObjects(r)
+		return
+	}
+
+	others := now.taken()
+	for uid, a := range m.asked {
+		if uid != r.uid && consumerOf(a.ConfigMap) == r.consumer && a.isOpen() {
+			others += costOf(a.ConfigMap)
+		}
+	}
+	r.most = max(r.most, others)
 }
 
 // demandLocked returns the cost of the objects and of the granted claims of users.
@@ -211,7 +254,7 @@ func (m *model) totalOf(of quotav1alpha1.ConsumerRef) total {
 func (m *model) ask(object *corev1.ConfigMap, isDryRun bool) *review {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := &review{uid: object.UID, consumer: consumerOf(object), limit: m.totals[consumerOf(object)].limit}
+	r := &review{uid: object.UID, consumer: consumerOf(object), limit: m.totals[consumerOf(object)].limit, objects: map[types.UID]int64{}}
 	m.reviews[r] = struct{}{}
 	if !isDryRun {
 		m.asked[object.UID] = asked{object, time.Now().Add(webhookTimeout + m.shape.stall + lateMax + requestTimeout)}
@@ -232,8 +275,8 @@ func (m *model) answered(r *review, object *corev1.ConfigMap, isAdmitted, isRefu
 		return
 	}
 	delete(m.asked, object.UID)
-	if r.most+costOf(object) <= r.limit {
-		m.violate("map %s for %d is refused, and at most %d of %d were taken: %s", object.Name, costOf(object), r.most, r.limit, message)
+	if r.taken()+costOf(object) <= r.limit {
+		m.violate("map %s for %d is refused, and at most %d of %d were taken: %s", object.Name, costOf(object), r.taken(), r.limit, message)
 	}
 }
 
@@ -277,25 +320,14 @@ func compareNames(a, b *quotav1alpha1.ResourceClaim) int {
 func (m *model) agreement() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	unpaid, held := maps.Clone(m.objects), map[quotav1alpha1.ConsumerRef]int64{}
-	for _, claim := range m.claims {
-		if isDirect(claim) && claim.DeletionTimestamp != nil || !isDirect(claim) && !isGranted(claim) {
-			return fmt.Errorf("claim %s is deleted or not granted", claim.Name)
-		}
-		if !isDirect(claim) {
-			uid := types.UID(claim.Annotations[quotav1alpha1.AnnotationResourceUID])
-			object := unpaid[uid]
-			if object == nil || costOf(object) != amountOf(claim) {
-				return fmt.Errorf("claim %s of object %s for %d is a second one, or its object is gone or costs something else", claim.Name, uid, amountOf(claim))
-			}
-			delete(unpaid, uid)
-		}
-		if isGranted(claim) {
-			held[claim.Spec.ConsumerRef] += amountOf(claim)
-		}
+	held, err := m.heldByClaims()
+	if err != nil {
+		return err
 	}
-	for uid := range unpaid {
-		return fmt.Errorf("object %s and %d others have no claim", uid, len(unpaid)-1)
+	if m.shape.countsObjects() {
+		for _, object := range m.objects {
+			held[consumerOf(object)] += costOf(object)
+		}
 	}
 	for _, claim := range m.claims {
 		if !isGranted(claim) && !isWaiting(claim) {
@@ -308,10 +340,39 @@ func (m *model) agreement() error {
 	for of, stored := range m.ledgers {
 		s := &stored.Spec
 		if len(s.Reservations)+len(s.Released)+len(s.Slices) > 0 || m.totals[of].used != held[of] {
-			return fmt.Errorf("the ledger of %s has %+v, claims hold %d, in flight are %+v, %v, %+v", of.Name, m.totals[of], held[of], s.Reservations, s.Released, s.Slices)
+			return fmt.Errorf("the ledger of %s has %+v, claims and objects hold %d, in flight are %+v, %v, %+v", of.Name, m.totals[of], held[of], s.Reservations, s.Released, s.Slices)
 		}
 	}
 	return nil
+}
+
+// heldByClaims returns what claims of record hold. It fails unless each object has exactly the claim that it is to have.
+func (m *model) heldByClaims() (held map[quotav1alpha1.ConsumerRef]int64, err error) {
+	unpaid := map[types.UID]*corev1.ConfigMap{}
+	if m.shape.mode != counted {
+		unpaid = maps.Clone(m.objects)
+	}
+	held = map[quotav1alpha1.ConsumerRef]int64{}
+	for _, claim := range m.claims {
+		if isDirect(claim) && claim.DeletionTimestamp != nil || !isDirect(claim) && !isGranted(claim) {
+			return nil, fmt.Errorf("claim %s is deleted or not granted", claim.Name)
+		}
+		if !isDirect(claim) {
+			uid := types.UID(claim.Annotations[quotav1alpha1.AnnotationResourceUID])
+			object := unpaid[uid]
+			if object == nil || costOf(object) != amountOf(claim) {
+				return nil, fmt.Errorf("claim %s of object %s for %d is a second one, or its object is gone or costs something else", claim.Name, uid, amountOf(claim))
+			}
+			delete(unpaid, uid)
+		}
+		if isGranted(claim) && (isDirect(claim) || m.shape.mode == ofRecord) {
+			held[claim.Spec.ConsumerRef] += amountOf(claim)
+		}
+	}
+	for uid := range unpaid {
+		return nil, fmt.Errorf("object %s and %d others have no claim", uid, len(unpaid)-1)
+	}
+	return held, nil
 }
 
 // storedLedgers returns the ledgers in storage.

@@ -2,8 +2,20 @@ package simulation
 
 import "time"
 
+// mode is how objects are charged.
+type mode string
+
+const (
+	// ofRecord charges objects by claims of record.
+	ofRecord mode = "of record"
+	// counted makes the objects themselves count, and viewed shows each of them in a claim besides.
+	counted mode = "counted"
+	viewed  mode = "viewed"
+)
+
 // shape describes the world of a seed. Small worlds of many kinds find more than large ones of one kind.
 type shape struct {
+	mode                                mode
 	replicas, servers, consumers, users int
 	// limit is the limit of each consumer, standing the constant amount of a claim, and amountMax the highest cost of
 	// an object.
@@ -39,5 +51,9 @@ func shapeOf(roll func(n int) int) shape {
 	s.quiet, s.stall = s.active/3, time.Duration(pick(5, 30, 100, 100))*time.Second
 	s.standing = s.limit - int64(pick(6, 12, 30, 150))
 	s.standsStill = roll(8) == 0
+	s.mode = []mode{ofRecord, counted, viewed}[roll(3)]
 	return s
 }
+
+// countsObjects reports whether objects count by themselves.
+func (s *shape) countsObjects() bool { return s.mode != ofRecord }

@@ -120,6 +120,10 @@ func (w *World) conclude() {
 		h.thinks.Store(0)
 	}
 	w.settleDown("the replicas are ready", w.replicasAreReady)
+	if first := w.hosts[0].current.Load(); first.views.Load() == nil {
+		views := first.beginViews()
+		w.processes.Go(func() { _ = views.Run(first.working) })
+	}
 	w.settleDown("objects, claims and ledgers agree", w.model.agreement)
 	if w.t.Failed() {
 		return

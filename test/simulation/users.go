@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -64,9 +65,15 @@ func (w *World) newMap(cost int64) *corev1.ConfigMap {
 	name := w.name("map")
 	return &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: consumer(w.roll(w.shape.consumers)).Name, Name: name, UID: types.UID("of-" + name)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: consumer(w.roll(w.shape.consumers)).Name, Name: name, UID: uidOf(name)},
 		Data:       map[string]string{"n": strconv.FormatInt(cost, 10)},
 	}
+}
+
+// uidOf returns the UID of the object with a new name. It ends with the same number.
+func uidOf(name string) types.UID {
+	_, number, _ := strings.Cut(name, "-")
+	return types.UID("00000000-0000-4000-8000-000000000000"[:36-len(number)] + number)
 }
 
 func keyOf(object *corev1.ConfigMap) controlplane.Key {
@@ -121,18 +128,10 @@ func (w *World) countAnswer(answer *admissionv1.AdmissionResponse) {
 	}
 }
 
-func raw(object *corev1.ConfigMap) runtime.RawExtension {
-	content, err := json.Marshal(object)
-	if err != nil {
-		panic(err)
-	}
-	return runtime.RawExtension{Raw: content}
-}
-
 // review has a replica review the create of an object, and returns its answer.
 func (w *World) review(object *corev1.ConfigMap, isDryRun bool) *admissionv1.AdmissionResponse {
 	request := &admissionv1.AdmissionRequest{
-		UID: "review", Operation: admissionv1.Create, DryRun: &isDryRun, Object: raw(object), Namespace: object.Namespace, Name: object.Name,
+		UID: "review", Operation: admissionv1.Create, DryRun: &isDryRun, Object: runtime.RawExtension{Raw: encoded(object)}, Namespace: object.Namespace, Name: object.Name,
 		Kind:     metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
 		Resource: metav1.GroupVersionResource{Version: "v1", Resource: "configmaps"},
 	}

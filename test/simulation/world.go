@@ -127,9 +127,27 @@ func (w *World) setCalm(calm bool) {
 	w.isCalm = calm
 }
 
+// route is the way of one process to the API servers. Where objects count, its requests and watches go to the same
+// server until that ends, as those of a process with one connection do.
+type route struct {
+	*World
+
+	mu     sync.Mutex
+	server *controlplane.Server
+}
+
+func (r *route) choose() *controlplane.Server {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.server == nil || r.server.IsDown() || !r.shape.countsObjects() {
+		r.server = r.servers[r.roll(len(r.servers))]
+	}
+	return r.server
+}
+
 // FateOf implements [controlplane.Network].
-func (w *World) FateOf(*http.Request) controlplane.Fate {
-	server := w.servers[w.roll(len(w.servers))]
+func (r *route) FateOf(*http.Request) controlplane.Fate {
+	w, server := r.World, r.choose()
 	if w.calm() {
 		return controlplane.Fate{Server: server, Before: w.upTo(time.Millisecond), After: w.upTo(time.Millisecond)}
 	}

@@ -96,6 +96,8 @@ func (c *Controller) viewChanged(before, after *claimcache.Claim) {
 
 // Run writes views until ctx ends.
 func (c *Controller) Run(ctx context.Context) error {
+	defer c.objects.ShutDown()
+	defer c.kinds.ShutDown() // a term may end before there is a list of views
 	var group sync.WaitGroup
 	defer group.Wait()
 	group.Go(func() { c.Views.Run(ctx, c.Client.REST()) })

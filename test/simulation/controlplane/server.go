@@ -292,7 +292,7 @@ func (s *Server) list(r *request) *http.Response {
 	existing := s.store.existingLocked(r.Resource, page.version)
 	s.store.mu.Unlock()
 
-	matches := matcherOf(query.Get("fieldSelector"), query.Get("labelSelector"))
+	matches := matcherOf(query)
 	items := []json.RawMessage{}
 	metadata := map[string]any{"resourceVersion": strconv.FormatInt(page.version, 10)}
 	for i := page.first; i < len(existing); i++ {
@@ -346,10 +346,10 @@ func (r *Revision) in(onlyMeta bool) json.RawMessage {
 	return r.Object
 }
 
-// matcherOf returns whether an object matches selectors.
-func matcherOf(fieldSelector, labelSelector string) func(*Revision) bool {
-	byField, byLabel := fields.ParseSelectorOrDie(fieldSelector), labels.SelectorFromSet(nil)
-	if labelSelector != "" {
+// matcherOf returns whether an object matches the selectors of a request.
+func matcherOf(query url.Values) func(*Revision) bool {
+	byField, byLabel := fields.ParseSelectorOrDie(query.Get("fieldSelector")), labels.SelectorFromSet(nil)
+	if labelSelector := query.Get("labelSelector"); labelSelector != "" {
 		parsed, err := labels.Parse(labelSelector)
 		if err != nil {
 			panic(err)

@@ -31,6 +31,8 @@ type Revision struct {
 	Object []byte
 	// Content is the same object as Object. Do not modify it.
 	Content map[string]any
+	// former is the revision of the object before, or nil.
+	former  *Revision
 	once    sync.Once
 	partial []byte
 }
@@ -200,7 +202,7 @@ func (s *Store) putLocked(key Key, event watch.EventType, content map[string]any
 	version := int64(len(s.revisions)) + 1
 	meta := content["metadata"].(map[string]any)
 	meta["resourceVersion"] = strconv.FormatInt(version, 10)
-	r := &Revision{Key: key, Event: event, Version: version, Content: content, Object: encode(content)}
+	r := &Revision{Key: key, Event: event, Version: version, Content: content, Object: encode(content), former: s.current[key]}
 	s.revisions = append(s.revisions, r)
 	if event == watch.Deleted {
 		delete(s.current, key)

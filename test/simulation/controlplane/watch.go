@@ -18,6 +18,7 @@ type watchStream struct {
 	server  *Server
 	request *request
 	run     int
+	matches func(*Revision) bool
 	next    int64 // the version after the last one sent
 	// bookmark is the time of the next bookmark, if the client takes any. owesBookmark is set from then until there is
 	// something to tell.
@@ -38,7 +39,7 @@ func (s *Server) watch(r *request) *http.Response {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	stream := &watchStream{server: s, request: r, run: s.run, next: since + 1}
+	stream := &watchStream{server: s, request: r, run: s.run, matches: matcherOf(r.URL.Query()), next: since + 1}
 	if r.URL.Query().Get("allowWatchBookmarks") == "true" {
 		stream.bookmark = time.Now().Add(s.lag.Bookmark())
 	}
@@ -81,7 +82,9 @@ func (w *watchStream) wait(ctx context.Context) error {
 	defer s.store.mu.Unlock()
 	for ; w.next <= seen; w.next++ {
 		if r := s.store.revisions[w.next-1]; r.Resource == w.request.Resource {
-			w.unread = append(w.unread, eventOf(r.Event, r.in(w.request.onlyMeta))...)
+			if event := w.eventFor(r); event != "" {
+				w.unread = append(w.unread, eventOf(event, r.in(w.request.onlyMeta))...)
+			}
 		}
 	}
 	if w.owesBookmark {
@@ -89,6 +92,21 @@ func (w *watchStream) wait(ctx context.Context) error {
 		w.unread = append(w.unread, w.bookmarkAt(seen)...)
 	}
 	return nil
+}
+
+// eventFor returns what a revision is to a client who sees only the objects that match, or "" for nothing.
+func (w *watchStream) eventFor(r *Revision) watch.EventType {
+	isThere, wasThere := r.Event != watch.Deleted && w.matches(r), r.former != nil && w.matches(r.former)
+	switch {
+	case isThere && wasThere:
+		return watch.Modified
+	case isThere:
+		return watch.Added
+	case wasThere:
+		return watch.Deleted
+	default:
+		return ""
+	}
 }
 
 // pause waits for news, or until it is time for a bookmark.

@@ -1,0 +1,142 @@
+package simulation
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	corev1 "k8s.io/api/core/v1"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/test/simulation/controlplane"
+)
+
+// past has every version of every object, in their order.
+type past map[types.UID][]version
+
+// version is an object as of a version, or nil once it is deleted.
+type version struct {
+	at     int64
+	object *corev1.ConfigMap
+}
+
+func (p past) add(r *controlplane.Revision, object *corev1.ConfigMap) {
+	if r.Event == watch.Deleted {
+		p[object.UID] = append(p[object.UID], version{r.Version, nil})
+		return
+	}
+	p[object.UID] = append(p[object.UID], version{r.Version, object})
+}
+
+// existed reports whether an object has ever existed.
+func (p past) existed(uid types.UID) bool { return len(p[uid]) > 0 }
+
+// at returns an object as of a version, and its own version. It is nil if there was none.
+func (p past) at(uid types.UID, at int64) (object *corev1.ConfigMap, own int64) {
+	for _, v := range p[uid] {
+		if v.at > at {
+			break
+		}
+		object, own = v.object, v.at
+	}
+	return object, own
+}
+
+// demandAt returns what the objects of a consumer cost as of a version, and how many there were.
+func (p past) demandAt(of quotav1alpha1.ConsumerRef, at int64) (demand, objects int64) {
+	for uid := range p {
+		if object, _ := p.at(uid, at); object != nil && consumerOf(object) == of {
+			demand += costOf(object)
+			objects++
+		}
+	}
+	return demand, objects
+}
+
+// checkObservations checks what a stored ledger says of the objects that exist:
+//
+//   - An observation is exact: it has what the objects demand as of its version.
+//   - It never moves back.
+//   - Every admitted request counts once: it is pending until an observation has its object, and not any more then.
+func (m *model) checkObservations(at int64, before, stored *quotav1alpha1.ConsumerLedger) {
+	of := stored.Spec.ConsumerRef
+	observed := observationIn(stored)
+	if was := observationIn(before); was.ObjectsVersion > observed.ObjectsVersion || was.PoliciesVersion > observed.PoliciesVersion ||
+		was.NamespacesVersion > observed.NamespacesVersion {
+		m.violate("version %d of the ledger of %s moves back from %+v to %+v", at, of.Name, was, observed)
+	}
+
+	want, wantObjects := m.past.demandAt(of, observed.ObjectsVersion)
+	amount, objects := int64(0), int64(0)
+	for _, d := range observed.Demands {
+		amount += d.Amount
+		objects += d.Objects
+	}
+	if observed.Kind != "" && (amount != want || objects != wantObjects) {
+		m.violate("version %d of the ledger of %s has observed %+v, and as of that version %d objects cost %d", at, of.Name, observed, wantObjects, want)
+	}
+
+	for _, r := range stored.Spec.Reservations {
+		if r.Awaits == nil {
+			continue
+		}
+		// Without a list or an event that showed the object, nobody can know that it has come and gone.
+		if object, own := m.past.at(types.UID(r.Awaits.ID), observed.ObjectsVersion); object != nil && own > r.Awaits.After {
+			m.violate("version %d of the ledger of %s counts %s twice: version %d of its object is in %+v", at, of.Name, r.Key, own, observed)
+		}
+	}
+}
+
+// observationIn returns what a ledger has observed of ConfigMaps. The ledger may be nil.
+func observationIn(stored *quotav1alpha1.ConsumerLedger) quotav1alpha1.LedgerObservation {
+	if stored != nil && len(stored.Spec.Observations) > 0 {
+		return stored.Spec.Observations[0] // there is one kind
+	}
+	return quotav1alpha1.LedgerObservation{}
+}
+
+// claimedIn returns what claims of record use and reserve in a ledger.
+func claimedIn(spec *quotav1alpha1.ConsumerLedgerSpec) (claimed int64) {
+	for _, used := range spec.Used {
+		claimed += used.Amount
+	}
+	for _, r := range spec.Reservations {
+		if r.Awaits == nil {
+			claimed += costOfCharges(r.Charges)
+		}
+	}
+	return claimed
+}
+
+func costOfCharges(charges []quotav1alpha1.LedgerCharge) (cost int64) {
+	for _, c := range charges {
+		cost += c.Amount
+	}
+	return cost
+}
+
+// followObjects notes what the other objects cost at this moment that exist, or that a pending request may create. What
+// was deleted before the review began is not among them, whatever the ledger says.
+func (m *model) followObjects(r *review) {
+	note := func(uid types.UID, cost int64) {
+		if uid != r.uid {
+			r.objects[uid] = max(r.objects[uid], cost)
+		}
+	}
+	for uid, object := range m.objects {
+		if consumerOf(object) == r.consumer {
+			note(uid, costOf(object))
+		}
+	}
+	for uid, a := range m.asked {
+		if consumerOf(a.ConfigMap) == r.consumer && a.isOpen() && !m.past.existed(uid) {
+			note(uid, costOf(a.ConfigMap))
+		}
+	}
+	if stored := m.ledgers[r.consumer]; stored != nil {
+		for _, pending := range stored.Spec.Reservations {
+			if pending.Awaits != nil && !m.past.existed(types.UID(pending.Awaits.ID)) {
+				note(types.UID(pending.Awaits.ID), costOfCharges(pending.Charges))
+			}
+		}
+	}
+}
