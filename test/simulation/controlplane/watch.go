@@ -20,8 +20,7 @@ type watchStream struct {
 	run     int
 	matches func(*Revision) bool
 	next    int64 // the version after the last one sent
-	// bookmark is the time of the next bookmark, if the client takes any. owesBookmark is set from then until there is
-	// something to tell.
+	// bookmark is the time of the next bookmark, if the client takes any. owesBookmark is set from then until it is sent.
 	bookmark     time.Time
 	owesBookmark bool
 	unread       []byte
@@ -73,7 +72,7 @@ func (w *watchStream) wait(ctx context.Context) error {
 		return errWatchEnded
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case seen < w.next:
+	case seen < w.next && !w.owesBookmark:
 		w.pause(ctx, news)
 		return nil
 	}
