@@ -68,7 +68,7 @@ func registration() *quotav1alpha1.ResourceRegistration {
 
 // policy charges each ConfigMap to the consumer of its namespace. If its claims annotate the user, they are claims of
 // record. Otherwise the ConfigMaps themselves count.
-func policy(m mode) *quotav1alpha1.ClaimCreationPolicy {
+func policy(s *shape) *quotav1alpha1.ClaimCreationPolicy {
 	p := &quotav1alpha1.ClaimCreationPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: quotav1alpha1.GroupVersion.String(), Kind: "ClaimCreationPolicy"},
 		ObjectMeta: metav1.ObjectMeta{Name: policyName, UID: "policy", Generation: 1},
@@ -85,7 +85,10 @@ func policy(m mode) *quotav1alpha1.ClaimCreationPolicy {
 			}},
 		},
 	}
-	switch m {
+	if s.followsUpdates {
+		p.Spec.Trigger.Operations = append(p.Spec.Trigger.Operations, quotav1alpha1.TriggerOperationUpdate)
+	}
+	switch s.mode {
 	case ofRecord:
 		p.Spec.Target.ResourceClaimTemplate.Metadata.Annotations = map[string]string{"example.com/asked-by": "{{.user.name}}"}
 	case counted:
@@ -115,7 +118,7 @@ func encoded(object any) []byte {
 // declare stores the declarations, and the namespace and a standing claim of each consumer.
 func (w *World) declare() {
 	w.mustCreate(controlplane.Key{Resource: "resourceregistrations", Name: resourceType}, registration())
-	w.mustCreate(controlplane.Key{Resource: "claimcreationpolicies", Name: policyName}, policy(w.shape.mode))
+	w.mustCreate(controlplane.Key{Resource: "claimcreationpolicies", Name: policyName}, policy(&w.shape))
 	for i := range w.shape.consumers {
 		w.model.limits[consumer(i)] = w.shape.limit
 		w.mustCreate(controlplane.Key{Resource: "namespaces", Name: consumer(i).Name}, &corev1.Namespace{

@@ -3,11 +3,13 @@ package simulation
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -39,11 +41,14 @@ type model struct {
 	totals  map[quotav1alpha1.ConsumerRef]total
 	ledgers map[quotav1alpha1.ConsumerRef]*quotav1alpha1.ConsumerLedger
 	history *history.Checker
-	// past has every version of every object.
-	past past
-	// asked are the objects of open requests, until a ledger has them, or until nobody can reserve for them.
-	asked   map[types.UID]asked
-	reviews map[*review]struct{}
+	// past has every version of every object, and grown what nobody reviewed of their growth.
+	past  past
+	grown map[types.UID][]growth
+	// asked are open requests, until a ledger has them, or until nobody can reserve for them. admitted has the largest
+	// admitted growth of each object, by its key.
+	asked    map[*asked]struct{}
+	admitted map[objectKey]int64
+	reviews  map[*review]struct{}
 }
 
 // total has the figures of a ledger. used includes the observed demand of objects, and claimed is what claims of record
@@ -52,18 +57,33 @@ type total struct{ limit, used, reserved, sliced, claimed int64 }
 
 func (t total) taken() int64 { return t.used + t.reserved }
 
-// asked is an object of a request. until is the time after which nobody reserves for it; zero after its admission.
+// objectKey identifies an object, and its version that a request is to change. That is 0 for one to create.
+type objectKey struct {
+	uid   types.UID
+	after int64
+}
+
+func keyOfRequest(r *request) objectKey {
+	key := objectKey{uid: r.object.UID}
+	if r.before != nil {
+		key.after = versionOf(r.before)
+	}
+	return key
+}
+
+// asked is an open request. until is the time after which nobody reserves for it; zero after its admission.
 type asked struct {
-	*corev1.ConfigMap
+	*request
+	objectKey
 	until time.Time
 }
 
 // isOpen reports whether a ledger may still reserve for it.
-func (a asked) isOpen() bool { return a.until.IsZero() || time.Now().Before(a.until) }
+func (a *asked) isOpen() bool { return a.until.IsZero() || time.Now().Before(a.until) }
 
 // review is an open request of a user, with the most that others may have taken meanwhile.
 type review struct {
-	uid      types.UID
+	*asked
 	consumer quotav1alpha1.ConsumerRef
 	most     int64
 	limit    int64
@@ -86,7 +106,7 @@ func newModel(w *World) *model {
 		World: w, objects: map[types.UID]*corev1.ConfigMap{}, claims: map[types.NamespacedName]*quotav1alpha1.ResourceClaim{},
 		limits: map[quotav1alpha1.ConsumerRef]int64{}, totals: map[quotav1alpha1.ConsumerRef]total{},
 		ledgers: map[quotav1alpha1.ConsumerRef]*quotav1alpha1.ConsumerLedger{}, history: history.NewChecker(),
-		past: past{}, asked: map[types.UID]asked{}, reviews: map[*review]struct{}{},
+		past: past{}, grown: map[types.UID][]growth{}, asked: map[*asked]struct{}{}, admitted: map[objectKey]int64{}, reviews: map[*review]struct{}{},
 	}
 }
 
@@ -98,6 +118,7 @@ func (m *model) Stored(r *controlplane.Revision) {
 	case "configmaps":
 		object := decoded[corev1.ConfigMap](r)
 		m.note("%s map %s (%s) for %s, version %d", r.Event, object.Name, object.UID, object.Data["n"], r.Version)
+		m.noteGrowth(r, object)
 		m.past.add(r, object)
 		if r.Event == watch.Deleted {
 			delete(m.objects, object.UID)
@@ -152,10 +173,8 @@ func (m *model) storedLedgerLocked(r *controlplane.Revision) {
 		m.checkObservations(r.Version, m.ledgers[of], stored)
 	}
 	m.totals[of], m.ledgers[of] = now, stored
-	for _, reservation := range stored.Spec.Reservations {
-		delete(m.asked, types.UID(ledgerstore.ObjectUID(reservation.Key)))
-	}
-	if all := m.bounded(now); all > now.limit && all > m.bounded(before) {
+	m.forgetReserved(&stored.Spec)
+	if m.isBeyond(before, now) {
 		m.violate("version %d of the ledger of %s has %+v, and had %+v before", r.Version, of.Name, now, before)
 	}
 	if m.hasHistory() {
@@ -168,13 +187,30 @@ func (m *model) storedLedgerLocked(r *controlplane.Revision) {
 	m.checkLocked(of)
 }
 
-// bounded returns the part of a total that stays within the limit. An object that counts may be in the slice of another
-// process, too, until that has recorded its admission.
-func (m *model) bounded(t total) int64 {
-	if m.shape.countsObjects() {
-		return t.taken()
+// forgetReserved forgets the requests that a ledger has reserved for.
+func (m *model) forgetReserved(spec *quotav1alpha1.ConsumerLedgerSpec) {
+	for _, r := range spec.Reservations {
+		key := objectKey{uid: types.UID(ledgerstore.ObjectUID(r.Key))}
+		if r.Awaits != nil {
+			key.after = r.Awaits.After
+		}
+		maps.DeleteFunc(m.asked, func(a *asked, _ struct{}) bool { return a.objectKey == key && a.growth() <= costOfCharges(r.Charges) })
 	}
-	return t.taken() + t.sliced
+}
+
+// isBeyond reports whether a ledger has admitted something beyond the limit. Observed demand may grow beyond it without
+// an admission. And an object that counts may be in the slice of another process, too, until that has recorded its
+// admission.
+func (m *model) isBeyond(before, now total) bool {
+	switch {
+	case !m.shape.countsObjects():
+		all := now.taken() + now.sliced
+		return all > now.limit && all > before.taken()+before.sliced
+	case m.shape.hasUnreviewed:
+		return now.taken()+now.sliced > now.limit && now.reserved+now.sliced > before.reserved+before.sliced
+	default:
+		return now.taken() > now.limit && now.taken() > before.taken()
+	}
 }
 
 // hasHistory reports whether [history.Checker] understands everything in this world.
@@ -185,10 +221,10 @@ func (m *model) hasHistory() bool {
 // checkLocked checks the invariants of a consumer at every moment.
 func (m *model) checkLocked(of quotav1alpha1.ConsumerRef) {
 	demand, now := m.demandLocked(of), m.totals[of]
-	if demand > m.limits[of] && !m.shape.changesLimits {
+	if demand > m.limits[of] && !m.shape.changesLimits && !m.shape.hasUnreviewed {
 		m.violate("objects and claims of %s cost %d, and the limit is %d", of.Name, demand, m.limits[of])
 	}
-	if demand > now.taken()+now.sliced {
+	if demand -= m.unseenGrowth(of); demand > now.taken()+now.sliced {
 		m.violate("objects and claims of %s cost %d, and the ledger has only %+v", of.Name, demand, now)
 	}
 	for r := range m.reviews {
@@ -209,9 +245,9 @@ func (m *model) follow(r *review) {
 	}
 
 	others := now.taken()
-	for uid, a := range m.asked {
-		if uid != r.uid && consumerOf(a.ConfigMap) == r.consumer && a.isOpen() {
-			others += costOf(a.ConfigMap)
+	for a := range m.asked {
+		if a != r.asked && consumerOf(a.object) == r.consumer && a.isOpen() {
+			others += a.growth()
 		}
 	}
 	r.most = max(r.most, others)
@@ -250,33 +286,38 @@ func (m *model) totalOf(of quotav1alpha1.ConsumerRef) total {
 	return m.totals[of]
 }
 
-// ask records a user's request for an object. From now on the ledger may charge it, unless the request is a dry run.
-func (m *model) ask(object *corev1.ConfigMap, isDryRun bool) *review {
+// ask records a user's request. From now on the ledger may charge it, unless it is a dry run.
+func (m *model) ask(asks *request) *review {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := &review{uid: object.UID, consumer: consumerOf(object), limit: m.totals[consumerOf(object)].limit, objects: map[types.UID]int64{}}
-	m.reviews[r] = struct{}{}
-	if !isDryRun {
-		m.asked[object.UID] = asked{object, time.Now().Add(webhookTimeout + m.shape.stall + lateMax + requestTimeout)}
+	of := consumerOf(asks.object)
+	r := &review{
+		asked:    &asked{asks, keyOfRequest(asks), time.Now().Add(webhookTimeout + m.shape.stall + lateMax + requestTimeout)},
+		consumer: of, limit: m.totals[of].limit, objects: map[types.UID]int64{},
 	}
-	m.checkLocked(r.consumer)
+	m.reviews[r] = struct{}{}
+	if !asks.isDryRun {
+		m.asked[r.asked] = struct{}{}
+	}
+	m.checkLocked(of)
 	return r
 }
 
-// answered records the answer to a review. A denial must be true.
-func (m *model) answered(r *review, object *corev1.ConfigMap, isAdmitted, isRefused bool, message string) {
+// answered records the answer to a review, or nil for none. A denial must be true.
+func (m *model) answered(r *review, answer *admissionv1.AdmissionResponse) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.reviews, r)
-	if own, isAsked := m.asked[object.UID]; isAsked && isAdmitted {
-		m.asked[object.UID] = asked{own.ConfigMap, time.Time{}}
-	}
-	if !isRefused {
-		return
-	}
-	delete(m.asked, object.UID)
-	if r.taken()+costOf(object) <= r.limit {
-		m.violate("map %s for %d is refused, and at most %d of %d were taken: %s", object.Name, costOf(object), r.taken(), r.limit, message)
+	switch {
+	case answer == nil:
+	case answer.Allowed && !r.isDryRun:
+		r.until = time.Time{}
+		m.admitted[r.objectKey] = max(m.admitted[r.objectKey], r.growth())
+	case !answer.Allowed && answer.Result.Code == http.StatusForbidden:
+		delete(m.asked, r.asked)
+		if r.taken()+r.growth() <= r.limit {
+			m.violate("map %s for %d more is refused, and at most %d of %d were taken: %s", r.object.Name, r.growth(), r.taken(), r.limit, answer.Result.Message)
+		}
 	}
 }
 
@@ -351,6 +392,7 @@ func (m *model) heldByClaims() (held map[quotav1alpha1.ConsumerRef]int64, err er
 	unpaid := map[types.UID]*corev1.ConfigMap{}
 	if m.shape.mode != counted {
 		unpaid = maps.Clone(m.objects)
+		maps.DeleteFunc(unpaid, func(_ types.UID, object *corev1.ConfigMap) bool { return costOf(object) == 0 })
 	}
 	held = map[quotav1alpha1.ConsumerRef]int64{}
 	for _, claim := range m.claims {

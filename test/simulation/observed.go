@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"strconv"
+
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -27,6 +29,48 @@ func (p past) add(r *controlplane.Revision, object *corev1.ConfigMap) {
 	p[object.UID] = append(p[object.UID], version{r.Version, object})
 }
 
+// growth is by how much an object grew at a version without a review of that.
+type growth struct{ at, amount int64 }
+
+func versionOf(object *corev1.ConfigMap) int64 {
+	version, _ := strconv.ParseInt(object.ResourceVersion, 10, 64)
+	return version
+}
+
+// noteGrowth notes by how much an object has grown without a review. It begins with nothing.
+func (m *model) noteGrowth(r *controlplane.Revision, object *corev1.ConfigMap) {
+	if r.Event == watch.Deleted {
+		return
+	}
+	grown, key := costOf(object), objectKey{uid: object.UID}
+	if before := m.objects[object.UID]; before != nil {
+		grown, key.after = grown-costOf(before), versionOf(before)
+	}
+	if grown > m.admitted[key] {
+		m.grown[object.UID] = append(m.grown[object.UID], growth{r.Version, grown})
+	}
+}
+
+// unseenGrowth returns by how much the objects of a consumer have grown without a review, as far as its ledger has yet
+// to observe that. For the rest of their demand it has a charge at every moment.
+func (m *model) unseenGrowth(of quotav1alpha1.ConsumerRef) (unseen int64) {
+	observed := observationIn(m.ledgers[of])
+	for uid, all := range m.grown {
+		object := m.objects[uid]
+		if object == nil || consumerOf(object) != of {
+			continue
+		}
+		grown := int64(0)
+		for _, g := range all {
+			if g.at > observed.ObjectsVersion {
+				grown += g.amount
+			}
+		}
+		unseen += min(grown, costOf(object))
+	}
+	return unseen
+}
+
 // existed reports whether an object has ever existed.
 func (p past) existed(uid types.UID) bool { return len(p[uid]) > 0 }
 
@@ -41,10 +85,10 @@ func (p past) at(uid types.UID, at int64) (object *corev1.ConfigMap, own int64) 
 	return object, own
 }
 
-// demandAt returns what the objects of a consumer cost as of a version, and how many there were.
+// demandAt returns what the objects of a consumer cost as of a version, and how many cost anything.
 func (p past) demandAt(of quotav1alpha1.ConsumerRef, at int64) (demand, objects int64) {
 	for uid := range p {
-		if object, _ := p.at(uid, at); object != nil && consumerOf(object) == of {
+		if object, _ := p.at(uid, at); object != nil && consumerOf(object) == of && costOf(object) > 0 {
 			demand += costOf(object)
 			objects++
 		}
@@ -114,29 +158,41 @@ func costOfCharges(charges []quotav1alpha1.LedgerCharge) (cost int64) {
 	return cost
 }
 
-// followObjects notes what the other objects cost at this moment that exist, or that a pending request may create. What
-// was deleted before the review began is not among them, whatever the ledger says.
+// followObjects notes what the other objects cost at this moment that exist, or that a pending request may create or
+// change. What was deleted before the review began is not among them, whatever the ledger says.
 func (m *model) followObjects(r *review) {
-	note := func(uid types.UID, cost int64) {
-		if uid != r.uid {
-			r.objects[uid] = max(r.objects[uid], cost)
-		}
-	}
+	costs := map[types.UID]int64{}
 	for uid, object := range m.objects {
 		if consumerOf(object) == r.consumer {
-			note(uid, costOf(object))
+			costs[uid] = costOf(object)
 		}
 	}
-	for uid, a := range m.asked {
-		if consumerOf(a.ConfigMap) == r.consumer && a.isOpen() && !m.past.existed(uid) {
-			note(uid, costOf(a.ConfigMap))
+	for a := range m.asked {
+		if a != r.asked && consumerOf(a.object) == r.consumer && a.isOpen() && m.mayHappen(a.objectKey) {
+			costs[a.uid] += a.growth()
 		}
 	}
 	if stored := m.ledgers[r.consumer]; stored != nil {
 		for _, pending := range stored.Spec.Reservations {
-			if pending.Awaits != nil && !m.past.existed(types.UID(pending.Awaits.ID)) {
-				note(types.UID(pending.Awaits.ID), costOfCharges(pending.Charges))
+			if pending.Awaits == nil {
+				continue
+			}
+			key := objectKey{types.UID(pending.Awaits.ID), pending.Awaits.After}
+			if key != r.objectKey && m.mayHappen(key) {
+				costs[key.uid] += costOfCharges(pending.Charges)
 			}
 		}
 	}
+	for uid, cost := range costs {
+		r.objects[uid] = max(r.objects[uid], cost)
+	}
+}
+
+// mayHappen reports whether a request has not had an effect yet, and may have one.
+func (m *model) mayHappen(key objectKey) bool {
+	if key.after == 0 {
+		return !m.past.existed(key.uid)
+	}
+	object := m.objects[key.uid]
+	return object != nil && versionOf(object) <= key.after
 }

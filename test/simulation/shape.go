@@ -22,6 +22,9 @@ type shape struct {
 	limit, standing, amountMax int64
 	// isDurable turns escrow off, and hasDirect makes users create claims.
 	isDurable, hasDirect, changesLimits bool
+	// hasUpdates makes users change the cost of objects, hasUnreviewed some of that without a review. followsUpdates makes
+	// the policy follow updates: otherwise nobody reviews any.
+	hasUpdates, hasUnreviewed, followsUpdates bool
 	// standsStill makes the journal take nothing while anything fails.
 	standsStill bool
 	// faults is the number of requests with one failure among them, or 0 for none. latency bounds each way of a
@@ -52,6 +55,11 @@ func shapeOf(roll func(n int) int) shape {
 	s.standing = s.limit - int64(pick(6, 12, 30, 150))
 	s.standsStill = roll(8) == 0
 	s.mode = []mode{ofRecord, counted, viewed}[roll(3)]
+	if s.countsObjects() {
+		s.hasUpdates = roll(3) > 0
+		s.hasUnreviewed = s.hasUpdates && roll(2) == 0
+		s.followsUpdates = s.hasUpdates && (!s.hasUnreviewed || roll(4) > 0)
+	}
 	return s
 }
 

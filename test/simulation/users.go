@@ -30,12 +30,18 @@ func (w *World) use(ctx context.Context) {
 			return
 		}
 		existing := w.model.existing()
+		if w.shape.hasUpdates && len(existing) > 0 && w.roll(4) == 0 {
+			w.update(existing[w.roll(len(existing))])
+			continue
+		}
 		switch what := w.roll(100); {
 		case what < 30 && len(existing) > 0:
 			object := existing[w.roll(len(existing))]
 			w.store.Delete(keyOf(object), object.UID)
 		case what < 50 && w.shape.hasDirect:
 			w.claim()
+		case what == 50 && w.shape.hasUnreviewed:
+			w.put(w.newMap(int64(1 + w.roll(int(w.shape.amountMax)))))
 		case what < 53:
 			w.create(w.newMap(int64(1+w.roll(int(w.shape.amountMax)))), true)
 		case what < 60 && len(existing) > 0: // of the same name, while it exists or just after
@@ -84,34 +90,70 @@ func keyOf(object *corev1.ConfigMap) controlplane.Key {
 // request. It returns the answer, or nil without a decision.
 func (w *World) create(object *corev1.ConfigMap, isDryRun bool) *admissionv1.AdmissionResponse {
 	began := time.Now()
-	asked := w.model.ask(object, isDryRun)
-	answer := w.review(object, isDryRun)
-	isRefused := answer != nil && !answer.Allowed && answer.Result.Code == 403
-	message := ""
-	if isRefused {
-		message = answer.Result.Message
+	answer := w.ask(&request{object: object, isDryRun: isDryRun})
+	if answer != nil && answer.Allowed && !isDryRun && w.reachesStore(began) {
+		w.put(object)
 	}
-	w.model.answered(asked, object, answer != nil && answer.Allowed, isRefused, message)
-	w.countAnswer(answer)
-	if answer == nil || !answer.Allowed || isDryRun {
-		return answer
+	return answer
+}
+
+// put stores a new object.
+func (w *World) put(object *corev1.ConfigMap) {
+	if _, err := w.store.Create(keyOf(object), object); err != nil {
+		w.note("map %s is there already", object.Name)
 	}
+}
+
+// update changes the cost of an object, as an API server does it, or without a review.
+func (w *World) update(before *corev1.ConfigMap) {
+	after := before.DeepCopy()
+	after.Data["n"] = strconv.Itoa(w.roll(int(w.shape.amountMax) + 2))
+	began, isReviewed := time.Now(), w.shape.followsUpdates && !(w.shape.hasUnreviewed && w.roll(3) == 0)
+	if isReviewed {
+		if answer := w.ask(&request{object: after, before: before}); answer == nil || !answer.Allowed || !w.reachesStore(began) {
+			return
+		}
+	}
+	if err := w.store.Update(keyOf(after), after); err != nil {
+		w.note("map %s has changed meanwhile", after.Name)
+	}
+}
+
+// reachesStore waits until an admitted request of a time reaches etcd. It reports false if it never does.
+func (w *World) reachesStore(began time.Time) bool {
 	if !w.calm() {
 		switch w.roll(20) {
 		case 0: // another webhook denies it, or the client goes
-			return answer
+			return false
 		case 1: // the API server stands still
 			time.Sleep(w.upTo(2 * requestTimeout))
 		default:
 			time.Sleep(w.upTo(w.shape.latency))
 		}
 	}
-	if time.Since(began) > requestTimeout+lateMax {
-		return answer // the write is not in etcd by then
+	return time.Since(began) <= requestTimeout+lateMax
+}
+
+// request is a user's request to create an object or, with one before, to change it.
+type request struct {
+	object, before *corev1.ConfigMap
+	isDryRun       bool
+}
+
+// growth is what the request adds to the cost of its object.
+func (r *request) growth() int64 {
+	if r.before == nil {
+		return costOf(r.object)
 	}
-	if _, err := w.store.Create(keyOf(object), object); err != nil {
-		w.note("map %s is there already", object.Name)
-	}
+	return max(0, costOf(r.object)-costOf(r.before))
+}
+
+// ask has a replica review a request, and returns the answer, or nil without a decision.
+func (w *World) ask(r *request) *admissionv1.AdmissionResponse {
+	asked := w.model.ask(r)
+	answer := w.review(r)
+	w.model.answered(asked, answer)
+	w.countAnswer(answer)
 	return answer
 }
 
@@ -128,18 +170,23 @@ func (w *World) countAnswer(answer *admissionv1.AdmissionResponse) {
 	}
 }
 
-// review has a replica review the create of an object, and returns its answer.
-func (w *World) review(object *corev1.ConfigMap, isDryRun bool) *admissionv1.AdmissionResponse {
-	request := &admissionv1.AdmissionRequest{
-		UID: "review", Operation: admissionv1.Create, DryRun: &isDryRun, Object: runtime.RawExtension{Raw: encoded(object)}, Namespace: object.Namespace, Name: object.Name,
+// review has a replica review a request, and returns its answer.
+func (w *World) review(r *request) *admissionv1.AdmissionResponse {
+	object := r.object
+	reviewed := &admissionv1.AdmissionRequest{
+		UID: "review", Operation: admissionv1.Create, DryRun: &r.isDryRun, Object: runtime.RawExtension{Raw: encoded(object)},
+		Namespace: object.Namespace, Name: object.Name,
 		Kind:     metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
 		Resource: metav1.GroupVersionResource{Version: "v1", Resource: "configmaps"},
 	}
-	request.UserInfo.Username = object.Name // with one user, most would wait for the failing ones
-	body, err := json.Marshal(&admissionv1.AdmissionReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"}, Request: request,
+	if r.before != nil {
+		reviewed.UID, reviewed.Operation = types.UID(w.name("update")), admissionv1.Update
+		reviewed.OldObject = runtime.RawExtension{Raw: encoded(r.before)}
+	}
+	reviewed.UserInfo.Username = object.Name // with one user, most would wait for the failing ones
+	body := encoded(&admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"}, Request: reviewed,
 	})
-	w.must(err)
 	ctx, cancel := context.WithTimeout(w.t.Context(), webhookTimeout)
 	defer cancel()
 	h := w.hosts[w.roll(len(w.hosts))]
@@ -154,7 +201,8 @@ func (w *World) review(object *corev1.ConfigMap, isDryRun bool) *admissionv1.Adm
 	if answer.Response.Result != nil {
 		result = answer.Response.Result.Message
 	}
-	w.note("host %d answers for map %s (%s) for %s: %t %s", h.number, object.Name, object.UID, object.Data["n"], answer.Response.Allowed, result)
+	w.note("host %d answers for map %s (%s) after version %q for %s: %t %s", h.number, object.Name, object.UID, object.ResourceVersion, object.Data["n"],
+		answer.Response.Allowed, result)
 	return answer.Response
 }
 

@@ -161,6 +161,18 @@ func (s *Store) Delete(key Key, uid types.UID) {
 	})
 }
 
+// Update stores the next version of an object, unless it has changed since. Then it returns an error.
+func (s *Store) Update(key Key, after metav1.Object) error {
+	_, err := s.change(key, func(content map[string]any) (map[string]any, error) {
+		stored := unstructured.Unstructured{Object: content}
+		if stored.GetUID() != after.GetUID() || stored.GetResourceVersion() != after.GetResourceVersion() {
+			return nil, errConflict
+		}
+		return decode(encode(after)), nil
+	})
+	return err
+}
+
 // create stores a new object.
 func (s *Store) create(key Key, content map[string]any) (*Revision, error) {
 	s.mu.Lock()
