@@ -2,28 +2,40 @@ package ledgerstore
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 )
 
-// flushesMax bounds the number of concurrent flushes of ledgers.
-const flushesMax = 16
+const (
+	// flushesMax bounds the number of concurrent flushes of ledgers.
+	flushesMax = 16
+	// flushPause is the time between two flushes of the same ledgers. An admission from a slice may have to wait for the
+	// inventory.
+	flushPause = 20 * time.Millisecond
+)
 
 // Flush commits the waiting settlements and other housekeeping, and returns the slices. A process calls it before it
 // ends: then no other process has to find its unfinished work. The error is the first one of any ledger.
 func (s *Store) Flush(ctx context.Context) error {
 	s.isClosing.Store(true)
-	for {
-		waiting := s.unflushed()
-		if len(waiting) == 0 {
-			return nil
-		}
+	for waiting := s.unflushed(); len(waiting) > 0; {
 		if err := s.flush(ctx, waiting); err != nil {
 			return err
 		}
+		if waiting = s.unflushed(); len(waiting) == 0 {
+			return nil
+		}
+		select {
+		case <-time.After(flushPause):
+		case <-ctx.Done():
+			return fmt.Errorf("wait until everything can be committed: %w", ctx.Err())
+		}
 	}
+	return nil
 }
 
 // unflushed returns the consumers with something to commit, or with a commit under way.

@@ -68,6 +68,31 @@ func TestStockFlushWithoutObservations(t *testing.T) {
 	}
 }
 
+// A process that ends cannot record an admission from its slice before its inventory shows what others have observed. It
+// waits for that, and does not try again without a pause.
+func TestStockFlushWaitsForTheInventory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory, objects, ahead := storagetest.New(), newInventory(widgets), newInventory(widgets)
+		p := holdingStock(t, memory, nil, objects)
+		if !p.escrowed("1", 3) {
+			t.Fatal("not admitted from the slice")
+		}
+		ahead.show(widgets, "1", 5, 3)
+		q := start(t, memory, nil)
+		q.Inventory = ahead
+		q.admit(t, creating(widgets, "2", 1))
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		time.AfterFunc(time.Second, func() { objects.show(widgets, "1", 5, 3) })
+
+		if err := p.Flush(ctx); err != nil {
+			t.Error(err)
+		}
+
+		expectCounted(t, "the object counts once, and there is no slice", memory, counted{Observed: 3, Pending: 5})
+	})
+}
+
 // earlier are replicas of which one is of an earlier version.
 type earlier struct{}
 
