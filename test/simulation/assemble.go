@@ -32,6 +32,7 @@ import (
 	"github.com/bursar/bursar/internal/inventory/watcher"
 	"github.com/bursar/bursar/internal/journal/shipper"
 	"github.com/bursar/bursar/internal/kube/informer"
+	"github.com/bursar/bursar/internal/kube/namespaces"
 	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
@@ -68,6 +69,7 @@ func (r *replica) assemble(config *rest.Config) (err error) {
 	if r.known, err = ctrlcache.New(config, ctrlcache.Options{Scheme: scheme, Mapper: mapper}); err != nil {
 		return err
 	}
+	r.namespaces = &namespaces.Namespaces{Cached: namespaceReader{r.known}, Live: r.clients.live}
 	r.makeStore()
 	r.makeHandler()
 	components := r.makeControllers()
@@ -100,7 +102,7 @@ func (r *replica) makeStore() {
 // makeHandler makes the webhook, and what it decides with.
 func (r *replica) makeHandler() {
 	c := r.clients
-	r.evaluator = &evaluator.Evaluator{Catalog: r.declared, Namespaces: namespaces{}, SystemNamespace: systemNamespace}
+	r.evaluator = &evaluator.Evaluator{Catalog: r.declared, Namespaces: r.namespaces, SystemNamespace: systemNamespace}
 	r.engine = engine.New(engine.Dependencies{
 		Store: r.store, Claims: r.claims, Client: c.claims, Catalog: r.declared, Objects: r.objects, Evaluator: r.evaluator, Live: c.objects,
 		Kinds: kinds{}, Policies: []client.Reader{c.live}, SystemNamespace: systemNamespace, Log: r.log("engine"),
@@ -134,7 +136,7 @@ func (r *replica) makeControllers() []component {
 	r.objects.OnVanish(deciding.ObjectVanished)
 	adopter := &adoption.Controller{
 		Client: c.live, Catalog: r.declared, Kinds: kinds{}, Live: c.objects, Objects: r.objects, Claims: r.claims, Store: r.store, Engine: r.engine,
-		Namespaces: namespaces{}, Reviews: r, Counts: r.watcher, SystemNamespace: systemNamespace, Log: r.log("adoption"),
+		Namespaces: r.namespaces, Reviews: r, Counts: r.watcher, SystemNamespace: systemNamespace, Log: r.log("adoption"),
 	}
 	components := []component{
 		r.watcher, following, deciding, r.recorded,

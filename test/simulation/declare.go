@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -21,6 +22,8 @@ import (
 const (
 	resourceType = "maps"
 	policyName   = "maps"
+	// payerLabel is the label of a namespace with the name of the consumer who pays for its objects.
+	payerLabel = "payer"
 )
 
 var (
@@ -30,7 +33,7 @@ var (
 
 func newScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
-	if err := quotav1alpha1.AddToScheme(s); err != nil {
+	if err := errors.Join(quotav1alpha1.AddToScheme(s), corev1.AddToScheme(s)); err != nil {
 		panic(err)
 	}
 	return s
@@ -85,6 +88,9 @@ func policy(s *shape) *quotav1alpha1.ClaimCreationPolicy {
 			}},
 		},
 	}
+	if s.movesNamespaces {
+		p.Spec.Target.ResourceClaimTemplate.Spec.ConsumerRef = platform.Consumer("{{.namespaceObject.metadata.labels." + payerLabel + "}}")
+	}
 	if s.followsUpdates {
 		p.Spec.Trigger.Operations = append(p.Spec.Trigger.Operations, quotav1alpha1.TriggerOperationUpdate)
 	}
@@ -122,7 +128,9 @@ func (w *World) declare() {
 	for i := range w.shape.consumers {
 		w.model.limits[consumer(i)] = w.shape.limit
 		w.mustCreate(controlplane.Key{Resource: "namespaces", Name: consumer(i).Name}, &corev1.Namespace{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: consumer(i).Name},
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{
+				Name: consumer(i).Name, Labels: map[string]string{payerLabel: consumer(i).Name},
+			},
 		})
 		w.createClaim(consumer(i), "standing", w.shape.standing)
 	}

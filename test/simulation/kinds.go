@@ -3,7 +3,10 @@ package simulation
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/kube/discoverycache"
@@ -43,16 +46,16 @@ type anyVersion struct{}
 // Wait implements [enforce.Gate].
 func (anyVersion) Wait(context.Context, catalog.Version) error { return nil }
 
-// namespaces implements [evaluator.Namespaces] and [adoption.Namespaces]: every namespace exists, and never changes.
-type namespaces struct{}
+// namespaceReader reads the metadata of namespaces from a cache of whole ones. An informer of metadata leaves a goroutine
+// behind that a bubble of package synctest would wait for.
+type namespaceReader struct{ client.Reader }
 
-// Active implements [evaluator.Namespaces].
-func (namespaces) Active(context.Context, string) (bool, error) { return true, nil }
-
-// Object implements [evaluator.Namespaces].
-func (namespaces) Object(_ context.Context, name string) (map[string]any, error) {
-	return map[string]any{"metadata": map[string]any{"name": name}}, nil
+// Get implements [client.Reader].
+func (r namespaceReader) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	namespace := &corev1.Namespace{}
+	if err := r.Reader.Get(ctx, key, namespace, options...); err != nil {
+		return err
+	}
+	object.(*metav1.PartialObjectMetadata).ObjectMeta = namespace.ObjectMeta
+	return nil
 }
-
-// AwaitCurrent implements [adoption.Namespaces].
-func (namespaces) AwaitCurrent(context.Context) error { return nil }

@@ -43,6 +43,7 @@ type model struct {
 	history *history.Checker
 	// past has every version of every object, and grown what nobody reviewed of their growth.
 	past  past
+	moves map[string][]move // by namespace
 	grown map[types.UID][]growth
 	// asked are open requests, until a ledger has them, or until nobody can reserve for them. admitted has the largest
 	// admitted growth of each object, by its key.
@@ -106,7 +107,7 @@ func newModel(w *World) *model {
 		World: w, objects: map[types.UID]*corev1.ConfigMap{}, claims: map[types.NamespacedName]*quotav1alpha1.ResourceClaim{},
 		limits: map[quotav1alpha1.ConsumerRef]int64{}, totals: map[quotav1alpha1.ConsumerRef]total{},
 		ledgers: map[quotav1alpha1.ConsumerRef]*quotav1alpha1.ConsumerLedger{}, history: history.NewChecker(),
-		past: past{}, grown: map[types.UID][]growth{}, asked: map[*asked]struct{}{}, admitted: map[objectKey]int64{}, reviews: map[*review]struct{}{},
+		past: past{}, moves: map[string][]move{}, grown: map[types.UID][]growth{}, asked: map[*asked]struct{}{}, admitted: map[objectKey]int64{}, reviews: map[*review]struct{}{},
 	}
 }
 
@@ -125,7 +126,9 @@ func (m *model) Stored(r *controlplane.Revision) {
 		} else {
 			m.objects[object.UID] = object
 		}
-		m.checkLocked(consumerOf(object))
+		m.checkLocked(m.payerOf(object))
+	case "namespaces":
+		m.noteMove(r)
 	case "resourceclaims":
 		claim := decoded[quotav1alpha1.ResourceClaim](r)
 		m.note("%s claim %s (%s) for %d, granted %t, sequence %s", r.Event, claim.Name, claim.UID, amountOf(claim), isGranted(claim), claim.Annotations[quotav1alpha1.AnnotationReservation])
@@ -206,7 +209,7 @@ func (m *model) isBeyond(before, now total) bool {
 	case !m.shape.countsObjects():
 		all := now.taken() + now.sliced
 		return all > now.limit && all > before.taken()+before.sliced
-	case m.shape.hasUnreviewed:
+	case !m.shape.isSteady():
 		return now.taken()+now.sliced > now.limit && now.reserved+now.sliced > before.reserved+before.sliced
 	default:
 		return now.taken() > now.limit && now.taken() > before.taken()
@@ -221,10 +224,10 @@ func (m *model) hasHistory() bool {
 // checkLocked checks the invariants of a consumer at every moment.
 func (m *model) checkLocked(of quotav1alpha1.ConsumerRef) {
 	demand, now := m.demandLocked(of), m.totals[of]
-	if demand > m.limits[of] && !m.shape.changesLimits && !m.shape.hasUnreviewed {
+	if demand > m.limits[of] && !m.shape.changesLimits && m.shape.isSteady() {
 		m.violate("objects and claims of %s cost %d, and the limit is %d", of.Name, demand, m.limits[of])
 	}
-	if demand -= m.unseenGrowth(of); demand > now.taken()+now.sliced {
+	if demand -= m.uncovered(of); demand > now.taken()+now.sliced {
 		m.violate("objects and claims of %s cost %d, and the ledger has only %+v", of.Name, demand, now)
 	}
 	for r := range m.reviews {
@@ -246,7 +249,7 @@ func (m *model) follow(r *review) {
 
 	others := now.taken()
 	for a := range m.asked {
-		if a != r.asked && consumerOf(a.object) == r.consumer && a.isOpen() {
+		if a != r.asked && m.payerOf(a.object) == r.consumer && a.isOpen() {
 			others += a.growth()
 		}
 	}
@@ -256,7 +259,7 @@ func (m *model) follow(r *review) {
 // demandLocked returns the cost of the objects and of the granted claims of users.
 func (m *model) demandLocked(of quotav1alpha1.ConsumerRef) (demand int64) {
 	for _, object := range m.objects {
-		if consumerOf(object) == of {
+		if m.payerOf(object) == of {
 			demand += costOf(object)
 		}
 	}
@@ -290,7 +293,7 @@ func (m *model) totalOf(of quotav1alpha1.ConsumerRef) total {
 func (m *model) ask(asks *request) *review {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	of := consumerOf(asks.object)
+	of := m.payerOf(asks.object)
 	r := &review{
 		asked:    &asked{asks, keyOfRequest(asks), time.Now().Add(webhookTimeout + m.shape.stall + lateMax + requestTimeout)},
 		consumer: of, limit: m.totals[of].limit, objects: map[types.UID]int64{},
@@ -315,7 +318,7 @@ func (m *model) answered(r *review, answer *admissionv1.AdmissionResponse) {
 		m.admitted[r.objectKey] = max(m.admitted[r.objectKey], r.growth())
 	case !answer.Allowed && answer.Result.Code == http.StatusForbidden:
 		delete(m.asked, r.asked)
-		if r.taken()+r.growth() <= r.limit {
+		if r.taken()+r.growth() <= r.limit && m.isAtRest(r.object.Namespace) {
 			m.violate("map %s for %d more is refused, and at most %d of %d were taken: %s", r.object.Name, r.growth(), r.taken(), r.limit, answer.Result.Message)
 		}
 	}
@@ -367,7 +370,7 @@ func (m *model) agreement() error {
 	}
 	if m.shape.countsObjects() {
 		for _, object := range m.objects {
-			held[consumerOf(object)] += costOf(object)
+			held[m.payerOf(object)] += costOf(object)
 		}
 	}
 	for _, claim := range m.claims {
@@ -422,11 +425,6 @@ func (m *model) storedLedgers() map[quotav1alpha1.ConsumerRef]*quotav1alpha1.Con
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.ledgers)
-}
-
-func consumerOf(object *corev1.ConfigMap) quotav1alpha1.ConsumerRef {
-	number, _ := strconv.Atoi(object.Namespace[len("org-"):])
-	return consumer(number)
 }
 
 func costOf(object *corev1.ConfigMap) int64 {

@@ -21,6 +21,7 @@ import (
 	"github.com/bursar/bursar/internal/inventory/watcher"
 	"github.com/bursar/bursar/internal/journal/shipper"
 	"github.com/bursar/bursar/internal/kube/apiclient"
+	"github.com/bursar/bursar/internal/kube/namespaces"
 	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/test/simulation/controlplane"
@@ -54,9 +55,10 @@ type replica struct {
 	isReady atomic.Bool
 
 	// clients reach the API servers, and declared has what the administrators have declared, as known tells.
-	clients  *clients
-	known    ctrlcache.Cache
-	declared *catalog.Catalog
+	clients    *clients
+	known      ctrlcache.Cache
+	declared   *catalog.Catalog
+	namespaces *namespaces.Namespaces
 
 	store     *ledgerstore.Store
 	recorded  *shipper.Shipper
@@ -93,7 +95,7 @@ func (h *host) start() {
 	r := &replica{host: h}
 	r.working, r.end = context.WithCancel(context.Background())
 	connection := controlplane.Connect(r.working, &route{World: h.World}, &h.api)
-	config := apiclient.WithTimeouts(&rest.Config{Host: "http://simulated", QPS: -1, Transport: connection}, apiclient.DefaultTimeouts)
+	config := apiclient.WithTimeouts(&rest.Config{Host: "http://simulated", QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}, Transport: connection}, apiclient.DefaultTimeouts)
 	h.must(r.assemble(config))
 	h.current.Store(r)
 }

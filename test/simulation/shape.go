@@ -25,6 +25,8 @@ type shape struct {
 	// hasUpdates makes users change the cost of objects, hasUnreviewed some of that without a review. followsUpdates makes
 	// the policy follow updates: otherwise nobody reviews any.
 	hasUpdates, hasUnreviewed, followsUpdates bool
+	// movesNamespaces makes namespaces change hands: a label names who pays for its objects.
+	movesNamespaces bool
 	// standsStill makes the journal take nothing while anything fails.
 	standsStill bool
 	// faults is the number of requests with one failure among them, or 0 for none. latency bounds each way of a
@@ -58,6 +60,7 @@ func shapeOf(roll func(n int) int) shape {
 	if s.countsObjects() {
 		s.hasUpdates = roll(3) > 0
 		s.hasUnreviewed = s.hasUpdates && roll(2) == 0
+		s.movesNamespaces = s.consumers > 1 && roll(3) == 0
 		s.followsUpdates = s.hasUpdates && (!s.hasUnreviewed || roll(4) > 0)
 	}
 	return s
@@ -65,3 +68,6 @@ func shapeOf(roll func(n int) int) shape {
 
 // countsObjects reports whether objects count by themselves.
 func (s *shape) countsObjects() bool { return s.mode != ofRecord }
+
+// isSteady reports whether objects demand nothing that nobody has reviewed.
+func (s *shape) isSteady() bool { return !s.hasUnreviewed && !s.movesNamespaces }

@@ -58,6 +58,10 @@ func (w *World) disturb(ctx context.Context) {
 				generation++
 				w.changeLimit(ctx, generation)
 			}
+		case 8:
+			if w.shape.movesNamespaces {
+				w.moveNamespace(consumer(w.roll(w.shape.consumers)).Name, consumer(w.roll(w.shape.consumers)).Name)
+			}
 		default:
 			w.prefer(w.roll(len(w.hosts)))
 		}
@@ -107,6 +111,11 @@ func (w *World) changeLimit(ctx context.Context, generation int64) {
 func (w *World) conclude() {
 	w.setCalm(true)
 	w.note("all is calm")
+	for number := range w.shape.consumers {
+		if w.shape.movesNamespaces {
+			w.moveNamespace(consumer(number).Name, consumer(number).Name)
+		}
+	}
 	for _, server := range w.servers {
 		if server.IsDown() {
 			server.Start()

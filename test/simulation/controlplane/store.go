@@ -161,6 +161,14 @@ func (s *Store) Delete(key Key, uid types.UID) {
 	})
 }
 
+// Change stores the next version of an object, after a change of its metadata.
+func (s *Store) Change(key Key, change func(metav1.Object)) {
+	_, _ = s.change(key, func(content map[string]any) (map[string]any, error) {
+		change(&unstructured.Unstructured{Object: content})
+		return content, nil
+	})
+}
+
 // Update stores the next version of an object, unless it has changed since. Then it returns an error.
 func (s *Store) Update(key Key, after metav1.Object) error {
 	_, err := s.change(key, func(content map[string]any) (map[string]any, error) {
