@@ -16,7 +16,7 @@ func (w *World) disturb(ctx context.Context) {
 	generation := int64(1)
 	for pause(ctx, w.upTo(w.shape.trouble)) {
 		h, server := w.hosts[w.roll(len(w.hosts))], w.servers[w.roll(len(w.servers))]
-		switch w.roll(11) {
+		switch w.roll(13) {
 		case 0, 1:
 			w.note("host %d crashes", h.number)
 			h.kill()
@@ -58,6 +58,12 @@ func (w *World) disturb(ctx context.Context) {
 				generation++
 				w.changeLimit(ctx, generation)
 			}
+		case 9:
+			if w.shape.countsObjects() && w.roll(2) == 0 {
+				w.note("nobody serves ConfigMaps")
+				w.setAway(true)
+				w.later(w.shape.stall, func() { w.setAway(false) })
+			}
 		case 8:
 			if w.shape.movesNamespaces {
 				w.moveNamespace(consumer(w.roll(w.shape.consumers)).Name, consumer(w.roll(w.shape.consumers)).Name)
@@ -65,6 +71,13 @@ func (w *World) disturb(ctx context.Context) {
 		default:
 			w.prefer(w.roll(len(w.hosts)))
 		}
+	}
+}
+
+// setAway makes nobody serve ConfigMaps, or somebody again.
+func (w *World) setAway(isAway bool) {
+	for _, server := range w.servers {
+		server.SetAway("configmaps", isAway)
 	}
 }
 
@@ -111,6 +124,7 @@ func (w *World) changeLimit(ctx context.Context, generation int64) {
 func (w *World) conclude() {
 	w.setCalm(true)
 	w.note("all is calm")
+	w.setAway(false)
 	for number := range w.shape.consumers {
 		if w.shape.movesNamespaces {
 			w.moveNamespace(consumer(number).Name, consumer(number).Name)

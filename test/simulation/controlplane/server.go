@@ -40,6 +40,8 @@ type Server struct {
 
 // watchCache is what a server knows of a resource.
 type watchCache struct {
+	// isAway is set while nobody serves the resource.
+	isAway bool
 	// seen is the version up to which it has all revisions.
 	seen int64
 	// news is closed when the cache sees more, or the server ends.
@@ -94,6 +96,21 @@ func (s *Server) IsDown() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.isDown
+}
+
+// SetAway ends all watches of a resource, and fails requests for it, until it is called with false.
+func (s *Server) SetAway(resource string, isAway bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.caches[resource].isAway = isAway
+	s.caches[resource].tell()
+}
+
+// isAway reports whether nobody serves a resource.
+func (s *Server) isAway(resource string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.caches[resource].isAway
 }
 
 func (c *watchCache) tell() {
@@ -177,6 +194,9 @@ func parse(r *http.Request, body []byte) *request {
 func (s *Server) serve(r *request) *http.Response {
 	if _, isServed := kinds[r.Resource]; !isServed {
 		return failed(&errorOf{404, metav1.StatusReasonNotFound, r.Resource})
+	}
+	if s.isAway(r.Resource) {
+		return failed(errAway)
 	}
 	if r.Method == http.MethodGet && r.Name == "" {
 		return s.list(r)

@@ -140,6 +140,7 @@ func (e *errorOf) Error() string { return fmt.Sprintf("%d %s", e.code, e.reason)
 var (
 	errExists   = &errorOf{409, metav1.StatusReasonAlreadyExists, ""}
 	errConflict = &errorOf{409, metav1.StatusReasonConflict, ""}
+	errAway     = &errorOf{503, metav1.StatusReasonServiceUnavailable, ""}
 )
 
 // Create stores a new object. An error means that the name is taken.

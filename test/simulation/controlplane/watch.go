@@ -32,6 +32,9 @@ func (s *Server) watch(r *request) *http.Response {
 	if r.URL.Query().Has("sendInitialEvents") {
 		return failed(&errorOf{422, metav1.StatusReasonInvalid, ""}) // like a server without streamed lists
 	}
+	if s.isAway(r.Resource) {
+		return failed(errAway)
+	}
 	since, _ := strconv.ParseInt(r.URL.Query().Get("resourceVersion"), 10, 64)
 	if s.store.isCompacted(since) {
 		return failed(&errorOf{410, metav1.StatusReasonExpired, ""})
@@ -65,7 +68,7 @@ func (w *watchStream) wait(ctx context.Context) error {
 	s := w.server
 	s.mu.Lock()
 	cache := s.caches[w.request.Resource]
-	seen, news, hasEnded := cache.seen, cache.news, s.isDown || s.run != w.run
+	seen, news, hasEnded := cache.seen, cache.news, s.isDown || s.run != w.run || cache.isAway
 	s.mu.Unlock()
 	switch {
 	case hasEnded:
