@@ -3,13 +3,10 @@ package simulation
 import (
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
 	"sync"
-	"time"
 
-	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -57,50 +54,6 @@ type model struct {
 type total struct{ limit, used, reserved, sliced, claimed int64 }
 
 func (t total) taken() int64 { return t.used + t.reserved }
-
-// objectKey identifies an object, and its version that a request is to change. That is 0 for one to create.
-type objectKey struct {
-	uid   types.UID
-	after int64
-}
-
-func keyOfRequest(r *request) objectKey {
-	key := objectKey{uid: r.object.UID}
-	if r.before != nil {
-		key.after = versionOf(r.before)
-	}
-	return key
-}
-
-// asked is an open request. until is the time after which nobody reserves for it; zero after its admission.
-type asked struct {
-	*request
-	objectKey
-	until time.Time
-}
-
-// isOpen reports whether a ledger may still reserve for it.
-func (a *asked) isOpen() bool { return a.until.IsZero() || time.Now().Before(a.until) }
-
-// review is an open request of a user, with the most that others may have taken meanwhile.
-type review struct {
-	*asked
-	consumer quotav1alpha1.ConsumerRef
-	most     int64
-	limit    int64
-	// objects has, where objects count, what each of the others cost at most that existed meanwhile, or was about to.
-	// most is without them.
-	objects map[types.UID]int64
-}
-
-// taken returns the most that others may have taken.
-func (r *review) taken() int64 {
-	taken := r.most
-	for _, cost := range r.objects {
-		taken += cost
-	}
-	return taken
-}
 
 func newModel(w *World) *model {
 	return &model{
@@ -190,17 +143,6 @@ func (m *model) storedLedgerLocked(r *controlplane.Revision) {
 	m.checkLocked(of)
 }
 
-// forgetReserved forgets the requests that a ledger has reserved for.
-func (m *model) forgetReserved(spec *quotav1alpha1.ConsumerLedgerSpec) {
-	for _, r := range spec.Reservations {
-		key := objectKey{uid: types.UID(ledgerstore.ObjectUID(r.Key))}
-		if r.Awaits != nil {
-			key.after = r.Awaits.After
-		}
-		maps.DeleteFunc(m.asked, func(a *asked, _ struct{}) bool { return a.objectKey == key && a.growth() <= costOfCharges(r.Charges) })
-	}
-}
-
 // isBeyond reports whether a ledger has admitted something beyond the limit. Observed demand may grow beyond it without
 // an admission. And an object that counts may be in the slice of another process, too, until that has recorded its
 // admission.
@@ -237,25 +179,6 @@ func (m *model) checkLocked(of quotav1alpha1.ConsumerRef) {
 	}
 }
 
-// follow notes what others have taken at this moment.
-func (m *model) follow(r *review) {
-	now := m.totals[r.consumer]
-	r.limit = min(r.limit, now.limit)
-	if m.shape.countsObjects() {
-		r.most = max(r.most, now.claimed)
-		m.followObjects(r)
-		return
-	}
-
-	others := now.taken()
-	for a := range m.asked {
-		if a != r.asked && m.payerOf(a.object) == r.consumer && a.isOpen() {
-			others += a.growth()
-		}
-	}
-	r.most = max(r.most, others)
-}
-
 // demandLocked returns the cost of the objects and of the granted claims of users.
 func (m *model) demandLocked(of quotav1alpha1.ConsumerRef) (demand int64) {
 	for _, object := range m.objects {
@@ -287,41 +210,6 @@ func (m *model) totalOf(of quotav1alpha1.ConsumerRef) total {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.totals[of]
-}
-
-// ask records a user's request. From now on the ledger may charge it, unless it is a dry run.
-func (m *model) ask(asks *request) *review {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	of := m.payerOf(asks.object)
-	r := &review{
-		asked:    &asked{asks, keyOfRequest(asks), time.Now().Add(webhookTimeout + m.shape.stall + lateMax + requestTimeout)},
-		consumer: of, limit: m.totals[of].limit, objects: map[types.UID]int64{},
-	}
-	m.reviews[r] = struct{}{}
-	if !asks.isDryRun {
-		m.asked[r.asked] = struct{}{}
-	}
-	m.checkLocked(of)
-	return r
-}
-
-// answered records the answer to a review, or nil for none. A denial must be true.
-func (m *model) answered(r *review, answer *admissionv1.AdmissionResponse) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.reviews, r)
-	switch {
-	case answer == nil:
-	case answer.Allowed && !r.isDryRun:
-		r.until = time.Time{}
-		m.admitted[r.objectKey] = max(m.admitted[r.objectKey], r.growth())
-	case !answer.Allowed && answer.Result.Code == http.StatusForbidden:
-		delete(m.asked, r.asked)
-		if r.taken()+r.growth() <= r.limit && m.isAtRest(r.object.Namespace) {
-			m.violate("map %s for %d more is refused, and at most %d of %d were taken: %s", r.object.Name, r.growth(), r.taken(), r.limit, answer.Result.Message)
-		}
-	}
 }
 
 // existing returns the existing objects, in the order of their UIDs.

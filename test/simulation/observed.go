@@ -4,10 +4,9 @@ import (
 	"slices"
 	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-
-	corev1 "k8s.io/api/core/v1"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/test/simulation/controlplane"
@@ -161,43 +160,4 @@ func costOfCharges(charges []quotav1alpha1.LedgerCharge) (cost int64) {
 		cost += c.Amount
 	}
 	return cost
-}
-
-// followObjects notes what the other objects cost at this moment that exist, or that a pending request may create or
-// change. What was deleted before the review began is not among them, whatever the ledger says.
-func (m *model) followObjects(r *review) {
-	costs := map[types.UID]int64{}
-	for uid, object := range m.objects {
-		if m.mayPay(r.consumer, object.Namespace) {
-			costs[uid] = costOf(object)
-		}
-	}
-	for a := range m.asked {
-		if a != r.asked && m.mayPay(r.consumer, a.object.Namespace) && a.isOpen() && m.mayHappen(a.objectKey) {
-			costs[a.uid] += a.growth()
-		}
-	}
-	if stored := m.ledgers[r.consumer]; stored != nil {
-		for _, pending := range stored.Spec.Reservations {
-			if pending.Awaits == nil {
-				continue
-			}
-			key := objectKey{types.UID(pending.Awaits.ID), pending.Awaits.After}
-			if key != r.objectKey && m.mayHappen(key) {
-				costs[key.uid] += costOfCharges(pending.Charges)
-			}
-		}
-	}
-	for uid, cost := range costs {
-		r.objects[uid] = max(r.objects[uid], cost)
-	}
-}
-
-// mayHappen reports whether a request has not had an effect yet, and may have one.
-func (m *model) mayHappen(key objectKey) bool {
-	if key.after == 0 {
-		return !m.past.existed(key.uid)
-	}
-	object := m.objects[key.uid]
-	return object != nil && versionOf(object) <= key.after
 }

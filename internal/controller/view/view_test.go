@@ -172,3 +172,17 @@ func TestNoViewInAnEndingNamespace(t *testing.T) {
 		t.Errorf("the claims are %+v, want none for an object that is about to go", made)
 	}
 }
+
+// A term may end before it has a list of views. Nobody else would end its queues.
+func TestTermEndsWithoutAList(t *testing.T) {
+	ctx, end := context.WithCancel(t.Context())
+	c := &Controller{Views: claimcache.NewViews(), Client: claimstest.New().Client(t), Log: logr.Discard()}
+	c.Start()
+
+	end()
+	err := c.Run(ctx)
+
+	if err != nil || !c.objects.ShuttingDown() || !c.kinds.ShuttingDown() {
+		t.Errorf("Run returned %v, and its queues have ended: %t and %t", err, c.objects.ShuttingDown(), c.kinds.ShuttingDown())
+	}
+}

@@ -1,0 +1,161 @@
+package simulation
+
+import (
+	"maps"
+	"net/http"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
+)
+
+// objectKey identifies an object, and its version that a request is to change. That is 0 for one to create.
+type objectKey struct {
+	uid   types.UID
+	after int64
+}
+
+func keyOfRequest(r *request) objectKey {
+	key := objectKey{uid: r.object.UID}
+	if r.before != nil {
+		key.after = versionOf(r.before)
+	}
+	return key
+}
+
+// asked is an open request. until is the time after which nobody reserves for it; zero after its admission.
+type asked struct {
+	*request
+	objectKey
+	until time.Time
+}
+
+// isOpen reports whether a ledger may still reserve for it.
+func (a *asked) isOpen() bool { return a.until.IsZero() || time.Now().Before(a.until) }
+
+// review is an open request of a user, with the most that others may have taken meanwhile.
+type review struct {
+	*asked
+	consumer quotav1alpha1.ConsumerRef
+	most     int64
+	limit    int64
+	// objects has, where objects count, what each of the others cost at most that existed meanwhile, or was about to.
+	// most is without them.
+	objects map[types.UID]int64
+}
+
+// taken returns the most that others may have taken.
+func (r *review) taken() int64 {
+	taken := r.most
+	for _, cost := range r.objects {
+		taken += cost
+	}
+	return taken
+}
+
+// forgetReserved forgets the requests that a ledger has reserved for.
+func (m *model) forgetReserved(spec *quotav1alpha1.ConsumerLedgerSpec) {
+	for _, r := range spec.Reservations {
+		key := objectKey{uid: types.UID(ledgerstore.ObjectUID(r.Key))}
+		if r.Awaits != nil {
+			key.after = r.Awaits.After
+		}
+		maps.DeleteFunc(m.asked, func(a *asked, _ struct{}) bool { return a.objectKey == key && a.growth() <= costOfCharges(r.Charges) })
+	}
+}
+
+// follow notes what others have taken at this moment.
+func (m *model) follow(r *review) {
+	now := m.totals[r.consumer]
+	r.limit = min(r.limit, now.limit)
+	if m.shape.countsObjects() {
+		r.most = max(r.most, now.claimed)
+		m.followObjects(r)
+		return
+	}
+
+	others := now.taken()
+	for a := range m.asked {
+		if a != r.asked && m.payerOf(a.object) == r.consumer && a.isOpen() {
+			others += a.growth()
+		}
+	}
+	r.most = max(r.most, others)
+}
+
+// ask records a user's request. From now on the ledger may charge it, unless it is a dry run.
+func (m *model) ask(asks *request) *review {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	of := m.payerOf(asks.object)
+	r := &review{
+		asked:    &asked{asks, keyOfRequest(asks), time.Now().Add(webhookTimeout + m.shape.stall + lateMax + requestTimeout)},
+		consumer: of, limit: m.totals[of].limit, objects: map[types.UID]int64{},
+	}
+	m.reviews[r] = struct{}{}
+	if !asks.isDryRun {
+		m.asked[r.asked] = struct{}{}
+	}
+	m.checkLocked(of)
+	return r
+}
+
+// answered records the answer to a review, or nil for none. A denial must be true.
+func (m *model) answered(r *review, answer *admissionv1.AdmissionResponse) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.reviews, r)
+	switch {
+	case answer == nil:
+	case answer.Allowed && !r.isDryRun:
+		r.until = time.Time{}
+		m.admitted[r.objectKey] = max(m.admitted[r.objectKey], r.growth())
+	case !answer.Allowed && answer.Result.Code == http.StatusForbidden:
+		delete(m.asked, r.asked)
+		if r.taken()+r.growth() <= r.limit && m.isAtRest(r.object.Namespace) {
+			m.violate("map %s for %d more is refused, and at most %d of %d were taken: %s", r.object.Name, r.growth(), r.taken(), r.limit, answer.Result.Message)
+		}
+	}
+}
+
+// followObjects notes what the other objects cost at this moment that exist, or that a pending request may create or
+// change. What was deleted before the review began is not among them, whatever the ledger says.
+func (m *model) followObjects(r *review) {
+	costs := map[types.UID]int64{}
+	for uid, object := range m.objects {
+		if m.mayPay(r.consumer, object.Namespace) {
+			costs[uid] = costOf(object)
+		}
+	}
+	for a := range m.asked {
+		if a != r.asked && m.mayPay(r.consumer, a.object.Namespace) && a.isOpen() && m.mayHappen(a.objectKey) {
+			costs[a.uid] += a.growth()
+		}
+	}
+	if stored := m.ledgers[r.consumer]; stored != nil {
+		for _, pending := range stored.Spec.Reservations {
+			if pending.Awaits == nil {
+				continue
+			}
+			key := objectKey{types.UID(pending.Awaits.ID), pending.Awaits.After}
+			if key != r.objectKey && m.mayHappen(key) {
+				costs[key.uid] += costOfCharges(pending.Charges)
+			}
+		}
+	}
+	for uid, cost := range costs {
+		r.objects[uid] = max(r.objects[uid], cost)
+	}
+}
+
+// mayHappen reports whether a request has not had an effect yet, and may have one.
+func (m *model) mayHappen(key objectKey) bool {
+	if key.after == 0 {
+		return !m.past.existed(key.uid)
+	}
+	object := m.objects[key.uid]
+	return object != nil && versionOf(object) <= key.after
+}
