@@ -58,7 +58,7 @@ func testLives(n *team) {
 	for _, file := range []string{"1-platform.yaml", "2-registrations.yaml", "3-policies.yaml"} {
 		n.kubectl(n.T, "", "apply", "--server-side", "--filename", "../../../examples/resourcequota/"+file)
 	}
-	n.kubectl(n.T, "", "wait", "--for=condition=Ready", "--timeout=2m", "claimcreationpolicies", "--all")
+	n.kubectl(n.T, "", "wait", "--for=condition=Ready", "--timeout=2m", "--filename", "../../../examples/resourcequota/3-policies.yaml")
 	n.create(
 		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "gold"}, Provisioner: "example.com/none", AllowVolumeExpansion: new(true)},
 		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "silver"}, Provisioner: "example.com/none", AllowVolumeExpansion: new(true)},

@@ -14,7 +14,7 @@ import (
 // podSteps are the steps of Pods. Each reports false if it is not possible now.
 func (l *life) podSteps() []func() bool {
 	return []func() bool{
-		l.createPod, l.createPod, l.createPod, l.bindPod, l.bindPod, l.startPod, l.startPod, l.endPod, l.endPod,
+		l.createPod, l.createPod, l.createPod, l.startPod, l.startPod, l.startPod, l.endPod, l.endPod,
 		l.resizePod, l.resizePod, l.resizePod, l.actuatePod, l.actuatePod, l.rejectResize,
 		l.deletePod, l.deletePod, l.killPod, l.holdPod, l.releasePod,
 	}
@@ -131,22 +131,22 @@ func isLive(pod *corev1.Pod) bool { return !isEnded(pod) && pod.DeletionTimestam
 
 func (l *life) setStatus(object client.Object) error { return l.Status().Update(l.Context(), object) }
 
-func (l *life) bindPod() bool {
-	return l.changePod("bind", func(pod *corev1.Pod) bool { return isLive(pod) && pod.Spec.NodeName == "" }, func(pod *corev1.Pod) error {
-		return l.SubResource("binding").Create(l.Context(), pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "lives"}})
-	})
-}
-
-// startPod has a Pod run: its containers have what the spec says.
+// startPod has a Pod run on a node: its containers have what the spec says.
 func (l *life) startPod() bool {
-	return l.changePod("start", func(pod *corev1.Pod) bool {
-		return isLive(pod) && pod.Spec.NodeName != "" && pod.Status.Phase == corev1.PodPending
-	},
-		func(pod *corev1.Pod) error {
-			pod.Status.Phase = corev1.PodRunning
-			actuate(pod)
-			return l.setStatus(pod)
-		})
+	return l.changePod("start", func(pod *corev1.Pod) bool { return isLive(pod) && pod.Status.Phase == corev1.PodPending }, func(pod *corev1.Pod) error {
+		if pod.Spec.NodeName == "" {
+			binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "lives"}}
+			if err := l.SubResource("binding").Create(l.Context(), pod, binding); err != nil {
+				return err
+			}
+			if err := l.Get(l.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
+				return err
+			}
+		}
+		pod.Status.Phase = corev1.PodRunning
+		actuate(pod)
+		return l.setStatus(pod)
+	})
 }
 
 // actuate gives the containers what the spec says.
@@ -167,7 +167,7 @@ func actuate(pod *corev1.Pod) {
 
 func (l *life) endPod() bool {
 	phase := oneOf(l, corev1.PodSucceeded, corev1.PodFailed)
-	return l.changePod("end by "+string(phase), func(pod *corev1.Pod) bool { return isLive(pod) && pod.Spec.NodeName != "" }, func(pod *corev1.Pod) error {
+	return l.changePod("end by "+string(phase), isLive, func(pod *corev1.Pod) error {
 		pod.Status.Phase = phase
 		return l.setStatus(pod)
 	})

@@ -123,6 +123,11 @@ func testResize(n *team) {
 	if err := resize(50); err != nil {
 		n.Fatal(err)
 	}
+	n.wantAllocated(memory, 100*mebibyte, 1) // which the container still has
+
+	n.must(n.Get(n.Context(), client.ObjectKeyFromObject(pod), pod))
+	pod.Status.ContainerStatuses[0].Resources = &pod.Spec.Containers[0].Resources
+	n.must(n.Status().Update(n.Context(), pod))
 	n.wantAllocated(memory, 50*mebibyte, 1)
 	n.wantAllocated(pods, 1, 1)
 }
