@@ -112,7 +112,7 @@ func (r *replica) makeHandler() {
 	close(ready)
 	r.handler = enforce.New(enforce.Dependencies{
 		Catalog: r.declared, Evaluator: r.evaluator, Store: r.store, Objects: r.objects, Claims: r.claims, Inventory: r.watcher.Inventory,
-		Engine: r.engine, Reviewed: r.reviews, Kinds: kinds{}, Live: c.objects, Ready: ready, Replicas: r, Policies: anyVersion{},
+		Engine: r.engine, Reviewed: r.reviews, Kinds: kinds{}, Live: c.objects, Ready: ready, Replicas: r, Policies: catalog.PoliciesGate(r.declared, c.live),
 		Log: r.log("enforce"),
 	})
 	r.objects.OnAppear(r.handler.Appeared)

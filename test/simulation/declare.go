@@ -83,7 +83,7 @@ func policy(s *shape) *quotav1alpha1.ClaimCreationPolicy {
 			Target: quotav1alpha1.ClaimTarget{ResourceClaimTemplate: quotav1alpha1.ResourceClaimTemplate{
 				Spec: quotav1alpha1.ResourceClaimTemplateSpec{
 					ConsumerRef: platform.Consumer("{{.trigger.metadata.namespace}}"),
-					Requests:    []quotav1alpha1.ResourceRequestTemplate{{ResourceType: resourceType, AmountExpression: "int(trigger.data.n)"}},
+					Requests:    []quotav1alpha1.ResourceRequestTemplate{{ResourceType: resourceType, AmountExpression: amountExpression(1)}},
 				},
 			}},
 		},
@@ -125,6 +125,7 @@ func encoded(object any) []byte {
 func (w *World) declare() {
 	w.mustCreate(controlplane.Key{Resource: "resourceregistrations", Name: resourceType}, registration())
 	w.mustCreate(controlplane.Key{Resource: "claimcreationpolicies", Name: policyName}, policy(&w.shape))
+	w.publish()
 	for i := range w.shape.consumers {
 		w.model.limits[consumer(i)] = w.shape.limit
 		w.mustCreate(controlplane.Key{Resource: "namespaces", Name: consumer(i).Name}, &corev1.Namespace{

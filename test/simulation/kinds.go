@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/kube/discoverycache"
 )
 
@@ -39,12 +38,6 @@ func (kinds) KindOf(context.Context, schema.GroupVersionResource) (schema.GroupV
 func (kinds) ReplicasPath(context.Context, schema.GroupVersionResource) ([]string, error) {
 	return nil, nil
 }
-
-// anyVersion implements [enforce.Gate]: the policies never change.
-type anyVersion struct{}
-
-// Wait implements [enforce.Gate].
-func (anyVersion) Wait(context.Context, catalog.Version) error { return nil }
 
 // namespaceReader reads the metadata of namespaces from a cache of whole ones. An informer of metadata leaves a goroutine
 // behind that a bubble of package synctest would wait for.

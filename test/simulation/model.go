@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -41,7 +42,11 @@ type model struct {
 	// past has every version of every object, and grown what nobody reviewed of their growth.
 	past  past
 	moves map[string][]move // by namespace
-	grown map[types.UID][]growth
+	// policy is the stored policy, and changed the time of its last change. factors are those it has had in effect.
+	policy  *quotav1alpha1.ClaimCreationPolicy
+	changed time.Time
+	factors []factor
+	grown   map[types.UID][]growth
 	// asked are open requests, until a ledger has them, or until nobody can reserve for them. admitted has the largest
 	// admitted growth of each object, by its key.
 	asked    map[*asked]struct{}
@@ -82,6 +87,8 @@ func (m *model) Stored(r *controlplane.Revision) {
 		m.checkLocked(m.payerOf(object))
 	case "namespaces":
 		m.noteMove(r)
+	case "claimcreationpolicies":
+		m.notePolicy(r)
 	case "resourceclaims":
 		claim := decoded[quotav1alpha1.ResourceClaim](r)
 		m.note("%s claim %s (%s) for %d, granted %t, sequence %s", r.Event, claim.Name, claim.UID, amountOf(claim), isGranted(claim), claim.Annotations[quotav1alpha1.AnnotationReservation])
@@ -183,7 +190,7 @@ func (m *model) checkLocked(of quotav1alpha1.ConsumerRef) {
 func (m *model) demandLocked(of quotav1alpha1.ConsumerRef) (demand int64) {
 	for _, object := range m.objects {
 		if m.payerOf(object) == of {
-			demand += costOf(object)
+			demand += m.costNow(object)
 		}
 	}
 	for _, claim := range m.claims {
@@ -258,7 +265,7 @@ func (m *model) agreement() error {
 	}
 	if m.shape.countsObjects() {
 		for _, object := range m.objects {
-			held[m.payerOf(object)] += costOf(object)
+			held[m.payerOf(object)] += m.costNow(object)
 		}
 	}
 	for _, claim := range m.claims {
@@ -293,7 +300,7 @@ func (m *model) heldByClaims() (held map[quotav1alpha1.ConsumerRef]int64, err er
 		if !isDirect(claim) {
 			uid := types.UID(claim.Annotations[quotav1alpha1.AnnotationResourceUID])
 			object := unpaid[uid]
-			if object == nil || costOf(object) != amountOf(claim) {
+			if object == nil || m.costNow(object) != amountOf(claim) {
 				return nil, fmt.Errorf("claim %s of object %s for %d is a second one, or its object is gone or costs something else", claim.Name, uid, amountOf(claim))
 			}
 			delete(unpaid, uid)

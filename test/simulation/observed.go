@@ -65,9 +65,9 @@ func (m *model) uncovered(of quotav1alpha1.ConsumerRef) (uncovered int64) {
 		switch {
 		case m.payerOf(object) != of:
 		case !m.isAtRest(object.Namespace):
-			uncovered += costOf(object)
+			uncovered += m.costNow(object)
 		default:
-			uncovered += min(grown, costOf(object))
+			uncovered += min(grown*m.factor(), m.costNow(object))
 		}
 	}
 	return uncovered
@@ -90,7 +90,7 @@ func (p past) at(uid types.UID, at int64) (object *corev1.ConfigMap, own int64) 
 // checkObservations checks what a stored ledger says of the objects that exist:
 //
 //   - An observation is exact: it has what the objects demand as of its version. A list of objects may rest on later
-//     namespaces than it says.
+//     namespaces and policies than it says.
 //   - It never moves back.
 //   - Every admitted request counts once: it is pending until an observation has its object, and not any more then.
 func (m *model) checkObservations(at int64, before, stored *quotav1alpha1.ConsumerLedger) {
@@ -101,7 +101,7 @@ func (m *model) checkObservations(at int64, before, stored *quotav1alpha1.Consum
 		m.violate("version %d of the ledger of %s moves back from %+v to %+v", at, of.Name, was, observed)
 	}
 
-	least, most := m.demandAt(of, observed.ObjectsVersion, observed.NamespacesVersion)
+	least, most := m.demandAt(of, &observed)
 	amount, objects := int64(0), int64(0)
 	for _, d := range observed.Demands {
 		amount += d.Amount

@@ -40,9 +40,12 @@ func (m *model) payerOf(object *corev1.ConfigMap) quotav1alpha1.ConsumerRef {
 	return m.payerIn(object.Namespace)
 }
 
-// isAtRest reports whether a namespace has not moved for a while.
+// isAtRest reports whether neither a namespace has moved nor the policy has changed for a while.
 func (m *model) isAtRest(namespace string) bool {
 	moves := m.moves[namespace]
+	if m.shape.changesPolicy && time.Since(m.changed) <= movingTime {
+		return false
+	}
 	return len(moves) == 1 || time.Since(moves[len(moves)-1].time) > movingTime
 }
 
@@ -61,21 +64,22 @@ func (m *model) mayPay(of quotav1alpha1.ConsumerRef, namespace string) bool {
 // cost is what some objects demand, and how many of them demand anything.
 type cost struct{ cost, objects int64 }
 
-// demandAt returns what the objects of a consumer demand as of a version, at least and at most: by the namespaces as of
-// a version, or a later one.
-func (m *model) demandAt(of quotav1alpha1.ConsumerRef, at, namespaces int64) (least, most cost) {
+// demandAt returns what the objects of a consumer demand as of an observation, at least and at most: by the namespaces
+// and policies as of its versions, or later ones.
+func (m *model) demandAt(of quotav1alpha1.ConsumerRef, observed *quotav1alpha1.LedgerObservation) (least, most cost) {
+	low, high := m.factorsSince(observed.PoliciesVersion)
 	for uid := range m.past {
-		object, _ := m.past.at(uid, at)
+		object, _ := m.past.at(uid, observed.ObjectsVersion)
 		if object == nil || costOf(object) == 0 {
 			continue
 		}
-		always, ever := m.pays(of, object.Namespace, namespaces)
+		always, ever := m.pays(of, object.Namespace, observed.NamespacesVersion)
 		if always {
-			least.cost += costOf(object)
+			least.cost += costOf(object) * low
 			least.objects++
 		}
 		if ever {
-			most.cost += costOf(object)
+			most.cost += costOf(object) * high
 			most.objects++
 		}
 	}

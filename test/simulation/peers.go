@@ -5,12 +5,14 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/controller/webhookconfig"
 )
 
 const (
@@ -21,7 +23,7 @@ const (
 )
 
 // Forward implements [enforce.Replicas].
-func (r *replica) Forward(ctx context.Context, consumer quotav1alpha1.ConsumerRef, _ string, review []byte) ([]byte, bool) {
+func (r *replica) Forward(ctx context.Context, consumer quotav1alpha1.ConsumerRef, path string, review []byte) ([]byte, bool) {
 	if r.IsPreferred(consumer) {
 		return nil, false
 	}
@@ -35,14 +37,14 @@ func (r *replica) Forward(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 	if timeout <= 0 || r.gate.Wait(asking) != nil || other.gate.Wait(asking) != nil {
 		return nil, false
 	}
-	return other.call(asking, review, true)
+	return other.call(asking, path, review, true)
 }
 
 // ForwardToAny implements [enforce.Replicas]. Every replica knows the one policy, so none needs another for that.
 func (r *replica) ForwardToAny(context.Context, string, []byte) ([]byte, bool) { return nil, false }
 
-// call sends a review to the replica of a host.
-func (h *host) call(ctx context.Context, review []byte, isForwarded bool) ([]byte, bool) {
+// call sends a review to a path of the replica of a host.
+func (h *host) call(ctx context.Context, path string, review []byte, isForwarded bool) ([]byte, bool) {
 	r := h.current.Load()
 	if !pause(ctx, h.oneWay()) || r == nil || r.working.Err() != nil || !r.isReady.Load() || h.gate.Wait(ctx) != nil {
 		return nil, false
@@ -50,7 +52,8 @@ func (h *host) call(ctx context.Context, review []byte, isForwarded bool) ([]byt
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(r.working, cancel)()
-	request := httptest.NewRequestWithContext(ctx, http.MethodPost, "/enforce?timeout="+webhookTimeout.String(), bytes.NewReader(review))
+	request := httptest.NewRequestWithContext(ctx, http.MethodPost, path+"?timeout="+webhookTimeout.String(), bytes.NewReader(review))
+	request.SetPathValue("version", strings.TrimPrefix(path, webhookconfig.EnforcePath+"/"))
 	if deadline, ok := ctx.Deadline(); ok && isForwarded {
 		request.Header.Set(forwardedHeader, "true")
 		request.URL.RawQuery = "timeout=" + time.Until(deadline).String()

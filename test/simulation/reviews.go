@@ -115,7 +115,7 @@ func (m *model) answered(r *review, answer *admissionv1.AdmissionResponse) {
 		m.admitted[r.objectKey] = max(m.admitted[r.objectKey], r.growth())
 	case !answer.Allowed && answer.Result.Code == http.StatusForbidden:
 		delete(m.asked, r.asked)
-		if r.taken()+r.growth() <= r.limit && m.isAtRest(r.object.Namespace) {
+		if r.taken()+r.growth()*m.factor() <= r.limit && m.isAtRest(r.object.Namespace) {
 			m.violate("map %s for %d more is refused, and at most %d of %d were taken: %s", r.object.Name, r.growth(), r.taken(), r.limit, answer.Result.Message)
 		}
 	}
@@ -127,12 +127,12 @@ func (m *model) followObjects(r *review) {
 	costs := map[types.UID]int64{}
 	for uid, object := range m.objects {
 		if m.mayPay(r.consumer, object.Namespace) {
-			costs[uid] = costOf(object)
+			costs[uid] = costOf(object) * m.factorLately()
 		}
 	}
 	for a := range m.asked {
 		if a != r.asked && m.mayPay(r.consumer, a.object.Namespace) && a.isOpen() && m.mayHappen(a.objectKey) {
-			costs[a.uid] += a.growth()
+			costs[a.uid] += a.growth() * m.factorLately()
 		}
 	}
 	if stored := m.ledgers[r.consumer]; stored != nil {

@@ -27,6 +27,8 @@ type shape struct {
 	hasUpdates, hasUnreviewed, followsUpdates bool
 	// movesNamespaces makes namespaces change hands: a label names who pays for its objects.
 	movesNamespaces bool
+	// changesPolicy makes the policy charge each object once or twice its cost.
+	changesPolicy bool
 	// standsStill makes the journal take nothing while anything fails.
 	standsStill bool
 	// faults is the number of requests with one failure among them, or 0 for none. latency bounds each way of a
@@ -61,6 +63,7 @@ func shapeOf(roll func(n int) int) shape {
 		s.hasUpdates = roll(3) > 0
 		s.hasUnreviewed = s.hasUpdates && roll(2) == 0
 		s.movesNamespaces = s.consumers > 1 && roll(3) == 0
+		s.changesPolicy = roll(4) == 0
 		s.followsUpdates = s.hasUpdates && (!s.hasUnreviewed || roll(4) > 0)
 	}
 	return s
@@ -70,4 +73,4 @@ func shapeOf(roll func(n int) int) shape {
 func (s *shape) countsObjects() bool { return s.mode != ofRecord }
 
 // isSteady reports whether objects demand nothing that nobody has reviewed.
-func (s *shape) isSteady() bool { return !s.hasUnreviewed && !s.movesNamespaces }
+func (s *shape) isSteady() bool { return !s.hasUnreviewed && !s.movesNamespaces && !s.changesPolicy }

@@ -16,7 +16,7 @@ func (w *World) disturb(ctx context.Context) {
 	generation := int64(1)
 	for pause(ctx, w.upTo(w.shape.trouble)) {
 		h, server := w.hosts[w.roll(len(w.hosts))], w.servers[w.roll(len(w.servers))]
-		switch w.roll(13) {
+		switch w.roll(14) {
 		case 0, 1:
 			w.note("host %d crashes", h.number)
 			h.kill()
@@ -57,6 +57,10 @@ func (w *World) disturb(ctx context.Context) {
 			if w.shape.changesLimits {
 				generation++
 				w.changeLimit(ctx, generation)
+			}
+		case 10:
+			if w.shape.changesPolicy {
+				w.changePolicy(ctx, int64(1+w.roll(2)))
 			}
 		case 9:
 			if w.shape.countsObjects() && w.roll(2) == 0 {
@@ -124,6 +128,9 @@ func (w *World) changeLimit(ctx context.Context, generation int64) {
 func (w *World) conclude() {
 	w.setCalm(true)
 	w.note("all is calm")
+	if w.shape.changesPolicy {
+		w.changePolicy(w.t.Context(), 1)
+	}
 	w.setAway(false)
 	for number := range w.shape.consumers {
 		if w.shape.movesNamespaces {

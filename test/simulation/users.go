@@ -190,7 +190,7 @@ func (w *World) review(r *request) *admissionv1.AdmissionResponse {
 	ctx, cancel := context.WithTimeout(w.t.Context(), webhookTimeout)
 	defer cancel()
 	h := w.hosts[w.roll(len(w.hosts))]
-	content, ok := h.call(ctx, body, false)
+	content, ok := h.call(ctx, w.webhookPath(), body, false)
 	if !ok {
 		w.note("host %d does not answer for map %s", h.number, object.Name)
 		return nil

@@ -45,6 +45,8 @@ type World struct {
 	// isCalm is set while nothing fails.
 	isCalm bool
 	names  int
+	// path is that of the webhook. It ends with the version of the declarations.
+	path   string
 	counts map[string]int
 }
 
