@@ -39,8 +39,8 @@ func (kinds) ReplicasPath(context.Context, schema.GroupVersionResource) ([]strin
 	return nil, nil
 }
 
-// namespaceReader reads the metadata of namespaces from a cache of whole ones. An informer of metadata leaves a goroutine
-// behind that a bubble of package synctest would wait for.
+// namespaceReader reads the metadata of namespaces from a cache of whole ones. An informer of metadata leaves a
+// goroutine behind that a bubble of package synctest would wait for.
 type namespaceReader struct{ client.Reader }
 
 // Get implements [client.Reader].

@@ -285,7 +285,8 @@ func (m *model) agreement() error {
 	return nil
 }
 
-// heldByClaims returns what claims of record hold. It fails unless each object has exactly the claim that it is to have.
+// heldByClaims returns what claims of record hold. It fails unless each object has exactly the claim that it is to
+// have.
 func (m *model) heldByClaims() (held map[quotav1alpha1.ConsumerRef]int64, err error) {
 	unpaid := map[types.UID]*corev1.ConfigMap{}
 	if m.shape.mode != counted {

@@ -51,8 +51,9 @@ func (m *model) noteGrowth(r *controlplane.Revision, object *corev1.ConfigMap) {
 	}
 }
 
-// uncovered returns what the objects of a consumer demand for which its ledger need not have a charge yet: what they
-// have grown without a review, until the ledger has observed that, and all objects of a namespace that has just moved.
+// uncovered returns what the objects of a consumer demand for which its ledger need not have a charge yet. That is what
+// they have grown without a review, until the ledger has observed it. And it is everything for a while after the
+// namespace has moved or the policy has changed.
 func (m *model) uncovered(of quotav1alpha1.ConsumerRef) (uncovered int64) {
 	observed := observationIn(m.ledgers[of])
 	for uid, object := range m.objects {

@@ -16,7 +16,7 @@ func (w *World) disturb(ctx context.Context) {
 	generation := int64(1)
 	for pause(ctx, w.upTo(w.shape.trouble)) {
 		h, server := w.hosts[w.roll(len(w.hosts))], w.servers[w.roll(len(w.servers))]
-		switch w.roll(14) {
+		switch what := w.roll(14); what {
 		case 0, 1:
 			w.note("host %d crashes", h.number)
 			h.kill()
@@ -58,23 +58,25 @@ func (w *World) disturb(ctx context.Context) {
 				generation++
 				w.changeLimit(ctx, generation)
 			}
-		case 10:
-			if w.shape.changesPolicy {
-				w.changePolicy(ctx, int64(1+w.roll(2)))
-			}
-		case 9:
-			if w.shape.countsObjects() && w.roll(2) == 0 {
-				w.note("nobody serves ConfigMaps")
-				w.setAway(true)
-				w.later(w.shape.stall, func() { w.setAway(false) })
-			}
-		case 8:
-			if w.shape.movesNamespaces {
-				w.moveNamespace(consumer(w.roll(w.shape.consumers)).Name, consumer(w.roll(w.shape.consumers)).Name)
-			}
+		case 8, 9, 10:
+			w.changeDemand(ctx, what)
 		default:
 			w.prefer(w.roll(len(w.hosts)))
 		}
+	}
+}
+
+// changeDemand changes what existing objects demand, or hides them for a while.
+func (w *World) changeDemand(ctx context.Context, what int) {
+	switch {
+	case what == 8 && w.shape.movesNamespaces:
+		w.moveNamespace(consumer(w.roll(w.shape.consumers)).Name, consumer(w.roll(w.shape.consumers)).Name)
+	case what == 9 && w.shape.countsObjects() && w.roll(2) == 0:
+		w.note("nobody serves ConfigMaps")
+		w.setAway(true)
+		w.later(w.shape.stall, func() { w.setAway(false) })
+	case what == 10 && w.shape.changesPolicy:
+		w.changePolicy(ctx, int64(1+w.roll(2)))
 	}
 }
 

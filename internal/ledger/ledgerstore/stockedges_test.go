@@ -68,8 +68,8 @@ func TestStockFlushWithoutObservations(t *testing.T) {
 	}
 }
 
-// A process that ends cannot record an admission from its slice before its inventory shows what others have observed. It
-// waits for that, and does not try again without a pause.
+// A process that ends cannot record an admission from its slice before its inventory shows what others have observed.
+// It waits for that, and does not try again without a pause.
 func TestStockFlushWaitsForTheInventory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory, objects, ahead := storagetest.New(), newInventory(widgets), newInventory(widgets)

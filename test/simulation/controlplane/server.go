@@ -21,8 +21,8 @@ import (
 )
 
 // Server is an API server on a [Store]. It has a watch cache for each resource, which watches and lists at any version
-// read. Each cache lags behind by itself. Everything else reads through to the store: after a consistent list, the cache
-// is as recent as the list, as in Kubernetes. Create it with [NewServer].
+// read. Each cache lags behind by itself. Everything else reads through to the store. After a consistent list, the
+// cache is as recent as the list, as in Kubernetes. Create it with [NewServer].
 type Server struct {
 	store *Store
 	lag   Lag
