@@ -4,7 +4,7 @@
 // A [Kind] is the inventory of one kind. [Kind.View] shows it as of one moment, from the side of a consumer: the
 // observation for its ledger, what is visible of the requests that wait for it, and which objects changed.
 //
-// Objects with the same demand share it. So one of 150,000 objects takes 220 bytes, its name among them:
+// Objects with the same demand share it. So one of 150,000 objects takes 240 bytes, its name among them:
 //
 //	go test -run xx -bench Memory ./internal/inventory
 package inventory

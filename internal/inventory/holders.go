@@ -128,17 +128,23 @@ func (p *Page) hide(h *Holder) {
 // first keeps the first of many holders, at most limit.
 type first struct {
 	limit int
-	// kept has the first ones of all that were added, and some others.
+	// kept has the first ones of all that were added, and some others. All that come after last are left out.
 	kept  []Holder
+	last  *Position
 	added int
 }
 
 func (f *first) add(h *Holder) {
 	f.added++
-	if len(f.kept) >= 2*f.limit {
-		f.kept = f.sorted()
+	if f.limit == 0 || f.last != nil && h.Compare(f.last) > 0 {
+		return
 	}
 	f.kept = append(f.kept, *h)
+	if len(f.kept) == 2*f.limit {
+		f.kept = f.sorted()
+		last := f.kept[f.limit-1].Position
+		f.last = &last
+	}
 }
 
 func (f *first) sorted() []Holder {

@@ -76,8 +76,8 @@ func TestGuideOfGrants(t *testing.T) {
 // TestGuideToCommands needs the kinds of the quickstart, so it has a server for itself.
 func TestGuideToCommands(t *testing.T) {
 	t.Parallel()
-	if texts := guide.Follow(t, "docs/tasks/use-the-commands.md", start(t, standalone.Options{}).Kubeconfig); texts != 3 {
-		t.Errorf("the guide shows %d outputs, want 3", texts)
+	if texts := guide.Follow(t, "docs/tasks/use-the-commands.md", start(t, standalone.Options{}).Kubeconfig); texts != 4 {
+		t.Errorf("the guide shows %d outputs, want 4", texts)
 	}
 }
 

@@ -109,8 +109,8 @@ func textOf(status *quotav1alpha1.QuotaUsageStatus) string {
 	return text
 }
 
-// Each person sees the objects in namespaces where they may see claims, and the sums of the others only with the right to
-// see the figures of the consumer.
+// Each person sees the objects in namespaces where they may see claims. Only people who may see the figures of the
+// consumer see the sums of the others.
 func TestQuotaUsageShowsWhatOneMaySee(t *testing.T) {
 	t.Parallel()
 	w := newUsageWorld(t)

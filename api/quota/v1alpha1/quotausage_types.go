@@ -7,7 +7,7 @@ const (
 	UsageLimitMax = 1000
 
 	// UsageLimitDefault is the limit of a [QuotaUsage] without one, in objects.
-	UsageLimitDefault = 500
+	UsageLimitDefault = 100
 
 	// UsageContinueMax is the length of the longest continue token of a [QuotaUsage], in bytes.
 	UsageContinueMax = 4096
@@ -60,9 +60,9 @@ type QuotaUsageSpec struct {
 	// +optional
 	ResourceRef *UnversionedObjectReference `json:"resourceRef,omitempty"`
 
-	// limit is the largest number of objects in the answer, 1 to 1000. Default: 500.
+	// limit is the largest number of objects in the answer, 1 to 1000. Default: 100.
 	// +optional
-	// +kubebuilder:default=500
+	// +kubebuilder:default=100
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	Limit int32 `json:"limit,omitempty"`
@@ -105,8 +105,9 @@ type QuotaUsageStatus struct {
 
 // QuotaUsageObject is the use of a consumer's quota by an object.
 type QuotaUsageObject struct {
-	// consumerRef is the consumer.
-	ConsumerRef ConsumerRef `json:"consumerRef"`
+	// consumerRef is the consumer. It is absent if the question is about one consumer.
+	// +optional
+	ConsumerRef *ConsumerRef `json:"consumerRef,omitempty"`
 
 	// resourceRef is the object.
 	ResourceRef UnversionedObjectReference `json:"resourceRef"`

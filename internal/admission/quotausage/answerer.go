@@ -94,7 +94,11 @@ func (q *question) answer(ctx context.Context, after *inventory.Position) (*quot
 	page := q.Inventory.Holders(q.selection(), after, limitOf(q.spec), isVisible)
 	status := &quotav1alpha1.QuotaUsageStatus{Remaining: int64(page.Remaining)}
 	for i := range page.Holders {
-		status.Objects = append(status.Objects, objectOf(&page.Holders[i]))
+		o := objectOf(&page.Holders[i])
+		if q.spec.ConsumerRef == nil {
+			o.ConsumerRef = &page.Holders[i].Consumer
+		}
+		status.Objects = append(status.Objects, o)
 	}
 	if last := len(page.Holders) - 1; page.Remaining > 0 {
 		status.Continue = tokenFor(q.spec, page.Holders[last].Position)
@@ -187,7 +191,6 @@ func (q *question) warnings() []string {
 
 func objectOf(h *inventory.Holder) quotav1alpha1.QuotaUsageObject {
 	return quotav1alpha1.QuotaUsageObject{
-		ConsumerRef:       h.Consumer,
 		ResourceRef:       quotav1alpha1.UnversionedObjectReference{APIGroup: h.Kind.Group, Kind: h.Kind.Kind, Namespace: h.Namespace, Name: h.Name},
 		CreationTimestamp: metav1.NewTime(h.Created),
 		Policies:          h.Policies,

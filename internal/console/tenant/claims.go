@@ -37,11 +37,11 @@ type claims struct {
 }
 
 // readClaims reads the claims of a scope: those of a consumer in all namespaces, if the person may see these, and
-// otherwise those in the namespace. It leaves out views unless it isWithViews. It may return an error about the person's
-// rights.
-func (s *scope) readClaims(ctx context.Context, api client.Reader, isWithViews bool) (*claims, error) {
+// otherwise those in the namespace. It leaves out views unless withViews is set. It may return an error about the
+// person's rights.
+func (s *scope) readClaims(ctx context.Context, api client.Reader, withViews bool) (*claims, error) {
 	var options []client.ListOption
-	if !isWithViews {
+	if !withViews {
 		options = append(options, client.MatchingLabelsSelector{Selector: claimcache.OfRecord()})
 	}
 	var consumer consumername.Name

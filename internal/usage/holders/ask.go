@@ -66,26 +66,32 @@ func (a *Asker) Ask(ctx context.Context, q Question) (*Counted, error) {
 		case apierrors.IsUnauthorized(err) || ctx.Err() != nil:
 			return nil, fmt.Errorf("ask which objects use quota: %w", err)
 		case err != nil:
-			found.isIncomplete = true
-			found.missing = append(found.missing, fmt.Sprintf("Objects that count without a claim are missing here: %s.", a.reason(err)))
+			found.miss(fmt.Sprintf("Objects that count without a claim are missing here: %s.", a.reason(err)))
 			return found, nil
 		}
 
+		for i := range status.Objects {
+			if q.Consumer != nil {
+				status.Objects[i].ConsumerRef = q.Consumer
+			}
+		}
 		found.Objects = append(found.Objects, status.Objects...)
 		found.More, found.Hidden = status.Remaining, status.Hidden
-		found.noteUncounted(status.Uncounted)
+		if kinds := status.Uncounted; len(kinds) > 0 {
+			found.miss(fmt.Sprintf("Objects of %s are missing here: Bursar has not listed them yet, or may not.", strings.Join(kinds, ", ")))
+		}
 		if next = status.Continue; next == "" || len(found.Objects) >= q.Max || len(status.Objects) == 0 {
 			return found, nil
 		}
 	}
 }
 
-func (c *Counted) noteUncounted(kinds []string) {
-	if len(kinds) == 0 {
-		return
-	}
+// miss notes why some objects are missing.
+func (c *Counted) miss(sentence string) {
 	c.isIncomplete = true
-	c.missing = append(c.missing, fmt.Sprintf("Objects of %s are missing here: Bursar has not listed them yet, or may not.", strings.Join(kinds, ", ")))
+	if !slices.Contains(c.missing, sentence) {
+		c.missing = append(c.missing, sentence)
+	}
 }
 
 // page reads one page.
@@ -154,11 +160,9 @@ func (c *Counted) Add(other *Counted) {
 		}
 	}
 	c.More += other.More
-	c.mayHide, c.isIncomplete = c.mayHide || other.mayHide, c.isIncomplete || other.isIncomplete
+	c.mayHide = c.mayHide || other.mayHide
 	for _, sentence := range other.missing {
-		if !slices.Contains(c.missing, sentence) {
-			c.missing = append(c.missing, sentence)
-		}
+		c.miss(sentence)
 	}
 	c.addHidden(other.Hidden)
 }

@@ -89,7 +89,7 @@ type key struct {
 	object   quotav1alpha1.UnversionedObjectReference
 }
 
-func keyOf(o *quotav1alpha1.QuotaUsageObject) key { return key{o.ConsumerRef, o.ResourceRef} }
+func keyOf(o *quotav1alpha1.QuotaUsageObject) key { return key{*o.ConsumerRef, o.ResourceRef} }
 
 // Join joins claims and objects that count. An object that counts is there once: its view only adds the claim. What
 // counts is the truth, so a view of anything else is left out, unless nobody could say whether its object counts.
@@ -102,7 +102,7 @@ func Join(all []quotav1alpha1.ResourceClaim, counted *Counted) []Holder {
 		if !isKnown {
 			place = len(joined)
 			places[keyOf(o)] = place
-			joined = append(joined, Holder{Consumer: o.ConsumerRef, Object: o.ResourceRef, Counts: true, Created: o.CreationTimestamp.Time})
+			joined = append(joined, Holder{Consumer: *o.ConsumerRef, Object: o.ResourceRef, Counts: true, Created: o.CreationTimestamp.Time})
 		}
 		// The policies of an object may know its kind in different versions, and each version counts by itself.
 		h := &joined[place]

@@ -1,0 +1,122 @@
+package quotausage_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/admission/quotausage"
+	"github.com/bursar/bursar/internal/inventory"
+	"github.com/bursar/bursar/internal/ledger"
+)
+
+// home is the namespace with the quota objects of every consumer.
+const home = "organization-acme"
+
+var (
+	acme     = quotav1alpha1.ConsumerRef{APIGroup: "resourcemanager.miloapis.com", Kind: "Organization", Name: "acme"}
+	machines = schema.GroupVersionKind{Group: "compute.example.com", Version: "v1", Kind: "Machine"}
+)
+
+// world is an inventory with its answerer.
+type world struct {
+	all     *inventory.Inventory
+	kind    *inventory.Kind
+	granted map[string]bool
+	err     error
+	asked   int
+	kinds   []schema.GroupVersionKind
+	loading bool
+}
+
+// newWorld returns a world with objects of amounts 1, 2 and so on, in namespaces. An empty one is of a cluster-scoped
+// object. The user has some permissions, as RESOURCE NAMESPACE NAME.
+func newWorld(namespaces []string, granted ...string) *world {
+	w := &world{all: inventory.New(), granted: map[string]bool{}}
+	w.kind = w.all.Add(inventory.NameOf(machines), types.NamespacedName.String)
+	objects := map[int]inventory.Object{}
+	for n, namespace := range namespaces {
+		objects[n] = inventory.Object{
+			NamespacedName: types.NamespacedName{Namespace: namespace, Name: fmt.Sprint("m", n)}, UID: types.UID(fmt.Sprint(n)), Version: 1,
+			Demands: []inventory.Demand{{Policy: "p", Consumer: acme, Charges: []ledger.Charge{{ResourceType: "machines", Amount: ledger.Amount(n + 1)}}}},
+		}
+	}
+	w.kind.Replace(ledger.Basis{Objects: 1}, maps.Values(objects))
+	for _, each := range granted {
+		w.granted[each] = true
+	}
+	return w
+}
+
+// May implements [sight.Permissions].
+func (w *world) May(_ context.Context, _ authenticationv1.UserInfo, what authorizationv1.ResourceAttributes) (bool, error) {
+	w.asked++
+	if what.Verb != "get" || what.Group != quotav1alpha1.GroupName {
+		return false, fmt.Errorf("nobody should ask for %+v", what)
+	}
+	return w.granted[strings.Join([]string{what.Resource, what.Namespace, what.Name}, " ")], w.err
+}
+
+// Uncounted implements [quotausage.Kinds].
+func (w *world) Uncounted() []schema.GroupVersionKind { return w.kinds }
+
+// ConsumerNamespace implements [quotausage.Consumers].
+func (*world) ConsumerNamespace(quotav1alpha1.ConsumerRef) string { return home }
+
+// ask returns the answer to a question asked in the namespace team-1, and the status in it.
+func (w *world) ask(t *testing.T, spec quotav1alpha1.QuotaUsageSpec) (*admissionv1.AdmissionResponse, *quotav1alpha1.QuotaUsageStatus) {
+	t.Helper()
+	ready := make(chan struct{})
+	if !w.loading {
+		close(ready)
+	}
+	handler := quotausage.New(quotausage.Dependencies{Inventory: w.all, Kinds: w, Consumers: w, Permissions: w, Ready: ready}).Handler()
+	object, err := json.Marshal(&quotav1alpha1.QuotaUsage{Spec: spec})
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := json.Marshal(&admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
+		Request: &admissionv1.AdmissionRequest{
+			UID: "1", Namespace: "team-1", Operation: admissionv1.Create, DryRun: new(true), Object: runtime.RawExtension{Raw: object},
+			UserInfo: authenticationv1.UserInfo{Username: "somebody"},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorder := httptest.NewRecorder()
+	handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/quotausage?timeout=1s", strings.NewReader(string(body))))
+	if recorder.Code != http.StatusOK {
+		t.Fatalf("the webhook answers with status %d: %s", recorder.Code, recorder.Body)
+	}
+	var answer admissionv1.AdmissionReview
+	if err := json.Unmarshal(recorder.Body.Bytes(), &answer); err != nil {
+		t.Fatal(err)
+	}
+	if !answer.Response.Allowed {
+		return answer.Response, nil
+	}
+	var patch []struct {
+		Path  string                         `json:"path"`
+		Value quotav1alpha1.QuotaUsageStatus `json:"value"`
+	}
+	if err := json.Unmarshal(answer.Response.Patch, &patch); err != nil || len(patch) != 1 || patch[0].Path != "/status" {
+		t.Fatalf("the patch is %s (%v), want one of the status", answer.Response.Patch, err)
+	}
+	return answer.Response, &patch[0].Value
+}
