@@ -62,7 +62,7 @@ func shapeOf(roll func(n int) int) shape {
 	if s.countsObjects() {
 		s.hasUpdates = roll(3) > 0
 		s.hasUnreviewed = s.hasUpdates && roll(2) == 0
-		s.movesNamespaces = s.consumers > 1 && roll(3) == 0
+		s.movesNamespaces = s.consumers > 1 && roll(2) == 0
 		s.changesPolicy = roll(4) == 0
 		s.followsUpdates = s.hasUpdates && (!s.hasUnreviewed || roll(4) > 0)
 	}

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"net/http"
@@ -305,8 +306,8 @@ func answered(code int, body []byte) *http.Response {
 }
 
 func failed(err error) *http.Response {
-	known, ok := err.(*errorOf)
-	if !ok {
+	var known *errorOf
+	if !errors.As(err, &known) {
 		known = &errorOf{500, metav1.StatusReasonInternalError, ""}
 	}
 	status := metav1.Status{

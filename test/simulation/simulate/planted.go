@@ -297,8 +297,9 @@ func plantAll(matching string, seeds int) error {
 	missed := 0
 	fmt.Println("| fault | file | found by | after |")
 	fmt.Println("| --- | --- | --- | --- |")
-	for i := range faults {
-		f := &faults[i]
+	all := slices.Concat(countedFaults, faults)
+	for i := range all {
+		f := &all[i]
 		if !expression.MatchString(f.what) {
 			continue
 		}

@@ -4,13 +4,15 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
 // Each fault fits into the code as it is.
 func TestFaultsFit(t *testing.T) {
-	for i := range faults {
-		f := &faults[i]
+	all := slices.Concat(countedFaults, faults)
+	for i := range all {
+		f := &all[i]
 		source, err := os.ReadFile(filepath.Join("../../..", f.file))
 		if err != nil {
 			t.Error(err)
