@@ -19,8 +19,8 @@ import (
 )
 
 // BenchmarkQuotaUsage asks for the objects of a consumer with 10,000 counted ConfigMaps in ten namespaces, without
-// claims, over the API. It reports the time of the first page, of 100 objects, as an administrator and as a tenant who
-// sees one of the namespaces, of the page that the console shows, and of all pages of 1,000 objects.
+// claims, over the API. It reports the time of the first page of 100 objects, as an administrator and as a tenant who
+// sees one of the namespaces. Then it reports that of the page in the console, and that of all pages of 1,000 objects.
 func BenchmarkQuotaUsage(b *testing.B) {
 	const objects, namespaces = 10_000, 10
 	m := newMeasured(b)
