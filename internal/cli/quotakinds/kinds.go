@@ -64,7 +64,7 @@ var (
 	recorded = []string{"resourceclaims", "quotarequests", "quotadecisions"}
 	derived  = []string{
 		"allowancebuckets", "effectiveresourcegrants", "localresourcequotaallocations", "consumerledgers", "allocationledgers",
-		"quotareviews", "quotahistories", // questions: Bursar answers and never stores them
+		"quotareviews", "quotahistories", "quotausages", // questions: Bursar answers and never stores them
 	}
 )
 
