@@ -35,7 +35,7 @@ func countsForWeb(_ context.Context, _ client.WithWatch, object client.Object, _
 	if consumer := asked.Spec.ConsumerRef; consumer != nil && *consumer == project("web") {
 		asked.Status.Objects = []quotav1alpha1.QuotaUsageObject{{
 			ResourceRef: quotav1alpha1.UnversionedObjectReference{Kind: "Pod", Namespace: "team", Name: "p1"},
-			Policies: []string{"pods"}, Amounts: []quotav1alpha1.UsedAmount{{ResourceType: "compute.example.com/vcpus", Amount: 5000}},
+			Policies:    []string{"pods"}, Amounts: []quotav1alpha1.UsedAmount{{ResourceType: "compute.example.com/vcpus", Amount: 5000}},
 		}}
 		asked.Status.Hidden = &quotav1alpha1.HiddenUsage{Objects: 2, Amounts: []quotav1alpha1.UsedAmount{{ResourceType: "compute.example.com/vcpus", Amount: 3000}}}
 	}

@@ -40,18 +40,12 @@ type claims struct {
 // otherwise those in the namespace. It leaves out views unless withViews is set. It may return an error about the
 // person's rights.
 func (s *scope) readClaims(ctx context.Context, api client.Reader, withViews bool) (*claims, error) {
-	var options []client.ListOption
+	consumer, options, err := s.consumerClaims()
+	if err != nil {
+		return nil, err
+	}
 	if !withViews {
 		options = append(options, client.MatchingLabelsSelector{Selector: claimcache.OfRecord()})
-	}
-	var consumer consumername.Name
-	if s.Consumer != "" {
-		var err error
-		if consumer, err = consumername.Parse(s.Consumer); err != nil {
-			return nil, err
-		}
-		given, _ := consumer.Full()
-		options = append(options, client.MatchingFields{"spec.consumerRef.name": given.Name})
 	}
 	found := &claims{isWhole: s.Consumer != "" || s.Namespace == ""}
 	namespace := s.Namespace
@@ -61,7 +55,7 @@ func (s *scope) readClaims(ctx context.Context, api client.Reader, withViews boo
 	for next, read := "", 0; ; {
 		var page quotav1alpha1.ResourceClaimList // new for each page: decoding keeps old values of absent fields
 		of := append([]client.ListOption{client.InNamespace(namespace), client.Limit(claimsAtOnce), client.Continue(next)}, options...)
-		err := api.List(ctx, &page, of...)
+		err = api.List(ctx, &page, of...)
 		if apierrors.IsForbidden(err) && namespace != s.Namespace {
 			namespace, found.isWhole = s.Namespace, false
 			continue
@@ -83,6 +77,18 @@ func (s *scope) readClaims(ctx context.Context, api client.Reader, withViews boo
 			return found, nil
 		}
 	}
+}
+
+// consumerClaims returns the consumer of the scope, if any, and how to list its claims.
+func (s *scope) consumerClaims() (consumer consumername.Name, options []client.ListOption, err error) {
+	if s.Consumer == "" {
+		return consumer, nil, nil
+	}
+	if consumer, err = consumername.Parse(s.Consumer); err != nil {
+		return consumer, nil, err
+	}
+	given, _ := consumer.Full()
+	return consumer, []client.ListOption{client.MatchingFields{"spec.consumerRef.name": given.Name}}, nil
 }
 
 // hasType reports whether a claim is for the resource type of the scope.
