@@ -228,9 +228,15 @@ func TestWatcherCountsUntilTheNewVersionIsListed(t *testing.T) {
 			t.Errorf("%s is retired before the new version is listed", version)
 		}
 	}
+	if uncounted := w.watcher.Uncounted(); len(uncounted) != 1 || uncounted[0] != latest {
+		t.Errorf("%v are uncounted, want the new version", uncounted)
+	}
 
 	list.end()
 	w.wantDemandOf(latest, "acme", "2 by 2")
+	if uncounted := w.watcher.Uncounted(); len(uncounted) > 0 {
+		t.Errorf("%v are uncounted, although they have been listed", uncounted)
+	}
 	w.wantDemandOf(former, "acme", "not listed")
 	for _, version := range []schema.GroupVersionKind{former, unwatched} {
 		if !w.watcher.IsRetired(inventory.NameOf(version), ledger.Basis{}) {
@@ -257,6 +263,9 @@ func TestWatcherOfAKindThatIsAway(t *testing.T) {
 		})
 	}
 	wantRetired(true)
+	if uncounted := w.watcher.Uncounted(); len(uncounted) > 0 {
+		t.Errorf("%v are uncounted, although nothing defines them", uncounted)
+	}
 
 	w.create(definition)
 	w.machine(v1, "a", "one")
