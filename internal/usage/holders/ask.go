@@ -119,7 +119,7 @@ func (a *Asker) namespace() string {
 }
 
 // errUnanswered means that the API server knows the kind, and Bursar has not answered.
-var errUnanswered = errors.New("Bursar does not answer")
+var errUnanswered = errors.New("no answer from Bursar")
 
 // denial is the part of an error before the words of the webhook.
 const denial = " denied the request: "
