@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -160,9 +161,12 @@ func TestTwoPoliciesOneClaimName(t *testing.T) {
 	}
 	w.mustCreate(w.configMap("a"))
 	w.wantBucket(10, 2, 8, 2)
-	if claims := w.claims(); len(claims) != 2 {
-		t.Errorf("there are %d claims, want 2", len(claims))
-	}
+	eventually(w, func() error { // views come after the quota is in use
+		if claims := w.claims(); len(claims) != 2 {
+			return fmt.Errorf("there are %d claims, want 2", len(claims))
+		}
+		return nil
+	})
 	w.mustDelete(w.configMap("a"))
 	w.wantBucket(10, 0, 10, 0)
 }
