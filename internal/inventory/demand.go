@@ -8,6 +8,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/naming"
 )
 
 // Demand is what an object demands of one consumer by one policy.
@@ -83,14 +84,7 @@ func inOrder(parts []Demand) []Demand {
 		})
 	}
 	slices.SortFunc(sorted, func(a, b Demand) int {
-		return cmp.Or(compareConsumers(a.Consumer, b.Consumer), cmp.Compare(a.Policy, b.Policy))
+		return cmp.Or(naming.CompareConsumers(a.Consumer, b.Consumer), cmp.Compare(a.Policy, b.Policy))
 	})
 	return sorted
-}
-
-func compareConsumers(a, b quotav1alpha1.ConsumerRef) int {
-	return cmp.Or(
-		cmp.Compare(a.APIGroup, b.APIGroup), cmp.Compare(a.Kind, b.Kind),
-		cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
-	)
 }

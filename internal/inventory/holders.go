@@ -10,6 +10,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/naming"
 )
 
 // Selection selects holders. An empty field selects all.
@@ -54,7 +55,7 @@ func (p *Position) Compare(other *Position) int {
 	}
 	return cmp.Or(
 		cmp.Compare(p.Namespace, other.Namespace), cmp.Compare(p.Name, other.Name), cmp.Compare(p.Kind.Kind, other.Kind.Kind),
-		cmp.Compare(p.Kind.Group, other.Kind.Group), compareConsumers(p.Consumer, other.Consumer), cmp.Compare(p.Kind.Version, other.Kind.Version),
+		cmp.Compare(p.Kind.Group, other.Kind.Group), naming.CompareConsumers(p.Consumer, other.Consumer), cmp.Compare(p.Kind.Version, other.Kind.Version),
 	)
 }
 
@@ -93,7 +94,7 @@ func (i *Inventory) Places(s Selection) []Place {
 		places = append(places, place)
 	}
 	slices.SortFunc(places, func(a, b Place) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), compareConsumers(a.Consumer, b.Consumer))
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), naming.CompareConsumers(a.Consumer, b.Consumer))
 	})
 	return places
 }

@@ -14,6 +14,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/naming"
 )
 
 // deletedMax is how many deletions a kind remembers. Only requests in flight ask for them.
@@ -123,7 +124,7 @@ func (k *Kind) Replace(basis ledger.Basis, objects iter.Seq[Object]) (consumers 
 
 	affected := maps.Clone(before.sums)
 	maps.Copy(affected, listed.sums)
-	return slices.SortedFunc(maps.Keys(affected), compareConsumers), true
+	return slices.SortedFunc(maps.Keys(affected), naming.CompareConsumers), true
 }
 
 // Set notes a new version of an object, and returns the consumers whose demand has changed. It ignores a version that
@@ -208,7 +209,7 @@ func (k *Kind) Recount(namespaces ledger.Version, listed []Object) (consumers []
 		}
 	}
 	k.basis.Namespaces = max(k.basis.Namespaces, namespaces)
-	return slices.SortedFunc(maps.Keys(changed), compareConsumers), true
+	return slices.SortedFunc(maps.Keys(changed), naming.CompareConsumers), true
 }
 
 // Name returns the name of the kind in observations.
@@ -225,7 +226,7 @@ func (k *Kind) Basis() (basis ledger.Basis, isListed bool) {
 func (k *Kind) Consumers() []quotav1alpha1.ConsumerRef {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	return slices.SortedFunc(maps.Keys(k.sums), compareConsumers)
+	return slices.SortedFunc(maps.Keys(k.sums), naming.CompareConsumers)
 }
 
 // DemandsOf returns what an object demands as far as the inventory knows. Do not modify it.
@@ -325,7 +326,7 @@ func consumersOf(before, after *demand) []quotav1alpha1.ConsumerRef {
 			}
 		}
 	}
-	return slices.SortedFunc(maps.Keys(consumers), compareConsumers)
+	return slices.SortedFunc(maps.Keys(consumers), naming.CompareConsumers)
 }
 
 // add adds an object that the inventory does not have.

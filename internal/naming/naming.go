@@ -3,6 +3,7 @@
 package naming
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base32"
 	"maps"
@@ -137,4 +138,9 @@ func NamespaceOf(consumer quotav1alpha1.ConsumerRef, templates map[schema.GroupK
 // ConsumerNamespace returns the namespace of a consumer by the template for its kind.
 func ConsumerNamespace(template, consumer string) string {
 	return strings.ReplaceAll(template, ConsumerName, consumer)
+}
+
+// CompareConsumers orders consumers as people read them: by kind, namespace, name and then group.
+func CompareConsumers(a, b quotav1alpha1.ConsumerRef) int {
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.APIGroup, b.APIGroup))
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/naming"
 	"github.com/bursar/bursar/internal/usage/holders"
 )
 
@@ -206,7 +207,7 @@ func (r *reader) sortClaims(claims []ClaimItem) {
 		return 0
 	}
 	slices.SortFunc(claims, func(a, b ClaimItem) int {
-		return cmp.Or(cmp.Compare(isGranted(a), isGranted(b)), compareConsumers(a.ConsumerRef, b.ConsumerRef),
+		return cmp.Or(cmp.Compare(isGranted(a), isGranted(b)), naming.CompareConsumers(a.ConsumerRef, b.ConsumerRef),
 			cmp.Compare(r.mostOf(b), r.mostOf(a)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
 			cmp.Compare(a.ForNamespace, b.ForNamespace), cmp.Compare(a.For, b.For))
 	})

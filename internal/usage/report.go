@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/naming"
 	"github.com/bursar/bursar/internal/usage/holders"
 )
 
@@ -199,7 +200,7 @@ func (r *Report) cut(filter Filter) {
 	}
 	byUse := func(a, b Item) int { return compare(a.usage(), b.usage()) }
 	byConsumer := func(a, b Item) int {
-		return cmp.Or(compareConsumers(a.ConsumerRef, b.ConsumerRef), cmp.Compare(a.ResourceType, b.ResourceType))
+		return cmp.Or(naming.CompareConsumers(a.ConsumerRef, b.ConsumerRef), cmp.Compare(a.ResourceType, b.ResourceType))
 	}
 	orders := map[SortBy]func(a, b Item) int{
 		SortByConsumer:  byConsumer,

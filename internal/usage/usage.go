@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/naming"
 )
 
 // Usage is a consumer's usage of a resource type over all dimensions, in base units.
@@ -45,7 +46,7 @@ func (u Usage) OverLimit() int64 {
 
 // compare sorts by utilization, the highest first.
 func compare(a, b Usage) int {
-	return cmp.Or(cmp.Compare(b.Ratio(), a.Ratio()), compareConsumers(a.Consumer, b.Consumer), cmp.Compare(a.ResourceType, b.ResourceType))
+	return cmp.Or(cmp.Compare(b.Ratio(), a.Ratio()), naming.CompareConsumers(a.Consumer, b.Consumer), cmp.Compare(a.ResourceType, b.ResourceType))
 }
 
 // usagesOf returns the usages in buckets, the highest utilization first. It leaves out the buckets of dimensions, as
@@ -70,8 +71,4 @@ func usageOf(bucket *quotav1alpha1.AllowanceBucket) Usage {
 		Consumer: bucket.Spec.ConsumerRef, ResourceType: bucket.Spec.ResourceType, Used: bucket.Status.Allocated, Limit: bucket.Status.Limit, Held: bucket.Status.Held,
 		IsFeature: bucket.Status.Feature != "",
 	}
-}
-
-func compareConsumers(a, b quotav1alpha1.ConsumerRef) int {
-	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.APIGroup, b.APIGroup))
 }

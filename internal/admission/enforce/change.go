@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -70,7 +69,7 @@ func (h *Handler) changeIn(ctx context.Context, request *admissionv1.AdmissionRe
 }
 
 func unreadable(err error) *admissionv1.AdmissionResponse {
-	return review.Denied(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object cannot be read: %v", err)
+	return review.Invalid("the object cannot be read: %v", err)
 }
 
 func contentOf(raw runtime.RawExtension) (content map[string]any, err error) {

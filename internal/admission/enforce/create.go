@@ -3,12 +3,10 @@ package enforce
 import (
 	"cmp"
 	"context"
-	"net/http"
 	"slices"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -151,7 +149,7 @@ func (h *Handler) evaluatePolicies(ctx context.Context, request *admissionv1.Adm
 
 	var content map[string]any
 	if err := utiljson.Unmarshal(request.Object.Raw, &content); err != nil {
-		return nil, review.Denied(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object cannot be read: %v", err)
+		return nil, review.Invalid("the object cannot be read: %v", err)
 	}
 	object := &unstructured.Unstructured{Object: content}
 	c := &create{
@@ -164,7 +162,7 @@ func (h *Handler) evaluatePolicies(ctx context.Context, request *admissionv1.Adm
 		return nil, tryAgain(err)
 	}
 	if c.UID == "" {
-		return nil, review.Denied(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the object has no UID: Bursar decides on quota in the validating phase of a create")
+		return nil, review.Invalid("the object has no UID: Bursar decides on quota in the validating phase of a create")
 	}
 
 	c.decided, c.revision = true, revision

@@ -240,7 +240,7 @@ func (h *Handler) answer(ctx context.Context, version catalog.Version, request *
 	case admissionv1.Update:
 		return h.update(ctx, request, forward)
 	default:
-		return review.Denied(http.StatusBadRequest, metav1.StatusReasonBadRequest, "this webhook does not know the operation %q; correct the webhook configuration", request.Operation)
+		return review.Invalid("this webhook does not know the operation %q; correct the webhook configuration", request.Operation)
 	}
 }
 

@@ -15,12 +15,8 @@ import (
 	"github.com/bursar/bursar/internal/claims/message"
 )
 
-const (
-	// retryAfterSeconds is the wait for clients after a failed read of the journal.
-	retryAfterSeconds = 1
-	// typeMax is the length of the longest resource type.
-	typeMax = 253
-)
+// typeMax is the length of the longest resource type.
+const typeMax = 253
 
 // Handler returns the mutating webhook of QuotaHistories: the answer is a patch of the status. It denies a create
 // without a dry run. Histories take their turn: see [review.InTurn].
@@ -28,13 +24,13 @@ func (r *Reader) Handler() http.Handler { return review.InTurn(r.turns, "QuotaHi
 
 func (r *Reader) respond(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	if !review.IsDryRun(request) {
-		return invalid("Bursar answers a QuotaHistory and never stores it: create it with dryRun=All, as kubectl create --dry-run=server -o yaml and bursar history do")
+		return review.Invalid("Bursar answers a QuotaHistory and never stores it: create it with dryRun=All, as kubectl create --dry-run=server -o yaml and bursar history do")
 	}
 	var asked struct {
 		Spec quotav1alpha1.QuotaHistorySpec `json:"spec"`
 	}
 	if err := json.Unmarshal(request.Object.Raw, &asked); err != nil {
-		return invalid("the QuotaHistory cannot be read: %v", err)
+		return review.Invalid("the QuotaHistory cannot be read: %v", err)
 	}
 	spec := &asked.Spec
 	if denied := check(spec); denied != nil {
@@ -42,7 +38,7 @@ func (r *Reader) respond(ctx context.Context, request *admissionv1.AdmissionRequ
 	}
 	from, err := tokenOf(spec)
 	if err != nil {
-		return invalid("%v", err)
+		return review.Invalid("%v", err)
 	}
 	if r.Journal == nil {
 		return noJournal()
@@ -71,21 +67,17 @@ func (r *Reader) respond(ctx context.Context, request *admissionv1.AdmissionRequ
 func check(spec *quotav1alpha1.QuotaHistorySpec) *admissionv1.AdmissionResponse {
 	switch {
 	case spec.ConsumerRef.Kind == "" || spec.ConsumerRef.Name == "":
-		return invalid("spec.consumerRef needs a kind and a name")
+		return review.Invalid("spec.consumerRef needs a kind and a name")
 	case spec.Limit < 0 || spec.Limit > quotav1alpha1.HistoryLimitMax:
-		return invalid("spec.limit is %d: give 1 to %d, and follow status.continue for more", spec.Limit, quotav1alpha1.HistoryLimitMax)
+		return review.Invalid("spec.limit is %d: give 1 to %d, and follow status.continue for more", spec.Limit, quotav1alpha1.HistoryLimitMax)
 	case len(spec.ResourceType) > typeMax:
-		return invalid("spec.resourceType has %d characters: no registered type has more than %d", len(spec.ResourceType), typeMax)
+		return review.Invalid("spec.resourceType has %d characters: no registered type has more than %d", len(spec.ResourceType), typeMax)
 	case len(spec.Continue) > quotav1alpha1.HistoryContinueMax:
-		return invalid("%v", errToken)
+		return review.Invalid("%v", errToken)
 	case spec.Since != nil && spec.Until != nil && !spec.Since.Before(spec.Until):
-		return invalid("spec.since must be earlier than spec.until")
+		return review.Invalid("spec.since must be earlier than spec.until")
 	}
 	return nil
-}
-
-func invalid(format string, args ...any) *admissionv1.AdmissionResponse {
-	return review.Denied(http.StatusBadRequest, metav1.StatusReasonBadRequest, format, args...)
 }
 
 // noJournal is the answer where there is nothing to read.
@@ -121,8 +113,5 @@ func (r *Reader) failed(err error, sight *sight, spec *quotav1alpha1.QuotaHistor
 	if of := (sourceError{}); errors.As(err, &of) && !sight.seesAll {
 		reason = "an administrator finds the reason in Bursar's log"
 	}
-	response := review.Denied(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable,
-		"the journal of %s could not be read: %s; try again", consumer, reason)
-	response.Result.Details = &metav1.StatusDetails{RetryAfterSeconds: retryAfterSeconds}
-	return response
+	return review.Unavailable("the journal of %s could not be read: %s", consumer, reason)
 }

@@ -2,11 +2,9 @@ package quotahistory_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -15,11 +13,10 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/quotahistory"
+	"github.com/bursar/bursar/internal/admission/review/reviewtest"
 	"github.com/bursar/bursar/internal/journal"
 	"github.com/bursar/bursar/internal/naming"
 )
@@ -154,43 +151,11 @@ func (q *question) handler() http.Handler {
 // ask returns the answer of a handler, and the status in it.
 func (q *question) ask(t *testing.T, handler http.Handler) (*admissionv1.AdmissionResponse, *quotav1alpha1.QuotaHistoryStatus) {
 	t.Helper()
-	object, err := json.Marshal(&quotav1alpha1.QuotaHistory{Spec: q.spec})
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := json.Marshal(&admissionv1.AdmissionReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
-		Request: &admissionv1.AdmissionRequest{
-			UID: "1", Operation: admissionv1.Create, DryRun: new(!q.stored), Object: runtime.RawExtension{Raw: object}, UserInfo: authenticationv1.UserInfo{Username: "somebody"},
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx := q.ctx
 	if ctx == nil {
 		ctx = t.Context()
 	}
-	recorder := httptest.NewRecorder()
-	handler.ServeHTTP(recorder, httptest.NewRequestWithContext(ctx, http.MethodPost, "/quotahistory?timeout=6s", strings.NewReader(string(body))))
-	if recorder.Code != http.StatusOK {
-		t.Fatalf("the webhook answers with status %d: %s", recorder.Code, recorder.Body)
-	}
-	var answer admissionv1.AdmissionReview
-	if err := json.Unmarshal(recorder.Body.Bytes(), &answer); err != nil {
-		t.Fatal(err)
-	}
-	if !answer.Response.Allowed {
-		return answer.Response, nil
-	}
-	var patch []struct {
-		Path  string                           `json:"path"`
-		Value quotav1alpha1.QuotaHistoryStatus `json:"value"`
-	}
-	if err := json.Unmarshal(answer.Response.Patch, &patch); err != nil || len(patch) != 1 || patch[0].Path != "/status" {
-		t.Fatalf("the patch is %s (%v), want one of the status", answer.Response.Patch, err)
-	}
-	return answer.Response, &patch[0].Value
+	return reviewtest.AskFor[quotav1alpha1.QuotaHistoryStatus](ctx, t, handler, "/quotahistory?timeout=6s", &quotav1alpha1.QuotaHistory{Spec: q.spec}, !q.stored)
 }
 
 // page returns the user's page.

@@ -7,7 +7,6 @@ import (
 	"net/http"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/review"
@@ -22,18 +21,18 @@ func (r *Reviewer) Handler() http.Handler { return review.InTurn(r.turns, "Quota
 
 func (r *Reviewer) respond(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	if !review.IsDryRun(request) {
-		return review.Denied(http.StatusBadRequest, metav1.StatusReasonBadRequest,
+		return review.Invalid(
 			"Bursar answers a QuotaReview and never stores it: create it with dryRun=All, as kubectl create --dry-run=server -o yaml and bursar plan do")
 	}
 	var asked struct {
 		Spec quotav1alpha1.QuotaReviewSpec `json:"spec"`
 	}
 	if err := json.Unmarshal(request.Object.Raw, &asked); err != nil {
-		return review.Denied(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the QuotaReview cannot be read: %v", err)
+		return review.Invalid("the QuotaReview cannot be read: %v", err)
 	}
 	// Mutating webhooks come before the schema.
 	if len(asked.Spec.Objects) > quotav1alpha1.ReviewMax || len(asked.Spec.Requests) > quotav1alpha1.ReviewMax {
-		return review.Denied(http.StatusBadRequest, metav1.StatusReasonBadRequest,
+		return review.Invalid(
 			"a QuotaReview may have %d objects and %d requests: split it", quotav1alpha1.ReviewMax, quotav1alpha1.ReviewMax)
 	}
 	select {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -16,12 +15,8 @@ import (
 	"github.com/bursar/bursar/internal/claims/message"
 )
 
-const (
-	// retryAfterSeconds is the wait for clients while a replica cannot answer.
-	retryAfterSeconds = 1
-	// typeMax is the length of the longest resource type.
-	typeMax = 253
-)
+// typeMax is the length of the longest resource type.
+const typeMax = 253
 
 // Handler returns the mutating webhook of QuotaUsages: the answer is a patch of the status. It denies a create without
 // a dry run. Usages take their turn: see [review.InTurn].
@@ -29,13 +24,13 @@ func (a *Answerer) Handler() http.Handler { return review.InTurn(a.turns, "Quota
 
 func (a *Answerer) respond(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	if !review.IsDryRun(request) {
-		return invalid("Bursar answers a QuotaUsage and never stores it: create it with dryRun=All, as kubectl create --dry-run=server -o yaml and bursar usage --claims do")
+		return review.Invalid("Bursar answers a QuotaUsage and never stores it: create it with dryRun=All, as kubectl create --dry-run=server -o yaml and bursar usage --claims do")
 	}
 	var asked struct {
 		Spec quotav1alpha1.QuotaUsageSpec `json:"spec"`
 	}
 	if err := json.Unmarshal(request.Object.Raw, &asked); err != nil {
-		return invalid("the QuotaUsage cannot be read: %v", err)
+		return review.Invalid("the QuotaUsage cannot be read: %v", err)
 	}
 	spec := &asked.Spec
 	if denied := check(spec); denied != nil {
@@ -43,13 +38,13 @@ func (a *Answerer) respond(ctx context.Context, request *admissionv1.AdmissionRe
 	}
 	after, err := positionIn(spec)
 	if err != nil {
-		return invalid("%v", err)
+		return review.Invalid("%v", err)
 	}
 
 	select {
 	case <-a.Ready:
 	case <-ctx.Done():
-		return unavailable("the policies are still being loaded")
+		return review.Unavailable("the policies are still being loaded")
 	}
 	q := a.newQuestion(request, spec)
 	status, err := q.answer(ctx, after)
@@ -57,7 +52,7 @@ func (a *Answerer) respond(ctx context.Context, request *admissionv1.AdmissionRe
 	case errors.Is(err, sight.ErrBlind):
 		return a.blind(spec)
 	case err != nil:
-		return unavailable("which objects use quota could not be found out: %v", err)
+		return review.Unavailable("which objects use quota could not be found out: %v", err)
 	}
 	response := review.Patched(review.PatchOperation{Operation: "add", Path: "/status", Value: status})
 	response.Warnings = q.warnings()
@@ -68,29 +63,19 @@ func (a *Answerer) respond(ctx context.Context, request *admissionv1.AdmissionRe
 func check(spec *quotav1alpha1.QuotaUsageSpec) *admissionv1.AdmissionResponse {
 	switch consumer, object := spec.ConsumerRef, spec.ResourceRef; {
 	case consumer != nil && (consumer.Kind == "" || consumer.Name == ""):
-		return invalid("spec.consumerRef needs a kind and a name")
+		return review.Invalid("spec.consumerRef needs a kind and a name")
 	case object != nil && (object.Kind == "" || object.Name == ""):
-		return invalid("spec.resourceRef needs a kind and a name")
+		return review.Invalid("spec.resourceRef needs a kind and a name")
 	case object != nil && spec.Namespace != "":
-		return invalid("give spec.namespace or spec.resourceRef, not both")
+		return review.Invalid("give spec.namespace or spec.resourceRef, not both")
 	case spec.Limit < 0 || spec.Limit > quotav1alpha1.UsageLimitMax:
-		return invalid("spec.limit is %d: give 1 to %d, and follow status.continue for more", spec.Limit, quotav1alpha1.UsageLimitMax)
+		return review.Invalid("spec.limit is %d: give 1 to %d, and follow status.continue for more", spec.Limit, quotav1alpha1.UsageLimitMax)
 	case len(spec.ResourceType) > typeMax:
-		return invalid("spec.resourceType has %d characters: no registered type has more than %d", len(spec.ResourceType), typeMax)
+		return review.Invalid("spec.resourceType has %d characters: no registered type has more than %d", len(spec.ResourceType), typeMax)
 	case len(spec.Continue) > quotav1alpha1.UsageContinueMax:
-		return invalid("%v", errToken)
+		return review.Invalid("%v", errToken)
 	}
 	return nil
-}
-
-func invalid(format string, args ...any) *admissionv1.AdmissionResponse {
-	return review.Denied(http.StatusBadRequest, metav1.StatusReasonBadRequest, format, args...)
-}
-
-func unavailable(format string, args ...any) *admissionv1.AdmissionResponse {
-	response := review.Denied(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "%s; try again", fmt.Sprintf(format, args...))
-	response.Result.Details = &metav1.StatusDetails{RetryAfterSeconds: retryAfterSeconds}
-	return response
 }
 
 // blind is the answer to users who may not ask. It is the same whether or not there is anything to see.

@@ -2,24 +2,20 @@ package quotausage_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/admission/quotausage"
+	"github.com/bursar/bursar/internal/admission/review/reviewtest"
 	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/ledger"
 )
@@ -85,38 +81,5 @@ func (w *world) ask(t *testing.T, spec quotav1alpha1.QuotaUsageSpec) (*admission
 		close(ready)
 	}
 	handler := quotausage.New(quotausage.Dependencies{Inventory: w.all, Kinds: w, Consumers: w, Permissions: w, Ready: ready}).Handler()
-	object, err := json.Marshal(&quotav1alpha1.QuotaUsage{Spec: spec})
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := json.Marshal(&admissionv1.AdmissionReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
-		Request: &admissionv1.AdmissionRequest{
-			UID: "1", Namespace: "team-1", Operation: admissionv1.Create, DryRun: new(true), Object: runtime.RawExtension{Raw: object},
-			UserInfo: authenticationv1.UserInfo{Username: "somebody"},
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	recorder := httptest.NewRecorder()
-	handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/quotausage?timeout=1s", strings.NewReader(string(body))))
-	if recorder.Code != http.StatusOK {
-		t.Fatalf("the webhook answers with status %d: %s", recorder.Code, recorder.Body)
-	}
-	var answer admissionv1.AdmissionReview
-	if err := json.Unmarshal(recorder.Body.Bytes(), &answer); err != nil {
-		t.Fatal(err)
-	}
-	if !answer.Response.Allowed {
-		return answer.Response, nil
-	}
-	var patch []struct {
-		Path  string                         `json:"path"`
-		Value quotav1alpha1.QuotaUsageStatus `json:"value"`
-	}
-	if err := json.Unmarshal(answer.Response.Patch, &patch); err != nil || len(patch) != 1 || patch[0].Path != "/status" {
-		t.Fatalf("the patch is %s (%v), want one of the status", answer.Response.Patch, err)
-	}
-	return answer.Response, &patch[0].Value
+	return reviewtest.AskFor[quotav1alpha1.QuotaUsageStatus](t.Context(), t, handler, "/quotausage?timeout=1s", &quotav1alpha1.QuotaUsage{Spec: spec}, true)
 }

@@ -105,7 +105,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) answer(ctx context.Context, version catalog.Digest, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 	change, err := read(request)
 	if err != nil {
-		return review.Denied(http.StatusBadRequest, metav1.StatusReasonBadRequest, "%v", err)
+		return review.Invalid("%v", err)
 	}
 	raised, dropped := change.raised(), change.dropped()
 	if len(raised) == 0 && len(dropped) == 0 {

@@ -169,6 +169,18 @@ func Denied(code int32, reason metav1.StatusReason, format string, args ...any) 
 	}}
 }
 
+// Invalid denies a request that makes no sense, with a message for the user.
+func Invalid(format string, args ...any) *admissionv1.AdmissionResponse {
+	return Denied(http.StatusBadRequest, metav1.StatusReasonBadRequest, format, args...)
+}
+
+// Unavailable rejects a question without an answer right now, and asks the client to try again.
+func Unavailable(format string, args ...any) *admissionv1.AdmissionResponse {
+	response := Denied(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, format+"; try again", args...)
+	response.Result.Details = &metav1.StatusDetails{RetryAfterSeconds: retryAfterSeconds}
+	return response
+}
+
 // Undecided rejects a request because no decision is possible right now, and asks the client to try again. The
 // message never blames a lack of quota, because nobody knows of one. isBusy means too many requests in flight.
 func Undecided(err error, isBusy bool) *admissionv1.AdmissionResponse {

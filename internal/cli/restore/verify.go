@@ -21,6 +21,7 @@ import (
 	"github.com/bursar/bursar/internal/claims/tally"
 	"github.com/bursar/bursar/internal/cli/backup"
 	"github.com/bursar/bursar/internal/cli/quotakinds"
+	"github.com/bursar/bursar/internal/naming"
 )
 
 // poll is the shortest time between two looks at the server. A look that takes long is followed by a rest ten times as
@@ -182,7 +183,7 @@ func addTo(tallies map[quotav1alpha1.ConsumerRef]*tally.Tally, claim *quotav1alp
 
 // compare returns an error for the first ledger without agreement at this look and each earlier one.
 func (r *restorer) compare(tallies map[quotav1alpha1.ConsumerRef]*tally.Tally) (first error) {
-	for _, consumer := range slices.SortedFunc(maps.Keys(tallies), compareConsumers) {
+	for _, consumer := range slices.SortedFunc(maps.Keys(tallies), naming.CompareConsumers) {
 		if r.agreed[consumer] {
 			continue
 		}
@@ -202,9 +203,5 @@ func (r *restorer) compare(tallies map[quotav1alpha1.ConsumerRef]*tally.Tally) (
 }
 
 func compareBalances(a, b balance) int {
-	return cmp.Or(compareConsumers(a.consumer, b.consumer), cmp.Compare(a.resourceType, b.resourceType), a.dimensions.Compare(b.dimensions))
-}
-
-func compareConsumers(a, b quotav1alpha1.ConsumerRef) int {
-	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.APIGroup, b.APIGroup))
+	return cmp.Or(naming.CompareConsumers(a.consumer, b.consumer), cmp.Compare(a.resourceType, b.resourceType), a.dimensions.Compare(b.dimensions))
 }

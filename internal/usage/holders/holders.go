@@ -9,6 +9,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/naming"
 )
 
 // Holder is the use of a consumer's quota by an object or a claim.
@@ -49,13 +50,9 @@ func Sort(all []Holder, resourceType string) {
 		s, t := a.Subject(), b.Subject()
 		return cmp.Or(
 			cmp.Compare(rank(&b), rank(&a)), cmp.Compare(s.Namespace, t.Namespace), cmp.Compare(s.Name, t.Name), cmp.Compare(s.Kind, t.Kind),
-			cmp.Compare(s.APIGroup, t.APIGroup), compareConsumers(a.Consumer, b.Consumer), cmp.Compare(a.claimName(), b.claimName()),
+			cmp.Compare(s.APIGroup, t.APIGroup), naming.CompareConsumers(a.Consumer, b.Consumer), cmp.Compare(a.claimName(), b.claimName()),
 		)
 	})
-}
-
-func compareConsumers(a, b quotav1alpha1.ConsumerRef) int {
-	return cmp.Or(cmp.Compare(a.APIGroup, b.APIGroup), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
 func (h *Holder) claimName() string {
