@@ -90,6 +90,7 @@ func (p *policies) demandOf(t rapid.TB, object runtime.Object) map[string]int64 
 	if err := json.Unmarshal(content, &in.Object); err != nil {
 		t.Fatal(err)
 	}
+
 	demand := map[string]int64{}
 	for i, kind := range p.kinds {
 		if kind != object.GetObjectKind().GroupVersionKind().Kind {
@@ -102,6 +103,7 @@ func (p *policies) demandOf(t rapid.TB, object runtime.Object) map[string]int64 
 		if !matches {
 			continue
 		}
+
 		requests, err := p.all[i].Requests(context.Background(), in)
 		if err != nil {
 			t.Fatal(err)
@@ -187,6 +189,7 @@ func anyPod(t *rapid.T) *corev1.Pod {
 		}
 		return c, status
 	}
+
 	for i := range rapid.IntRange(1, 3).Draw(t, "containers") {
 		c, status := container(fmt.Sprint("c", i))
 		pod.Spec.Containers, pod.Status.ContainerStatuses = append(pod.Spec.Containers, c), append(pod.Status.ContainerStatuses, status)
@@ -198,12 +201,14 @@ func anyPod(t *rapid.T) *corev1.Pod {
 		}
 		pod.Spec.InitContainers, pod.Status.InitContainerStatuses = append(pod.Spec.InitContainers, c), append(pod.Status.InitContainerStatuses, status)
 	}
+
 	if rapid.Bool().Draw(t, "overhead") {
 		pod.Spec.Overhead = corev1.ResourceList{"cpu": resource.MustParse("250m"), "memory": resource.MustParse("120Mi")}
 	}
 	if rapid.Bool().Draw(t, "pod level") {
 		pod.Spec.Resources = &corev1.ResourceRequirements{Requests: anyAmounts(t, "pod"), Limits: anyAmounts(t, "pod-limit")}
 	}
+
 	pod.Status.Phase = rapid.SampledFrom([]corev1.PodPhase{"", corev1.PodRunning, corev1.PodSucceeded, corev1.PodFailed}).Draw(t, "phase")
 	if grace := rapid.SampledFrom([]int64{-1, 0, 3600}).Draw(t, "grace"); grace >= 0 {
 		deletion := metav1.NewTime(time.Now().Add(time.Duration(grace)*time.Second - time.Minute))

@@ -51,6 +51,7 @@ func TestContractFields(t *testing.T) {
 func TestNoFieldsBeyondContract(t *testing.T) {
 	contract := contractFields(t)
 	found := map[string]bool{}
+
 	for kind, definition := range definitions(t) {
 		if isBeyondContract(kind) {
 			continue
@@ -70,6 +71,7 @@ func TestNoFieldsBeyondContract(t *testing.T) {
 			found[addition.kind+" "+addition.path] = true
 		}
 	}
+
 	for _, addition := range additions {
 		if !found[addition.kind+" "+addition.path] {
 			t.Errorf("%s does not have the listed addition %s", addition.kind, addition.path)
@@ -194,6 +196,7 @@ func readTable(t *testing.T, name string) []map[string]string {
 		t.Fatal(err)
 	}
 	defer file.Close()
+
 	var header []string
 	var rows []map[string]string
 	for lines := bufio.NewScanner(file); lines.Scan(); {
@@ -210,6 +213,7 @@ func readTable(t *testing.T, name string) []map[string]string {
 		}
 		rows = append(rows, row)
 	}
+
 	if len(rows) == 0 {
 		t.Fatalf("%s has no rows", name)
 	}

@@ -32,6 +32,7 @@ func (r *Reader) respond(ctx context.Context, request *admissionv1.AdmissionRequ
 	if err := json.Unmarshal(request.Object.Raw, &asked); err != nil {
 		return review.Invalid("the QuotaHistory cannot be read: %v", err)
 	}
+
 	spec := &asked.Spec
 	if denied := check(spec); denied != nil {
 		return denied
@@ -40,6 +41,7 @@ func (r *Reader) respond(ctx context.Context, request *admissionv1.AdmissionRequ
 	if err != nil {
 		return review.Invalid("%v", err)
 	}
+
 	if r.Journal == nil {
 		return noJournal()
 	}
@@ -47,6 +49,7 @@ func (r *Reader) respond(ctx context.Context, request *admissionv1.AdmissionRequ
 	if err != nil {
 		return r.failed(err, sight, spec)
 	}
+
 	status, err := r.page(ctx, spec, from, sight)
 	if err == nil && len(status.Entries) == 0 {
 		err = r.checkEntries(ctx, spec)
@@ -55,6 +58,7 @@ func (r *Reader) respond(ctx context.Context, request *admissionv1.AdmissionRequ
 	if err != nil {
 		return r.failed(err, sight, spec)
 	}
+
 	response := review.Patched(review.PatchOperation{Operation: "add", Path: "/status", Value: status})
 	response.Warnings = r.damageWarnings(sight)
 	if status.Continue == "" {

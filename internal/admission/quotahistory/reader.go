@@ -103,6 +103,7 @@ func (r *Reader) page(ctx context.Context, spec *quotav1alpha1.QuotaHistorySpec,
 		status.Continue = from.String()
 		return status, nil
 	}
+
 	for entry, err := range r.Journal.Entries(ctx, queryOf(spec, from)) {
 		switch {
 		case ctx.Err() != nil:
@@ -110,6 +111,7 @@ func (r *Reader) page(ctx context.Context, spec *quotav1alpha1.QuotaHistorySpec,
 		case err != nil:
 			return nil, sourceError{err}
 		}
+
 		if entry.Sequence <= from.Sequence {
 			if passed++; passed%checkEvery == 0 && ctx.Err() != nil {
 				return more()
@@ -119,6 +121,7 @@ func (r *Reader) page(ctx context.Context, spec *quotav1alpha1.QuotaHistorySpec,
 		if len(status.Entries) == limitOf(spec) || size >= pageBytesMax {
 			return more()
 		}
+
 		shown, err := sight.show(ctx, &entry)
 		switch {
 		case errors.Is(err, quotasight.ErrLookups) || ctx.Err() != nil:
@@ -126,6 +129,7 @@ func (r *Reader) page(ctx context.Context, spec *quotav1alpha1.QuotaHistorySpec,
 		case err != nil:
 			return nil, err
 		}
+
 		content, err := json.Marshal(shown)
 		if err != nil {
 			return nil, fmt.Errorf("encode entry %d: %w", entry.Sequence, err)
@@ -134,6 +138,7 @@ func (r *Reader) page(ctx context.Context, spec *quotav1alpha1.QuotaHistorySpec,
 		status.Entries = append(status.Entries, *shown)
 		from.Sequence, from.Time = entry.Sequence, entry.Time
 	}
+
 	if ctx.Err() != nil { // a source may end early without an error
 		return more()
 	}

@@ -32,6 +32,7 @@ func (a *Answerer) respond(ctx context.Context, request *admissionv1.AdmissionRe
 	if err := json.Unmarshal(request.Object.Raw, &asked); err != nil {
 		return review.Invalid("the QuotaUsage cannot be read: %v", err)
 	}
+
 	spec := &asked.Spec
 	if denied := check(spec); denied != nil {
 		return denied
@@ -46,6 +47,7 @@ func (a *Answerer) respond(ctx context.Context, request *admissionv1.AdmissionRe
 	case <-ctx.Done():
 		return review.Unavailable("the policies are still being loaded")
 	}
+
 	q := a.newQuestion(request, spec)
 	status, err := q.answer(ctx, after)
 	switch {
@@ -54,6 +56,7 @@ func (a *Answerer) respond(ctx context.Context, request *admissionv1.AdmissionRe
 	case err != nil:
 		return review.Unavailable("which objects use quota could not be found out: %v", err)
 	}
+
 	response := review.Patched(review.PatchOperation{Operation: "add", Path: "/status", Value: status})
 	response.Warnings = q.warnings()
 	return response

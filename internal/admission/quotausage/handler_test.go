@@ -52,7 +52,9 @@ func TestSightOfObjects(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld([]string{"team-0", "team-1", ""}, tt.granted...)
+
 			response, status := w.ask(t, tt.spec)
+
 			got := forbidden
 			switch {
 			case status != nil:
