@@ -123,29 +123,6 @@ func (l *Ledger) Cancel(key string, sequence int64) bool {
 	return true
 }
 
-// Rename gives a reservation another key, claim payload and time, and a new sequence, and withdraws the former
-// sequence. Its charges stay.
-//
-// Rename returns false if there is no such reservation, it is an amendment or awaited, the new key is in use or
-// invalid, or the ledger is full.
-func (l *Ledger) Rename(from string, to Reservation) (ok bool) {
-	before, ok := l.reservations[from]
-	if _, taken := l.reservations[to.Key]; !ok || taken || before.amends() || before.Awaits != nil || !validKey(to.Key) || len(to.Claim) > ClaimBytesMax {
-		return false
-	}
-	after := before
-	after.Key, after.Claim, after.ReservedAt = to.Key, to.Claim, to.ReservedAt
-	if more := after.Size() - before.Size(); more > 0 && l.Bytes()+more > BytesMax {
-		return false
-	}
-	l.removeReservation(&before)
-	l.withdraw(before.Sequence)
-	l.sequence++
-	after.Sequence = l.sequence
-	l.addReservation(after)
-	return true
-}
-
 // Settle turns a reservation into usage and counts its claim once in each charged balance. Sequence 0 stands for any.
 // It reports whether there was such a reservation. It is not for amendments, see [Ledger.SettleAmendment].
 func (l *Ledger) Settle(key string, sequence int64) bool {

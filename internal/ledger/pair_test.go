@@ -164,10 +164,6 @@ var operations = []struct {
 		p.same("Renew to", renewed, wantRenewed)
 		return p.same("Renew", ok, wantOK)
 	}},
-	{"Rename", func(p *pair, s source, _ bool) bool {
-		from, to := pick(s, "key", someKeys), ledger.Reservation{Key: pick(s, "key", someKeys), ReservedAt: 8, Claim: "other"}
-		return p.same("Rename", p.ledger.Rename(from, to), p.model.Rename(from, to))
-	}},
 	{"Forget", func(p *pair, s source, _ bool) bool {
 		claim := pick(s, "claim", someClaims)
 		return p.same("Forget", p.ledger.Forget(claim), p.model.Forget(claim))

@@ -9,7 +9,7 @@ import (
 )
 
 // Slice is quota held by one process ahead of demand, to admit requests without a write to the ledger. The process
-// turns its admissions into reservations later, see [Ledger.ReserveFromSlice], or ends them, see [Ledger.EndInSlice].
+// turns its admissions into reservations later, see [Ledger.ReserveInSlice], or ends them, see [Ledger.EndInSlice].
 // Until then the slice covers them: nobody else can get this quota. A slice pays for charges without dimensions. It
 // counts in decisions, and is neither used nor reserved for display.
 type Slice struct {
@@ -172,14 +172,10 @@ func (l *Ledger) DropSlices(except string) {
 	}
 }
 
-// ReserveFromSlice adds a reservation admitted by the holder of a slice: its charges leave the slice. It ignores limits
-// and the budget of bytes, because the slice was within them. If the slice has less, or does not exist, the difference
-// is overdraft. It is otherwise like [Ledger.Reserve].
-func (l *Ledger) ReserveFromSlice(holder string, r Reservation) Decision {
-	return l.ReserveInSlice(holder, r, nil)
-}
-
-// ReserveInSlice is [Ledger.ReserveFromSlice] for a request that [Ledger.EndInSlice] does not end, with the same keep.
+// ReserveInSlice adds a reservation admitted by the holder of a slice, and not ended by [Ledger.EndInSlice] with the
+// same keep: its charges leave the slice. It ignores limits and the budget of bytes, because the slice was within them.
+// If the slice has less, or does not exist, the difference is overdraft. It is otherwise like [Ledger.Reserve].
+//
 // After a write with an unknown outcome, another observer may already have ended a first reservation of the request. A
 // second one then takes nothing from what the slice must go on covering.
 func (l *Ledger) ReserveInSlice(holder string, r Reservation, keep map[string]Amount) Decision {

@@ -47,13 +47,13 @@ func TestSlice(t *testing.T) {
 		t.Errorf("beside the slice of b: %+v", d)
 	}
 	trial.Discard()
-	if d := l.ReserveFromSlice("a", reserved("p/2", 30)); d.Code != ledger.Admitted || l.Sliced(cpu) != 20 || l.Account(cpu).Reserved != 30 {
+	if d := l.ReserveInSlice("a", reserved("p/2", 30), nil); d.Code != ledger.Admitted || l.Sliced(cpu) != 20 || l.Account(cpu).Reserved != 30 {
 		t.Errorf("from a slice: %+v, %d are left in slices", d, l.Sliced(cpu))
 	}
-	if d := l.ReserveFromSlice("a", reserved("p/2", 30)); !d.Existing || l.Sliced(cpu) != 20 {
+	if d := l.ReserveInSlice("a", reserved("p/2", 30), nil); !d.Existing || l.Sliced(cpu) != 20 {
 		t.Errorf("again: %+v, %d are left in slices", d, l.Sliced(cpu))
 	}
-	if d := l.ReserveFromSlice("a", reserved("p/3", 15)); d.Code != ledger.Admitted || l.SliceCount() != 1 || l.Account(cpu).Reserved != 45 {
+	if d := l.ReserveInSlice("a", reserved("p/3", 15), nil); d.Code != ledger.Admitted || l.SliceCount() != 1 || l.Account(cpu).Reserved != 45 {
 		t.Errorf("more than the slice has: %+v", d)
 	}
 	if !l.RevokeSlice("b") || l.RevokeSlice("b") || l.RevokeSlice("a") {

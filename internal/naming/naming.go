@@ -22,10 +22,9 @@ const (
 	// CallersSuffix is the suffix of the Secret with the key of callers. The prefix is the name of the certificate's
 	// Secret.
 	CallersSuffix = "-callers"
-	// LeaderLease is the Lease of leader election.
+	// LeaderLease is the Lease of leader election. It exists in every control plane where Bursar has run: it tells the
+	// system namespace.
 	LeaderLease = "bursar-leader"
-	// ReviewsLease records until when Bursar reviewed objects. It exists in every control plane where Bursar has run.
-	ReviewsLease = "bursar-reviews"
 )
 
 // prefixMax bounds the readable part of a name. With the hash a name stays within the 253 characters of a DNS subdomain

@@ -66,7 +66,6 @@ func (o *Operator) assemble(ctx, storing context.Context) (*components, error) {
 	server.Certificates.OnPublish(leading.WakeWebhooks)
 	quota.ledgers.Subscribe(leading.ledgerChanged)
 	quota.claims.OnChange(leading.claimChanged)
-	cluster.objects.OnAppear(leading.objectAppeared)
 	quota.watcher.OnChange(leading.demandChanged)
 
 	evaluations := &evaluation.Reporter{Client: cluster.client, Catalog: quota.catalog, Events: cluster.events, Log: log.WithName("evaluation")}
@@ -82,7 +81,7 @@ func (o *Operator) assemble(ctx, storing context.Context) (*components, error) {
 	handlers{
 		enforcer: enforcer, resourceQuotas: resourceQuotas, validation: o.newValidation(cluster, quota, o.newGrantPolicies(cluster, quota)),
 		reviewer: o.newReviewer(cluster, quota, loaded), histories: histories, usages: o.newUsageAnswerer(cluster, quota, loaded),
-		reviewed: quota.reviewed, authenticator: server.Authenticator, ends: ends, peers: peers,
+		authenticator: server.Authenticator, ends: ends, peers: peers,
 	}.route(mux)
 
 	follower := follow.New(quota.catalog, quota.claims, cluster.objects, cluster.kinds, log.WithName("follower"))

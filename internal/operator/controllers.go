@@ -30,7 +30,7 @@ func (o *Operator) newControllers(c *cluster, q *quota, peers *routing.Peers) *c
 		Store: q.ledgers, Engine: q.engine, Objects: c.objects, Claims: q.claims, Replicas: peers, Log: log.WithName("lifecycle"),
 	}
 	objects.Start()
-	reserved := &escrow.Controller{Store: q.ledgers, Adopter: o.newAdopter(c, q, peers), Observed: q.watcher, Log: log.WithName("escrow")}
+	reserved := &escrow.Controller{Store: q.ledgers, Observed: q.watcher, Log: log.WithName("escrow")}
 	decider := &claim.Controller{
 		Store: q.ledgers, Engine: q.engine, Claims: q.claims, Client: q.client, Catalog: q.catalog, Replicas: peers, Log: log.WithName("claim"),
 	}
@@ -40,13 +40,10 @@ func (o *Operator) newControllers(c *cluster, q *quota, peers *routing.Peers) *c
 	return &controllers{lifecycle: objects, escrow: reserved, claim: decider}
 }
 
-// newAdopter returns a controller of adoption.
-func (o *Operator) newAdopter(c *cluster, q *quota, peers *routing.Peers) *adoption.Controller {
-	system := o.options.SystemNamespace
+// newAdoption returns the controller that tells how existing objects count.
+func (o *Operator) newAdoption(c *cluster, q *quota) *adoption.Controller {
 	return &adoption.Controller{
-		Client: c.client, Catalog: q.catalog, Kinds: c.kinds, Live: c.dynamic, Objects: c.objects, Claims: q.claims, Store: q.ledgers,
-		Engine: q.engine, Namespaces: c.namespaces, Leases: o.client.CoordinationV1().Leases(system), Reviews: reviews{q.reviewed, peers}, Counts: q.watcher,
-		SystemNamespace: system, Clock: &o.clock, Events: c.events, Log: o.options.Log.WithName("adoption"),
+		Client: c.client, Catalog: q.catalog, Counts: q.watcher, Clock: &o.clock, Events: c.events, Log: o.options.Log.WithName("adoption"),
 	}
 }
 

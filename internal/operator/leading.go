@@ -93,12 +93,6 @@ func (l *leading) ledgerChanged(consumer quotav1alpha1.ConsumerRef, change ledge
 	}
 }
 
-func (l *leading) objectAppeared(kind schema.GroupKind, uid types.UID) {
-	if t := l.term.Load(); t != nil {
-		t.adoption.Appeared(kind, uid)
-	}
-}
-
 // demandChanged has the views follow what an object demands, or with an empty UID all objects of a kind.
 func (l *leading) demandChanged(kind schema.GroupVersionKind, uid types.UID) {
 	t := l.term.Load()

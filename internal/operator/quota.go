@@ -5,7 +5,6 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/bursar/bursar/internal/admission/enforce"
 	"github.com/bursar/bursar/internal/allocation/allocationstore"
 	"github.com/bursar/bursar/internal/allocation/quotacache"
 	"github.com/bursar/bursar/internal/catalog"
@@ -13,7 +12,6 @@ import (
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/claims/evaluator"
-	"github.com/bursar/bursar/internal/claims/reviewed"
 	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/controller/audit"
 	"github.com/bursar/bursar/internal/inventory"
@@ -42,8 +40,6 @@ type quota struct {
 	client    *claims.Client
 	evaluator *evaluator.Evaluator
 	engine    *engine.Engine
-	// reviewed are the objects with a decision of the webhook.
-	reviewed *reviewed.Objects
 	// allocations are the ledgers of caps on ResourceQuotas, and members their namespaces.
 	allocations *allocationstore.Store
 	members     *quotacache.Cache
@@ -90,11 +86,10 @@ func (o *Operator) newQuota(ctx context.Context, c *cluster) (*quota, error) {
 		client:    claimClient,
 		evaluator: evaluator,
 		engine: engine.New(engine.Dependencies{
-			Store: ledgers, Claims: known, Client: claimClient, Catalog: declared, Objects: c.objects, Evaluator: evaluator, Live: c.dynamic,
-			Kinds: c.kinds, Policies: []client.Reader{c.client, c.live}, SystemNamespace: o.options.SystemNamespace, Events: c.events,
+			Store: ledgers, Claims: known, Client: claimClient, Catalog: declared, Objects: c.objects,
+			Policies: []client.Reader{c.client, c.live}, SystemNamespace: o.options.SystemNamespace, Events: c.events,
 			Log: o.options.Log.WithName("engine"),
 		}),
-		reviewed:    reviewed.New(declared, enforce.AdmittedRetention(ledgers.ReservationLifetime), o.options.Log.WithName("reviewed")),
 		allocations: allocationstore.New(ctx, caps, members),
 		members:     members,
 		specs:       quotavalidation.Checker{Quotas: o.client.CoreV1().ResourceQuotas(o.options.SystemNamespace)},

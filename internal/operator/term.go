@@ -61,8 +61,6 @@ func (l *leading) newTerm(ctx context.Context) (*term, error) {
 
 	webhooks := o.newWebhooks(c, q, l.server)
 	webhooks.OnSync(l.declared.webhooksChanged)
-	adopter := o.newAdopter(c, q, l.peers)
-	adopter.Start()
 	grants := o.newGrantPolicies(c, q)
 	grants.Start()
 	caps := &allocation.Controller{
@@ -81,10 +79,11 @@ func (l *leading) newTerm(ctx context.Context) (*term, error) {
 	notifier := &usage.Notifier{Source: o.usageSource(c, q), Registrations: q.catalog, Events: c.events, Log: log.WithName("usage")}
 
 	t := &term{
-		manager: manager, webhooks: webhooks, bucket: buckets, adoption: adopter, allocation: caps, grants: grants, views: views,
-		runners:    []runner{webhooks, adopter, auditor, o.newDeparted(c, q, buckets), grants, notifier, views},
-		collectors: []collectors{auditor, grants, caps, adopter, buckets},
+		manager: manager, webhooks: webhooks, bucket: buckets, adoption: o.newAdoption(c, q), allocation: caps, grants: grants, views: views,
+		runners:    []runner{webhooks, auditor, o.newDeparted(c, q, buckets), grants, notifier, views},
+		collectors: []collectors{auditor, grants, caps, buckets},
 	}
+	t.collectors = append(t.collectors, t.adoption)
 	if o.options.ResourceQuotas.ServesAllocations() {
 		t.runners = append(t.runners, caps)
 	}

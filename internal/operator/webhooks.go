@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/cel/openapi/resolver"
 
 	"github.com/bursar/bursar/internal/admission/access"
@@ -18,8 +17,6 @@ import (
 	"github.com/bursar/bursar/internal/admission/resourcequota"
 	"github.com/bursar/bursar/internal/admission/server"
 	"github.com/bursar/bursar/internal/admission/validate"
-	"github.com/bursar/bursar/internal/catalog"
-	"github.com/bursar/bursar/internal/claims/reviewed"
 	"github.com/bursar/bursar/internal/controller/claimpolicy/evaluation"
 	"github.com/bursar/bursar/internal/controller/grantpolicy"
 	"github.com/bursar/bursar/internal/controller/quotarequest"
@@ -48,17 +45,6 @@ func (o *Operator) newPeers(s *server.Server) *routing.Peers {
 	}
 }
 
-// reviews are the reviews of all replicas.
-type reviews struct {
-	*reviewed.Objects
-	peers *routing.Peers
-}
-
-// ByPeers implements [adoption.Reviews].
-func (r reviews) ByPeers(ctx context.Context, objects []types.UID, policy *catalog.Policy) []types.UID {
-	return r.AskOthers(ctx, r.peers, objects, policy)
-}
-
 // newWebhooks returns the controller of the webhook configurations.
 func (o *Operator) newWebhooks(c *cluster, q *quota, s *server.Server) *webhookconfig.Controller {
 	username, system := o.options.Username, o.options.SystemNamespace
@@ -73,8 +59,7 @@ func (o *Operator) newWebhooks(c *cluster, q *quota, s *server.Server) *webhookc
 func (o *Operator) newEnforcer(c *cluster, q *quota, peers *routing.Peers, evaluations *evaluation.Reporter, denials *events.Latest, loaded <-chan struct{}) *enforce.Handler {
 	return enforce.New(enforce.Dependencies{
 		Catalog: q.catalog, Evaluator: q.evaluator, Store: q.ledgers, Objects: c.objects, Claims: q.claims, Inventory: q.watcher.Inventory,
-		Engine: q.engine, Reviewed: q.reviewed,
-		Kinds: c.kinds, Live: c.dynamic, Events: c.events, Evaluations: evaluations,
+		Engine: q.engine, Kinds: c.kinds, Live: c.dynamic, Events: c.events, Evaluations: evaluations,
 		Denials:     &enforce.EffectiveGrantEvents{Catalog: q.catalog, Events: denials},
 		Permissions: c.users, Consumers: &enforce.ConsumerObjects{Kinds: c.kinds, Objects: c.objects},
 		MaxObjectBytes: o.options.MaxObjectBytes, Ready: loaded, Replicas: peers, Policies: q.policies, Log: o.options.Log.WithName("enforce"),
@@ -154,7 +139,6 @@ type handlers struct {
 	histories      *quotahistory.Reader
 	usages         *quotausage.Answerer
 
-	reviewed      *reviewed.Objects
 	authenticator *access.Authenticator
 	ends          *audited.Reporter
 	peers         *routing.Peers
@@ -177,7 +161,6 @@ func (h handlers) route(mux *http.ServeMux) {
 	mux.Handle(validate.QuotaHistoryPath, h.histories.Handler())
 	mux.Handle(validate.QuotaUsagePath, h.usages.Handler())
 
-	mux.Handle(h.reviewed.Handler())
 	mux.Handle(h.authenticator.ExposedHandler())
 	mux.Handle(audited.WebhookPath, h.ends.WebhookHandler())
 	mux.Handle(audited.EndPath, h.ends.EndHandler())

@@ -100,7 +100,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}
 	progress.Printf("starting enforcement")
 	var op *operator.Operator
-	if err = checkSystemNamespace(ctx, plane.Config(), o.SystemNamespace); err == nil {
+	if err = bindSystemNamespace(ctx, plane.Config(), o.SystemNamespace); err == nil {
 		op, err = newOperator(plane, webhooks, audited, replica, o)
 	}
 	if err == nil {

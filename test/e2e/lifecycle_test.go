@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -309,47 +308,4 @@ func TestClaimIsNotDeletedByHand(t *testing.T) {
 	}
 	w.wantExceeded(w.configMap("b"))
 	w.wantBucket(1, 1, 0, 1)
-}
-
-// A claim deleted by force, past all webhooks, comes back for its object. Bursar corrects the charge lost with the old
-// one.
-func TestClaimTakenByForceComesBack(t *testing.T) {
-	t.Parallel()
-	w := newClaimedWorld(t, 2)
-	w.alters()
-	object := w.configMap("a")
-	w.mustCreate(object)
-	claim := w.claimOf("a")
-	eventually(w, func() error { return w.wantQuietLedger(1) })
-	eventually(w, func() error {
-		taken := &quotav1alpha1.ResourceClaim{}
-		if err := bursar.Get(w.ctx, client.ObjectKeyFromObject(claim), taken); err != nil || taken.UID != claim.UID {
-			return err
-		}
-		taken.Finalizers = nil
-		if err := bursar.Update(w.ctx, taken); err != nil {
-			return err
-		}
-		if err := client.IgnoreNotFound(bursar.Delete(w.ctx, taken)); err != nil {
-			return err
-		}
-		// Bursar may have put the finalizer back before the deletion. Then the claim is still there.
-		err := bursar.Get(w.ctx, client.ObjectKeyFromObject(claim), taken)
-		if err == nil && taken.UID == claim.UID {
-			return errors.New("the claim is still there")
-		}
-		return client.IgnoreNotFound(err)
-	})
-	eventually(w, func() error {
-		claims := w.claims()
-		if len(claims) != 1 || claims[0].UID == claim.UID || !isGranted(&claims[0]) {
-			return errors.New("the claim has not come back")
-		}
-		return nil
-	})
-	w.waitClaims(object.UID)
-	w.wantBucket(2, 1, 1, 1)
-	eventually(w, func() error { return w.wantQuietLedger(1) })
-	w.mustDelete(w.configMap("a"))
-	w.wantBucket(2, 0, 2, 0)
 }

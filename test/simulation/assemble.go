@@ -21,8 +21,6 @@ import (
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/claims/evaluator"
-	"github.com/bursar/bursar/internal/claims/reviewed"
-	"github.com/bursar/bursar/internal/controller/adoption"
 	"github.com/bursar/bursar/internal/controller/audit"
 	"github.com/bursar/bursar/internal/controller/claim"
 	"github.com/bursar/bursar/internal/controller/escrow"
@@ -104,15 +102,14 @@ func (r *replica) makeHandler() {
 	c := r.clients
 	r.evaluator = &evaluator.Evaluator{Catalog: r.declared, Namespaces: r.namespaces, SystemNamespace: systemNamespace}
 	r.engine = engine.New(engine.Dependencies{
-		Store: r.store, Claims: r.claims, Client: c.claims, Catalog: r.declared, Objects: r.objects, Evaluator: r.evaluator, Live: c.objects,
-		Kinds: kinds{}, Policies: []client.Reader{c.live}, SystemNamespace: systemNamespace, Log: r.log("engine"),
+		Store: r.store, Claims: r.claims, Client: c.claims, Catalog: r.declared, Objects: r.objects,
+		Policies: []client.Reader{c.live}, SystemNamespace: systemNamespace, Log: r.log("engine"),
 	})
-	r.reviews = reviewed.New(r.declared, enforce.AdmittedRetention(r.store.ReservationLifetime), r.log("reviewed"))
 	ready := make(chan struct{})
 	close(ready)
 	r.handler = enforce.New(enforce.Dependencies{
 		Catalog: r.declared, Evaluator: r.evaluator, Store: r.store, Objects: r.objects, Claims: r.claims, Inventory: r.watcher.Inventory,
-		Engine: r.engine, Reviewed: r.reviews, Kinds: kinds{}, Live: c.objects, Ready: ready, Replicas: r, Policies: catalog.PoliciesGate(r.declared, c.live),
+		Engine: r.engine, Kinds: kinds{}, Live: c.objects, Ready: ready, Replicas: r, Policies: catalog.PoliciesGate(r.declared, c.live),
 		Log: r.log("enforce"),
 	})
 	r.objects.OnAppear(r.handler.Appeared)
@@ -134,17 +131,13 @@ func (r *replica) makeControllers() []component {
 	}
 	deciding.Start()
 	r.objects.OnVanish(deciding.ObjectVanished)
-	adopter := &adoption.Controller{
-		Client: c.live, Catalog: r.declared, Kinds: kinds{}, Live: c.objects, Objects: r.objects, Claims: r.claims, Store: r.store, Engine: r.engine,
-		Namespaces: r.namespaces, Reviews: r, Counts: r.watcher, SystemNamespace: systemNamespace, Log: r.log("adoption"),
-	}
 	components := []component{
 		r.watcher, following, deciding, r.recorded,
-		&escrow.Controller{Store: r.store, Adopter: adopter, Observed: r.watcher, Log: r.log("escrow")},
+		&escrow.Controller{Store: r.store, Observed: r.watcher, Log: r.log("escrow")},
 	}
 	// Leases overlap, so two may lead.
 	if r.roll(2) == 0 {
-		components = append(components, scanner{r, adopter}, audit.New(audit.Options{
+		components = append(components, audit.New(audit.Options{
 			Ledgers: r.store, Claims: r.claims, Stored: audit.Live{Reader: c.live}, Interval: auditInterval, Engine: r.engine, Log: r.log("audit"),
 		}), r.beginViews())
 	}
@@ -214,23 +207,6 @@ func (r *replica) run(components []component) {
 	r.isReady.Store(true)
 	<-r.working.Done()
 	r.engine.Queue().ShutDown()
-}
-
-// scanner charges the objects without a claim, as a new leader does.
-type scanner struct {
-	*replica
-	adopter *adoption.Controller
-}
-
-// Run implements component.
-func (s scanner) Run(ctx context.Context) error {
-	for ctx.Err() == nil {
-		if _, err := s.adopter.AdoptSince(ctx, s.began); err == nil {
-			break
-		}
-		pause(ctx, 5*time.Second)
-	}
-	return nil
 }
 
 func (r *replica) preload() error {

@@ -93,7 +93,7 @@ func (p past) at(uid types.UID, at int64) (object *corev1.ConfigMap, own int64) 
 //   - An observation is exact: it has what the objects demand as of its version. A list of objects may rest on later
 //     namespaces and policies than it says.
 //   - It never moves back.
-//   - Every admitted request counts once: it is pending until an observation has its object, and not any more then.
+//   - Every admitted request counts once: an observation that has its object ends it.
 func (m *model) checkObservations(at int64, before, stored *quotav1alpha1.ConsumerLedger) {
 	of := stored.Spec.ConsumerRef
 	observed := observationIn(stored)
@@ -113,9 +113,11 @@ func (m *model) checkObservations(at int64, before, stored *quotav1alpha1.Consum
 	}
 
 	for _, r := range stored.Spec.Reservations {
-		// A review may decide on a change of an earlier version, which the API server refuses.
-		isRefused := r.Awaits != nil && r.Awaits.After > 0 && !isReservedIn(before, r.Sequence)
-		if r.Awaits != nil && !isRefused {
+		// A review may decide on a change of an earlier version, which the API server refuses. And two replicas may decide
+		// on one request: the later one may have yet to see what the ledger has observed of the object. Whoever observes
+		// next ends it.
+		mayBeLate := !isReservedIn(before, r.Sequence) || observationIn(before).ObjectsVersion == observed.ObjectsVersion
+		if r.Awaits != nil && !mayBeLate {
 			m.checkPending(at, of, observed, &r)
 		}
 	}

@@ -8,10 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/controller/webhookconfig"
 )
 
@@ -76,23 +73,4 @@ func (w *World) oneWay() time.Duration {
 
 func (w *World) isAnswerLost() bool {
 	return !w.calm() && w.shape.faults > 0 && w.roll(2*w.shape.faults) == 0
-}
-
-// Has implements [adoption.Reviews].
-func (r *replica) Has(object types.UID, p *catalog.Policy) bool { return r.reviews.Has(object, p) }
-
-// ByPeers implements [adoption.Reviews].
-func (r *replica) ByPeers(_ context.Context, objects []types.UID, p *catalog.Policy) (reviewed []types.UID) {
-	for _, other := range r.hosts {
-		peer := other.current.Load()
-		if other == r.host || peer.working.Err() != nil || other.gate.IsShut() || r.isAnswerLost() {
-			continue
-		}
-		for _, uid := range objects {
-			if peer.reviews.Has(uid, p) {
-				reviewed = append(reviewed, uid)
-			}
-		}
-	}
-	return reviewed
 }

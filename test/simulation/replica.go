@@ -16,7 +16,6 @@ import (
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/claims/evaluator"
-	"github.com/bursar/bursar/internal/claims/reviewed"
 	"github.com/bursar/bursar/internal/controller/view"
 	"github.com/bursar/bursar/internal/inventory/watcher"
 	"github.com/bursar/bursar/internal/journal/shipper"
@@ -68,7 +67,6 @@ type replica struct {
 	objects   *objectcache.Cache
 	evaluator *evaluator.Evaluator
 	handler   *enforce.Handler
-	reviews   *reviewed.Objects
 	// views shows the demand of objects in claims while this process leads. Otherwise it is nil.
 	views atomic.Pointer[view.Controller]
 }

@@ -9,8 +9,7 @@ import (
 
 // ClaimCreationPolicyStatus is the state of a policy.
 type ClaimCreationPolicyStatus struct {
-	// adoption is the progress of the claims for objects from before the policy. It is absent until the policy is
-	// effective.
+	// adoption tells how existing objects count by the policy. It is absent until the policy is effective.
 	// +optional
 	Adoption *AdoptionStatus `json:"adoption,omitempty"`
 
@@ -121,10 +120,10 @@ const (
 	AdoptionComplete AdoptionState = "Complete"
 )
 
-// AdoptionStatus tells how existing objects count by a policy, even beyond a limit. It is up to a minute old.
+// AdoptionStatus tells how existing objects count by a policy, even beyond a limit. It is up to a minute old. Objects
+// from before a policy with claims of record do not count.
 type AdoptionStatus struct {
-	// adopted is the number of objects that count by the policy. If its claims hold the charges, it is the number of
-	// objects with a new claim.
+	// adopted is the number of objects that count by the policy. It is 0 for a policy with claims of record.
 	// +kubebuilder:validation:Minimum=0
 	Adopted int64 `json:"adopted"`
 
@@ -163,10 +162,4 @@ type AdoptionStatus struct {
 
 	// state is Running until Bursar has processed every object, then Complete.
 	State AdoptionState `json:"state"`
-
-	// uncheckedSince is the time since which new objects may lack a claim: the policy is not ready, or was not, or objects
-	// came without a review. Bursar processes them as soon as possible, also after a restart. It is absent without such
-	// objects.
-	// +optional
-	UncheckedSince *metav1.Time `json:"uncheckedSince,omitempty"`
 }

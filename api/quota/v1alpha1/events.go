@@ -69,10 +69,6 @@ const (
 	// EventRecounted is a Normal event: all existing objects count as the present policy says. The message has how many
 	// count by it.
 	EventRecounted = "Recounted"
-
-	// EventAdopted is a Normal event: Bursar has charged an object created without a review. It is a Warning if Bursar
-	// could not. The message names the object.
-	EventAdopted = "Adopted"
 )
 
 // Reasons of the events on GrantCreationPolicies, besides [EventEvaluationFailed]. They are stable.

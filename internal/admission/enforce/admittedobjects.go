@@ -8,16 +8,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/bursar/bursar/internal/claims/engine"
 )
 
 // admittedMargin extends the lifetime of a reservation. After the sum, the handler forgets an admitted object if it
 // has not appeared.
 const admittedMargin = 20 * time.Second
-
-// AdmittedRetention returns how long the handler remembers an admitted object, given the lifetime of a reservation.
-func AdmittedRetention(lifetime time.Duration) time.Duration { return lifetime + admittedMargin }
 
 // objectName is the name of an object of a kind.
 type objectName struct {
@@ -43,8 +38,6 @@ type admittedObject struct {
 	seen   chan struct{}
 	// unenforced are the policies that charged the object also beyond a limit.
 	unenforced []string
-	// uncharged are the label values of the policies that charge the object once it exists.
-	uncharged []string
 	// isShared is set if another review of the same create made some of the reservations.
 	isShared bool
 }
@@ -68,29 +61,9 @@ func (a *admittedObjects) add(c *create) {
 	}
 	a.byName[name] = uid
 	a.byUID[uid] = &admittedObject{
-		name: name, unenforced: unenforced, uncharged: c.uncharged, isShared: c.isShared,
+		name: name, unenforced: unenforced, isShared: c.isShared,
 		expiry: time.AfterFunc(a.lifetime+admittedMargin, func() { a.remove(uid) }), seen: make(chan struct{}),
 	}
-}
-
-// unchargedBy returns the label values of the policies that have yet to charge an admitted object.
-func (a *admittedObjects) unchargedBy(uid types.UID) []string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if object := a.byUID[uid]; object != nil {
-		return object.uncharged
-	}
-	return nil
-}
-
-// hasUncharged reports whether policies have yet to charge an admitted object, and returns its name.
-func (a *admittedObjects) hasUncharged(uid types.UID) (name types.NamespacedName, is bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if object := a.byUID[uid]; object != nil {
-		return object.name.NamespacedName, len(object.uncharged) > 0
-	}
-	return types.NamespacedName{}, false
 }
 
 func (a *admittedObjects) remove(uid types.UID) {
@@ -143,13 +116,10 @@ func (o *admittedObject) waitSeen(ctx context.Context, within time.Duration) boo
 }
 
 // Appeared records the appearance of an object. It is an [objectcache.Handler].
-func (h *Handler) Appeared(kind schema.GroupKind, uid types.UID) {
-	for _, policy := range h.admitted.unchargedBy(uid) {
-		h.Engine.Restore(engine.Object{Kind: kind, UID: uid}, policy)
-	}
+func (h *Handler) Appeared(_ schema.GroupKind, uid types.UID) {
 	h.admitted.remove(uid)
 	h.unconfirmed.end(uid, func(r *heldRequest) bool { return !r.isUpdate() })
-	h.restoreReplaced(kind, uid)
+	h.replaced.appeared(uid)
 }
 
 // isNameTaken reports whether another object already has the name. It looks up only possibly taken names. For all

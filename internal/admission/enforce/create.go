@@ -29,14 +29,6 @@ type create struct {
 	requester string
 	// until is the end of waiting for the effect of other requests.
 	until time.Time
-	// uncharged are the label values of the policies that charge the object once it exists.
-	uncharged []string
-	// decided is false if a policy failed now but may be applicable later.
-	decided bool
-	// revision is the revision of the catalog with these policies.
-	revision int64
-	// concernsAdoption is set if some policy of the kind keeps claims of record: then adoption has to know of the review.
-	concernsAdoption bool
 	// isShared is set once another review of the same create made some of the reservations.
 	isShared bool
 }
@@ -141,7 +133,6 @@ func (h *Handler) reserveBesideOthers(ctx context.Context, request *admissionv1.
 // nothing to report.
 func (h *Handler) evaluatePolicies(ctx context.Context, request *admissionv1.AdmissionRequest) (*create, *admissionv1.AdmissionResponse) {
 	kind := schema.GroupVersionKind(request.Kind)
-	revision := h.Catalog.Revision() // read before the policies, so it is never newer than them
 	policies := h.Catalog.Policies(kind)
 	if len(policies) == 0 {
 		return nil, nil
@@ -165,17 +156,12 @@ func (h *Handler) evaluatePolicies(ctx context.Context, request *admissionv1.Adm
 		return nil, review.Invalid("the object has no UID: Bursar decides on quota in the validating phase of a create")
 	}
 
-	c.decided, c.revision = true, revision
-	c.concernsAdoption = slices.ContainsFunc(policies, func(p *catalog.Policy) bool { return !p.CountsObjects() })
 	for _, p := range policies {
 		if denial := h.evaluatePolicy(ctx, request, p, c, input); denial != nil {
 			return nil, denial
 		}
 	}
 
-	if len(c.claims) == 0 && c.decided && c.concernsAdoption && !review.IsDryRun(request) {
-		h.Reviewed.Add(c.UID, revision)
-	}
 	if len(c.claims) == 0 && len(c.notices) == 0 {
 		return nil, nil
 	}
@@ -194,7 +180,6 @@ func (h *Handler) evaluatePolicy(ctx context.Context, request *admissionv1.Admis
 		h.failed(request, p, c.Object, err, true)
 		return denyNotApplicable(p.Name, err)
 	case err != nil:
-		c.decided = c.decided && !evaluator.IsTransient(err) && !evaluator.IsNotAllowed(err)
 		c.notices.fail(p, err)
 		return nil
 	case evaluated != nil:

@@ -2,14 +2,13 @@ package enforce
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bursar/bursar/internal/claims"
-	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
@@ -17,7 +16,8 @@ import (
 
 // reserveFor reserves the claims of one consumer for a new object. If the handler admitted an earlier create of the
 // same name and no object has the name, reserveFor takes over the earlier reservation, because only one of the two
-// can succeed. If the earlier object appears after all, Bursar charges it then, and holds room for it until then.
+// can succeed. If the earlier object appears after all, it counts then, and Bursar holds room for it until then. So all
+// policies have to count objects.
 //
 // Nobody can roll back a takeover, so it happens only if no other consumer has to decide. A reservation from before the
 // policy enforced may be beyond the limit, so nobody takes it over.
@@ -25,27 +25,19 @@ func (h *Handler) reserveFor(ctx context.Context, c *create, evaluated []*evalua
 	kind := c.Kind.GroupKind()
 	earlier := h.admitted.uidOf(objectName{kind, c.Name})
 	request := ledgerstore.Request{Reservations: reservationsOf(evaluated), TakesOver: true, Spare: spare}
-	if earlier == "" || earlier == c.UID || !isOnly || !areAdoptable(evaluated) || !h.admitted.isEnforced(earlier, evaluated) {
+	if earlier == "" || earlier == c.UID || !isOnly || !countObjects(evaluated) || !h.admitted.isEnforced(earlier, evaluated) {
 		return h.Store.Apply(ctx, evaluated[0].Consumer, request)
 	}
-	unlock, err := h.Store.LockObject(ctx, string(earlier)) // its claim may be in the making
-	if err != nil {
-		return ledgerstore.Outcome{}, err
-	}
-	defer unlock()
-	if h.admitted.uidOf(objectName{kind, c.Name}) != earlier || h.Objects.Presence(kind, earlier) == objectcache.Present {
+	if h.Objects.Presence(kind, earlier) == objectcache.Present {
 		return h.Store.Apply(ctx, evaluated[0].Consumer, request)
 	}
+
 	request.Instead = map[string]string{}
-	var policies []string
 	for _, p := range evaluated {
-		policy := claims.LabelValue(p.Policy)
-		request.Instead[p.Key] = ledgerstore.ObjectKey(policy, string(earlier))
-		policies = append(policies, policy)
+		request.Instead[p.Key] = ledgerstore.ObjectKey(claims.LabelValue(p.Policy), string(earlier))
 	}
 	// Before the charge moves: the object may appear at any moment.
-	h.replaced.add(earlier, &replacedCreate{name: c.Name, policies: policies, by: c.UID})
-	h.Reviewed.Forget(earlier)
+	h.replaced.add(earlier, &replacedCreate{name: c.Name, by: c.UID})
 	outcome, err := h.Store.Apply(ctx, evaluated[0].Consumer, request)
 	if err == nil && outcome.Code == ledger.Admitted && len(outcome.Taken) == len(evaluated) {
 		h.admitted.remove(earlier) // it no longer holds anything
@@ -54,21 +46,9 @@ func (h *Handler) reserveFor(ctx context.Context, c *create, evaluated []*evalua
 	return outcome, err
 }
 
-// areAdoptable reports whether Bursar can charge the objects after their creation.
-func areAdoptable(evaluated []*evaluatedClaim) bool {
-	for _, p := range evaluated {
-		if p.policy.UsesRequest() {
-			return false
-		}
-	}
-	return true
-}
-
-// restoreReplaced charges an object with a lost reservation: another create of its name has taken it over.
-func (h *Handler) restoreReplaced(kind schema.GroupKind, uid types.UID) {
-	for _, policy := range h.replaced.take(uid) {
-		h.Engine.Restore(engine.Object{Kind: kind, UID: uid}, policy)
-	}
+// countObjects reports whether the objects count by all policies once they exist.
+func countObjects(evaluated []*evaluatedClaim) bool {
+	return !slices.ContainsFunc(evaluated, func(p *evaluatedClaim) bool { return !p.policy.CountsObjects() })
 }
 
 // replaced holds the objects with reservations taken over by other creates.
@@ -83,8 +63,6 @@ type replaced struct {
 // replacedCreate is a create with reservations taken over by another create of its name.
 type replacedCreate struct {
 	name types.NamespacedName
-	// policies are the policies of these reservations.
-	policies []string
 	// by is the object with the reservations now. isByEnded is set once its create has ended.
 	by        types.UID
 	isByEnded bool
@@ -98,7 +76,7 @@ func (r *replaced) add(uid types.UID, create *replacedCreate) {
 		r.creates = map[types.UID]*replacedCreate{}
 	}
 	if _, known := r.creates[uid]; !known {
-		time.AfterFunc(r.lifetime, func() { r.take(uid) })
+		time.AfterFunc(r.lifetime, func() { r.appeared(uid) })
 	}
 	r.creates[uid] = create
 }
@@ -113,20 +91,11 @@ func (r *replaced) nameOf(uid types.UID) (name types.NamespacedName, ok bool) {
 	return types.NamespacedName{}, false
 }
 
-// has reports whether another create has taken over the reservations of an object.
-func (r *replaced) has(uid types.UID) bool {
-	_, has := r.nameOf(uid)
-	return has
-}
-
-// take returns the policies of an object and forgets it.
-func (r *replaced) take(uid types.UID) (policies []string) {
+// appeared forgets an object that has appeared.
+func (r *replaced) appeared(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if create := r.takeLocked(uid); create != nil {
-		policies = create.policies
-	}
-	return policies
+	r.takeLocked(uid)
 }
 
 // takeLocked removes an object. Creates before it now wait for the one with its reservations.

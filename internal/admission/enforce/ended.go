@@ -52,21 +52,6 @@ func (h *Handler) endAdmitted(o engine.Object) {
 		return
 	}
 	h.Engine.EndCreate(o)
-	if name, is := h.admitted.hasUncharged(o.UID); is {
-		go h.removeMissing(o, name)
-		return
-	}
-	h.admitted.remove(o.UID)
-}
-
-// removeMissing forgets an admitted object with an ended create, unless the object exists: a failed answer does not
-// prove that it does not, and its appearance has yet to charge it.
-func (h *Handler) removeMissing(o engine.Object, name types.NamespacedName) {
-	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
-	defer cancel()
-	if exists, err := h.Objects.IsAlive(ctx, o.Kind, name, o.UID); exists || err != nil {
-		return
-	}
 	h.admitted.remove(o.UID)
 }
 

@@ -39,7 +39,6 @@ import (
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/claims/evaluator"
-	"github.com/bursar/bursar/internal/claims/reviewed"
 	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
@@ -65,8 +64,6 @@ type Dependencies struct {
 	Inventory *inventory.Inventory
 	// Engine reserves quota for updates and makes the claims follow.
 	Engine *engine.Engine
-	// Reviewed remembers the reviewed objects.
-	Reviewed *reviewed.Objects
 	// Kinds and Live read the objects behind requests on the scale subresource.
 	Kinds Kinds
 	Live  dynamic.Interface
@@ -150,7 +147,7 @@ func New(deps Dependencies) *Handler {
 	lifetime := deps.Store.ReservationLifetime
 	return &Handler{
 		Dependencies: deps, cached: cache.NewExpiring(), intents: lru.New(intentsMax), metrics: newMetrics(),
-		admitted: admittedObjects{lifetime: lifetime}, unconfirmed: unconfirmed{lifetime: lifetime}, replaced: replaced{lifetime: AdmittedRetention(lifetime)},
+		admitted: admittedObjects{lifetime: lifetime}, unconfirmed: unconfirmed{lifetime: lifetime}, replaced: replaced{lifetime: lifetime + admittedMargin},
 	}
 }
 

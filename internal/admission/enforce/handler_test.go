@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,8 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/claims/evaluator"
-	"github.com/bursar/bursar/internal/claims/reviewed"
+	"github.com/bursar/bursar/internal/inventory"
+	"github.com/bursar/bursar/internal/inventory/watcher"
 	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
@@ -87,12 +89,12 @@ func newScene(t *testing.T, limit ledger.Amount) *scene {
 	evaluates := &evaluator.Evaluator{Catalog: declared, Namespaces: everywhere{}, SystemNamespace: "system"}
 	objects := objectcache.New(nil, nil)
 	transitions := engine.New(engine.Dependencies{
-		Store: store, Catalog: declared, Objects: objects, Evaluator: evaluates, SystemNamespace: "system", Log: logr.Discard(),
+		Store: store, Catalog: declared, Objects: objects, SystemNamespace: "system", Log: logr.Discard(),
 	})
 	t.Cleanup(transitions.Queue().ShutDown)
 	s.Handler = New(Dependencies{
 		Catalog: declared, Evaluator: evaluates, Store: store, Objects: objects, Engine: transitions, Ready: ready,
-		Reviewed: reviewed.New(declared, AdmittedRetention(store.ReservationLifetime), logr.Discard()), Replicas: alone{}, Policies: open{},
+		Replicas: alone{}, Policies: open{},
 	})
 	registration := &quotav1alpha1.ResourceRegistration{
 		ObjectMeta: metav1.ObjectMeta{Name: "maps"},
@@ -126,6 +128,20 @@ func (s *scene) policy(name, condition string) {
 func (s *scene) policyFor(payer, name, condition string) {
 	s.Helper()
 	s.policyWith(payer, name, condition, func(*quotav1alpha1.ClaimCreationPolicySpec) {})
+}
+
+// counted has a policy count objects.
+func counted(p *quotav1alpha1.ClaimCreationPolicySpec) {
+	p.Target.ResourceClaimTemplate.Metadata.Annotations = nil
+}
+
+// count has the policy of acme count ConfigMaps, of which there are none yet.
+func (s *scene) count() {
+	s.Helper()
+	seen := inventory.New()
+	seen.Add(inventory.NameOf(configMap), types.NamespacedName.String).Replace(ledger.Basis{Objects: 1, Policies: 1}, slices.Values([]inventory.Object(nil)))
+	s.Store.Inventory = inventoryByHand{&watcher.Watcher{Inventory: seen}}
+	s.policyWith("acme", "acme", "true", counted)
 }
 
 // policyWith is policyFor with a change to the policy. Its claims are of record, because they name the user.

@@ -1,7 +1,6 @@
 package enforce
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -79,41 +78,19 @@ func TestNotEnforcedIsDecidedAtOnce(t *testing.T) {
 	}
 }
 
-// An object that nobody enforced a limit for is charged once it exists. Until then its create holds nothing.
-func TestNotEnforcedIsChargedOnceItExists(t *testing.T) {
+// Where objects count, a create that nobody enforces a limit for holds nothing. A claim of record takes its charge at
+// once, because nobody knows it later.
+func TestNotEnforcedHoldsWhatIsOfRecord(t *testing.T) {
 	for _, mode := range []quotav1alpha1.EnforcementMode{quotav1alpha1.EnforcementModeWarn, quotav1alpha1.EnforcementModeAudit} {
 		t.Run(string(mode), func(t *testing.T) {
-			s := newScene(t, 1)
-			s.policy("globex", "false")
+			s := newScene(t, 0)
 			s.policyWith("acme", "acme", "true", func(p *quotav1alpha1.ClaimCreationPolicySpec) { p.EnforcementMode = mode })
+			s.policyWith("globex", "globex", "true", func(p *quotav1alpha1.ClaimCreationPolicySpec) {
+				p.EnforcementMode = mode
+				counted(p)
+			})
 			s.wantAllowed(s.review("1"))
-			s.wantReservations(0, 0)
-			if s.Engine.IsChanging("1") {
-				t.Error("an object that may never exist is charged")
-			}
-			if s.Reviewed.Has("1", s.Catalog.Policy("acme")) {
-				t.Error("adoption would skip the object if this process lost it")
-			}
-			if !s.Reviewed.Has("1", s.Catalog.Policy("globex")) {
-				t.Error("adoption would look at the object for a policy that has decided it")
-			}
-			s.Appeared(configMap.GroupKind(), "1")
-			if change, is := s.Engine.ChangeOf("1"); !is || !slices.Equal(change.Restored, []string{"acme"}) {
-				t.Errorf("it exists, and is charged by the policies %q", change.Restored)
-			}
+			s.wantReservations(1, 0)
 		})
-	}
-}
-
-// Adoption must not look at an object for a policy that has decided it, also if only other policies demand something.
-func TestReviewBesideCountedObjects(t *testing.T) {
-	s := newScene(t, 1)
-	s.policy("globex", "false")
-	s.policyWith("acme", "acme", "true", func(p *quotav1alpha1.ClaimCreationPolicySpec) {
-		p.Target.ResourceClaimTemplate.Metadata.Annotations = nil
-	})
-	s.wantAllowed(s.review("1"))
-	if !s.Reviewed.Has("1", s.Catalog.Policy("globex")) {
-		t.Error("adoption would look at the object again")
 	}
 }

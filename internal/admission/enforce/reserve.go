@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/ledger"
@@ -42,11 +41,10 @@ func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionReq
 	defer conclude()
 
 	var all []taken
-	notices, charged := slices.Clone(c.notices), c.decided
-	c.uncharged = nil
+	notices := slices.Clone(c.notices)
 	for i, evaluated := range groups {
 		if !evaluated[0].policy.Enforces() {
-			charged = h.warn(ctx, c, evaluated, &notices) && charged
+			h.warn(ctx, evaluated, &notices)
 			continue
 		}
 
@@ -61,9 +59,6 @@ func (h *Handler) reserve(ctx context.Context, request *admissionv1.AdmissionReq
 	}
 
 	h.admitted.add(c)
-	if charged && c.concernsAdoption {
-		h.Reviewed.Add(c.UID, c.revision, c.uncharged...)
-	}
 	return h.allowWithNotices(ctx, request, c.Object, notices)
 }
 
@@ -80,10 +75,10 @@ func (h *Handler) denyReservation(ctx context.Context, request *admissionv1.Admi
 }
 
 // admitFromSlice admits an object without a write to the ledger, if this replica has reserved quota ahead of demand.
-// If the replica dies before it records the charge, others find the object without a claim and charge it. So the
-// charge must depend on the object alone, and no other object may have its name.
+// If the replica dies before it records the charge, the object counts all the same once it exists. So all its policies
+// have to count objects, and no other object may have its name.
 func (h *Handler) admitFromSlice(c *create, groups [][]*evaluatedClaim) bool {
-	if len(groups) != 1 || !groups[0][0].policy.Enforces() || !areAdoptable(groups[0]) {
+	if len(groups) != 1 || !groups[0][0].policy.Enforces() || !countObjects(groups[0]) {
 		return false
 	}
 	if slices.ContainsFunc(groups[0], func(p *evaluatedClaim) bool { return p.policy.IsDurable }) {
@@ -93,11 +88,7 @@ func (h *Handler) admitFromSlice(c *create, groups [][]*evaluatedClaim) bool {
 		return false
 	}
 	held, spare, _ := h.trackRequest(c.requester, groups[0][0].Consumer, c.Object, "", chargesOf(groups[0]))
-	isAdmitted := h.Store.Escrow(groups[0][0].Consumer, reservationsOf(groups[0]), spare, func() {
-		if c.decided && c.concernsAdoption && !h.replaced.has(c.UID) {
-			h.Reviewed.Add(c.UID, c.revision)
-		}
-	})
+	isAdmitted := h.Store.Escrow(groups[0][0].Consumer, reservationsOf(groups[0]), spare)
 	h.confirmTracked(held, isAdmitted)
 	return isAdmitted
 }
@@ -184,26 +175,19 @@ func (h *Handler) tentativeContext(ctx context.Context, uid types.UID, consumers
 	}
 }
 
-// warn adds a notice for unenforced claims of one consumer beyond the limit. They reserve nothing, because the create
-// may still fail: the engine charges the object once it exists, and adoption does if the engine cannot. The user and
-// the request are unknown by then, so the claims of a policy that uses them take their charges now. warn reports false
-// as charge does.
-func (h *Handler) warn(ctx context.Context, c *create, evaluated []*evaluatedClaim, notices *notices) bool {
-	if !areAdoptable(evaluated) {
-		return h.charge(ctx, evaluated, ledgerstore.NotDry, notices)
+// warn adds a notice for unenforced claims of one consumer beyond the limit. Where objects count, they reserve nothing,
+// because the create may still fail. Claims of record take their charges now.
+func (h *Handler) warn(ctx context.Context, evaluated []*evaluatedClaim, notices *notices) {
+	dryRun := ledgerstore.NotDry
+	if countObjects(evaluated) {
+		dryRun = ledgerstore.DryLikely
 	}
-	for _, p := range evaluated {
-		if !p.policy.CountsObjects() {
-			c.uncharged = append(c.uncharged, claims.LabelValue(p.Policy))
-		}
-	}
-	return h.charge(ctx, evaluated, ledgerstore.DryLikely, notices)
+	h.charge(ctx, evaluated, dryRun, notices)
 }
 
 // charge charges the unenforced claims of one consumer, beyond the limit if necessary. It does not wait for quota in
-// release. It reports false if the store could not decide the charges now. The engine must then reconcile the object
-// after its creation. In a dry run it charges nothing.
-func (h *Handler) charge(ctx context.Context, evaluated []*evaluatedClaim, dryRun ledgerstore.DryRun, notices *notices) bool {
+// release. In a dry run it charges nothing.
+func (h *Handler) charge(ctx context.Context, evaluated []*evaluatedClaim, dryRun ledgerstore.DryRun, notices *notices) {
 	request := ledgerstore.Request{Reservations: reservationsOf(evaluated), Separately: true, Overdraft: true, DryRun: dryRun}
 	outcome, err := h.Store.Apply(ctx, evaluated[0].Consumer, request)
 	if err == nil && slices.ContainsFunc(outcome.Decisions, func(d ledger.Decision) bool { return d.Code == 0 }) {
@@ -211,15 +195,16 @@ func (h *Handler) charge(ctx context.Context, evaluated []*evaluatedClaim, dryRu
 	}
 	for i, p := range evaluated {
 		switch {
+		case err != nil && p.policy.CountsObjects():
+			notices.add(p.policy, fmt.Sprintf("quota could not be decided: %v; the object counts once it exists.", err))
 		case err != nil:
-			notices.add(p.policy, fmt.Sprintf("quota could not be decided: %v; the object is charged later.", err))
+			notices.add(p.policy, fmt.Sprintf("quota could not be decided: %v; the object is not charged.", err))
 		case outcome.Decisions[i].Code != ledger.Admitted:
 			notices.add(p.policy, notApplicable(p.Policy, message.Impossible(p.Consumer, outcome.Decisions[i].Code)))
 		case len(outcome.Decisions[i].Shortages) > 0:
 			notices.lack(p.policy, lackOf([]*evaluatedClaim{p}, outcome.Decisions[i].Shortages))
 		}
 	}
-	return err == nil
 }
 
 // newReservations returns the reservations made by this review. Another review of the same create may have made the

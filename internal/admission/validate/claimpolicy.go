@@ -53,6 +53,16 @@ func checkSort(old *quotav1alpha1.ClaimCreationPolicy, changed *policy.ClaimPoli
 	return field.ErrorList{field.Forbidden(field.NewPath("spec"), reason)}
 }
 
+// annotationsOfRecord warns of annotations for which the policy counts no objects: it has claims of record only because
+// these name the user or the request.
+func annotationsOfRecord(p *quotav1alpha1.ClaimCreationPolicy) []string {
+	if compiled, _ := policy.Compile(p); compiled == nil || compiled.CountsObjects() || compiled.UsesRequest() {
+		return nil
+	}
+	return []string{"annotations of its claims use user or requestInfo, so objects that nobody reviews do not count by this policy, " +
+		"such as those that exist already; without these annotations all objects count"}
+}
+
 // warnStopsCounting warns of the objects that no longer count once a policy is deleted (new is nil),
 // disabled, or about another kind: their quota is free at once.
 func (w *Webhooks) warnStopsCounting(old, new *quotav1alpha1.ClaimCreationPolicy) []string {

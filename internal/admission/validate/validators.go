@@ -232,7 +232,7 @@ func (w *Webhooks) claimPolicy(ctx context.Context, c change[quotav1alpha1.Claim
 		if v := w.mayRead(ctx, c.user, schema.FromAPIVersionAndKind(resource.APIVersion, resource.Kind)); v.unknown != nil || v.forbidden != "" {
 			return v
 		}
-		warnings = slices.Concat(warnings, claimTemplateWarnings(c.new), w.Advice.Consumer(c.new.Spec.Target.ResourceClaimTemplate.Spec.ConsumerRef),
+		warnings = slices.Concat(warnings, claimTemplateWarnings(c.new), annotationsOfRecord(c.new), w.Advice.Consumer(c.new.Spec.Target.ResourceClaimTemplate.Spec.ConsumerRef),
 			w.Previewer.ClaimPolicy(ctx, c.new), policy.PayerFromObject(c.new), w.Advice.SystemObjects(ctx, c.new))
 	}
 	if c.new.IsEnabled() {

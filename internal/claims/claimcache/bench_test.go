@@ -21,7 +21,6 @@ func BenchmarkSelect(b *testing.B) {
 	for name, look := range map[string]func(){
 		"all":         func() { c.Select(func(claim *Claim) bool { return claim.Deleting }) },
 		"of a policy": func() { c.CountOf("policy") },
-		"undecided":   func() { c.Undecided(func(*Claim) bool { return true }) },
 	} {
 		b.Run(name, func(b *testing.B) {
 			var waitedMax time.Duration

@@ -41,10 +41,8 @@ type Cache struct {
 	// their policy.
 	kinds    map[schema.GroupKind]int
 	policies map[string]int
-	// deleting are the claims with a deletion under way. undecided are the claims of policies that are neither deleting
-	// nor decided.
-	deleting  map[types.UID]struct{}
-	undecided map[*Claim]struct{}
+	// deleting are the claims with a deletion under way.
+	deleting map[types.UID]struct{}
 	// incomplete are the claims without the labels of their consumer, from an earlier version, or without the finalizer,
 	// after an uninstallation. Claims with a deletion under way do not count.
 	incomplete map[*Claim]struct{}
@@ -81,7 +79,6 @@ func newCache(selector string) *Cache {
 		kinds:      map[schema.GroupKind]int{},
 		policies:   map[string]int{},
 		deleting:   map[types.UID]struct{}{},
-		undecided:  map[*Claim]struct{}{},
 		incomplete: map[*Claim]struct{}{},
 	}
 }
@@ -185,19 +182,6 @@ func (c *Cache) ForConsumer(consumer quotav1alpha1.ConsumerRef, match func(*Clai
 	defer c.mu.RUnlock()
 	var claims []*Claim
 	for claim := range c.byConsumer[consumer] {
-		if match(claim) {
-			claims = append(claims, claim)
-		}
-	}
-	return claims
-}
-
-// Undecided returns the undecided claims of policies that match accepts, without those with a deletion under way.
-func (c *Cache) Undecided(match func(*Claim) bool) []*Claim {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	var claims []*Claim
-	for claim := range c.undecided {
 		if match(claim) {
 			claims = append(claims, claim)
 		}

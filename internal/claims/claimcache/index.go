@@ -23,9 +23,6 @@ func (c *Cache) index(claim *Claim) {
 	if claim.FromPolicy() {
 		c.byObject[claim.ObjectUID] = append(c.byObject[claim.ObjectUID], claim)
 		c.kinds[claim.Kind()]++
-		if claim.State == Pending && !claim.Deleting {
-			c.undecided[claim] = struct{}{}
-		}
 	}
 }
 
@@ -44,7 +41,6 @@ func (c *Cache) unindex(claim *Claim) {
 	if !claim.FromPolicy() {
 		return
 	}
-	delete(c.undecided, claim)
 	rest := slices.DeleteFunc(c.byObject[claim.ObjectUID], func(other *Claim) bool { return other == claim })
 	if len(rest) == 0 {
 		delete(c.byObject, claim.ObjectUID)

@@ -12,16 +12,13 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// change is the outstanding work on an object, after an update or the loss of a claim. It is immutable once noted:
-// later work on the object is another change.
+// change is the outstanding work on an object after an update. It is immutable once noted: later work on the object is
+// another change.
 type change struct {
 	kind  schema.GroupKind
 	since time.Time
 	// freed are the consumers that may have more after the ends of updates.
 	freed []quotav1alpha1.ConsumerRef
-	// restored are the label values of policies with a removed claim of the object. The object gets the missing claims
-	// of these policies.
-	restored []string
 }
 
 // changes are the objects with outstanding work. The zero value is empty.
@@ -37,7 +34,6 @@ func (c *changes) note(uid types.UID, noted *change) {
 	noted.since = time.Now()
 	if before := c.byUID[uid]; before != nil {
 		noted.freed = union(before.freed, noted.freed)
-		noted.restored = union(before.restored, noted.restored)
 	}
 	if c.byUID == nil {
 		c.byUID = map[types.UID]*change{}
@@ -61,15 +57,6 @@ func (c *changes) of(uid types.UID) *change {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.byUID[uid]
-}
-
-// take removes and returns the change of an object, or nil.
-func (c *changes) take(uid types.UID) *change {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	taken := c.byUID[uid]
-	delete(c.byUID, uid)
-	return taken
 }
 
 // end removes a change, unless there is a later one of its object.

@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,37 +33,6 @@ func (s *stage) wantFinally(reason string, want ...string) {
 	if diff := cmp.Diff(want, s.outcome()); diff != "" {
 		s.Errorf("%s (-want +got):\n%s", reason, diff)
 	}
-}
-
-// The object goes away during its adoption. Its claim still comes, and the engine then cleans up the claim and its
-// reservation.
-func TestObjectGoesWhileItIsAdopted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
-		s.othersUse(acme, 10)
-		c := s.run(nil, fleet("1", "acme", 5))
-		synctest.Wait() // the object is watched
-		if errs := c.Engine.Catalog.SetPolicy(fleets()); len(errs) > 0 {
-			t.Fatal(errs)
-		}
-		isDeleted := false
-		s.server.Intercept(func(method, _ string) bool {
-			if method == http.MethodPost && !isDeleted {
-				isDeleted = true
-				// The request is on its way.
-				s.must(s.metadata.Tracker().Delete(fleetResource, "ns", "a"))
-				s.must(s.live.Tracker().Delete(fleetResource, "ns", "a"))
-				synctest.Wait()
-			}
-			return false
-		})
-		_, err := c.Engine.Reconcile(t.Context(), c.Engine.Catalog.Policy("p"), fleet("1", "acme", 5))
-		s.must(err)
-		if !isDeleted {
-			t.Fatal("the object was not adopted")
-		}
-		s.wantFinally("the use of others stays in the ledger", "acme uses 10, 0 in flight")
-	})
 }
 
 // A process dies after it granted a claim and before it settled it, and the policy goes before the next one starts. The

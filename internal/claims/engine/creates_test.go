@@ -23,8 +23,8 @@ func TestCreatesAreFinished(t *testing.T) {
 			[]string{"acme uses 2, 0 in flight", "claim of acme for 2"},
 		},
 		"creating, claim made": {
-			"it is granted",
-			func(s *stage) { s.claim(s.reserve(acme, 2), false) }, fleet("1", "acme", 2),
+			"it is settled",
+			func(s *stage) { s.claim(s.reserve(acme, 2), true) }, fleet("1", "acme", 2),
 			[]string{"acme uses 2, 0 in flight", "claim of acme for 2"},
 		},
 		"creating, claim of a review that was given up": {
@@ -34,15 +34,6 @@ func TestCreatesAreFinished(t *testing.T) {
 				s.claim(givenUp, false)
 				s.must(s.store.Cancel(s.Context(), acme, givenUp.Key, givenUp.Sequence))
 				s.reserve(acme, 2)
-			}, fleet("1", "acme", 2),
-			[]string{"acme uses 2, 0 in flight", "claim of acme for 2"},
-		},
-		"created, claim of a reservation that is gone": {
-			"the object is charged by another claim",
-			func(s *stage) {
-				withdrawn := s.reserve(acme, 2)
-				s.claim(withdrawn, false)
-				s.must(s.store.Cancel(s.Context(), acme, withdrawn.Key, withdrawn.Sequence))
 			}, fleet("1", "acme", 2),
 			[]string{"acme uses 2, 0 in flight", "claim of acme for 2"},
 		},

@@ -3,9 +3,9 @@
 // around it, and the webhook in package enforce is HTTP around it. Both import it.
 //
 // A policy's claim of record goes through these steps. The webhook reserves the cost of an object. [Engine.Process]
-// makes the granted claim once the object exists, and settles the reservation. [Engine.Reconcile] makes the claim of an
-// object that lacks it. Once the object is deleted, Process deletes the claim, and [Engine.Release] releases its
-// charges. [Engine.Decide] decides a claim created directly by a user, and [Engine.Resize] resizes it.
+// makes the granted claim once the object exists, and settles the reservation. Once the object is deleted, Process
+// deletes the claim, and [Engine.Release] releases its charges. [Engine.Decide] decides a claim created directly by a
+// user, and [Engine.Resize] resizes it.
 //
 // Policies that count objects have no claims here. The engine only ends their requests without an effect.
 //
@@ -14,24 +14,19 @@
 package engine
 
 import (
-	"context"
 	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
-	"github.com/bursar/bursar/internal/claims/evaluator"
-	"github.com/bursar/bursar/internal/kube/discoverycache"
 	"github.com/bursar/bursar/internal/kube/objectcache"
-	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
@@ -42,10 +37,6 @@ type Dependencies struct {
 	Client  *claims.Client
 	Catalog *catalog.Catalog
 	Objects *objectcache.Cache
-	// Evaluator, Live and Kinds evaluate policies for existing objects.
-	Evaluator *evaluator.Evaluator
-	Live      dynamic.Interface
-	Kinds     discoverycache.Resolver
 	// Policies read ClaimCreationPolicies, in this order until one has a policy: a cache, and the API server.
 	Policies        []client.Reader
 	SystemNamespace string
@@ -93,14 +84,6 @@ func New(d Dependencies) *Engine {
 // components add their observed objects.
 func (e *Engine) Queue() workqueue.TypedRateLimitingInterface[Object] { return e.queue }
 
-// transient marks an error as worth a retry.
-func transient(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &evaluator.TransientError{Err: err}
-}
-
 // ObjectOf returns the object of a reservation. It reports false for the reservation of a directly created claim.
 func ObjectOf(reservation ledgerstore.InFlight) (Object, bool) {
 	uid := ledgerstore.ObjectUID(reservation.Key)
@@ -118,13 +101,4 @@ func ObjectOf(reservation ledgerstore.InFlight) (Object, bool) {
 func (e *Engine) IsInFlight(r ledgerstore.InFlight) bool {
 	known, is := e.Store.ReservationOf(r.Consumer, r.Key)
 	return is && known.Sequence == r.Sequence
-}
-
-// isReserved reports whether the current ledger has a reservation.
-func (e *Engine) isReserved(ctx context.Context, reservation ledgerstore.InFlight) (is bool, err error) {
-	err = e.Store.View(ctx, reservation.Consumer, func(current *ledger.Ledger) {
-		held, ok := current.Reservation(reservation.Key)
-		is = ok && held.Sequence == reservation.Sequence
-	})
-	return is, err
 }

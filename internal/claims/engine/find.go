@@ -10,17 +10,8 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
-	"github.com/bursar/bursar/internal/claims/evaluator"
-	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
-
-// reservationOf returns the reservation of a demand, without a sequence.
-func reservationOf(demanded *evaluator.Claim) ledgerstore.InFlight {
-	return ledgerstore.InFlight{Consumer: demanded.Consumer, Reservation: ledger.Reservation{
-		Key: demanded.Key, Charges: demanded.Charges, Claim: demanded.Intent.Encode(),
-	}}
-}
 
 // IsMade reports whether the claim of a reservation exists, granted or not, cached or not. While the caller holds the
 // lock of the object, nobody makes a claim.

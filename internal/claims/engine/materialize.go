@@ -13,7 +13,6 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims"
-	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
@@ -25,9 +24,6 @@ import (
 // the reservation over with a new sequence. So a claim has its charge unless somebody withdrew its sequence. This
 // holds even for a claim created long after its reservation ended, by a process that stood still.
 func (e *Engine) Materialize(ctx context.Context, reservation ledgerstore.InFlight) (isMade bool, err error) {
-	if reservation.IsUnrecorded {
-		return false, nil // its claim follows once the ledger has it
-	}
 	stored, reservation, err := e.made(ctx, reservation)
 	if err != nil {
 		return false, err
@@ -44,15 +40,6 @@ func (e *Engine) Materialize(ctx context.Context, reservation ledgerstore.InFlig
 		claims.Grant(claim, e.Catalog, time.Now())
 		if stored, err = e.ensureClaim(ctx, claim, reservation); err != nil || stored == nil {
 			return false, err
-		}
-	}
-	if claimcache.StateOf(stored) != claimcache.Granted { // an earlier version of Bursar made it
-		if isReserved, err := e.isReserved(ctx, reservation); !isReserved || err != nil {
-			return false, errors.Join(err, e.removeUncharged(ctx, stored))
-		}
-		claims.Grant(stored, e.Catalog, time.Now())
-		if err := e.Client.UpdateStatus(ctx, stored); err != nil {
-			return false, fmt.Errorf("mark claim %s/%s as granted: %w", stored.Namespace, stored.Name, err)
 		}
 	}
 	e.settle(stored, reservation)

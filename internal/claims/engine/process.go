@@ -13,8 +13,12 @@ import (
 
 // Process reconciles the claims and reservations of one object with its existence.
 func (e *Engine) Process(ctx context.Context, o Object) error {
+	change := e.changes.of(o.UID)
 	if err := e.endAwaited(ctx, o); err != nil {
 		return err
+	}
+	if change != nil {
+		e.endChange(o.UID, change)
 	}
 	if e.Objects.Presence(o.Kind, o.UID) == objectcache.Present {
 		return e.processExisting(ctx, o)
@@ -47,6 +51,7 @@ func (e *Engine) processExisting(ctx context.Context, o Object) error {
 	if err != nil {
 		return err
 	}
+	defer unlock()
 	var errs []error
 	for _, reservation := range e.claimReservations(o.UID) {
 		_, err := e.Materialize(ctx, reservation)
@@ -58,21 +63,11 @@ func (e *Engine) processExisting(ctx context.Context, o Object) error {
 			errs = append(errs, e.removeWithdrawn(ctx, claim))
 		}
 	}
-	unlock()
-	if e.IsChanging(o.UID) {
-		errs = append(errs, e.followChange(ctx, o))
-	}
 	return errors.Join(errs...)
 }
 
 // processUnseen processes the reservation of an object outside the cache: deleted, or still to appear.
 func (e *Engine) processUnseen(ctx context.Context, o Object, reservation ledgerstore.InFlight) error {
-	if reservation.IsUnrecorded {
-		if e.IsOver(o.UID) {
-			e.Store.Record(reservation.Consumer) // it ends by its sequence; Record assigns one now
-		}
-		return nil
-	}
 	if !e.IsGone(o.UID) {
 		// The monotonic clock of this process decides; the reservation may be much older.
 		if !e.ended.has(o.UID) && time.Since(reservation.KnownSince) < e.Store.ReservationLifetime {

@@ -27,7 +27,6 @@ import (
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/claims/claimstest"
 	"github.com/bursar/bursar/internal/claims/engine"
-	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/controller/claim"
 	"github.com/bursar/bursar/internal/controller/lifecycle"
 	"github.com/bursar/bursar/internal/kube/discoverycache"
@@ -116,8 +115,6 @@ type stage struct {
 	// live and metadata are the running process's clients to read and to watch objects.
 	live     *dynamicfake.FakeDynamicClient
 	metadata *metadatafake.FakeMetadataClient
-	// namespaces are its lookups of namespaces, for policies with a use for them.
-	namespaces evaluator.Namespaces
 }
 
 func newStage(t *testing.T) *stage {
@@ -238,8 +235,7 @@ func (s *stage) run(policy *quotav1alpha1.ClaimCreationPolicy, object *unstructu
 	store := ledgerstore.New(ctx, s.memory.Connect(nil))
 	transitions := engine.New(engine.Dependencies{
 		Store: store, Objects: objectcache.New(s.metadata, onlyFleets{}), Claims: claimcache.New(), Client: claimClient, Catalog: known,
-		SystemNamespace: "sys", Evaluator: &evaluator.Evaluator{Catalog: known, Namespaces: s.namespaces, SystemNamespace: "sys"}, Live: s.live, Kinds: onlyFleets{},
-		Policies: []client.Reader{policies.Build()}, Log: logr.Discard(),
+		SystemNamespace: "sys", Policies: []client.Reader{policies.Build()}, Log: logr.Discard(),
 	})
 	c := &lifecycle.Controller{Store: store, Engine: transitions, Objects: transitions.Objects, Claims: transitions.Claims, Replicas: (*routing.Peers)(nil), Log: logr.Discard()}
 	releasing := &claim.Controller{Store: store, Engine: transitions, Claims: transitions.Claims, Client: claimClient, Catalog: known, Replicas: (*routing.Peers)(nil), Log: logr.Discard()}

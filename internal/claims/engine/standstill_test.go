@@ -22,9 +22,7 @@ import (
 	"github.com/bursar/bursar/internal/controller/claim"
 	"github.com/bursar/bursar/internal/controller/lifecycle"
 	"github.com/bursar/bursar/internal/kube/objectcache"
-	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
-	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 	"github.com/bursar/bursar/internal/routing"
 )
 
@@ -121,36 +119,34 @@ func (s *stage) standing(store *ledgerstore.Store) *lifecycle.Controller {
 	return c
 }
 
-// The claim of a reservation is there already: a process of an earlier version has made it, or one has sent it
-// without an answer. It is the claim of this reservation, granted or not, and not a second one of its object.
+// The claim of a reservation is there already: a process has sent it without an answer. It is the claim of this
+// reservation, and not a second one of its object.
 func TestClaimIsThereAlready(t *testing.T) {
-	for name, isGranted := range map[string]bool{"granted": true, "not granted yet": false} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newStage(t)
-				s.othersUse(acme, 10)
-				reservation := s.reserve(acme, 5)
-				making := s.standing(s.store)
-				s.server.Intercept(func(method, _ string) bool {
-					if method == http.MethodPost {
-						s.claim(reservation, isGranted) // just before this one
-					}
-					return false
-				})
-				isMade, err := making.Engine.Materialize(t.Context(), reservation)
-				s.must(err)
-				if !isMade {
-					t.Error("it counts as a second one")
-				}
-				s.server.Change("claim-a", func(*quotav1alpha1.ResourceClaim) {}) // the cache sees it
-				time.Sleep(settling)
-				synctest.Wait()
-				if diff := cmp.Diff([]string{"acme uses 15, 0 in flight", "claim of acme for 5"}, s.outcome()); diff != "" {
-					t.Errorf("(-want +got):\n%s", diff)
-				}
-			})
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.othersUse(acme, 10)
+		reservation := s.reserve(acme, 5)
+		making := s.standing(s.store)
+		s.server.Intercept(func(method, _ string) bool {
+			if method == http.MethodPost {
+				s.claim(reservation, true) // just before this one
+			}
+			return false
 		})
-	}
+
+		isMade, err := making.Engine.Materialize(t.Context(), reservation)
+
+		s.must(err)
+		if !isMade {
+			t.Error("it counts as a second one")
+		}
+		s.server.Change("claim-a", func(*quotav1alpha1.ResourceClaim) {}) // the cache sees it
+		time.Sleep(settling)
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"acme uses 15, 0 in flight", "claim of acme for 5"}, s.outcome()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
 }
 
 // A process is about to make a claim when another expires its reservation, because somebody deleted the object. In
@@ -194,29 +190,6 @@ func TestExpiresWhileItIsMade(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A process adopts an object before its cache has the object's claim. Another process has made the claim.
-func TestAdoptWhatIsCharged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
-		s.othersUse(acme, 10)
-		c := s.run(fleets(), fleet("1", "acme", 5))
-		synctest.Wait()
-		other := ledgerstore.New(t.Context(), s.memory.Connect(nil))
-		_, err := storagetest.Reserve(t.Context(), other, acme, ledger.Reservation{Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(5), Claim: intent().Encode()})
-		s.must(err)
-		reservation := other.ReservationsFor(string(fleetUID))[0]
-		s.claim(reservation, true) // and nobody gets an event of it
-		other.Settle(acme, reservation.Key, reservation.Sequence)
-		synctest.Wait()
-		time.Sleep(settling)
-		result, err := c.Engine.Reconcile(t.Context(), c.Engine.Catalog.Policy("p"), fleet("1", "acme", 5))
-		s.must(err)
-		if sequence := s.memory.Snapshot(acme).Sequence; result != engine.Pending || sequence != reservation.Sequence {
-			t.Errorf("got %d, and reservation %d is the last one, want Pending, and %d", result, sequence, reservation.Sequence)
-		}
-	})
 }
 
 // A process still has an expired reservation of another process. It finds the claim of the next one, before its

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -16,32 +15,13 @@ func (e *Engine) ExpectUpdate(o Object, id types.UID) {
 	e.changes.note(o.UID, &change{kind: o.Kind})
 }
 
-// Restore enqueues an object that may lack the claim of the policy with the label value.
-func (e *Engine) Restore(o Object, policy string) {
-	e.changes.note(o.UID, &change{kind: o.Kind, restored: []string{policy}})
-	e.queue.Add(o)
-}
+// updateMemory is how long the engine remembers the latest update of an object without outstanding work.
+const updateMemory = 10 * time.Second
 
-// Change is the outstanding work on the claims of an object.
-type Change struct {
-	Object Object
-	// Restored are the label values of policies whose claims the object may lack.
-	Restored []string
-}
-
-// ChangeOf returns the outstanding work on the claims of an object. It reports false if there is none.
-func (e *Engine) ChangeOf(uid types.UID) (Change, bool) {
-	c := e.changes.of(uid)
-	if c == nil {
-		return Change{}, false
-	}
-	return Change{Object: Object{c.kind, uid}, Restored: slices.Clone(c.restored)}, true
-}
-
-// IsChanging reports whether an object has outstanding work.
+// IsChanging reports whether an update of an object may still have an effect.
 func (e *Engine) IsChanging(uid types.UID) bool { return e.changes.of(uid) != nil }
 
-// Modified enqueues an object after a change, if its claims have to follow.
+// Modified enqueues an object after a change, if updates of it were admitted.
 func (e *Engine) Modified(o Object) {
 	if e.IsChanging(o.UID) {
 		e.queue.Add(o)
@@ -54,11 +34,17 @@ func (e *Engine) Vanished(uid types.UID, isCharged bool) {
 		e.gone.add(uid)
 	}
 	e.updates.forget(uid)
-	if change := e.changes.take(uid); change != nil {
-		for _, consumer := range change.freed {
-			e.Store.ReleaseDone(consumer, releaseOf(uid))
-		}
+	if change := e.changes.of(uid); change != nil {
+		e.endChange(uid, change)
 	}
+}
+
+// endChange ends the outstanding work on an object, and the wait for quota that it may have freed.
+func (e *Engine) endChange(uid types.UID, change *change) {
+	for _, consumer := range change.freed {
+		e.Store.ReleaseDone(consumer, releaseOf(uid))
+	}
+	e.changes.end(uid, change)
 }
 
 // IsGone reports whether the engine saw the deletion of a charged object.
@@ -86,5 +72,5 @@ func (e *Engine) Sweep() {
 	e.sent.retain(e.Store)
 	e.gone.expire(now.Add(-2 * e.Store.ReservationLifetime))
 	e.ended.expire(now.Add(-2 * e.Store.ReservationLifetime))
-	e.updates.expire(now.Add(-10*pendingRetry), e.IsChanging)
+	e.updates.expire(now.Add(-updateMemory), e.IsChanging)
 }

@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"net/http"
-	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -10,46 +9,6 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 )
-
-// Before the first list of claims, the engine takes no object for one without a claim.
-func TestConformBeforeTheClaimsAreListed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
-		s.paid(acme, 2)
-		list := s.unlist()
-		c := s.run(fleets(), fleet("1", "acme", 2))
-		before := len(s.memory.Revisions(acme))
-		failed := make(chan error, 1)
-		go func() {
-			_, err := c.Engine.Reconcile(t.Context(), c.Engine.Catalog.Policy("p"), fleet("1", "acme", 2))
-			failed <- err
-		}()
-		synctest.Wait()
-		if got := len(s.memory.Revisions(acme)); got != before {
-			t.Errorf("before the claims are listed the ledger was written %d times, want never", got-before)
-		}
-		list()
-		s.must(<-failed)
-		s.wantFinally("the object has a claim", "acme uses 2, 0 in flight", "claim of acme for 2")
-	})
-}
-
-// Changes wait for the list of claims without delaying the claims of new objects.
-func TestChangesWaitForTheListByThemselves(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStage(t)
-		list := s.unlist()
-		c := s.run(fleets(), fleet("1", "acme", 2))
-		c.Engine.Restore(theFleet, "p")
-		var working sync.WaitGroup
-		for range 24 {
-			working.Go(func() { s.must(c.Engine.Process(t.Context(), theFleet)) })
-		}
-		working.Wait()
-		list()
-		synctest.Wait()
-	})
-}
 
 // An object goes away before the first list of claims. Denials wait for its release once the cache has its claim.
 // Denials wait for its release from the appearance of its claim on.

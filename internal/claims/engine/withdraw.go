@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,9 +13,6 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
-
-// errUnrecorded means that a reservation has no sequence yet. It gets one in a moment.
-var errUnrecorded = transient(errors.New("the reservation is being recorded"))
 
 // Expire ends the reservation of a deleted or missing object, and removes its claim if there is one.
 func (e *Engine) Expire(ctx context.Context, reservation ledgerstore.InFlight) error {
@@ -34,10 +30,6 @@ func (e *Engine) Expire(ctx context.Context, reservation ledgerstore.InFlight) e
 // withdraw ends a reservation. If somebody made a claim from it all the same, maybe another process at this moment,
 // withdraw returns the claim. The ledger no longer has its charge, and the caller has to remove it.
 func (e *Engine) withdraw(ctx context.Context, reservation ledgerstore.InFlight) (made *quotav1alpha1.ResourceClaim, err error) {
-	if reservation.IsUnrecorded {
-		e.Store.Record(reservation.Consumer)
-		return nil, errUnrecorded
-	}
 	if reservation.IsOwn && !e.sent.has(reservation) {
 		return nil, e.Store.Cancel(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)
 	}
@@ -98,19 +90,6 @@ func (e *Engine) removeWithdrawn(ctx context.Context, known *claimcache.Claim) e
 		return fmt.Errorf("read claim %s: %w", known.NamespacedName, err)
 	}
 	return e.supersede(ctx, claim)
-}
-
-// removeUncharged removes an ungranted claim without a reservation in the ledger: the process behind the claim has
-// died, or could not remove it.
-func (e *Engine) removeUncharged(ctx context.Context, held *quotav1alpha1.ResourceClaim) error {
-	isReserved, err := e.isReserved(ctx, ledgerstore.InFlight{Consumer: held.Spec.ConsumerRef, Reservation: ledger.Reservation{
-		Key:      ledgerstore.ObjectKey(claims.PolicyOf(held), held.Annotations[quotav1alpha1.AnnotationResourceUID]),
-		Sequence: claims.SequenceOf(held),
-	}})
-	if isReserved || err != nil {
-		return err
-	}
-	return e.supersede(ctx, held)
 }
 
 // supersede marks and deletes a claim. Another claim may replace it.

@@ -147,7 +147,7 @@ func (r *reader) grantPolicies(ctx context.Context) Check {
 // views show its next change after three seconds, unless many consumers changed at once.
 const viewsLagAfter = 10 * time.Second
 
-// lag checks the progress of policies over existing and unreviewed objects, and how old the shown figures are.
+// lag checks the progress of policies over existing objects, and how old the shown figures are.
 func (r *reader) lag(ctx context.Context) Check {
 	check := r.adoption(ctx)
 	if r.metrics == nil {
@@ -166,7 +166,7 @@ func (r *reader) lag(ctx context.Context) Check {
 	return check
 }
 
-// adoption checks the progress of policies over existing and unreviewed objects.
+// adoption checks the progress of policies over existing objects.
 func (r *reader) adoption(ctx context.Context) Check {
 	const name = "lag"
 	var list quotav1alpha1.ClaimCreationPolicyList
@@ -182,10 +182,6 @@ func (r *reader) adoption(ctx context.Context) Check {
 		if adoption.State == quotav1alpha1.AdoptionRunning {
 			check.Text = "Bursar is processing existing objects"
 			check.Details = append(check.Details, fmt.Sprintf("ClaimCreationPolicy %s: %d of %d", list.Items[i].Name, adoption.Processed, adoption.Total))
-		}
-		if since := adoption.UncheckedSince; since != nil {
-			check.State, check.Text = Failed, "unreviewed objects may lack a claim"
-			check.Details = append(check.Details, fmt.Sprintf("ClaimCreationPolicy %s: since %s", list.Items[i].Name, since.UTC().Format(time.RFC3339)))
 		}
 	}
 	return check

@@ -274,14 +274,15 @@ func (r *reader) leader(ctx context.Context) Check {
 	const name, replicas = "leader", quotav1alpha1.GroupName + "/replica"
 	lease, err := r.client.CoordinationV1().Leases(r.systemNamespace).Get(ctx, naming.LeaderLease, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err) && r.isStandalone:
-		return Check{Name: name, State: OK, Text: "this server, the only one"}
 	case apierrors.IsNotFound(err):
 		return Check{Name: name, State: Failed, Text: fmt.Sprintf("no operator has led: namespace %s holds no Lease %s", r.systemNamespace, naming.LeaderLease)}
 	case err != nil:
 		return unknown(name, err)
 	}
 	holder, renewed := ptr.Deref(lease.Spec.HolderIdentity, ""), ptr.Deref(lease.Spec.RenewTime, metav1.MicroTime{})
+	if holder == "" && r.isStandalone {
+		return Check{Name: name, State: OK, Text: "this server, the only one"}
+	}
 	if holder == "" {
 		return Check{Name: name, State: Failed, Text: "none: the last leader has stepped down, and no replica has taken over"}
 	}

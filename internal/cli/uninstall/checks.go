@@ -119,9 +119,9 @@ func (u *uninstaller) checkServer(context.Context) error {
 
 // checkNamespace makes sure that the given namespace is Bursar's, by the operator's Lease in it.
 func (u *uninstaller) checkNamespace(ctx context.Context) error {
-	leases, err := u.client.CoordinationV1().Leases("").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + naming.ReviewsLease})
+	leases, err := u.client.CoordinationV1().Leases("").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + naming.LeaderLease})
 	if err != nil {
-		return fmt.Errorf("list the Leases %s: %w", naming.ReviewsLease, err)
+		return fmt.Errorf("list the Leases %s: %w", naming.LeaderLease, err)
 	}
 	other := ""
 	for _, lease := range leases.Items {

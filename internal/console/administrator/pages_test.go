@@ -71,7 +71,7 @@ func TestHostileText(t *testing.T) {
 			ConsumerRef: consumer, Requests: []quotav1alpha1.ResourceRequestTemplate{{ResourceType: hostile}},
 		}}},
 	}, Status: quotav1alpha1.ClaimCreationPolicyStatus{
-		Conditions: conditions, Adoption: &quotav1alpha1.AdoptionStatus{Message: hostile, Progress: hostile, Failed: 1, UncheckedSince: &now},
+		Conditions: conditions, Adoption: &quotav1alpha1.AdoptionStatus{Message: hostile, Progress: hostile, Failed: 1},
 		Evaluation: &quotav1alpha1.EvaluationStatus{LastFailure: hostile, LastFailureReason: hostile, LastFailureTime: now, LastSuccessTime: &now},
 	}}
 	row := fleetOf(consumer, hostile, 1).Rows[0]

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,10 +34,8 @@ type policyRow struct {
 	Failing  string
 	// Coverage describes how many existing objects the policy could be applied to. Those that cost nothing have no claim.
 	Coverage string
-	// Unadopted is the number of objects that Bursar could not adopt, and Unchecked the time since which objects may lack
-	// a claim.
+	// Unadopted is the number of objects that the policy fails on.
 	Unadopted int64
-	Unchecked *time.Time
 }
 
 func (a Area) policies(r *web.Request) (web.Answer, error) {
@@ -84,9 +81,6 @@ func policyRowOf(p *quotav1alpha1.ClaimCreationPolicy) policyRow {
 		row.Coverage = cmp.Or(adoption.Progress, fmt.Sprint(adoption.Processed-adoption.Failed, "/", adoption.Total))
 		if adoption.State == quotav1alpha1.AdoptionRunning {
 			row.Coverage += ", in progress"
-		}
-		if adoption.UncheckedSince != nil {
-			row.Unchecked = &adoption.UncheckedSince.Time
 		}
 	}
 	return row

@@ -1,6 +1,6 @@
 // Package escrow returns the slices of ended replicas: quota held ahead of demand. A slice covers its holder's
-// unrecorded admissions. So it returns only after every object possibly admitted by the holder has appeared and has its
-// charge, or can no longer appear. Only the operator and tests import it.
+// unrecorded admissions. So it returns only after every object possibly admitted by the holder counts, or can no longer
+// appear. Only the operator and tests import it.
 package escrow
 
 import (
@@ -17,23 +17,8 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-const (
-	// interval is the time between two looks at the slices. pauseMax bounds the pause after failed lists of objects.
-	// The pause doubles with each failure.
-	interval = 5 * time.Second
-	pauseMax = 5 * time.Minute
-	// unrecordedMax is more than the time between the creation of an object, by its timestamp, and the record of its
-	// charge in the ledger or in its holder's latest write. A request may take two minutes, and each commit some
-	// seconds.
-	unrecordedMax = 5 * time.Minute
-)
-
-// Adopter charges objects without a claim.
-type Adopter interface {
-	// AdoptSince charges all objects created since a time without a claim or reservation. It returns the resource types
-	// of the incompletely applied policies, with the errors; all types, if there are only errors.
-	AdoptSince(ctx context.Context, since time.Time) (uncharged []string, err error)
-}
+// interval is the time between two looks at the slices.
+const interval = 5 * time.Second
 
 // Observations know how recent the inventory has to be.
 type Observations interface {
@@ -43,17 +28,12 @@ type Observations interface {
 
 // Controller returns slices. Every replica does it for its own consumers, as their preferred replica.
 type Controller struct {
-	Store   *ledgerstore.Store
-	Adopter Adopter
-	// Observed are the counted kinds. It may be nil.
+	Store    *ledgerstore.Store
 	Observed Observations
 	Log      logr.Logger
 
 	// ended are the bases, by slice and kind, by which all requests had ended that its holder may have admitted.
 	ended map[sliceID]map[string]ledger.Basis
-	// pause is the time between two lists of objects after the first failed, and next the time of the next one.
-	pause time.Duration
-	next  time.Time
 }
 
 // Run returns slices until ctx ends.
@@ -73,24 +53,7 @@ func (c *Controller) Run(ctx context.Context) error {
 // Recover revokes the slices of holders without recent writes, and returns those revoked long ago.
 func (c *Controller) Recover(ctx context.Context) error {
 	over, errs := c.revokeStalled(ctx)
-	if len(over) == 0 || time.Now().Before(c.next) {
-		return errors.Join(errs...)
-	}
-	since := time.Unix(over[0].WrittenAt, 0)
-	for i := range over {
-		if written := time.Unix(over[i].WrittenAt, 0); written.Before(since) {
-			since = written
-		}
-	}
-	uncharged, err := c.Adopter.AdoptSince(ctx, since.Add(-unrecordedMax))
-	if err == nil {
-		c.pause = 0
-	} else {
-		c.pause = min(max(2*c.pause, interval), pauseMax)
-		c.next = time.Now().Add(c.pause)
-	}
-	errs = append(errs, err)
-	if err != nil && len(uncharged) == 0 {
+	if len(over) == 0 {
 		return errors.Join(errs...)
 	}
 	errs = append(errs, c.noteEnds(ctx, over))
@@ -98,12 +61,9 @@ func (c *Controller) Recover(ctx context.Context) error {
 		if c.ended[idOf(slice)] == nil {
 			continue
 		}
-		if slices.ContainsFunc(uncharged, func(resourceType string) bool { return slice.Amounts[resourceType] > 0 }) {
-			continue
-		}
 		isDropped, err := c.Store.EndSlice(ctx, slice, c.ended[idOf(slice)])
 		if errs = append(errs, err); isDropped {
-			c.Log.Info("returned the slice of an ended replica; its objects are charged, and the rest is free",
+			c.Log.Info("returned the slice of an ended replica; its objects count, and the rest is free",
 				"consumer", slice.Consumer.Kind+"/"+slice.Consumer.Name)
 		}
 	}
@@ -134,10 +94,7 @@ func idOf(slice ledgerstore.ForeignSlice) sliceID { return sliceID{slice.Consume
 // noteEnds notes the bases by which the requests that the holders of slices admitted had ended. It leaves out a slice
 // while that of a kind is unknown whose objects may use it, and returns why.
 func (c *Controller) noteEnds(ctx context.Context, over []ledgerstore.ForeignSlice) error {
-	var live map[string]inventory.Live
-	if c.Observed != nil {
-		live = c.Observed.Live(ctx)
-	}
+	live := c.Observed.Live(ctx)
 	var errs []error
 	ended := map[sliceID]map[string]ledger.Basis{}
 	for _, slice := range over {

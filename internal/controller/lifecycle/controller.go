@@ -85,18 +85,16 @@ func (c *Controller) Run(ctx context.Context) error {
 func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
 	// Without other replicas, the owner of any other reservation was an earlier process.
 	mayMake := func(reservation ledgerstore.InFlight) bool {
-		return reservation.Awaits == nil && !reservation.IsUnrecorded && (reservation.IsOwn || c.Replicas.IsOnly())
+		return reservation.Awaits == nil && (reservation.IsOwn || c.Replicas.IsOnly())
 	}
 	if slices.ContainsFunc(c.Store.ReservationsFor(string(uid)), mayMake) {
 		c.Engine.Queue().Add(engine.Object{Kind: kind, UID: uid})
 	}
 }
 
-// recorded makes the claim of a reservation recorded after its object had appeared, or ends it if the object is gone
-// again, or its create has ended.
+// recorded ends a reservation recorded after its object was gone again, or after the end of its create.
 func (c *Controller) recorded(reservation ledgerstore.InFlight) {
-	o, ok := engine.ObjectOf(reservation)
-	if ok && (reservation.Awaits == nil && c.Objects.Presence(o.Kind, o.UID) == objectcache.Present || c.Engine.IsOver(o.UID)) {
+	if o, ok := engine.ObjectOf(reservation); ok && c.Engine.IsOver(o.UID) {
 		c.Engine.Queue().Add(o)
 	}
 }
@@ -152,12 +150,8 @@ func (c *Controller) vanished(kind schema.GroupKind, uid types.UID) {
 	}
 }
 
-// claimChanged handles claims that appear after the end of their object, and objects after the end of their claim.
+// claimChanged handles claims that appear after the end of their object.
 func (c *Controller) claimChanged(before, after *claimcache.Claim) {
-	if after == nil && before.FromPolicy() && c.Objects.Presence(before.Kind(), before.ObjectUID) == objectcache.Present {
-		c.Engine.Restore(objectOf(before), before.Policy())
-		return
-	}
 	if after == nil || !after.FromPolicy() {
 		return
 	}
@@ -210,9 +204,6 @@ func (c *Controller) sweepRegularly(ctx context.Context) {
 func (c *Controller) sweep(ctx context.Context) {
 	c.sweepReservations(ctx)
 	c.sweepOrphans(ctx)
-	for _, claim := range c.Claims.Undecided(c.isUncharged) {
-		c.Engine.Restore(objectOf(claim), claim.Policy())
-	}
 	c.Engine.Sweep()
 	c.Store.SweepStock()
 }
@@ -247,13 +238,4 @@ func (c *Controller) sweepReservations(ctx context.Context) {
 			c.Engine.Queue().Add(o)
 		}
 	}
-}
-
-// isUncharged reports whether a claim of an existing object lacks its grant for suspiciously long, and has no
-// reservation to grant it.
-func (c *Controller) isUncharged(claim *claimcache.Claim) bool {
-	return c.Replicas.IsPreferred(claim.Consumer()) &&
-		time.Since(time.Unix(claim.Created, 0)) > c.Store.ReservationLifetime &&
-		c.Objects.Presence(claim.Kind(), claim.ObjectUID) == objectcache.Present && !c.Engine.IsChanging(claim.ObjectUID) &&
-		len(c.Store.ReservationsFor(string(claim.ObjectUID))) == 0
 }

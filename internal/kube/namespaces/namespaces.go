@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,8 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -89,45 +86,6 @@ func read(ctx context.Context, from client.Reader, name string) (*metav1.Partial
 		return nil, fmt.Errorf("look up namespace %s: %w", name, err)
 	}
 	return namespace, nil
-}
-
-// AwaitCurrent waits until the watch shows each namespace at least as new as it is on the API server now. It takes one
-// list of their metadata.
-func (n *Namespaces) AwaitCurrent(ctx context.Context) error {
-	var current metav1.PartialObjectMetadataList
-	current.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
-	if err := n.Live.List(ctx, &current); err != nil {
-		return fmt.Errorf("list the namespaces: %w", err)
-	}
-	const poll, timeout = 10 * time.Millisecond, 10 * time.Second
-	rest := current.Items
-	err := wait.PollUntilContextTimeout(ctx, poll, timeout, true, func(ctx context.Context) (bool, error) {
-		for len(rest) > 0 {
-			if isCurrent, err := n.isCurrent(ctx, &rest[0]); !isCurrent || err != nil {
-				return false, err
-			}
-			rest = rest[1:]
-		}
-		return true, nil
-	})
-	if err != nil && len(rest) > 0 {
-		return fmt.Errorf("wait until the watch shows the present version of namespace %s: %w", rest[0].Name, err)
-	}
-	return err
-}
-
-// isCurrent reports whether the watch shows a namespace in its version or a later one. A deleted namespace is current.
-func (n *Namespaces) isCurrent(ctx context.Context, namespace *metav1.PartialObjectMetadata) (bool, error) {
-	known, err := read(ctx, n.Cached, namespace.Name)
-	if apierrors.IsNotFound(err) {
-		_, err = read(ctx, n.Live, namespace.Name) // the watch may not show it yet
-		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
-	}
-	if err != nil {
-		return false, err
-	}
-	order, err := resourceversion.CompareResourceVersion(known.ResourceVersion, namespace.ResourceVersion)
-	return order >= 0, err
 }
 
 // Live reads namespaces from the API server.

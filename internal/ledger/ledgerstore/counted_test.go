@@ -16,7 +16,7 @@ type onlyFeatures struct{}
 func (onlyFeatures) IsCountedOnly(resourceType string) bool { return resourceType == feature }
 
 func withFeature(key string, amount, of ledger.Amount) ledger.Reservation {
-	r := reservation(key, amount)
+	r := awaiting(key, amount)
 	r.Charges = append(r.Charges, ledger.Charge{ResourceType: feature, Amount: of})
 	return r
 }
@@ -29,7 +29,7 @@ func TestCountedTypeInEscrow(t *testing.T) {
 		p.Types = onlyFeatures{}
 		p.limit(t, 10_000)
 		escrow := func(r ledger.Reservation) bool {
-			return p.Escrow(acme, []ledger.Reservation{r}, ledgerstore.Spare{}, nil)
+			return p.Escrow(acme, []ledger.Reservation{r}, ledgerstore.Spare{})
 		}
 		escrow(withFeature("p/before", 2, 1))
 		escrow(withFeature("p/first", 2, 1))
@@ -40,7 +40,7 @@ func TestCountedTypeInEscrow(t *testing.T) {
 		if !escrow(withFeature("p/a", 4, 1000)) {
 			t.Error("the feature keeps the slice from admitting")
 		}
-		if escrow(ledger.Reservation{Key: "p/b", Claim: "c", Charges: []ledger.Charge{{ResourceType: feature, Amount: 1}}}) {
+		if escrow(ledger.Reservation{Key: "p/b", Claim: "c", Awaits: awaiting("p/b", 1).Awaits, Charges: []ledger.Charge{{ResourceType: feature, Amount: 1}}}) {
 			t.Error("a feature alone was admitted, and no slice tells others to look for its object")
 		}
 		if escrow(withFeature("p/c", 1, ledger.AmountMax)) {

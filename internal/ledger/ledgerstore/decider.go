@@ -151,14 +151,7 @@ func (d *decider) endDryRun() groupcommit.Effect {
 // hasNoRoom reports whether the request must wait for reservations in flight to end. It returns false for a request too
 // large even then: the ledger denies it. A dry run of separate reservations checks each of them later.
 func (d *decider) hasNoRoom(l *ledger.Ledger, added []ledger.Reservation) bool {
-	switch {
-	case d.DryRun != NotDry && d.Separately:
-		return false
-	case d.IsForExisting && len(added) > 0 && l.ReservationCount() >= existingMax:
-		return true
-	default:
-		return isFull(l, added)
-	}
+	return !(d.DryRun != NotDry && d.Separately) && isFull(l, added)
 }
 
 // decideTogether adds all reservations or none, and reports whether the ledger changed.
@@ -213,8 +206,13 @@ func (d *decider) decideSeparately(l *ledger.Ledger) (hasChanged bool) {
 
 // decide decides one reservation or amendment, and reports whether the ledger changed.
 func (d *decider) decide(l *ledger.Ledger, r ledger.Reservation) (decision ledger.Decision, hasChanged bool) {
-	if before, isKnown := l.Reservation(r.Key); isKnown && r.Awaits != nil {
+	before, isKnown := l.Reservation(r.Key)
+	switch {
+	case isKnown && r.Awaits != nil:
 		return d.raise(l, before, r)
+	case r.Awaits != nil && d.store.Inventory != nil && d.store.Inventory.HasSeen(r.Awaits):
+		// Another replica has admitted it, and the API server has carried it out.
+		return ledger.Decision{Code: ledger.Admitted, Existing: true}, false
 	}
 	if len(r.Replaces) == 0 {
 		decision = d.decideByLimits(l, r, l.Reserve, l.ReserveOverdraft)
@@ -275,23 +273,22 @@ func (d *decider) committed() {
 	}
 }
 
-// takeOver renames earlier reservations with the same charges to new ones.
+// takeOver ends earlier reservations with the same charges as new ones, which are decided next.
 func (d *decider) takeOver(l *ledger.Ledger) {
 	for i := range d.Reservations {
 		r := &d.Reservations[i]
 		key := d.Instead[r.Key]
 		held, ok := l.Reservation(key)
-		if !ok || !slices.Equal(held.Charges, r.Charges) {
+		if !ok || held.Awaits == nil || !slices.Equal(held.Charges, r.Charges) {
 			continue
 		}
-		// A request that awaits its object makes way for the new one, which is decided next.
-		if held.Awaits != nil && l.Cancel(key, held.Sequence) || l.Rename(key, *r) {
+		if l.Cancel(key, held.Sequence) {
 			d.taken = append(d.taken, key)
 		}
 	}
 }
 
-// renew gives existing reservations a new sequence, except those just renamed. It reports whether there are any.
+// renew gives existing reservations a new sequence. It reports whether there are any.
 func (d *decider) renew(l *ledger.Ledger) bool {
 	var any bool
 	for i := range d.outcome.Decisions {

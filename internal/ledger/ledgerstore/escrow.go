@@ -34,12 +34,12 @@ func (c *committer) recordDelay(now time.Time) time.Duration {
 }
 
 // Escrow admits reservations from the slice of this process, without a write: the slice covers them until a later
-// commit records them in the ledger. Then it calls recorded, if set. Escrow reports false if the slice cannot cover
-// them all, or the ledger may have less than spare; then nothing has happened, and [Store.Apply] decides.
+// commit records them in the ledger. Escrow reports false if the slice cannot cover them all, or the ledger may have
+// less than spare; then nothing has happened, and [Store.Apply] decides.
 //
-// The caller must be able to find and charge the objects of these reservations in case this process dies: see
-// [Store.ForeignSlices]. All reservations are without dimensions.
-func (s *Store) Escrow(consumer quotav1alpha1.ConsumerRef, reservations []ledger.Reservation, spare Spare, recorded func()) bool {
+// All reservations await objects that the inventory counts: if this process dies, they count all the same. None has
+// dimensions.
+func (s *Store) Escrow(consumer quotav1alpha1.ConsumerRef, reservations []ledger.Reservation, spare Spare) bool {
 	if s.IsDurable || s.isClosing.Load() || s.Replicas != nil && !s.Replicas.IsPreferred(consumer) {
 		return false
 	}
@@ -47,7 +47,7 @@ func (s *Store) Escrow(consumer quotav1alpha1.ConsumerRef, reservations []ledger
 		if reservations[i].Check() != ledger.Admitted {
 			return false // [Store.Apply] denies it
 		}
-		if awaits := reservations[i].Awaits; awaits != nil && (s.Inventory == nil || !s.Inventory.IsListed(awaits.Kind)) {
+		if awaits := reservations[i].Awaits; awaits == nil || s.Inventory == nil || !s.Inventory.IsListed(awaits.Kind) {
 			return false // nobody could tell later whether its object counts already
 		}
 	}
@@ -63,11 +63,7 @@ func (s *Store) Escrow(consumer quotav1alpha1.ConsumerRef, reservations []ledger
 	}
 
 	for i := range reservations {
-		var done func()
-		if i == len(reservations)-1 {
-			done = recorded
-		}
-		if !c.commitLater(c.record(reservations[i], time.Now(), done)) {
+		if !c.commitLater(c.record(reservations[i], time.Now())) {
 			// An idle committer has no slice, so this one ended before the first reservation.
 			c.escrow.forget(reservations)
 			s.inflight.removeUnrecorded(consumer, reservations)

@@ -43,7 +43,7 @@ func (p *process) limitBySelector(t *testing.T, plain, regional ledger.Amount) {
 func (p *process) adopt(t *testing.T, key string, amount ledger.Amount) ledgerstore.Outcome {
 	t.Helper()
 	outcome, err := p.Apply(t.Context(), acme, ledgerstore.Request{
-		Reservations: []ledger.Reservation{reservation(key, amount)}, Separately: true, Overdraft: true, IsForExisting: true,
+		Reservations: []ledger.Reservation{reservation(key, amount)}, Separately: true, Overdraft: true,
 	})
 	if err != nil || outcome.Decisions[0].Code != ledger.Admitted {
 		t.Fatalf("adopt: %+v, %v", outcome, err)
@@ -52,19 +52,21 @@ func (p *process) adopt(t *testing.T, key string, amount ledger.Amount) ledgerst
 }
 
 func TestEscrowOfWhatNoLedgerTakes(t *testing.T) {
+	awaits := awaiting("p/x", 1).Awaits
 	for reason, requests := range map[string][]ledger.Reservation{
-		"an amount beyond every sum":   {reservation("p/x", ledger.AmountMax)},
-		"two amounts beyond every sum": {reservation("p/x", ledger.AmountMax), reservation("p/y", ledger.AmountMax)},
-		"a long claim":                 {{Key: "p/x", Charges: charges(1), Claim: strings.Repeat("x", ledger.ClaimBytesMax+1)}},
-		"a repeated type":              {{Key: "p/x", Charges: append(charges(1), charges(1)...), Claim: "c"}},
-		"no charges":                   {{Key: "p/x", Claim: "c"}},
-		"an amount of zero":            {{Key: "p/x", Charges: charges(0), Claim: "c"}},
-		"no key":                       {{Charges: charges(1), Claim: "c"}},
+		"an amount beyond every sum":   {awaiting("p/x", ledger.AmountMax)},
+		"two amounts beyond every sum": {awaiting("p/x", ledger.AmountMax), awaiting("p/y", ledger.AmountMax)},
+		"a long claim":                 {{Key: "p/x", Awaits: awaits, Charges: charges(1), Claim: strings.Repeat("x", ledger.ClaimBytesMax+1)}},
+		"a repeated type":              {{Key: "p/x", Awaits: awaits, Charges: append(charges(1), charges(1)...), Claim: "c"}},
+		"no charges":                   {{Key: "p/x", Awaits: awaits, Claim: "c"}},
+		"an amount of zero":            {{Key: "p/x", Awaits: awaits, Charges: charges(0), Claim: "c"}},
+		"no object":                    {reservation("p/x", 1)},
+		"no key":                       {{Awaits: awaits, Charges: charges(1), Claim: "c"}},
 	} {
 		t.Run(reason, inBubble(func(t *testing.T) {
 			memory := storagetest.New()
 			p := holding(t, memory, nil)
-			if !p.escrow("p/a", 4) || p.Escrow(acme, requests, ledgerstore.Spare{}, nil) || p.escrow("p/b", 50_000) {
+			if !p.escrow("p/a", 4) || p.Escrow(acme, requests, ledgerstore.Spare{}) || p.escrow("p/b", 50_000) {
 				t.Error("the slice admitted something else than what it covers")
 			}
 			<-time.After(4 * time.Second)
@@ -93,8 +95,9 @@ func TestDemandWithoutSlice(t *testing.T) {
 			p := start(t, memory, nil)
 			p.limit(t, 10_000)
 			for _, key := range keys("p", 10) {
-				r := ledger.Reservation{Key: key, Claim: "c", Charges: []ledger.Charge{{ResourceType: gpu, Dimensions: tt.dimensions, Amount: 4}}}
-				if p.Escrow(acme, []ledger.Reservation{r}, ledgerstore.Spare{}, nil) {
+				r := awaiting(key, 4)
+				r.Charges[0].Dimensions = tt.dimensions
+				if p.Escrow(acme, []ledger.Reservation{r}, ledgerstore.Spare{}) {
 					t.Error("admitted from a slice")
 				}
 				if d, err := storagetest.Reserve(t.Context(), p, acme, r); err != nil || d.Code != ledger.Admitted {
@@ -124,7 +127,7 @@ func TestSliceShrinksInFullLedger(t *testing.T) {
 		memory.Fill(acme)
 		p.look(t)
 		for range 20 {
-			p.Escrow(acme, []ledger.Reservation{{Key: "p/cpu", Claim: "c", Charges: []ledger.Charge{{ResourceType: cpu, Amount: 1}}}}, ledgerstore.Spare{}, nil)
+			p.Escrow(acme, []ledger.Reservation{{Key: "p/cpu", Claim: "c", Awaits: awaiting("p/cpu", 1).Awaits, Charges: []ledger.Charge{{ResourceType: cpu, Amount: 1}}}}, ledgerstore.Spare{})
 			<-time.After(time.Second)
 		}
 		expectSlices(t, "without demand for it", memory)
@@ -219,7 +222,7 @@ func TestEscrowedAndStored(t *testing.T) {
 		if !p.escrow("p/a", 8) {
 			t.Fatal("not admitted from the slice")
 		}
-		other := reservation("p/a", 8)
+		other := awaiting("p/a", 8)
 		other.ReservedAt = 77
 		if _, err := storagetest.Reserve(t.Context(), start(t, memory, nil), acme, other); err != nil {
 			t.Fatal(err)

@@ -59,7 +59,7 @@ func TestJournalNamesAuthorsOfSlices(t *testing.T) {
 			before := len(a.sorted())
 			r := creating(widgets, "1", 3)
 			r.Actor, r.Awaits.Policies = "ann", tt.policies
-			if !p.Escrow(acme, []ledger.Reservation{r}, ledgerstore.Spare{}, nil) {
+			if !p.Escrow(acme, []ledger.Reservation{r}, ledgerstore.Spare{}) {
 				t.Fatal("not admitted from the slice")
 			}
 

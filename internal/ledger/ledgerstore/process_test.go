@@ -24,13 +24,15 @@ type process struct {
 	stop context.CancelFunc
 }
 
-// start starts a process. It ends with the test. faults may be nil.
+// start starts a process whose inventory shows no objects. It ends with the test. faults may be nil.
 func start(t testing.TB, memory *storagetest.Memory, faults func(context.Context, storagetest.Call) storagetest.Fault) *process {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	connection := memory.Connect(faults)
-	return &process{Store: ledgerstore.New(ctx, connection), Connection: connection, stop: cancel}
+	store := ledgerstore.New(ctx, connection)
+	store.Inventory = newInventory(widgets)
+	return &process{Store: store, Connection: connection, stop: cancel}
 }
 
 // script yields the given faults for the first writes and none for the others.
@@ -77,6 +79,13 @@ func charges(amount ledger.Amount) []ledger.Charge {
 
 func reservation(key string, amount ledger.Amount) ledger.Reservation {
 	return ledger.Reservation{Key: key, Charges: charges(amount), Claim: "claim of " + key}
+}
+
+// awaiting is the reservation of a request to create an object that counts. Its key is like p/uid.
+func awaiting(key string, amount ledger.Amount) ledger.Reservation {
+	r := reservation(key, amount)
+	r.Awaits = &ledger.Awaited{Kind: widgets, ID: ledgerstore.ObjectUID(key), Policies: 1}
+	return r
 }
 
 // reserve reserves and fails the test on an error.

@@ -11,7 +11,7 @@ import (
 )
 
 // record returns the operation to move a reservation, admitted at a time, from the slice to the ledger.
-func (c *committer) record(r ledger.Reservation, admitted time.Time, recorded func()) *operation {
+func (c *committer) record(r ledger.Reservation, admitted time.Time) *operation {
 	var held ledger.Reservation
 	var isOwn, isOver bool
 	return &operation{
@@ -25,13 +25,11 @@ func (c *committer) record(r ledger.Reservation, admitted time.Time, recorded fu
 			case isReserved:
 				effect, isOwn = c.recordAgain(l, before, r)
 			case c.isSliceLost(l, admitted):
-				// Another process revoked the slice long ago, and has charged every object found.
+				// Another process revoked the slice long ago, and every object counts.
 				isOver = true
 				c.escrow.noteRecorded(r.Charges)
-			case r.Awaits != nil:
-				effect, isOver = c.recordAwaiting(l, r)
 			default:
-				effect = c.recordFromSlice(l, r)
+				effect, isOver = c.recordAwaiting(l, r)
 			}
 
 			if effect != groupcommit.Nothing {
@@ -43,7 +41,7 @@ func (c *committer) record(r ledger.Reservation, admitted time.Time, recorded fu
 			if held.Key == "" && !isOver {
 				// The ledger no longer has a place for the admitted reservation. The slice covers it until there is
 				// one.
-				c.commitLater(c.record(r, admitted, recorded))
+				c.commitLater(c.record(r, admitted))
 				return
 			}
 
@@ -54,9 +52,6 @@ func (c *committer) record(r ledger.Reservation, admitted time.Time, recorded fu
 			}
 
 			c.store.inflight.add(c.consumer, held, isOwn)
-			if recorded != nil {
-				recorded()
-			}
 			c.store.recorded(c.consumer, held.Key)
 		},
 	}
@@ -76,15 +71,6 @@ func (c *committer) recordAgain(l *ledger.Ledger, before, r ledger.Reservation) 
 	}
 	c.escrow.noteRecorded(r.Charges)
 	return groupcommit.Changed, true
-}
-
-// recordFromSlice moves a reservation, admitted from the slice, to the ledger, unless the ledger has no place for it.
-func (c *committer) recordFromSlice(l *ledger.Ledger, r ledger.Reservation) groupcommit.Effect {
-	if l.ReserveFromSlice(c.store.holder, r).Code != ledger.Admitted {
-		return groupcommit.Nothing
-	}
-	c.escrow.noteRecorded(r.Charges)
-	return groupcommit.Changed
 }
 
 // isSameRequest reports whether two reservations with the same key are from the same request, apart from the sequence.

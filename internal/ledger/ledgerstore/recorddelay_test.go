@@ -41,8 +41,8 @@ func TestConsumersRecordInTurn(t *testing.T) {
 			}
 			group.Go(func() error {
 				for i := range 200 {
-					r := reservation(fmt.Sprint("p/", i), 1)
-					if !p.Escrow(consumer, []ledger.Reservation{r}, ledgerstore.Spare{}, nil) {
+					r := awaiting(fmt.Sprint("p/", i), 1)
+					if !p.Escrow(consumer, []ledger.Reservation{r}, ledgerstore.Spare{}) {
 						if _, err := storagetest.Reserve(t.Context(), p, consumer, r); err != nil {
 							return err
 						}

@@ -26,13 +26,11 @@ type Request struct {
 	Separately bool
 	// Overdraft also admits reservations beyond the limits. Such a decision has the shortages.
 	Overdraft bool
-	// IsForExisting leaves half of the possible reservations in flight to creates.
-	IsForExisting bool
 	// TakesOver gives existing reservations a new sequence: their former owner can no longer cancel them.
 	TakesOver bool
-	// Instead maps the key of a new reservation to the key of an earlier reservation to take over, for an earlier
-	// create of the same name. A takeover requires equal charges. The same write withdraws the sequence of the earlier
-	// reservation, because another process may be making a claim from it, see [Store.IsWithdrawn].
+	// Instead maps the key of a new reservation to the key of an earlier one to take over, for an earlier create of the
+	// same name. A takeover requires equal charges, and an earlier reservation that awaits its object: the object counts
+	// all the same if it appears.
 	Instead map[string]string
 	// Spare must fit beside what the ledger has before the request, or Apply returns [ErrTooMuchHeld].
 	Spare Spare
@@ -112,10 +110,6 @@ func (o Outcome) Single() ledger.Decision {
 // A denial that counts some objects wrongly is decided again every catchUpPoll, and fails after catchUpMax. The
 // inventory learns of later policies and namespaces several times a second.
 const catchUpPoll, catchUpMax = 50 * time.Millisecond, 2 * time.Second
-
-// existingMax is the largest number of reservations in flight for a request with IsForExisting: the rest is for
-// creates.
-const existingMax = ReservationsMax / 2
 
 // Apply decides a request. It returns an admission after storing it. A denial holds on the current ledger, and first
 // waits a limited time for expected releases, and for an inventory that counts every object once. Apply admits an

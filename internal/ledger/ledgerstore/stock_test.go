@@ -280,6 +280,24 @@ func TestStockRaise(t *testing.T) {
 	}))
 }
 
+// Another replica has admitted the same request, and its object exists. A second decision reserves nothing for it.
+func TestStockRequestThatIsCarriedOut(t *testing.T) { synctest.Test(t, requestThatIsCarriedOut) }
+
+func requestThatIsCarriedOut(t *testing.T) {
+	memory, objects := storagetest.New(), newInventory(widgets)
+	p := counting(t, memory, nil, objects, 10)
+	r := creating(widgets, "1", 6)
+	p.admit(t, r)
+	objects.show(widgets, "1", 2, 6)
+	p.changed("1")
+	<-time.After(observed)
+
+	p.admit(t, r)
+
+	p.flush(t)
+	expectCounted(t, "it counts once", memory, counted{Observed: 6})
+}
+
 // A create of the same name takes over what an earlier one holds.
 func TestStockInstead(t *testing.T) {
 	instead := func(amount ledger.Amount) ledgerstore.Request {
@@ -507,7 +525,7 @@ func (p *process) holdStock(t *testing.T, memory *storagetest.Memory, objects *i
 
 // escrowed reports whether a create of a widget is admitted from the slice.
 func (p *process) escrowed(uid string, amount ledger.Amount) bool {
-	return p.Escrow(acme, []ledger.Reservation{creating(widgets, uid, amount)}, ledgerstore.Spare{}, nil)
+	return p.Escrow(acme, []ledger.Reservation{creating(widgets, uid, amount)}, ledgerstore.Spare{})
 }
 
 func TestStockEscrow(t *testing.T) {
@@ -611,7 +629,7 @@ func TestStockEscrow(t *testing.T) {
 	t.Run("is refused", inBubble(func(t *testing.T) {
 		objects := newInventory(widgets)
 		p := holdingStock(t, storagetest.New(), nil, objects)
-		if p.Escrow(acme, []ledger.Reservation{creating(gadgets, "1", 1)}, ledgerstore.Spare{}, nil) {
+		if p.Escrow(acme, []ledger.Reservation{creating(gadgets, "1", 1)}, ledgerstore.Spare{}) {
 			t.Error("nobody lists the kind")
 		}
 		if p.escrowed("first", 1) {

@@ -158,7 +158,7 @@ func (w *stockWorld) review(ctx context.Context, h *stockHost, q *stockRequest) 
 		r = updating(widgets, q.uid, q.after, q.growth)
 	}
 	all := []ledger.Reservation{r}
-	if rapid.IntRange(0, 3).Draw(w.T, "from the slice") > 0 && h.Escrow(acme, all, ledgerstore.Spare{}, nil) {
+	if rapid.IntRange(0, 3).Draw(w.T, "from the slice") > 0 && h.Escrow(acme, all, ledgerstore.Spare{}) {
 		w.requests = append(w.requests, q)
 		return
 	}

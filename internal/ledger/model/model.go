@@ -274,18 +274,6 @@ func (m *Model) Clone() *Model {
 	return &clone
 }
 
-// Rename gives a reservation another key, claim payload and time, and a new sequence.
-func (m *Model) Rename(from string, to ledger.Reservation) bool {
-	before := m.reservations[from]
-	_, taken := m.reservations[to.Key]
-	if taken || to.Key == "" || len(to.Key) > ledger.KeyBytesMax || len(to.Claim) > ledger.ClaimBytesMax || !m.Withdraw(from, 0) {
-		return false
-	}
-	to.Charges = before.Charges
-	m.add(to)
-	return true
-}
-
 // Forget drops the record of a claim.
 func (m *Model) Forget(claimUID string) bool {
 	was := m.released[claimUID]

@@ -89,7 +89,7 @@ var faults = []fault{
 	},
 	{
 		what: "the store drops an admission instead of recording it", file: storeDir + "record.go",
-		before: "effect = c.recordFromSlice(l, r)",
+		before: "effect, isOver = c.recordAwaiting(l, r)",
 		after:  "isOver = true",
 	},
 	{
@@ -119,11 +119,6 @@ var faults = []fault{
 		what: "an idle slice stays", file: storeDir + "slicesize.go",
 		before: "if e.wantLocked(l, holder, resourceType, most, now) < (amount+1)/2 {",
 		after:  "if e.wantLocked(l, holder, resourceType, most, now) < min(0, amount) {",
-	},
-	{
-		what: "a slice returns only by time", file: "internal/controller/escrow/controller.go",
-		before: "uncharged, err := c.Adopter.AdoptSince(ctx, since.Add(-unrecordedMax))",
-		after:  "var uncharged []string\n\t_, err := since.Add(-unrecordedMax), error(nil)",
 	},
 	{
 		what: "a slice returns before the last object can have appeared", file: storeDir + "foreignslices.go",
@@ -208,12 +203,6 @@ var faults = []fault{
 		after:  "",
 	},
 	{
-		what: "a deleted object is charged because its claim is gone", file: engineDir + "adopt.go",
-		before: "!exists || err != nil {",
-		after:  "!exists && false || err != nil {",
-		test:   "./internal/claims/engine TestListedObjectIsDeletedMeanwhile",
-	},
-	{
 		what: "a replica sends a claim again without a takeover", file: engineDir + "materialize.go",
 		before: "if reservation.IsOwn && !e.sent.has(reservation) {",
 		after:  "if reservation.IsOwn {",
@@ -225,8 +214,8 @@ var faults = []fault{
 	},
 	{
 		what: "a claim settles before its creation", file: engineDir + "materialize.go",
-		before: "\t\t\treturn false, err\n\t\t}\n\t}\n\tif claimcache.StateOf(stored)",
-		after:  "\t\t\tstored = claim\n\t\t}\n\t}\n\tif claimcache.StateOf(stored)",
+		before: "\t\t\treturn false, err\n\t\t}\n\t}\n\te.settle(stored",
+		after:  "\t\t\tstored = claim\n\t\t}\n\t}\n\te.settle(stored",
 	},
 	{
 		what: "a reservation ends before its object can have appeared", file: engineDir + "process.go",
@@ -253,11 +242,6 @@ var faults = []fault{
 		what: "a deleted claim returns its charge although its object exists", file: engineDir + "release.go",
 		before: "\t\tif inUse {\n\t\t\treturn releasing{claim: live}, nil\n\t\t}\n",
 		after:  "\t\t_ = inUse\n",
-	},
-	{
-		what: "unrecorded admissions get a claim without a sequence", file: engineDir + "materialize.go",
-		before: "\tif reservation.IsUnrecorded {\n\t\treturn false, nil",
-		after:  "\tif reservation.IsUnrecorded && reservation.Sequence > 0 {\n\t\treturn false, nil",
 	},
 	{
 		what: "a batch ends although its write failed", file: "internal/groupcommit/commit.go",
