@@ -1,26 +1,9 @@
 package claims
 
 import (
-	"context"
-
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/claimcache"
 )
-
-// OfObject reads the claim of a policy for an object. known are the claims of the object in the cache. It returns nil
-// if there is none. NotFound means that the cache lags behind.
-func (c *Client) OfObject(ctx context.Context, known []*claimcache.Claim, policy string) (*quotav1alpha1.ResourceClaim, error) {
-	for _, each := range known {
-		if each.Policy() != policy {
-			continue
-		}
-		claim, err := c.Get(ctx, each.NamespacedName)
-		if err != nil || claim.UID == each.UID {
-			return claim, err
-		}
-	}
-	return nil, nil
-}
 
 // HoldsCharge reports whether a claim is granted and stays. A policy's claim also stays, and holds its charge, if
 // somebody deletes it while its object exists. Whether the ledger has released it since, only the ledger knows.

@@ -25,7 +25,7 @@ const (
 	importedNamespaces = 100
 	// importedFrom is the value of the label on imported objects.
 	importedFrom = "quota.miloapis.com/imported-from"
-	// adoptionTimeout bounds the wait for the claims of existing objects.
+	// adoptionTimeout bounds the wait until existing objects count.
 	adoptionTimeout = time.Hour
 )
 

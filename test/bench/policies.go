@@ -125,7 +125,8 @@ func numberedFrom(made int, create operation) operation {
 	return func(ctx context.Context, client, n int) error { return create(ctx, client, made+n) }
 }
 
-// measureAdoption measures how fast existing objects get their claims, alone and beside as many creates as possible.
+// measureAdoption measures how fast existing objects count by a new policy, alone and beside as many creates as
+// possible.
 func (b *bench) measureAdoption(ctx context.Context) error {
 	const clients = 32
 	connections, err := b.connect(clients)
@@ -187,7 +188,7 @@ func (b *bench) measureAdoption(ctx context.Context) error {
 	}
 }
 
-// adopt puts the Secrets of a namespace under quota and waits until all have their claims.
+// adopt puts the Secrets of a namespace under quota and waits until all count.
 func (b *bench) adopt(ctx context.Context, namespace string) (int64, error) {
 	policy := policyFor(namespace, "v1", "Secret", fmt.Sprintf("trigger.metadata.namespace == %q", namespace), secretType, plenty)
 	if err := b.client.Create(ctx, policy); err != nil {

@@ -25,8 +25,9 @@ var (
 	globex    = platform.Consumer("globex")
 )
 
-// follow has policies follow changes of Fleets. Fleets scale, and cost one for each replica. Bursar adopts them,
-// resizes them, moves them to another consumer, admits them in other modes, and charges those created past enforcement.
+// follow has policies follow changes of Fleets. Fleets scale, and cost one for each replica. Bursar counts the one from
+// before, resizes them, moves them to another consumer, admits them in other modes, and counts those created past
+// enforcement.
 func (s *scene) follow() {
 	s.installFleets()
 	s.create(s.fleet("old", 1)) // before its policy

@@ -39,7 +39,7 @@ func TestClaimKeptByAPersonStays(t *testing.T) {
 	w.wantBucket(10, 5, 5, 5)
 	w.wantKept(kept)
 
-	// Adoption visits every object once more, and may not take these claims for its own.
+	// A changed policy counts every object again, and may not take these claims for its own.
 	w.update(policy, func() { policy.Spec.Trigger.Conditions[0].Message = "again" })
 	w.waitCondition(policy, quotav1alpha1.ConditionReady, metav1.ConditionTrue)
 	eventually(w, func() error {

@@ -29,7 +29,7 @@ type Agreement struct {
 	Objects map[types.UID]Charges
 	// Direct permits claims of no object, as services make them: granted ones count.
 	Direct bool
-	// Overdraft permits use beyond the limit, as adopted objects do.
+	// Overdraft permits use beyond the limit, as objects without a review do.
 	Overdraft bool
 }
 

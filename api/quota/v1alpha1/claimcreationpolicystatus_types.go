@@ -135,7 +135,7 @@ type AdoptionStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	Failed int64 `json:"failed"`
 
-	// message names one of the failed objects, with the reason.
+	// message names one of the failed objects, with the reason, or says why no existing object counts.
 	// +optional
 	Message string `json:"message,omitempty"`
 

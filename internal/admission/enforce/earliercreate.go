@@ -2,6 +2,7 @@ package enforce
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -28,7 +29,12 @@ func (h *Handler) reserveFor(ctx context.Context, c *create, evaluated []*evalua
 	if earlier == "" || earlier == c.UID || !isOnly || !countObjects(evaluated) || !h.admitted.isEnforced(earlier, evaluated) {
 		return h.Store.Apply(ctx, evaluated[0].Consumer, request)
 	}
-	if h.Objects.Presence(kind, earlier) == objectcache.Present {
+	unlock, err := h.Store.LockObject(ctx, string(earlier)) // other creates of the name may take it over, too
+	if err != nil {
+		return ledgerstore.Outcome{}, err
+	}
+	defer unlock()
+	if h.admitted.uidOf(objectName{kind, c.Name}) != earlier || h.Objects.Presence(kind, earlier) == objectcache.Present {
 		return h.Store.Apply(ctx, evaluated[0].Consumer, request)
 	}
 
@@ -37,8 +43,11 @@ func (h *Handler) reserveFor(ctx context.Context, c *create, evaluated []*evalua
 		request.Instead[p.Key] = ledgerstore.ObjectKey(claims.LabelValue(p.Policy), string(earlier))
 	}
 	// Before the charge moves: the object may appear at any moment.
-	h.replaced.add(earlier, &replacedCreate{name: c.Name, by: c.UID})
+	conclude := h.replaced.begin(earlier, c.Name, c.UID)
 	outcome, err := h.Store.Apply(ctx, evaluated[0].Consumer, request)
+	if err == nil { // otherwise it may have happened
+		conclude(len(outcome.Taken) > 0)
+	}
 	if err == nil && outcome.Code == ledger.Admitted && len(outcome.Taken) == len(evaluated) {
 		h.admitted.remove(earlier) // it no longer holds anything
 		h.unconfirmed.end(earlier, func(*heldRequest) bool { return true })
@@ -63,22 +72,37 @@ type replaced struct {
 // replacedCreate is a create with reservations taken over by another create of its name.
 type replacedCreate struct {
 	name types.NamespacedName
-	// by is the object with the reservations now. isByEnded is set once its create has ended.
-	by        types.UID
-	isByEnded bool
+	// by are the objects whose creates may have the reservations now: one, unless the outcome of a takeover is unknown.
+	// The value is true once the create has ended.
+	by map[types.UID]bool
 }
 
-// add remembers an object for as long as it may still appear.
-func (r *replaced) add(uid types.UID, create *replacedCreate) {
+// begin remembers an object for as long as it may still appear, because another create may take over its reservations
+// at any moment. Then conclude tells whether it did.
+func (r *replaced) begin(uid types.UID, name types.NamespacedName, by types.UID) (conclude func(isTaken bool)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.creates == nil {
-		r.creates = map[types.UID]*replacedCreate{}
-	}
-	if _, known := r.creates[uid]; !known {
+	create := r.creates[uid]
+	if create == nil {
+		create = &replacedCreate{name: name, by: map[types.UID]bool{}}
+		if r.creates == nil {
+			r.creates = map[types.UID]*replacedCreate{}
+		}
+		r.creates[uid] = create
 		time.AfterFunc(r.lifetime, func() { r.appeared(uid) })
 	}
-	r.creates[uid] = create
+	before := maps.Clone(create.by)
+	create.by[by] = false
+	return func(isTaken bool) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if isTaken {
+			before = map[types.UID]bool{by: create.by[by]}
+		}
+		if create.by = before; len(before) == 0 {
+			delete(r.creates, uid) // it has its own reservations
+		}
+	}
 }
 
 // nameOf returns the name of an object with reservations taken over by another create.
@@ -98,38 +122,46 @@ func (r *replaced) appeared(uid types.UID) {
 	r.takeLocked(uid)
 }
 
-// takeLocked removes an object. Creates before it now wait for the one with its reservations.
+// takeLocked removes an object. Creates before it now wait for the ones with its reservations.
 func (r *replaced) takeLocked(uid types.UID) *replacedCreate {
 	create := r.creates[uid]
 	delete(r.creates, uid)
+	if create == nil {
+		return nil
+	}
 	for _, earlier := range r.creates {
-		if create != nil && earlier.by == uid {
-			earlier.by, earlier.isByEnded = create.by, create.isByEnded
+		if _, waits := earlier.by[uid]; waits {
+			delete(earlier.by, uid)
+			maps.Copy(earlier.by, create.by)
 		}
 	}
 	return create
 }
 
 // end records the end of the create of an object. It reports whether an earlier object may still appear whose
-// reservations that create took over.
+// reservations that create may have taken over.
 func (r *replaced) end(uid types.UID) (isNeeded bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, earlier := range r.creates {
-		if earlier.by == uid {
-			earlier.isByEnded, isNeeded = true, true
+		if _, is := earlier.by[uid]; is {
+			earlier.by[uid], isNeeded = true, true
 		}
 	}
 	return isNeeded
 }
 
-// forget forgets an object that cannot appear. If the create with its reservations has ended, it returns the object of
-// that one.
-func (r *replaced) forget(uid types.UID) (ended types.UID) {
+// forget forgets an object that cannot appear. It returns the objects of the ended creates that may have its
+// reservations.
+func (r *replaced) forget(uid types.UID) (ended []types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if create := r.takeLocked(uid); create != nil && create.isByEnded {
-		return create.by
+	if create := r.takeLocked(uid); create != nil {
+		for by, hasEnded := range create.by {
+			if hasEnded {
+				ended = append(ended, by)
+			}
+		}
 	}
-	return ""
+	return ended
 }

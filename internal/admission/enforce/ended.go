@@ -63,7 +63,7 @@ func (h *Handler) endReplaced(o engine.Object, name types.NamespacedName) {
 	if exists, err := h.Objects.IsAlive(ctx, o.Kind, name, o.UID); exists || err != nil {
 		return
 	}
-	if ended := h.replaced.forget(o.UID); ended != "" {
+	for _, ended := range h.replaced.forget(o.UID) {
 		h.endAdmitted(engine.Object{Kind: o.Kind, UID: ended})
 	}
 	h.endAdmitted(o) // the takeover may have failed

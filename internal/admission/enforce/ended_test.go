@@ -14,6 +14,7 @@ import (
 	"github.com/bursar/bursar/internal/admission/audited"
 	"github.com/bursar/bursar/internal/kube/discoverycache"
 	"github.com/bursar/bursar/internal/kube/objectcache"
+	"github.com/bursar/bursar/internal/ledger"
 )
 
 // onlyMaps serves ConfigMaps.
@@ -77,4 +78,31 @@ func TestReservationEndsWithAllCreatesOfItsName(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A create that is denied has taken nothing over. So the one before it still holds what an earlier object of the name
+// may need, also after its end.
+func TestDeniedCreateTakesNothingOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, 1)
+		s.policy("globex", "false")
+		s.count()
+		s.Objects = absent()
+		s.wantAllowed(s.reviewNamed("map", "1"))
+		s.wantAllowed(s.reviewNamed("map", "2"))
+		err := s.Store.SetGrants(t.Context(), organization("acme"), func(context.Context, []ledger.Grant) ([]ledger.Grant, error) { return nil, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer := s.reviewNamed("map", "3"); answer.Allowed {
+			t.Fatal("admitted without quota")
+		}
+
+		s.End(audited.Review{Kind: "ConfigMap", UID: "2"})
+		synctest.Wait()
+
+		if s.Engine.IsOver("2") {
+			t.Error("the reservation ended that the first object may need")
+		}
+	})
 }

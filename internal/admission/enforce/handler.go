@@ -62,7 +62,7 @@ type Dependencies struct {
 	Claims *claimcache.Cache
 	// Inventory names the largest objects that count in denials. Default: denials name none.
 	Inventory *inventory.Inventory
-	// Engine reserves quota for updates and makes the claims follow.
+	// Engine learns of admitted requests, and how they end.
 	Engine *engine.Engine
 	// Kinds and Live read the objects behind requests on the scale subresource.
 	Kinds Kinds
@@ -158,8 +158,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// Advise returns a handler for kinds without an enforcing policy: it admits every request. The engine reconciles an
-// undecided object after its create.
+// Advise returns a handler for kinds without an enforcing policy: it admits every request. An
+// undecided object counts all the same once it exists, unless its claim would be of record.
 func (h *Handler) Advise() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.serve(w, r, func(request *admissionv1.AdmissionRequest, answer *admissionv1.AdmissionResponse) *admissionv1.AdmissionResponse {

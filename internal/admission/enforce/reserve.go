@@ -198,7 +198,7 @@ func (h *Handler) charge(ctx context.Context, evaluated []*evaluatedClaim, dryRu
 		case err != nil && p.policy.CountsObjects():
 			notices.add(p.policy, fmt.Sprintf("quota could not be decided: %v; the object counts once it exists.", err))
 		case err != nil:
-			notices.add(p.policy, fmt.Sprintf("quota could not be decided: %v; the object is not charged.", err))
+			notices.add(p.policy, fmt.Sprintf("quota could not be decided: %v; the object may stay uncharged.", err))
 		case outcome.Decisions[i].Code != ledger.Admitted:
 			notices.add(p.policy, notApplicable(p.Policy, message.Impossible(p.Consumer, outcome.Decisions[i].Code)))
 		case len(outcome.Decisions[i].Shortages) > 0:

@@ -229,6 +229,6 @@ func (h *Handler) undecidedIfEnforced(p *catalog.Policy, err error, notices *not
 	if p.Enforces() {
 		return tryAgain(err)
 	}
-	notices.add(p, fmt.Sprintf("quota could not be decided: %v; the object is charged later.", err))
+	notices.add(p, fmt.Sprintf("quota could not be decided: %v; the object counts all the same.", err))
 	return nil
 }

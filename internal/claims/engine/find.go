@@ -13,17 +13,6 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// IsMade reports whether the claim of a reservation exists, granted or not, cached or not. While the caller holds the
-// lock of the object, nobody makes a claim.
-func (e *Engine) IsMade(ctx context.Context, reservation ledgerstore.InFlight) (bool, error) {
-	claim, err := claims.FromReservation(reservation)
-	if err != nil {
-		return false, err
-	}
-	made, err := e.findClaim(ctx, claim, reservation)
-	return made != nil, err
-}
-
 // findClaim returns the claim of a reservation, or nil.
 func (e *Engine) findClaim(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight) (*quotav1alpha1.ResourceClaim, error) {
 	return e.find(ctx, claim, reservation, func(stored *quotav1alpha1.ResourceClaim) bool {

@@ -89,7 +89,7 @@ func (e *Engine) ensureClaim(ctx context.Context, claim *quotav1alpha1.ResourceC
 		}
 		switch {
 		case sameOrigin(stored, claim) && sameReservation(stored, claim):
-			return stored, nil // a replica of an earlier version made it
+			return stored, nil // an attempt without an answer made it
 		case sameOrigin(stored, claim) && (stored.DeletionTimestamp != nil || claims.IsSuperseded(stored) || stored.Spec.ConsumerRef != claim.Spec.ConsumerRef):
 			return nil, fmt.Errorf("claim %s/%s: %w", named.Namespace, name, ErrEarlierClaim)
 		case sameOrigin(stored, claim):

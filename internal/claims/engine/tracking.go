@@ -64,7 +64,7 @@ func (e *Engine) Sweep() {
 		if e.Objects.Presence(o.Kind, o.UID) == objectcache.Present {
 			e.queue.Add(o)
 		} else {
-			e.changes.end(o.UID, change)
+			e.endChange(o.UID, change)
 		}
 	}
 	// Reservations with another end belong to claims removed before they appeared in the cache.

@@ -8,7 +8,7 @@
 // namespaces and imported consumers precede them.
 // Granted claims follow as they are, without another decision. Then come the ledgers with the sums of these claims,
 // before anything else makes Bursar write one. Grants, requests and the rest come next. Policies are last: with them
-// Bursar charges objects without a claim.
+// objects begin to count.
 //
 // Every step may run again after an interruption: it skips existing objects.
 package restore

@@ -280,15 +280,15 @@ func (r *reader) leader(ctx context.Context) Check {
 		return unknown(name, err)
 	}
 	holder, renewed := ptr.Deref(lease.Spec.HolderIdentity, ""), ptr.Deref(lease.Spec.RenewTime, metav1.MicroTime{})
-	if holder == "" && r.isStandalone {
-		return Check{Name: name, State: OK, Text: "this server, the only one"}
-	}
-	if holder == "" {
-		return Check{Name: name, State: Failed, Text: "none: the last leader has stepped down, and no replica has taken over"}
-	}
 	others, err := r.client.CoordinationV1().Leases(r.systemNamespace).List(ctx, metav1.ListOptions{LabelSelector: replicas})
 	if err != nil {
 		return unknown(name, err)
+	}
+	switch {
+	case holder == "" && r.isStandalone && len(others.Items) == 0:
+		return Check{Name: name, State: OK, Text: "this server, the only one"}
+	case holder == "":
+		return Check{Name: name, State: Failed, Text: "none: the last leader has stepped down, and no replica has taken over"}
 	}
 	live := slices.DeleteFunc(others.Items, func(lease coordinationv1.Lease) bool { return isStale(&lease) })
 	age := time.Since(renewed.Time).Round(time.Second)

@@ -32,7 +32,7 @@ type policyRow struct {
 	// Failures counts the failures to apply the policy to a request, and Failing explains the failure while it lasts.
 	Failures int64
 	Failing  string
-	// Coverage describes how many existing objects the policy could be applied to. Those that cost nothing have no claim.
+	// Coverage describes how many existing objects the policy could be applied to. Those that cost nothing do not count.
 	Coverage string
 	// Unadopted is the number of objects that the policy fails on.
 	Unadopted int64

@@ -24,8 +24,11 @@ func SetAdopted(policy *quotav1alpha1.ClaimCreationPolicy) {
 	if a.State == quotav1alpha1.AdoptionComplete && a.ObservedGeneration == policy.Generation {
 		condition.Status, condition.Reason = metav1.ConditionTrue, quotav1alpha1.ReasonAdoptionComplete
 		condition.Message = "Bursar has processed every existing object"
-		if a.Failed > 0 {
+		switch {
+		case a.Failed > 0:
 			condition.Message += fmt.Sprintf("; the policy could not be applied to %d: %s", a.Failed, a.Message)
+		case a.Message != "":
+			condition.Message = a.Message
 		}
 	}
 	apimeta.SetStatusCondition(&policy.Status.Conditions, condition)

@@ -1,5 +1,5 @@
-// Package adoption tells in the status of a policy how existing objects count by it, in an event that a change of it
-// has been taken over, and in metrics both. Only the operator, the controller of policies and tests import it.
+// Package adoption reports how existing objects count by each policy: in status.adoption, in metrics, and in an event
+// once all count by a changed policy. Only the operator, the controller of policies and tests import it.
 package adoption
 
 import (

@@ -1,5 +1,5 @@
 // Package lifecycle follows the objects under claims, and starts the engine on them. It does so when an object with
-// in-flight reservations appears, and when an object with claims changes or disappears. It also does so when a
+// in-flight reservations appears or changes, and when an object with claims disappears. It also does so when a
 // reservation's object never appears, although the API server can no longer be working on the create. Only the operator
 // and tests import it.
 package lifecycle
@@ -177,7 +177,7 @@ func (c *Controller) claimChanged(before, after *claimcache.Claim) {
 	}
 }
 
-// modified queues an object with claims after a change.
+// modified queues an object with admitted updates after a change.
 func (c *Controller) modified(kind schema.GroupKind, uid types.UID) {
 	c.Engine.Modified(engine.Object{Kind: kind, UID: uid})
 }

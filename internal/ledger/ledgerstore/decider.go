@@ -206,13 +206,8 @@ func (d *decider) decideSeparately(l *ledger.Ledger) (hasChanged bool) {
 
 // decide decides one reservation or amendment, and reports whether the ledger changed.
 func (d *decider) decide(l *ledger.Ledger, r ledger.Reservation) (decision ledger.Decision, hasChanged bool) {
-	before, isKnown := l.Reservation(r.Key)
-	switch {
-	case isKnown && r.Awaits != nil:
+	if before, isKnown := l.Reservation(r.Key); isKnown && r.Awaits != nil {
 		return d.raise(l, before, r)
-	case r.Awaits != nil && d.store.Inventory != nil && d.store.Inventory.HasSeen(r.Awaits):
-		// Another replica has admitted it, and the API server has carried it out.
-		return ledger.Decision{Code: ledger.Admitted, Existing: true}, false
 	}
 	if len(r.Replaces) == 0 {
 		decision = d.decideByLimits(l, r, l.Reserve, l.ReserveOverdraft)

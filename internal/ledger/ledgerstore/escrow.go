@@ -24,8 +24,8 @@ const (
 )
 
 // recordDelay returns how long an admission waits for its record, to share the write with many. After a quiet time the
-// wait is short. Otherwise consumers have their turns at different moments, to spread the creates of their claims.
-// Other writes do not move the turn.
+// wait is short. Otherwise consumers have their turns at different moments, to spread the writes. Other writes do not
+// move the turn.
 func (c *committer) recordDelay(now time.Time) time.Duration {
 	if now.Sub(c.lastWrite()) >= recordDelayMax {
 		return recordDelayMin
@@ -137,7 +137,7 @@ func (e *escrow) admit(reservations []ledger.Reservation, spare Spare, inFlight,
 		size += reservations[i].Size()
 	}
 
-	if e.isSuspended || !canCount || !isSliced { // without a slice, others would not look for the object if this process died
+	if e.isSuspended || !canCount || !isSliced { // nothing would cover the object if this process died
 		return false
 	}
 	if !e.isConfirmedLocked(now) || inFlight+len(reservations) > ReservationsMax || ledgerBytes+e.bytes+size > ledger.BytesMax {

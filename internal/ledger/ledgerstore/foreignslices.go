@@ -76,7 +76,7 @@ func (f *foreignSlices) has(consumer quotav1alpha1.ConsumerRef) bool {
 
 // ForeignSlices returns the slices of other processes in the ledgers of this process as preferred replica. Revoke a
 // slice if its holder no longer writes. End it after [Store.AppearanceMax], and after every object possibly admitted
-// by its holder has its charge.
+// by its holder is observed.
 func (s *Store) ForeignSlices() []ForeignSlice {
 	s.foreign.mu.Lock()
 	defer s.foreign.mu.Unlock()

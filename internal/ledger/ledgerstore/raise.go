@@ -62,9 +62,6 @@ func (c *committer) raiseFromSlice(l *ledger.Ledger, before, r ledger.Reservatio
 
 // isEnough reports whether a recorded attempt at a request holds enough for another one, too.
 func isEnough(before, r *ledger.Reservation) bool {
-	if r.Awaits == nil {
-		return true
-	}
 	both := forBoth(*before, *r)
 	return slices.Equal(both.Charges, before.Charges) && (before.Awaits == nil || ptr.Equal(both.Awaits, before.Awaits))
 }

@@ -58,7 +58,7 @@ func (c *committer) record(r ledger.Reservation, admitted time.Time) *operation 
 }
 
 // recordAgain records an admission that the ledger has already: by an earlier attempt to record it, whose answer was
-// lost, or by another replica that has charged the object.
+// lost, or by another replica that has decided on the same request.
 func (c *committer) recordAgain(l *ledger.Ledger, before, r ledger.Reservation) (effect groupcommit.Effect, isOwn bool) {
 	switch {
 	case isSameRequest(&before, &r):

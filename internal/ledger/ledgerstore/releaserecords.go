@@ -74,14 +74,6 @@ func (r *released) has(consumer quotav1alpha1.ConsumerRef) bool {
 	return len(r.byConsumer[consumer]) > 0
 }
 
-// knows reports whether there is a record of a claim.
-func (r *released) knows(consumer quotav1alpha1.ConsumerRef, claimUID string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, known := r.byConsumer[consumer][claimUID]
-	return known
-}
-
 // replace makes the records of the ledger the known ones of a consumer.
 func (r *released) replace(consumer quotav1alpha1.ConsumerRef, l *ledger.Ledger) {
 	r.mu.Lock()
@@ -96,11 +88,6 @@ func (r *released) replace(consumer quotav1alpha1.ConsumerRef, l *ledger.Ledger)
 			r.mu.Unlock()
 		}
 	}
-}
-
-// IsReleased reports whether a consumer's ledger has released a claim, as far as this process knows.
-func (s *Store) IsReleased(consumer quotav1alpha1.ConsumerRef, claimUID string) bool {
-	return s.released.knows(consumer, claimUID)
 }
 
 // ReleasedLongAgo returns, by consumer, the UIDs of released claims with records older than age. Normally a record ends

@@ -280,24 +280,6 @@ func TestStockRaise(t *testing.T) {
 	}))
 }
 
-// Another replica has admitted the same request, and its object exists. A second decision reserves nothing for it.
-func TestStockRequestThatIsCarriedOut(t *testing.T) { synctest.Test(t, requestThatIsCarriedOut) }
-
-func requestThatIsCarriedOut(t *testing.T) {
-	memory, objects := storagetest.New(), newInventory(widgets)
-	p := counting(t, memory, nil, objects, 10)
-	r := creating(widgets, "1", 6)
-	p.admit(t, r)
-	objects.show(widgets, "1", 2, 6)
-	p.changed("1")
-	<-time.After(observed)
-
-	p.admit(t, r)
-
-	p.flush(t)
-	expectCounted(t, "it counts once", memory, counted{Observed: 6})
-}
-
 // A create of the same name takes over what an earlier one holds.
 func TestStockInstead(t *testing.T) {
 	instead := func(amount ledger.Amount) ledgerstore.Request {

@@ -18,8 +18,8 @@ const (
 	adoptionKills = 2
 )
 
-// TestKillWhileAdopting kills the server while it charges objects older than their policy. It continues after the
-// restart. In the end every object has one charge, far beyond the limits.
+// TestKillWhileAdopting kills the server while objects older than their policy begin to count. In the end every object
+// counts once, far beyond the limits.
 func TestKillWhileAdopting(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds and starts servers")
