@@ -242,9 +242,12 @@ func TestDryRunUnderTwoPolicies(t *testing.T) {
 	if after := w.ledgerVersion(); after != before {
 		t.Errorf("the ledger went from version %s to %s in a dry run", before, after)
 	}
-	if claims := w.claims(); len(claims) != 2 {
-		t.Errorf("%d claims exist, want the two of the one object", len(claims))
-	}
+	eventually(w, func() error {
+		if claims := w.claims(); len(claims) != 2 {
+			return fmt.Errorf("%d claims exist, want the two of the one object", len(claims))
+		}
+		return nil
+	})
 	w.wantBucket(3, 1, 2, 1)
 }
 
