@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -68,6 +69,11 @@ func loadMaps(t *testing.T, s *server.Server, first int) (stop func()) {
 	for number := range 4 {
 		load.Start(ctx, t, s.Admin, first+number)
 	}
-	await.NoError(t, soon, func() error { return load.Advance(t.Context(), s.Admin, 0, 50) })
+	await.NoError(t, soon, func() error {
+		if created := load.Created.Load(); created < 50 {
+			return fmt.Errorf("%d objects were created, want 50", created)
+		}
+		return nil
+	})
 	return stop
 }
