@@ -65,13 +65,6 @@ func TriggerOf(object *quotav1alpha1.ClaimCreationPolicy) schema.GroupVersionKin
 	return schema.FromAPIVersionAndKind(trigger.APIVersion, trigger.Kind)
 }
 
-// Revision returns the revision of the catalog. It grows with every new policy.
-func (c *Catalog) Revision() int64 {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.revision
-}
-
 // Policies returns the effective policies for a kind, ordered by name. A generation of a policy becomes effective once
 // the registrations allow its requests. It stays effective until another generation is, while all its resource types
 // have an active registration. If the registrations later forbid its requests, it denies objects rather than let them

@@ -216,7 +216,7 @@ func TestChangedPolicyWaitsForItsRegistration(t *testing.T) {
 					t.Errorf("the version is %s, want %s: somebody may wait for it", c.Version(), declared)
 				}
 			}
-			before := c.Revision()
+			before := c.Protected().Revision
 			tt.happen(c)
 			var got int64
 			if p := c.Policy("instances"); p != nil {
@@ -246,7 +246,7 @@ func TestPolicyThatIsUsedAgainIsNew(t *testing.T) {
 		t.Error("a change of the registration that changes nothing for the policy made it new")
 	}
 	c.RemoveRegistration("cpus")
-	meanwhile := c.Revision()
+	meanwhile := c.Protected().Revision
 	register(c, "location")
 	kind := schema.GroupVersionKind{Version: "v1", Kind: "Instance"}
 	again := c.Policy("instances")

@@ -232,7 +232,7 @@ func TestAdoptionThatFails(t *testing.T) {
 }
 
 // Only the create request names the creator.
-func TestPolicyThatAsksWhoCreatesAdoptsNothing(t *testing.T) {
+func TestPolicyThatAsksWhoCreates(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.grant("base", 3)

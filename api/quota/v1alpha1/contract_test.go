@@ -94,6 +94,7 @@ func TestContractKinds(t *testing.T) {
 			}
 		}
 	}
+
 	want := contractKinds(t)
 	for kind, more := range map[string]string{
 		"GrantCreationPolicy":  ",.spec.enabled,.spec.disabled", // the reference names the first query, and its definition lacks it

@@ -77,6 +77,7 @@ func TestRecreateWhileTheFirstObjectIsSeen(t *testing.T) {
 		if answer := s.reviewNamed("map", "1"); !answer.Allowed {
 			t.Fatalf("refused: %s", answer.Result.Message)
 		}
+
 		isSeen := false
 		client.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 			if !isSeen {
@@ -85,6 +86,7 @@ func TestRecreateWhileTheFirstObjectIsSeen(t *testing.T) {
 			}
 			return true, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, "map")
 		})
+
 		if answer := s.reviewNamed("map", "2"); !answer.Allowed {
 			t.Errorf("refused: %s", answer.Result.Message)
 		}

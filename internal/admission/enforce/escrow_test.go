@@ -57,16 +57,19 @@ func TestAdmittedWithoutWrite(t *testing.T) {
 				if tt.uid != "" {
 					uid = tt.uid
 				}
+
 				before := len(s.memory.Revisions(organization("acme")))
 				answer := s.reviewNamed(object, uid)
 				if !answer.Allowed {
 					t.Fatalf("refused: %s", answer.Result.Message)
 				}
+
 				held := s.Store.ReservationsFor(string(uid))
 				hasWritten := len(s.memory.Revisions(organization("acme"))) > before
 				if len(held) == 0 || held[0].IsUnrecorded != tt.want || hasWritten == tt.want {
 					t.Errorf("%s: held are %+v, written: %t", tt.reason, held, hasWritten)
 				}
+
 				time.Sleep(3 * time.Second) // of the test's own clock
 				if held = s.Store.ReservationsFor(string(uid)); held[0].IsUnrecorded {
 					t.Errorf("later, held are %+v", held)

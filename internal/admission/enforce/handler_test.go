@@ -85,6 +85,7 @@ func newScene(t *testing.T, limit ledger.Amount) *scene {
 	store := ledgerstore.New(t.Context(), s.memory.Connect(func(_ context.Context, call storagetest.Call) storagetest.Fault { return s.fault(call) }))
 	ready := make(chan struct{})
 	close(ready)
+
 	declared := catalog.New()
 	evaluates := &evaluator.Evaluator{Catalog: declared, Namespaces: everywhere{}, SystemNamespace: "system"}
 	objects := objectcache.New(nil, nil)
@@ -96,6 +97,7 @@ func newScene(t *testing.T, limit ledger.Amount) *scene {
 		Catalog: declared, Evaluator: evaluates, Store: store, Objects: objects, Engine: transitions, Ready: ready,
 		Replicas: alone{}, Policies: open{},
 	})
+
 	registration := &quotav1alpha1.ResourceRegistration{
 		ObjectMeta: metav1.ObjectMeta{Name: "maps"},
 		Spec: quotav1alpha1.ResourceRegistrationSpec{
@@ -106,6 +108,7 @@ func newScene(t *testing.T, limit ledger.Amount) *scene {
 	}
 	apimeta.SetStatusCondition(&registration.Status.Conditions, metav1.Condition{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue})
 	s.Catalog.SetRegistration(registration)
+
 	for _, name := range organizations {
 		err := store.SetGrants(t.Context(), organization(name), func(context.Context, []ledger.Grant) ([]ledger.Grant, error) {
 			return []ledger.Grant{{UID: "g", Name: "g", Allowances: []ledger.Allowance{{ResourceType: "maps", Amount: limit}}}}, nil

@@ -62,8 +62,10 @@ func TestNotEnforcedIsDecidedAtOnce(t *testing.T) {
 				s.paid("others", 8)
 				s.Store.ExpectRelease(organization("acme"), "others")
 				synctest.Wait()
+
 				began := time.Now()
 				answer := tt.review(s)
+
 				if took := time.Since(began); took != 0 || !answer.Allowed {
 					t.Errorf("%s: allowed is %t after %s, want that it passes at once", tt.reason, answer.Allowed, took)
 				}

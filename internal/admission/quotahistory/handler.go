@@ -13,10 +13,8 @@ import (
 	"github.com/bursar/bursar/internal/admission/review"
 	quotasight "github.com/bursar/bursar/internal/admission/sight"
 	"github.com/bursar/bursar/internal/claims/message"
+	"github.com/bursar/bursar/internal/ledger"
 )
-
-// typeMax is the length of the longest resource type.
-const typeMax = 253
 
 // Handler returns the mutating webhook of QuotaHistories: the answer is a patch of the status. It denies a create
 // without a dry run. Histories take their turn: see [review.InTurn].
@@ -74,8 +72,8 @@ func check(spec *quotav1alpha1.QuotaHistorySpec) *admissionv1.AdmissionResponse 
 		return review.Invalid("spec.consumerRef needs a kind and a name")
 	case spec.Limit < 0 || spec.Limit > quotav1alpha1.HistoryLimitMax:
 		return review.Invalid("spec.limit is %d: give 1 to %d, and follow status.continue for more", spec.Limit, quotav1alpha1.HistoryLimitMax)
-	case len(spec.ResourceType) > typeMax:
-		return review.Invalid("spec.resourceType has %d characters: no registered type has more than %d", len(spec.ResourceType), typeMax)
+	case len(spec.ResourceType) > ledger.ResourceTypeBytesMax:
+		return review.Invalid("spec.resourceType has %d characters: no registered type has more than %d", len(spec.ResourceType), ledger.ResourceTypeBytesMax)
 	case len(spec.Continue) > quotav1alpha1.HistoryContinueMax:
 		return review.Invalid("%v", errToken)
 	case spec.Since != nil && spec.Until != nil && !spec.Since.Before(spec.Until):

@@ -30,16 +30,19 @@ func (r *Reviewer) respond(ctx context.Context, request *admissionv1.AdmissionRe
 	if err := json.Unmarshal(request.Object.Raw, &asked); err != nil {
 		return review.Invalid("the QuotaReview cannot be read: %v", err)
 	}
+
 	// Mutating webhooks come before the schema.
 	if len(asked.Spec.Objects) > quotav1alpha1.ReviewMax || len(asked.Spec.Requests) > quotav1alpha1.ReviewMax {
 		return review.Invalid(
 			"a QuotaReview may have %d objects and %d requests: split it", quotav1alpha1.ReviewMax, quotav1alpha1.ReviewMax)
 	}
+
 	select {
 	case <-r.Ready:
 	case <-ctx.Done():
 		return review.Undecided(errNotReady, false)
 	}
+
 	status, err := r.Review(ctx, request.UserInfo, &asked.Spec)
 	if err != nil {
 		return review.Undecided(err, false)

@@ -13,10 +13,8 @@ import (
 	"github.com/bursar/bursar/internal/admission/review"
 	"github.com/bursar/bursar/internal/admission/sight"
 	"github.com/bursar/bursar/internal/claims/message"
+	"github.com/bursar/bursar/internal/ledger"
 )
-
-// typeMax is the length of the longest resource type.
-const typeMax = 253
 
 // Handler returns the mutating webhook of QuotaUsages: the answer is a patch of the status. It denies a create without
 // a dry run. Usages take their turn: see [review.InTurn].
@@ -73,8 +71,8 @@ func check(spec *quotav1alpha1.QuotaUsageSpec) *admissionv1.AdmissionResponse {
 		return review.Invalid("give spec.namespace or spec.resourceRef, not both")
 	case spec.Limit < 0 || spec.Limit > quotav1alpha1.UsageLimitMax:
 		return review.Invalid("spec.limit is %d: give 1 to %d, and follow status.continue for more", spec.Limit, quotav1alpha1.UsageLimitMax)
-	case len(spec.ResourceType) > typeMax:
-		return review.Invalid("spec.resourceType has %d characters: no registered type has more than %d", len(spec.ResourceType), typeMax)
+	case len(spec.ResourceType) > ledger.ResourceTypeBytesMax:
+		return review.Invalid("spec.resourceType has %d characters: no registered type has more than %d", len(spec.ResourceType), ledger.ResourceTypeBytesMax)
 	case len(spec.Continue) > quotav1alpha1.UsageContinueMax:
 		return review.Invalid("%v", errToken)
 	}

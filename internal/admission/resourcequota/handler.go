@@ -111,6 +111,7 @@ func (h *Handler) answer(ctx context.Context, version catalog.Digest, request *a
 	if len(raised) == 0 && len(dropped) == 0 {
 		return review.Allowed()
 	}
+
 	select {
 	case <-h.Ready:
 	case <-ctx.Done():
@@ -119,6 +120,7 @@ func (h *Handler) answer(ctx context.Context, version catalog.Digest, request *a
 	if err := h.Declared.Wait(ctx, version); err != nil {
 		return undecided(err)
 	}
+
 	namespace, err := h.Namespaces.Get(ctx, change.to.Namespace)
 	if err != nil {
 		return undecided(err)
@@ -126,6 +128,7 @@ func (h *Handler) answer(ctx context.Context, version catalog.Digest, request *a
 	if namespace == nil {
 		return review.Allowed() // the API server rejects it
 	}
+
 	if denial := h.checkDropped(ctx, request, change, dropped, namespace); denial != nil {
 		return denial
 	}
@@ -160,6 +163,7 @@ func read(request *admissionv1.AdmissionRequest) (change, error) {
 	default:
 		return c, fmt.Errorf("this webhook does not know the operation %q; correct the webhook configuration", request.Operation)
 	}
+
 	if err := json.Unmarshal(request.Object.Raw, &c.to); err != nil {
 		return c, fmt.Errorf("the ResourceQuota cannot be read: %w", err)
 	}

@@ -146,6 +146,7 @@ func (w *Webhooks) grant(ctx context.Context, c change[quotav1alpha1.ResourceGra
 	if c.new == nil {
 		return w.grantDeletion(ctx, c)
 	}
+
 	errs := append(Grant(c.old, c.new), checkChangedBy(c)...)
 	if marks := GrantMarks(c.old, c.new); len(marks) > 0 && !c.byBursar {
 		may, err := w.Permissions.May(ctx, c.user, authorizationv1.ResourceAttributes{
@@ -158,6 +159,7 @@ func (w *Webhooks) grant(ctx context.Context, c change[quotav1alpha1.ResourceGra
 			errs = append(errs, marks...)
 		}
 	}
+
 	if len(errs) > 0 {
 		return result{errs: errs}
 	}
@@ -169,6 +171,7 @@ func (w *Webhooks) grant(ctx context.Context, c change[quotav1alpha1.ResourceGra
 			return result{errs: errs}
 		}
 	}
+
 	warnings := w.Advice.Grant(ctx, c.user, c.old, c.new)
 	if err := w.Catalog.CheckGrant(&c.new.Spec); err != nil {
 		warnings = append(warnings, fmt.Sprintf("the grant does not count yet: %v", err))
@@ -220,12 +223,14 @@ func (w *Webhooks) claimPolicy(ctx context.Context, c change[quotav1alpha1.Claim
 	if c.new == nil {
 		return result{warnings: append(w.warnClaimsStay(c.old), w.warnStopsCounting(c.old, nil)...)}
 	}
+
 	if errs := ClaimPolicy(c.old, c.new); len(errs) > 0 {
 		return result{errs: errs}
 	}
 	if v := w.checkNew(claimPolicyTypes(c.old), claimPolicyTypes(c.new)); v.forbidden != "" {
 		return v
 	}
+
 	warnings := w.warnStopsCounting(c.old, c.new)
 	if c.old == nil || !equality.Semantic.DeepEqual(c.old.Spec, c.new.Spec) {
 		resource := c.new.Spec.Trigger.Resource

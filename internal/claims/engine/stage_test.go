@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	dynamicfake "k8s.io/client-go/dynamic/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -56,10 +55,6 @@ func (onlyFleets) DefinitionDeleted(schema.GroupKind) bool { return false }
 
 func (onlyFleets) StateOf(context.Context, schema.GroupKind) (discoverycache.State, schema.GroupVersionResource, error) {
 	return discoverycache.Served, fleetResource, nil
-}
-
-func (onlyFleets) VersionedResourceFor(context.Context, schema.GroupVersionKind) (schema.GroupVersionResource, bool, error) {
-	return fleetResource, true, nil
 }
 
 var acme = quotav1alpha1.ConsumerRef{Kind: "Org", Name: "acme"}
@@ -112,8 +107,7 @@ type stage struct {
 	// alive ends with the running process, and died ends it.
 	alive context.Context
 	died  context.CancelFunc
-	// live and metadata are the running process's clients to read and to watch objects.
-	live     *dynamicfake.FakeDynamicClient
+	// metadata is the running process's client to watch objects.
 	metadata *metadatafake.FakeMetadataClient
 }
 
@@ -212,10 +206,8 @@ func (s *stage) run(policy *quotav1alpha1.ClaimCreationPolicy, object *unstructu
 	s.Cleanup(cancel)
 	scheme := runtime.NewScheme()
 	s.must(metav1.AddMetaToScheme(scheme))
-	lists := map[schema.GroupVersionResource]string{fleetResource: "FleetList"}
-	s.live, s.metadata = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(scheme, lists), metadatafake.NewSimpleMetadataClient(scheme)
+	s.metadata = metadatafake.NewSimpleMetadataClient(scheme)
 	if object != nil {
-		s.must(s.live.Tracker().Add(object))
 		s.must(s.metadata.Tracker().Add(&metav1.PartialObjectMetadata{
 			TypeMeta:   metav1.TypeMeta{APIVersion: fleetKind.GroupVersion().String(), Kind: fleetKind.Kind},
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: fleetUID},

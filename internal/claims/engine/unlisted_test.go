@@ -20,7 +20,6 @@ func TestObjectGoesBeforeTheClaimsAreListed(t *testing.T) {
 		c := s.run(fleets(), fleet("1", "acme", 100))
 		synctest.Wait()
 		s.must(s.metadata.Tracker().Delete(fleetResource, "ns", "a"))
-		s.must(s.live.Tracker().Delete(fleetResource, "ns", "a"))
 		synctest.Wait()
 		s.server.Intercept(func(method, _ string) bool { return method == http.MethodDelete })
 		list()
@@ -76,7 +75,6 @@ func TestReleaseBeforeTheClaimsAreListed(t *testing.T) {
 			}
 			return false
 		})
-		s.must(s.live.Tracker().Delete(fleetResource, "ns", "a"))
 		s.must(s.metadata.Tracker().Delete(fleetResource, "ns", "a"))
 		synctest.Wait()
 		known := c.Claims.ForObject(fleetUID)

@@ -34,8 +34,8 @@ type policyRow struct {
 	Failing  string
 	// Coverage describes how many existing objects the policy could be applied to. Those that cost nothing do not count.
 	Coverage string
-	// Unadopted is the number of objects that the policy fails on.
-	Unadopted int64
+	// FailedObjects is the number of existing objects that the policy fails on.
+	FailedObjects int64
 }
 
 func (a Area) policies(r *web.Request) (web.Answer, error) {
@@ -77,7 +77,7 @@ func policyRowOf(p *quotav1alpha1.ClaimCreationPolicy) policyRow {
 	}
 	row.Coverage = "not known yet"
 	if adoption := p.Status.Adoption; adoption != nil {
-		row.Unadopted = adoption.Failed
+		row.FailedObjects = adoption.Failed
 		row.Coverage = cmp.Or(adoption.Progress, fmt.Sprint(adoption.Processed-adoption.Failed, "/", adoption.Total))
 		if adoption.State == quotav1alpha1.AdoptionRunning {
 			row.Coverage += ", in progress"

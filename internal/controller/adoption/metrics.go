@@ -19,7 +19,7 @@ var (
 	ofPolicy         = []string{"policy"}
 	isEffective      = prometheus.NewDesc("bursar_policy_ready", "1 for an enabled ClaimCreationPolicy that is Ready, 0 for one that is not.", ofPolicy, nil)
 	isApplicable     = prometheus.NewDesc("bursar_policy_applicable", "1 for a ClaimCreationPolicy that is Ready and can be applied to the objects of requests, 0 for one that cannot.", ofPolicy, nil)
-	isComplete       = prometheus.NewDesc("bursar_adoption_complete", "1 once all objects from before a policy count by it, 0 before.", ofPolicy, nil)
+	isComplete       = prometheus.NewDesc("bursar_adoption_complete", "1 once a policy has been evaluated for all existing objects, 0 before.", ofPolicy, nil)
 	objectsFound     = prometheus.NewDesc("bursar_adoption_objects", "Objects of the kind of a policy.", ofPolicy, nil)
 	objectsProcessed = prometheus.NewDesc("bursar_adoption_processed_objects", "Objects that a policy has been evaluated for.", ofPolicy, nil)
 	objectsAdopted   = prometheus.NewDesc("bursar_adoption_adopted_objects", "Objects that count by a policy.", ofPolicy, nil)

@@ -147,15 +147,6 @@ func (o *Cache) All(groupKind schema.GroupKind, holds func(Object) bool) bool {
 	return k != nil && k.isListed() && k.all(holds)
 }
 
-// Name returns the name of an existing object.
-func (o *Cache) Name(groupKind schema.GroupKind, uid types.UID) (types.NamespacedName, bool) {
-	k := o.kind(groupKind)
-	if k == nil {
-		return types.NamespacedName{}, false
-	}
-	return k.nameOf(uid)
-}
-
 // Presence is the known state of one object.
 type Presence int
 

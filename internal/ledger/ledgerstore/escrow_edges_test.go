@@ -39,14 +39,14 @@ func (p *process) limitBySelector(t *testing.T, plain, regional ledger.Amount) {
 	}
 }
 
-// adopt charges an existing object beyond the limits.
-func (p *process) adopt(t *testing.T, key string, amount ledger.Amount) ledgerstore.Outcome {
+// overdraw reserves beyond the limits.
+func (p *process) overdraw(t *testing.T, key string, amount ledger.Amount) ledgerstore.Outcome {
 	t.Helper()
 	outcome, err := p.Apply(t.Context(), acme, ledgerstore.Request{
 		Reservations: []ledger.Reservation{reservation(key, amount)}, Separately: true, Overdraft: true,
 	})
 	if err != nil || outcome.Decisions[0].Code != ledger.Admitted {
-		t.Fatalf("adopt: %+v, %v", outcome, err)
+		t.Fatalf("overdraw: %+v, %v", outcome, err)
 	}
 	return outcome
 }
@@ -158,7 +158,7 @@ func TestEscrowBySelector(t *testing.T) {
 		p.limitBySelector(t, 10_000, 100_000)
 		p.demand(t, 4)
 		expectSlices(t, "with demand", memory, 8)
-		start(t, memory, nil).adopt(t, "p/adopted", 9_996)
+		start(t, memory, nil).overdraw(t, "p/more", 9_996)
 		p.look(t)
 		if p.escrow("p/a", 4) {
 			t.Error("admitted beyond the plain allowance")
@@ -182,7 +182,7 @@ func TestEscrowBySelector(t *testing.T) {
 			p.escrow("p/first", 100)
 		}
 		p.demand(t, 100)
-		p.adopt(t, "p/adopted", 999_950)
+		p.overdraw(t, "p/more", 999_950)
 		if p.escrow("p/a", 100) {
 			t.Error("admitted beyond the plain allowance")
 		}
@@ -254,7 +254,7 @@ func TestOverdraftBesideForeignSlice(t *testing.T) {
 	inBubble(func(t *testing.T) {
 		memory := storagetest.New()
 		holding(t, memory, nil)
-		outcome := start(t, memory, nil).adopt(t, "p/audited", 9_996)
+		outcome := start(t, memory, nil).overdraw(t, "p/audited", 9_996)
 		if len(outcome.Decisions[0].Shortages) != 1 {
 			t.Errorf("no shortage beside the slice of another process: %+v", outcome)
 		}
