@@ -139,9 +139,28 @@ func testImport(t *testing.T, s *server.Server, from string, namespaces, parts [
 	if policies := imported(t, s, from); len(policies) != 0 {
 		t.Errorf("%d policies are left", len(policies))
 	}
+	if from == "openmcp" {
+		waitCounted(t, s, namespaces[1])
+	}
 	if err := secret(namespaces[1], "after"); (err == nil) != (from != "openmcp") {
 		t.Errorf("after the removal a create got %v", err)
 	}
+}
+
+// waitCounted waits until the ResourceQuota of openmcp counts both Secrets. Its controller may have counted before it
+// knew of the second.
+func waitCounted(t *testing.T, s *server.Server, namespace string) {
+	t.Helper()
+	eventually(t, func() error {
+		quota := &corev1.ResourceQuota{}
+		if err := s.Admin.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "projects"}, quota); err != nil {
+			return err
+		}
+		if used := quota.Status.Used["count/secrets"]; used.Value() != 2 {
+			return fmt.Errorf("the ResourceQuota counts %s Secrets, want 2", used.String())
+		}
+		return nil
+	})
 }
 
 // testDryRun checks that a dry run reports a full limit and all parts, and writes nothing.

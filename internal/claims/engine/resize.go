@@ -20,7 +20,7 @@ import (
 
 // Resize decides the requested resize of a granted claim. Until the last step, the amendment in the ledger records
 // that the ledger still has the earlier charges. A process that dies in between leaves it to [Engine.Finish]. Resize
-// reports true if it takes another call to know the shortage. It returns [ledgerstore.ErrReleasing] as
+// reports true if it takes another call to decide the resize. It returns [ledgerstore.ErrReleasing] as
 // [Engine.Decide] does. The caller must not decide, resize or release the same claim at the same time.
 func (e *Engine) Resize(ctx context.Context, name types.NamespacedName, consumer quotav1alpha1.ConsumerRef) (again bool, err error) {
 	var target resize
@@ -39,13 +39,14 @@ func (e *Engine) Resize(ctx context.Context, name types.NamespacedName, consumer
 	case target.requests == nil:
 		return false, e.finishResize(ctx, target.claim)
 	case target.invalid != nil:
-		return false, e.setResizePending(ctx, target.claim, quotav1alpha1.ReasonValidationFailed, target.invalid.Error())
+		return e.postpone(ctx, target.claim, quotav1alpha1.ReasonValidationFailed, target.invalid.Error())
 	}
 	switch decision.Code {
 	case ledger.Admitted:
 		return false, e.applyResize(ctx, target, decision.Sequence)
 	case ledger.Exceeded:
-		return e.recordExceeded(ctx, target, decision.Shortages)
+		return e.postpone(ctx, target.claim, quotav1alpha1.ReasonQuotaExceeded, message.Of(consumer, decision.Shortages).Sentences(e.Catalog,
+			"This is in addition to the present amounts of the claim. It keeps those, and gets the rest by itself once there is room."))
 	case ledger.NotHeld:
 		return false, fmt.Errorf("resize claim %s: %w", name, ErrNotHeld)
 	default:
@@ -53,7 +54,7 @@ func (e *Engine) Resize(ctx context.Context, name types.NamespacedName, consumer
 		if full := (*message.FullError)(nil); errors.As(err, &full) {
 			reason = quotav1alpha1.ReasonQuotaExceeded
 		}
-		return false, e.setResizePending(ctx, target.claim, reason, err.Error())
+		return e.postpone(ctx, target.claim, reason, err.Error())
 	}
 }
 
@@ -143,16 +144,14 @@ func (e *Engine) finishResize(ctx context.Context, claim *quotav1alpha1.Resource
 	return e.endInFlight(ctx, claim)
 }
 
-// recordExceeded records that there is no room for a resize. It first ends an amendment of an earlier request. The
-// process behind that amendment has changed the claim already, or can no longer do so, since the newer request has
+// postpone records why a resize is pending. It first finishes the resize of an earlier request, and then reports true.
+// The process behind that one has changed the claim already, or can no longer do so, since the newer request has
 // changed the claim.
-func (e *Engine) recordExceeded(ctx context.Context, target resize, shortages []ledger.Shortage) (again bool, err error) {
-	claim := target.claim
-	if _, known := e.Store.ReservationOf(claim.Spec.ConsumerRef, target.amendment[0].Key); known {
-		return true, e.endInFlight(ctx, claim)
+func (e *Engine) postpone(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reason, message string) (again bool, err error) {
+	if _, known := e.Store.ReservationOf(claim.Spec.ConsumerRef, ledgerstore.ResizeKey(string(claim.UID))); known {
+		return true, e.finishResize(ctx, claim)
 	}
-	return false, e.setResizePending(ctx, claim, quotav1alpha1.ReasonQuotaExceeded, message.Of(claim.Spec.ConsumerRef, shortages).Sentences(e.Catalog,
-		"This is in addition to the present amounts of the claim. It keeps those, and gets the rest by itself once there is room."))
+	return false, e.setResizePending(ctx, claim, reason, message)
 }
 
 // endInFlight ends the amendment of a claim, if there is one, with the charges in the claim.

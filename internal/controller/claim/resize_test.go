@@ -204,6 +204,36 @@ func TestResizeWhoseStatusIsRejected(t *testing.T) {
 	}
 }
 
+// The next request of a claim comes before the status of the last resize, and cannot be granted. The status still says
+// what the claim holds, even if the claim is then left at that.
+func TestResizeWhoseStatusIsOvertaken(t *testing.T) {
+	for name, impossible := range map[string]string{
+		"no room": `[{"resourceType":"t","amount":50}]`,
+		"invalid": `[{"resourceType":"unknown","amount":2}]`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, memory, c := granted(t, "4")
+			wish := func(requests string) {
+				a.change(func(claim *quotav1alpha1.ResourceClaim) {
+					claim.Annotations = map[string]string{quotav1alpha1.AnnotationResize: requests}
+				})
+			}
+			a.onStatus(func() { wish(impossible) })
+			if err := c.resize(t.Context(), task{theClaim, consumer}); err == nil {
+				t.Fatal("the status was written over a change")
+			}
+			if err := c.resize(t.Context(), task{theClaim, consumer}); err != nil {
+				t.Fatal(err)
+			}
+			wish(`[{"resourceType":"t","amount":4}]`) // as it is, so there is nothing to decide
+			wantLedger(t, memory, 4, 1)
+			if got := a.claim().Status.Allocations[0].AllocatedAmount; got != 4 {
+				t.Errorf("the status says %d", got)
+			}
+		})
+	}
+}
+
 // The controller's own status write of a claim waiting for a resize does not cause another decision.
 func TestWaitingResizeIsQuiet(t *testing.T) {
 	a, _, c := granted(t, "50")
