@@ -45,6 +45,15 @@ func SubjectOf(claim *quotav1alpha1.ResourceClaim) string {
 	return string(encoded)
 }
 
+// ClaimSubject returns the subject of a claim for an unknown object, as JSON.
+func ClaimSubject(name types.NamespacedName) string {
+	encoded, err := json.Marshal(storedSubject{Claim: name.String()})
+	if err != nil {
+		panic(err) // strings always encode
+	}
+	return string(encoded)
+}
+
 // Subject returns the subject of an intent's claim, as JSON.
 func (i Intent) Subject() string {
 	encoded, err := json.Marshal(storedSubject{Claim: i.claimName(), APIGroup: i.Kind.Group, Kind: i.Kind.Kind, Object: i.Object.String()})

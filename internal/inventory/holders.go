@@ -86,7 +86,7 @@ type Page struct {
 // Places returns the places of all holders in a selection, in order.
 func (i *Inventory) Places(s Selection) []Place {
 	found := map[Place]struct{}{}
-	for _, kind := range i.Kinds() {
+	for _, kind := range i.objectKinds() {
 		kind.eachHolder(s, func(h *Holder) { found[h.Place()] = struct{}{} })
 	}
 	places := make([]Place, 0, len(found))
@@ -104,7 +104,7 @@ func (i *Inventory) Places(s Selection) []Place {
 func (i *Inventory) Holders(s Selection, after *Position, limit int, isVisible func(Place) bool) Page {
 	page := Page{HiddenAmounts: map[string]ledger.Total{}}
 	first := first{limit: max(0, limit)}
-	for _, kind := range i.Kinds() {
+	for _, kind := range i.objectKinds() {
 		kind.eachHolder(s, func(h *Holder) {
 			switch {
 			case isVisible != nil && !isVisible(h.Place()):
@@ -117,6 +117,11 @@ func (i *Inventory) Holders(s Selection, after *Position, limit int, isVisible f
 	page.Holders = first.sorted()
 	page.Remaining = first.added - len(page.Holders)
 	return page
+}
+
+// objectKinds returns the kinds of holders. Claims are no holders: they tell who created them and for which object.
+func (i *Inventory) objectKinds() []*Kind {
+	return slices.DeleteFunc(i.Kinds(), func(k *Kind) bool { return k.name == Claims })
 }
 
 func (p *Page) hide(h *Holder) {

@@ -24,6 +24,13 @@ func KindNamed(name string) schema.GroupVersionKind {
 	return schema.FromAPIVersionAndKind(name[:max(0, i)], name[i+1:])
 }
 
+// ClaimKind is the kind of claims, and Claims is its name in observations. The claims of people and services demand
+// what they were granted.
+var (
+	ClaimKind = quotav1alpha1.GroupVersion.WithKind("ResourceClaim")
+	Claims    = NameOf(ClaimKind)
+)
+
 // Inventory has the inventory of each counted kind. It is safe for concurrent use. Create it with [New].
 type Inventory struct {
 	mu    sync.RWMutex

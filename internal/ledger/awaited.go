@@ -1,7 +1,7 @@
 package ledger
 
 // Awaited is the change of an object that a pending request may make. Leave the end of such a request to
-// [Ledger.Observe]. So it is not for amendments, and [Ledger.Settle] refuses it.
+// [Ledger.Observe]: [Ledger.Settle] refuses it.
 type Awaited struct {
 	// Kind is the kind of the object, and ID identifies it among the objects of this kind for ever, like a UID.
 	Kind, ID string

@@ -33,9 +33,6 @@ const (
 	BalancesFull
 	// LedgerFull: the ledger would take more than [BytesMax] bytes.
 	LedgerFull
-	// NotHeld: the ledger does not have the replaced charges of an amendment. Only Amend and AmendOverdraft return it.
-	// It precedes Exceeded.
-	NotHeld
 )
 
 var codeNames = [...]string{
@@ -51,7 +48,6 @@ var codeNames = [...]string{
 	Overflow:            "Overflow",
 	BalancesFull:        "BalancesFull",
 	LedgerFull:          "LedgerFull",
-	NotHeld:             "NotHeld",
 }
 
 // String returns the name of the code.

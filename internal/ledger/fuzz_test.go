@@ -90,9 +90,6 @@ func pickSnapshot(s *script) ledger.Snapshot {
 		for range s.choose("charges", 4) {
 			r.Charges = append(r.Charges, ledger.Charge{ResourceType: pick(s, "type", types), Dimensions: pick(s, "dimensions", someDimensions), Amount: pick(s, "amount", amounts)})
 		}
-		for range s.choose("replaces", 2) {
-			r.Replaces = append(r.Replaces, ledger.Charge{ResourceType: pick(s, "type", types), Dimensions: pick(s, "dimensions", someDimensions), Amount: pick(s, "amount", amounts)})
-		}
 		b.Reservations = append(b.Reservations, r)
 	}
 	for range s.choose("released", 4) {
@@ -110,7 +107,7 @@ func pickSnapshot(s *script) ledger.Snapshot {
 		b.Observations = append(b.Observations, o)
 	}
 	for i := range b.Reservations {
-		if r := &b.Reservations[i]; len(r.Replaces) == 0 && s.choose("awaits", 2) == 1 {
+		if r := &b.Reservations[i]; s.choose("awaits", 2) == 1 {
 			r.Awaits = &ledger.Awaited{Kind: pick(s, "kind", someObservedKinds), ID: pick(s, "object", []string{"o", "p", ""})}
 		}
 	}
@@ -183,16 +180,12 @@ func isConsistentSnapshot(b ledger.Snapshot) bool {
 	s.observations(b.Observations)
 	for _, r := range b.Reservations {
 		s.require(r.Awaits == nil || r.Awaits.Kind != "" && r.Awaits.ID != "")
-		s.require(r.Key != "" && len(r.Charges)+len(r.Replaces) > 0 && r.Sequence > 0 && r.Sequence <= b.Sequence)
+		s.require(r.Key != "" && len(r.Charges) > 0 && r.Sequence > 0 && r.Sequence <= b.Sequence)
 		s.once("key", r.Key)
 		s.once("sequence", r.Sequence)
 		for _, c := range r.Charges {
 			s.once("charge", r.Key, c.ResourceType, c.Dimensions)
 			s.sum("demand", c.ResourceType, 1, int64(c.Amount))
-		}
-		for _, c := range r.Replaces {
-			s.once("replaced", r.Key, c.ResourceType, c.Dimensions)
-			s.require(c.ResourceType != "" && c.Amount > 0)
 		}
 	}
 	s.require(b.Sequence >= 0 && b.Sequence <= ledger.CountMax)

@@ -184,13 +184,13 @@ func recordOf(kind ChangeKind, r *Reservation) Record {
 	return Record{Kind: kind, Key: r.Key, Subject: cmp.Or(r.Subject, r.Claim), Actor: r.Actor, sequence: r.Sequence}
 }
 
-// recordTaken records the charges of a new reservation.
-func (l *Ledger) recordTaken(kind ChangeKind, r *Reservation, charges []Charge) {
-	record := recordOf(kind, r)
+// recordAdmitted records the charges of a new reservation.
+func (l *Ledger) recordAdmitted(r *Reservation) {
+	record := recordOf(KindAdmitted, r)
 	if reserved := r.ReservedAt * 1000; reserved > 0 && reserved < l.now-999 {
 		record.At = reserved
 	}
-	l.record(record, slices.Values(charges))
+	l.record(record, slices.Values(r.Charges))
 }
 
 // recordCanceled records the end of a reservation. A reservation newer than the stored ledger leaves no trace: nobody

@@ -66,7 +66,7 @@ func (l *Ledger) Reserve(r Reservation) Decision {
 		l.pruneAccounts(r.Charges)
 		return d
 	}
-	return l.commit(&tx, r, KindAdmitted)
+	return l.commit(&tx, r)
 }
 
 // Check returns the decision of Reserve for charges under a new key, without changing anything. Its sequence is 0.
@@ -103,7 +103,7 @@ func (l *Ledger) reserveOverdraft(r Reservation, bytesMax int) Decision {
 		l.pruneAccounts(r.Charges)
 		return d
 	}
-	return l.commit(&tx, r, KindAdmitted)
+	return l.commit(&tx, r)
 }
 
 // Cancel drops a reservation and gives its charges back. Sequence 0 stands for any. It reports whether there was such a
@@ -124,10 +124,10 @@ func (l *Ledger) Cancel(key string, sequence int64) bool {
 }
 
 // Settle turns a reservation into usage and counts its claim once in each charged balance. Sequence 0 stands for any.
-// It reports whether there was such a reservation. It is not for amendments, see [Ledger.SettleAmendment].
+// It reports whether there was such a reservation. It is not for a reservation with [Awaited].
 func (l *Ledger) Settle(key string, sequence int64) bool {
 	r, ok := l.find(key, sequence)
-	if !ok || r.amends() || r.Awaits != nil {
+	if !ok || r.Awaits != nil {
 		return false
 	}
 	for i := range r.Charges {
@@ -183,13 +183,13 @@ func (l *Ledger) tryOverdraft(tx *transaction, charges []Charge) Decision {
 }
 
 // commit adds a decided reservation. The transaction has taken its charges.
-func (l *Ledger) commit(tx *transaction, r Reservation, kind ChangeKind) Decision {
+func (l *Ledger) commit(tx *transaction, r Reservation) Decision {
 	tx.commit()
 	l.sequence++
 	r.Sequence = l.sequence
-	l.recordTaken(kind, &r, tx.charges)
+	l.recordAdmitted(&r)
 	r.Subject, r.Actor = "", "" // only the record has them
-	r.Charges, r.Replaces = slices.Clone(r.Charges), slices.Clone(r.Replaces)
+	r.Charges = slices.Clone(r.Charges)
 	l.addReservation(r)
 	return Decision{Code: Admitted, Sequence: r.Sequence}
 }

@@ -4,22 +4,17 @@ package ledger
 // others keep a ledger storable as one object.
 const (
 	// BytesMax is the budget of a ledger, see [Ledger.Bytes]. Requests beyond it get LedgerFull. It is a third of the
-	// largest object in etcd. The rest is for records of released claims and for purely reducing amendments: those
-	// always succeed.
+	// largest object in etcd. The rest is for records of released claims, which always succeed.
 	BytesMax = 512 << 10
 	// GrantBytesMax is the part of the budget for grants. The rest leaves room for claims. It counts only grants: usage
 	// has no influence on whether a grant is active.
 	GrantBytesMax = BytesMax / 2
-	// reductionBytesMax bounds the ledger for amendments without additional charges. Once they end, the ledger is
-	// smaller than before.
-	reductionBytesMax = BytesMax + 128<<10
-
 	// observedBytesMax bounds the ledger for observations: nobody can refuse what exists.
 	observedBytesMax = 2 * BytesMax
 	// KindBytesMax is the length of the longest kind of an [Observation].
 	KindBytesMax = 512
 
-	// ChargesMax is the largest number of charges of a reservation, of its Replaces, or of a release.
+	// ChargesMax is the largest number of charges of a reservation, or of a release.
 	ChargesMax = 20
 	// KeyBytesMax is the length of the longest reservation key.
 	KeyBytesMax = 1024

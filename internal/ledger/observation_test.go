@@ -246,11 +246,6 @@ func TestAwaitedIsRefused(t *testing.T) {
 	if d := l.ReserveOverdraft(r); d.Code != ledger.Admitted {
 		t.Fatal(d)
 	}
-	amended := r
-	amended.Charges = []ledger.Charge{{ResourceType: mapsType, Amount: 2}}
-	if d := l.Amend(amended); d.Code != ledger.KeyInvalid {
-		t.Errorf("amended: %+v", d)
-	}
 	if l.Settle("k", 0) {
 		t.Error("settled")
 	}

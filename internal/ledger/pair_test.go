@@ -128,16 +128,6 @@ var operations = []struct {
 	{"Reserve", func(p *pair, s source, huge bool) bool { return p.reserve(pickReservation(s, huge)) }},
 	{"Reserve", func(p *pair, s source, huge bool) bool { return p.reserve(pickReservation(s, huge)) }},
 	{"ReserveOverdraft", func(p *pair, s source, huge bool) bool { return p.reserveOverdraft(pickReservation(s, huge)) }},
-	{"Amend", func(p *pair, s source, huge bool) bool {
-		return p.amend("Amend", p.ledger.Amend, p.model.Amend, p.pickAmendment(s, huge))
-	}},
-	{"AmendOverdraft", func(p *pair, s source, huge bool) bool {
-		return p.amend("AmendOverdraft", p.ledger.AmendOverdraft, p.model.AmendOverdraft, p.pickAmendment(s, huge))
-	}},
-	{"Exchange", func(p *pair, s source, huge bool) bool {
-		key, sequence, after := pick(s, "key", someKeys), p.pickSequence(s), pickCharges(s, huge)
-		return p.same("Exchange", p.ledger.SettleAmendment(key, sequence, after), p.model.SettleAmendment(key, sequence, after))
-	}},
 	{"Check", func(p *pair, s source, huge bool) bool { return p.check(pickCharges(s, huge)) }},
 	{"Cancel", func(p *pair, s source, _ bool) bool {
 		key, sequence := pick(s, "key", someKeys), p.pickSequence(s)
@@ -249,32 +239,6 @@ func (p *pair) reserveOverdraft(r ledger.Reservation) bool {
 	p.same("ReserveOverdraft", d, p.model.ReserveOverdraft(r))
 	p.replayed(r, d)
 	return d.Code == ledger.Admitted && !d.Existing
-}
-
-// pickAmendment returns an amendment, usually of a settled claim.
-func (p *pair) pickAmendment(s source, huge bool) ledger.Reservation {
-	r := pickReservation(s, huge)
-	if s.choose("replaces", 4) > 0 {
-		r.Replaces = p.pickHeld(s, huge)
-	}
-	return r
-}
-
-func (p *pair) amend(what string, ledgers, models func(ledger.Reservation) ledger.Decision, r ledger.Reservation) bool {
-	p.t.Helper()
-	trial := p.ledger.Begin()
-	tried := ledgers(r)
-	trial.Discard()
-	d := ledgers(r)
-	p.same(what, d, models(r))
-	p.same(what+" in a trial", tried, d)
-	if d.Code == ledger.Admitted {
-		again := ledgers(r)
-		d.Existing, d.Sequence = true, d.Sequence+1
-		p.same(what+" again", again, d)
-		p.same(what+" again", again, models(r))
-	}
-	return d.Code == ledger.Admitted
 }
 
 // replayed reserves an admitted reservation again. The repetition must change nothing.

@@ -33,11 +33,10 @@ func (l *Ledger) Release(c SettledClaim) bool {
 }
 
 // ReleaseReserved is Release for a claim with an unsettled reservation: it drops the reservation and records the UID in
-// one step. Sequence 0 stands for any. With an amendment it also removes the charges of Replaces. For a recorded UID
-// nothing changes, not even a reservation with the key.
+// one step. Sequence 0 stands for any. For a recorded UID nothing changes, not even a reservation with the key.
 //
-// ReleaseReserved reports whether the ledger has the UID now. If not, the ledger is unchanged: the UID is empty, there
-// is no such reservation, or the ledger no longer has the charges of Replaces.
+// ReleaseReserved reports whether the ledger has the UID now. If not, the ledger is unchanged: the UID is empty, or
+// there is no such reservation.
 func (l *Ledger) ReleaseReserved(claimUID, key string, sequence int64) bool {
 	if claimUID == "" {
 		return false
@@ -46,16 +45,14 @@ func (l *Ledger) ReleaseReserved(claimUID, key string, sequence int64) bool {
 		return true
 	}
 	r, ok := l.find(key, sequence)
-	if !ok || !l.holds(r.Replaces) {
+	if !ok {
 		return false
 	}
 	resume := l.pauseJournal()
 	l.Cancel(key, sequence)
-	l.removeSettled(r.Replaces)
-	l.pruneAccounts(r.Replaces)
 	l.recordReleased(claimUID)
 	resume()
-	l.record(recordOf(KindReleased, &r), differences(nil, slices.Concat(r.Charges, r.Replaces)))
+	l.record(recordOf(KindReleased, &r), negated(r.Charges))
 	return true
 }
 
@@ -80,4 +77,20 @@ func (l *Ledger) Forget(claimUID string) bool {
 func (l *Ledger) IsReleased(claimUID string) bool {
 	_, recorded := l.released[claimUID]
 	return recorded
+}
+
+// holds reports whether a settled claim may have these charges.
+func (l *Ledger) holds(charges []Charge) bool {
+	return !slices.ContainsFunc(charges, func(c Charge) bool {
+		a := l.accounts[c.ResourceType]
+		return a == nil || !a.holds(c.Dimensions, c.Amount)
+	})
+}
+
+// removeSettled gives back the charges of a settled claim. The ledger must have them. The caller prunes.
+func (l *Ledger) removeSettled(charges []Charge) {
+	for i := range charges {
+		c := &charges[i]
+		l.accounts[c.ResourceType].release(c.Dimensions, c.Amount)
+	}
 }

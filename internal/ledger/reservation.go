@@ -1,6 +1,6 @@
 package ledger
 
-import "cmp"
+import "slices"
 
 // Charge is an amount of a resource type with its dimensions.
 type Charge struct {
@@ -8,6 +8,23 @@ type Charge struct {
 	Dimensions   Dimensions
 	// Amount is positive.
 	Amount Amount
+}
+
+// Growth returns by how much charges become more, by resource type and dimensions. It leaves out those that do not.
+func Growth(before, after []Charge) []Charge {
+	var more []Charge
+	for _, charge := range after {
+		i := slices.IndexFunc(before, func(b Charge) bool {
+			return b.ResourceType == charge.ResourceType && b.Dimensions == charge.Dimensions
+		})
+		if i >= 0 {
+			charge.Amount -= before[i].Amount
+		}
+		if charge.Amount > 0 {
+			more = append(more, charge)
+		}
+	}
+	return more
 }
 
 // Reservation holds charges for a claim until the claim exists.
@@ -21,9 +38,6 @@ type Reservation struct {
 	ReservedAt int64
 	// Charges are 1 to [ChargesMax] charges with distinct pairs of resource type and dimensions.
 	Charges []Charge
-	// Replaces makes the reservation an amendment: a change of a settled claim, see [Ledger.Amend]. It has the present
-	// charges of the claim. The ledger then holds Charges in addition. They may be empty.
-	Replaces []Charge
 	// Awaits is the change that ends the reservation once it is observed, see [Ledger.Observe]. Without it, only the
 	// caller ends the reservation.
 	Awaits *Awaited
@@ -33,9 +47,6 @@ type Reservation struct {
 	// the reservation, if known. The ledger keeps neither.
 	Subject, Actor string
 }
-
-// amends reports whether the reservation is an amendment.
-func (r *Reservation) amends() bool { return len(r.Replaces) > 0 }
 
 // Check returns the code of the first error of a request for the reservation without regard to a ledger, or Admitted.
 func (r *Reservation) Check() Code {
@@ -53,21 +64,7 @@ func (r *Reservation) validate() Code {
 	if r.Awaits != nil && !r.Awaits.isValid() {
 		return KeyInvalid
 	}
-	if r.amends() {
-		return cmp.Or(validateOptionalCharges(r.Charges), validateCharges(r.Replaces))
-	}
 	return validateCharges(r.Charges)
-}
-
-// validateOptionalCharges is validateCharges for a possibly empty list. It returns 0 instead of Admitted.
-func validateOptionalCharges(charges []Charge) Code {
-	if len(charges) == 0 {
-		return 0
-	}
-	if code := validateCharges(charges); code != Admitted {
-		return code
-	}
-	return 0
 }
 
 // validateCharges returns the error code with the highest precedence, or Admitted.

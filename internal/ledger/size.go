@@ -57,10 +57,8 @@ func (l *Ledger) checkRoom(tx *transaction, size, bytesMax int) Code {
 func (r *Reservation) Size() int {
 	// The claim already is JSON.
 	size := reservationBytes + r.Awaits.size() + nestedLen(r.Key) + escapedLen(r.Claim, len(`\"`), len(`\\u0000`))
-	for _, charges := range [][]Charge{r.Charges, r.Replaces} {
-		for i := range charges {
-			size += chargeBytes + nestedLen(charges[i].ResourceType) + nestedLen(charges[i].Dimensions.canonical)
-		}
+	for i := range r.Charges {
+		size += chargeBytes + nestedLen(r.Charges[i].ResourceType) + nestedLen(r.Charges[i].Dimensions.canonical)
 	}
 	return size
 }

@@ -49,13 +49,6 @@ func TestFullLedger(t *testing.T) {
 		"overdraft": {"objects that exist are no exception", func(l *ledger.Ledger) any {
 			return l.ReserveOverdraft(ledger.Reservation{Key: "k", Charges: gpu, Claim: large}).Code
 		}, ledger.LedgerFull},
-		"grow": {"a claim that is to hold more needs room", func(l *ledger.Ledger) any {
-			return l.AmendOverdraft(ledger.Reservation{Key: "k", Charges: charge(0, 3), Replaces: charge(0, 2), Claim: large}).Code
-		}, ledger.LedgerFull},
-		"reduce": {"an amendment that ends with less is made", func(l *ledger.Ledger) any {
-			code := l.Amend(ledger.Reservation{Key: "k", Charges: charge(0, 1), Replaces: charge(0, 2), Claim: large}).Code
-			return fmt.Sprint(code, l.SettleAmendment("k", 0, charge(0, 1)))
-		}, "Admitted true"},
 		"release": {"a record is shorter than a ledger's rest", func(l *ledger.Ledger) any {
 			return l.Release(ledger.SettledClaim{UID: "claim", Charges: charge(1, 2)})
 		}, true},

@@ -9,11 +9,10 @@ import (
 const WithdrawnMax = 512
 
 // Withdraw drops a reservation like [Ledger.Cancel], and withdraws its sequence. A claim made from it all the same has
-// no charge, and gives nothing back. Sequence 0 stands for any. It reports whether there was such a reservation. It is
-// not for amendments.
+// no charge, and gives nothing back. Sequence 0 stands for any. It reports whether there was such a reservation.
 func (l *Ledger) Withdraw(key string, sequence int64) bool {
 	r, ok := l.find(key, sequence)
-	if !ok || r.amends() {
+	if !ok {
 		return false
 	}
 	l.Cancel(key, sequence)
@@ -23,10 +22,10 @@ func (l *Ledger) Withdraw(key string, sequence int64) bool {
 
 // Renew gives a reservation a new sequence and withdraws the former one: a process with only the former sequence can no
 // longer end the reservation, nor make its claim. Sequence 0 stands for any. It reports whether there is such a
-// reservation. It is not for amendments.
+// reservation.
 func (l *Ledger) Renew(key string, sequence int64) (renewed int64, ok bool) {
 	r, ok := l.find(key, sequence)
-	if !ok || r.amends() {
+	if !ok {
 		return 0, false
 	}
 	l.withdraw(r.Sequence)

@@ -204,7 +204,7 @@ func (s *standing) wantLimit(name string, limit int64) {
 	})
 }
 
-// wantSettled waits until the ledger has settled the one claim of a consumer, the grant is active, and the views show
+// wantSettled waits until the ledger has observed the one claim of a consumer, the grant is active, and the views show
 // the claim. The operator writes the effective grant after the bucket.
 func (s *standing) wantSettled(name string) {
 	s.Helper()
@@ -215,8 +215,8 @@ func (s *standing) wantSettled(name string) {
 				return err
 			}
 		}
-		if len(ledger.Spec.Used) != 1 || len(ledger.Spec.Reservations) > 0 || bucket.Status.ClaimCount != 1 {
-			return fmt.Errorf("the claim of %s is not settled and shown: %+v, %+v", name, ledger.Spec, bucket.Status)
+		if observedIn(ledger) != 1 || len(ledger.Spec.Reservations) > 0 || bucket.Status.ClaimCount != 1 {
+			return fmt.Errorf("the claim of %s is not observed and shown: %+v, %+v", name, ledger.Spec, bucket.Status)
 		}
 		if !apimeta.IsStatusConditionTrue(grant.Status.Conditions, quotav1alpha1.ConditionActive) || effective.Status.TotalAllocated != 1 {
 			return fmt.Errorf("the quota of %s is not shown: %+v, %+v", name, grant.Status, effective.Status)

@@ -117,20 +117,24 @@ func newKinds(t *testing.T, config *rest.Config) *discoverycache.Cache {
 	return discoverycache.New(served, definitions)
 }
 
-// definePolicies makes the API server know policies, and returns a client for them.
+// definePolicies makes the API server know policies and claims, and returns a client for them.
 func definePolicies(t *testing.T, config *rest.Config, types *runtime.Scheme) client.WithWatch {
 	t.Helper()
 	definitions, err := crds.All()
 	must(t, err)
-	i := slices.IndexFunc(definitions, func(d *apiextensionsv1.CustomResourceDefinition) bool {
-		return d.Spec.Names.Kind == "ClaimCreationPolicy"
-	})
 	api, err := client.NewWithWatch(config, client.Options{Scheme: types})
 	must(t, err)
-	if err := api.Create(t.Context(), definitions[i]); err != nil && !apierrors.IsAlreadyExists(err) {
-		t.Fatal(err)
+	for _, d := range definitions {
+		if kind := d.Spec.Names.Kind; kind != "ClaimCreationPolicy" && kind != "ResourceClaim" {
+			continue
+		}
+		if err := api.Create(t.Context(), d); err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatal(err)
+		}
 	}
-	eventually(t, func() error { return api.List(t.Context(), &quotav1alpha1.ClaimCreationPolicyList{}) })
+	eventually(t, func() error {
+		return errors.Join(api.List(t.Context(), &quotav1alpha1.ClaimCreationPolicyList{}), api.List(t.Context(), &quotav1alpha1.ResourceClaimList{}))
+	})
 	return api
 }
 

@@ -13,7 +13,7 @@ import (
 
 // Checker receives all revisions of ledgers and claims in their order in storage. It understands the ledgers of
 // policies on objects that come and go, one claim for each, with limits that do not shrink and requests without
-// dimensions. Amendments and corrections are violations to it.
+// dimensions. Corrections are violations to it.
 type Checker struct {
 	// Violations have the violated invariant and the revision.
 	Violations []string
@@ -89,9 +89,6 @@ func (a *account) reserved(sequence int64, complain complaint) (added []string) 
 			complain("%s is reserved twice", r.Key)
 		}
 		keys[r.Key] = true
-		if len(r.Replaces) > 0 {
-			complain("%s is an amendment", r.Key)
-		}
 		known := a.reservations[r.Sequence]
 		switch {
 		case known == nil:

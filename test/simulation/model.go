@@ -39,9 +39,11 @@ type model struct {
 	totals  map[quotav1alpha1.ConsumerRef]total
 	ledgers map[quotav1alpha1.ConsumerRef]*quotav1alpha1.ConsumerLedger
 	history *history.Checker
-	// past has every version of every object, and grown what nobody reviewed of their growth.
-	past  past
-	moves map[string][]move // by namespace
+	// past has every version of every object, pastClaims that of every claim, and grown what nobody reviewed of the growth
+	// of objects.
+	past       past[corev1.ConfigMap]
+	pastClaims past[quotav1alpha1.ResourceClaim]
+	moves      map[string][]move // by namespace
 	// policy is the stored policy, and changed the time of its last change. factors are those it has had in effect.
 	policy  *quotav1alpha1.ClaimCreationPolicy
 	changed time.Time
@@ -54,9 +56,8 @@ type model struct {
 	reviews  map[*review]struct{}
 }
 
-// total has the figures of a ledger. used includes the observed demand of objects, and claimed is what claims of record
-// use and reserve.
-type total struct{ limit, used, reserved, sliced, claimed int64 }
+// total has the figures of a ledger. used includes observed demand.
+type total struct{ limit, used, reserved, sliced int64 }
 
 func (t total) taken() int64 { return t.used + t.reserved }
 
@@ -65,7 +66,7 @@ func newModel(w *World) *model {
 		World: w, objects: map[types.UID]*corev1.ConfigMap{}, claims: map[types.NamespacedName]*quotav1alpha1.ResourceClaim{},
 		limits: map[quotav1alpha1.ConsumerRef]int64{}, totals: map[quotav1alpha1.ConsumerRef]total{},
 		ledgers: map[quotav1alpha1.ConsumerRef]*quotav1alpha1.ConsumerLedger{}, history: history.NewChecker(),
-		past: past{}, moves: map[string][]move{}, grown: map[types.UID][]growth{}, asked: map[*asked]struct{}{}, admitted: map[objectKey]int64{}, reviews: map[*review]struct{}{},
+		past: past[corev1.ConfigMap]{}, pastClaims: past[quotav1alpha1.ResourceClaim]{}, moves: map[string][]move{}, grown: map[types.UID][]growth{}, asked: map[*asked]struct{}{}, admitted: map[objectKey]int64{}, reviews: map[*review]struct{}{},
 	}
 }
 
@@ -78,7 +79,7 @@ func (m *model) Stored(r *controlplane.Revision) {
 		object := decoded[corev1.ConfigMap](r)
 		m.note("%s map %s (%s) for %s, version %d", r.Event, object.Name, object.UID, object.Data["n"], r.Version)
 		m.noteGrowth(r, object)
-		m.past.add(r, object)
+		m.past.add(r, object.UID, object)
 		if r.Event == watch.Deleted {
 			delete(m.objects, object.UID)
 		} else {
@@ -92,6 +93,7 @@ func (m *model) Stored(r *controlplane.Revision) {
 	case "resourceclaims":
 		claim := decoded[quotav1alpha1.ResourceClaim](r)
 		m.note("%s claim %s (%s) for %d, granted %t, sequence %s", r.Event, claim.Name, claim.UID, amountOf(claim), isGranted(claim), claim.Annotations[quotav1alpha1.AnnotationReservation])
+		m.pastClaims.add(r, claim.UID, claim)
 		name := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
 		if r.Event == watch.Deleted {
 			delete(m.claims, name)
@@ -129,12 +131,10 @@ func (m *model) storedLedgerLocked(r *controlplane.Revision) {
 	}
 	account := restored.Account(resourceType)
 	before, now := m.totals[of], total{
-		int64(account.Limit), int64(account.Used), int64(account.Reserved), int64(restored.Sliced(resourceType)), claimedIn(&stored.Spec),
+		int64(account.Limit), int64(account.Used), int64(account.Reserved), int64(restored.Sliced(resourceType)),
 	}
 	m.note("ledger of %s: %+v, sequence %d, slices %+v", of.Name, now, snapshot.Sequence, snapshot.Slices)
-	if m.shape.countsObjects() {
-		m.checkObservations(r.Version, m.ledgers[of], stored)
-	}
+	m.checkObservations(r.Version, m.ledgers[of], stored)
 	m.totals[of], m.ledgers[of] = now, stored
 	m.forgetReserved(&stored.Spec)
 	if m.isBeyond(before, now) {
@@ -337,6 +337,12 @@ func amountOf(claim *quotav1alpha1.ResourceClaim) (amount int64) {
 
 func isDirect(claim *quotav1alpha1.ResourceClaim) bool {
 	return claim.Annotations[quotav1alpha1.AnnotationResourceUID] == ""
+}
+
+// isHeldDirectly reports whether a user made a claim that was granted and not released.
+func isHeldDirectly(claim *quotav1alpha1.ResourceClaim) bool {
+	isReleased := claim.DeletionTimestamp != nil && len(claim.Finalizers) == 0
+	return isDirect(claim) && isGranted(claim) && !isReleased
 }
 
 func isGranted(claim *quotav1alpha1.ResourceClaim) bool {

@@ -9,24 +9,24 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/test/simulation/controlplane"
 )
 
-// past has every version of every object, in their order.
-type past map[types.UID][]version
+// past has every version of every object of one kind, in their order.
+type past[T any] map[types.UID][]version[T]
 
 // version is an object as of a version, or nil once it is deleted.
-type version struct {
+type version[T any] struct {
 	at     int64
-	object *corev1.ConfigMap
+	object *T
 }
 
-func (p past) add(r *controlplane.Revision, object *corev1.ConfigMap) {
+func (p past[T]) add(r *controlplane.Revision, uid types.UID, object *T) {
 	if r.Event == watch.Deleted {
-		p[object.UID] = append(p[object.UID], version{r.Version, nil})
-		return
+		object = nil
 	}
-	p[object.UID] = append(p[object.UID], version{r.Version, object})
+	p[uid] = append(p[uid], version[T]{r.Version, object})
 }
 
 // growth is by how much an object grew at a version without a review of that.
@@ -75,10 +75,10 @@ func (m *model) uncovered(of quotav1alpha1.ConsumerRef) (uncovered int64) {
 }
 
 // existed reports whether an object has ever existed.
-func (p past) existed(uid types.UID) bool { return len(p[uid]) > 0 }
+func (p past[T]) existed(uid types.UID) bool { return len(p[uid]) > 0 }
 
 // at returns an object as of a version, and its own version. It is nil if there was none.
-func (p past) at(uid types.UID, at int64) (object *corev1.ConfigMap, own int64) {
+func (p past[T]) at(uid types.UID, at int64) (object *T, own int64) {
 	for _, v := range p[uid] {
 		if v.at > at {
 			break
@@ -95,41 +95,69 @@ func (p past) at(uid types.UID, at int64) (object *corev1.ConfigMap, own int64) 
 //   - It never moves back.
 //   - Every admitted request counts once: an observation that has its object ends it.
 func (m *model) checkObservations(at int64, before, stored *quotav1alpha1.ConsumerLedger) {
-	of := stored.Spec.ConsumerRef
+	m.checkClaimsObserved(at, before, stored)
+	if !m.shape.countsObjects() {
+		return
+	}
+
 	observed := observationIn(stored)
-	if was := observationIn(before); was.ObjectsVersion > observed.ObjectsVersion || was.PoliciesVersion > observed.PoliciesVersion ||
-		was.NamespacesVersion > observed.NamespacesVersion {
+	least, most := m.demandAt(stored.Spec.ConsumerRef, &observed)
+	m.checkObservation(at, observationIn(before), observed, stored, least, most)
+	checkPending(m, at, before, stored, observed.Kind, m.past)
+}
+
+// checkClaimsObserved checks the same for the claims of users.
+func (m *model) checkClaimsObserved(at int64, before, stored *quotav1alpha1.ConsumerLedger) {
+	observed := observedClaimsIn(stored)
+	var exact cost
+	for uid := range m.pastClaims {
+		claim, _ := m.pastClaims.at(uid, observed.ObjectsVersion)
+		if claim == nil || claim.Spec.ConsumerRef != stored.Spec.ConsumerRef {
+			continue
+		}
+		if isHeldDirectly(claim) {
+			exact.cost += amountOf(claim)
+			exact.objects++
+		}
+	}
+	m.checkObservation(at, observedClaimsIn(before), observed, stored, exact, exact)
+	checkPending(m, at, before, stored, inventory.Claims, m.pastClaims)
+}
+
+// checkObservation checks that an observation does not move back, and has what there was.
+func (m *model) checkObservation(at int64, was, observed quotav1alpha1.LedgerObservation, stored *quotav1alpha1.ConsumerLedger, least, most cost) {
+	of := stored.Spec.ConsumerRef
+	if was.ObjectsVersion > observed.ObjectsVersion || was.PoliciesVersion > observed.PoliciesVersion || was.NamespacesVersion > observed.NamespacesVersion {
 		m.violate("version %d of the ledger of %s moves back from %+v to %+v", at, of.Name, was, observed)
 	}
-
-	least, most := m.demandAt(of, &observed)
-	amount, objects := int64(0), int64(0)
+	var all cost
 	for _, d := range observed.Demands {
-		amount += d.Amount
-		objects += d.Objects
+		all.cost += d.Amount
+		all.objects += d.Objects
 	}
-	if observed.Kind != "" && (amount < least.cost || amount > most.cost || objects < least.objects || objects > most.objects) {
+	if observed.Kind != "" && (all.cost < least.cost || all.cost > most.cost || all.objects < least.objects || all.objects > most.objects) {
 		m.violate("version %d of the ledger of %s has observed %+v, and as of that version there was %+v to %+v", at, of.Name, observed, least, most)
 	}
+}
 
+// checkPending checks that the observation of a kind does not have the object of a pending request.
+func checkPending[T any](m *model, at int64, before, stored *quotav1alpha1.ConsumerLedger, kind string, past past[T]) {
+	observed, was := observationOf(stored, kind), observationOf(before, kind)
 	for _, r := range stored.Spec.Reservations {
 		// A review may decide on a change of an earlier version, which the API server refuses. And two replicas may decide
 		// on one request: the later one may have yet to see what the ledger has observed of the object. Whoever observes
 		// next ends it.
-		mayBeLate := !isReservedIn(before, r.Sequence) || observationIn(before).ObjectsVersion == observed.ObjectsVersion
-		if r.Awaits != nil && !mayBeLate {
-			m.checkPending(at, of, observed, &r)
+		mayBeLate := !isReservedIn(before, r.Sequence) || was.ObjectsVersion == observed.ObjectsVersion
+		if r.Awaits == nil || r.Awaits.Kind != kind || mayBeLate {
+			continue
 		}
-	}
-}
 
-// checkPending checks that the observation of a ledger does not have the object of a pending request.
-func (m *model) checkPending(at int64, of quotav1alpha1.ConsumerRef, observed quotav1alpha1.LedgerObservation, r *quotav1alpha1.LedgerReservation) {
-	// Without a list or an event that showed the object, nobody can know that it has come and gone.
-	object, own := m.past.at(types.UID(r.Awaits.ID), observed.ObjectsVersion)
-	isEarly := r.Awaits.Namespaces > observed.NamespacesVersion || r.Awaits.Policies > observed.PoliciesVersion
-	if object != nil && own > r.Awaits.After && !isEarly {
-		m.violate("version %d of the ledger of %s counts %s twice: version %d of its object is in %+v", at, of.Name, r.Key, own, observed)
+		// Without a list or an event that showed the object, nobody can know that it has come and gone.
+		object, own := past.at(types.UID(r.Awaits.ID), observed.ObjectsVersion)
+		isEarly := r.Awaits.Namespaces > observed.NamespacesVersion || r.Awaits.Policies > observed.PoliciesVersion
+		if object != nil && own > r.Awaits.After && !isEarly {
+			m.violate("version %d of the ledger of %s counts %s twice: version %d of its object is in %+v", at, stored.Spec.ConsumerRef.Name, r.Key, own, observed)
+		}
 	}
 }
 
@@ -137,25 +165,25 @@ func isReservedIn(stored *quotav1alpha1.ConsumerLedger, sequence int64) bool {
 	return stored != nil && slices.ContainsFunc(stored.Spec.Reservations, func(r quotav1alpha1.LedgerReservation) bool { return r.Sequence == sequence })
 }
 
-// observationIn returns what a ledger has observed of ConfigMaps. The ledger may be nil.
-func observationIn(stored *quotav1alpha1.ConsumerLedger) quotav1alpha1.LedgerObservation {
-	if stored != nil && len(stored.Spec.Observations) > 0 {
-		return stored.Spec.Observations[0] // there is one kind
+// observationOf returns what a ledger has observed of a kind. The ledger may be nil.
+func observationOf(stored *quotav1alpha1.ConsumerLedger, kind string) quotav1alpha1.LedgerObservation {
+	if stored != nil {
+		for _, o := range stored.Spec.Observations {
+			if o.Kind == kind {
+				return o
+			}
+		}
 	}
 	return quotav1alpha1.LedgerObservation{}
 }
 
-// claimedIn returns what claims of record use and reserve in a ledger.
-func claimedIn(spec *quotav1alpha1.ConsumerLedgerSpec) (claimed int64) {
-	for _, used := range spec.Used {
-		claimed += used.Amount
-	}
-	for _, r := range spec.Reservations {
-		if r.Awaits == nil {
-			claimed += costOfCharges(r.Charges)
-		}
-	}
-	return claimed
+// observationIn returns what a ledger has observed of ConfigMaps, and observedClaimsIn of the claims of users.
+func observationIn(stored *quotav1alpha1.ConsumerLedger) quotav1alpha1.LedgerObservation {
+	return observationOf(stored, "v1/ConfigMap")
+}
+
+func observedClaimsIn(stored *quotav1alpha1.ConsumerLedger) quotav1alpha1.LedgerObservation {
+	return observationOf(stored, inventory.Claims)
 }
 
 func costOfCharges(charges []quotav1alpha1.LedgerCharge) (cost int64) {

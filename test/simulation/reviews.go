@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"maps"
+	"math"
 	"net/http"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
@@ -42,8 +44,8 @@ type review struct {
 	consumer quotav1alpha1.ConsumerRef
 	most     int64
 	limit    int64
-	// objects has, where objects count, what each of the others cost at most that existed meanwhile, or was about to.
-	// most is without them.
+	// objects has, where objects count, what each of the others and each claim cost at most that existed meanwhile, or was
+	// about to. Then most is 0.
 	objects map[types.UID]int64
 }
 
@@ -72,7 +74,6 @@ func (m *model) follow(r *review) {
 	now := m.totals[r.consumer]
 	r.limit = min(r.limit, now.limit)
 	if m.shape.countsObjects() {
-		r.most = max(r.most, now.claimed)
 		m.followObjects(r)
 		return
 	}
@@ -130,6 +131,11 @@ func (m *model) followObjects(r *review) {
 			costs[uid] = costOf(object) * m.factorLately()
 		}
 	}
+	for _, claim := range m.claims {
+		if isHeldDirectly(claim) && claim.Spec.ConsumerRef == r.consumer {
+			costs[claim.UID] = amountOf(claim)
+		}
+	}
 	for a := range m.asked {
 		if a != r.asked && m.mayPay(r.consumer, a.object.Namespace) && a.isOpen() && m.mayHappen(a.objectKey) {
 			costs[a.uid] += a.growth() * m.factorLately()
@@ -141,7 +147,12 @@ func (m *model) followObjects(r *review) {
 				continue
 			}
 			key := objectKey{types.UID(pending.Awaits.ID), pending.Awaits.After}
-			if key != r.objectKey && m.mayHappen(key) {
+			mayHappen := m.mayHappen(key)
+			if pending.Awaits.Kind == inventory.Claims {
+				claim, own := m.pastClaims.at(key.uid, math.MaxInt64)
+				mayHappen = claim != nil && own <= key.after
+			}
+			if key != r.objectKey && mayHappen {
 				costs[key.uid] += costOfCharges(pending.Charges)
 			}
 		}

@@ -2,7 +2,6 @@ package tidy
 
 // functionFields are function-valued fields with a good reason. Add one only with a reason as good.
 var functionFields = map[string]string{
-	"internal/ledger/ledgerstore.Request.Verify": "an argument of one call, which its caller writes in place",
 
 	"internal/standalone.Options.OnServing": "an event hook of the command line, which prints and remembers the kubeconfig",
 

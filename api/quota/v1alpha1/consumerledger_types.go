@@ -250,11 +250,6 @@ type LedgerReservation struct {
 	// +optional
 	Charges []LedgerCharge `json:"charges,omitempty"`
 
-	// replaces are the settled charges of the claim, if the reservation amends a claim. They are part of used until the
-	// change of the claim. charges then count in addition, and may be empty.
-	// +optional
-	Replaces []LedgerCharge `json:"replaces,omitempty"`
-
 	// awaits is the change of an object that ends the reservation once it is observed. Then there is no claim.
 	// +optional
 	Awaits *LedgerAwaited `json:"awaits,omitempty"`

@@ -12,7 +12,6 @@ type storedReservation struct {
 	Sequence   int64           `json:"sequence"`
 	ReservedAt int64           `json:"reservedAt"`
 	Charges    []LedgerCharge  `json:"charges,omitempty"`
-	Replaces   []LedgerCharge  `json:"replaces,omitempty"`
 	Awaits     *LedgerAwaited  `json:"awaits,omitempty"`
 	Claim      json.RawMessage `json:"claim,omitempty"`
 }
@@ -21,7 +20,7 @@ type storedReservation struct {
 // API server treats each nested field of a custom resource as an object of its own, but a string as one.
 func (r LedgerReservation) MarshalJSON() ([]byte, error) {
 	content, err := json.Marshal(storedReservation{
-		Key: r.Key, Sequence: r.Sequence, ReservedAt: r.ReservedAt, Charges: r.Charges, Replaces: r.Replaces,
+		Key: r.Key, Sequence: r.Sequence, ReservedAt: r.ReservedAt, Charges: r.Charges,
 		Awaits: r.Awaits, Claim: json.RawMessage(r.Claim),
 	})
 	if err != nil {
@@ -41,7 +40,7 @@ func (r *LedgerReservation) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("decode a reservation: %w", err)
 	}
 	*r = LedgerReservation{
-		Key: stored.Key, Sequence: stored.Sequence, ReservedAt: stored.ReservedAt, Charges: stored.Charges, Replaces: stored.Replaces,
+		Key: stored.Key, Sequence: stored.Sequence, ReservedAt: stored.ReservedAt, Charges: stored.Charges,
 		Awaits: stored.Awaits, Claim: string(stored.Claim),
 	}
 	return nil

@@ -1445,13 +1445,6 @@ func (in *LedgerReservation) DeepCopyInto(out *LedgerReservation) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
-	if in.Replaces != nil {
-		in, out := &in.Replaces, &out.Replaces
-		*out = make([]LedgerCharge, len(*in))
-		for i := range *in {
-			(*in)[i].DeepCopyInto(&(*out)[i])
-		}
-	}
 	if in.Awaits != nil {
 		in, out := &in.Awaits, &out.Awaits
 		*out = new(LedgerAwaited)

@@ -141,7 +141,7 @@ func TestHeldInOtherDimensions(t *testing.T) {
 		if _, err := storagetest.Reserve(t.Context(), s.Store, acme, ledger.Reservation{Key: ledgerstore.ObjectKey("acme", "late"), Charges: charged("east"), Claim: intent.Encode()}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := storagetest.Reserve(t.Context(), s.Store, acme, ledger.Reservation{Key: ledgerstore.ClaimKey("used"), Charges: charged("west")}); err != nil {
+		if _, err := storagetest.Reserve(t.Context(), s.Store, acme, ledger.Reservation{Key: ledgerstore.ClaimKey("used", 5), Charges: charged("west")}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(appearsWithin)

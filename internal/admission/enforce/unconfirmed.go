@@ -220,13 +220,11 @@ func (h *holding) spareFor(a *attempt, others int) ledgerstore.Spare {
 
 	afterwards.add(taken)
 	spare := ledgerstore.Spare{Reservations: others + 2}
-	for _, charge := range a.charges {
-		if r.isYoung() {
-			charge.Amount -= min(charge.Amount, amountBefore(r.reserved, charge))
-		}
-		if charge.Amount == 0 {
-			continue // its reservation covers it already
-		}
+	var covered []ledger.Charge
+	if r.isYoung() {
+		covered = r.reserved
+	}
+	for _, charge := range ledger.Growth(covered, a.charges) {
 		charge.Amount = charge.Amount.AddUpTo(afterwards.amounts[charge.ResourceType].Amount())
 		spare.Charges = append(spare.Charges, charge)
 	}

@@ -36,26 +36,10 @@ func (a demandChange) charges() []ledger.Charge {
 
 // growth are the charges that the update adds. For another consumer that is all of them.
 func (a demandChange) growth() []ledger.Charge {
-	var added []ledger.Charge
-	for _, charge := range a.charges() {
-		if a.before != nil && a.before.Consumer == a.after.Consumer {
-			charge.Amount -= amountBefore(a.before.Charges, charge)
-		}
-		if charge.Amount > 0 {
-			added = append(added, charge)
-		}
+	if a.before == nil || a.after == nil || a.before.Consumer != a.after.Consumer {
+		return ledger.Growth(nil, a.charges())
 	}
-	return added
-}
-
-// amountBefore returns the amount of the same resource type and dimensions.
-func amountBefore(charges []ledger.Charge, of ledger.Charge) ledger.Amount {
-	for _, charge := range charges {
-		if charge.ResourceType == of.ResourceType && charge.Dimensions == of.Dimensions {
-			return charge.Amount
-		}
-	}
-	return 0
+	return ledger.Growth(a.before.Charges, a.after.Charges)
 }
 
 // lack returns the consumer's lack for the demand after the update.

@@ -49,27 +49,19 @@ type Live struct {
 func (l Live) Ledger(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (*ledger.Ledger, error) {
 	var copied *ledger.Ledger
 	var copyErr error
-	var unrecorded []ledger.Reservation
 	err := l.Store.View(ctx, consumer, func(current *ledger.Ledger) {
 		trial := current.Begin()
 		defer trial.Discard()
 		l.cancelObserved(consumer, current)
+		for _, r := range l.unrecorded(consumer, current) {
+			current.ReserveOverdraft(r)
+		}
 		copied, copyErr = forecast.Copy(current)
-		unrecorded = l.unrecorded(consumer, current)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if copyErr != nil {
-		return nil, copyErr
-	}
-	for _, r := range unrecorded {
-		r.Awaits = nil
-		if copied.ReserveOverdraft(r).Code == ledger.Admitted {
-			copied.Settle(r.Key, 0)
-		}
-	}
-	return copied, nil
+	return copied, copyErr
 }
 
 // cancelObserved cancels the pending requests whose objects count already: for a moment after a change of policies or
@@ -147,7 +139,7 @@ func (l Live) Held(kind schema.GroupVersionKind, object types.UID) map[string]He
 	held := map[string]Held{}
 	for _, reservation := range l.Store.ReservationsFor(string(object)) {
 		policy, _ := ledgerstore.SplitObjectKey(reservation.Key)
-		if isGrowth := reservation.Awaits != nil && reservation.Awaits.After > 0; len(reservation.Replaces) == 0 && !isGrowth {
+		if isGrowth := reservation.Awaits != nil && reservation.Awaits.After > 0; !isGrowth {
 			held[policy] = Held{reservation.Consumer, slices.Clone(reservation.Charges)}
 		}
 	}

@@ -121,8 +121,8 @@ func (q *question) conclude(it *item, decisions []ledger.Decision) {
 		switch {
 		case d.Code == ledger.Admitted && len(d.Shortages) > 0:
 			it.warn(c.policy, message.Exceeded(q.Catalog, c.Consumer, d.Shortages), causesOf(c.Consumer, d.Shortages)...)
-		case d.Code == ledger.Admitted, d.Code == ledger.NotHeld && len(c.After) == 0:
-		case d.Code == ledger.NotHeld:
+		case d.Code == ledger.Admitted, d.Code == 0 && len(c.After) == 0:
+		case d.Code == 0:
 			it.isMoving = true
 			it.unknown("the object is being changed right now: try again")
 		case d.Code == ledger.Exceeded:

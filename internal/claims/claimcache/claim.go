@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/ledger"
 )
 
 // State is the state of the decision on a claim.
@@ -38,12 +39,14 @@ const (
 type Claim struct {
 	types.NamespacedName
 	UID types.UID
+	// Version is the version of the claim, or 0 if it is no number.
+	Version ledger.Version
 	// Created is the creation time in Unix seconds; older claims are decided first.
 	Created int64
 	State   State
 	// Deleting is set once the claim has a deletion timestamp, and Finalizer while it has Bursar's finalizer.
 	Deleting, Finalizer bool
-	// Resizing is set if a resize of a granted claim is requested, or its status still has one as pending.
+	// Resizing is set if a resize of a granted claim is requested, or its status does not show the last one yet.
 	Resizing bool
 	// Labelled is set if the claim has the label with the kind of its consumer. Bursar sets it together with the other
 	// label.
@@ -99,7 +102,8 @@ func Compact(claim *quotav1alpha1.ResourceClaim) *Claim {
 	if requests := ResizeOf(claim); requests != nil {
 		c.resize = internRequests(requests)
 	}
-	c.Resizing = c.HasResize() || hasResizePending(claim)
+	c.Resizing = c.HasResize() || isStatusBehind(claim)
+	c.Version, _ = ledger.ParseVersion(claim.ResourceVersion)
 	if IsFromPolicy(claim) {
 		c.policy = unique.Make(claim.Labels[quotav1alpha1.LabelPolicy])
 		c.ObjectUID = types.UID(claim.Annotations[quotav1alpha1.AnnotationResourceUID])

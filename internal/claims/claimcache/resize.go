@@ -29,7 +29,12 @@ func (c *Claim) SameResize(other *Claim) bool {
 	return c.resize == other.resize && c.Resizing == other.Resizing
 }
 
-// hasResizePending reports whether the status of a granted claim has a resize as pending.
-func hasResizePending(claim *quotav1alpha1.ResourceClaim) bool {
-	return StateOf(claim) == Granted && apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionResizePending) != nil
+// isStatusBehind reports whether the status of a granted claim still has a resize as pending, or an earlier spec.
+func isStatusBehind(claim *quotav1alpha1.ResourceClaim) bool {
+	granted := apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionGranted)
+	if StateOf(claim) != Granted || IsFromPolicy(claim) {
+		return false
+	}
+	isPending := apimeta.FindStatusCondition(claim.Status.Conditions, quotav1alpha1.ConditionResizePending) != nil
+	return isPending || granted.ObservedGeneration < claim.Generation
 }

@@ -151,6 +151,7 @@ type listed struct {
 		Name              string            `json:"name"`
 		UID               types.UID         `json:"uid"`
 		ResourceVersion   string            `json:"resourceVersion"`
+		Generation        int64             `json:"generation"`
 		CreationTimestamp metav1.Time       `json:"creationTimestamp"`
 		DeletionTimestamp *metav1.Time      `json:"deletionTimestamp"`
 		Labels            map[string]string `json:"labels"`
@@ -167,7 +168,8 @@ func (l *listed) claim() *quotav1alpha1.ResourceClaim {
 	m := &l.Metadata
 	return &quotav1alpha1.ResourceClaim{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: m.Namespace, Name: m.Name, UID: m.UID, CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp,
+			Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation,
+			CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp,
 			Labels: m.Labels, Annotations: m.Annotations, Finalizers: m.Finalizers,
 		},
 		Spec:   l.Spec,

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"path"
+	"reflect"
 	"slices"
 	"strconv"
 	"sync"
@@ -301,8 +302,11 @@ func (s *Server) updateStatusLocked(w http.ResponseWriter, r *http.Request, name
 
 // patchLocked applies a merge patch of existing fields, or of lists.
 func (s *Server) patchLocked(w http.ResponseWriter, r *http.Request, claim *quotav1alpha1.ResourceClaim) {
-	version := claim.ResourceVersion
+	version, before := claim.ResourceVersion, claim.Spec.DeepCopy()
 	_ = json.NewDecoder(r.Body).Decode(claim)
+	if !reflect.DeepEqual(before, &claim.Spec) {
+		claim.Generation++
+	}
 	if claim.ResourceVersion != version {
 		fail(w, http.StatusConflict, metav1.StatusReasonConflict)
 		return

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
@@ -20,7 +19,7 @@ func (e *Engine) claimReservations(uid types.UID) []ledgerstore.InFlight {
 	return slices.DeleteFunc(e.Store.ReservationsFor(string(uid)), func(r ledgerstore.InFlight) bool { return r.Awaits != nil })
 }
 
-// endAwaited ends the requests of policies without claims that have ended without an effect. Once nothing can carry a
+// endAwaited ends the awaited requests that have ended without an effect. Once nothing can carry a
 // request out any more, one look at the object shows whether it had one.
 func (e *Engine) endAwaited(ctx context.Context, o Object) error {
 	var errs []error
@@ -57,11 +56,11 @@ func (e *Engine) isOver(pending ledgerstore.InFlight) bool {
 
 // mayHaveEffect asks the API server whether a request that is over had an effect that the inventory will show.
 func (e *Engine) mayHaveEffect(ctx context.Context, o Object, pending ledgerstore.InFlight) (bool, error) {
-	intent, err := claims.IntentOf(pending.Claim)
+	_, name, err := named(pending)
 	if err != nil {
 		return false, err
 	}
-	live, err := e.Objects.Find(ctx, o.Kind, intent.Object)
+	live, err := e.Objects.Find(ctx, o.Kind, name)
 	if err != nil {
 		return false, fmt.Errorf("look for the effect of a request: %w", err)
 	}

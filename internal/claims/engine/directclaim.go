@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,7 @@ import (
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/claims/message"
+	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/kube/progress"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
@@ -24,38 +26,32 @@ import (
 // claim. It ignores a deleted claim, a granted one, and one of another consumer. If charges in release may make room
 // for the claim, it waits or, with a context of [ledgerstore.WithRetryUntil], returns [ledgerstore.ErrReleasing]. The
 // caller must not decide, resize or release the same claim at the same time.
+//
+// The ledger holds the charges until it observes the granted claim. The status is written only over the version that
+// was decided. So of any number of processes that try, one succeeds. The ledger ends the requests of the others as soon
+// as it observes a later version.
 func (e *Engine) Decide(ctx context.Context, name types.NamespacedName, consumer quotav1alpha1.ConsumerRef) (isGranted bool, err error) {
-	var claim *quotav1alpha1.ResourceClaim
-	var invalid error
-	outcome, err := e.Store.Apply(ctx, consumer, ledgerstore.Request{Verify: func(ctx context.Context) ([]ledger.Reservation, error) {
-		invalid = nil
-		var err error
-		if claim, err = e.decidable(ctx, name); claim == nil || err != nil {
-			return nil, err
-		}
-		if claim.Spec.ConsumerRef != consumer {
-			claim = nil // another claim of the same name, with its own decision
-			return nil, nil
-		}
-		var reservation ledger.Reservation
-		if reservation, invalid = e.reservationOf(claim); invalid != nil {
-			return nil, nil
-		}
-		return []ledger.Reservation{reservation}, nil
-	}})
-	decision := outcome.Single()
-	switch {
-	case err != nil:
+	claim, err := e.decidable(ctx, name)
+	if err != nil {
 		return false, fmt.Errorf("decide claim %s: %w", name, err)
-	case claim == nil:
+	}
+	if claim == nil || claim.Spec.ConsumerRef != consumer { // or another claim of the same name, with its own decision
 		return false, nil
-	case invalid != nil:
+	}
+
+	reservation, invalid := e.reservationOf(claim, nil)
+	if invalid != nil {
 		claims.Reject(claim, progress.Waiting, invalid.Error(), time.Now())
 		return false, e.updateStatus(ctx, claim)
-	default:
-		err := e.conclude(ctx, claim, ledgerstore.ClaimKey(string(claim.UID)), decision)
-		return err == nil && decision.Code == ledger.Admitted, err
 	}
+	outcome, err := e.Store.Apply(ctx, consumer, ledgerstore.Request{Reservations: []ledger.Reservation{reservation}})
+	if err != nil {
+		return false, fmt.Errorf("decide claim %s: %w", name, err)
+	}
+
+	decision := outcome.Single()
+	err = e.conclude(ctx, claim, decision)
+	return err == nil && decision.Code == ledger.Admitted, err
 }
 
 // decidable reads an undecided claim. A claim lacks the finalizer if somebody created it without the webhook.
@@ -86,35 +82,41 @@ func (e *Engine) undecided(ctx context.Context, name types.NamespacedName) (*quo
 	return claim, nil
 }
 
-// reservationOf returns the reservation for a claim, or the reason why it is invalid.
-func (e *Engine) reservationOf(claim *quotav1alpha1.ResourceClaim) (ledger.Reservation, error) {
+// reservationOf returns the reservation of a claim for what its requests exceed the held ones by, or the reason why it
+// is invalid. The ledger ends the reservation once it observes a later version of the claim. There are no charges if
+// nothing becomes more.
+func (e *Engine) reservationOf(claim *quotav1alpha1.ResourceClaim, held []quotav1alpha1.ResourceRequest) (r ledger.Reservation, err error) {
 	if err := e.Catalog.CheckClaim(&claim.Spec); err != nil {
-		return ledger.Reservation{}, err
+		return r, err
 	}
-	charges, err := claims.Charges(claim.Spec.Requests)
+	before, err := claims.Charges(held)
 	if err != nil {
-		return ledger.Reservation{}, err
+		return r, err
+	}
+	after, err := claims.Charges(claim.Spec.Requests)
+	if err != nil {
+		return r, err
+	}
+	version, err := ledger.ParseVersion(claim.ResourceVersion)
+	if err != nil {
+		return r, err
 	}
 	return ledger.Reservation{
-		Key:        ledgerstore.ClaimKey(string(claim.UID)),
+		Key:        ledgerstore.ClaimKey(string(claim.UID), version),
 		ReservedAt: time.Now().Unix(),
-		Charges:    charges,
+		Charges:    ledger.Growth(before, after),
+		Awaits:     &ledger.Awaited{Kind: inventory.Claims, ID: string(claim.UID), After: version},
 		Claim:      claims.Reference(types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}),
 		Subject:    claims.SubjectOf(claim),
 		Actor:      claim.Annotations[quotav1alpha1.AnnotationChangedBy],
 	}, nil
 }
 
-// conclude records a decision in the claim's status. It settles an admitted reservation.
-func (e *Engine) conclude(ctx context.Context, claim *quotav1alpha1.ResourceClaim, key string, decision ledger.Decision) error {
+// conclude records a decision in the claim's status.
+func (e *Engine) conclude(ctx context.Context, claim *quotav1alpha1.ResourceClaim, decision ledger.Decision) error {
 	switch decision.Code {
 	case ledger.Admitted:
 		claims.Grant(claim, e.Catalog, time.Now())
-		if err := e.updateStatus(ctx, claim); err != nil {
-			return err
-		}
-		e.Store.Settle(claim.Spec.ConsumerRef, key, decision.Sequence)
-		return nil
 	case ledger.Exceeded:
 		wasWaiting := claimcache.StateOf(claim) == claimcache.Waiting
 		claims.Deny(claim, e.Catalog, decision.Shortages, time.Now())
@@ -172,7 +174,7 @@ func (e *Engine) Fit(ctx context.Context, consumer quotav1alpha1.ConsumerRef, wa
 		return nil, invalid, err
 	}
 	for i, claim := range valid {
-		if outcome.Decisions[i].Code == ledger.Admitted {
+		if len(reservations[i].Charges) == 0 || outcome.Decisions[i].Code == ledger.Admitted {
 			fitting = append(fitting, claim)
 		}
 	}
@@ -183,51 +185,11 @@ func (e *Engine) Fit(ctx context.Context, consumer quotav1alpha1.ConsumerRef, wa
 func (e *Engine) reservationOfWaiting(known *claimcache.Claim) (ledger.Reservation, error) {
 	claim := quotav1alpha1.ResourceClaim{Spec: known.Spec()}
 	claim.Namespace, claim.Name, claim.UID = known.Namespace, known.Name, known.UID
-	if known.HasResize() {
-		return e.resizeReservation(&claim, known.Resize())
+	claim.ResourceVersion = strconv.FormatUint(uint64(known.Version), 10)
+	if !known.HasResize() {
+		return e.reservationOf(&claim, nil)
 	}
-	return e.reservationOf(&claim)
-}
-
-// Leftover is the remaining work on a reservation of a directly created claim.
-type Leftover int
-
-const (
-	// LeftNothing means that the reservation has ended, or ends with its claim.
-	LeftNothing Leftover = iota
-	// LeftToDecide means that the status of the claim does not have the decision yet.
-	LeftToDecide
-	// LeftToResize means that the claim may not have its reserved amounts yet.
-	LeftToResize
-)
-
-// Finish finishes a reservation left in flight by a dead process. It settles the reservation of a granted claim and
-// cancels the reservation of a deleted claim. For all others it returns the caller's remaining work, and the claim.
-func (e *Engine) Finish(ctx context.Context, reservation ledgerstore.InFlight) (Leftover, types.NamespacedName, error) {
-	name, err := claims.ReferenceOf(reservation.Claim)
-	if err != nil {
-		return LeftNothing, name, err
-	}
-	claim, err := e.Client.Get(ctx, name)
-	switch {
-	case apierrors.IsNotFound(err), err == nil && !isOf(reservation, claim):
-		return LeftNothing, name, e.Store.Cancel(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)
-	case err != nil:
-		return LeftNothing, name, err
-	case claim.DeletionTimestamp != nil:
-		return LeftNothing, name, nil // the release ends the reservation
-	case ledgerstore.IsAmendment(reservation.Key):
-		return LeftToResize, name, nil
-	case claimcache.StateOf(claim) == claimcache.Granted:
-		e.Store.Settle(reservation.Consumer, reservation.Key, reservation.Sequence)
-		return LeftNothing, name, nil
-	default:
-		return LeftToDecide, name, nil
-	}
-}
-
-// isOf reports whether a reservation belongs to a claim.
-func isOf(reservation ledgerstore.InFlight, claim *quotav1alpha1.ResourceClaim) bool {
-	uid := string(claim.UID)
-	return reservation.Key == ledgerstore.ClaimKey(uid) || reservation.Key == ledgerstore.ResizeKey(uid)
+	held := claim.Spec.Requests
+	claim.Spec.Requests = known.Resize()
+	return e.reservationOf(&claim, held)
 }

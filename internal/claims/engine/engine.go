@@ -1,13 +1,15 @@
 // Package engine changes the state of claims together with their reservations in the ledger: it makes, confirms,
-// amends, settles, withdraws, supersedes, releases and finds claims. The controllers of objects and claims are queues
+// settles, withdraws, supersedes, releases and finds claims. The controllers of objects and claims are queues
 // around it, and the webhook in package enforce is HTTP around it. Both import it.
 //
 // A policy's claim of record goes through these steps. The webhook reserves the cost of an object. [Engine.Process]
 // makes the granted claim once the object exists, and settles the reservation. Once the object is deleted, Process
-// deletes the claim, and [Engine.Release] releases its charges. [Engine.Decide] decides a claim created directly by a
-// user, and [Engine.Resize] resizes it.
+// deletes the claim, and [Engine.Release] releases its charges.
 //
-// Policies that count objects have no claims here. The engine only ends their requests without an effect.
+// A claim created directly by a user counts like an object: it demands what it was granted. [Engine.Decide] decides it,
+// [Engine.Resize] resizes it, and Release lets it go.
+//
+// Policies that count objects have no claims here. The engine only ends requests without an effect.
 //
 // Each step may already be done, by this process before a crash or by another process. All work on one object holds
 // its lock, so no goroutine makes a claim for an object while another one cleans up after it.
@@ -26,6 +28,7 @@ import (
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
@@ -84,17 +87,23 @@ func New(d Dependencies) *Engine {
 // components add their observed objects.
 func (e *Engine) Queue() workqueue.TypedRateLimitingInterface[Object] { return e.queue }
 
-// ObjectOf returns the object of a reservation. It reports false for the reservation of a directly created claim.
+// ObjectOf returns the object of a reservation: the claim itself, if somebody created it directly.
 func ObjectOf(reservation ledgerstore.InFlight) (Object, bool) {
-	uid := ledgerstore.ObjectUID(reservation.Key)
-	if uid == "" {
-		return Object{}, false
-	}
-	intent, err := claims.IntentOf(reservation.Claim)
+	kind, _, err := named(reservation)
 	if err != nil {
 		return Object{}, false
 	}
-	return Object{intent.Kind.GroupKind(), types.UID(uid)}, true
+	return Object{kind, types.UID(reservation.ObjectUID())}, true
+}
+
+// named returns the kind and the name of the object of a reservation.
+func named(reservation ledgerstore.InFlight) (schema.GroupKind, types.NamespacedName, error) {
+	if reservation.Awaits != nil && reservation.Awaits.Kind == inventory.Claims {
+		name, err := claims.ReferenceOf(reservation.Claim)
+		return inventory.ClaimKind.GroupKind(), name, err
+	}
+	intent, err := claims.IntentOf(reservation.Claim)
+	return intent.Kind.GroupKind(), intent.Object, err
 }
 
 // IsInFlight reports whether this process knows a reservation with this key and sequence.

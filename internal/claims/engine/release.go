@@ -70,52 +70,65 @@ func decideRelease(f releaseFacts) releaseAction {
 // make the object free. Then Release returns the time until the next check. A service releases a charge earlier by
 // [quotav1alpha1.AnnotationRelease]. The caller must not decide, resize or release the same claim at the same time.
 func (e *Engine) Release(ctx context.Context, known *claimcache.Claim) (again time.Duration, err error) {
-	if known.FromPolicy() {
-		unlock, err := e.Store.LockObject(ctx, string(known.ObjectUID))
-		if err != nil {
-			return 0, fmt.Errorf("release claim %s: %w", known.NamespacedName, err)
-		}
-		defer unlock()
-	}
-	var r releasing
-	drifted, err := e.Store.Release(ctx, known.Consumer(), string(known.UID), func(ctx context.Context) (_ *ledgerstore.ClaimCharges, err error) {
-		r, err = e.readReleasing(ctx, known)
-		return r.charges, err
-	})
-	// The wait for the release ends with any result.
-	e.Store.ReleaseDone(known.Consumer(), string(known.UID))
-	if err != nil {
+	r, err := e.releaseCharges(ctx, known)
+	e.Store.ReleaseDone(known.Consumer(), string(known.UID)) // the wait ends with any result
+	switch {
+	case err != nil:
 		return 0, fmt.Errorf("release claim %s: %w", known.NamespacedName, err)
+	case r.isInUse:
+		return inUseRetryOf(r.claim), nil
+	default:
+		return 0, nil
 	}
-	if r.charges != nil {
-		e.Store.ReleaseDone(known.Consumer(), r.charges.Key)
-		e.Store.ReleaseDone(known.Consumer(), r.charges.Amendment)
+}
+
+// releaseCharges releases the charges of a deleted claim unless its object exists, and returns the claim as it was.
+func (e *Engine) releaseCharges(ctx context.Context, known *claimcache.Claim) (r releasing, err error) {
+	if !known.FromPolicy() {
+		if r, err = e.readReleasing(ctx, known); err == nil && r.claim != nil && !r.isInUse {
+			err = e.removeFinalizer(ctx, r.claim)
+		}
+		return r, err
 	}
+
+	unlock, err := e.Store.LockObject(ctx, string(known.ObjectUID))
+	if err != nil {
+		return r, err
+	}
+	defer unlock()
+	drifted, err := e.Store.Release(ctx, known.Consumer(), string(known.UID), func(ctx context.Context) (*ledgerstore.ClaimCharges, error) {
+		var err error
+		if r, err = e.readReleasing(ctx, known); err != nil || r.claim == nil || r.isInUse {
+			return nil, err
+		}
+		return claimChargesOf(r.claim)
+	})
+	if err != nil || r.claim == nil || r.isInUse {
+		return r, err
+	}
+	key, _ := keyOf(r.claim)
+	e.Store.ReleaseDone(known.Consumer(), key)
 	if drifted {
 		e.Log.Info("the charge of a claim was not in the ledger", "claim", known.NamespacedName.String())
 	}
-	switch {
-	case r.isGone():
-		return 0, nil
-	case r.isInUse():
-		return inUseRetryOf(r.claim), nil
+	return r, e.removeFinalizer(ctx, r.claim)
+}
+
+// removeFinalizer lets a deleted claim go. The inventory then counts it no longer.
+func (e *Engine) removeFinalizer(ctx context.Context, claim *quotav1alpha1.ResourceClaim) error {
+	if err := e.Client.RemoveFinalizer(ctx, claim); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("remove the finalizer: %w", err)
 	}
-	if err := e.Client.RemoveFinalizer(ctx, r.claim); err != nil && !apierrors.IsNotFound(err) {
-		return 0, fmt.Errorf("remove the finalizer of claim %s: %w", known.NamespacedName, err)
-	}
-	return 0, nil
+	return nil
 }
 
 // releasing is a claim before its release, as the API server has it.
 type releasing struct {
 	// claim is nil if it is deleted, or released already.
 	claim *quotav1alpha1.ResourceClaim
-	// charges are the charges to release, or nil if its object exists.
-	charges *ledgerstore.ClaimCharges
+	// isInUse is true if its object exists.
+	isInUse bool
 }
-
-func (r *releasing) isGone() bool  { return r.claim == nil }
-func (r *releasing) isInUse() bool { return r.claim != nil && r.charges == nil }
 
 // readReleasing reads a claim before its release.
 func (e *Engine) readReleasing(ctx context.Context, known *claimcache.Claim) (releasing, error) {
@@ -135,12 +148,9 @@ func (e *Engine) readReleasing(ctx context.Context, known *claimcache.Claim) (re
 			ref := live.Spec.ResourceRef
 			return releasing{claim: live}, fmt.Errorf("find out whether %s %s still exists: %w", ref.Kind, ref.Name, err)
 		}
-		if inUse {
-			return releasing{claim: live}, nil
-		}
+		return releasing{live, inUse}, nil
 	}
-	charges, err := claimChargesOf(live)
-	return releasing{claim: live, charges: charges}, err
+	return releasing{claim: live}, nil
 }
 
 // inUseRetryOf returns the time until the next check on a deleted claim with an existing object. It grows with the time
@@ -152,33 +162,27 @@ func inUseRetryOf(claim *quotav1alpha1.ResourceClaim) time.Duration {
 	return min(max(time.Since(claim.DeletionTimestamp.Time)/4, namedRetryMin), namedRetryMax)
 }
 
-// claimChargesOf returns the charges that a claim may hold in the ledger.
+// claimChargesOf returns the charges that a policy's claim may hold in the ledger.
 func claimChargesOf(claim *quotav1alpha1.ResourceClaim) (*ledgerstore.ClaimCharges, error) {
 	charges, err := claims.Charges(claim.Spec.Requests)
 	if err != nil {
 		return nil, err
 	}
 	key, sequence := keyOf(claim)
-	held := &ledgerstore.ClaimCharges{
+	return &ledgerstore.ClaimCharges{
 		ClaimUID: string(claim.UID),
 		Key:      key,
 		Sequence: sequence,
 		Granted:  claimcache.StateOf(claim) == claimcache.Granted,
 		Charges:  charges,
-	}
-	held.Subject = claims.SubjectOf(claim)
-	if !claimcache.IsFromPolicy(claim) {
-		held.Amendment = ledgerstore.ResizeKey(string(claim.UID))
-	}
-	return held, nil
+		Subject:  claims.SubjectOf(claim),
+	}, nil
 }
 
-// keyOf returns the key and sequence of the reservation of a claim. Sequence 0 matches any.
+// keyOf returns the key and sequence of the reservation of a policy's claim, if it has one.
 func keyOf(claim *quotav1alpha1.ResourceClaim) (key string, sequence int64) {
-	if claimcache.IsFromPolicy(claim) {
-		if sequence := claims.SequenceOf(claim); sequence != 0 {
-			return ledgerstore.ObjectKey(claims.PolicyOf(claim), claim.Annotations[quotav1alpha1.AnnotationResourceUID]), sequence
-		}
+	if claims.SequenceOf(claim) == 0 {
+		return "", 0
 	}
-	return ledgerstore.ClaimKey(string(claim.UID)), 0
+	return ledgerstore.ObjectKey(claims.PolicyOf(claim), claim.Annotations[quotav1alpha1.AnnotationResourceUID]), claims.SequenceOf(claim)
 }

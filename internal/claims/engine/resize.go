@@ -18,111 +18,64 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// Resize decides the requested resize of a granted claim. Until the last step, the amendment in the ledger records
-// that the ledger still has the earlier charges. A process that dies in between leaves it to [Engine.Finish]. Resize
-// reports true if it takes another call to decide the resize. It returns [ledgerstore.ErrReleasing] as
-// [Engine.Decide] does. The caller must not decide, resize or release the same claim at the same time.
-func (e *Engine) Resize(ctx context.Context, name types.NamespacedName, consumer quotav1alpha1.ConsumerRef) (again bool, err error) {
-	var target resize
-	outcome, err := e.Store.Apply(ctx, consumer, ledgerstore.Request{
-		Verify: func(ctx context.Context) (_ []ledger.Reservation, err error) {
-			target, err = e.resizeOf(ctx, name, consumer)
-			return target.amendment, err
-		},
-	})
-	decision := outcome.Single()
-	switch {
-	case err != nil:
-		return false, fmt.Errorf("resize claim %s: %w", name, err)
-	case target.claim == nil:
-		return false, nil
-	case target.requests == nil:
-		return false, e.finishResize(ctx, target.claim)
-	case target.invalid != nil:
-		return e.postpone(ctx, target.claim, quotav1alpha1.ReasonValidationFailed, target.invalid.Error())
+// Resize decides the requested resize of a granted claim, and completes its status after an earlier one. It returns
+// [ledgerstore.ErrReleasing] as [Engine.Decide] does. The caller must not decide, resize or release the same claim at
+// the same time.
+//
+// The ledger holds the growth until it observes the claim with its new requests. These are written only over the
+// version that was decided, as in Decide. The status follows: if that fails, the claim is behind until another call.
+func (e *Engine) Resize(ctx context.Context, name types.NamespacedName, consumer quotav1alpha1.ConsumerRef) error {
+	claim, err := e.resizable(ctx, name, consumer)
+	if claim == nil || err != nil {
+		return err
 	}
-	switch decision.Code {
+	requests := claimcache.ResizeOf(claim)
+	if requests == nil {
+		return e.amendClaim(ctx, claim, claim.Spec.Requests)
+	}
+
+	resized := claim.DeepCopy()
+	resized.Spec.Requests = requests
+	growth, invalid := e.reservationOf(resized, claim.Spec.Requests)
+	switch {
+	case invalid != nil:
+		return e.setResizePending(ctx, claim, quotav1alpha1.ReasonValidationFailed, invalid.Error())
+	case len(growth.Charges) == 0:
+		return e.amendClaim(ctx, claim, requests)
+	}
+	outcome, err := e.Store.Apply(ctx, consumer, ledgerstore.Request{Reservations: []ledger.Reservation{growth}})
+	if err != nil {
+		return fmt.Errorf("resize claim %s: %w", name, err)
+	}
+
+	switch decision := outcome.Single(); decision.Code {
 	case ledger.Admitted:
-		return false, e.applyResize(ctx, target, decision.Sequence)
+		return e.amendClaim(ctx, claim, requests)
 	case ledger.Exceeded:
-		return e.postpone(ctx, target.claim, quotav1alpha1.ReasonQuotaExceeded, message.Of(consumer, decision.Shortages).Sentences(e.Catalog,
+		return e.setResizePending(ctx, claim, quotav1alpha1.ReasonQuotaExceeded, message.Of(consumer, decision.Shortages).Sentences(e.Catalog,
 			"This is in addition to the present amounts of the claim. It keeps those, and gets the rest by itself once there is room."))
-	case ledger.NotHeld:
-		return false, fmt.Errorf("resize claim %s: %w", name, ErrNotHeld)
 	default:
 		err, reason := message.Impossible(consumer, decision.Code), quotav1alpha1.ReasonValidationFailed
 		if full := (*message.FullError)(nil); errors.As(err, &full) {
 			reason = quotav1alpha1.ReasonQuotaExceeded
 		}
-		return e.postpone(ctx, target.claim, reason, err.Error())
+		return e.setResizePending(ctx, claim, reason, err.Error())
 	}
 }
 
-// ErrNotHeld means that the grant of a claim has yet to settle, or that the auditor has to correct the ledger first.
-var ErrNotHeld = errors.New("the ledger does not have the amounts of the claim")
-
-// resize is a requested resize of a claim.
-type resize struct {
-	// claim is nil if the claim cannot be resized.
-	claim *quotav1alpha1.ResourceClaim
-	// requests are nil if the claim already holds them.
-	requests []quotav1alpha1.ResourceRequest
-	// invalid is the reason why no decision about the resize is possible. Otherwise there is one amendment.
-	invalid   error
-	amendment []ledger.Reservation
-}
-
-// resizeOf reads the requested resize of a claim.
-func (e *Engine) resizeOf(ctx context.Context, name types.NamespacedName, consumer quotav1alpha1.ConsumerRef) (r resize, err error) {
+// resizable reads a granted claim of a consumer. It returns nil if there is nothing to resize.
+func (e *Engine) resizable(ctx context.Context, name types.NamespacedName, consumer quotav1alpha1.ConsumerRef) (*quotav1alpha1.ResourceClaim, error) {
 	claim, err := e.Client.Get(ctx, name)
 	if apierrors.IsNotFound(err) {
-		return r, nil
+		return nil, nil
 	}
 	if err != nil {
-		return r, fmt.Errorf("read claim %s: %w", name, err)
+		return nil, fmt.Errorf("read claim %s: %w", name, err)
 	}
 	if claim.DeletionTimestamp != nil || claim.Spec.ConsumerRef != consumer || claimcache.IsFromPolicy(claim) || claimcache.StateOf(claim) != claimcache.Granted {
-		return r, nil
+		return nil, nil
 	}
-	r = resize{claim: claim, requests: claimcache.ResizeOf(claim)}
-	if r.requests == nil {
-		return r, nil
-	}
-	amendment, err := e.resizeReservation(claim, r.requests)
-	if err != nil {
-		r.invalid = err
-		return r, nil
-	}
-	r.amendment = []ledger.Reservation{amendment}
-	return r, nil
-}
-
-// resizeReservation returns the amendment of a claim to other requests, or the reason why it is invalid.
-func (e *Engine) resizeReservation(claim *quotav1alpha1.ResourceClaim, requests []quotav1alpha1.ResourceRequest) (ledger.Reservation, error) {
-	held, err := claims.Charges(claim.Spec.Requests)
-	if err != nil {
-		return ledger.Reservation{}, err
-	}
-	resized := claim.DeepCopy()
-	resized.Spec.Requests = requests
-	amendment, err := e.reservationOf(resized)
-	amendment.Key, amendment.Replaces = ledgerstore.ResizeKey(string(claim.UID)), held
-	return amendment, err
-}
-
-// HasResizeInFlight reports whether [Engine.Resize] has to end an amendment of a claim.
-func (e *Engine) HasResizeInFlight(claim *claimcache.Claim) bool {
-	_, known := e.Store.ReservationOf(claim.Consumer(), ledgerstore.ResizeKey(string(claim.UID)))
-	return known
-}
-
-// applyResize writes an admitted resize into the claim and settles it.
-func (e *Engine) applyResize(ctx context.Context, target resize, sequence int64) error {
-	if err := e.amendClaim(ctx, target.claim, target.requests); err != nil {
-		return err
-	}
-	_, err := e.SettleAmendment(ctx, target.claim.Spec.ConsumerRef, target.amendment[0].Key, sequence, target.amendment[0].Charges)
-	return err
+	return claim, nil
 }
 
 // amendClaim writes requests into a claim and its status. It skips writes without a change.
@@ -134,37 +87,6 @@ func (e *Engine) amendClaim(ctx context.Context, claim *quotav1alpha1.ResourceCl
 		return fmt.Errorf("change the amounts of claim %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
 	return nil
-}
-
-// finishResize finishes a resize with its requests in the claim, but maybe not in its status and the ledger.
-func (e *Engine) finishResize(ctx context.Context, claim *quotav1alpha1.ResourceClaim) error {
-	if err := e.amendClaim(ctx, claim, claim.Spec.Requests); err != nil {
-		return err
-	}
-	return e.endInFlight(ctx, claim)
-}
-
-// postpone records why a resize is pending. It first finishes the resize of an earlier request, and then reports true.
-// The process behind that one has changed the claim already, or can no longer do so, since the newer request has
-// changed the claim.
-func (e *Engine) postpone(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reason, message string) (again bool, err error) {
-	if _, known := e.Store.ReservationOf(claim.Spec.ConsumerRef, ledgerstore.ResizeKey(string(claim.UID))); known {
-		return true, e.finishResize(ctx, claim)
-	}
-	return false, e.setResizePending(ctx, claim, reason, message)
-}
-
-// endInFlight ends the amendment of a claim, if there is one, with the charges in the claim.
-func (e *Engine) endInFlight(ctx context.Context, claim *quotav1alpha1.ResourceClaim) error {
-	held, err := claims.Charges(claim.Spec.Requests)
-	if err != nil {
-		return err
-	}
-	consumer, key := claim.Spec.ConsumerRef, ledgerstore.ResizeKey(string(claim.UID))
-	if amendment, known := e.Store.ReservationOf(consumer, key); known {
-		_, err = e.SettleAmendment(ctx, consumer, key, amendment.Sequence, held)
-	}
-	return err
 }
 
 // setResizePending records why a resize is pending.

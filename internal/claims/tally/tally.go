@@ -1,11 +1,12 @@
 package tally
 
 import (
-	"fmt"
+	"maps"
 	"slices"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
@@ -16,8 +17,6 @@ type Tally struct {
 	inFlight InFlight
 	used     []ledger.Usage
 	sums     sums
-	// amended are the amendments with a claim so far.
-	amended map[string]bool
 }
 
 // New returns the tally for a ledger, without any claim.
@@ -27,49 +26,41 @@ func New(spec *quotav1alpha1.ConsumerLedgerSpec) (*Tally, error) {
 		return nil, err
 	}
 	inFlight := inFlightIn(slices.Values(snapshot.Reservations), slices.Values(snapshot.Released), snapshot.Withdrawn)
-	used := slices.DeleteFunc(snapshot.Used, func(u ledger.Usage) bool { return u.Amount == 0 && u.Claims == 0 })
-	return &Tally{inFlight: inFlight, used: used}, nil
+	return &Tally{inFlight: inFlight, used: usedByClaims(&snapshot)}, nil
+}
+
+// usedByClaims returns the usage of a ledger with what it has observed of directly created claims.
+func usedByClaims(snapshot *ledger.Snapshot) []ledger.Usage {
+	balances := byKey(snapshot.Used)
+	for _, o := range snapshot.Observations {
+		if o.Kind != inventory.Claims {
+			continue
+		}
+		for _, d := range o.Demands {
+			key := balanceKey{d.ResourceType, d.Dimensions}
+			u := usageOf(balances, key)
+			u.Amount += d.Amount // the sum of an account is within its bounds
+			u.Claims += d.Objects
+			balances[key] = u
+		}
+	}
+	maps.DeleteFunc(balances, func(_ balanceKey, u ledger.Usage) bool { return u.Amount == 0 && u.Claims == 0 })
+	return inOrder(balances)
 }
 
 // Add adds a claim of the consumer.
 func (t *Tally) Add(claim *claimcache.Claim) error {
 	f := t.inFlight
-	amendment := f.amendmentOf(claim)
-	switch {
-	case !Holds(claim), f.isReserved(claim), f.isReleased(claim):
+	if !isHeld(claim) || claim.FromPolicy() && (f.isReserved(claim) || f.isReleased(claim)) {
 		return nil
-	case amendment == "":
-		return t.sums.addClaim(claim)
-	case t.amended[amendment]:
-		return fmt.Errorf("two claims have the amendment %s", amendment)
 	}
-	if t.amended == nil {
-		t.amended = map[string]bool{}
-	}
-	t.amended[amendment] = true
-	if err := t.sums.add(f.amended[amendment]); err != nil {
-		return fmt.Errorf("amendment %s: %w", amendment, err)
-	}
-	return nil
+	return t.sums.addClaim(claim)
 }
 
-// Difference returns the first balance with another usage in the ledger than by the claims, or twice the same usage. It
-// fails while the two cannot be compared: an amendment may outlive its claim for a moment.
-func (t *Tally) Difference() (recorded, held ledger.Usage, err error) {
-	all, err := t.held()
-	if err != nil {
-		return recorded, held, err
-	}
-	if drift := Compare(t.used, all); len(drift) > 0 {
+// Difference returns the first balance with another usage in the ledger than by the claims, or twice the same usage.
+func (t *Tally) Difference() (recorded, held ledger.Usage) {
+	if drift := Compare(t.used, t.sums.usage()); len(drift) > 0 {
 		recorded, held = drift[0].Observed, drift[0].Actual
 	}
-	return recorded, held, nil
-}
-
-// held returns the right usage of the ledger. It fails if claims and amendments do not match.
-func (t *Tally) held() ([]ledger.Usage, error) {
-	if len(t.amended) != len(t.inFlight.amended) {
-		return nil, fmt.Errorf("of %d amendments %d have a claim", len(t.inFlight.amended), len(t.amended))
-	}
-	return t.sums.usage(), nil
+	return recorded, held
 }

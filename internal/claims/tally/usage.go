@@ -64,15 +64,23 @@ func (s *sums) add(charges []ledger.Charge) error {
 }
 
 // usage returns the sums by resource type and then dimensions.
-func (s *sums) usage() []ledger.Usage {
-	return slices.SortedFunc(maps.Values(s.balances), func(a, b ledger.Usage) int {
+func (s *sums) usage() []ledger.Usage { return inOrder(s.balances) }
+
+// inOrder returns balances by resource type and then dimensions.
+func inOrder(balances map[balanceKey]ledger.Usage) []ledger.Usage {
+	return slices.SortedFunc(maps.Values(balances), func(a, b ledger.Usage) int {
 		return cmp.Or(cmp.Compare(a.ResourceType, b.ResourceType), a.Dimensions.Compare(b.Dimensions))
 	})
 }
 
-// Holds reports whether a claim holds its charges: it is granted and not released. A release removes the finalizer of a
-// claim in deletion.
+// Holds reports whether the usage of a ledger has the charges of a claim: a policy's claim that is granted and not
+// released. A release removes the finalizer of a claim in deletion. Directly created claims are observed.
 func Holds(claim *claimcache.Claim) bool {
+	return claim.FromPolicy() && isHeld(claim)
+}
+
+// isHeld reports whether a claim is granted and not released.
+func isHeld(claim *claimcache.Claim) bool {
 	return claim.State == claimcache.Granted && (claim.Finalizer || !claim.Deleting)
 }
 

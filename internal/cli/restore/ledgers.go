@@ -13,6 +13,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/naming"
 )
@@ -64,7 +65,8 @@ func (u *use) add(claim *quotav1alpha1.ResourceClaim) error {
 	return nil
 }
 
-// ledgers returns the ledgers of all consumers with claims. They need only the first format, readable by every version.
+// ledgers returns the ledgers of all consumers with policies' claims. They need only the first format, which every
+// version can read.
 func (u *use) ledgers() map[quotav1alpha1.ConsumerRef]*quotav1alpha1.ConsumerLedgerSpec {
 	specs := map[quotav1alpha1.ConsumerRef]*quotav1alpha1.ConsumerLedgerSpec{}
 	for consumer, sequence := range u.sequences {
@@ -88,8 +90,8 @@ func (r *restorer) writeLedgers(ctx context.Context) error {
 	}
 	held := newUse()
 	err := r.eachClaim(ctx, "", func(claim *quotav1alpha1.ResourceClaim) error {
-		if claims.IsView(claim) {
-			return nil // its object counts
+		if claims.IsView(claim) || !claimcache.IsFromPolicy(claim) {
+			return nil // Bursar observes its object, or the claim itself
 		}
 		return held.add(claim)
 	})

@@ -187,14 +187,11 @@ func (r *restorer) compare(tallies map[quotav1alpha1.ConsumerRef]*tally.Tally) (
 		if r.agreed[consumer] {
 			continue
 		}
-		recorded, held, err := tallies[consumer].Difference()
-		switch {
-		case err != nil:
-			err = fmt.Errorf("compare the ledger of %s with its claims: %w", message.Consumer(consumer), err)
-		case recorded != held:
+		var err error
+		if recorded, held := tallies[consumer].Difference(); recorded != held {
 			err = fmt.Errorf("the ledger of %s has %d of %s for %s, and its claims hold %d in %s", message.Consumer(consumer), recorded.Amount,
 				recorded.ResourceType, message.Count(recorded.Claims, "claim", "claims"), held.Amount, message.Count(held.Claims, "claim", "claims"))
-		default:
+		} else {
 			r.agreed[consumer] = true
 		}
 		first = cmp.Or(first, err)

@@ -11,6 +11,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/tally"
+	"github.com/bursar/bursar/internal/inventory"
 )
 
 // TestCompare compares ledgers with claims in both directions.
@@ -61,11 +62,39 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// TestCompareDirect compares a ledger with a directly created claim, which the ledger observes.
+func TestCompareDirect(t *testing.T) {
+	t.Parallel()
+	consumer := quotav1alpha1.ConsumerRef{Kind: "Organization", Name: "a"}
+	claim := granted(consumer, "c", 2)
+	claim.Labels, claim.Annotations = nil, nil
+	for observed, want := range map[int64]string{2: "", 3: "has 3 of maps for 1 claim, and its claims hold 2 in 1 claim"} {
+		r := restorer{agreed: map[quotav1alpha1.ConsumerRef]bool{}}
+		recorded, err := tally.New(&quotav1alpha1.ConsumerLedgerSpec{Observations: []quotav1alpha1.LedgerObservation{{
+			Kind: inventory.Claims, ObjectsVersion: 5, Demands: []quotav1alpha1.LedgerDemand{{ResourceType: "maps", Amount: observed, Objects: 1}},
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tallies := map[quotav1alpha1.ConsumerRef]*tally.Tally{consumer: recorded}
+		if err := addTo(tallies, claim); err != nil {
+			t.Fatal(err)
+		}
+		err = r.compare(tallies)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("with %d observed: got %v, want %q", observed, err, want)
+		}
+	}
+}
+
 func granted(consumer quotav1alpha1.ConsumerRef, uid string, amount int64) *quotav1alpha1.ResourceClaim {
 	return &quotav1alpha1.ResourceClaim{
-		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid)},
-		Spec:       quotav1alpha1.ResourceClaimSpec{ConsumerRef: consumer, Requests: []quotav1alpha1.ResourceRequest{{ResourceType: "maps", Amount: amount}}},
-		Status:     quotav1alpha1.ResourceClaimStatus{Conditions: []metav1.Condition{{Type: quotav1alpha1.ConditionGranted, Status: metav1.ConditionTrue}}},
+		ObjectMeta: metav1.ObjectMeta{
+			UID: types.UID(uid), Labels: map[string]string{quotav1alpha1.LabelAutoCreated: "true"},
+			Annotations: map[string]string{quotav1alpha1.AnnotationResourceUID: "object of " + uid},
+		},
+		Spec:   quotav1alpha1.ResourceClaimSpec{ConsumerRef: consumer, Requests: []quotav1alpha1.ResourceRequest{{ResourceType: "maps", Amount: amount}}},
+		Status: quotav1alpha1.ResourceClaimStatus{Conditions: []metav1.Condition{{Type: quotav1alpha1.ConditionGranted, Status: metav1.ConditionTrue}}},
 	}
 }
 

@@ -64,7 +64,7 @@ func (a *Auditor) drift(ctx context.Context, consumer quotav1alpha1.ConsumerRef)
 	}
 	held, err := before.inFlight.Usage(listed)
 	if err != nil {
-		return nil, false, nil //nolint:nilerr // a claim or reservation is in between two steps
+		return nil, false, fmt.Errorf("add up the claims: %w", err)
 	}
 	return tally.Compare(before.used, held), true, nil
 }

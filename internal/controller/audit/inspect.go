@@ -19,8 +19,6 @@ type state struct {
 	inFlight  tally.InFlight
 	// used is the usage in the ledger, and held the usage by the claims.
 	used, held []ledger.Usage
-	// isUnclear is true if the claims do not match the reservations and releases in flight.
-	isUnclear bool
 }
 
 // inspect reads the ledger of a consumer and compares it with the cached claims.
@@ -29,12 +27,8 @@ func (a *Auditor) inspect(ctx context.Context, consumer quotav1alpha1.ConsumerRe
 	if err != nil {
 		return state{}, err
 	}
-	s.held, err = s.inFlight.Usage(a.Claims.ForConsumer(consumer, tally.Holds))
-	switch {
-	case err != nil && s.quiescent:
+	if s.held, err = s.inFlight.Usage(a.Claims.ForConsumer(consumer, tally.Holds)); err != nil {
 		return state{}, fmt.Errorf("add up the claims: %w", err)
-	case err != nil:
-		s.isUnclear = true
 	}
 	return s, nil
 }
@@ -51,8 +45,8 @@ func (a *Auditor) view(ctx context.Context, consumer quotav1alpha1.ConsumerRef) 
 	return s, nil
 }
 
-// agrees reports whether the ledger and the claims clearly agree.
-func (s state) agrees() bool { return !s.isUnclear && len(tally.Compare(s.used, s.held)) == 0 }
+// agrees reports whether the ledger and the claims agree.
+func (s state) agrees() bool { return len(tally.Compare(s.used, s.held)) == 0 }
 
 // same reports whether nothing happened to the ledger between two reads.
 func (s state) same(other state) bool {

@@ -51,7 +51,7 @@ func viewOf(snapshot *ledger.Ledger, overdue []ledgerstore.InFlight, before map[
 	held := heldIn(snapshot, overdue)
 	for r := range snapshot.Reservations() {
 		if !held.has(r) {
-			snapshot.Settle(r.Key, r.Sequence) // not amendments
+			snapshot.Settle(r.Key, r.Sequence) // what awaits an object is in demand as it is
 		}
 	}
 	r := ledgerView{grants: slices.SortedFunc(snapshot.Grants(), byName), quotas: map[string]quota{}}

@@ -1,9 +1,9 @@
 // Package claim decides claims created directly by users, and releases deleted claims of any origin.
 //
-// The controller reserves a claim created directly under its own UID, marks it as granted and settles it. A claim
-// without room waits. When its consumer gets capacity, the controller decides all waiting claims again, the oldest
-// first; a smaller claim may pass a larger one still without room. It amends a granted claim for a resize once there is
-// room. Until then the claim keeps its charges and waits in line with the others.
+// The controller reserves the charges of a claim created directly, and marks it as granted. A claim without room waits.
+// When its consumer gets capacity, the controller decides all waiting claims again, the oldest first; a smaller claim
+// may pass a larger one still without room. It resizes a granted claim once there is room. Until then the claim keeps
+// its charges and waits in line with the others.
 //
 // Releases have a queue and workers of their own, and a decision never holds a worker while it waits for a release. If
 // a claim does not fit during a release, the controller postpones it, and decides it again with the waiting claims.
@@ -41,8 +41,8 @@ const (
 	// retryMin and retryMax bound the delay before the next attempt for a failed claim.
 	retryMin = 5 * time.Millisecond
 	retryMax = 10 * time.Second
-	// sweepInterval is the time between two sweeps for claims and reservations left unfinished by a dead process.
-	// sweepAge is the least age of such a reservation.
+	// sweepInterval is the time between two sweeps for the records of released claims, and sweepAge the least age of such
+	// a record.
 	sweepInterval = 10 * time.Second
 	sweepAge      = 5 * time.Second
 )
@@ -123,7 +123,7 @@ func (c *Controller) changed(before, after *claimcache.Claim) {
 	switch {
 	case after == nil:
 		// All replicas would write the same at once. If the preferred replica misses it, its sweep finds it.
-		if c.Replicas.IsPreferred(before.Consumer()) {
+		if before.FromPolicy() && c.Replicas.IsPreferred(before.Consumer()) {
 			c.Store.Forget(before.Consumer(), string(before.UID))
 		}
 		c.Store.ReleaseDone(before.Consumer(), string(before.UID))
@@ -202,7 +202,7 @@ func (c *Controller) RegistrationsChanged() {
 	}
 }
 
-// sweepRegularly finishes the work of dead processes.
+// sweepRegularly forgets the records of released claims.
 func (c *Controller) sweepRegularly(ctx context.Context) {
 	if c.Claims.WaitForSync(ctx) != nil {
 		return
@@ -213,7 +213,6 @@ func (c *Controller) sweepRegularly(ctx context.Context) {
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()
 	for {
-		c.sweep(ctx)
 		c.sweepReleased(ctx, sweepAge)
 		select {
 		case <-ctx.Done():

@@ -31,7 +31,7 @@ func (c *Controller) reconcile(ctx context.Context, claim task) error {
 			return nil
 		}
 		return c.release(ctx, known)
-	case known.Resizing, c.Engine.HasResizeInFlight(known):
+	case known.Resizing:
 		return c.resize(ctx, taskOf(known))
 	case known.State == claimcache.Granted:
 		c.decided(claim)
@@ -68,7 +68,7 @@ func (c *Controller) resize(ctx context.Context, claim task) error {
 		return nil
 	}
 	defer c.end(claim.NamespacedName)
-	again, err := c.Engine.Resize(c.withoutReleaseWait(ctx, claim), claim.NamespacedName, claim.consumer)
+	err := c.Engine.Resize(c.withoutReleaseWait(ctx, claim), claim.NamespacedName, claim.consumer)
 	if errors.Is(err, ledgerstore.ErrReleasing) {
 		c.postpone(claim)
 		return nil
@@ -77,9 +77,6 @@ func (c *Controller) resize(ctx context.Context, claim task) error {
 		return err // as in decide
 	}
 	c.decided(claim)
-	if again {
-		c.decisions.AddAfter(claim, busyRetry)
-	}
 	return nil
 }
 

@@ -19,7 +19,7 @@ func TestDecisionIsPostponed(t *testing.T) {
 	a, client := newAPI(t)
 	registrations := catalog.New()
 	register(registrations)
-	c := process(t, client, registrations, storagetest.New().Connect(nil))
+	c := process(t, a.Server, client, registrations, storagetest.New().Connect(nil))
 	go c.Claims.Run(t.Context(), client.REST())
 	if err := c.Claims.WaitForSync(t.Context()); err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func TestPostponedClaimIsDenied(t *testing.T) {
 	a, client := newAPI(t)
 	registrations := catalog.New()
 	register(registrations)
-	c := process(t, client, registrations, storagetest.New().Connect(nil))
+	c := process(t, a.Server, client, registrations, storagetest.New().Connect(nil))
 	c.Store.ExpectRelease(consumer, "another claim")
 	claim := task{types.NamespacedName{Namespace: "ns", Name: "c"}, consumer}
 	c.postponed[consumer] = map[types.NamespacedName]time.Time{claim.NamespacedName: time.Now()}
@@ -71,7 +71,7 @@ func TestPostponedClaimStaysInLine(t *testing.T) {
 	a, client := newAPI(t)
 	registrations := catalog.New()
 	register(registrations)
-	c := process(t, client, registrations, storagetest.New().Connect(nil))
+	c := process(t, a.Server, client, registrations, storagetest.New().Connect(nil))
 	go c.Claims.Run(t.Context(), client.REST())
 	if err := c.Claims.WaitForSync(t.Context()); err != nil {
 		t.Fatal(err)

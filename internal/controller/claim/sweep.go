@@ -7,8 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/claims/engine"
-	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 const (
@@ -18,18 +16,6 @@ const (
 	// listsMax is for how many consumers one sweep lists the claims.
 	listsMax = 16
 )
-
-// sweep finds unfinished reservations of directly created claims.
-func (c *Controller) sweep(ctx context.Context) {
-	for _, reservation := range c.Store.Reservations() {
-		if !c.Replicas.IsPreferred(reservation.Consumer) || ledgerstore.ObjectUID(reservation.Key) != "" || time.Since(time.Unix(reservation.ReservedAt, 0)) < sweepAge {
-			continue
-		}
-		if err := c.finish(ctx, reservation); err != nil && ctx.Err() == nil {
-			c.Log.Error(err, "will try again", "reservation", reservation.Key)
-		}
-	}
-}
 
 // unconfirmed are records without a claim in the cache. The claims are gone if the cache still lacks them at a version
 // later than the records.
@@ -126,17 +112,4 @@ func (c *Controller) sweepFailed(ctx context.Context, err error) {
 	if ctx.Err() == nil {
 		c.Log.Error(err, "cannot remove the records of deleted claims, will try again")
 	}
-}
-
-// finish concludes one reservation: it settles it if the claim is granted, decides the claim again if it has no
-// decision yet, and cancels the reservation if there is no claim.
-func (c *Controller) finish(ctx context.Context, reservation ledgerstore.InFlight) error {
-	left, name, err := c.Engine.Finish(ctx, reservation)
-	switch left {
-	case engine.LeftToResize:
-		return c.resize(ctx, task{name, reservation.Consumer})
-	case engine.LeftToDecide:
-		c.decisions.Add(task{name, reservation.Consumer})
-	}
-	return err
 }

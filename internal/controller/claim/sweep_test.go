@@ -47,7 +47,7 @@ func sweeping(t *testing.T) (*Controller, api, *counting, *storagetest.Memory) {
 	requests := &counting{Handler: a}
 	client := claimstest.ClientOf(t, requests)
 	memory := storagetest.New()
-	c := process(t, client, catalog.New(), memory.Connect(nil))
+	c := process(t, a.Server, client, catalog.New(), memory.Connect(nil))
 	go c.Claims.Run(t.Context(), client.REST())
 	// A moment after the cache has synced, its reflector has the version.
 	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
@@ -58,12 +58,12 @@ func sweeping(t *testing.T) (*Controller, api, *counting, *storagetest.Memory) {
 	grant(t, c.Store)
 	for _, id := range []string{"u1", "gone"} {
 		if _, err := storagetest.Reserve(t.Context(), c.Store, consumer, ledger.Reservation{
-			Key: ledgerstore.ClaimKey(id), Charges: []ledger.Charge{{ResourceType: "t", Amount: 1}}, Claim: claims.Reference(types.NamespacedName{Namespace: "ns", Name: id}),
+			Key: ledgerstore.ObjectKey("policy", id), Charges: []ledger.Charge{{ResourceType: "t", Amount: 1}}, Claim: claims.Reference(types.NamespacedName{Namespace: "ns", Name: id}),
 		}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := c.Store.Release(t.Context(), consumer, id, func(context.Context) (*ledgerstore.ClaimCharges, error) {
-			return &ledgerstore.ClaimCharges{ClaimUID: id, Key: ledgerstore.ClaimKey(id)}, nil
+			return &ledgerstore.ClaimCharges{ClaimUID: id, Key: ledgerstore.ObjectKey("policy", id)}, nil
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -57,7 +57,7 @@ func inLine(t testing.TB, waiting ...*quotav1alpha1.ResourceClaim) (c *Controlle
 	register(registrations)
 	calls = new(atomic.Int64)
 	client := server.Client(t)
-	c = process(t, client, registrations, storagetest.New().Connect(func(context.Context, storagetest.Call) storagetest.Fault {
+	c = process(t, server, client, registrations, storagetest.New().Connect(func(context.Context, storagetest.Call) storagetest.Fault {
 		calls.Add(1)
 		return storagetest.None
 	}))

@@ -43,6 +43,10 @@ func (k *kindWatch) count(obj any) (*counted, error) {
 		Object:     inventory.Object{NamespacedName: about.Name, UID: about.UID, Version: version, Created: object.GetCreationTimestamp().Time},
 		isDeleting: object.GetDeletionTimestamp() != nil,
 	}
+	if k.kind == inventory.ClaimKind {
+		o.Demands = k.demandsOfClaim(object)
+		return o, nil
+	}
 	if kubenamespaces.IsExempt(k.SystemNamespace, k.kind.GroupKind(), about.Name) {
 		return o, nil
 	}

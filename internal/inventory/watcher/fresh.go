@@ -190,11 +190,14 @@ func (k *kindWatch) awaitVersion(ctx context.Context, version ledger.Version, at
 }
 
 // Live returns, by kind, what an observation has to rest on to show everything before the call. It has all kinds that
-// this process counts.
+// this process counts by policies.
 func (w *Watcher) Live(ctx context.Context) map[string]inventory.Live {
 	all := map[string]inventory.Live{}
 	policies, err := w.liveVersion(ctx, policiesResource)
 	for name, running := range w.running() {
+		if name == inventory.Claims {
+			continue
+		}
 		live := inventory.Live{Err: err}
 		for _, p := range running.policies {
 			live.ResourceTypes = append(live.ResourceTypes, p.ResourceTypes...)

@@ -91,7 +91,7 @@ func (w *Watcher) newWatch(kind schema.GroupVersionKind, resource schema.GroupVe
 	return &kindWatch{
 		Watcher: w, kind: kind, name: name, resource: resource, policies: by.Policies, function: function,
 		policiesVersion: ledger.Version(by.Version), usesNamespaces: usesNamespaces(by.Policies), ctx: ctx, stop: cancel,
-		target: w.Inventory.Add(name, subjectOf(kind.GroupKind())), feeding: w.feeding(name), deletions: w.deletionsOf(name), freshness: newFreshness(),
+		target: w.Inventory.Add(name, w.subjectOf(kind.GroupKind())), feeding: w.feeding(name), deletions: w.deletionsOf(name), freshness: newFreshness(),
 	}
 }
 
@@ -123,10 +123,15 @@ type source interface {
 
 // in returns the source of the objects of a namespace, or of all. The content of a Secret is nobody's business.
 func (k *kindWatch) in(namespace string) source {
-	if k.kind == secrets.Kind {
+	objects := k.Dynamic.Resource(k.resource).Namespace(namespace)
+	switch k.kind {
+	case secrets.Kind:
 		return k.Secrets.In(namespace)
+	case inventory.ClaimKind:
+		return ofRecord{objects}
+	default:
+		return objects
 	}
-	return k.Dynamic.Resource(k.resource).Namespace(namespace)
 }
 
 func (k *kindWatch) newReflector() *cache.Reflector {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
+	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -69,6 +70,8 @@ type Watcher struct {
 	// feeds guard the inventories of kinds, see [kindWatch.feed].
 	feeds     map[string]*sync.Mutex
 	deletions map[string]*deletions
+
+	claimSubjects *lru.Cache
 }
 
 // Listener hears of changes of the inventory. It must return quickly.
@@ -96,6 +99,7 @@ func (w *Watcher) Start() {
 	w.current, w.next, w.undefined = map[string]*kindWatch{}, map[string]*kindWatch{}, map[string]ledger.Version{}
 	w.feeds, w.deletions = map[string]*sync.Mutex{}, map[string]*deletions{}
 	w.namespaces = newNamespaces(w.Metadata, w.Log)
+	w.claimSubjects = lru.New(claimSubjectsMax)
 }
 
 // OnChange registers f. The watcher calls it after the demand of an object has changed, or the object is gone. The UID
@@ -180,13 +184,14 @@ func (w *Watcher) confirmPolicies(ctx context.Context) {
 
 // check starts and ends watches as the policies demand it.
 func (w *Watcher) check(ctx context.Context) {
+	w.watchClaims()
 	counted := w.Catalog.CountedKinds()
 	for _, kind := range counted {
 		w.checkKind(ctx, kind)
 	}
 	w.forgetUndefined(counted)
 	for name, watch := range w.running() {
-		if !slices.Contains(counted, watch.kind) && w.Catalog.Counted(watch.kind).IsSettled && !w.hasSuccessor(watch.kind) {
+		if name != inventory.Claims && !slices.Contains(counted, watch.kind) && w.Catalog.Counted(watch.kind).IsSettled && !w.hasSuccessor(watch.kind) {
 			w.end(name)
 		}
 	}
@@ -342,8 +347,8 @@ func (w *Watcher) end(name string) {
 // either the policies have changed since, or nothing defines the kind. If another version of the kind counts now, that
 // has a list first.
 func (w *Watcher) IsRetired(name string, observed ledger.Basis) bool {
-	if !w.isRunning.Load() {
-		return false // the policies may be unknown
+	if name == inventory.Claims || !w.isRunning.Load() {
+		return false // claims always count, and the policies may be unknown
 	}
 	w.mu.Lock()
 	isWatched, undefinedAt := w.current[name] != nil || w.next[name] != nil, w.undefined[name]
@@ -365,6 +370,9 @@ func (w *Watcher) IsRetired(name string, observed ledger.Basis) bool {
 }
 
 // subjectOf returns the function for the subjects of the objects of a kind in the journal.
-func subjectOf(kind schema.GroupKind) func(types.NamespacedName) string {
+func (w *Watcher) subjectOf(kind schema.GroupKind) func(types.NamespacedName) string {
+	if kind == inventory.ClaimKind.GroupKind() {
+		return w.claimSubject
+	}
 	return func(name types.NamespacedName) string { return claims.ObjectSubject(kind, name) }
 }

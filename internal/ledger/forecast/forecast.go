@@ -24,17 +24,11 @@ type Change struct {
 }
 
 // isReduction reports whether no amount grows.
-func (c *Change) isReduction() bool {
-	return !slices.ContainsFunc(c.After, func(after ledger.Charge) bool {
-		return !slices.ContainsFunc(c.Before, func(before ledger.Charge) bool {
-			return before.ResourceType == after.ResourceType && before.Dimensions == after.Dimensions && before.Amount >= after.Amount
-		})
-	})
-}
+func (c *Change) isReduction() bool { return len(ledger.Growth(c.Before, c.After)) == 0 }
 
 // Ledgers are the ledgers at the start of a forecast.
 type Ledgers interface {
-	// Ledger returns the ledger of a consumer as of now. The caller may change it.
+	// Ledger returns a copy of the ledger of a consumer as of now, made by [Copy]. The caller may change it.
 	Ledger(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (*ledger.Ledger, error)
 }
 
@@ -74,7 +68,8 @@ func (f *Forecast) Outcome(ctx context.Context, consumer quotav1alpha1.ConsumerR
 // Decide decides the changes of objects, object by object. It makes all changes of an object, or none; a change with an
 // overdraft does not prevent the others. Capacity freed by one object is there for all others of the set. With surge,
 // Decide takes the purely freeing objects last. An object with both increases and reductions frees in its turn. Without
-// surge, Decide tries denied objects once more at the end. It returns a decision for each change.
+// surge, Decide tries denied objects once more at the end. It returns a decision for each change. A decision has no
+// code if the ledger lacks present charges: the object is being changed.
 func (f *Forecast) Decide(ctx context.Context, objects [][]Change, surge bool) ([][]ledger.Decision, error) {
 	decisions := make([][]ledger.Decision, len(objects))
 	decide := func(reductions bool) error {
@@ -127,10 +122,8 @@ func areReductions(changes []Change) bool {
 // prepared is a change admitted by its ledger.
 type prepared struct {
 	*ledger.Ledger
-	key   string
-	after []ledger.Charge
-	// amends is set if the change amends charges, and is otherwise new.
-	amends bool
+	*Change
+	key string
 }
 
 func (f *Forecast) decideObject(ctx context.Context, changes []Change) ([]ledger.Decision, error) {
@@ -142,96 +135,143 @@ func (f *Forecast) decideObject(ctx context.Context, changes []Change) ([]ledger
 			return nil, err
 		}
 		f.keys++
-		p := prepared{Ledger: l, key: "forecast:" + strconv.Itoa(f.keys), after: changes[i].After, amends: len(changes[i].Before) > 0}
-		decisions[i] = p.prepare(&changes[i])
+		p := prepared{Ledger: l, Change: &changes[i], key: "forecast:" + strconv.Itoa(f.keys)}
+		decisions[i] = p.prepare()
 		if decisions[i].Code == ledger.Admitted {
 			all = append(all, p)
 		}
 	}
+
 	isMade := isAdmitted(changes, decisions)
 	for _, p := range all {
-		if isMade {
-			p.settle()
-		} else {
-			p.Cancel(p.key, 0)
+		p.Cancel(p.key, 0)
+		if !isMade {
+			continue
+		}
+		if err := p.apply(); err != nil {
+			return nil, err
 		}
 	}
 	return decisions, nil
 }
 
-// prepare reserves the change. A decision with an overdraft has the shortages.
-func (p *prepared) prepare(c *Change) ledger.Decision {
-	r := ledger.Reservation{Key: p.key, Charges: c.After, Replaces: c.Before}
-	limits, overdraft := p.Reserve, p.ReserveOverdraft
-	if p.amends {
-		limits, overdraft = p.Amend, p.AmendOverdraft
+// prepare reserves what the change adds. A decision with an overdraft has the shortages.
+func (p *prepared) prepare() ledger.Decision {
+	if !demandsOf(p.Observation(everything)).have(p.Before) {
+		return ledger.Decision{}
 	}
-	decision := limits(r)
-	if decision.Code != ledger.Exceeded || !c.Overdraft {
+	r := ledger.Reservation{Key: p.key, Charges: ledger.Growth(p.Before, p.After)}
+	if len(r.Charges) == 0 {
+		return ledger.Decision{Code: ledger.Admitted}
+	}
+	decision := p.Reserve(r)
+	if decision.Code != ledger.Exceeded || !p.Overdraft {
 		return decision
 	}
 	shortages := decision.Shortages
-	if decision = overdraft(r); decision.Code == ledger.Admitted {
+	if decision = p.ReserveOverdraft(r); decision.Code == ledger.Admitted {
 		decision.Shortages = shortages
 	}
 	return decision
 }
 
-func (p *prepared) settle() {
-	if p.amends {
-		p.SettleAmendment(p.key, 0, p.after)
-	} else {
-		p.Settle(p.key, 0)
+// everything is the kind of the only observation of a copy, see [Copy].
+const everything = "everything"
+
+// apply makes the change in the demand of the copy.
+func (p *prepared) apply() error {
+	o := p.Observation(everything)
+	demands := demandsOf(o)
+	for _, charge := range p.Before {
+		demands.add(charge, -1)
 	}
+	for _, charge := range p.After {
+		demands.add(charge, 1)
+	}
+	o = ledger.Observation{Kind: everything, Basis: ledger.Basis{Objects: o.Basis.Objects + 1}, Demands: demands.list()}
+	if _, err := p.Observe(o, nobody{}); err != nil {
+		return fmt.Errorf("forecast for %s %s: %w", p.Consumer.Kind, p.Consumer.Name, err)
+	}
+	return nil
 }
 
-// Copy returns a copy of a ledger for a forecast: nothing is in slices, and observed demand and all new reservations
-// are usage, as that of settled claims. So a [Change] of an object gives back what it holds, whoever counted it.
+// Copy returns a copy of a ledger for a forecast: nothing is in slices, and everything in demand is observed as that of
+// one kind. So a [Change] of an object gives back what it holds, whoever counted it.
 func Copy(l *ledger.Ledger) (*ledger.Ledger, error) {
 	snapshot := l.Snapshot()
-	snapshot.Slices = nil
-	snapshot.Used = withObserved(snapshot.Used, snapshot.Observations)
-	snapshot.Observations = nil
-	for i := range snapshot.Reservations {
-		snapshot.Reservations[i].Awaits = nil // no observation ends requests in the copy
+	demands := demandsOf(snapshot.Observations...)
+	for _, u := range snapshot.Used {
+		demands.addDemand(ledger.Demand{ResourceType: u.ResourceType, Dimensions: u.Dimensions, Amount: u.Amount, Objects: u.Claims})
 	}
+	for i := range snapshot.Reservations {
+		for _, charge := range snapshot.Reservations[i].Charges {
+			demands.add(charge, 1)
+		}
+	}
+	snapshot.Slices, snapshot.Used, snapshot.Reservations = nil, nil, nil
+	snapshot.Observations = []ledger.Observation{{Kind: everything, Basis: ledger.Basis{Objects: 1}, Demands: demands.list()}}
 
 	c, err := ledger.Restore(snapshot)
 	if err != nil {
 		return nil, fmt.Errorf("copy the ledger: %w", err)
 	}
 	c.SetTypes(l.Types())
-	for _, r := range snapshot.Reservations {
-		if len(r.Replaces) == 0 {
-			c.Settle(r.Key, 0)
-		}
-	}
 	return c, nil
 }
 
-// withObserved returns usage with observed demand added. Each object counts as a claim.
-func withObserved(used []ledger.Usage, observations []ledger.Observation) []ledger.Usage {
-	type balance struct {
-		resourceType string
-		dimensions   ledger.Dimensions
-	}
-	places := map[balance]int{}
-	for i := range used {
-		places[balance{used[i].ResourceType, used[i].Dimensions}] = i
-	}
+// demands are sums of demand. All of them together are within the bounds of an account.
+type demands map[balance]ledger.Demand
 
+type balance struct {
+	resourceType string
+	dimensions   ledger.Dimensions
+}
+
+func demandsOf(observations ...ledger.Observation) demands {
+	sums := demands{}
 	for _, o := range observations {
 		for _, d := range o.Demands {
-			at := balance{d.ResourceType, d.Dimensions}
-			place, isKnown := places[at]
-			if !isKnown {
-				place = len(used)
-				places[at] = place
-				used = append(used, ledger.Usage{ResourceType: d.ResourceType, Dimensions: d.Dimensions})
-			}
-			used[place].Amount += d.Amount // the sum of an account is within its bounds
-			used[place].Claims += d.Objects
+			sums.addDemand(d)
 		}
 	}
-	return used
+	return sums
 }
+
+func (d demands) addDemand(more ledger.Demand) {
+	at := balance{more.ResourceType, more.Dimensions}
+	more.Amount += d[at].Amount
+	more.Objects += d[at].Objects
+	d[at] = more
+}
+
+// have reports whether the demand may have these charges of an object.
+func (d demands) have(charges []ledger.Charge) bool {
+	return !slices.ContainsFunc(charges, func(c ledger.Charge) bool { return d[balance{c.ResourceType, c.Dimensions}].Amount < c.Amount })
+}
+
+// add adds the charge of an object, or takes it away with sign -1.
+func (d demands) add(charge ledger.Charge, sign int64) {
+	at := balance{charge.ResourceType, charge.Dimensions}
+	amount := d[at].Amount + ledger.Amount(sign)*charge.Amount
+	d[at] = ledger.Demand{ResourceType: charge.ResourceType, Dimensions: charge.Dimensions, Amount: amount, Objects: d[at].Objects + sign}
+}
+
+func (d demands) list() []ledger.Demand {
+	var all []ledger.Demand
+	for _, demand := range d {
+		if demand.Amount > 0 {
+			demand.Objects = max(1, demand.Objects)
+			all = append(all, demand)
+		}
+	}
+	return all
+}
+
+// nobody is an observer of a ledger without requests.
+type nobody struct{}
+
+// Visibility implements [ledger.Observer].
+func (nobody) Visibility(*ledger.Reservation) ledger.Visibility { return ledger.Visibility{} }
+
+// ChangesSince implements [ledger.Observer].
+func (nobody) ChangesSince(ledger.Basis) ([]ledger.ObjectChange, bool) { return nil, false }

@@ -44,7 +44,7 @@ func granted(t *testing.T, limit, used ledger.Amount) *ledger.Ledger {
 type ledgers map[quotav1alpha1.ConsumerRef]*ledger.Ledger
 
 func (l ledgers) Ledger(_ context.Context, consumer quotav1alpha1.ConsumerRef) (*ledger.Ledger, error) {
-	return l[consumer], nil
+	return forecast.Copy(l[consumer])
 }
 
 func TestDecide(t *testing.T) {
@@ -70,7 +70,7 @@ func TestDecide(t *testing.T) {
 		"an update frees":      {[][]forecast.Change{{change(0, 4)}, {change(4, 2)}}, false, [][]ledger.Code{{admitted}, {admitted}}, 6},
 		"whole or not at all":  {[][]forecast.Change{{change(0, 2), ofGlobex}, {change(0, 2)}}, false, [][]ledger.Code{{admitted, exceeded}, {admitted}}, 6},
 		"beyond the limit":     {[][]forecast.Change{{beyond}, {change(0, 1)}}, false, [][]ledger.Code{{admitted}, {exceeded}}, 13},
-		"more than there is":   {[][]forecast.Change{{change(5, 6)}}, false, [][]ledger.Code{{ledger.NotHeld}}, 4},
+		"more than there is":   {[][]forecast.Change{{change(5, 6)}}, false, [][]ledger.Code{{0}}, 4},
 		"one moves away":       {[][]forecast.Change{{change(0, 3)}, {change(4, 0), toGlobex}}, false, [][]ledger.Code{{admitted}, {admitted, admitted}}, 3},
 		"one of two is beyond": {[][]forecast.Change{{tooMuch, change(0, 1)}}, false, [][]ledger.Code{{ledger.Overflow, admitted}}, 5},
 		"unchanged":            {[][]forecast.Change{{change(3, 3)}, {}}, false, [][]ledger.Code{{admitted}, {}}, 4},

@@ -53,8 +53,8 @@ func specOf(consumer quotav1alpha1.ConsumerRef, snapshot ledger.Snapshot) quotav
 	for _, r := range snapshot.Reservations {
 		spec.Reservations = append(spec.Reservations, quotav1alpha1.LedgerReservation{
 			Key: r.Key, Sequence: r.Sequence, ReservedAt: r.ReservedAt,
-			Charges: storedCharges(r.Charges), Replaces: storedCharges(r.Replaces),
-			Awaits: storedAwaited(r.Awaits), Claim: r.Claim,
+			Charges: storedCharges(r.Charges),
+			Awaits:  storedAwaited(r.Awaits), Claim: r.Claim,
 		})
 	}
 	return spec
@@ -154,9 +154,6 @@ func reservationOf(stored *quotav1alpha1.LedgerReservation) (ledger.Reservation,
 	r := ledger.Reservation{Key: stored.Key, Sequence: stored.Sequence, ReservedAt: stored.ReservedAt, Claim: stored.Claim}
 	var err error
 	if r.Charges, err = chargesOf(stored.Charges); err != nil {
-		return r, err
-	}
-	if r.Replaces, err = chargesOf(stored.Replaces); err != nil {
 		return r, err
 	}
 	r.Awaits, err = awaitedOf(stored.Awaits)

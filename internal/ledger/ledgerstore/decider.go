@@ -2,7 +2,6 @@ package ledgerstore
 
 import (
 	"slices"
-	"strings"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/groupcommit"
@@ -192,10 +191,6 @@ func (d *decider) decideSeparately(l *ledger.Ledger) (hasChanged bool) {
 		if d.DryRun != NotDry && isFull(l, notIn(l, d.Reservations[i:i+1])) {
 			break
 		}
-		if before, isKnown := l.Reservation(r.Key); isKnown && len(r.Replaces) > 0 {
-			decisions[i] = ledger.Decision{Code: ledger.Admitted, Sequence: before.Sequence, Existing: true}
-			continue
-		}
 		var isNew bool
 		decisions[i], isNew = d.decide(l, r)
 		hasChanged = hasChanged || isNew
@@ -204,48 +199,40 @@ func (d *decider) decideSeparately(l *ledger.Ledger) (hasChanged bool) {
 	return hasChanged
 }
 
-// decide decides one reservation or amendment, and reports whether the ledger changed.
+// decide decides one reservation, and reports whether the ledger changed.
 func (d *decider) decide(l *ledger.Ledger, r ledger.Reservation) (decision ledger.Decision, hasChanged bool) {
 	if before, isKnown := l.Reservation(r.Key); isKnown && r.Awaits != nil {
 		return d.raise(l, before, r)
 	}
-	if len(r.Replaces) == 0 {
-		decision = d.decideByLimits(l, r, l.Reserve, l.ReserveOverdraft)
-		return decision, decision.Code == ledger.Admitted && !decision.Existing
-	}
-
-	if isUnsettled(l, r.Key) {
-		return ledger.Decision{Code: ledger.NotHeld}, false
-	}
-	decision = d.decideByLimits(l, r, l.Amend, l.AmendOverdraft)
-	return decision, decision.Code == ledger.Admitted
+	decision = d.decideByLimits(l, r)
+	return decision, decision.Code == ledger.Admitted && !decision.Existing
 }
 
 // decideByLimits decides by the limits. If the request exceeds them and allows overdraft, it decides by overdraft, and
 // the decision has the shortages as well.
-func (d *decider) decideByLimits(l *ledger.Ledger, r ledger.Reservation, limits, overdraft func(ledger.Reservation) ledger.Decision) ledger.Decision {
-	decision := limits(r)
+func (d *decider) decideByLimits(l *ledger.Ledger, r ledger.Reservation) ledger.Decision {
+	decision := l.Reserve(r)
 	if decision.Code != ledger.Exceeded || !d.Overdraft {
 		return decision
 	}
 
 	shortages := decision.Shortages
 	if l.SliceCount() > 0 {
-		shortages = d.shortagesBesideSlice(l, r, limits)
+		shortages = d.shortagesBesideSlice(l, r)
 	}
-	if decision = overdraft(r); decision.Code == ledger.Admitted {
+	if decision = l.ReserveOverdraft(r); decision.Code == ledger.Admitted {
 		decision.Shortages = shortages
 	}
 	return decision
 }
 
-// shortagesBesideSlice returns the shortages of a reservation or amendment, without the slice of this process: beyond
-// the limits, it is in nobody's way. Others may use theirs at this moment.
-func (d *decider) shortagesBesideSlice(l *ledger.Ledger, r ledger.Reservation, limits func(ledger.Reservation) ledger.Decision) []ledger.Shortage {
+// shortagesBesideSlice returns the shortages of a reservation, without the slice of this process: beyond the limits, it
+// is in nobody's way. Others may use theirs at this moment.
+func (d *decider) shortagesBesideSlice(l *ledger.Ledger, r ledger.Reservation) []ledger.Shortage {
 	trial := l.Begin()
 	defer trial.Discard()
 	l.DropSlice(d.store.holder)
-	return limits(r).Shortages
+	return l.Reserve(r).Shortages
 }
 
 // collectOutcome fills admitted and the taken-over keys from the ledger.
@@ -321,14 +308,4 @@ func isFull(l *ledger.Ledger, added []ledger.Reservation) bool {
 		size += l.BytesNeeded(&added[i])
 	}
 	return count > ReservationsMax || size > ledger.BytesMax && size-l.ReservedBytes() <= ledger.BytesMax
-}
-
-// isUnsettled reports whether a key belongs to an amendment of a directly created claim with its reservation in flight.
-// The ledger alone does not show it: other claims of the consumer may have the same charges.
-func isUnsettled(l *ledger.Ledger, key string) bool {
-	if !IsAmendment(key) || ObjectUID(key) != "" {
-		return false
-	}
-	_, known := l.Reservation(strings.TrimSuffix(key, amendmentSuffix))
-	return known
 }

@@ -8,6 +8,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/groupcommit"
+	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/ledger"
 )
 
@@ -118,11 +119,13 @@ func (s *Store) EndSlice(ctx context.Context, f ForeignSlice, ended map[string]l
 }
 
 // observedOf leaves out the kinds of which the ledger has no observation, because the consumer has nothing of them. It
-// reports false if the inventory does not show that yet, or does not count a kind whose objects use the slice.
+// reports false if the inventory does not show that yet, or does not count a kind whose objects use the slice. Claims
+// never use one.
 func (s *Store) observedOf(f ForeignSlice, l *ledger.Ledger, ended map[string]ledger.Basis) (rest map[string]ledger.Basis, hasSeen bool) {
 	for o := range l.Observations() {
 		uses := func(d ledger.Demand) bool { return f.Amounts[d.ResourceType] > 0 }
-		if _, isCounted := ended[o.Kind]; !isCounted && slices.ContainsFunc(o.Demands, uses) {
+		_, isCounted := ended[o.Kind]
+		if !isCounted && o.Kind != inventory.Claims && slices.ContainsFunc(o.Demands, uses) {
 			return nil, false
 		}
 	}

@@ -1,7 +1,6 @@
 package ledgerstore_test
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,24 +63,6 @@ func TestIdleLedgersAreDropped(t *testing.T) {
 		}
 		if got := p.ReservationsFor("another"); len(got) != 1 {
 			t.Errorf("the reservation of the other process is not known: %v", got)
-		}
-	})
-}
-
-// The store verifies facts again if it dropped the ledger after their verification.
-func TestVerifiedBeforeALedgerIsDropped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := start(t, storagetest.New(), nil)
-		p.limit(t, 10)
-		asked := 0
-		outcome, err := p.Apply(t.Context(), acme, ledgerstore.Request{Verify: func(context.Context) ([]ledger.Reservation, error) {
-			if asked++; asked == 1 {
-				time.Sleep(10 * time.Minute)
-			}
-			return []ledger.Reservation{reservation("k", 1)}, nil
-		}})
-		if err != nil || outcome.Code != ledger.Admitted || asked != 2 {
-			t.Errorf("%s, %v, after it was verified %d times, want twice", outcome.Code, err, asked)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package ledgerstore
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -22,12 +23,11 @@ const defaultReservationLifetime = time.Minute + ReservationMargin
 // twice charges it once.
 func ObjectKey(policy, objectUID string) string { return policy + "/" + objectUID }
 
-// ClaimKey is the key of the reservation of a directly created claim. No policy has such a name: names contain no
-// colon.
-func ClaimKey(claimUID string) string { return "claim:" + claimUID }
-
-// amendmentSuffix distinguishes the key of an amendment from the key of the original reservation.
-const amendmentSuffix = "/amendment"
+// ClaimKey is the key of the reservation for the grant or the growth of a directly created claim as of a version. No
+// policy has such a name: names contain no colon.
+func ClaimKey(claimUID string, base ledger.Version) string {
+	return "claim:" + claimUID + baseSeparator + strconv.FormatUint(uint64(base), 10)
+}
 
 // UpdateKey is the key of the reservation for an update of an object as of a version, by a policy without claims.
 // There is one for all attempts: the API server accepts at most one of them.
@@ -37,15 +37,9 @@ func UpdateKey(policy, objectUID, base string) string {
 
 const baseSeparator = "@"
 
-// ResizeKey is the key of the amendment of a directly created claim.
-func ResizeKey(claimUID string) string { return ClaimKey(claimUID) + amendmentSuffix }
-
-// IsAmendment reports whether a key belongs to an amendment.
-func IsAmendment(key string) bool { return strings.HasSuffix(key, amendmentSuffix) }
-
-// SplitObjectKey undoes ObjectKey and UpdateKey. Both parts are empty for a directly created claim and its amendment.
+// SplitObjectKey undoes ObjectKey and UpdateKey. Both parts are empty for a directly created claim.
 func SplitObjectKey(key string) (policy, objectUID string) {
-	if policy, objectUID, ok := strings.Cut(strings.TrimSuffix(key, amendmentSuffix), "/"); ok {
+	if policy, objectUID, ok := strings.Cut(key, "/"); ok {
 		if i := strings.LastIndex(objectUID, baseSeparator); i >= 0 {
 			objectUID = objectUID[:i]
 		}
@@ -74,6 +68,14 @@ type InFlight struct {
 
 	// isSettling is true once this process settles it: only the ledger still has it.
 	isSettling bool
+}
+
+// ObjectUID returns the UID of the object of the reservation: of the claim itself, if somebody created it directly.
+func (p *InFlight) ObjectUID() string {
+	if p.Awaits != nil {
+		return p.Awaits.ID
+	}
+	return ObjectUID(p.Key)
 }
 
 // inflight indexes the known reservations by object and consumer.
@@ -109,14 +111,14 @@ func (i *inflight) addLocked(p InFlight) {
 		if before.IsUnrecorded {
 			p.KnownSince = before.KnownSince
 		}
-		i.removeLocked(before) // an extended amendment has a new sequence
+		i.removeLocked(before) // a raised reservation has a new sequence
 		if keys = i.byConsumer[p.Consumer]; keys == nil {
 			keys = map[string]InFlight{}
 			i.byConsumer[p.Consumer] = keys
 		}
 	}
 	keys[p.Key] = p
-	if uid := ObjectUID(p.Key); uid != "" && !p.isSettling {
+	if uid := p.ObjectUID(); uid != "" && !p.isSettling {
 		i.byObject[uid] = append(i.byObject[uid], p)
 	}
 }
@@ -207,7 +209,7 @@ func (i *inflight) removeLocked(p InFlight) {
 }
 
 func (i *inflight) removeFromObjectLocked(p InFlight) {
-	uid := ObjectUID(p.Key)
+	uid := p.ObjectUID()
 	rest := slices.DeleteFunc(i.byObject[uid], func(q InFlight) bool {
 		return q.Consumer == p.Consumer && q.Key == p.Key
 	})
@@ -285,7 +287,7 @@ func (i *inflight) replace(consumer quotav1alpha1.ConsumerRef, l *ledger.Ledger,
 	return ended
 }
 
-// ReservationsFor returns the reservations in flight for an object.
+// ReservationsFor returns the reservations in flight for an object, or for a directly created claim.
 func (s *Store) ReservationsFor(objectUID string) []InFlight {
 	s.inflight.mu.RLock()
 	defer s.inflight.mu.RUnlock()

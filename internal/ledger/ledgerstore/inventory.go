@@ -58,7 +58,9 @@ func (s *Store) ObjectChanged(uid types.UID, consumers []quotav1alpha1.ConsumerR
 // later policies or namespaces.
 func (s *Store) KindChanged(kind string, consumers []quotav1alpha1.ConsumerRef) {
 	for _, consumer := range consumers {
-		s.stockChanged(consumer)
+		if !s.isUpToDate(kind, consumer) {
+			s.stockChanged(consumer)
+		}
 	}
 	for _, pending := range s.Reservations() {
 		if pending.Awaits != nil && pending.Awaits.Kind == kind {

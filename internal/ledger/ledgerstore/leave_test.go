@@ -13,7 +13,6 @@ import (
 // A caller leaves at its deadline while its operation goes on. From then on it must not read anything written by the
 // operation. The race detector proves it.
 func TestLeavingWhileItIsDecided(t *testing.T) {
-	amendment := ledger.Reservation{Key: "amending", Charges: charges(3), Replaces: charges(2)}
 	fresh := []ledger.Reservation{reservation("new", 1)}
 	apply := func(r ledgerstore.Request) func(context.Context, *process) (bool, error) {
 		return func(ctx context.Context, p *process) (bool, error) {
@@ -23,17 +22,11 @@ func TestLeavingWhileItIsDecided(t *testing.T) {
 	}
 	tests := map[string]func(context.Context, *process) (bool, error){
 		"reserve":                 apply(ledgerstore.Request{Reservations: fresh}),
-		"reserve verified":        apply(ledgerstore.Request{Verify: func(context.Context) ([]ledger.Reservation, error) { return fresh, nil }}),
 		"reserve separately":      apply(ledgerstore.Request{Reservations: fresh, Separately: true, Overdraft: true}),
 		"reserve, dry":            apply(ledgerstore.Request{Reservations: fresh, DryRun: ledgerstore.Dry}),
-		"amend":                   apply(ledgerstore.Request{Reservations: []ledger.Reservation{amendment}}),
-		"amend, dry":              apply(ledgerstore.Request{Reservations: []ledger.Reservation{amendment}, DryRun: ledgerstore.Dry}),
 		"reserve separately, dry": apply(ledgerstore.Request{Reservations: fresh, Separately: true, DryRun: ledgerstore.Dry}),
-		"SettleAmendment": func(ctx context.Context, p *process) (bool, error) {
-			return p.SettleAmendment(ctx, acme, amendment.Key, 0, charges(3))
-		},
 		"Cancel": func(ctx context.Context, p *process) (bool, error) {
-			return false, p.Cancel(ctx, acme, amendment.Key, 0)
+			return false, p.Cancel(ctx, acme, "held", 0)
 		},
 		"Correct": func(ctx context.Context, p *process) (bool, error) {
 			return p.Correct(ctx, acme, ledger.Usage{ResourceType: gpu, Amount: 2, Claims: 1}, ledger.Usage{ResourceType: gpu, Amount: 1, Claims: 1})
@@ -54,7 +47,7 @@ func TestLeavingWhileItIsDecided(t *testing.T) {
 			p.limit(t, 10)
 			p.use(t, "used", 2)
 			if name != "Correct" {
-				if _, err := p.Apply(t.Context(), acme, ledgerstore.Request{Reservations: []ledger.Reservation{amendment}, Overdraft: true}); err != nil {
+				if _, err := p.Apply(t.Context(), acme, ledgerstore.Request{Reservations: []ledger.Reservation{reservation("held", 3)}, Overdraft: true}); err != nil {
 					t.Fatal(err)
 				}
 			}

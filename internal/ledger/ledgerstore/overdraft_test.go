@@ -16,7 +16,6 @@ import (
 
 // The decision on an overdraft has its shortages at once, even with expected releases.
 func TestOverdraft(t *testing.T) {
-	amendment := ledger.Reservation{Key: "amending", Charges: charges(9), Replaces: charges(4)}
 	decide := func(t *testing.T, p *process, r ledgerstore.Request) ([]ledger.Decision, error) {
 		outcome, err := p.Apply(t.Context(), acme, r)
 		return outcome.Decisions, err
@@ -55,22 +54,6 @@ func TestOverdraft(t *testing.T) {
 				return decide(t, p, ledgerstore.Request{Reservations: []ledger.Reservation{reservation("a", 0)}, Separately: true, Overdraft: true})
 			},
 			[]ledger.Decision{{Code: ledger.AmountNotPositive}}, 0,
-		},
-		"amend": {
-			"by as much as the claim grows",
-			func(t *testing.T, p *process) ([]ledger.Decision, error) {
-				p.use(t, "more", 4)
-				return decide(t, p, ledgerstore.Request{Reservations: []ledger.Reservation{amendment}, Overdraft: true})
-			},
-			[]ledger.Decision{{Code: ledger.Admitted, Shortages: []ledger.Shortage{short(5, 8)}}}, 5,
-		},
-		"amend, dry": {
-			"nothing changes",
-			func(t *testing.T, p *process) ([]ledger.Decision, error) {
-				p.use(t, "more", 4)
-				return decide(t, p, ledgerstore.Request{Reservations: []ledger.Reservation{amendment}, Overdraft: true, DryRun: ledgerstore.Dry})
-			},
-			[]ledger.Decision{{Code: ledger.Admitted, Shortages: []ledger.Shortage{short(5, 8)}}}, 0,
 		},
 	}
 	for name, tt := range tests {

@@ -20,7 +20,7 @@ func (d *decider) raise(l *ledger.Ledger, before, r ledger.Reservation) (decisio
 	trial := l.Begin()
 	l.Cancel(r.Key, 0)
 	if !slices.Equal(both.Charges, before.Charges) { // it takes more
-		decision = d.decideByLimits(l, both, l.Reserve, l.ReserveOverdraft)
+		decision = d.decideByLimits(l, both)
 	} else {
 		decision = l.ReserveOverdraft(both) // the limits may have fallen since
 	}

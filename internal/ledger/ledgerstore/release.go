@@ -15,9 +15,6 @@ type ClaimCharges struct {
 	// Key and Sequence name the original reservation of the claim.
 	Key      string
 	Sequence int64
-	// Amendment is the key of a possible amendment. If there is one, the ledger has its Replaces, regardless of
-	// Charges.
-	Amendment string
 	// Granted is true if the stored status of the claim is Granted. Only such charges may have become usage.
 	Granted bool
 	// Charges are the amounts of the claim.
@@ -60,7 +57,6 @@ func (s *Store) Release(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 			},
 			committed: func() {
 				s.inflight.remove(consumer, c.Key, c.Sequence)
-				s.inflight.remove(consumer, c.Amendment, 0)
 				if recorded {
 					s.released.add(consumer, c.ClaimUID)
 				}
@@ -78,7 +74,7 @@ func (c *ClaimCharges) release(l *ledger.Ledger) (e groupcommit.Effect, drifted 
 	if l.IsReleased(c.ClaimUID) || l.IsWithdrawn(c.Sequence) {
 		return groupcommit.Unconfirmed, false
 	}
-	if l.ReleaseReserved(c.ClaimUID, c.Key, c.Sequence) || l.ReleaseReserved(c.ClaimUID, c.Amendment, 0) {
+	if l.ReleaseReserved(c.ClaimUID, c.Key, c.Sequence) {
 		return groupcommit.Changed, false
 	}
 	if !c.Granted {

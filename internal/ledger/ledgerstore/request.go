@@ -10,19 +10,11 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Request asks for reservations in the ledger of one consumer. A reservation with Replaces is an amendment: it changes
-// a settled claim, see [ledger.Ledger.Amend]. The store decides the growth of the claim like a reservation. The
-// decision is NotHeld while the reservation of the claim is in flight. The caller must hold a lock of the claim.
+// Request asks for reservations in the ledger of one consumer.
 type Request struct {
 	// Reservations are for one commit: all of them or none.
 	Reservations []ledger.Reservation
-	// Verify, if set, returns the reservations. It must read the demand from the API server, not from a cache. Another
-	// process may already have satisfied it and ended the reservation; deciding the same key again would charge twice.
-	// If Verify returns none, nothing happens and the outcome has no code. The store calls it again whenever another
-	// process may have acted in between. Calls for one key must not overlap.
-	Verify func(context.Context) ([]ledger.Reservation, error)
-	// Separately decides each reservation by itself, one after the other, without waiting for expected releases. An
-	// existing amendment counts as admitted and stays as it is.
+	// Separately decides each reservation by itself, one after the other, without waiting for expected releases.
 	Separately bool
 	// Overdraft also admits reservations beyond the limits. Such a decision has the shortages.
 	Overdraft bool
@@ -73,8 +65,8 @@ const (
 
 // Outcome is the decision on a request.
 type Outcome struct {
-	// Code is Admitted, or the reason against all reservations. With Separately it is always Admitted, and it is 0 if
-	// Verify returned no reservations.
+	// Code is Admitted, or the reason against all reservations. With Separately it is always
+	// Admitted.
 	Code ledger.Code
 	// FailedIndex is the index of the reservation behind Code, unless Code is Admitted or Exceeded.
 	FailedIndex int
@@ -165,20 +157,7 @@ var errOutdated = errors.New("this replica of Bursar does not know the latest po
 // decide decides a request, and returns what a denial rests on.
 func (s *Store) decide(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r Request) (Outcome, denialBasis, error) {
 	d := &decider{store: s, consumer: consumer, Request: r}
-	var err error
-	if r.Verify == nil {
-		err = s.do(ctx, consumer, d.operation())
-	} else {
-		err = s.doVerified(ctx, consumer, func(ctx context.Context) (*operation, error) {
-			reservations, err := r.Verify(ctx)
-			// The former decider belongs to the committer.
-			d = &decider{store: s, consumer: consumer, Request: r}
-			if d.Reservations = reservations; len(reservations) == 0 || err != nil {
-				return nil, err
-			}
-			return d.operation(), nil
-		})
-	}
+	err := s.do(ctx, consumer, d.operation())
 	switch {
 	case err != nil:
 		return Outcome{}, denialBasis{}, err // d belongs to the committer

@@ -117,7 +117,6 @@ func fullOf(t *testing.T, text string) *ledger.Ledger {
 		stored.Released = append(stored.Released, long(i, 36))
 		stored.Reservations = append(stored.Reservations,
 			ledger.Reservation{Key: "a" + long(i, 200), Sequence: int64(1<<50 + 2*i), ReservedAt: 1 << 60, Charges: []ledger.Charge{charge}, Claim: string(claim)},
-			ledger.Reservation{Key: "b" + long(i, 200), Sequence: int64(1<<50 + 2*i + 1), ReservedAt: 1 << 60, Charges: []ledger.Charge{charge}, Replaces: []ledger.Charge{charge}},
 			ledger.Reservation{Key: "c" + long(i, 200), Sequence: int64(1<<51 + i), ReservedAt: 1 << 60, Charges: []ledger.Charge{charge},
 				Awaits: &ledger.Awaited{Kind: long(i, 100), ID: long(i, 36), After: math.MaxInt64, Namespaces: math.MaxInt64, Policies: math.MaxInt64}})
 	}

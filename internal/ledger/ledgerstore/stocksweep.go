@@ -87,6 +87,13 @@ func (o *observedLedgers) set(consumer quotav1alpha1.ConsumerRef, observed Obser
 	}
 }
 
+// of returns the latest known observations of a ledger.
+func (o *observedLedgers) of(consumer quotav1alpha1.ConsumerRef) Observed {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.byConsumer[consumer]
+}
+
 // all returns a copy of the latest known observations.
 func (o *observedLedgers) all() map[quotav1alpha1.ConsumerRef]Observed {
 	o.mu.Lock()
@@ -130,20 +137,29 @@ func (s *Store) SweepStock() {
 
 // isOverlooked reports whether the observation of a ledger differs from the inventory.
 func (s *Store) isOverlooked(consumer quotav1alpha1.ConsumerRef, stored Observed, kinds []string) bool {
-	for _, kind := range kinds {
-		differs := false
-		s.Inventory.View(kind, consumer, func(o ledger.Observation, _ ledger.Observer) {
-			var now string
-			if len(o.Demands) > 0 {
-				now = digestOf(o.Demands)
-			}
-			differs = now != stored.of(kind)
-		})
-		if differs {
-			return true
-		}
-	}
-	return slices.ContainsFunc(stored.kinds(), func(kind string) bool {
+	differs := func(kind string) bool { return s.differs(kind, consumer, stored) }
+	return slices.ContainsFunc(kinds, differs) || slices.ContainsFunc(stored.kinds(), func(kind string) bool {
 		return !slices.Contains(kinds, kind) && s.Inventory.IsRetired(kind, ledger.Basis{})
 	})
+}
+
+// differs reports whether a ledger has observed another demand of a kind than the inventory shows.
+func (s *Store) differs(kind string, consumer quotav1alpha1.ConsumerRef, stored Observed) (differs bool) {
+	s.Inventory.View(kind, consumer, func(o ledger.Observation, _ ledger.Observer) {
+		var now string
+		if len(o.Demands) > 0 {
+			now = digestOf(o.Demands)
+		}
+		differs = now != stored.of(kind)
+	})
+	return differs
+}
+
+// isUpToDate reports whether a ledger that is not in memory has observed the demand of a listed kind. So a start reads
+// no ledger for which nothing has changed.
+func (s *Store) isUpToDate(kind string, consumer quotav1alpha1.ConsumerRef) bool {
+	s.mu.RLock()
+	isInMemory := s.byRef[consumer] != nil
+	s.mu.RUnlock()
+	return !isInMemory && s.Inventory.IsListed(kind) && !s.differs(kind, consumer, s.observed.of(consumer))
 }

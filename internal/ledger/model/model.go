@@ -206,7 +206,7 @@ func (m *Model) Cancel(key string, sequence int64) bool {
 // Settle turns a reservation into usage.
 func (m *Model) Settle(key string, sequence int64) bool {
 	r := m.reservations[key]
-	if len(r.Replaces) > 0 || !m.Cancel(key, sequence) {
+	if !m.Cancel(key, sequence) {
 		return false
 	}
 	m.use(r.Charges)
@@ -238,19 +238,31 @@ func (m *Model) ReleaseReserved(claimUID, key string, sequence int64) bool {
 	if m.released[claimUID] {
 		return true
 	}
-	after, held := m.without(m.reservations[key].Replaces)
-	if !held || !m.Cancel(key, sequence) {
+	if !m.Cancel(key, sequence) {
 		return false
 	}
-	m.used = after
 	m.released[claimUID] = true
 	return true
+}
+
+// without returns the usage minus the charges of a settled claim, if the usage includes them.
+func (m *Model) without(charges []ledger.Charge) (after map[kind]usage, held bool) {
+	after = maps.Clone(m.used)
+	for _, c := range charges {
+		k := kind{c.ResourceType, c.Dimensions}
+		u := usage{after[k].amount - c.Amount, after[k].claims - 1}
+		if u.amount < 0 || u.claims < 0 {
+			return nil, false
+		}
+		after[k] = u
+	}
+	return after, true
 }
 
 // Withdraw drops a reservation and withdraws its sequence.
 func (m *Model) Withdraw(key string, sequence int64) bool {
 	r := m.reservations[key]
-	if len(r.Replaces) > 0 || !m.Cancel(key, sequence) {
+	if !m.Cancel(key, sequence) {
 		return false
 	}
 	m.withdrawn[r.Sequence] = true

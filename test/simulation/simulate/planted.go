@@ -184,8 +184,8 @@ var faults = []fault{
 	},
 	{
 		what: "a release before settling leaves the reservation", file: "internal/ledger/release.go",
-		before: "\tl.Cancel(key, sequence)\n\tl.removeSettled(r.Replaces)",
-		after:  "\tl.removeSettled(r.Replaces)",
+		before: "\tl.Cancel(key, sequence)\n\tl.recordReleased(claimUID)\n\tresume()",
+		after:  "\tl.recordReleased(claimUID)\n\tresume()",
 	},
 	{
 		what: "a slice does not count against the limit", file: "internal/ledger/slice.go",
@@ -240,8 +240,8 @@ var faults = []fault{
 	},
 	{
 		what: "a deleted claim returns its charge although its object exists", file: engineDir + "release.go",
-		before: "\t\tif inUse {\n\t\t\treturn releasing{claim: live}, nil\n\t\t}\n",
-		after:  "\t\t_ = inUse\n",
+		before: "\t\treturn releasing{live, inUse}, nil",
+		after:  "\t\treturn releasing{live, inUse && false}, nil",
 	},
 	{
 		what: "a batch ends although its write failed", file: "internal/groupcommit/commit.go",

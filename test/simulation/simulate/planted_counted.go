@@ -48,9 +48,8 @@ var countedFaults = []fault{
 	},
 	{
 		what: "the ledgers of a dead replica are never observed", file: storeDir + "stocksweep.go",
-		before: "\t\tif differs {\n\t\t\treturn true\n",
-		after:  "\t\tif differs {\n\t\t\treturn false\n",
-		test:   "./internal/ledger/ledgerstore TestStockSweep$",
+		before: "\t\tdiffers = now != stored.of(kind)",
+		after:  "\t\tdiffers = now != stored.of(kind) && false",
 	},
 	{
 		what: "a denial rests on what the inventory happens to know", file: storeDir + "request.go",
@@ -84,8 +83,38 @@ var countedFaults = []fault{
 	},
 	{
 		what: "an update reserves everything again", file: "internal/admission/enforce/update.go",
-		before: "if a.before != nil && a.before.Consumer == a.after.Consumer {",
-		after:  "if a.before != nil && a.before.Consumer != a.after.Consumer {",
+		before: "	return ledger.Growth(a.before.Charges, a.after.Charges)",
+		after:  "	return ledger.Growth(nil, a.after.Charges)",
+	},
+	{
+		what: "a claim counts although it was released", file: "internal/claims/held.go",
+		before: "	if isReleased || claimcache.IsFromPolicy(claim)",
+		after:  "	if isReleased && false || claimcache.IsFromPolicy(claim)",
+	},
+	{
+		what: "a claim of a policy counts beside its charge", file: "internal/claims/held.go",
+		before: "	if isReleased || claimcache.IsFromPolicy(claim) ||",
+		after:  "	if isReleased ||",
+	},
+	{
+		what: "the grant of a claim awaits any version of it", file: engineDir + "directclaim.go",
+		before: "ID: string(claim.UID), After: version},",
+		after:  "ID: string(claim.UID), After: min(version, 1)},",
+	},
+	{
+		what: "the grant of a claim awaits a version that never comes", file: engineDir + "directclaim.go",
+		before: "ID: string(claim.UID), After: version},",
+		after:  "ID: string(claim.UID), After: version + 1<<40},",
+	},
+	{
+		what: "claims are forgotten as a kind that nothing counts", file: watcherDir + "watcher.go",
+		before: "if name == inventory.Claims || !w.isRunning.Load() {",
+		after:  "if !w.isRunning.Load() {",
+	},
+	{
+		what: "a slice of a dead replica waits for claims", file: storeDir + "foreignslices.go",
+		before: "if !isCounted && o.Kind != inventory.Claims && slices",
+		after:  "if !isCounted && slices",
 	},
 	{
 		what: "the journal says nothing of what is observed", file: ledgerDir + "observationjournal.go",
