@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -195,6 +196,14 @@ func (c *Client) Amend(ctx context.Context, claim *quotav1alpha1.ResourceClaim, 
 		return nil
 	}
 	return c.UpdateStatus(ctx, amended)
+}
+
+// Touch gives a claim another version, if it still has the given one. So the API server refuses all writes over that.
+func (c *Client) Touch(ctx context.Context, claim *quotav1alpha1.ResourceClaim, now time.Time) error {
+	_, err := c.patch(ctx, claim, map[string]any{}, map[string]any{"annotations": map[string]any{
+		quotav1alpha1.AnnotationUndecidedAt: now.UTC().Format(time.RFC3339Nano),
+	}})
+	return err
 }
 
 // Supersede marks a claim for removal although its object exists.

@@ -250,11 +250,11 @@ type LedgerReservation struct {
 	// +optional
 	Charges []LedgerCharge `json:"charges,omitempty"`
 
-	// awaits is the change of an object that ends the reservation once it is observed. Then there is no claim.
+	// awaits is the change of an object, or of a claim, that ends the reservation once it is observed.
 	// +optional
 	Awaits *LedgerAwaited `json:"awaits,omitempty"`
 
-	// claim is the claim to create, as JSON, so that any replica can create it. It is empty if the claim existed first.
+	// claim is the claim to create, as JSON, so that any replica can create it, or the name of a claim that existed first.
 	// +optional
 	Claim string `json:"claim,omitempty"`
 }

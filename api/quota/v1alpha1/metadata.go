@@ -73,6 +73,10 @@ const (
 	// Bursar sets it.
 	AnnotationChangedBy = GroupName + "/changed-by"
 
+	// AnnotationUndecidedAt is, on a directly created claim, the time at which Bursar gave up a decision that had no effect
+	// for long, before it decides again. A late write of the former decision is refused then. Bursar sets it.
+	AnnotationUndecidedAt = GroupName + "/undecided-at"
+
 	// AnnotationDeletedBy is, on a grant, the time and the user of a request to delete it. Bursar sets it.
 	AnnotationDeletedBy = GroupName + "/deleted-by"
 
@@ -136,7 +140,8 @@ const CreatedByClaimCreation = "claim-creation-plugin"
 const CreatedByGrantCreation = "grant-creation-controller"
 
 // FinalizerQuotaRelease keeps a deleted claim until Bursar has released its charge. Removing it by hand leaves the
-// charge in the ledger until the next audit. Bursar sets it.
+// charge of a policy's claim in the ledger until the next audit. That of any other claim returns at once, although its
+// object may exist. Bursar sets it.
 const FinalizerQuotaRelease = GroupName + "/quota-release"
 
 // FinalizerInUse keeps a deleted registration until no grant and no enabled ClaimCreationPolicy uses its resource

@@ -7,9 +7,12 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
@@ -27,8 +30,12 @@ func (e *Engine) endAwaited(ctx context.Context, o Object) error {
 		if pending.Awaits == nil || e.Store.HasSeen(pending) || !e.isOver(pending) {
 			continue
 		}
-		if pending.IsUnrecorded {
+		switch {
+		case pending.IsUnrecorded:
 			e.Store.Record(pending.Consumer) // the ledger ends what it has
+			continue
+		case pending.Awaits.Kind == inventory.Claims:
+			errs = append(errs, e.refuseLateWrite(ctx, pending))
 			continue
 		}
 		switch hadEffect, err := e.mayHaveEffect(ctx, o, pending); {
@@ -39,6 +46,31 @@ func (e *Engine) endAwaited(ctx context.Context, o Object) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// refuseLateWrite gives the claim of a pending grant or resize another version, which ends the request once it is
+// observed. Bursar itself sends the write that the request awaits, so no time ends it: a process that stood still may
+// send it at any moment. Then the claim is decided again.
+func (e *Engine) refuseLateWrite(ctx context.Context, pending ledgerstore.InFlight) error {
+	name, err := claims.ReferenceOf(pending.Claim)
+	if err != nil {
+		return err
+	}
+	claim, err := e.Client.Get(ctx, name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil // the inventory shows that
+	case err != nil:
+		return fmt.Errorf("read claim %s: %w", name, err)
+	}
+	version, err := ledger.ParseVersion(claim.ResourceVersion)
+	if err != nil || string(claim.UID) != pending.Awaits.ID || version > pending.Awaits.After {
+		return err
+	}
+	if err := e.Client.Touch(ctx, claim, time.Now()); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("change the version of claim %s: %w", name, err)
+	}
+	return nil
 }
 
 // isOver reports whether the API server has carried out a request, or can no longer do so.
@@ -56,11 +88,11 @@ func (e *Engine) isOver(pending ledgerstore.InFlight) bool {
 
 // mayHaveEffect asks the API server whether a request that is over had an effect that the inventory will show.
 func (e *Engine) mayHaveEffect(ctx context.Context, o Object, pending ledgerstore.InFlight) (bool, error) {
-	_, name, err := named(pending)
+	intent, err := claims.IntentOf(pending.Claim)
 	if err != nil {
 		return false, err
 	}
-	live, err := e.Objects.Find(ctx, o.Kind, name)
+	live, err := e.Objects.Find(ctx, o.Kind, intent.Object)
 	if err != nil {
 		return false, fmt.Errorf("look for the effect of a request: %w", err)
 	}

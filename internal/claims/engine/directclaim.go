@@ -55,7 +55,7 @@ func (e *Engine) Decide(ctx context.Context, name types.NamespacedName, consumer
 }
 
 // decidable reads an undecided claim. A claim lacks the finalizer if somebody created it without the webhook.
-// decidable adds it first: without it, nobody would ever release the granted charges.
+// decidable adds it first: without it, the charges would return although the object exists.
 func (e *Engine) decidable(ctx context.Context, name types.NamespacedName) (*quotav1alpha1.ResourceClaim, error) {
 	claim, err := e.undecided(ctx, name)
 	if claim == nil || err != nil || claimcache.HasFinalizer(claim) {
@@ -96,6 +96,9 @@ func (e *Engine) reservationOf(claim *quotav1alpha1.ResourceClaim, held []quotav
 	after, err := claims.Charges(claim.Spec.Requests)
 	if err != nil {
 		return r, err
+	}
+	if code := (&ledger.Reservation{Key: string(claim.UID), Charges: after}).Check(); code != ledger.Admitted {
+		return r, message.Impossible(claim.Spec.ConsumerRef, code)
 	}
 	version, err := ledger.ParseVersion(claim.ResourceVersion)
 	if err != nil {

@@ -67,7 +67,7 @@ type Engine struct {
 	named    *namedObjects
 }
 
-// Object is a protected object with claims that need work.
+// Object is a protected object with claims that need work, or a directly created claim.
 type Object struct {
 	Kind schema.GroupKind
 	UID  types.UID
@@ -89,21 +89,15 @@ func (e *Engine) Queue() workqueue.TypedRateLimitingInterface[Object] { return e
 
 // ObjectOf returns the object of a reservation: the claim itself, if somebody created it directly.
 func ObjectOf(reservation ledgerstore.InFlight) (Object, bool) {
-	kind, _, err := named(reservation)
-	if err != nil {
-		return Object{}, false
-	}
-	return Object{kind, types.UID(reservation.ObjectUID())}, true
-}
-
-// named returns the kind and the name of the object of a reservation.
-func named(reservation ledgerstore.InFlight) (schema.GroupKind, types.NamespacedName, error) {
+	uid := types.UID(reservation.ObjectUID())
 	if reservation.Awaits != nil && reservation.Awaits.Kind == inventory.Claims {
-		name, err := claims.ReferenceOf(reservation.Claim)
-		return inventory.ClaimKind.GroupKind(), name, err
+		return Object{inventory.ClaimKind.GroupKind(), uid}, true
 	}
 	intent, err := claims.IntentOf(reservation.Claim)
-	return intent.Kind.GroupKind(), intent.Object, err
+	if err != nil || uid == "" {
+		return Object{}, false
+	}
+	return Object{intent.Kind.GroupKind(), uid}, true
 }
 
 // IsInFlight reports whether this process knows a reservation with this key and sequence.

@@ -89,9 +89,10 @@ func (e *Engine) amendClaim(ctx context.Context, claim *quotav1alpha1.ResourceCl
 	return nil
 }
 
-// setResizePending records why a resize is pending.
+// setResizePending records why a resize is pending, beside what the claim holds.
 func (e *Engine) setResizePending(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reason, message string) error {
 	before := claim.Status.DeepCopy()
+	claims.Grant(claim, e.Catalog, time.Now()) // the status of an earlier resize may be missing
 	claims.SetResizePending(claim, reason, message)
 	if equality.Semantic.DeepEqual(*before, claim.Status) {
 		return nil

@@ -21,6 +21,7 @@ import (
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/claims/claimstest"
 	"github.com/bursar/bursar/internal/claims/engine"
+	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/kube/discoverycache"
 	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/kube/progress"
@@ -153,6 +154,34 @@ func TestTwoProcessesChargeAClaimOnce(t *testing.T) {
 	}
 	wantLedger(t, first, 1, 1)
 	wantLedger(t, second, 1, 1)
+}
+
+// The quota of a grant whose write may still come returns only together with a change that refuses the write.
+func TestLateGrantIsRefused(t *testing.T) {
+	a, client := newAPI(t)
+	memory, registrations := storagetest.New(), catalog.New()
+	register(registrations)
+	c := process(t, a.Server, client, registrations, memory.Connect(nil))
+	c.Store.ReservationLifetime = time.Nanosecond
+	grant(t, c.Store)
+	late := a.claim()
+	a.Intercept(func(method, _ string) bool { return method == http.MethodPut })
+	if granted, err := c.decide(t.Context(), task{theClaim, consumer}); err == nil || granted {
+		t.Fatalf("granted %t, %v, although the status cannot be written", granted, err)
+	}
+	if held := memory.Snapshot(consumer).Reservations; len(held) != 1 {
+		t.Fatalf("the ledger has %+v in flight, want the grant", held)
+	}
+	a.Intercept(nil)
+
+	if err := c.Engine.Process(t.Context(), engine.Object{Kind: inventory.ClaimKind.GroupKind(), UID: late.UID}); err != nil {
+		t.Fatal(err)
+	}
+	wantLedger(t, c, 0, 0)
+	claims.Grant(late, registrations, time.Now())
+	if err := client.UpdateStatus(t.Context(), late); !apierrors.IsConflict(err) {
+		t.Errorf("the late write got %v, want a conflict", err)
+	}
 }
 
 // The controller decides a rejected claim again once its type has a registration, at any time.

@@ -1,7 +1,7 @@
 // Package lifecycle follows the objects under claims, and starts the engine on them. It does so when an object with
 // in-flight reservations appears or changes, and when an object with claims disappears. It also does so when a
-// reservation's object never appears, although the API server can no longer be working on the create. Only the operator
-// and tests import it.
+// reservation's object never appears, although the API server can no longer be working on the create, or when a
+// directly created claim does not change. Only the operator and tests import it.
 package lifecycle
 
 import (

@@ -198,8 +198,12 @@ func (k *kindWatch) put(obj any) error {
 	}
 	k.freshness.moved()
 	k.objectChanged(k.kind, o.UID, consumers)
-	if o.isDeleting {
+	switch {
+	case !o.isDeleting:
+	case len(o.Demands) > 0:
 		k.deletions.begin(o)
+	default:
+		k.deletions.end(o.UID)
 	}
 	return nil
 }

@@ -50,6 +50,7 @@ var countedFaults = []fault{
 		what: "the ledgers of a dead replica are never observed", file: storeDir + "stocksweep.go",
 		before: "\t\tdiffers = now != stored.of(kind)",
 		after:  "\t\tdiffers = now != stored.of(kind) && false",
+		test:   "./internal/ledger/ledgerstore TestStockSweep$",
 	},
 	{
 		what: "a denial rests on what the inventory happens to know", file: storeDir + "request.go",
