@@ -99,11 +99,13 @@ func Compact(claim *quotav1alpha1.ResourceClaim) *Claim {
 		Superseded:     claim.Annotations[quotav1alpha1.AnnotationSuperseded] == "true",
 	}
 	_, c.Labelled = claim.Labels[quotav1alpha1.LabelConsumerKind]
+	c.Version, _ = ledger.ParseVersion(claim.ResourceVersion)
+
 	if requests := ResizeOf(claim); requests != nil {
 		c.resize = internRequests(requests)
 	}
 	c.Resizing = c.HasResize() || isStatusBehind(claim)
-	c.Version, _ = ledger.ParseVersion(claim.ResourceVersion)
+
 	if IsFromPolicy(claim) {
 		c.policy = unique.Make(claim.Labels[quotav1alpha1.LabelPolicy])
 		c.ObjectUID = types.UID(claim.Annotations[quotav1alpha1.AnnotationResourceUID])

@@ -34,6 +34,7 @@ func (i *Inventory) look() *inventory.Kind {
 	i.server.mu.Lock()
 	version := ledger.Version(1 + len(i.server.events))
 	i.server.mu.Unlock()
+
 	var objects []inventory.Object
 	for _, claim := range i.server.List() {
 		own, err := strconv.ParseUint(claim.ResourceVersion, 10, 63)
@@ -43,6 +44,7 @@ func (i *Inventory) look() *inventory.Kind {
 		o := inventory.Object{
 			NamespacedName: types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}, UID: claim.UID, Version: ledger.Version(own),
 		}
+
 		charges, err := claims.DirectCharges(claim)
 		if err != nil {
 			i.t.Errorf("claim %s: %v", claim.Name, err)
@@ -50,9 +52,11 @@ func (i *Inventory) look() *inventory.Kind {
 		if len(charges) > 0 {
 			o.Demands = []inventory.Demand{{Consumer: claim.Spec.ConsumerRef, Charges: charges}}
 		}
+
 		version = max(version, o.Version) // it may have changed meanwhile
 		objects = append(objects, o)
 	}
+
 	i.kind.Replace(ledger.Basis{Objects: version}, slices.Values(objects))
 	return i.kind
 }

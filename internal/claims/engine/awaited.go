@@ -22,30 +22,34 @@ func (e *Engine) claimReservations(uid types.UID) []ledgerstore.InFlight {
 	return slices.DeleteFunc(e.Store.ReservationsFor(string(uid)), func(r ledgerstore.InFlight) bool { return r.Awaits != nil })
 }
 
-// endAwaited ends the awaited requests that have ended without an effect. Once nothing can carry a
-// request out any more, one look at the object shows whether it had one.
+// endAwaited ends the pending requests for an object that are over without an effect.
 func (e *Engine) endAwaited(ctx context.Context, o Object) error {
 	var errs []error
 	for _, pending := range e.Store.ReservationsFor(string(o.UID)) {
 		if pending.Awaits == nil || e.Store.HasSeen(pending) || !e.isOver(pending) {
 			continue
 		}
+
 		switch {
 		case pending.IsUnrecorded:
 			e.Store.Record(pending.Consumer) // the ledger ends what it has
-			continue
 		case pending.Awaits.Kind == inventory.Claims:
 			errs = append(errs, e.refuseLateWrite(ctx, pending))
-			continue
-		}
-		switch hadEffect, err := e.mayHaveEffect(ctx, o, pending); {
-		case err != nil:
-			errs = append(errs, err)
-		case !hadEffect:
-			e.Store.EndPending(pending)
+		default:
+			errs = append(errs, e.endWithoutEffect(ctx, o, pending))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// endWithoutEffect ends a request that nothing can carry out any more: one look at the object shows whether it had an
+// effect.
+func (e *Engine) endWithoutEffect(ctx context.Context, o Object, pending ledgerstore.InFlight) error {
+	hadEffect, err := e.mayHaveEffect(ctx, o, pending)
+	if err == nil && !hadEffect {
+		e.Store.EndPending(pending)
+	}
+	return err
 }
 
 // refuseLateWrite gives the claim of a pending grant or resize another version, which ends the request once it is
@@ -56,6 +60,7 @@ func (e *Engine) refuseLateWrite(ctx context.Context, pending ledgerstore.InFlig
 	if err != nil {
 		return err
 	}
+
 	claim, err := e.Client.Get(ctx, name)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -63,6 +68,7 @@ func (e *Engine) refuseLateWrite(ctx context.Context, pending ledgerstore.InFlig
 	case err != nil:
 		return fmt.Errorf("read claim %s: %w", name, err)
 	}
+
 	version, err := ledger.ParseVersion(claim.ResourceVersion)
 	if err != nil || string(claim.UID) != pending.Awaits.ID || version > pending.Awaits.After {
 		return err

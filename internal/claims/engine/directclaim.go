@@ -89,6 +89,7 @@ func (e *Engine) reservationOf(claim *quotav1alpha1.ResourceClaim, held []quotav
 	if err := e.Catalog.CheckClaim(&claim.Spec); err != nil {
 		return r, err
 	}
+
 	before, err := claims.Charges(held)
 	if err != nil {
 		return r, err
@@ -100,10 +101,12 @@ func (e *Engine) reservationOf(claim *quotav1alpha1.ResourceClaim, held []quotav
 	if code := (&ledger.Reservation{Key: string(claim.UID), Charges: after}).Check(); code != ledger.Admitted {
 		return r, message.Impossible(claim.Spec.ConsumerRef, code)
 	}
+
 	version, err := ledger.ParseVersion(claim.ResourceVersion)
 	if err != nil {
 		return r, err
 	}
+
 	return ledger.Reservation{
 		Key:        ledgerstore.ClaimKey(string(claim.UID), version),
 		ReservedAt: time.Now().Unix(),

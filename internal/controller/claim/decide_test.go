@@ -121,6 +121,17 @@ func process(t testing.TB, server *claimstest.Server, client *claims.Client, reg
 	return c
 }
 
+// undecided is an API server with a claim of 1 to decide, the storage of ledgers, and a process; the limit is 10.
+func undecided(t *testing.T) (api, *storagetest.Memory, *Controller) {
+	t.Helper()
+	a, client := newAPI(t)
+	memory, registrations := storagetest.New(), catalog.New()
+	register(registrations)
+	c := process(t, a.Server, client, registrations, memory.Connect(nil))
+	grant(t, c.Store)
+	return a, memory, c
+}
+
 // Two processes decide one claim: the second reads it before the first decides, and continues after the first has
 // granted it.
 func TestTwoProcessesChargeAClaimOnce(t *testing.T) {
@@ -158,12 +169,8 @@ func TestTwoProcessesChargeAClaimOnce(t *testing.T) {
 
 // The quota of a grant whose write may still come returns only together with a change that refuses the write.
 func TestLateGrantIsRefused(t *testing.T) {
-	a, client := newAPI(t)
-	memory, registrations := storagetest.New(), catalog.New()
-	register(registrations)
-	c := process(t, a.Server, client, registrations, memory.Connect(nil))
+	a, memory, c := undecided(t)
 	c.Store.ReservationLifetime = time.Nanosecond
-	grant(t, c.Store)
 	late := a.claim()
 	a.Intercept(func(method, _ string) bool { return method == http.MethodPut })
 	if granted, err := c.decide(t.Context(), task{theClaim, consumer}); err == nil || granted {
@@ -178,8 +185,8 @@ func TestLateGrantIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantLedger(t, c, 0, 0)
-	claims.Grant(late, registrations, time.Now())
-	if err := client.UpdateStatus(t.Context(), late); !apierrors.IsConflict(err) {
+	claims.Grant(late, c.Catalog, time.Now())
+	if err := c.Client.UpdateStatus(t.Context(), late); !apierrors.IsConflict(err) {
 		t.Errorf("the late write got %v, want a conflict", err)
 	}
 }
@@ -275,14 +282,10 @@ func TestReleaseWaitsForTheDecision(t *testing.T) {
 
 // A claim without room in its ledger waits like one without quota.
 func TestFullLedgerHasClaimsWait(t *testing.T) {
-	a, client := newAPI(t)
-	memory, registrations := storagetest.New(), catalog.New()
-	register(registrations)
-	c := process(t, a.Server, client, registrations, memory.Connect(nil))
-	grant(t, c.Store)
+	a, memory, c := undecided(t)
 	before := memory.Snapshot(consumer).Used
 	memory.Fill(consumer)
-	go c.Claims.Run(t.Context(), client.REST())
+	go c.Claims.Run(t.Context(), c.Client.REST())
 	go func() { _ = c.Run(t.Context()) }()
 	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		condition := apimeta.FindStatusCondition(a.claim().Status.Conditions, quotav1alpha1.ConditionGranted)

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
@@ -90,11 +89,7 @@ func released(c *quotav1alpha1.ResourceClaim) {
 // granted is an API server with a granted claim of 1, to be resized to the amount, and a process; the limit is 10.
 func granted(t *testing.T, amount string) (api, *storagetest.Memory, *Controller) {
 	t.Helper()
-	a, client := newAPI(t)
-	memory, registrations := storagetest.New(), catalog.New()
-	register(registrations)
-	c := process(t, a.Server, client, registrations, memory.Connect(nil))
-	grant(t, c.Store)
+	a, memory, c := undecided(t)
 	if granted, err := c.decide(t.Context(), task{theClaim, consumer}); err != nil || !granted {
 		t.Fatalf("granted %v, %v", granted, err)
 	}
@@ -144,48 +139,29 @@ func TestResizeToSomethingElse(t *testing.T) {
 	}
 }
 
-// The controller repeats a failed status write, although the claim requests its new amounts already.
-func TestResizeWhoseStatusIsRejected(t *testing.T) {
-	a, _, c := granted(t, "4")
-	a.onStatus(func() {
-		a.change(func(claim *quotav1alpha1.ResourceClaim) { claim.Labels = map[string]string{"changed": "true"} })
-	})
-	if err := c.resize(t.Context(), task{theClaim, consumer}); err == nil {
-		t.Fatal("the status was written over a change")
-	}
-	if !claimcache.Compact(a.claim()).Resizing {
-		t.Error("nothing is left to be done")
-	}
-	if err := c.resize(t.Context(), task{theClaim, consumer}); err != nil {
-		t.Fatal(err)
-	}
-	wantLedger(t, c, 4, 1)
-	if got := a.claim().Status.Allocations[0].AllocatedAmount; got != 4 {
-		t.Errorf("the status says %d", got)
-	}
-}
-
-// The next request of a claim comes before the status of the last resize, and cannot be granted. The status still says
-// what the claim holds, even if the claim is then left at that.
+// The claim changes before the status of its resize is written. The status still says what the claim holds, also if the
+// change is another request that cannot be granted.
 func TestResizeWhoseStatusIsOvertaken(t *testing.T) {
-	for name, impossible := range map[string]string{
-		"no room": `[{"resourceType":"t","amount":50}]`,
-		"invalid": `[{"resourceType":"unknown","amount":2}]`,
+	wish := func(requests string) func(*quotav1alpha1.ResourceClaim) {
+		return func(claim *quotav1alpha1.ResourceClaim) {
+			claim.Annotations = map[string]string{quotav1alpha1.AnnotationResize: requests}
+		}
+	}
+	for name, change := range map[string]func(*quotav1alpha1.ResourceClaim){
+		"another label":                func(claim *quotav1alpha1.ResourceClaim) { claim.Labels = map[string]string{"changed": "true"} },
+		"a request without room":       wish(`[{"resourceType":"t","amount":50}]`),
+		"a request of an unknown type": wish(`[{"resourceType":"unknown","amount":2}]`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, _, c := granted(t, "4")
-			wish := func(requests string) {
-				a.change(func(claim *quotav1alpha1.ResourceClaim) {
-					claim.Annotations = map[string]string{quotav1alpha1.AnnotationResize: requests}
-				})
-			}
-			a.onStatus(func() { wish(impossible) })
+			a.onStatus(func() { a.change(change) })
 			if err := c.resize(t.Context(), task{theClaim, consumer}); err == nil {
 				t.Fatal("the status was written over a change")
 			}
 			if !claimcache.Compact(a.claim()).Resizing {
 				t.Error("nothing is left to be done")
 			}
+
 			if err := c.resize(t.Context(), task{theClaim, consumer}); err != nil {
 				t.Fatal(err)
 			}
