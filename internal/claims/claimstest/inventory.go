@@ -3,7 +3,6 @@ package claimstest
 import (
 	"context"
 	"slices"
-	"strconv"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -37,12 +36,12 @@ func (i *Inventory) look() *inventory.Kind {
 
 	var objects []inventory.Object
 	for _, claim := range i.server.List() {
-		own, err := strconv.ParseUint(claim.ResourceVersion, 10, 63)
+		own, err := ledger.ParseVersion(claim.ResourceVersion)
 		if err != nil {
 			i.t.Errorf("claim %s: %v", claim.Name, err)
 		}
 		o := inventory.Object{
-			NamespacedName: types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}, UID: claim.UID, Version: ledger.Version(own),
+			NamespacedName: types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}, UID: claim.UID, Version: own,
 		}
 
 		charges, err := claims.DirectCharges(claim)

@@ -18,9 +18,6 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// Claims that people and services create count like objects, whatever the policies: each demands what it was granted.
-// A policy's claim only shows what its object demands, or is in the usage of the ledger.
-
 // claimSubjectsMax is the number of claims whose subjects are known for the journal, also after their deletion.
 const claimSubjectsMax = 16384
 

@@ -5,4 +5,7 @@
 // Each of these has a version, and every replica that has seen the same versions has the same inventory. A changed
 // policy needs a new list, and the inventory stays as it was until that is complete. A changed namespace needs a list
 // of its objects.
+//
+// The claims of people and services are one more kind, whatever the policies: each demands what it was granted. A
+// policy's claim demands nothing, because its object counts, or because the ledger has it in use.
 package watcher

@@ -74,8 +74,8 @@ var countedFaults = []fault{
 	},
 	{
 		what: "a process forgets the requests that have failed", file: "internal/claims/engine/awaited.go",
-		before: "\t\t\te.Store.EndPending(pending)\n",
-		after:  "\t\t\t_ = hadEffect\n",
+		before: "\t\te.Store.EndPending(pending)\n",
+		after:  "\t\t_ = hadEffect\n",
 	},
 	{
 		what: "an update reserves nothing", file: "internal/admission/enforce/growth.go",
