@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -47,6 +48,19 @@ func (m *model) isAtRest(namespace string) bool {
 		return false
 	}
 	return len(moves) == 1 || time.Since(moves[len(moves)-1].time) > movingTime
+}
+
+// isKnownWhoPays returns an error while a process may still know another payer or policy.
+func (m *model) isKnownWhoPays() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+
+	for namespace := range m.moves {
+		if !m.isAtRest(namespace) {
+			return fmt.Errorf("namespace %s has changed hands, or the policy has changed", namespace)
+		}
+	}
+	return nil
 }
 
 // mayPay reports whether a ledger may count the objects of a namespace.

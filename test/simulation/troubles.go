@@ -156,6 +156,7 @@ func (w *World) conclude() {
 		views := first.beginViews()
 		w.processes.Go(func() { _ = views.Run(first.working) })
 	}
+	w.settleDown("everybody knows who pays for the objects", w.model.isKnownWhoPays)
 	w.settleDown("objects, claims and ledgers agree", w.model.agreement)
 	if w.t.Failed() {
 		return
