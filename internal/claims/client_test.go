@@ -16,7 +16,7 @@ import (
 // reservation and object behind it.
 func TestRecordedAs(t *testing.T) {
 	made := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-		UID: "made", Annotations: map[string]string{quotav1alpha1.AnnotationResourceUID: "object", quotav1alpha1.AnnotationReservation: "7"},
+		UID: "made", Annotations: map[string]string{quotav1alpha1.AnnotationResourceUID: "object"},
 	}}
 	direct := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{UID: "direct"}}
 	pages := map[string]metav1.PartialObjectMetadataList{

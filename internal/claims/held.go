@@ -4,6 +4,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 // HoldsCharge reports whether a claim is granted and stays. A policy's claim also stays, and holds its charge, if
@@ -13,14 +14,24 @@ func HoldsCharge(claim *quotav1alpha1.ResourceClaim) bool {
 	return claimcache.StateOf(claim) == claimcache.Granted && stays && !IsSuperseded(claim)
 }
 
-// DirectCharges returns the charges that a directly created claim demands: those of its requests, from its grant to its
-// release. A release removes the finalizer of a claim in deletion. Others, and policies' claims, demand nothing.
-func DirectCharges(claim *quotav1alpha1.ResourceClaim) ([]ledger.Charge, error) {
+// ChargesOf returns the charges that a claim of record demands: those of its requests until its release, which removes
+// the finalizer of a claim in deletion. A claim by a person or a service demands nothing before its grant.
+func ChargesOf(claim *quotav1alpha1.ResourceClaim) ([]ledger.Charge, error) {
 	isReleased := claim.DeletionTimestamp != nil && !claimcache.HasFinalizer(claim)
-	if isReleased || claimcache.IsFromPolicy(claim) || claimcache.StateOf(claim) != claimcache.Granted {
+	isUndecided := !claimcache.IsFromPolicy(claim) && claimcache.StateOf(claim) != claimcache.Granted
+	if isReleased || isUndecided {
 		return nil, nil
 	}
 	return Charges(claim.Spec.Requests)
+}
+
+// IDOf identifies a claim of record in the inventory. That of a policy's claim is known before the claim exists: the
+// claims of one policy for one object have it in common, of which there are two only by accident.
+func IDOf(claim *quotav1alpha1.ResourceClaim) string {
+	if claimcache.IsFromPolicy(claim) {
+		return ledgerstore.ObjectKey(PolicyOf(claim), claim.Annotations[quotav1alpha1.AnnotationResourceUID])
+	}
+	return string(claim.UID)
 }
 
 // HasEarlyRelease reports whether a directly created claim releases its charge on deletion, although its object

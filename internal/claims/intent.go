@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"strconv"
 	"strings"
 	"time"
 
@@ -80,15 +79,6 @@ func nameOf(text string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-// SequenceOf returns the sequence of a claim's reservation, or 0 for a directly created claim.
-func SequenceOf(claim metav1.Object) int64 {
-	sequence, err := strconv.ParseInt(claim.GetAnnotations()[quotav1alpha1.AnnotationReservation], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return sequence
-}
-
 // FromReservation makes the claim of a policy's reservation, with the standard marks. The object owns the claim if the
 // namespaces allow it.
 func FromReservation(reservation ledgerstore.InFlight) (*quotav1alpha1.ResourceClaim, error) {
@@ -118,7 +108,6 @@ func FromReservation(reservation ledgerstore.InFlight) (*quotav1alpha1.ResourceC
 	setOwner(claim, from)
 	claim.Finalizers = []string{quotav1alpha1.FinalizerQuotaRelease}
 	setConsumerLabels(claim)
-	claim.Annotations[quotav1alpha1.AnnotationReservation] = strconv.FormatInt(reservation.Sequence, 10)
 	return claim, nil
 }
 

@@ -100,8 +100,8 @@ func TestRefused(t *testing.T) {
 		"object size":          {"", head + "maxObjectBytes: 1024", "maxObjectBytes: Invalid value: 1024: must be at least 1572864"},
 		"request timeout":      {"", head + "requestTimeout: 0.5s", "requestTimeout: Invalid value: \"500ms\": must be at least 1s"},
 		"long requests":        {"a raise would be forgotten while it is pending", head + "requestTimeout: 3m", "requestTimeout: Invalid value: \"3m0s\": must be at most 2m0s"},
-		"interval":             {"", head + "auditInterval: 1ms", "auditInterval"},
-		"duration":             {"", head + "auditInterval: soon", `auditInterval: Invalid value: "soon": must be a duration with a unit`},
+		"interval":             {"", head + "requestTimeout: 1ms", "requestTimeout"},
+		"duration":             {"", head + "requestTimeout: soon", `requestTimeout: Invalid value: "soon": must be a duration with a unit`},
 		"number":               {"a number has no unit", head + "leaderElection: {leaseDuration: 15}", "leaderElection.leaseDuration: Invalid value: 15: must be a duration with a unit"},
 		"notifications":        {"", head + "requestNotifications: {url: 'ftp://tickets.example.com'}", "requestNotifications.url: Invalid value: must be of the form"},
 		"no host":              {"", head + "requestNotifications: {url: 'https:///bursar'}", "requestNotifications.url: Invalid value: must be of the form"},
@@ -128,8 +128,8 @@ func TestRefused(t *testing.T) {
 		})
 	}
 	t.Run("all at once", func(t *testing.T) {
-		_, err := load(t, head+"leaderElection: {leaseDuration: 15}\nlogging: {format: xml, verbosty: 1}\nauditInterval: soon")
-		for _, want := range []string{"leaderElection.leaseDuration", "logging.format", "logging.verbosty", "auditInterval"} {
+		_, err := load(t, head+"leaderElection: {leaseDuration: 15}\nlogging: {format: xml, verbosty: 1}\nrequestTimeout: soon")
+		for _, want := range []string{"leaderElection.leaseDuration", "logging.format", "logging.verbosty", "requestTimeout"} {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("a person mends a file in one go: got %v, want it to name %s", err, want)
 			}

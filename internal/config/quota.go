@@ -21,7 +21,6 @@ const (
 	// DefaultMaxObjectBytes is also the smallest valid value.
 	DefaultMaxObjectBytes       = 3 << 19
 	DefaultConsumersMax         = 10_000
-	DefaultAuditInterval        = 5 * time.Minute
 	DefaultControlPlaneInterval = 30 * time.Second
 	DefaultDepartedInterval     = time.Minute
 	DefaultGrantExpiryNotice    = 7 * 24 * time.Hour
@@ -54,8 +53,6 @@ type Quota struct {
 	Admission Admission `json:"admission,omitempty"`
 	// UsageMetrics configures the metrics of consumers' quota.
 	UsageMetrics Metrics `json:"metrics,omitempty"`
-	// AuditInterval is the time between two audits of all ledgers. Default: 5m.
-	AuditInterval Duration `json:"auditInterval,omitempty"`
 	// ControlPlaneInterval is the time between two lists of the grants in another control plane. Default: 30s.
 	ControlPlaneInterval Duration `json:"controlPlaneInterval,omitempty"`
 	// GrantExpiryNotice is how long before its end a grant is expiring, at least 1s. Default: 168h, a week.
@@ -130,7 +127,6 @@ func (q *Quota) Default() {
 	q.UsageMetrics.ConsumerThresholds.setDefaults()
 	q.Journal.setDefaults()
 	q.ResourceQuotas.setDefaults()
-	setDefault(&q.AuditInterval.Duration, DefaultAuditInterval)
 	setDefault(&q.ControlPlaneInterval.Duration, DefaultControlPlaneInterval)
 	setDefault(&q.GrantExpiryNotice.Duration, DefaultGrantExpiryNotice)
 	setDefault(&q.DepartedInterval.Duration, DefaultDepartedInterval)
@@ -163,7 +159,6 @@ func (q *Quota) Validate() field.ErrorList {
 	if most := *q.UsageMetrics.ConsumersMax; most < 0 {
 		errs = append(errs, field.Invalid(field.NewPath("metrics", "consumersMax"), most, "must not be negative"))
 	}
-	errs = append(errs, q.AuditInterval.check(field.NewPath("auditInterval"), intervalMin)...)
 	errs = append(errs, q.GrantExpiryNotice.check(field.NewPath("grantExpiryNotice"), intervalMin)...)
 	errs = append(errs, q.RequestNotifications.check(field.NewPath("requestNotifications"))...)
 	errs = append(errs, q.Journal.check(field.NewPath("journal"))...)

@@ -124,7 +124,7 @@ func TestPagesAreStable(t *testing.T) {
 						continue
 					}
 					version++
-					kind.Delete(uidOf(n), version)
+					kind.Delete(Object{UID: uidOf(n), Version: version})
 				}
 			}
 

@@ -24,8 +24,8 @@ func KindNamed(name string) schema.GroupVersionKind {
 	return schema.FromAPIVersionAndKind(name[:max(0, i)], name[i+1:])
 }
 
-// ClaimKind is the kind of claims, and Claims is its name in observations. The claims of people and services demand
-// what they were granted.
+// ClaimKind is the kind of claims of record, and Claims is its name in observations. The claims of people and services
+// demand what they were granted, and those of policies what they request.
 var (
 	ClaimKind = quotav1alpha1.GroupVersion.WithKind("ResourceClaim")
 	Claims    = NameOf(ClaimKind)

@@ -106,7 +106,7 @@ func (w *world) step() {
 		delete(w.objects, n)
 		w.deleted[n] = true
 
-		w.wantChanged(w.kind.Delete(uidOf(n), w.version), before.Demands, nil)
+		w.wantChanged(w.kind.Delete(Object{UID: uidOf(n), Version: w.version}), before.Demands, nil)
 	case 4:
 		w.version++
 		w.kind.Advance(w.version)
@@ -190,7 +190,7 @@ func (w *world) replace() {
 		w.Fatal("a newer list replaces nothing")
 	}
 	late := mapOf(6, w.version-1, demandOf(acme, 100, ledger.Dimensions{}))
-	if changed := w.kind.Set(late); changed != nil || w.kind.Delete(uidOf(0), w.version-1) != nil {
+	if changed := w.kind.Set(late); changed != nil || w.kind.Delete(Object{UID: uidOf(0), Version: w.version - 1}) != nil {
 		w.Fatalf("what the list has passed changes %v", changed)
 	}
 	w.listedAt = w.version
@@ -324,7 +324,7 @@ func TestDemandBeyondAnAmount(t *testing.T) {
 	}
 	want(ledger.AmountMax)
 	for n := range 3 {
-		kind.Delete(uidOf(n), ledger.Version(n+10))
+		kind.Delete(Object{UID: uidOf(n), Version: ledger.Version(n + 10)})
 	}
 	want(1 << 62)
 }
@@ -351,7 +351,7 @@ func TestDeletedTogether(t *testing.T) {
 	kind := listed("events")
 	kind.Set(mapOf(1, 1, demandOf(acme, 1, ledger.Dimensions{})))
 	kind.Set(mapOf(2, 2, demandOf(acme, 1, ledger.Dimensions{})))
-	if kind.Delete(uidOf(1), 5) == nil || kind.Delete(uidOf(2), 5) == nil {
+	if kind.Delete(Object{UID: uidOf(1), Version: 5}) == nil || kind.Delete(Object{UID: uidOf(2), Version: 5}) == nil {
 		t.Error("a deletion changes nothing")
 	}
 	kind.View(acme, func(v View) {
@@ -463,7 +463,7 @@ func TestHasSeen(t *testing.T) {
 	kind.Replace(ledger.Basis{}, maps.Values(map[int]Object{}))
 	kind.Set(mapOf(1, 7))
 	kind.Set(mapOf(2, 8))
-	kind.Delete(uidOf(2), 9)
+	kind.Delete(Object{UID: uidOf(2), Version: 9})
 
 	for name, tt := range map[string]struct {
 		reason string
@@ -553,6 +553,52 @@ func TestCountedBy(t *testing.T) {
 		objects, consumers := all.CountedBy(configMaps, policy)
 		if got := [2]int{objects, consumers}; got != want {
 			t.Errorf("by policy %s count %d objects and consumers, want %d", policy, got, want)
+		}
+	}
+}
+
+// Two objects have one ID: two claims of one policy for one object. The oldest counts, in whatever order they are seen,
+// and the other one from its deletion on.
+func TestTwins(t *testing.T) {
+	demand := func(amount ledger.Amount) []Demand {
+		return []Demand{{Consumer: acme, Charges: []ledger.Charge{{ResourceType: "cpu", Amount: amount}}}}
+	}
+	object := func(name string, created int64, version ledger.Version, amount ledger.Amount) Object {
+		return Object{
+			NamespacedName: types.NamespacedName{Namespace: "n", Name: name}, UID: "policy/object", Version: version,
+			Created: time.Unix(created, 0), Demands: demand(amount),
+		}
+	}
+	older, younger := object("b", 1, 3, 5), object("a", 2, 4, 7)
+	gone := func(o Object) Object { o.Version, o.Demands = 6, nil; return o }
+	for name, tt := range map[string]struct {
+		list   []Object
+		happen func(*Kind)
+		want   ledger.Amount
+	}{
+		"the older one first":            {[]Object{older}, func(k *Kind) { k.Set(younger) }, 5},
+		"the younger one first":          {[]Object{younger}, func(k *Kind) { older := older; older.Version = 5; k.Set(older) }, 5},
+		"both in a list":                 {[]Object{younger, older}, func(*Kind) {}, 5},
+		"the older one goes":             {[]Object{younger, older}, func(k *Kind) { k.Delete(gone(older)) }, 7},
+		"the younger one goes":           {[]Object{older, younger}, func(k *Kind) { k.Delete(gone(younger)) }, 5},
+		"both go":                        {[]Object{older, younger}, func(k *Kind) { k.Delete(gone(younger)); k.Delete(gone(older)) }, 0},
+		"the younger one comes and goes": {[]Object{older}, func(k *Kind) { k.Set(younger); k.Delete(gone(younger)) }, 5},
+		"the older one demands more":     {[]Object{older, younger}, func(k *Kind) { k.Set(object("b", 1, 5, 6)) }, 6},
+	} {
+		k := NewKind("claims", types.NamespacedName.String)
+		k.Replace(ledger.Basis{Objects: 4}, slices.Values(tt.list))
+		tt.happen(k)
+		var got ledger.Amount
+		k.View(acme, func(v View) {
+			for _, d := range v.Observation().Demands {
+				got += d.Amount
+			}
+		})
+		if got != tt.want {
+			t.Errorf("%s: the demand is %d, want %d", name, got, tt.want)
+		}
+		if seen := k.VisibilityOf("policy/object"); seen.IsDeleted != (tt.want == 0) || (seen.Version > 0) != (tt.want > 0) {
+			t.Errorf("%s: %+v is visible", name, seen)
 		}
 	}
 }

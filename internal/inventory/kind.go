@@ -23,6 +23,7 @@ const deletedMax = 16384
 // Object is a protected object as of its version.
 type Object struct {
 	types.NamespacedName
+	// UID is that of the object, or another ID that the kind has for it.
 	UID     types.UID
 	Version ledger.Version
 	// Created is when the object was created, in whole seconds.
@@ -47,8 +48,10 @@ type contents struct {
 	basis    ledger.Basis
 	objects  map[id]object
 	deleted  *lru.Cache // of the IDs
-	sums     map[quotav1alpha1.ConsumerRef]map[balance]sum
-	demands  map[string]*demand // by key
+	// twins are the objects of those IDs that several objects have.
+	twins   map[id][]Object
+	sums    map[quotav1alpha1.ConsumerRef]map[balance]sum
+	demands map[string]*demand // by key
 	// namespaces are the names of namespaces, so that objects share them.
 	namespaces map[string]string
 	log        changelog
@@ -93,7 +96,7 @@ func NewKind(name string, subjectOf func(types.NamespacedName) string) *Kind {
 func newContents() contents {
 	return contents{
 		objects: map[id]object{}, deleted: lru.New(deletedMax), sums: map[quotav1alpha1.ConsumerRef]map[balance]sum{},
-		demands: map[string]*demand{}, namespaces: map[string]string{},
+		demands: map[string]*demand{}, namespaces: map[string]string{}, twins: map[id][]Object{},
 	}
 }
 
@@ -105,7 +108,7 @@ func (k *Kind) Replace(basis ledger.Basis, objects iter.Seq[Object]) (consumers 
 	listed.isListed, listed.basis = true, basis
 	listed.log.reset(basis.Objects)
 	for o := range objects {
-		listed.add(&o)
+		listed.put(&o)
 	}
 
 	k.mu.Lock()
@@ -137,10 +140,7 @@ func (k *Kind) Set(o Object) []quotav1alpha1.ConsumerRef {
 	if isKnown && before.version >= o.Version || !k.reaches(o.Version) {
 		return nil
 	}
-	if isKnown {
-		k.remove(id)
-	}
-	k.add(&o)
+	k.put(&o)
 	after, kind := k.objects[id], ledger.KindChanged
 	if !isKnown {
 		kind = ledger.KindAdmitted
@@ -148,20 +148,26 @@ func (k *Kind) Set(o Object) []quotav1alpha1.ConsumerRef {
 	return k.note(change{at: o.Version, uid: o.UID, namespace: after.namespace, name: after.name, before: before.demand, after: after.demand, kind: kind})
 }
 
-// Delete notes that an object was deleted at a version, and returns the consumers whose demand has changed. It ignores
-// what [Kind.Set] ignores.
-func (k *Kind) Delete(uid types.UID, at ledger.Version) []quotav1alpha1.ConsumerRef {
+// Delete notes that an object was deleted at its version, and returns the consumers whose demand has changed. It
+// ignores what [Kind.Set] ignores.
+func (k *Kind) Delete(o Object) []quotav1alpha1.ConsumerRef {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.reaches(at) {
+	if !k.reaches(o.Version) {
 		return nil
 	}
 
-	id := idOf(uid)
+	id := idOf(o.UID)
 	before := k.objects[id]
+	made := change{at: o.Version, uid: o.UID, namespace: before.namespace, name: before.name, before: before.demand, kind: ledger.KindReleased}
+	if twin := k.takeFromTwins(&o); twin != nil {
+		k.replaceBy(twin)
+		made.after, made.kind = k.objects[id].demand, ledger.KindChanged
+		return k.note(made)
+	}
 	k.remove(id)
 	k.deleted.Add(id, nil)
-	return k.note(change{at: at, uid: uid, namespace: before.namespace, name: before.name, before: before.demand, kind: ledger.KindReleased})
+	return k.note(made)
 }
 
 // Advance notes that nothing else has changed up to a version.

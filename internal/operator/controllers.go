@@ -6,7 +6,6 @@ import (
 	"github.com/bursar/bursar/internal/admission/validate"
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/controller/adoption"
-	"github.com/bursar/bursar/internal/controller/audit"
 	"github.com/bursar/bursar/internal/controller/claim"
 	"github.com/bursar/bursar/internal/controller/departed"
 	"github.com/bursar/bursar/internal/controller/escrow"
@@ -56,18 +55,10 @@ func (o *Operator) newViews(c *cluster, q *quota) *view.Controller {
 	}
 }
 
-// newAuditor returns the auditor of ledgers against claims.
-func (o *Operator) newAuditor(c *cluster, q *quota) *audit.Auditor {
-	return audit.New(audit.Options{
-		Ledgers: q.ledgers, Claims: q.claims, Stored: audit.Live{Reader: c.live}, Events: c.events, Interval: o.options.AuditInterval.Duration,
-		Engine: q.engine, Log: o.options.Log.WithName("audit"),
-	})
-}
-
 // newDeparted returns the controller that removes the remains of departed consumers.
 func (o *Operator) newDeparted(c *cluster, q *quota, published departed.Consumers) *departed.Controller {
 	return &departed.Controller{
-		Client: c.client, Live: c.live, Consumers: published, Claims: q.claims, Stored: audit.Live{Reader: c.live},
+		Client: c.client, Live: c.live, Consumers: published, Claims: q.claims,
 		Objects:  &departed.Finder{Metadata: o.metadata, Kinds: c.kinds, Permission: c.permission},
 		Interval: o.options.DepartedInterval.Duration, Log: o.options.Log.WithName("departed"),
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/config"
-	"github.com/bursar/bursar/internal/controller/audit"
 	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/inventory/watcher"
 	"github.com/bursar/bursar/internal/journal"
@@ -64,7 +63,6 @@ func (o *Operator) newQuota(ctx context.Context, c *cluster) (*quota, error) {
 		return nil, err
 	}
 	known := claimcache.New()
-	ledgers.Recovery = audit.Recovery{Claims: known, Live: audit.Live{Reader: c.live}}
 	claimClient, err := claims.NewClient(o.options.Config, o.httpClient, o.options.Direct)
 	if err != nil {
 		return nil, err

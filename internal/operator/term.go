@@ -75,13 +75,12 @@ func (l *leading) newTerm(ctx context.Context) (*term, error) {
 	buckets.Start()
 	views := o.newViews(c, q)
 	views.Start()
-	auditor := o.newAuditor(c, q)
 	notifier := &usage.Notifier{Source: o.usageSource(c, q), Registrations: q.catalog, Events: c.events, Log: log.WithName("usage")}
 
 	t := &term{
 		manager: manager, webhooks: webhooks, bucket: buckets, adoption: o.newAdoption(c, q), allocation: caps, grants: grants, views: views,
-		runners:    []runner{webhooks, auditor, o.newDeparted(c, q, buckets), grants, notifier, views},
-		collectors: []collectors{auditor, grants, caps, buckets},
+		runners:    []runner{webhooks, o.newDeparted(c, q, buckets), grants, notifier, views},
+		collectors: []collectors{grants, caps, buckets},
 	}
 	t.collectors = append(t.collectors, t.adoption)
 	if o.options.ResourceQuotas.ServesAllocations() {

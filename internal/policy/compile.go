@@ -92,7 +92,6 @@ var reservedKeys = sets.New(
 	quotav1alpha1.AnnotationCreatedAt,
 	quotav1alpha1.AnnotationResourceName,
 	quotav1alpha1.AnnotationResourceUID,
-	quotav1alpha1.AnnotationReservation,
 	quotav1alpha1.AnnotationSuperseded,
 	quotav1alpha1.AnnotationTemplateKeys,
 	quotav1alpha1.AnnotationParentContext,

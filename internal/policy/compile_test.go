@@ -127,7 +127,7 @@ func TestCompileErrors(t *testing.T) {
 			func(p *policy) {
 				of(p).Metadata.Labels = map[string]string{quotav1alpha1.LabelPolicy: "x", quotav1alpha1.LabelAutoCreated: "true", quotav1alpha1.LabelGVK: "x", "quota.miloapis.com/tier": "x"}
 				of(p).Metadata.Annotations = map[string]string{
-					quotav1alpha1.AnnotationCreatedBy: "x", quotav1alpha1.AnnotationCreatedAt: "x", quotav1alpha1.AnnotationReservation: "x",
+					quotav1alpha1.AnnotationCreatedBy: "x", quotav1alpha1.AnnotationCreatedAt: "x",
 					quotav1alpha1.AnnotationResourceName: "x", quotav1alpha1.AnnotationResourceUID: "x", "quota.miloapis.com/tier": "x",
 				}
 			},

@@ -13,7 +13,7 @@ func TestReservedKeysAreLeftOut(t *testing.T) {
 	p := mustCompile(t, func(p *quotav1alpha1.ClaimCreationPolicy) {
 		metadata := &p.Spec.Target.ResourceClaimTemplate.Metadata
 		metadata.Labels = map[string]string{quotav1alpha1.LabelPolicy: "other", "quota.miloapis.com/tier": "a"}
-		metadata.Annotations = map[string]string{quotav1alpha1.AnnotationResourceUID: "7", quotav1alpha1.AnnotationReservation: "1", "note": "b"}
+		metadata.Annotations = map[string]string{quotav1alpha1.AnnotationResourceUID: "7", "note": "b"}
 	})
 	claim, err := p.Render(t.Context(), sample())
 	if err != nil {

@@ -84,9 +84,6 @@ func (b *bench) measureCapacity(ctx context.Context, size standingSize) error {
 			return err
 		}
 	}
-	if err := b.waitAudited(ctx, size.consumers); err != nil {
-		return err
-	}
 	fmt.Println("\n| | | resident | at most so far | Go heap |\n| --- | --- | --- | --- | --- |")
 	if err := b.printMemory(ctx, "right after that"); err != nil {
 		return err
@@ -197,27 +194,6 @@ func (b *bench) cloneStanding(ctx context.Context, consumers int) error {
 	}
 	fmt.Printf("%d consumers: made in %s, and ready after %s\n", consumers, round(cloned), round(time.Since(started)))
 	return b.openClient()
-}
-
-// waitAudited waits for the audit of every ledger, and returns an error unless the ledgers of all consumers agree with
-// their claims.
-func (b *bench) waitAudited(ctx context.Context, consumers int) error {
-	return wait.PollUntilContextTimeout(ctx, time.Second, capacityTimeout, true, func(ctx context.Context) (bool, error) {
-		audited := 0.0
-		for _, p := range b.system.processes() {
-			page, err := p.metrics(ctx)
-			if err != nil {
-				return false, err
-			}
-			for _, result := range []string{"drifted", "failed"} {
-				if n := valueIn(page, fmt.Sprintf("bursar_ledger_audits_total{result=%q}", result)); n > 0 {
-					return false, fmt.Errorf("%g audits: %s", n, result)
-				}
-			}
-			audited = max(audited, valueIn(page, `bursar_ledger_audits_total{result="clean"}`))
-		}
-		return audited >= float64(consumers), nil
-	})
 }
 
 // printMemory prints the memory of every process.

@@ -47,7 +47,7 @@ func startTwo(t *testing.T) (from, to *server.Server) {
 	t.Helper()
 	takeServers(t, 2)
 	for _, s := range []**server.Server{&from, &to} {
-		started, err := server.Start(standalone.Options{Quota: config.Quota{AuditInterval: config.Duration{Duration: time.Hour}}})
+		started, err := server.Start(standalone.Options{})
 		must(t, err)
 		t.Cleanup(func() { must(t, started.Stop()) })
 		must(t, platform.Install(t.Context(), started.Admin))

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/config"
 	"github.com/bursar/bursar/internal/operator"
 	"github.com/bursar/bursar/internal/standalone/apiserver"
 	"github.com/bursar/bursar/test/await"
@@ -39,7 +37,7 @@ func newStoppable(t *testing.T) *stoppable {
 func (s *stoppable) run() (stop func()) {
 	s.Helper()
 	o, err := operator.New(operator.Options{
-		Config: s.plane.Config(), Username: apiserver.OperatorUser, InstallCRDs: true, Quota: config.Quota{AuditInterval: config.Duration{Duration: time.Hour}}, Log: logr.Discard(),
+		Config: s.plane.Config(), Username: apiserver.OperatorUser, InstallCRDs: true, Log: logr.Discard(),
 	})
 	must(s.T, err)
 	ctx, cancel := context.WithCancel(s.ctx)

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -42,7 +41,7 @@ type recorded struct {
 func startRecorded(t *testing.T, dataDir string) *recorded {
 	t.Helper()
 	metrics := prometheus.NewRegistry()
-	s := start(t, standalone.Options{DataDir: dataDir, Metrics: metrics, Quota: config.Quota{AuditInterval: config.Duration{Duration: time.Second}}})
+	s := start(t, standalone.Options{DataDir: dataDir, Metrics: metrics})
 	return &recorded{T: t, server: s, metrics: metrics, dir: filepath.Join(dataDir, "journal")}
 }
 

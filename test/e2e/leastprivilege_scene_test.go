@@ -129,7 +129,7 @@ func (s *scene) run(asked *requests, options operator.Options) (stop func()) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return recorder{asked, next}
 	})
-	options.Config, options.AuditInterval.Duration, options.DepartedInterval.Duration, options.Log = config, time.Second, time.Second, logr.Discard()
+	options.Config, options.DepartedInterval.Duration, options.Log = config, time.Second, logr.Discard()
 	options.LeaderElection = &operator.LeaderElection{LeaseDuration: 15 * time.Second, RenewDeadline: 12 * time.Second, RetryPeriod: 100 * time.Millisecond}
 	listener, err := net.Listen("tcp", "localhost:0")
 	if err != nil {

@@ -51,7 +51,6 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	server.Main(m, standalone.Options{Metrics: metrics, Quota: config.Quota{
-		AuditInterval:      config.Duration{Duration: time.Second},
 		RequestTimeout:     config.Duration{Duration: requestTimeout},
 		UsageMetrics:       config.Metrics{ConsumerThresholds: config.ConsumerThresholds{MinPercent: 10}},
 		ConsumerNamespaces: []config.ConsumerNamespace{{APIGroup: "resourcemanager.miloapis.com", Kind: "Project", Namespace: "{{name}}"}},
@@ -78,7 +77,7 @@ func after(ctx context.Context) error {
 	for _, end := range ends.all {
 		errs = append(errs, end())
 	}
-	return errors.Join(append(errs, compute.stop(), checkDrift(ctx))...)
+	return errors.Join(append(errs, compute.stop(), checkLedgers(ctx))...)
 }
 
 // ends run after the last test.

@@ -95,7 +95,7 @@ func TestResize(t *testing.T) {
 	w.waitHolds(claim, 8, quotav1alpha1.ReasonQuotaExceeded)
 	w.mustDelete(claim)
 	w.wantBucket(13, 5, 8, 1)
-	eventually(w, func() error { return w.wantQuietLedger(5) })
+	eventually(w, func() error { return w.wantObserved(5) })
 }
 
 // TestResizeThatCannotBe asks for amounts that no claim can hold.
@@ -190,7 +190,7 @@ func TestManyResizesAtOnce(t *testing.T) {
 	w.wantBucket(limit, claims, limit-claims, claims/2)
 	close(done)
 	t.Logf("%d lists were checked", <-checked)
-	eventually(w, func() error { return w.wantQuietLedger(claims) })
+	eventually(w, func() error { return w.wantObserved(claims) })
 	for _, claim := range w.claims() {
 		w.waitHolds(&quotav1alpha1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Name}}, 2, "")
 	}

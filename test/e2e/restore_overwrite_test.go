@@ -20,7 +20,6 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli/backup"
 	"github.com/bursar/bursar/internal/cli/restore"
-	"github.com/bursar/bursar/internal/naming"
 	"github.com/bursar/bursar/test/platform"
 	"github.com/bursar/bursar/test/server"
 )
@@ -91,25 +90,6 @@ func wantReplaced(t *testing.T, options restore.Options) {
 		if !regexp.MustCompile(resource + `\S* +1 +0 +0 +1 +0`).MatchString(text) {
 			t.Errorf("the report is\n%s", text)
 		}
-	}
-}
-
-// TestRestoreFindsSurplus restores into a server whose ledger has more in use than its claims hold.
-func TestRestoreFindsSurplus(t *testing.T) {
-	t.Parallel()
-	from, to := startTwo(t)
-	platform.DeclareMaps(t, from.Admin, 100)
-	must(t, to.Admin.Create(t.Context(), organization("acme")))
-	ledger := &quotav1alpha1.ConsumerLedger{ObjectMeta: metav1.ObjectMeta{Name: naming.Ledger(platform.Consumer("acme"))}, Spec: quotav1alpha1.ConsumerLedgerSpec{
-		ConsumerRef: platform.Consumer("acme"), Format: 1, Used: []quotav1alpha1.LedgerUsage{{ResourceType: platform.MapsType, Amount: 5, Claims: 1}},
-	}}
-	itself, err := to.As(asOperator)
-	must(t, err)
-	must(t, itself.Create(t.Context(), ledger))
-	report, err := restore.Run(t.Context(), restore.Options{Config: to.Config, Path: backUp(t, from), Timeout: 30 * time.Second})
-	want := "the ledger of Organization acme has 5 of " + platform.MapsType + " for 1 claim, and its claims hold 0"
-	if err == nil || !strings.Contains(err.Error(), want) || report == nil {
-		t.Errorf("got %v, want %q", err, want)
 	}
 }
 

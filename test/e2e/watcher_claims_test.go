@@ -43,11 +43,19 @@ func TestWatcherCountsClaims(t *testing.T) {
 	}
 
 	claim := claimNamed("direct", func(*quotav1alpha1.ResourceClaim) {})
-	grant(claimNamed("of-a-policy", func(c *quotav1alpha1.ResourceClaim) {
-		c.Labels = map[string]string{quotav1alpha1.LabelAutoCreated: "true"}
-		c.Annotations = map[string]string{quotav1alpha1.AnnotationResourceUID: "uid"}
-	}))
 	grant(claimNamed("view", func(c *quotav1alpha1.ResourceClaim) { c.Labels = map[string]string{quotav1alpha1.LabelView: "true"} }))
+	w.wantDemandOf(inventory.ClaimKind, w.name, "")
+
+	ofPolicy := func(c *quotav1alpha1.ResourceClaim) {
+		c.Labels = map[string]string{quotav1alpha1.LabelAutoCreated: "true", quotav1alpha1.LabelPolicy: "p"}
+		c.Annotations = map[string]string{quotav1alpha1.AnnotationResourceUID: "uid"}
+	}
+	first, twin := claimNamed("a-of-a-policy", ofPolicy), claimNamed("its-twin", ofPolicy)
+	w.wantDemandOf(inventory.ClaimKind, w.name, "2 by 1")
+	for _, c := range []*quotav1alpha1.ResourceClaim{first, twin} {
+		w.delete(c)
+		edit(w, c, func(c *quotav1alpha1.ResourceClaim) { c.Finalizers = []string{theirs} })
+	}
 	w.wantDemandOf(inventory.ClaimKind, w.name, "")
 
 	grant(claim)

@@ -21,7 +21,6 @@ import (
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/claims/evaluator"
-	"github.com/bursar/bursar/internal/controller/audit"
 	"github.com/bursar/bursar/internal/controller/claim"
 	"github.com/bursar/bursar/internal/controller/escrow"
 	"github.com/bursar/bursar/internal/controller/lifecycle"
@@ -87,7 +86,6 @@ func (r *replica) makeStore() {
 	r.recorded = shipper.New(r.store, appending{r.journal, r.working}, 250*time.Millisecond, r.log("journal"))
 	r.store.Journal = r.recorded
 	r.claims = claimcache.New()
-	r.store.Recovery = audit.Recovery{Claims: r.claims, Live: audit.Live{Reader: c.live}}
 	r.objects = objectcache.New(c.metadata, kinds{})
 	r.watcher = &watcher.Watcher{
 		Inventory: inventory.New(), Catalog: r.declared, Resolver: kinds{}, Definitions: r.objects, Dynamic: c.objects, Metadata: c.metadata,
@@ -137,9 +135,7 @@ func (r *replica) makeControllers() []component {
 	}
 	// Leases overlap, so two may lead.
 	if r.roll(2) == 0 {
-		components = append(components, audit.New(audit.Options{
-			Ledgers: r.store, Claims: r.claims, Stored: audit.Live{Reader: c.live}, Interval: auditInterval, Engine: r.engine, Log: r.log("audit"),
-		}), r.beginViews())
+		components = append(components, r.beginViews())
 	}
 	r.watcher.OnChange(r.demandChanged)
 	if !r.IsOnly() {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/test/history"
@@ -39,10 +40,11 @@ type model struct {
 	totals  map[quotav1alpha1.ConsumerRef]total
 	ledgers map[quotav1alpha1.ConsumerRef]*quotav1alpha1.ConsumerLedger
 	history *history.Checker
-	// past has every version of every object, pastClaims that of every claim, and grown what nobody reviewed of the growth
-	// of objects.
+	// past has every version of every object, and pastClaims that of every claim, as pastByID has by the ID of the
+	// inventory. grown has what nobody reviewed of the growth of objects.
 	past       past[corev1.ConfigMap]
 	pastClaims past[quotav1alpha1.ResourceClaim]
+	pastByID   past[quotav1alpha1.ResourceClaim]
 	moves      map[string][]move // by namespace
 	// policy is the stored policy, and changed the time of its last change. factors are those it has had in effect.
 	policy  *quotav1alpha1.ClaimCreationPolicy
@@ -66,7 +68,7 @@ func newModel(w *World) *model {
 		World: w, objects: map[types.UID]*corev1.ConfigMap{}, claims: map[types.NamespacedName]*quotav1alpha1.ResourceClaim{},
 		limits: map[quotav1alpha1.ConsumerRef]int64{}, totals: map[quotav1alpha1.ConsumerRef]total{},
 		ledgers: map[quotav1alpha1.ConsumerRef]*quotav1alpha1.ConsumerLedger{}, history: history.NewChecker(),
-		past: past[corev1.ConfigMap]{}, pastClaims: past[quotav1alpha1.ResourceClaim]{}, moves: map[string][]move{}, grown: map[types.UID][]growth{}, asked: map[*asked]struct{}{}, admitted: map[objectKey]int64{}, reviews: map[*review]struct{}{},
+		past: past[corev1.ConfigMap]{}, pastClaims: past[quotav1alpha1.ResourceClaim]{}, pastByID: past[quotav1alpha1.ResourceClaim]{}, moves: map[string][]move{}, grown: map[types.UID][]growth{}, asked: map[*asked]struct{}{}, admitted: map[objectKey]int64{}, reviews: map[*review]struct{}{},
 	}
 }
 
@@ -92,15 +94,15 @@ func (m *model) Stored(r *controlplane.Revision) {
 		m.notePolicy(r)
 	case "resourceclaims":
 		claim := decoded[quotav1alpha1.ResourceClaim](r)
-		m.note("%s claim %s (%s) for %d, granted %t, sequence %s", r.Event, claim.Name, claim.UID, amountOf(claim), isGranted(claim), claim.Annotations[quotav1alpha1.AnnotationReservation])
+		m.note("%s claim %s/%s (%s) for %d, granted %t", r.Event, claim.Namespace, claim.Name, claim.UID, amountOf(claim), isGranted(claim))
 		m.pastClaims.add(r, claim.UID, claim)
+		m.pastByID.add(r, types.UID(claims.IDOf(claim)), claim)
 		name := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
 		if r.Event == watch.Deleted {
 			delete(m.claims, name)
 		} else {
 			m.claims[name] = claim
 		}
-		m.history.Claim(claim)
 		m.checkLocked(claim.Spec.ConsumerRef)
 	case "consumerledgers":
 		m.storedLedgerLocked(r)
@@ -151,14 +153,11 @@ func (m *model) storedLedgerLocked(r *controlplane.Revision) {
 }
 
 // isBeyond reports whether a ledger has admitted something beyond the limit. Observed demand may grow beyond it without
-// an admission. And an object that counts may be in the slice of another process, too, until that has recorded its
-// admission.
+// an admission, also by the claim of a process that stood still. And an object that counts may be in the slice of
+// another process, too, until that has recorded its admission.
 func (m *model) isBeyond(before, now total) bool {
 	switch {
-	case !m.shape.countsObjects():
-		all := now.taken() + now.sliced
-		return all > now.limit && all > before.taken()+before.sliced
-	case !m.shape.isSteady():
+	case !m.shape.countsObjects(), !m.shape.isSteady():
 		return now.taken()+now.sliced > now.limit && now.reserved+now.sliced > before.reserved+before.sliced
 	default:
 		return now.taken() > now.limit && now.taken() > before.taken()
@@ -339,10 +338,10 @@ func isDirect(claim *quotav1alpha1.ResourceClaim) bool {
 	return claim.Annotations[quotav1alpha1.AnnotationResourceUID] == ""
 }
 
-// isHeldDirectly reports whether a user made a claim that was granted and not released.
-func isHeldDirectly(claim *quotav1alpha1.ResourceClaim) bool {
+// isHeld reports whether a claim counts: one of record that was not released and, if a user made it, granted.
+func isHeld(claim *quotav1alpha1.ResourceClaim) bool {
 	isReleased := claim.DeletionTimestamp != nil && len(claim.Finalizers) == 0
-	return isDirect(claim) && isGranted(claim) && !isReleased
+	return !claims.IsView(claim) && !isReleased && (isGranted(claim) || !isDirect(claim))
 }
 
 func isGranted(claim *quotav1alpha1.ResourceClaim) bool {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/test/simulation/controlplane"
 )
@@ -106,22 +107,41 @@ func (m *model) checkObservations(at int64, before, stored *quotav1alpha1.Consum
 	checkPending(m, at, before, stored, observed.Kind, m.past)
 }
 
-// checkClaimsObserved checks the same for the claims of users.
+// checkClaimsObserved checks the same for claims of record. Of two claims of one object, the oldest counts.
 func (m *model) checkClaimsObserved(at int64, before, stored *quotav1alpha1.ConsumerLedger) {
 	observed := observedClaimsIn(stored)
 	var exact cost
-	for uid := range m.pastClaims {
-		claim, _ := m.pastClaims.at(uid, observed.ObjectsVersion)
-		if claim == nil || claim.Spec.ConsumerRef != stored.Spec.ConsumerRef {
-			continue
-		}
-		if isHeldDirectly(claim) {
+	for _, claim := range m.claimsAt(observed.ObjectsVersion) {
+		if claim.Spec.ConsumerRef == stored.Spec.ConsumerRef && isHeld(claim) {
 			exact.cost += amountOf(claim)
 			exact.objects++
 		}
 	}
 	m.checkObservation(at, observedClaimsIn(before), observed, stored, exact, exact)
-	checkPending(m, at, before, stored, inventory.Claims, m.pastClaims)
+	checkPending(m, at, before, stored, inventory.Claims, m.pastByID)
+}
+
+// claimsAt returns the claims of record as of a version, by their IDs.
+func (m *model) claimsAt(version int64) map[string]*quotav1alpha1.ResourceClaim {
+	byID := map[string]*quotav1alpha1.ResourceClaim{}
+	for uid := range m.pastClaims {
+		claim, _ := m.pastClaims.at(uid, version)
+		if claim == nil || claims.IsView(claim) {
+			continue
+		}
+		id := claims.IDOf(claim)
+		if twin := byID[id]; twin == nil || isOlder(claim, twin) {
+			byID[id] = claim
+		}
+	}
+	return byID
+}
+
+func isOlder(a, b *quotav1alpha1.ResourceClaim) bool {
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+	}
+	return compareNames(a, b) < 0
 }
 
 // checkObservation checks that an observation does not move back, and has what there was.

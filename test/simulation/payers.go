@@ -19,8 +19,9 @@ type move struct {
 	payer quotav1alpha1.ConsumerRef
 }
 
-// movingTime is more than a namespace takes until all know who pays for its objects.
-const movingTime = time.Minute
+// movingTime is more than a namespace takes until all know who pays for its objects, also after an outage of the API
+// servers, and the pause before clients connect again.
+const movingTime = 90 * time.Second
 
 // noteMove notes who pays for the objects of a namespace.
 func (m *model) noteMove(r *controlplane.Revision) {

@@ -28,9 +28,8 @@ import (
 
 const (
 	systemNamespace = "bursar-system"
-	// requestTimeout is the timeout of the API servers, and auditInterval the time between two audits.
+	// requestTimeout is the timeout of the API servers.
 	requestTimeout = 10 * time.Second
-	auditInterval  = 20 * time.Second
 )
 
 // host is a machine that runs one replica after another.

@@ -132,7 +132,7 @@ func (m *model) followObjects(r *review) {
 		}
 	}
 	for _, claim := range m.claims {
-		if isHeldDirectly(claim) && claim.Spec.ConsumerRef == r.consumer {
+		if isDirect(claim) && isHeld(claim) && claim.Spec.ConsumerRef == r.consumer {
 			costs[claim.UID] = amountOf(claim)
 		}
 	}
@@ -148,7 +148,11 @@ func (m *model) followObjects(r *review) {
 			}
 			key := objectKey{types.UID(pending.Awaits.ID), pending.Awaits.After}
 			mayHappen := m.mayHappen(key)
-			if pending.Awaits.Kind == inventory.Claims {
+			switch uid := ledgerstore.ObjectUID(pending.Awaits.ID); {
+			case uid != "": // a claim of record, once its object exists
+				key.uid = types.UID(uid)
+				mayHappen = m.mayHappen(key)
+			case pending.Awaits.Kind == inventory.Claims:
 				claim, own := m.pastClaims.at(key.uid, math.MaxInt64)
 				mayHappen = claim != nil && own <= key.after
 			}

@@ -165,7 +165,7 @@ func (w *World) conclude() {
 		w.fill(number)
 	}
 	w.settleDown("objects, claims and ledgers agree about the last objects", w.model.agreement)
-	time.Sleep(2 * (auditInterval + requestTimeout + ledgerstore.ReservationMargin))
+	time.Sleep(2 * (requestTimeout + ledgerstore.ReservationMargin))
 	if err := w.model.agreement(); err != nil {
 		w.violate("objects, claims and ledgers agree no longer: %v", err)
 	}

@@ -10,7 +10,7 @@ const ConsumerLedgerFormat = 4
 
 // ConsumerLedger is the ledger of a consumer. It has everything for a decision in one object, so a decision over any
 // number of resource types is one compare-and-swap. Only Bursar writes it. Changing it by hand makes decisions wrong
-// until the next audit.
+// for some seconds.
 //
 // Bursar rewrites the object for every batch of decisions, so the API server validates no schema in it.
 //

@@ -119,7 +119,3 @@ const (
 	// namespace.
 	EventClaimsRefused = "ClaimsRefused"
 )
-
-// EventLedgerDrift is a Warning on a ConsumerLedger: the ledger differed from the granted claims. The message has the
-// number of corrections.
-const EventLedgerDrift = "LedgerDrift"

@@ -55,11 +55,8 @@ const (
 	// Bursar sets it.
 	AnnotationResourceUID = GroupName + "/resource-uid"
 
-	// AnnotationReservation is the sequence, in the consumer's ledger, of the reservation of the claim. Bursar sets it.
-	AnnotationReservation = GroupName + "/reservation"
-
-	// AnnotationSuperseded is "true" on a claim while Bursar removes it although its object exists: the object now costs
-	// another consumer, or nothing. Bursar sets it.
+	// AnnotationSuperseded is "true" on a claim while Bursar removes it although its object exists, because the object has
+	// another claim. Bursar sets it.
 	AnnotationSuperseded = GroupName + "/superseded"
 
 	// AnnotationResize has the new requests of a granted claim, as JSON in the form of its spec.requests. Bursar rejects
@@ -139,9 +136,8 @@ const CreatedByClaimCreation = "claim-creation-plugin"
 // CreatedByGrantCreation is the value of [AnnotationCreatedBy] on a policy's grants.
 const CreatedByGrantCreation = "grant-creation-controller"
 
-// FinalizerQuotaRelease keeps a deleted claim until Bursar has released its charge. Removing it by hand leaves the
-// charge of a policy's claim in the ledger until the next audit. That of any other claim returns at once, although its
-// object may exist. Bursar sets it.
+// FinalizerQuotaRelease keeps a deleted claim until its object is gone. Removing it by hand returns the charge of the
+// claim at once, although its object may exist. Bursar sets it.
 const FinalizerQuotaRelease = GroupName + "/quota-release"
 
 // FinalizerInUse keeps a deleted registration until no grant and no enabled ClaimCreationPolicy uses its resource

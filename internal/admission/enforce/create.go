@@ -39,7 +39,7 @@ type evaluatedClaim struct {
 	policy *catalog.Policy
 	// actor is the user behind the claim's request.
 	actor string
-	// awaits, for a policy that counts objects, is what ends the reservation.
+	// awaits is what ends the reservation.
 	awaits *ledger.Awaited
 }
 

@@ -119,7 +119,7 @@ func TestRefusedUpdateHidesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, 10)
 		s.follow(quotav1alpha1.EnforcementModeEnforce, "true")
-		s.paid("acme", 1)
+		s.use(1)
 		s.Objects, _ = listed(t)
 		mallory := authenticationv1.UserInfo{Username: "mallory"}
 		update := func(to int) *admissionv1.AdmissionResponse {

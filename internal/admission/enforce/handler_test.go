@@ -138,13 +138,15 @@ func counted(p *quotav1alpha1.ClaimCreationPolicySpec) {
 	p.Target.ResourceClaimTemplate.Metadata.Annotations = nil
 }
 
-// count has the policy of acme count ConfigMaps, of which there are none yet.
-func (s *scene) count() {
+// count has the policy of acme count ConfigMaps, of which there are none yet. It returns their inventory.
+func (s *scene) count() *inventory.Kind {
 	s.Helper()
 	seen := inventory.New()
-	seen.Add(inventory.NameOf(configMap), types.NamespacedName.String).Replace(ledger.Basis{Objects: 1, Policies: 1}, slices.Values([]inventory.Object(nil)))
+	maps := seen.Add(inventory.NameOf(configMap), types.NamespacedName.String)
+	maps.Replace(ledger.Basis{Objects: 1, Policies: 1}, slices.Values([]inventory.Object(nil)))
 	s.Store.Inventory = inventoryByHand{&watcher.Watcher{Inventory: seen}}
 	s.policyWith("acme", "acme", "true", counted)
+	return maps
 }
 
 // policyWith is policyFor with a change to the policy. Its claims are of record, because they name the user.

@@ -56,7 +56,7 @@ func (h *Handler) isUnconfirmed(pending ledgerstore.InFlight) bool {
 	if uid == "" {
 		return false
 	}
-	if pending.Awaits != nil {
+	if !pending.AwaitsClaim() {
 		return !h.Store.HasSeen(pending) // the ledger observes the effect with its next decision
 	}
 	kind, ok := h.kindOfIntent(pending.Claim)

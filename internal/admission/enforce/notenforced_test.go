@@ -59,7 +59,7 @@ func TestNotEnforcedIsDecidedAtOnce(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newScene(t, 10)
 				s.follow(quotav1alpha1.EnforcementModeWarn, "trigger.data.n != '0'")
-				s.paid("others", 8)
+				s.use(8)
 				s.Store.ExpectRelease(organization("acme"), "others")
 				synctest.Wait()
 

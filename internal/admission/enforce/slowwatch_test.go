@@ -13,6 +13,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/inventory"
+	"github.com/bursar/bursar/internal/ledger"
 )
 
 // An honest user fills the limit with many clients at once although the watch lags by a second: no create is refused
@@ -23,14 +27,17 @@ func TestManyClientsOfOneUserWithASlowWatch(t *testing.T) {
 		s := newScene(t, limit)
 		s.patience = 6 * time.Second
 		s.policy("globex", "false")
+		seen := s.count()
 		objects, client := followed(t)
 		s.Objects = objects
 		acme := organization("acme")
+		version := ledger.Version(1)
 		s.Objects.OnAppear(func(kind schema.GroupKind, uid types.UID) {
 			s.Appeared(kind, uid)
-			for _, r := range s.Store.ReservationsFor(string(uid)) {
-				s.Store.Settle(acme, r.Key, r.Sequence)
-			}
+			version++
+			demand := inventory.Demand{Policy: "acme", Consumer: acme, Charges: []ledger.Charge{{ResourceType: "maps", Amount: 1}}}
+			seen.Set(inventory.Object{UID: uid, Version: version, Demands: []inventory.Demand{demand}})
+			s.Store.ObjectChanged(uid, []quotav1alpha1.ConsumerRef{acme})
 		})
 		var next, repeated atomic.Int64
 		began := time.Now()

@@ -23,7 +23,6 @@ var (
 	markAnnotations = []string{
 		quotav1alpha1.AnnotationCreatedBy,
 		quotav1alpha1.AnnotationResourceUID,
-		quotav1alpha1.AnnotationReservation,
 		quotav1alpha1.AnnotationSuperseded,
 	}
 )

@@ -107,7 +107,6 @@ func TestClaimMarks(t *testing.T) {
 		`metadata.labels[quota.miloapis.com/policy]: ` + bursars,
 		`metadata.annotations[quota.miloapis.com/created-by]: ` + bursars,
 		`metadata.annotations[quota.miloapis.com/resource-uid]: ` + bursars,
-		`metadata.annotations[quota.miloapis.com/reservation]: ` + bursars,
 	}
 	strip := func(c *claim) { c.Labels, c.Annotations = nil, nil }
 	checkRules(t, policyClaim, byUser, map[string]ruleCase[claim]{

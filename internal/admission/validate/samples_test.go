@@ -72,7 +72,6 @@ func policyClaim() *quotav1alpha1.ResourceClaim {
 	claim.Annotations = map[string]string{
 		quotav1alpha1.AnnotationCreatedBy:   quotav1alpha1.CreatedByClaimCreation,
 		quotav1alpha1.AnnotationResourceUID: "7d4f",
-		quotav1alpha1.AnnotationReservation: "12",
 	}
 	claim.Finalizers = []string{quotav1alpha1.FinalizerQuotaRelease}
 	return claim

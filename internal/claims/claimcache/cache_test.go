@@ -23,7 +23,7 @@ func claimOf(name, uid, consumer, objectUID string) *quotav1alpha1.ResourceClaim
 	if objectUID != "" {
 		claim.Labels = map[string]string{quotav1alpha1.LabelAutoCreated: "true", quotav1alpha1.LabelPolicy: "policy"}
 		claim.Annotations = map[string]string{
-			quotav1alpha1.AnnotationResourceUID: objectUID, quotav1alpha1.AnnotationReservation: "17",
+			quotav1alpha1.AnnotationResourceUID: objectUID,
 		}
 	}
 	return claim

@@ -9,7 +9,6 @@
 package claimcache
 
 import (
-	"strconv"
 	"unique"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -59,9 +58,7 @@ type Claim struct {
 
 	// ObjectUID is the UID of the object of a policy's claim. It is empty for directly created claims.
 	ObjectUID types.UID
-	// Sequence is the sequence of the reservation behind a policy's claim.
-	Sequence int64
-	policy   unique.Handle[string]
+	policy    unique.Handle[string]
 	// Object is the name in the claim's resourceRef.
 	Object   types.NamespacedName
 	requests unique.Handle[requestsKey]
@@ -109,7 +106,6 @@ func Compact(claim *quotav1alpha1.ResourceClaim) *Claim {
 	if IsFromPolicy(claim) {
 		c.policy = unique.Make(claim.Labels[quotav1alpha1.LabelPolicy])
 		c.ObjectUID = types.UID(claim.Annotations[quotav1alpha1.AnnotationResourceUID])
-		c.Sequence, _ = strconv.ParseInt(claim.Annotations[quotav1alpha1.AnnotationReservation], 10, 64) // 0 for none
 	}
 	return c
 }

@@ -41,10 +41,11 @@ func (i *Inventory) look() *inventory.Kind {
 			i.t.Errorf("claim %s: %v", claim.Name, err)
 		}
 		o := inventory.Object{
-			NamespacedName: types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}, UID: claim.UID, Version: own,
+			NamespacedName: types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}, UID: types.UID(claims.IDOf(claim)),
+			Version: own, Created: claim.CreationTimestamp.Time,
 		}
 
-		charges, err := claims.DirectCharges(claim)
+		charges, err := claims.ChargesOf(claim)
 		if err != nil {
 			i.t.Errorf("claim %s: %v", claim.Name, err)
 		}

@@ -17,16 +17,18 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// claimReservations returns the reservations for an object that become claims. The others await the object itself.
+// claimReservations returns the reservations for an object that await its claims. The others await the object itself.
 func (e *Engine) claimReservations(uid types.UID) []ledgerstore.InFlight {
-	return slices.DeleteFunc(e.Store.ReservationsFor(string(uid)), func(r ledgerstore.InFlight) bool { return r.Awaits != nil })
+	return slices.DeleteFunc(e.Store.ReservationsFor(string(uid)), func(r ledgerstore.InFlight) bool {
+		return !r.AwaitsClaim() || e.Store.HasSeen(r)
+	})
 }
 
 // endAwaited ends the pending requests for an object that are over without an effect.
 func (e *Engine) endAwaited(ctx context.Context, o Object) error {
 	var errs []error
 	for _, pending := range e.Store.ReservationsFor(string(o.UID)) {
-		if pending.Awaits == nil || e.Store.HasSeen(pending) || !e.isOver(pending) {
+		if pending.AwaitsClaim() || e.Store.HasSeen(pending) || !e.isOver(pending) {
 			continue
 		}
 

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 // change is the outstanding work on an object after an update. It is immutable once noted: later work on the object is
@@ -112,72 +111,4 @@ func (o *objectTimes) expire(before time.Time) {
 			delete(o.since, uid)
 		}
 	}
-}
-
-// granted are the reservations, by claim, that wait for their claims in the cache. The zero value is empty.
-type granted struct {
-	mu      sync.Mutex
-	byClaim map[types.UID]ledgerstore.InFlight
-}
-
-func (g *granted) add(claim types.UID, reservation ledgerstore.InFlight) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.byClaim == nil {
-		g.byClaim = map[types.UID]ledgerstore.InFlight{}
-	}
-	g.byClaim[claim] = reservation
-}
-
-// take removes and returns the reservation of a claim.
-func (g *granted) take(claim types.UID) (ledgerstore.InFlight, bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	reservation, ok := g.byClaim[claim]
-	delete(g.byClaim, claim)
-	return reservation, ok
-}
-
-// retain keeps only the claims whose reservations match.
-func (g *granted) retain(match func(ledgerstore.InFlight) bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for claim, reservation := range g.byClaim {
-		if !match(reservation) {
-			delete(g.byClaim, claim)
-		}
-	}
-}
-
-// sent are the own reservations whose claim this process has sent to the API server, and the API server did not
-// reject: the claim exists, or may come to exist. The zero value is empty.
-type sent struct{ reservations sync.Map } // the keys are sentReservations
-
-type sentReservation struct {
-	consumer quotav1alpha1.ConsumerRef
-	key      string
-	sequence int64
-}
-
-func sentOf(r ledgerstore.InFlight) sentReservation {
-	return sentReservation{r.Consumer, r.Key, r.Sequence}
-}
-
-func (s *sent) add(r ledgerstore.InFlight)    { s.reservations.Store(sentOf(r), nil) }
-func (s *sent) remove(r ledgerstore.InFlight) { s.reservations.Delete(sentOf(r)) }
-
-func (s *sent) has(r ledgerstore.InFlight) bool {
-	_, has := s.reservations.Load(sentOf(r))
-	return has
-}
-
-// retain keeps only the reservations that are in flight.
-func (s *sent) retain(store *ledgerstore.Store) {
-	s.reservations.Range(func(id, _ any) bool {
-		r := id.(sentReservation)
-		if known, is := store.ReservationOf(r.consumer, r.key); !is || known.Sequence != r.sequence {
-			s.reservations.Delete(id)
-		}
-		return true
-	})
 }

@@ -1,15 +1,16 @@
-// Package engine changes the state of claims together with their reservations in the ledger: it makes, confirms,
-// settles, withdraws, supersedes, releases and finds claims. The controllers of objects and claims are queues
-// around it, and the webhook in package enforce is HTTP around it. Both import it.
+// Package engine makes, decides, resizes and releases claims of record, and ends requests without an effect. The
+// controllers of objects and claims are queues around it, and the webhook in package enforce is HTTP around it. Both
+// import it.
 //
-// A policy's claim of record goes through these steps. The webhook reserves the cost of an object. [Engine.Process]
-// makes the granted claim once the object exists, and settles the reservation. Once the object is deleted, Process
-// deletes the claim, and [Engine.Release] releases its charges.
+// Claims of record count like objects: the ledger observes what they demand. A policy's claim goes through these steps.
+// The webhook reserves the cost of an object. [Engine.Process] makes the claim once the object exists, and the ledger
+// ends the reservation once it observes the claim. Once the object is deleted, Process deletes the claim, and
+// [Engine.Release] lets it go.
 //
-// A claim created directly by a user counts like an object: it demands what it was granted. [Engine.Decide] decides it,
-// [Engine.Resize] resizes it, and Release lets it go.
+// A claim created directly by a user demands what it was granted. [Engine.Decide] decides it, [Engine.Resize] resizes
+// it, and Release lets it go.
 //
-// Policies that count objects have no claims here. The engine only ends requests without an effect.
+// Policies that count objects have no claims here.
 //
 // Each step may already be done, by this process before a crash or by another process. All work on one object holds
 // its lock, so no goroutine makes a claim for an object while another one cleans up after it.
@@ -61,8 +62,6 @@ type Engine struct {
 	ended    objectTimes // objects whose create has ended
 	updates  openUpdates
 	changes  changes
-	granted  granted
-	sent     sent
 	refusals claims.Refusals
 	named    *namedObjects
 }
@@ -90,7 +89,7 @@ func (e *Engine) Queue() workqueue.TypedRateLimitingInterface[Object] { return e
 // ObjectOf returns the object of a reservation: the claim itself, if somebody created it directly.
 func ObjectOf(reservation ledgerstore.InFlight) (Object, bool) {
 	uid := types.UID(reservation.ObjectUID())
-	if reservation.Awaits != nil && reservation.Awaits.Kind == inventory.Claims {
+	if reservation.Awaits != nil && reservation.Awaits.Kind == inventory.Claims && !reservation.AwaitsClaim() {
 		return Object{inventory.ClaimKind.GroupKind(), uid}, true
 	}
 	intent, err := claims.IntentOf(reservation.Claim)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/bursar/bursar/internal/claims"
-	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
@@ -34,11 +33,7 @@ func (e *Engine) Process(ctx context.Context, o Object) error {
 		errs = append(errs, e.processUnseen(ctx, o, reservation))
 	}
 	for _, claim := range e.Claims.ForObject(o.UID) {
-		switch {
-		case claim.Deleting:
-		case e.Store.IsWithdrawn(claim.Consumer(), claim.Sequence):
-			errs = append(errs, e.removeWithdrawn(ctx, claim))
-		default:
+		if !claim.Deleting {
 			errs = append(errs, e.removeOrphan(ctx, o, claim))
 		}
 	}
@@ -54,15 +49,10 @@ func (e *Engine) processExisting(ctx context.Context, o Object) error {
 	defer unlock()
 	var errs []error
 	for _, reservation := range e.claimReservations(o.UID) {
-		_, err := e.Materialize(ctx, reservation)
-		errs = append(errs, err)
+		errs = append(errs, e.Materialize(ctx, reservation))
 		e.concludeEnd(reservation, o)
 	}
-	for _, claim := range e.Claims.ForObject(o.UID) {
-		if !claim.Deleting && e.Store.IsWithdrawn(claim.Consumer(), claim.Sequence) {
-			errs = append(errs, e.removeWithdrawn(ctx, claim))
-		}
-	}
+	errs = append(errs, e.removeTwins(ctx, o))
 	return errors.Join(errs...)
 }
 
@@ -83,20 +73,8 @@ func (e *Engine) processUnseen(ctx context.Context, o Object, reservation ledger
 		}
 		if exists {
 			e.concludeEnd(reservation, o)
-			_, err := e.Materialize(ctx, reservation)
-			return err
+			return e.Materialize(ctx, reservation)
 		}
 	}
-	return e.Expire(ctx, reservation)
-}
-
-// removeOrphan deletes a claim if its object was deleted.
-func (e *Engine) removeOrphan(ctx context.Context, o Object, claim *claimcache.Claim) error {
-	if !e.IsGone(o.UID) {
-		exists, err := e.Objects.IsAlive(ctx, o.Kind, claim.Object, o.UID)
-		if err != nil || exists {
-			return err
-		}
-	}
-	return e.deleteClaim(ctx, claim.NamespacedName, claim.UID)
+	return e.expire(ctx, o, reservation)
 }

@@ -12,18 +12,18 @@ import (
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// handleRefusal decides about a claim that its namespace has refused. It returns an already existing claim, or true
-// if the claim belongs in the system namespace. Otherwise the engine retries the create.
-func (e *Engine) handleRefusal(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight, why error) (made *quotav1alpha1.ResourceClaim, moves bool, err error) {
+// handleRefusal decides about a claim that its namespace has refused: either it is there already, or it moves to the
+// system namespace. Otherwise the engine retries the create.
+func (e *Engine) handleRefusal(ctx context.Context, claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFlight, why error) (isThere, moves bool, err error) {
 	// A refusal comes before the API server checks whether the claim exists.
-	if made, err = e.findClaim(ctx, claim, reservation); made != nil || err != nil {
-		return made, false, err
+	if made, err := e.find(ctx, claim, reservation, claim.Namespace, e.SystemNamespace); made != nil || err != nil {
+		return made != nil, false, err
 	}
 	times := e.refusals.Add(claim.Namespace)
 	if times == claims.RefusalsMax {
 		e.reportRefusals(claim, reservation, why)
 	}
-	return nil, times >= claims.RefusalsMax, nil
+	return false, times >= claims.RefusalsMax, nil
 }
 
 // reportRefusals records the move of a namespace's claims to the system namespace.

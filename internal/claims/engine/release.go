@@ -11,7 +11,6 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
-	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
 const (
@@ -65,12 +64,12 @@ func decideRelease(f releaseFacts) releaseAction {
 	}
 }
 
-// Release releases the charges of a deleted claim, and then removes its finalizer. The claim stays, with its charge,
+// Release removes the finalizer of a deleted claim, so that it counts no longer. The claim stays, with its charge,
 // while its object exists: the deletion of the claim, even by the garbage collector or with its namespace, does not
 // make the object free. Then Release returns the time until the next check. A service releases a charge earlier by
 // [quotav1alpha1.AnnotationRelease]. The caller must not decide, resize or release the same claim at the same time.
 func (e *Engine) Release(ctx context.Context, known *claimcache.Claim) (again time.Duration, err error) {
-	r, err := e.releaseCharges(ctx, known)
+	r, err := e.letGo(ctx, known)
 	e.Store.ReleaseDone(known.Consumer(), string(known.UID)) // the wait ends with any result
 	switch {
 	case err != nil:
@@ -82,36 +81,19 @@ func (e *Engine) Release(ctx context.Context, known *claimcache.Claim) (again ti
 	}
 }
 
-// releaseCharges releases the charges of a deleted claim unless its object exists, and returns the claim as it was.
-func (e *Engine) releaseCharges(ctx context.Context, known *claimcache.Claim) (r releasing, err error) {
-	if !known.FromPolicy() {
-		if r, err = e.readReleasing(ctx, known); err == nil && r.claim != nil && !r.isInUse {
-			err = e.removeFinalizer(ctx, r.claim)
+// letGo removes the finalizer of a deleted claim unless its object exists, and returns the claim as it was.
+func (e *Engine) letGo(ctx context.Context, known *claimcache.Claim) (r releasing, err error) {
+	if known.FromPolicy() {
+		unlock, err := e.Store.LockObject(ctx, string(known.ObjectUID))
+		if err != nil {
+			return r, err
 		}
-		return r, err
+		defer unlock()
 	}
-
-	unlock, err := e.Store.LockObject(ctx, string(known.ObjectUID))
-	if err != nil {
-		return r, err
+	if r, err = e.readReleasing(ctx, known); err == nil && r.claim != nil && !r.isInUse {
+		err = e.removeFinalizer(ctx, r.claim)
 	}
-	defer unlock()
-	drifted, err := e.Store.Release(ctx, known.Consumer(), string(known.UID), func(ctx context.Context) (*ledgerstore.ClaimCharges, error) {
-		var err error
-		if r, err = e.readReleasing(ctx, known); err != nil || r.claim == nil || r.isInUse {
-			return nil, err
-		}
-		return claimChargesOf(r.claim)
-	})
-	if err != nil || r.claim == nil || r.isInUse {
-		return r, err
-	}
-	key, _ := keyOf(r.claim)
-	e.Store.ReleaseDone(known.Consumer(), key)
-	if drifted {
-		e.Log.Info("the charge of a claim was not in the ledger", "claim", known.NamespacedName.String())
-	}
-	return r, e.removeFinalizer(ctx, r.claim)
+	return r, err
 }
 
 // removeFinalizer lets a deleted claim go. The inventory then counts it no longer.
@@ -160,29 +142,4 @@ func inUseRetryOf(claim *quotav1alpha1.ResourceClaim) time.Duration {
 		return inUseRetry
 	}
 	return min(max(time.Since(claim.DeletionTimestamp.Time)/4, namedRetryMin), namedRetryMax)
-}
-
-// claimChargesOf returns the charges that a policy's claim may hold in the ledger.
-func claimChargesOf(claim *quotav1alpha1.ResourceClaim) (*ledgerstore.ClaimCharges, error) {
-	charges, err := claims.Charges(claim.Spec.Requests)
-	if err != nil {
-		return nil, err
-	}
-	key, sequence := keyOf(claim)
-	return &ledgerstore.ClaimCharges{
-		ClaimUID: string(claim.UID),
-		Key:      key,
-		Sequence: sequence,
-		Granted:  claimcache.StateOf(claim) == claimcache.Granted,
-		Charges:  charges,
-		Subject:  claims.SubjectOf(claim),
-	}, nil
-}
-
-// keyOf returns the key and sequence of the reservation of a policy's claim, if it has one.
-func keyOf(claim *quotav1alpha1.ResourceClaim) (key string, sequence int64) {
-	if claims.SequenceOf(claim) == 0 {
-		return "", 0
-	}
-	return ledgerstore.ObjectKey(claims.PolicyOf(claim), claim.Annotations[quotav1alpha1.AnnotationResourceUID]), claims.SequenceOf(claim)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -28,6 +27,7 @@ import (
 	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/controller/claim"
 	"github.com/bursar/bursar/internal/controller/lifecycle"
+	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/kube/discoverycache"
 	"github.com/bursar/bursar/internal/kube/objectcache"
 	"github.com/bursar/bursar/internal/ledger"
@@ -44,8 +44,8 @@ var (
 
 const (
 	fleetUID = types.UID("fleet-uid")
-	// settledAfter is longer than anything takes that the controller waits for.
-	settledAfter = 3 * time.Minute
+	// finally is longer than anything takes that the controller waits for.
+	finally = 3 * time.Minute
 )
 
 // onlyFleets serves one kind.
@@ -99,9 +99,7 @@ func fleets() *quotav1alpha1.ClaimCreationPolicy {
 type stage struct {
 	*testing.T
 	server *claimstest.Server
-	// isUnlisted is set while lists of claims wait.
-	isUnlisted bool
-	memory     *storagetest.Memory
+	memory *storagetest.Memory
 	// store is the dead process's store.
 	store *ledgerstore.Store
 	// alive ends with the running process, and died ends it.
@@ -115,7 +113,7 @@ func newStage(t *testing.T) *stage {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &stage{T: t, server: claimstest.New(), memory: storagetest.New(), died: cancel}
-	s.store = ledgerstore.New(ctx, s.memory.Connect(nil))
+	s.store = s.newStore(ctx)
 	for _, consumer := range []quotav1alpha1.ConsumerRef{acme, zeta} {
 		s.must(s.store.SetGrants(ctx, consumer, func(context.Context, []ledger.Grant) ([]ledger.Grant, error) {
 			return []ledger.Grant{{UID: "g", Name: "g", Allowances: []ledger.Allowance{{ResourceType: "t", Amount: 100}}}}, nil
@@ -124,8 +122,22 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// settling is longer than a settlement waits for another commit.
-const settling = 4 * time.Second
+// newStore returns a store that observes the claims of the server.
+func (s *stage) newStore(ctx context.Context) *ledgerstore.Store {
+	store := ledgerstore.New(ctx, s.memory.Connect(nil))
+	store.Inventory = s.server.Inventory(s)
+	return store
+}
+
+// observing is longer than a ledger takes to store what it observes.
+const observing = 4 * time.Second
+
+// observeWith has a store observe the claims in a cache, as the watch of the inventory does.
+func observeWith(store *ledgerstore.Store, known *claimcache.Cache) {
+	known.OnChange(func(_, _ *claimcache.Claim) {
+		store.KindChanged(inventory.Claims, []quotav1alpha1.ConsumerRef{acme, zeta})
+	})
+}
 
 func (s *stage) must(err error) {
 	s.Helper()
@@ -142,6 +154,9 @@ func charges(amount int64) []ledger.Charge {
 	return []ledger.Charge{{ResourceType: "t", Amount: ledger.Amount(amount)}}
 }
 
+// fleetKey is the key of the fleet's reservation, and the ID of its claim.
+var fleetKey = ledgerstore.ObjectKey("p", string(fleetUID))
+
 // intent returns the intent of the fleet's claim.
 func intent() claims.Intent {
 	return claims.Intent{
@@ -154,7 +169,7 @@ func intent() claims.Intent {
 func (s *stage) reserve(consumer quotav1alpha1.ConsumerRef, amount int64) ledgerstore.InFlight {
 	s.Helper()
 	decision, err := storagetest.Reserve(s.Context(), s.store, consumer, ledger.Reservation{
-		Key: ledgerstore.ObjectKey("p", string(fleetUID)), Charges: charges(amount), Claim: intent().Encode(),
+		Key: fleetKey, Charges: charges(amount), Claim: intent().Encode(), Awaits: &ledger.Awaited{Kind: inventory.Claims, ID: fleetKey},
 	})
 	s.must(err)
 	for _, pending := range s.store.ReservationsFor(string(fleetUID)) {
@@ -177,23 +192,6 @@ func (s *stage) claim(reservation ledgerstore.InFlight, granted bool) *quotav1al
 	}
 	s.server.Put(claim)
 	return claim
-}
-
-// paid stores a granted and settled claim for the fleet.
-func (s *stage) paid(consumer quotav1alpha1.ConsumerRef, amount int64) *quotav1alpha1.ResourceClaim {
-	s.Helper()
-	reservation := s.reserve(consumer, amount)
-	claim := s.claim(reservation, true)
-	s.store.Settle(consumer, reservation.Key, reservation.Sequence)
-	synctest.Wait()
-	time.Sleep(settling)
-	return claim
-}
-
-// unlist holds back the lists of claims until the call of the returned function.
-func (s *stage) unlist() (list func()) {
-	s.isUnlisted = true
-	return s.server.HoldLists()
 }
 
 // run starts another process, with policy if there is one, and lets it run until nothing is left to wait for. object
@@ -224,7 +222,7 @@ func (s *stage) run(policy *quotav1alpha1.ClaimCreationPolicy, object *unstructu
 			s.Fatal(errs)
 		}
 	}
-	store := ledgerstore.New(ctx, s.memory.Connect(nil))
+	store := s.newStore(ctx)
 	transitions := engine.New(engine.Dependencies{
 		Store: store, Objects: objectcache.New(s.metadata, onlyFleets{}), Claims: claimcache.New(), Client: claimClient, Catalog: known,
 		SystemNamespace: "sys", Policies: []client.Reader{policies.Build()}, Log: logr.Discard(),
@@ -237,10 +235,9 @@ func (s *stage) run(policy *quotav1alpha1.ClaimCreationPolicy, object *unstructu
 		s.must(store.View(ctx, consumer, func(*ledger.Ledger) {}))
 	}
 	c.Start()
+	observeWith(store, c.Claims)
 	go c.Claims.Run(ctx, claimClient.REST())
-	if !s.isUnlisted {
-		s.must(c.Claims.WaitForSync(ctx))
-	}
+	s.must(c.Claims.WaitForSync(ctx))
 	c.Objects.Follow(ctx, map[schema.GroupKind]schema.GroupVersionResource{fleetKind.GroupKind(): fleetResource})
 	s.must(c.Objects.WaitForSync(ctx, fleetKind.GroupKind()))
 	go func() { _ = c.Run(ctx) }()
@@ -279,8 +276,10 @@ func (s *stage) outcome() []string {
 	for _, consumer := range []quotav1alpha1.ConsumerRef{acme, zeta} {
 		stored := s.memory.Snapshot(consumer)
 		var used int64
-		for _, row := range stored.Used {
-			used += int64(row.Amount)
+		for _, o := range stored.Observations {
+			for _, d := range o.Demands {
+				used += int64(d.Amount)
+			}
 		}
 		if used > 0 || len(stored.Reservations) > 0 {
 			lines = append(lines, fmt.Sprintf("%s uses %d, %d in flight", consumer.Name, used, len(stored.Reservations)))

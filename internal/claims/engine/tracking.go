@@ -67,9 +67,6 @@ func (e *Engine) Sweep() {
 			e.endChange(o.UID, change)
 		}
 	}
-	// Reservations with another end belong to claims removed before they appeared in the cache.
-	e.granted.retain(e.IsInFlight)
-	e.sent.retain(e.Store)
 	e.gone.expire(now.Add(-2 * e.Store.ReservationLifetime))
 	e.ended.expire(now.Add(-2 * e.Store.ReservationLifetime))
 	e.updates.expire(now.Add(-updateMemory), e.IsChanging)

@@ -253,8 +253,7 @@ func sorted(all map[quotav1alpha1.ConsumerRef]*consumer) []*consumer {
 	var consumers []*consumer
 	for _, c := range all {
 		slices.SortFunc(c.claims, func(a, b quotav1alpha1.ResourceClaim) int {
-			return cmp.Or(createdAt(&a).Compare(createdAt(&b).Time), cmp.Compare(claims.SequenceOf(&a), claims.SequenceOf(&b)),
-				cmp.Compare(a.Spec.ResourceRef.Name, b.Spec.ResourceRef.Name), cmp.Compare(a.UID, b.UID)) // views have no sequence
+			return cmp.Or(createdAt(&a).Compare(createdAt(&b).Time), cmp.Compare(a.Spec.ResourceRef.Name, b.Spec.ResourceRef.Name), cmp.Compare(a.UID, b.UID))
 		})
 		consumers = append(consumers, c)
 	}

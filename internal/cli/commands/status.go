@@ -22,7 +22,7 @@ func newStatusCommand(p cli.Program) *cobra.Command {
 		Use:   "status",
 		Short: "Show whether quota enforcement works",
 		Long: "Show whether quota enforcement works: the server, the webhooks and their certificate, the leader, failing policies,\n" +
-			"ledgers that drifted, and the journal.",
+			"outdated ledgers, and the journal.",
 		Example: `  bursar status
   # Only failed and unknown checks
   bursar status -o jsonpath='{range .items[?(@.state!="ok")]}{.name}: {.text} {.details}{"\n"}{end}'`,

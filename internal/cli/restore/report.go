@@ -36,8 +36,8 @@ type Report struct {
 	leftOut       map[leftOut]int
 	missingOwners int
 	// before is the charge of the claims in the backup, and now that of the claims on the server.
-	before *use
-	now    map[balance]sum
+	before use
+	now    use
 	// units has the registrations of the backup, for their units.
 	units      *catalog.Catalog
 	isVerified bool
@@ -50,7 +50,7 @@ type kindCounts struct{ restored, present, replaced, leftOut int }
 type leftOut struct{ resource, reason string }
 
 func newReport(manifest *backup.Manifest, isDry bool) *Report {
-	return &Report{manifest: manifest, isDry: isDry, counts: map[string]*kindCounts{}, leftOut: map[leftOut]int{}, before: newUse(), units: catalog.New()}
+	return &Report{manifest: manifest, isDry: isDry, counts: map[string]*kindCounts{}, leftOut: map[leftOut]int{}, before: use{}, units: catalog.New()}
 }
 
 // readUnits reads the units of resource types from the registrations of the backup.
@@ -174,10 +174,10 @@ func (r *Report) answer() answer {
 	if r.now == nil {
 		return a
 	}
-	all := maps.Clone(r.before.sums)
+	all := maps.Clone(r.before)
 	maps.Copy(all, r.now)
 	for _, key := range slices.SortedFunc(maps.Keys(all), compareBalances) {
-		if before, now := r.before.sums[key], r.now[key]; before.amount != now.amount {
+		if before, now := r.before[key], r.now[key]; before.amount != now.amount {
 			a.Use = append(a.Use, useAnswer{key.consumer, key.resourceType, key.dimensions.Map(), int64(before.amount), int64(now.amount)})
 		}
 	}

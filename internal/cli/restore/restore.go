@@ -29,7 +29,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 
-	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli/backup"
 	"github.com/bursar/bursar/internal/cli/quotakinds"
 )
@@ -67,8 +66,8 @@ type restorer struct {
 	mapper         apimeta.RESTMapper
 	live           *liveObjects
 	requestUIDs    map[string]string
-	// agreed are the consumers whose ledgers have agreed with their claims.
-	agreed map[quotav1alpha1.ConsumerRef]bool
+	// agreed are the balances whose ledgers have agreed with the claims.
+	agreed map[balance]bool
 	report *Report
 }
 
@@ -92,7 +91,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		}
 	}
 	for _, step := range []func(context.Context) error{
-		r.createNamespaces, r.restoreImported, r.restoreFirst, r.restoreGranted, r.writeLedgers, r.restoreRequests, r.restoreGrants,
+		r.createNamespaces, r.restoreImported, r.restoreFirst, r.restoreGranted, r.restoreRequests, r.restoreGrants,
 		r.restoreWaiting, r.restoreRest,
 	} {
 		if err := step(ctx); err != nil {
@@ -109,7 +108,7 @@ func newRestorer(o Options, archive *backup.Archive) (*restorer, error) {
 	config := rest.CopyConfig(o.Config)
 	config.QPS = -1 // concurrency limits the rate
 	config.WarningHandler = rest.NoWarnings{}
-	r := &restorer{Options: o, archive: archive, kinds: map[string]quotakinds.Kind{}, requestUIDs: map[string]string{}, agreed: map[quotav1alpha1.ConsumerRef]bool{}}
+	r := &restorer{Options: o, archive: archive, kinds: map[string]quotakinds.Kind{}, requestUIDs: map[string]string{}, agreed: map[balance]bool{}}
 	r.Config = config
 	r.report = newReport(archive.Manifest, o.DryRun)
 	api, errDiscovery := discovery.NewDiscoveryClientForConfig(config)

@@ -15,13 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
-	"github.com/bursar/bursar/internal/claims"
-	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/claims/message"
-	"github.com/bursar/bursar/internal/claims/tally"
 	"github.com/bursar/bursar/internal/cli/backup"
 	"github.com/bursar/bursar/internal/cli/quotakinds"
-	"github.com/bursar/bursar/internal/naming"
 )
 
 // poll is the shortest time between two looks at the server. A look that takes long is followed by a rest ten times as
@@ -75,7 +71,7 @@ func (r *restorer) verify(ctx context.Context) error {
 	if r.report.now == nil {
 		waits = errors.Join(waits, r.checkLedgers(ctx)) // the report compares the use
 	}
-	return fmt.Errorf("everything is restored, but after %s: %w; Bursar's audit corrects ledgers within its interval, and bursar status shows the rest", r.Timeout, waits)
+	return fmt.Errorf("everything is restored, but after %s: %w; bursar status shows the rest", r.Timeout, waits)
 }
 
 // counts are the conditions of declared objects that have to be as in the backup.
@@ -141,15 +137,15 @@ func hasCondition(object *unstructured.Unstructured, name string) (isTrue bool, 
 	return condition.Status == metav1.ConditionTrue, condition.Message
 }
 
-// checkLedgers returns an error if a ledger differs from the claims on the server, now and at each earlier look. It
-// lists ledgers and claims of one version of the API server, and leaves out everything in flight then.
+// checkLedgers returns an error if a ledger has not observed what the claims of record on the server demand, now and at
+// each earlier look. It lists ledgers and claims as of one version of the API server.
 func (r *restorer) checkLedgers(ctx context.Context) error {
-	tallies := map[quotav1alpha1.ConsumerRef]*tally.Tally{}
+	observed, demanded, now := use{}, use{}, use{}
 	version, err := quotakinds.Each(ctx, r.caller, quotav1alpha1.GroupVersion.WithResource("consumerledgers"), "", func(object *unstructured.Unstructured) error {
 		stored := &quotav1alpha1.ConsumerLedger{}
 		err := backup.Decode(object, stored)
 		if err == nil {
-			tallies[stored.Spec.ConsumerRef], err = tally.New(&stored.Spec)
+			err = observed.addObserved(&stored.Spec)
 		}
 		if err != nil {
 			return fmt.Errorf("decode ledger %s: %w", object.GetName(), err)
@@ -159,46 +155,32 @@ func (r *restorer) checkLedgers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	held := newUse()
 	err = r.eachClaim(ctx, version, func(claim *quotav1alpha1.ResourceClaim) error {
-		return errors.Join(held.add(claim), addTo(tallies, claim))
+		return errors.Join(now.add(claim), demanded.addOfRecord(claim))
 	})
 	if err != nil {
 		return err
 	}
-	r.report.now = held.sums
-	return r.compare(tallies)
+	r.report.now = now
+	return r.compare(observed, demanded)
 }
 
-func addTo(tallies map[quotav1alpha1.ConsumerRef]*tally.Tally, claim *quotav1alpha1.ResourceClaim) error {
-	if claims.IsView(claim) {
-		return nil // its object counts
-	}
-	consumer := claim.Spec.ConsumerRef
-	if tallies[consumer] == nil {
-		tallies[consumer] = &tally.Tally{} // there is no ledger
-	}
-	return tallies[consumer].Add(claimcache.Compact(claim))
-}
-
-// compare returns an error for the first ledger without agreement at this look and each earlier one.
-func (r *restorer) compare(tallies map[quotav1alpha1.ConsumerRef]*tally.Tally) (first error) {
-	for _, consumer := range slices.SortedFunc(maps.Keys(tallies), naming.CompareConsumers) {
-		if r.agreed[consumer] {
+// compare returns an error for the first balance without agreement at this look and each earlier one.
+func (r *restorer) compare(observed, demanded use) error {
+	all := maps.Clone(observed)
+	maps.Copy(all, demanded)
+	var first error
+	for _, key := range slices.SortedFunc(maps.Keys(all), compareBalances) {
+		if r.agreed[key] {
 			continue
 		}
-		var err error
-		if recorded, held := tallies[consumer].Difference(); recorded != held {
-			err = fmt.Errorf("the ledger of %s has %d of %s for %s, and its claims hold %d in %s", message.Consumer(consumer), recorded.Amount,
-				recorded.ResourceType, message.Count(recorded.Claims, "claim", "claims"), held.Amount, message.Count(held.Claims, "claim", "claims"))
-		} else {
-			r.agreed[consumer] = true
+		has, held := observed[key], demanded[key]
+		if has == held {
+			r.agreed[key] = true
+			continue
 		}
-		first = cmp.Or(first, err)
+		first = cmp.Or(first, fmt.Errorf("the ledger of %s has %d of %s for %s, and its claims hold %d in %s", message.Consumer(key.consumer),
+			has.amount, key.resourceType, message.Count(has.claims, "claim", "claims"), held.amount, message.Count(held.claims, "claim", "claims")))
 	}
 	return first
-}
-
-func compareBalances(a, b balance) int {
-	return cmp.Or(naming.CompareConsumers(a.consumer, b.consumer), cmp.Compare(a.resourceType, b.resourceType), a.dimensions.Compare(b.dimensions))
 }

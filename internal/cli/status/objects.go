@@ -187,15 +187,15 @@ func (r *reader) adoption(ctx context.Context) Check {
 	return check
 }
 
-// drift checks whether the auditor has found differences between ledgers and their claims.
-func (r *reader) drift(context.Context) Check {
-	const name = "drift"
+// ledgers checks whether the ledgers show what exists.
+func (r *reader) ledgers(context.Context) Check {
+	const name = "ledgers"
 	if r.metrics == nil {
 		return unknown(name, r.metricsErr)
 	}
-	if found := r.metrics.sums["bursar_ledger_drift_total"]; found > 0 {
-		return Check{Name: name, State: Failed, Text: message.Count(found, "difference", "differences") +
-			" between ledgers and claims since the operator started; the events LedgerDrift name the ledgers"}
+	if outdated := r.metrics.sums["bursar_ledgers_outdated"]; outdated > 0 {
+		return Check{Name: name, State: Failed, Text: message.Count(outdated, "ledger does", "ledgers do") +
+			" not show what exists, for more than 30 s; the operator's log says why"}
 	}
-	return Check{Name: name, State: OK, Text: "none since the operator started"}
+	return Check{Name: name, State: OK, Text: "all show what exists"}
 }

@@ -146,7 +146,7 @@ func Read(ctx context.Context, config *rest.Config, systemNamespace, certificate
 	}
 	r.metrics, r.metricsErr = r.readMetrics(ctx)
 	report := Report{r.server(ctx, config.Host, version.GitVersion)}
-	for _, check := range []func(context.Context) Check{r.webhookCheck, r.certificate, r.leader, r.declared, r.claimPolicies, r.grantPolicies, r.lag, r.drift, r.journal} {
+	for _, check := range []func(context.Context) Check{r.webhookCheck, r.certificate, r.leader, r.declared, r.claimPolicies, r.grantPolicies, r.lag, r.ledgers, r.journal} {
 		report = append(report, check(ctx))
 	}
 	return report, nil

@@ -18,10 +18,10 @@ import (
 )
 
 func TestParseMetrics(t *testing.T) {
-	got, err := parseMetrics([]byte(`# HELP bursar_ledger_drift_total Corrections.
-# TYPE bursar_ledger_drift_total counter
-bursar_ledger_drift_total{reason="a } b"} 2
-bursar_ledger_drift_total{reason="c"} 1
+	got, err := parseMetrics([]byte(`# HELP bursar_ledgers_outdated Ledgers.
+# TYPE bursar_ledgers_outdated gauge
+bursar_ledgers_outdated{reason="a } b"} 2
+bursar_ledgers_outdated{reason="c"} 1
 # TYPE bursar_ready gauge
 bursar_ready 1
 bursar_webhook_certificate_expiry_timestamp_seconds 1.8e+09
@@ -30,7 +30,7 @@ go_goroutines 3
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]float64{"bursar_ledger_drift_total": 3, "bursar_ready": 1, "bursar_webhook_certificate_expiry_timestamp_seconds": 1.8e9}
+	want := map[string]float64{"bursar_ledgers_outdated": 3, "bursar_ready": 1, "bursar_webhook_certificate_expiry_timestamp_seconds": 1.8e9}
 	if diff := cmp.Diff(want, got.sums); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -41,10 +41,6 @@ const (
 	// retryMin and retryMax bound the delay before the next attempt for a failed claim.
 	retryMin = 5 * time.Millisecond
 	retryMax = 10 * time.Second
-	// sweepInterval is the time between two sweeps for the records of released claims, and sweepAge the least age of such
-	// a record.
-	sweepInterval = 10 * time.Second
-	sweepAge      = 5 * time.Second
 )
 
 // Controller is the claim controller. Set its fields once; call Start before the caches run, then Run.
@@ -69,9 +65,6 @@ type Controller struct {
 	// fit.
 	postponed map[quotav1alpha1.ConsumerRef]map[types.NamespacedName]time.Time
 	busy      map[types.NamespacedName]struct{} // claims with a decision or release in progress
-
-	// unconfirmed belongs to the sweep. It is nil if there is nothing to confirm.
-	unconfirmed *unconfirmed
 }
 
 // task is a queued claim and its consumer.
@@ -99,7 +92,7 @@ func (c *Controller) Start() {
 // Run decides and releases claims until ctx ends.
 func (c *Controller) Run(ctx context.Context) error {
 	var group sync.WaitGroup
-	group.Go(func() { c.sweepRegularly(ctx) })
+	group.Go(func() { c.retryAll(ctx) })
 	group.Go(func() { c.completeAll(ctx) })
 	for queue, workers := range map[workqueue.TypedRateLimitingInterface[task]]int{c.decisions: decisionWorkers, c.releases: releaseWorkers} {
 		group.Go(func() {
@@ -122,10 +115,6 @@ func (c *Controller) changed(before, after *claimcache.Claim) {
 	c.track(before, after)
 	switch {
 	case after == nil:
-		// All replicas would write the same at once. If the preferred replica misses it, its sweep finds it.
-		if before.FromPolicy() && c.Replicas.IsPreferred(before.Consumer()) {
-			c.Store.Forget(before.Consumer(), string(before.UID))
-		}
 		c.Store.ReleaseDone(before.Consumer(), string(before.UID))
 	case after.Deleting && after.Finalizer:
 		if c.Engine.Objects.Presence(after.Kind(), after.ObjectUID) == objectcache.Present {
@@ -202,23 +191,13 @@ func (c *Controller) RegistrationsChanged() {
 	}
 }
 
-// sweepRegularly forgets the records of released claims.
-func (c *Controller) sweepRegularly(ctx context.Context) {
+// retryAll decides the waiting claims again once all claims are known.
+func (c *Controller) retryAll(ctx context.Context) {
 	if c.Claims.WaitForSync(ctx) != nil {
 		return
 	}
 	for _, consumer := range c.consumersWaiting() {
 		routing.Enqueue(c.retries, routing.PreferredFor(c.Replicas, consumer), consumer)
-	}
-	ticker := time.NewTicker(sweepInterval)
-	defer ticker.Stop()
-	for {
-		c.sweepReleased(ctx, sweepAge)
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
 	}
 }
 

@@ -65,12 +65,6 @@ type Claims interface {
 	ForConsumer(consumer quotav1alpha1.ConsumerRef, keep func(*claimcache.Claim) bool) []*claimcache.Claim
 }
 
-// Stored reads from the API server.
-type Stored interface {
-	// ClaimsOf returns the claims of a consumer.
-	ClaimsOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef) ([]*claimcache.Claim, error)
-}
-
 // Objects finds the objects of consumers. [Finder] implements it.
 type Objects interface {
 	// Find looks for the object of a consumer.
@@ -84,7 +78,6 @@ type Controller struct {
 	Live      client.Reader
 	Consumers Consumers
 	Claims    Claims
-	Stored    Stored
 	Objects   Objects
 	// Interval is the time between two inspections. Default: a minute.
 	Interval time.Duration
@@ -260,8 +253,14 @@ func (c *Controller) remove(ctx context.Context, consumer quotav1alpha1.Consumer
 			return nil
 		}
 	}
-	if claims, err := c.Stored.ClaimsOf(ctx, consumer); err != nil || len(claims) > 0 {
-		return err
+	var claims quotav1alpha1.ResourceClaimList
+	if err := c.Live.List(ctx, &claims, named, client.MatchingLabelsSelector{Selector: claimcache.OfRecord()}); err != nil {
+		return fmt.Errorf("list the claims: %w", err)
+	}
+	for i := range claims.Items {
+		if claims.Items[i].Spec.ConsumerRef == consumer {
+			return nil
+		}
 	}
 	if ledger != nil {
 		unchanged := client.Preconditions{UID: &ledger.UID, ResourceVersion: &ledger.ResourceVersion}

@@ -31,8 +31,6 @@ const (
 	workers = 24
 	// sweepInterval is the time between two checks of the age of reservations.
 	sweepInterval = 5 * time.Second
-	// takeoverDelayMax bounds the delay of a takeover.
-	takeoverDelayMax = 2 * time.Minute
 )
 
 // Controller is the lifecycle controller. Set its fields once; call Start before the caches run, then Run.
@@ -80,12 +78,11 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
-// appeared makes the claims of an object from the reservations of this replica. The sweep takes over the reservations
-// of others.
+// appeared makes the claims of an object from the reservations of this replica. The sweep sees to those of others.
 func (c *Controller) appeared(kind schema.GroupKind, uid types.UID) {
 	// Without other replicas, the owner of any other reservation was an earlier process.
 	mayMake := func(reservation ledgerstore.InFlight) bool {
-		return reservation.Awaits == nil && (reservation.IsOwn || c.Replicas.IsOnly())
+		return reservation.AwaitsClaim() && (reservation.IsOwn || c.Replicas.IsOnly())
 	}
 	if slices.ContainsFunc(c.Store.ReservationsFor(string(uid)), mayMake) {
 		c.Engine.Queue().Add(engine.Object{Kind: kind, UID: uid})
@@ -106,7 +103,6 @@ func (c *Controller) isOurs(reservation ledgerstore.InFlight) bool {
 
 // heldBy returns the reservations and the claims of an object.
 func (c *Controller) heldBy(uid types.UID) (reservations []ledgerstore.InFlight, owned []*claimcache.Claim) {
-	// In this order: a reservation ends after its claim is in the cache.
 	reservations = c.Store.ReservationsFor(string(uid))
 	return reservations, c.Claims.ForObject(uid)
 }
@@ -155,15 +151,14 @@ func (c *Controller) claimChanged(before, after *claimcache.Claim) {
 	if after == nil || !after.FromPolicy() {
 		return
 	}
-	c.Engine.Seen(after.UID)
 	if after.Deleting {
 		return
 	}
 	if before == nil && c.Objects.IsDeleting(after.Kind(), after.ObjectUID) {
 		c.Store.ExpectDeletion(after.Consumer(), string(after.UID)) // it began before the claim was there
 	}
-	if c.Store.IsWithdrawn(after.Consumer(), after.Sequence) && c.Replicas.IsPreferred(after.Consumer()) {
-		c.Engine.Queue().Add(objectOf(after))
+	if len(c.Claims.ForObject(after.ObjectUID)) > 1 {
+		routing.Enqueue(c.Engine.Queue(), routing.PreferredFor(c.Replicas, after.Consumer()), objectOf(after)) // maybe by one policy
 	}
 	isAbsent := c.Objects.Presence(after.Kind(), after.ObjectUID) == objectcache.Absent
 	if isAbsent {
@@ -208,14 +203,12 @@ func (c *Controller) sweep(ctx context.Context) {
 	c.Store.SweepStock()
 }
 
-// takeoverDelay returns the age of a reservation at its next processing. A takeover thwarts a claim in the making by
-// the owner, and gives the reservation a new age. So the delay of takeovers grows with the time since the reservation,
-// in case the API server takes long to create a claim.
+// takeoverDelay returns the age from which on a sweep sees to a reservation. Its owner comes first.
 func takeoverDelay(reservation ledgerstore.InFlight) time.Duration {
 	if reservation.IsOwn {
 		return sweepInterval
 	}
-	return max(routing.TakeoverDelay, min(time.Since(time.Unix(reservation.ReservedAt, 0))/2, takeoverDelayMax))
+	return routing.TakeoverDelay
 }
 
 // sweepReservations queues the objects of old reservations. A young reservation of ours is in progress.

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,7 +18,6 @@ import (
 	"github.com/bursar/bursar/internal/claims/engine"
 	"github.com/bursar/bursar/internal/kube/discoverycache"
 	"github.com/bursar/bursar/internal/kube/objectcache"
-	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
 	"github.com/bursar/bursar/internal/routing"
@@ -65,29 +62,4 @@ func TestClaimsOfUnservedKind(t *testing.T) {
 	if asked, queued := states.requests.Load(), c.Engine.Queue().Len(); asked != 1 || queued != 0 {
 		t.Errorf("for %d claims the kind was looked up %d times and %d objects are to be processed", n, asked, queued)
 	}
-}
-
-// A takeover thwarts the owner's claim in the making. So takeovers of one reservation become rare.
-func TestTakeoversBackOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := ledgerstore.InFlight{Reservation: ledger.Reservation{ReservedAt: time.Now().Unix()}, KnownSince: time.Now()}
-		var takeovers []time.Duration
-		began := time.Now()
-		for time.Since(began) < 10*time.Minute {
-			time.Sleep(sweepInterval)
-			if time.Since(r.KnownSince) >= takeoverDelay(r) {
-				takeovers, r.KnownSince = append(takeovers, time.Since(began)), time.Now()
-			}
-		}
-		if len(takeovers) == 0 || takeovers[0] > 10*time.Second || len(takeovers) > 12 {
-			t.Errorf("taken over after %v, want the first within 10s, and a few of them", takeovers)
-		}
-		if last := len(takeovers) - 1; takeovers[last]-takeovers[last-1] < time.Minute {
-			t.Errorf("taken over after %v, want more than a minute between the last two", takeovers)
-		}
-		r.IsOwn = true
-		if delay := takeoverDelay(r); delay != sweepInterval {
-			t.Errorf("an own reservation waits %s, want %s", delay, sweepInterval)
-		}
-	})
 }

@@ -2,6 +2,7 @@ package watcher
 
 import (
 	"context"
+	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -48,24 +49,33 @@ func (s ofRecord) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interf
 	return s.claims.Watch(ctx, o) //nolint:wrapcheck // the callers do
 }
 
-// demandsOfClaim returns what a claim demands. The API server refuses claims that cannot be read, so that one of them
-// demands nothing, and the others still count.
-func (w *Watcher) demandsOfClaim(object *unstructured.Unstructured) []inventory.Demand {
-	claim := &quotav1alpha1.ResourceClaim{}
-	err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, claim)
+// identityOf returns a claim as the inventory knows it, without what it demands.
+func identityOf(object *unstructured.Unstructured) (claim *quotav1alpha1.ResourceClaim, id types.UID, err error) {
+	claim = &quotav1alpha1.ResourceClaim{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, claim); err != nil {
+		return nil, object.GetUID(), fmt.Errorf("read claim %s/%s: %w", object.GetNamespace(), object.GetName(), err)
+	}
+	return claim, types.UID(claims.IDOf(claim)), nil
+}
+
+// countClaim sets the ID of a claim, and what it demands. The API server refuses claims that cannot be read, so that
+// one of them demands nothing, and the others still count.
+func (w *Watcher) countClaim(o *counted, object *unstructured.Unstructured) {
+	claim, id, err := identityOf(object)
 	var charges []ledger.Charge
 	if err == nil {
-		charges, err = claims.DirectCharges(claim)
+		charges, err = claims.ChargesOf(claim)
 	}
+	o.UID = id
 	if err != nil {
-		w.Log.Error(err, "a claim demands nothing, because it cannot be read", "claim", object.GetNamespace()+"/"+object.GetName())
+		w.Log.Error(err, "a claim demands nothing, because it cannot be read", "claim", o.NamespacedName.String())
 	}
 	if len(charges) == 0 || err != nil {
-		return nil
+		return
 	}
 
-	w.claimSubjects.Add(types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}, claims.SubjectOf(claim))
-	return []inventory.Demand{{Consumer: claim.Spec.ConsumerRef, Charges: charges}}
+	w.claimSubjects.Add(o.NamespacedName, claims.SubjectOf(claim))
+	o.Demands = []inventory.Demand{{Consumer: claim.Spec.ConsumerRef, Charges: charges}}
 }
 
 // claimSubject returns the subject of a claim in the journal.

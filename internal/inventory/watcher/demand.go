@@ -44,7 +44,7 @@ func (k *kindWatch) count(obj any) (*counted, error) {
 		isDeleting: object.GetDeletionTimestamp() != nil,
 	}
 	if k.kind == inventory.ClaimKind {
-		o.Demands = k.demandsOfClaim(object)
+		k.countClaim(o, object)
 		return o, nil
 	}
 	if kubenamespaces.IsExempt(k.SystemNamespace, k.kind.GroupKind(), about.Name) {

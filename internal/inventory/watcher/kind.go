@@ -17,6 +17,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/kube/secrets"
 	"github.com/bursar/bursar/internal/ledger"
@@ -211,22 +212,26 @@ func (k *kindWatch) put(obj any) error {
 // Delete implements [cache.ReflectorStore].
 func (k *kindWatch) Delete(obj any) error {
 	defer k.freshness.begin()()
-	o, err := unstructuredOf(obj)
+	object, err := unstructuredOf(obj)
 	if err != nil {
 		return err
 	}
-	version, err := ledger.ParseVersion(o.GetResourceVersion())
+	version, err := ledger.ParseVersion(object.GetResourceVersion())
 	if err != nil {
 		return err
 	}
-	consumers, isCurrent := k.feed(func() []quotav1alpha1.ConsumerRef { return k.target.Delete(o.GetUID(), version) })
+	o := inventory.Object{NamespacedName: evaluator.ObjectOf(k.kind, object).Name, UID: object.GetUID(), Version: version}
+	if k.kind == inventory.ClaimKind {
+		_, o.UID, _ = identityOf(object) //nolint:errcheck // one that cannot be read has its UID
+	}
+	consumers, isCurrent := k.feed(func() []quotav1alpha1.ConsumerRef { return k.target.Delete(o) })
 	if !isCurrent {
 		return nil
 	}
 	k.freshness.moved()
-	k.failures.remove(o.GetUID())
-	k.objectChanged(k.kind, o.GetUID(), consumers)
-	k.deletions.end(o.GetUID())
+	k.failures.remove(o.UID)
+	k.objectChanged(k.kind, o.UID, consumers)
+	k.deletions.end(o.UID)
 	return nil
 }
 

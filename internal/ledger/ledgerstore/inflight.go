@@ -72,10 +72,15 @@ type InFlight struct {
 
 // ObjectUID returns the UID of the object of the reservation: of the claim itself, if somebody created it directly.
 func (p *InFlight) ObjectUID() string {
-	if p.Awaits != nil {
-		return p.Awaits.ID
+	if uid := ObjectUID(p.Key); uid != "" || p.Awaits == nil {
+		return uid
 	}
-	return ObjectUID(p.Key)
+	return p.Awaits.ID
+}
+
+// AwaitsClaim reports whether the reservation is that of a policy with claims of record, and ends with its claim.
+func (p *InFlight) AwaitsClaim() bool {
+	return p.Awaits != nil && p.Awaits.ID == p.Key
 }
 
 // inflight indexes the known reservations by object and consumer.

@@ -1,6 +1,7 @@
 package ledgerstore
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -42,12 +43,12 @@ func (s *Store) HasSeen(pending InFlight) bool {
 }
 
 // ObjectChanged informs the store that an object has a new version or is gone, and that this changes the demand for
-// consumers.
-func (s *Store) ObjectChanged(uid types.UID, consumers []quotav1alpha1.ConsumerRef) {
+// consumers. id is its UID or, for a policy's claim of record, the [ObjectKey] of the claim.
+func (s *Store) ObjectChanged(id types.UID, consumers []quotav1alpha1.ConsumerRef) {
 	for _, consumer := range consumers {
 		s.stockChanged(consumer)
 	}
-	for _, pending := range s.ReservationsFor(string(uid)) {
+	for _, pending := range s.ReservationsFor(cmp.Or(ObjectUID(string(id)), string(id))) {
 		if pending.Awaits != nil {
 			s.stockChanged(pending.Consumer)
 		}

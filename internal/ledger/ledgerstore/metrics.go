@@ -18,6 +18,7 @@ type metrics struct {
 	duration prometheus.Histogram
 	batch    prometheus.Histogram
 	escrowed prometheus.Counter
+	outdated prometheus.Gauge
 }
 
 func newMetrics() *metrics {
@@ -41,6 +42,10 @@ func newMetrics() *metrics {
 		Name: "bursar_ledger_escrowed_total",
 		Help: "Number of creates admitted from a slice (quota reserved ahead of demand), without a write of " +
 			"the consumer ledger before the answer.",
+	})
+	m.outdated = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "bursar_ledgers_outdated",
+		Help: "Consumer ledgers that for more than 30 seconds have shown another use than the objects and claims that this replica sees.",
 	})
 	for _, outcome := range []string{"committed", "conflict", "failed"} {
 		m.commits.WithLabelValues(outcome) // to make the first increase visible
@@ -74,7 +79,7 @@ func (m *metrics) observeCommit(err error, took time.Duration) {
 
 // Collectors returns the store's metrics, for registration.
 func (s *Store) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{s.metrics.commits, s.metrics.duration, s.metrics.batch, s.metrics.escrowed, (*sizes)(s)}
+	return []prometheus.Collector{s.metrics.commits, s.metrics.duration, s.metrics.batch, s.metrics.escrowed, s.metrics.outdated, (*sizes)(s)}
 }
 
 const (

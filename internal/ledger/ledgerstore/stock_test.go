@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
@@ -70,7 +71,7 @@ func TestStockCountsOnce(t *testing.T) {
 		p := counting(t, memory, nil, objects, 10)
 
 		p.admit(t, updating(widgets, "1", 2, 3))
-		objects.kind(widgets).Delete("1", 3)
+		objects.kind(widgets).Delete(inventory.Object{UID: "1", Version: 3})
 		p.changed("1")
 		<-time.After(observed)
 
@@ -449,7 +450,7 @@ func TestStockAhead(t *testing.T) {
 		p.limit(t, 10)
 		synctest.Wait() // an answer comes before subscribers hear
 		grew.Store(0)
-		objects.kind(widgets).Delete("1", 3)
+		objects.kind(widgets).Delete(inventory.Object{UID: "1", Version: 3})
 
 		p.look(t)
 		if grew.Load() > 0 {
@@ -462,7 +463,7 @@ func TestStockAhead(t *testing.T) {
 		}
 		objects.show(widgets, "2", 4, 4)
 		p.admit(t, creating(widgets, "3", 1))
-		objects.kind(widgets).Delete("2", 5)
+		objects.kind(widgets).Delete(inventory.Object{UID: "2", Version: 5})
 		p.admit(t, creating(widgets, "4", 1))
 		synctest.Wait()
 		if grew.Load() != 2 {
@@ -592,7 +593,7 @@ func TestStockEscrow(t *testing.T) {
 		var isLater bool
 		meanwhile := func() storagetest.Fault {
 			objects.show(widgets, "1", 4, 3)
-			objects.kind(widgets).Delete("deleted", 5)
+			objects.kind(widgets).Delete(inventory.Object{UID: "deleted", Version: 5})
 			isLater = p.escrowed("2", 3)
 			return storagetest.Unanswered
 		}
@@ -684,7 +685,7 @@ func endSlice(t *testing.T) {
 
 func TestStockSweep(t *testing.T) {
 	appear := func(o *inventoryOf) { o.show(widgets, "2", 3, 1) }
-	disappear := func(o *inventoryOf) { o.kind(widgets).Delete("1", 3) }
+	disappear := func(o *inventoryOf) { o.kind(widgets).Delete(inventory.Object{UID: "1", Version: 3}) }
 	retire := func(o *inventoryOf) { o.retire(widgets, true) }
 	tests := map[string]struct {
 		reason      string

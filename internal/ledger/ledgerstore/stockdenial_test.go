@@ -20,7 +20,7 @@ func TestStockDenial(t *testing.T) {
 		p := counting(t, storagetest.New(), nil, objects, 10)
 		p.admit(t, creating(gadgets, "2", 2))
 		objects.onCatchUp = func([]string) error {
-			objects.kind(widgets).Delete("1", 3)
+			objects.kind(widgets).Delete(inventory.Object{UID: "1", Version: 3})
 			return nil
 		}
 

@@ -15,8 +15,8 @@ import (
 )
 
 // overlookedAfter is how long the observation of a ledger may differ from the inventory before another replica than the
-// preferred one sees to it. The preferred one takes a moment, or has died.
-const overlookedAfter = 6 * time.Second
+// preferred one sees to it. The preferred one takes a moment, or has died. After outdatedAfter, none has succeeded.
+const overlookedAfter, outdatedAfter = 6 * time.Second, 30 * time.Second
 
 // Observed is the value of [quotav1alpha1.AnnotationObserved]: what a ledger has observed of each kind, in short.
 type Observed string
@@ -133,6 +133,17 @@ func (s *Store) SweepStock() {
 		}
 	}
 	s.observed.differs = differs // only sweeps use it, one at a time
+	s.metrics.outdated.Set(float64(s.observed.outdated()))
+}
+
+// outdated returns the number of ledgers that somebody should have seen to by now.
+func (o *observedLedgers) outdated() (count int) {
+	for _, since := range o.differs {
+		if time.Since(since) >= outdatedAfter {
+			count++
+		}
+	}
+	return count
 }
 
 // isOverlooked reports whether the observation of a ledger differs from the inventory.

@@ -69,7 +69,7 @@ func (w *stockWorld) catchUp(h *stockHost, count int) {
 		change := w.changes[h.seen]
 		h.seen++
 		if change.isDeleted {
-			h.inventory.kind(widgets).Delete(objectOf(change.uid, 0, 0).UID, change.version)
+			h.inventory.kind(widgets).Delete(inventory.Object{UID: objectOf(change.uid, 0, 0).UID, Version: change.version})
 		} else {
 			h.inventory.show(widgets, change.uid, change.version, change.amount)
 		}

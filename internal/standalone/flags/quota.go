@@ -26,7 +26,6 @@ var flagOf = map[string]string{
 	"metrics.alertThresholdPercent":         "alert-threshold-percent",
 	"metrics.consumerThresholds.minPercent": "consumer-threshold-min-percent",
 	"metrics.consumerThresholds.maxPercent": "consumer-threshold-max-percent",
-	"auditInterval":                         "audit-interval",
 	"controlPlaneInterval":                  "control-plane-interval",
 	"grantExpiryNotice":                     "grant-expiry-notice",
 	"requestNotifications.url":              "request-notifications-url",
@@ -52,7 +51,6 @@ func AddQuota(flags *pflag.FlagSet, q *config.Quota) {
 	flags.IntVar(&q.UsageMetrics.AlertThresholdPercent, "alert-threshold-percent", quotav1alpha1.AlertThresholdDefault, "percentage of its limit from which a consumer is near it, unless the registration, a grant or a QuotaAlert has another")
 	flags.IntVar(&q.UsageMetrics.ConsumerThresholds.MinPercent, "consumer-threshold-min-percent", config.DefaultConsumerThresholdMinPercent, "lowest threshold in consumers' own QuotaAlerts")
 	flags.IntVar(&q.UsageMetrics.ConsumerThresholds.MaxPercent, "consumer-threshold-max-percent", config.DefaultConsumerThresholdMaxPercent, "highest threshold in consumers' own QuotaAlerts")
-	flags.DurationVar(&q.AuditInterval.Duration, "audit-interval", config.DefaultAuditInterval, "time between two audits of all ledgers")
 	flags.DurationVar(&q.ControlPlaneInterval.Duration, "control-plane-interval", config.DefaultControlPlaneInterval, "time between two checks of the grants in another control plane")
 	flags.DurationVar(&q.GrantExpiryNotice.Duration, "grant-expiry-notice", config.DefaultGrantExpiryNotice, "time before the end of a grant from which its conditions, events and metrics call it expiring")
 	flags.StringVar(&q.RequestNotifications.URL, "request-notifications-url", "", "URL to post each state of a QuotaRequest as a CloudEvent (default: none)")

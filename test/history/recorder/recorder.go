@@ -65,7 +65,7 @@ func Start(t testing.TB, etcd *clientv3.Client) *Recorder {
 
 func (r *Recorder) see(event *clientv3.Event) {
 	r.revision = event.Kv.ModRevision
-	ledgers, claims := quotav1alpha1.GroupName+"/consumerledgers/", quotav1alpha1.GroupName+"/resourceclaims/"
+	ledgers := quotav1alpha1.GroupName + "/consumerledgers/"
 	var err error
 	switch key := string(event.Kv.Key); {
 	case strings.Contains(key, ledgers) && event.Type == clientv3.EventTypeDelete:
@@ -75,11 +75,6 @@ func (r *Recorder) see(event *clientv3.Event) {
 		if err = json.Unmarshal(event.Kv.Value, &ledger); err == nil {
 			r.checker.Ledger(r.revision, &ledger)
 			r.count++
-		}
-	case strings.Contains(key, claims) && event.Type == clientv3.EventTypePut:
-		var claim quotav1alpha1.ResourceClaim
-		if err = json.Unmarshal(event.Kv.Value, &claim); err == nil {
-			r.checker.Claim(&claim)
 		}
 	}
 	if err != nil {

@@ -54,17 +54,6 @@ var faults = []fault{
 		test:   "./internal/ledger/ledgerstore TestLateWriteIsFound",
 	},
 	{
-		what: "a process does not take over releases of others from the ledger", file: storeDir + "storedcopy.go",
-		before: "\tc.store.released.replace(c.consumer, restored)\n",
-		after:  "",
-	},
-	{
-		what: "a process does not take over withdrawals of others from the ledger", file: storeDir + "storedcopy.go",
-		before: "\tc.store.withdrawn.replace(c.consumer, restored.Withdrawn())\n",
-		after:  "",
-		test:   "./internal/ledger/ledgerstore TestWithdraw$",
-	},
-	{
 		what: "a slice counts for ever without a confirmation", file: storeDir + "escrow.go",
 		before: "return now.Sub(e.confirmed) < sliceLease && 0 <= wall && wall < sliceLease",
 		after:  "return now.Sub(e.confirmed) >= 0 || wall < sliceLease",
@@ -162,60 +151,9 @@ var faults = []fault{
 		test:   "./internal/ledger/ledgerstore TestDryRunKeepsSlice",
 	},
 	{
-		what: "a claim of a withdrawn sequence settles and stays", file: storeDir + "cancel.go",
-		before: "\t\t\tif isWithdrawn {\n\t\t\t\twithdrawn()\n\t\t\t}\n",
-		after:  "\t\t\t_, _ = withdrawn, isWithdrawn\n",
-		test:   "./internal/ledger/ledgerstore TestTakeOver$",
-	},
-	{
-		what: "a takeover does not withdraw the former sequence", file: "internal/ledger/withdraw.go",
-		before: "\tl.withdraw(r.Sequence)\n\tl.sequence++",
-		after:  "\tl.sequence++",
-	},
-	{
-		what: "a withdrawal only cancels", file: "internal/ledger/withdraw.go",
-		before: "\tl.Cancel(key, sequence)\n\tl.withdraw(r.Sequence)\n\treturn true",
-		after:  "\tl.Cancel(key, sequence)\n\treturn true",
-	},
-	{
-		what: "a release leaves no record", file: "internal/ledger/release.go",
-		before: "\tput(&l.log, l.released, claimUID, struct{}{})\n\tl.bytes.released += recordSize(claimUID)\n",
-		after:  "",
-	},
-	{
-		what: "a release before settling leaves the reservation", file: "internal/ledger/release.go",
-		before: "\tl.Cancel(key, sequence)\n\tl.recordReleased(claimUID)\n\tresume()",
-		after:  "\tl.recordReleased(claimUID)\n\tresume()",
-	},
-	{
 		what: "a slice does not count against the limit", file: "internal/ledger/slice.go",
 		before: "\ta.resizeSlice(before, after)\n\tl.pruneAccount(resourceType)",
 		after:  "\ta.resizeSlice(0, 0)\n\tl.pruneAccount(resourceType)",
-	},
-	{
-		what: "a claim of a withdrawn sequence gives back charges", file: storeDir + "release.go",
-		before: "if l.IsReleased(c.ClaimUID) || l.IsWithdrawn(c.Sequence) {",
-		after:  "if l.IsReleased(c.ClaimUID) {",
-	},
-	{
-		what: "records of releases stay for ever", file: storeDir + "release.go",
-		before: "\t\tif l.Forget(claimUID) {\n\t\t\treturn groupcommit.Changed\n\t\t}\n",
-		after:  "",
-	},
-	{
-		what: "a replica sends a claim again without a takeover", file: engineDir + "materialize.go",
-		before: "if reservation.IsOwn && !e.sent.has(reservation) {",
-		after:  "if reservation.IsOwn {",
-	},
-	{
-		what: "a replica materializes another's reservation without a takeover", file: engineDir + "materialize.go",
-		before: "\ttaken, _, err := e.Store.TakeOver(ctx, reservation.Consumer, reservation.Key, reservation.Sequence)\n",
-		after:  "\ttaken, err := reservation, error(nil)\n\ttaken.IsOwn = true\n",
-	},
-	{
-		what: "a claim settles before its creation", file: engineDir + "materialize.go",
-		before: "\t\t\treturn false, err\n\t\t}\n\t}\n\te.settle(stored",
-		after:  "\t\t\tstored = claim\n\t\t}\n\t}\n\te.settle(stored",
 	},
 	{
 		what: "a reservation ends before its object can have appeared", file: engineDir + "process.go",
@@ -224,19 +162,25 @@ var faults = []fault{
 	},
 	{
 		what: "a reservation ends although its object exists", file: engineDir + "process.go",
-		before: "\t\tif exists {\n\t\t\te.concludeEnd(reservation, o)\n\t\t\t_, err := e.Materialize(ctx, reservation)\n\t\t\treturn err\n\t\t}\n",
+		before: "\t\tif exists {\n\t\t\te.concludeEnd(reservation, o)\n\t\t\treturn e.Materialize(ctx, reservation)\n\t\t}\n",
 		after:  "\t\t_ = exists\n",
 	},
 	{
-		what: "the claims of deleted objects stay", file: engineDir + "process.go",
-		before: "return e.deleteClaim(ctx, claim.NamespacedName, claim.UID)",
-		after:  "return nil",
+		what: "the younger of two claims of an object stays", file: engineDir + "orphan.go",
+		before: "if i == 0 || all[i-1].Policy() != claim.Policy() {",
+		after:  "if i >= 0 {",
+		test:   "./internal/claims/engine TestTwins",
 	},
 	{
-		what: "withdrawn claims stay", file: engineDir + "process.go",
-		before: "\t\tif !claim.Deleting && e.Store.IsWithdrawn(claim.Consumer(), claim.Sequence) {",
-		after:  "\t\tif !claim.Deleting && claim.Sequence < 0 {",
-		test:   "./internal/claims/engine TestClaimOfAWithdrawnReservation$",
+		what: "both claims of an object count", file: "internal/inventory/twins.go",
+		before: "\tc.remove(idOf(o.UID))\n",
+		after:  "\tdelete(c.objects, idOf(o.UID))\n",
+		test:   "./internal/inventory TestTwins",
+	},
+	{
+		what: "the claims of deleted objects stay", file: engineDir + "orphan.go",
+		before: "return e.deleteClaim(ctx, claim.NamespacedName, claim.UID)",
+		after:  "return nil",
 	},
 	{
 		what: "a deleted claim returns its charge although its object exists", file: engineDir + "release.go",
@@ -252,12 +196,6 @@ var faults = []fault{
 		what: "after a lost answer there is no second try of the batch", file: "internal/groupcommit/commit.go",
 		before: "\t\tcase errors.Is(err, ErrAgain):\n",
 		after:  "\t\tcase errors.Is(err, ErrAgain):\n\t\t\tg.fail(batch, nil)\n\t\t\treturn\n",
-	},
-	{
-		what: "the auditor believes a lagging claim cache", file: "internal/controller/audit/confirm.go",
-		before: "a.Stored.ClaimsWhile(ctx, consumer, isSame)",
-		after:  "a.Claims.ForConsumer(consumer, holds), true, error(nil)",
-		test:   "./internal/controller/audit TestAudit$",
 	},
 	{
 		what: "the ledger drops entries the journal has only in memory", file: "internal/journal/shipper/shipper.go",

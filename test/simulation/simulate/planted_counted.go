@@ -89,13 +89,9 @@ var countedFaults = []fault{
 	},
 	{
 		what: "a claim counts although it was released", file: "internal/claims/held.go",
-		before: "	if isReleased || claimcache.IsFromPolicy(claim)",
-		after:  "	if isReleased && false || claimcache.IsFromPolicy(claim)",
-	},
-	{
-		what: "a claim of a policy counts beside its charge", file: "internal/claims/held.go",
-		before: "	if isReleased || claimcache.IsFromPolicy(claim) ||",
-		after:  "	if isReleased ||",
+		before: "	if isReleased || isUndecided {",
+		after:  "	if isReleased && isUndecided {",
+		test:   "./internal/claims TestChargesOf",
 	},
 	{
 		what: "the grant of a claim awaits any version of it", file: engineDir + "directclaim.go",

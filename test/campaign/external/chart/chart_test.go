@@ -101,7 +101,7 @@ func TestValuesAreChecked(t *testing.T) {
 		"certificate: {source: Vault}":         "source",
 		"follows: [{resources: [configmaps]}]": "apiGroup",
 		// Without the check, each of these would surface in Pods that do not come up.
-		"configuration: {auditInterval: 5}":                                       "auditInterval",
+		"configuration: {requestTimeout: 5}":                                      "requestTimeout",
 		"configuration: {leaderElection: {retryPeriod: 2 s}}":                     "retryPeriod",
 		"configuration: {logging: {verbosity: 11}}":                               "verbosity",
 		"configuration: {consumerNamespaces: [{kind: A, namespace: a}]}":          "apiGroup",

@@ -84,7 +84,6 @@ func TestRefusals(t *testing.T) {
 		"threshold":                 {"nobody uses more than everything", onFreePort(t.TempDir(), "--alert-threshold-percent", "101"), "--alert-threshold-percent: 101 must be from 1 to 100"},
 		"bounds of thresholds":      {"no threshold would be allowed", onFreePort(t.TempDir(), "--consumer-threshold-min-percent", "60", "--consumer-threshold-max-percent", "50"), "--consumer-threshold-max-percent: 50 must be at least the lowest percentage, 60"},
 		"consumers of metrics":      {"", onFreePort(t.TempDir(), "--consumers-max", "-1"), "--consumers-max: -1 must not be negative"},
-		"audits":                    {"", onFreePort(t.TempDir(), "--audit-interval", "1ms"), "--audit-interval: 1ms must be at least 1s"},
 		"control planes":            {"", onFreePort(t.TempDir(), "--control-plane-interval", "1ms"), "--control-plane-interval: 1ms must be at least 1s"},
 		"receiver":                  {"shows the form", onFreePort(t.TempDir(), "--request-notifications-url", "ftp://tickets"), "--request-notifications-url: must be of the form https://host/path"},
 		"receiver with a password":  {"the error does not show it", onFreePort(t.TempDir(), "--request-notifications-url", "https://ann:pw@tickets"), "--request-notifications-url: must not have a user or a password"},

@@ -234,7 +234,7 @@ func TestStatus(t *testing.T) {
 	s := newShell(t)
 	process.Start(t, t.TempDir())
 	said, _ := s.run("status")
-	for _, want := range []string{"server       ok       standalone server v1.", "webhooks     ok ", "certificate  ok       none is needed", "leader       ok       this server, the only one", "policies     ok       0 enabled", "drift        ok ", "journal      ok       stored in "} {
+	for _, want := range []string{"server       ok       standalone server v1.", "webhooks     ok ", "certificate  ok       none is needed", "leader       ok       this server, the only one", "policies     ok       0 enabled", "ledgers      ok ", "journal      ok       stored in "} {
 		if !strings.Contains("\n"+said, "\n"+want) {
 			t.Errorf("the status is\n%s\nwant %q", said, want)
 		}

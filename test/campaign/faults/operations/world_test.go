@@ -82,7 +82,6 @@ requestTimeout: %s
 leaderElection: {leaseDuration: 15s, renewDeadline: 12s, retryPeriod: 300ms}
 webhooks: {bindAddress: %q, url: 'https://localhost:%s', shutdownDelay: 0s}
 endpoints: {bindAddress: %q}
-auditInterval: 1s
 `, process.RequestTimeout, webhooks, port, endpoints))
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {

@@ -47,7 +47,7 @@ func TestKillWhileAdopting(t *testing.T) {
 		t.Errorf("the server ended with exit code %d after SIGTERM:\n%s", code, server.Output())
 	}
 	server, _ = restart(t, dir)
-	checkDrift(t, server, len(payers))
+	checkFleets(t, connect(t, server))
 }
 
 // createFleets creates fleets of different sizes and payers.

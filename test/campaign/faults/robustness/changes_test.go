@@ -56,7 +56,7 @@ func TestKillUnderChanges(t *testing.T) {
 		t.Errorf("the server ended with exit code %d after SIGTERM:\n%s", code, server.Output())
 	}
 	server, _ = restart(t, dir)
-	checkDrift(t, server, len(payers))
+	checkFleets(t, connect(t, server))
 }
 
 // changes go on without pause until stop.

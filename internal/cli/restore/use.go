@@ -1,0 +1,82 @@
+package restore
+
+import (
+	"cmp"
+	"fmt"
+
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/inventory"
+	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/naming"
+)
+
+// balance is one resource type of a consumer with one set of dimensions.
+type balance struct {
+	consumer     quotav1alpha1.ConsumerRef
+	resourceType string
+	dimensions   ledger.Dimensions
+}
+
+func compareBalances(a, b balance) int {
+	return cmp.Or(naming.CompareConsumers(a.consumer, b.consumer), cmp.Compare(a.resourceType, b.resourceType), a.dimensions.Compare(b.dimensions))
+}
+
+// sum is the charge of all claims of a balance.
+type sum struct {
+	amount ledger.Amount
+	claims int64
+}
+
+// use is the charge of claims by balance.
+type use map[balance]sum
+
+// add adds a claim if it holds its charge, or is the view of an object that does.
+func (u use) add(claim *quotav1alpha1.ResourceClaim) error {
+	if !claims.HoldsCharge(claim) {
+		return nil
+	}
+	charges, err := claims.Charges(claim.Spec.Requests)
+	return u.addCharges(claim, charges, err)
+}
+
+// addOfRecord adds what the ledger is to observe of a claim.
+func (u use) addOfRecord(claim *quotav1alpha1.ResourceClaim) error {
+	if claims.IsView(claim) {
+		return nil // its object counts
+	}
+	charges, err := claims.ChargesOf(claim)
+	return u.addCharges(claim, charges, err)
+}
+
+func (u use) addCharges(claim *quotav1alpha1.ResourceClaim, charges []ledger.Charge, err error) error {
+	if err != nil {
+		return fmt.Errorf("claim %s/%s: %w", claim.Namespace, claim.Name, err)
+	}
+	for _, charge := range charges {
+		key := balance{claim.Spec.ConsumerRef, charge.ResourceType, charge.Dimensions}
+		total, fits := u[key].amount.Add(charge.Amount)
+		if !fits {
+			return fmt.Errorf("claim %s/%s: the amounts of %s are too large to count", claim.Namespace, claim.Name, charge.ResourceType)
+		}
+		u[key] = sum{total, u[key].claims + 1}
+	}
+	return nil
+}
+
+// addObserved adds what a ledger has observed of claims.
+func (u use) addObserved(spec *quotav1alpha1.ConsumerLedgerSpec) error {
+	for _, o := range spec.Observations {
+		if o.Kind != inventory.Claims {
+			continue
+		}
+		for _, d := range o.Demands {
+			dimensions, err := ledger.NewDimensions(d.Dimensions)
+			if err != nil {
+				return fmt.Errorf("demand for %s: %w", d.ResourceType, err)
+			}
+			u[balance{spec.ConsumerRef, d.ResourceType, dimensions}] = sum{ledger.Amount(d.Amount), d.Objects}
+		}
+	}
+	return nil
+}
