@@ -95,9 +95,6 @@ func pickSnapshot(s *script) ledger.Snapshot {
 	for range s.choose("released", 4) {
 		b.Released = append(b.Released, pick(s, "claim", someClaims))
 	}
-	for range s.choose("withdrawn", 3) {
-		b.Withdrawn = append(b.Withdrawn, ledger.SequenceRange{First: pick(s, "first", counts), Last: pick(s, "last", counts)})
-	}
 	b.Sequence = pick(s, "sequence", counts)
 	for range s.choose("observations", 3) {
 		o := ledger.Observation{Kind: pick(s, "kind", someObservedKinds), Basis: ledger.Basis{Objects: ledger.Version(s.choose("version", 9))}}
@@ -192,11 +189,6 @@ func isConsistentSnapshot(b ledger.Snapshot) bool {
 	for _, claim := range b.Released {
 		s.require(claim != "")
 		s.once("released", claim)
-	}
-	last := int64(-1)
-	for _, r := range b.Withdrawn {
-		s.require(r.First > last+1 && r.First <= r.Last && r.Last <= b.Sequence)
-		last = r.Last
 	}
 	return !s.unsound
 }

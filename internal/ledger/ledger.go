@@ -10,8 +10,7 @@ type Ledger struct {
 	observations map[string]Observation // by kind
 	reservations map[string]Reservation
 	released     map[string]struct{} // claim UIDs
-	withdrawn    SequenceSet
-	slices       map[string]Slice // by holder
+	slices       map[string]Slice    // by holder
 	bytes        bytes
 	now          int64    // of the batch, in milliseconds since 1970
 	journal      *journal // nil if the ledger keeps no records

@@ -143,10 +143,6 @@ var operations = []struct {
 	{"ReleaseReserved", func(p *pair, s source, _ bool) bool {
 		return p.releaseReserved(pick(s, "claim", someClaims), pick(s, "key", someKeys), p.pickSequence(s))
 	}},
-	{"Withdraw", func(p *pair, s source, _ bool) bool {
-		key, sequence := pick(s, "key", someKeys), p.pickSequence(s)
-		return p.same("Withdraw", p.ledger.Withdraw(key, sequence), p.model.Withdraw(key, sequence))
-	}},
 	{"Renew", func(p *pair, s source, _ bool) bool {
 		key, sequence := pick(s, "key", someKeys), p.pickSequence(s)
 		renewed, ok := p.ledger.Renew(key, sequence)

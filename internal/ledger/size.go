@@ -11,7 +11,6 @@ const (
 	reservationBytes = 128
 	chargeBytes      = 72
 	recordBytes      = 3
-	sequencesBytes   = 58
 )
 
 // bytes are the stored bytes of the parts of a ledger.
@@ -20,7 +19,7 @@ type bytes struct{ grants, balances, observations, reservations, released, slice
 // Bytes bounds from above the size of the ledger as JSON. A balance counts from its first reservation on: settling adds
 // no bytes.
 func (l *Ledger) Bytes() int {
-	return ledgerBytes + l.bytes.grants + l.bytes.balances + l.bytes.observations + l.bytes.reservations + l.bytes.released + l.bytes.slices + sequencesBytes*len(l.withdrawn)
+	return ledgerBytes + l.bytes.grants + l.bytes.balances + l.bytes.observations + l.bytes.reservations + l.bytes.released + l.bytes.slices
 }
 
 // BytesNeeded returns the number of bytes added to the ledger by a new reservation.

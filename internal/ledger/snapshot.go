@@ -31,8 +31,6 @@ type Snapshot struct {
 	Reservations []Reservation
 	// Released are the UIDs of released claims, sorted.
 	Released []string
-	// Withdrawn are the withdrawn sequences, in ascending order, see [Ledger.Withdraw].
-	Withdrawn SequenceSet
 	// Slices are in the order of their holders.
 	Slices []Slice
 	// Journal are the records, or nil if the ledger keeps none.
@@ -49,7 +47,6 @@ func (l *Ledger) Snapshot() Snapshot {
 		Used:         slices.Collect(l.Used()),
 		Reservations: slices.Collect(l.Reservations()),
 		Released:     slices.Collect(l.Released()),
-		Withdrawn:    l.Withdrawn(),
 		Slices:       slices.Collect(l.Slices()),
 	}
 	if l.journal != nil {
@@ -86,9 +83,6 @@ func Restore(s Snapshot) (*Ledger, error) {
 			return nil, fmt.Errorf("released claim %q is empty or repeated", claimUID)
 		}
 		l.recordReleased(claimUID)
-	}
-	if err := l.restoreWithdrawn(s.Withdrawn); err != nil {
-		return nil, err
 	}
 	if err := l.restoreSlices(s.Slices); err != nil {
 		return nil, err

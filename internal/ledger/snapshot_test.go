@@ -30,8 +30,7 @@ func someSnapshot() ledger.Snapshot {
 			{Key: "b", Sequence: 4, ReservedAt: 1700000000, Charges: []ledger.Charge{{ResourceType: "gpu", Dimensions: eu, Amount: 1}}, Claim: "{}"},
 			{Key: "a", Sequence: 7, Charges: []ledger.Charge{{ResourceType: "gpu", Amount: 2}, {ResourceType: "ram", Amount: 1}}},
 		},
-		Released:  []string{"c1", "c2"},
-		Withdrawn: ledger.SequenceSet{{First: 1, Last: 2}, {First: 8, Last: 8}},
+		Released: []string{"c1", "c2"},
 	}
 }
 
@@ -136,16 +135,6 @@ func TestRestoreRejects(t *testing.T) {
 		"sequence behind":         {func(b *ledger.Snapshot) { b.Sequence = 6 }, "sequence 6 is not between that of the latest reservation, 7,"},
 		"sequence out of range":   {func(b *ledger.Snapshot) { b.Sequence = math.MaxInt64 }, "is not between"},
 		"released twice":          {func(b *ledger.Snapshot) { b.Released[1] = "c1" }, `released claim "c1"`},
-		"withdrawn twice":         {func(b *ledger.Snapshot) { b.Withdrawn[1].First = 2 }, "withdrawn sequences 2 to 8 are out of order"},
-		"withdrawn in pieces":     {func(b *ledger.Snapshot) { b.Withdrawn[1].First = 3 }, "withdrawn sequences 3 to 8 are out of order"},
-		"withdrawn backwards":     {func(b *ledger.Snapshot) { b.Withdrawn[1].Last = 7 }, "withdrawn sequences 8 to 7 are out of order"},
-		"withdrawn in the future": {func(b *ledger.Snapshot) { b.Withdrawn[1].Last = 10 }, "in the future"},
-		"withdrawn too many": {func(b *ledger.Snapshot) {
-			b.Sequence, b.Withdrawn = 3*ledger.WithdrawnMax, nil
-			for i := range int64(ledger.WithdrawnMax + 1) {
-				b.Withdrawn = append(b.Withdrawn, ledger.SequenceRange{First: 2*i + 1, Last: 2*i + 1})
-			}
-		}, "are more than 512"},
 		"released without a name": {func(b *ledger.Snapshot) { b.Released[1] = "" }, `released claim ""`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -155,28 +144,6 @@ func TestRestoreRejects(t *testing.T) {
 				t.Errorf("got %v; want an error with %q", err, c.want)
 			}
 		})
-	}
-}
-
-// A ledger forgets the oldest withdrawn sequences: they never fill it.
-func TestWithdrawnIsBounded(t *testing.T) {
-	l := ledger.New()
-	var oldest, latest int64
-	for i := range ledger.WithdrawnMax + 1 {
-		key := fmt.Sprint("k", i)
-		latest = l.ReserveOverdraft(ledger.Reservation{Key: key, Charges: []ledger.Charge{{ResourceType: "gpu", Amount: 1}}}).Sequence
-		if i == 0 {
-			oldest = latest
-		}
-		l.Withdraw(key, latest)
-		// The next one is apart.
-		l.ReserveOverdraft(ledger.Reservation{Key: "kept " + key, Charges: []ledger.Charge{{ResourceType: "gpu", Amount: 1}}})
-	}
-	if n := len(l.Withdrawn()); n != ledger.WithdrawnMax || l.IsWithdrawn(oldest) || !l.IsWithdrawn(latest) {
-		t.Errorf("%d ranges are kept, the oldest: %t, the latest: %t", n, l.IsWithdrawn(oldest), l.IsWithdrawn(latest))
-	}
-	if _, err := ledger.Restore(l.Snapshot()); err != nil {
-		t.Error(err)
 	}
 }
 

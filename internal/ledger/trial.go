@@ -8,11 +8,10 @@ type Trial struct {
 	// depth counts the open trials, with this one, and start is the length of the undo log before it.
 	depth, start int
 	// Most operations change these, so a trial copies them instead of logging each change.
-	sequence  int64
-	withdrawn SequenceSet
-	bytes     bytes
-	journal   *journal
-	records   journal
+	sequence int64
+	bytes    bytes
+	journal  *journal
+	records  journal
 }
 
 // undoLog holds one undo function for each change since the first open trial began, oldest first.
@@ -26,7 +25,7 @@ func (l *Ledger) Begin() *Trial {
 	l.log.depth++
 	t := &Trial{
 		ledger: l, depth: l.log.depth, start: len(l.log.undos),
-		sequence: l.sequence, withdrawn: l.withdrawn, bytes: l.bytes, journal: l.journal,
+		sequence: l.sequence, bytes: l.bytes, journal: l.journal,
 	}
 	if l.journal != nil {
 		t.records = *l.journal
@@ -56,7 +55,7 @@ func (t *Trial) Discard() {
 	clear(undos)
 	l.log.depth, l.log.undos = t.depth-1, l.log.undos[:t.start]
 
-	l.sequence, l.withdrawn, l.bytes, l.journal = t.sequence, t.withdrawn, t.bytes, t.journal
+	l.sequence, l.bytes, l.journal = t.sequence, t.bytes, t.journal
 	if l.journal != nil {
 		*l.journal = t.records
 	}

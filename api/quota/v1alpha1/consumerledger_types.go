@@ -65,12 +65,6 @@ type ConsumerLedgerSpec struct {
 	// +optional
 	Released []string `json:"released,omitempty"`
 
-	// withdrawn are the sequences of reservations no longer valid: they ended, or got another sequence, while a replica
-	// may have been creating their claims. Such a claim has no charge anywhere and releases nothing. The ranges are in
-	// ascending order.
-	// +optional
-	Withdrawn []LedgerSequenceRange `json:"withdrawn,omitempty"`
-
 	// slices are amounts held by replicas ahead of demand, to admit creates without a write. They are not in use.
 	// +optional
 	Slices []LedgerSlice `json:"slices,omitempty"`
@@ -143,13 +137,6 @@ type LedgerSlice struct {
 
 	// amounts are the amounts by resource type.
 	Amounts map[string]int64 `json:"amounts"`
-}
-
-// LedgerSequenceRange is a range of sequences, with both ends.
-type LedgerSequenceRange struct {
-	// first and last are the ends of the range.
-	First int64 `json:"first"`
-	Last  int64 `json:"last"`
 }
 
 // LedgerGrant is an active grant.

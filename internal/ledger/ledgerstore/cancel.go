@@ -9,7 +9,7 @@ import (
 )
 
 // Cancel drops a reservation, if it still exists, and gives its charges back at once. Sequence 0 stands for any. It is
-// only for reservations certainly without a claim; see [Store.Withdraw] for others.
+// only for reservations of requests that have certainly ended without an effect.
 func (s *Store) Cancel(ctx context.Context, consumer quotav1alpha1.ConsumerRef, key string, sequence int64) error {
 	return s.do(ctx, consumer, &operation{
 		makesRoom: true, growsCapacity: true,
@@ -52,29 +52,16 @@ func (s *Store) Lower(ctx context.Context, consumer quotav1alpha1.ConsumerRef, s
 // effect with the next commit of the consumer, or by itself after a few seconds, or earlier if there are many. From now
 // on the store no longer lists the reservation, because it decides every later change of the ledger after it.
 func (s *Store) Settle(consumer quotav1alpha1.ConsumerRef, key string, sequence int64) {
-	s.SettleOr(consumer, key, sequence, func() {})
-}
-
-// SettleOr is Settle, and calls withdrawn if somebody withdrew the sequence: then no ledger has the charge of the
-// claim. withdrawn must return quickly.
-func (s *Store) SettleOr(consumer quotav1alpha1.ConsumerRef, key string, sequence int64, withdrawn func()) {
 	s.inflight.settle(consumer, key, sequence)
-	var isWithdrawn bool
 	op := &operation{
 		makesRoom: true, maxDelay: settleDelay,
 		apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
-			isWithdrawn = l.IsWithdrawn(sequence)
 			if l.Settle(key, sequence) {
 				return groupcommit.Changed
 			}
 			return groupcommit.Nothing
 		},
-		committed: func() {
-			s.inflight.remove(consumer, key, sequence)
-			if isWithdrawn {
-				withdrawn()
-			}
-		},
+		committed: func() { s.inflight.remove(consumer, key, sequence) },
 	}
 	s.with(consumer, func(c *committer) bool { return c.commitLater(op) })
 }

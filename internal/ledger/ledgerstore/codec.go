@@ -3,8 +3,6 @@ package ledgerstore
 import (
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -23,9 +21,6 @@ func specOf(consumer quotav1alpha1.ConsumerRef, snapshot ledger.Snapshot) quotav
 		Used:         make([]quotav1alpha1.LedgerUsage, 0, len(snapshot.Used)),
 		Reservations: make([]quotav1alpha1.LedgerReservation, 0, len(snapshot.Reservations)),
 		Released:     snapshot.Released,
-	}
-	for _, w := range snapshot.Withdrawn {
-		spec.Withdrawn = append(spec.Withdrawn, quotav1alpha1.LedgerSequenceRange{First: w.First, Last: w.Last})
 	}
 	for _, s := range snapshot.Slices {
 		stored := quotav1alpha1.LedgerSlice{Holder: s.Holder, WrittenAt: s.WrittenAt, Revoked: s.IsRevoked, Amounts: map[string]int64{}}
@@ -60,15 +55,6 @@ func specOf(consumer quotav1alpha1.ConsumerRef, snapshot ledger.Snapshot) quotav
 	return spec
 }
 
-// withdrawnInFormat1 returns the sequence of a withdrawn reservation. Format 1 has it among the released claims as
-// "reservation:SEQUENCE:UID".
-func withdrawnInFormat1(id string) (sequence int64, is bool) {
-	rest, is := strings.CutPrefix(id, "reservation:")
-	number, _, _ := strings.Cut(rest, ":")
-	sequence, err := strconv.ParseInt(number, 10, 64)
-	return sequence, is && err == nil
-}
-
 // formatOfSlices is the earliest format with slices.
 const formatOfSlices = 3
 
@@ -76,15 +62,13 @@ const formatOfSlices = 3
 const formatOfObservations = 4
 
 // formatOf returns the earliest format with everything in a ledger: during an update, replicas of the earlier version
-// can use most ledgers. Format 2 has withdrawn sequences, format 3 slices, and format 4 observed demand.
+// can use most ledgers. Format 3 has slices, and format 4 observed demand.
 func formatOf(snapshot *ledger.Snapshot) int64 {
 	switch {
 	case len(snapshot.Observations) > 0, slices.ContainsFunc(snapshot.Reservations, awaitsObservation):
 		return formatOfObservations
 	case len(snapshot.Slices) > 0:
 		return formatOfSlices
-	case len(snapshot.Withdrawn) > 0:
-		return 2
 	default:
 		return 1
 	}
@@ -95,7 +79,7 @@ func SnapshotOf(spec *quotav1alpha1.ConsumerLedgerSpec) (ledger.Snapshot, error)
 	if spec.Format > quotav1alpha1.ConsumerLedgerFormat {
 		return ledger.Snapshot{}, &ledgerapi.FormatError{Format: spec.Format}
 	}
-	snapshot := ledger.Snapshot{Sequence: spec.Sequence}
+	snapshot := ledger.Snapshot{Sequence: spec.Sequence, Released: slices.Clone(spec.Released)}
 	snapshot.Journal = journalOf(spec.Journal)
 	var err error
 	if snapshot.Observations, err = observationsOf(spec.Observations); err != nil {
@@ -129,16 +113,6 @@ func SnapshotOf(spec *quotav1alpha1.ConsumerLedgerSpec) (ledger.Snapshot, error)
 			slice.Amounts[resourceType] = ledger.Amount(amount)
 		}
 		snapshot.Slices = append(snapshot.Slices, slice)
-	}
-	for _, w := range spec.Withdrawn {
-		snapshot.Withdrawn = append(snapshot.Withdrawn, ledger.SequenceRange{First: w.First, Last: w.Last})
-	}
-	for _, id := range spec.Released {
-		if sequence, is := withdrawnInFormat1(id); is {
-			snapshot.Withdrawn = snapshot.Withdrawn.With(sequence)
-		} else {
-			snapshot.Released = append(snapshot.Released, id)
-		}
 	}
 	for _, r := range spec.Reservations {
 		reservation, err := reservationOf(&r)

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
@@ -48,7 +47,7 @@ func TestLedgerFormat(t *testing.T) {
 		wantFormat   int64 // of the error
 	}{
 		"none":                   {"what earlier versions have written is read", spec, 0},
-		"this":                   {"what this version has written is read", spec + `,"format":2,"withdrawn":[{"first":1,"last":2}]`, 0},
+		"this":                   {"what this version has written is read", spec + `,"format":3,"slices":[]`, 0},
 		"a later one":            {"what is unknown would be lost", spec + `,"format":5,"holds":["new"]`, 5},
 		"a later one, all other": {"the number counts, also where nothing else can be read", spec + `,"format":5,"reservations":{"compressed":"x"}`, 5},
 	}
@@ -88,40 +87,25 @@ func TestLedgerIsStoredWithItsFormat(t *testing.T) {
 	}
 	p := &process{Store: ledgerstore.New(t.Context(), storage)}
 	p.limit(t, 10)
-	api.expect(t, 1, 0)
+	api.expect(t, 1)
 	asked := ledger.Reservation{Key: "policy/object", Charges: charges(1), Claim: "{}"}
 	if _, err := storagetest.Reserve(t.Context(), p, acme, asked); err != nil {
 		t.Fatal(err)
 	}
-	api.expect(t, 1, 0)
-	if _, err := p.Withdraw(t.Context(), acme, "policy/object", 1); err != nil {
+	api.expect(t, 1)
+	asked.Key, asked.Awaits = "policy/observed", &ledger.Awaited{Kind: "v1/ConfigMap", ID: "observed"}
+	if _, err := storagetest.Reserve(t.Context(), p, acme, asked); err != nil {
 		t.Fatal(err)
 	}
-	api.expect(t, 2, 1)
+	api.expect(t, 4)
 }
 
-// Sequences withdrawn by an earlier version stay withdrawn.
-func TestWithdrawnInFormat1(t *testing.T) {
-	snapshot, err := ledgerstore.SnapshotOf(&quotav1alpha1.ConsumerLedgerSpec{
-		Format: 1, Sequence: 9, Released: []string{"uid", "reservation:7:object", "reservation:3:object", "reservation:4:other"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"uid"}, snapshot.Released); diff != "" {
-		t.Errorf("released (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(ledger.SequenceSet{{First: 3, Last: 4}, {First: 7, Last: 7}}, snapshot.Withdrawn); diff != "" {
-		t.Errorf("withdrawn (-want +got):\n%s", diff)
-	}
-}
-
-// expect checks the format and the number of withdrawn ranges of the stored ledger.
-func (s *stub) expect(t *testing.T, format int64, withdrawn int) {
+// expect checks the format of the stored ledger.
+func (s *stub) expect(t *testing.T, format int64) {
 	t.Helper()
 	var stored quotav1alpha1.ConsumerLedger
 	err := json.Unmarshal([]byte(s.stored), &stored)
-	if err != nil || stored.Spec.Format != format || len(stored.Spec.Withdrawn) != withdrawn || len(stored.Spec.Grants) != 1 {
+	if err != nil || stored.Spec.Format != format || len(stored.Spec.Grants) != 1 {
 		t.Errorf("stored is %s: %v", s.stored, err)
 	}
 }

@@ -288,24 +288,3 @@ func TestSubscribersHearOfFoundChanges(t *testing.T) {
 		}
 	})
 }
-
-// recovered is the usage of every consumer.
-type recovered []ledger.Usage
-
-func (r recovered) Usage(context.Context, quotav1alpha1.ConsumerRef) ([]ledger.Usage, ledger.SequenceRange, error) {
-	return r, ledger.SequenceRange{First: 7, Last: 70}, nil
-}
-
-func TestUsageOfALostLedgerIsRecovered(t *testing.T) {
-	memory := storagetest.New()
-	p := start(t, memory, nil)
-	p.Recovery = recovered{{ResourceType: gpu, Amount: 7, Claims: 2}}
-	p.limit(t, 10)
-	if decision := p.reserve(t, "k", 4); decision.Code != ledger.Exceeded {
-		t.Errorf("decided %s although 7 of 10 are used", decision.Code)
-	}
-	expect(t, "the first write stores what was recovered", memory, summary{Limit: 10, Used: 7, Claims: 2})
-	if d := p.reserve(t, "fits", 1); d.Sequence != 71 || !p.IsWithdrawn(acme, 70) || p.IsWithdrawn(acme, 6) {
-		t.Errorf("the next sequence is %d, want 71: claims may still be made with those of the lost ledger", d.Sequence)
-	}
-}

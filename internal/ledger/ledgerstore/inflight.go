@@ -61,7 +61,7 @@ type InFlight struct {
 	// KnownSince is the earliest known time of its existence, on a monotonic clock. It is the time of this process's
 	// write, or of the notice of the first version with the reservation.
 	KnownSince time.Time
-	// IsOwn is true if this process made it or took it over. Only its owner makes its claim.
+	// IsOwn is true if this process made it, or decided a later review of its request.
 	IsOwn bool
 	// IsUnrecorded is true while only the slice of this process covers it. It has no sequence yet, and is its own.
 	IsUnrecorded bool
@@ -158,17 +158,6 @@ func (i *inflight) removeUnrecorded(consumer quotav1alpha1.ConsumerRef, reservat
 func (i *inflight) isUnrecorded(consumer quotav1alpha1.ConsumerRef, key string) bool {
 	p, known := i.get(consumer, key)
 	return known && p.IsUnrecorded
-}
-
-// takeOver makes this process the owner of a reservation with a new sequence. Its KnownSince stays.
-func (i *inflight) takeOver(consumer quotav1alpha1.ConsumerRef, r ledger.Reservation) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	taken := InFlight{Consumer: consumer, Reservation: r, KnownSince: time.Now(), IsOwn: true}
-	if before, known := i.byConsumer[consumer][r.Key]; known {
-		taken.KnownSince = before.KnownSince
-	}
-	i.addLocked(taken)
 }
 
 // settle marks a reservation as settling. Sequence 0 stands for any.

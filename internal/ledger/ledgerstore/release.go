@@ -71,7 +71,7 @@ func (s *Store) Release(ctx context.Context, consumer quotav1alpha1.ConsumerRef,
 
 // release releases the charges in the ledger.
 func (c *ClaimCharges) release(l *ledger.Ledger) (e groupcommit.Effect, drifted bool) {
-	if l.IsReleased(c.ClaimUID) || l.IsWithdrawn(c.Sequence) {
+	if l.IsReleased(c.ClaimUID) {
 		return groupcommit.Unconfirmed, false
 	}
 	if l.ReleaseReserved(c.ClaimUID, c.Key, c.Sequence) {

@@ -71,13 +71,6 @@ type Change struct {
 	CapacityGrew bool
 }
 
-// Recovery recovers the usage of a consumer without a ledger.
-type Recovery interface {
-	// Usage computes the usage of a consumer from its granted claims. withdrawn are the sequences of possible later
-	// claims from the reservations of an earlier ledger. It is zero if there are no claims.
-	Usage(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (used []ledger.Usage, withdrawn ledger.SequenceRange, err error)
-}
-
 // Replicas knows the preferred replica of each ledger.
 type Replicas interface {
 	// IsPreferred reports whether this process is the preferred replica of a consumer. For other consumers a store does
@@ -98,8 +91,6 @@ type Lead interface {
 
 // Store is this process's access to the ledgers of all consumers. It is safe for concurrent use.
 type Store struct {
-	// Recovery, if set, protects against deleted ledgers. Set it before first use.
-	Recovery Recovery
 	// Replicas, if set, are the replicas on the same ledgers. Set it before first use.
 	Replicas Replicas
 
@@ -134,7 +125,6 @@ type Store struct {
 	metrics         *metrics
 	inflight        *inflight
 	released        *released
-	withdrawn       withdrawn
 	ended           endedRequests
 	observed        observedLedgers
 	unobserved      func() workqueue.TypedRateLimitingInterface[quotav1alpha1.ConsumerRef] // made with the first use

@@ -30,15 +30,6 @@ func (c *committer) read() error {
 	if err != nil {
 		return err
 	}
-	if version == "" && c.store.Recovery != nil {
-		var lost ledger.SequenceRange
-		if stored.Used, lost, err = c.store.Recovery.Usage(ctx, c.consumer); err != nil {
-			return fmt.Errorf("recover the usage from claims: %w", err)
-		}
-		if stored.Sequence = lost.Last; lost.Last > 0 {
-			stored.Withdrawn = ledger.SequenceSet{lost}
-		}
-	}
 	restored, err := ledger.Restore(stored)
 	if err != nil {
 		return fmt.Errorf("the stored ledger is damaged: %w", err)
@@ -61,7 +52,6 @@ func (c *committer) read() error {
 		c.releaseDone(key) // another process has ended it
 	}
 	c.store.released.replace(c.consumer, restored)
-	c.store.withdrawn.replace(c.consumer, restored.Withdrawn())
 	c.offerJournal()
 	return nil
 }
@@ -91,7 +81,6 @@ func (c *committer) write() error {
 		c.written.Store(&began)
 		c.mayLand = false
 		c.escrow.found(c.ledger, c.store.holder, began, false)
-		c.store.withdrawn.replace(c.consumer, c.ledger.Withdrawn())
 		c.ledger.MarkStored()
 		c.stockStored()
 		c.offerJournal()

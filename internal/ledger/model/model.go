@@ -26,7 +26,6 @@ type Model struct {
 	used         map[kind]usage
 	reservations map[string]ledger.Reservation
 	released     map[string]bool
-	withdrawn    map[int64]bool
 }
 
 // kind identifies charges with a common sum.
@@ -53,7 +52,6 @@ func New() *Model {
 		used:         map[kind]usage{},
 		reservations: map[string]ledger.Reservation{},
 		released:     map[string]bool{},
-		withdrawn:    map[int64]bool{},
 	}
 }
 
@@ -259,20 +257,10 @@ func (m *Model) without(charges []ledger.Charge) (after map[kind]usage, held boo
 	return after, true
 }
 
-// Withdraw drops a reservation and withdraws its sequence.
-func (m *Model) Withdraw(key string, sequence int64) bool {
-	r := m.reservations[key]
-	if !m.Cancel(key, sequence) {
-		return false
-	}
-	m.withdrawn[r.Sequence] = true
-	return true
-}
-
 // Renew gives a reservation a new sequence.
 func (m *Model) Renew(key string, sequence int64) (int64, bool) {
 	r := m.reservations[key]
-	if !m.Withdraw(key, sequence) {
+	if !m.Cancel(key, sequence) {
 		return 0, false
 	}
 	return m.add(r), true
@@ -282,7 +270,7 @@ func (m *Model) Renew(key string, sequence int64) (int64, bool) {
 func (m *Model) Clone() *Model {
 	clone := *m
 	clone.grants, clone.used = maps.Clone(m.grants), maps.Clone(m.used)
-	clone.reservations, clone.released, clone.withdrawn = maps.Clone(m.reservations), maps.Clone(m.released), maps.Clone(m.withdrawn)
+	clone.reservations, clone.released = maps.Clone(m.reservations), maps.Clone(m.released)
 	return &clone
 }
 

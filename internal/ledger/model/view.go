@@ -80,12 +80,5 @@ func (m *Model) Snapshot() ledger.Snapshot {
 	b.Reservations = slices.SortedFunc(maps.Values(m.reservations), func(a, b ledger.Reservation) int {
 		return cmp.Compare(a.Sequence, b.Sequence)
 	})
-	for _, sequence := range slices.Sorted(maps.Keys(m.withdrawn)) {
-		if n := len(b.Withdrawn); n > 0 && b.Withdrawn[n-1].Last == sequence-1 {
-			b.Withdrawn[n-1].Last = sequence
-		} else {
-			b.Withdrawn = append(b.Withdrawn, ledger.SequenceRange{First: sequence, Last: sequence})
-		}
-	}
 	return b
 }
