@@ -8,7 +8,7 @@ import (
 )
 
 // HoldsCharge reports whether a claim is granted and stays. A policy's claim also stays, and holds its charge, if
-// somebody deletes it while its object exists. Whether the ledger has released it since, only the ledger knows.
+// somebody deletes it while its object exists.
 func HoldsCharge(claim *quotav1alpha1.ResourceClaim) bool {
 	stays := claim.DeletionTimestamp == nil || claimcache.IsFromPolicy(claim) && claimcache.HasFinalizer(claim)
 	return claimcache.StateOf(claim) == claimcache.Granted && stays && !IsSuperseded(claim)
@@ -40,8 +40,7 @@ func HasEarlyRelease(claim *quotav1alpha1.ResourceClaim) bool {
 	return !claimcache.IsFromPolicy(claim) && claim.Annotations[quotav1alpha1.AnnotationRelease] == "true"
 }
 
-// IsSuperseded reports whether Bursar is replacing the claim by another, or removing it because its object no longer
-// costs anything.
+// IsSuperseded reports whether Bursar is removing the claim, because its object has another one.
 func IsSuperseded(claim *quotav1alpha1.ResourceClaim) bool {
 	return claim.Annotations[quotav1alpha1.AnnotationSuperseded] == "true"
 }

@@ -3,7 +3,7 @@ package ledger
 // Awaited is the change of an object that a pending request may make. Leave the end of such a request to
 // [Ledger.Observe]: [Ledger.Settle] refuses it.
 type Awaited struct {
-	// Kind is the kind of the object, and ID identifies it among the objects of this kind for ever, like a UID.
+	// Kind is the kind of the object, and ID identifies it among the objects of this kind, like a UID.
 	Kind, ID string
 	// After is the version of the object under review. It is 0 if the request creates the object.
 	After Version
@@ -16,7 +16,7 @@ type Awaited struct {
 type Visibility struct {
 	// Version is the object's own version. It is 0 if there is no such object, for this or any other consumer.
 	Version Version
-	// IsDeleted is true if the observer has seen the deletion of the object. Its ID never returns.
+	// IsDeleted is true if the observer has seen the deletion of the object. The request cannot make it again.
 	IsDeleted bool
 	// HasEnded is true if the request had ended by then, well or not. An effect that is not visible never comes.
 	HasEnded bool

@@ -195,7 +195,7 @@ func (o *Operator) Flush(ctx context.Context) {
 		err = errors.Join(err, q.ledgers.Flush(ctx)) // the ledgers drop stored entries
 	}
 	if err != nil && !utilnet.IsConnectionRefused(err) { // a standalone server ends its API server first
-		o.options.Log.Error(err, "cannot settle everything; another replica will")
+		o.options.Log.Error(err, "cannot write everything; another replica will")
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/controller/webhookconfig"
+	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
@@ -75,11 +76,12 @@ func (p *components) waitForEnforcement(ctx context.Context, o *Operator) error 
 }
 
 // join accepts reviews from other replicas, from the first time that this replica can answer until the operator has to
-// stop. Without a synced claim cache, this replica can settle only its own claims, so others stay preferred.
+// stop. Before its lists of claims, this replica can end no reservation that awaits one, so others stay preferred.
 func (p *components) join(ctx context.Context, o *Operator) error {
 	const poll = 5 * time.Millisecond
 	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) {
-		return o.Ready() == nil && p.quota.claims.HasSynced() || o.isStopping.Load(), nil
+		isListed := p.quota.claims.HasSynced() && p.quota.watcher.IsListed(inventory.Claims)
+		return o.Ready() == nil && isListed || o.isStopping.Load(), nil
 	})
 	if err != nil {
 		return nil // ctx has ended

@@ -106,8 +106,13 @@ func compareLedgers(ctx context.Context) error {
 	if err := errors.Join(admin.List(ctx, &ledgers), admin.List(ctx, &all, client.MatchingLabelsSelector{Selector: claimcache.OfRecord()})); err != nil {
 		return err
 	}
-	demanded := map[string]int64{}
+	demanded, ids := map[string]int64{}, map[string]bool{}
 	for i := range all.Items {
+		id := claims.IDOf(&all.Items[i])
+		if ids[id] {
+			continue // a second claim of one object does not count
+		}
+		ids[id] = true
 		charges, err := claims.ChargesOf(&all.Items[i])
 		if err != nil {
 			return err

@@ -14,8 +14,8 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// A claim of a person or a service demands what it was granted, from its status on until its release. Views and claims
-// of policies demand nothing.
+// A claim of a person or a service demands what it was granted, from its status on until its release, and a policy's
+// claim what it requests. Of two claims of one object, one counts. Views demand nothing.
 func TestWatcherCountsClaims(t *testing.T) {
 	t.Parallel()
 	w := newWatched(t)

@@ -111,7 +111,7 @@ const (
 	// JournalEntryReleased means that the object or claim is gone.
 	JournalEntryReleased JournalEntryKind = "Released"
 
-	// JournalEntryCorrected means that the auditor or an administrator repaired the ledger.
+	// JournalEntryCorrected means that an administrator repaired the ledger.
 	JournalEntryCorrected JournalEntryKind = "Corrected"
 
 	// JournalEntryRecounted means that existing objects demand something else than before, and Bursar did not see each

@@ -14,6 +14,7 @@ import (
 	"github.com/bursar/bursar/internal/admission/review"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims/evaluator"
+	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/naming"
 	"github.com/bursar/bursar/internal/policy"
@@ -183,9 +184,11 @@ func (h *Handler) evaluatePolicy(ctx context.Context, request *admissionv1.Admis
 		c.notices.fail(p, err)
 		return nil
 	case evaluated != nil:
-		awaits, err := h.awaitedBy(p, c.Object, "", input)
-		if err != nil {
-			return tryAgain(err)
+		awaits := &ledger.Awaited{Kind: inventory.Claims, ID: evaluated.Key} // of record
+		if p.CountsObjects() {
+			if awaits, err = h.awaitedBy(p, c.Object, "", input); err != nil {
+				return tryAgain(err)
+			}
 		}
 		c.claims = append(c.claims, &evaluatedClaim{evaluated, p, request.UserInfo.Username, awaits})
 		h.succeeded(p)

@@ -19,12 +19,9 @@ import (
 	"github.com/bursar/bursar/internal/policy"
 )
 
-// awaitedBy returns what ends a reservation. By a policy that counts objects, that is the object in a version after the
-// one under review, base, which is empty for a create. By another one, it is the claim of record of a new object.
+// awaitedBy returns what ends a reservation by a policy that counts objects: the object in a version after the one
+// under review, base, which is empty for a create.
 func (h *Handler) awaitedBy(p *catalog.Policy, o evaluator.Object, base string, in policy.Input) (*ledger.Awaited, error) {
-	if !p.CountsObjects() {
-		return &ledger.Awaited{Kind: inventory.Claims, ID: ledgerstore.ObjectKey(claims.LabelValue(p.Name), string(o.UID))}, nil
-	}
 	policies := ledger.Version(h.Catalog.PolicyVersion(p.Name)) // of this generation, or later
 	awaits := &ledger.Awaited{Kind: inventory.NameOf(p.Trigger), ID: string(o.UID), Policies: policies}
 	if base != "" {

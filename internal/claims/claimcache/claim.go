@@ -50,7 +50,7 @@ type Claim struct {
 	// Labelled is set if the claim has the label with the kind of its consumer. Bursar sets it together with the other
 	// label.
 	Labelled bool
-	// Superseded is set if Bursar is about to replace or remove the claim, although its object exists.
+	// Superseded is set if Bursar is about to remove the claim, because its object has another one.
 	Superseded bool
 
 	consumer unique.Handle[quotav1alpha1.ConsumerRef]

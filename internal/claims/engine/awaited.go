@@ -12,15 +12,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
-// claimReservations returns the reservations for an object that await its claims. The others await the object itself.
+// claimReservations returns the reservations for an object that await its claims, and have none as far as this process
+// has seen. The others await the object itself.
 func (e *Engine) claimReservations(uid types.UID) []ledgerstore.InFlight {
+	known := e.Claims.ForObject(uid)
 	return slices.DeleteFunc(e.Store.ReservationsFor(string(uid)), func(r ledgerstore.InFlight) bool {
-		return !r.AwaitsClaim() || e.Store.HasSeen(r)
+		policy, _ := ledgerstore.SplitObjectKey(r.Key)
+		isMade := slices.ContainsFunc(known, func(c *claimcache.Claim) bool { return c.Policy() == policy && !c.Superseded })
+		return !r.AwaitsClaim() || isMade || e.Store.HasSeen(r)
 	})
 }
 
@@ -28,7 +33,7 @@ func (e *Engine) claimReservations(uid types.UID) []ledgerstore.InFlight {
 func (e *Engine) endAwaited(ctx context.Context, o Object) error {
 	var errs []error
 	for _, pending := range e.Store.ReservationsFor(string(o.UID)) {
-		if pending.AwaitsClaim() || e.Store.HasSeen(pending) || !e.isOver(pending) {
+		if pending.Awaits == nil || pending.AwaitsClaim() || e.Store.HasSeen(pending) || !e.isOver(pending) {
 			continue
 		}
 

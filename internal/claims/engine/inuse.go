@@ -10,10 +10,11 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/policy"
 )
 
-// InUse asks the API server whether the object of a claim exists and, for a policy's claim, the policy itself: the
-// claims of a deleted policy are not in use.
+// InUse asks the API server whether the object of a claim exists and, for a policy's claim, the policy itself. The
+// claims of a deleted policy are not in use. Neither are those of a former policy, if one of its name counts objects.
 func (e *Engine) InUse(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error) {
 	if !claimcache.IsFromPolicy(claim) {
 		return e.namedObjectExists(ctx, claim)
@@ -23,7 +24,7 @@ func (e *Engine) InUse(ctx context.Context, claim *quotav1alpha1.ResourceClaim) 
 		return false, err
 	}
 	madeIt := func(policy quotav1alpha1.ClaimCreationPolicy) bool {
-		return claims.LabelValue(policy.Name) == claims.PolicyOf(claim)
+		return claims.LabelValue(policy.Name) == claims.PolicyOf(claim) && !countsObjects(&policy)
 	}
 	// A policy in the cache exists; a policy outside the cache may be too new.
 	for _, reader := range e.Policies {
@@ -36,6 +37,11 @@ func (e *Engine) InUse(ctx context.Context, claim *quotav1alpha1.ResourceClaim) 
 		}
 	}
 	return false, nil
+}
+
+func countsObjects(object *quotav1alpha1.ClaimCreationPolicy) bool {
+	compiled, errs := policy.Compile(object)
+	return len(errs) == 0 && compiled.CountsObjects()
 }
 
 // objectExists asks the API server whether the object of a policy's claim exists.

@@ -23,13 +23,20 @@ func TestPolicysClaimIsInUse(t *testing.T) {
 		hasObject, hasVanished bool
 		// cached and live have the policy.
 		cached, live bool
+		change       func(*quotav1alpha1.ClaimCreationPolicy)
 		want         bool
 	}{
-		"both exist":         {"the claim pays", true, false, true, true, true},
-		"a new policy":       {"the cache does not have it yet", true, false, false, true, true},
-		"the policy is gone": {"nothing keeps its claims", true, false, false, false, false},
-		"the object is gone": {"there is nothing to pay for", false, false, true, true, false},
-		"it vanished":        {"the watch has said so already", true, true, true, true, false},
+		"both exist":         {"the claim pays", true, false, true, true, nil, true},
+		"a new policy":       {"the cache does not have it yet", true, false, false, true, nil, true},
+		"the policy is gone": {"nothing keeps its claims", true, false, false, false, nil, false},
+		"the object is gone": {"there is nothing to pay for", false, false, true, true, nil, false},
+		"it vanished":        {"the watch has said so already", true, true, true, true, nil, false},
+		"another policy has its name": {
+			"that one counts the object itself", true, false, true, true,
+			func(p *quotav1alpha1.ClaimCreationPolicy) {
+				p.Spec.Target.ResourceClaimTemplate.Metadata.Annotations = nil
+			}, false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scheme := runtime.NewScheme()
@@ -41,10 +48,7 @@ func TestPolicysClaimIsInUse(t *testing.T) {
 			}
 			objects := metadatafake.NewSimpleMetadataClient(scheme)
 			if tt.hasObject {
-				if err := objects.Tracker().Create(fleetResource, &metav1.PartialObjectMetadata{
-					TypeMeta:   metav1.TypeMeta{APIVersion: fleetKind.GroupVersion().String(), Kind: fleetKind.Kind},
-					ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: fleetUID},
-				}, "ns"); err != nil {
+				if err := objects.Tracker().Create(fleetResource, storedFleet(), "ns"); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -52,7 +56,11 @@ func TestPolicysClaimIsInUse(t *testing.T) {
 				if !hasPolicy {
 					return fake.NewClientBuilder().WithScheme(scheme).Build()
 				}
-				return fake.NewClientBuilder().WithScheme(scheme).WithObjects(fleets()).Build()
+				policy := fleets()
+				if tt.change != nil {
+					tt.change(policy)
+				}
+				return fake.NewClientBuilder().WithScheme(scheme).WithObjects(policy).Build()
 			}
 			e := engine.New(engine.Dependencies{
 				Objects: objectcache.New(objects, onlyFleets{}), Policies: []client.Reader{reader(tt.cached), reader(tt.live)}, Log: logr.Discard(),

@@ -37,6 +37,7 @@ func (e *Engine) Process(ctx context.Context, o Object) error {
 			errs = append(errs, e.removeOrphan(ctx, o, claim))
 		}
 	}
+	errs = append(errs, e.removeTwins(ctx, o))
 	return errors.Join(errs...)
 }
 

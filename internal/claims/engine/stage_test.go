@@ -73,6 +73,14 @@ func fleet(version, payer string, replicas int64) *unstructured.Unstructured {
 	return object
 }
 
+// storedFleet is the metadata of [fleet] on an API server.
+func storedFleet() *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: fleetKind.GroupVersion().String(), Kind: fleetKind.Kind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: fleetUID},
+	}
+}
+
 // fleets is the policy for fleets. Its claims are of record, because they name the user of the create.
 func fleets() *quotav1alpha1.ClaimCreationPolicy {
 	return &quotav1alpha1.ClaimCreationPolicy{
@@ -206,10 +214,7 @@ func (s *stage) run(policy *quotav1alpha1.ClaimCreationPolicy, object *unstructu
 	s.must(metav1.AddMetaToScheme(scheme))
 	s.metadata = metadatafake.NewSimpleMetadataClient(scheme)
 	if object != nil {
-		s.must(s.metadata.Tracker().Add(&metav1.PartialObjectMetadata{
-			TypeMeta:   metav1.TypeMeta{APIVersion: fleetKind.GroupVersion().String(), Kind: fleetKind.Kind},
-			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a", UID: fleetUID},
-		}))
+		s.must(s.metadata.Tracker().Add(storedFleet()))
 	}
 	claimClient := s.server.Client(s)
 	known := catalog.New()

@@ -19,13 +19,13 @@ import (
 	"github.com/bursar/bursar/internal/kube/objectcache"
 )
 
-// standing returns the engine of a process that stands still, apart from what a test has it do.
-func (s *stage) standing() *engine.Engine {
+// standing returns the engine of a process that stands still, apart from what a test has it do. It lists no objects.
+func (s *stage) standing(existing ...runtime.Object) *engine.Engine {
 	s.Helper()
 	scheme := runtime.NewScheme()
 	s.must(metav1.AddMetaToScheme(scheme))
 	e := engine.New(engine.Dependencies{
-		Store: s.store, Objects: objectcache.New(metadatafake.NewSimpleMetadataClient(scheme), onlyFleets{}), Claims: claimcache.New(),
+		Store: s.store, Objects: objectcache.New(metadatafake.NewSimpleMetadataClient(scheme, existing...), onlyFleets{}), Claims: claimcache.New(),
 		Client: s.server.Client(s), Catalog: catalog.New(), SystemNamespace: "sys", Log: logr.Discard(),
 	})
 	s.Cleanup(e.Queue().ShutDown)
@@ -114,6 +114,27 @@ func TestTwins(t *testing.T) {
 		s.wantFinally("one is left", "acme uses 5, 0 in flight", "claim of acme for 5")
 		if s.server.Get(older.Name) == nil {
 			t.Error("the older one is gone")
+		}
+	})
+}
+
+// The objects of the kind are not listed yet when both claims are known, as right after a start.
+func TestTwinsOfAnObjectThatIsNotListed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		older := s.claim(s.reserve(acme, 5), true)
+		younger := older.DeepCopy()
+		younger.Namespace, younger.Name, younger.UID = "sys", "claim-b", "uid-claim-b"
+		younger.CreationTimestamp = metav1.NewTime(older.CreationTimestamp.Add(time.Minute))
+		s.server.Put(younger)
+		started := s.standing(storedFleet())
+		go started.Claims.Run(t.Context(), s.server.Client(t).REST())
+		s.must(started.Claims.WaitForSync(t.Context()))
+
+		s.must(started.Process(t.Context(), theFleet))
+
+		if claim := s.server.Get(younger.Name); claim == nil || claim.DeletionTimestamp == nil {
+			t.Errorf("the younger claim is %+v, want it deleted", claim)
 		}
 	})
 }

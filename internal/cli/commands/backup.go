@@ -152,7 +152,7 @@ func printManifest(w io.Writer, manifest *backup.Manifest, path string) error {
 	return err
 }
 
-// restoreTimeout is longer than the audit, which corrects ledgers, takes by default.
+// restoreTimeout is longer than all objects of a large cluster take to count.
 const restoreTimeout = 6 * time.Minute
 
 func newRestoreCommand(p cli.Program) *cobra.Command {

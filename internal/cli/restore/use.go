@@ -42,9 +42,6 @@ func (u use) add(claim *quotav1alpha1.ResourceClaim) error {
 
 // addOfRecord adds what the ledger is to observe of a claim.
 func (u use) addOfRecord(claim *quotav1alpha1.ResourceClaim) error {
-	if claims.IsView(claim) {
-		return nil // its object counts
-	}
 	charges, err := claims.ChargesOf(claim)
 	return u.addCharges(claim, charges, err)
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/cli/backup"
 	"github.com/bursar/bursar/internal/cli/quotakinds"
@@ -141,6 +142,7 @@ func hasCondition(object *unstructured.Unstructured, name string) (isTrue bool, 
 // each earlier look. It lists ledgers and claims as of one version of the API server.
 func (r *restorer) checkLedgers(ctx context.Context) error {
 	observed, demanded, now := use{}, use{}, use{}
+	ids := map[string]bool{}
 	version, err := quotakinds.Each(ctx, r.caller, quotav1alpha1.GroupVersion.WithResource("consumerledgers"), "", func(object *unstructured.Unstructured) error {
 		stored := &quotav1alpha1.ConsumerLedger{}
 		err := backup.Decode(object, stored)
@@ -156,6 +158,11 @@ func (r *restorer) checkLedgers(ctx context.Context) error {
 		return err
 	}
 	err = r.eachClaim(ctx, version, func(claim *quotav1alpha1.ResourceClaim) error {
+		id := claims.IDOf(claim)
+		if claims.IsView(claim) || ids[id] { // its object counts, or the other claim of that
+			return now.add(claim)
+		}
+		ids[id] = true
 		return errors.Join(now.add(claim), demanded.addOfRecord(claim))
 	})
 	if err != nil {

@@ -48,10 +48,8 @@ func TestCompare(t *testing.T) {
 		}
 		for name, amounts := range tt.held {
 			for i, amount := range amounts {
-				for _, claim := range []*quotav1alpha1.ResourceClaim{granted(of(name), fmt.Sprint(name, "-", i), amount), viewOf(of(name), amount)} {
-					if err := demanded.addOfRecord(claim); err != nil {
-						t.Fatal(err)
-					}
+				if err := demanded.addOfRecord(granted(of(name), fmt.Sprint(name, "-", i), amount)); err != nil {
+					t.Fatal(err)
 				}
 			}
 		}
@@ -71,12 +69,6 @@ func granted(consumer quotav1alpha1.ConsumerRef, uid string, amount int64) *quot
 		Spec:   quotav1alpha1.ResourceClaimSpec{ConsumerRef: consumer, Requests: []quotav1alpha1.ResourceRequest{{ResourceType: "maps", Amount: amount}}},
 		Status: quotav1alpha1.ResourceClaimStatus{Conditions: []metav1.Condition{{Type: quotav1alpha1.ConditionGranted, Status: metav1.ConditionTrue}}},
 	}
-}
-
-func viewOf(consumer quotav1alpha1.ConsumerRef, amount int64) *quotav1alpha1.ResourceClaim {
-	view := granted(consumer, "view", amount)
-	view.Labels[quotav1alpha1.LabelView] = "true"
-	return view
 }
 
 // TestRestAfter bounds the share of the time for looks at the server.

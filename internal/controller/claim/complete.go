@@ -17,8 +17,7 @@ const (
 )
 
 // completeAll adds missing labels and finalizers to claims, until ctx ends. The labels name the consumer. Without the
-// finalizer, only the next audit releases the charges of a policy's claim, and those of another claim return with its
-// deletion, although its object may exist.
+// finalizer, the charges of a claim return with its deletion, although its object may exist.
 func (c *Controller) completeAll(ctx context.Context) {
 	if c.Claims.WaitForSync(ctx) != nil {
 		return

@@ -1,13 +1,13 @@
 // Package departed removes the ledgers and effective grants of consumers that no longer exist or never did.
 //
 // A consumer is removable once its object does not exist, no grant or claim names it, and its ledger is empty: no
-// limit, no usage, no reservation and no released claim. The controller inspects such consumers regularly, and removes
+// limit, no usage and no reservation. The controller inspects such consumers regularly, and removes
 // only ledgers and effective grants unchanged in two inspections in a row. So everything in progress at the first
 // inspection has arrived at the second: the API server ends requests after a minute, and replicas have seen the
 // deletion of the last claim.
 //
 // The deletion of a ledger requires the version of the inspection. A decision before it changes the version, and the
-// ledger stays. A decision after it finds no ledger, and creates one from the existing claims and grants. The bucket
+// ledger stays. A decision after it finds no ledger, and makes one of what exists. The bucket
 // controller then creates the effective grants again.
 //
 // Only the operator and tests import it.

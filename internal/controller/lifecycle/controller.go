@@ -161,15 +161,18 @@ func (c *Controller) claimChanged(before, after *claimcache.Claim) {
 		routing.Enqueue(c.Engine.Queue(), routing.PreferredFor(c.Replicas, after.Consumer()), objectOf(after)) // maybe by one policy
 	}
 	isAbsent := c.Objects.Presence(after.Kind(), after.ObjectUID) == objectcache.Absent
+	switch {
+	case c.Engine.IsGone(after.ObjectUID):
+		c.Store.ExpectRelease(after.Consumer(), string(after.UID))
+	case isAbsent:
+		c.Store.ExpectDeletion(after.Consumer(), string(after.UID)) // it may have gone before the claim was there
+	default:
+		return
+	}
 	if isAbsent {
 		c.absent.add(objectOf(after))
 	}
-	if c.Engine.IsGone(after.ObjectUID) {
-		c.Store.ExpectRelease(after.Consumer(), string(after.UID))
-		routing.Enqueue(c.Engine.Queue(), routing.PreferredFor(c.Replicas, after.Consumer()), objectOf(after))
-	} else if isAbsent {
-		routing.Enqueue(c.Engine.Queue(), routing.PreferredFor(c.Replicas, after.Consumer()), objectOf(after))
-	}
+	routing.Enqueue(c.Engine.Queue(), routing.PreferredFor(c.Replicas, after.Consumer()), objectOf(after))
 }
 
 // modified queues an object with admitted updates after a change.
@@ -229,6 +232,9 @@ func (c *Controller) sweepReservations(ctx context.Context) {
 		}
 		if o, ok := engine.ObjectOf(reservation); ok && (isOurs || c.Engine.IsInFlight(reservation)) {
 			c.Engine.Queue().Add(o)
+		}
+		if isOurs && c.Store.HasSeen(reservation) {
+			c.Store.ObserveAgain(reservation.Consumer) // whoever should have done so may have died
 		}
 	}
 }

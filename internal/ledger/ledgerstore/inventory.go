@@ -86,6 +86,9 @@ func (s *Store) DeletionEnded(uid types.UID, consumers []quotav1alpha1.ConsumerR
 
 func deletionOf(uid types.UID) string { return "deletion:" + string(uid) }
 
+// ObserveAgain has the ledger of a consumer observe the inventory, because one of its requests should have ended.
+func (s *Store) ObserveAgain(consumer quotav1alpha1.ConsumerRef) { s.unobserved().Add(consumer) }
+
 // stockChanged has the ledger of a consumer observe the inventory soon. Of several replicas only the preferred one does
 // so at once: the others look later whether it has, see [Store.SweepStock].
 func (s *Store) stockChanged(consumer quotav1alpha1.ConsumerRef) {

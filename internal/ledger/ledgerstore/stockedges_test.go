@@ -2,9 +2,14 @@ package ledgerstore_test
 
 import (
 	"context"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
@@ -210,5 +215,46 @@ func TestStockRecordRaises(t *testing.T) {
 
 		expectCounted(t, "the larger of both attempts", memory, counted{Pending: 7})
 		expectAtLeast(t, memory, from, 7)
+	})
+}
+
+// A ledger is outdated once it has not followed what exists for a while, and not while much happens.
+func TestOutdatedLedgers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var outage atomic.Bool
+		p := start(t, storagetest.New(), func(context.Context, storagetest.Call) storagetest.Fault {
+			if outage.Load() {
+				return storagetest.Lost
+			}
+			return storagetest.None
+		})
+		go p.RunObservers(t.Context(), logr.Discard())
+		p.limit(t, 1000)
+		objects := p.Inventory.(*inventoryOf)
+		outdated := func(after time.Duration) float64 {
+			began := time.Now()
+			for n := 1; time.Since(began) < after; n++ {
+				uid := fmt.Sprint(time.Since(began).Milliseconds(), outage.Load())
+				objects.show(widgets, uid, ledger.Version(time.Now().UnixMilli()), 1)
+				p.ObjectChanged(types.UID(uid), []quotav1alpha1.ConsumerRef{acme})
+				if n%10 == 0 {
+					p.SweepStock() // the ledger cannot have the latest object yet
+				}
+				time.Sleep(500 * time.Millisecond)
+			}
+			return p.gauge(t, "bursar_ledgers_outdated")
+		}
+
+		if count := outdated(5 * time.Minute); count != 0 {
+			t.Errorf("%v ledgers are outdated while much happens", count)
+		}
+		outage.Store(true)
+		if count := outdated(time.Minute); count != 1 {
+			t.Errorf("%v ledgers are outdated although none can be written", count)
+		}
+		outage.Store(false)
+		if count := outdated(time.Minute); count != 0 {
+			t.Errorf("%v ledgers are outdated after the outage", count)
+		}
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/bursar/bursar/internal/ledger"
 )
 
-// overlookedAfter is how long the observation of a ledger may differ from the inventory before another replica than the
+// overlookedAfter is how long a ledger may differ from the inventory without a write before another replica than the
 // preferred one sees to it. The preferred one takes a moment, or has died. After outdatedAfter, none has succeeded.
 const overlookedAfter, outdatedAfter = 6 * time.Second, 30 * time.Second
 
@@ -73,7 +73,13 @@ func (o Observed) kinds() []string {
 type observedLedgers struct {
 	mu         sync.Mutex
 	byConsumer map[quotav1alpha1.ConsumerRef]Observed
-	differs    map[quotav1alpha1.ConsumerRef]time.Time
+	differs    map[quotav1alpha1.ConsumerRef]difference
+}
+
+// difference is that of a ledger from the inventory. A ledger that is written again and again is none: it follows.
+type difference struct {
+	stored Observed
+	since  time.Time
 }
 
 func (o *observedLedgers) set(consumer quotav1alpha1.ConsumerRef, observed Observed) {
@@ -118,17 +124,17 @@ func (s *Store) SweepStock() {
 	}
 
 	kinds := s.Inventory.Kinds()
-	differs := map[quotav1alpha1.ConsumerRef]time.Time{}
+	differs := map[quotav1alpha1.ConsumerRef]difference{}
 	for consumer := range consumers {
 		if !s.isOverlooked(consumer, stored[consumer], kinds) {
 			continue
 		}
-		since, isKnown := s.observed.differs[consumer]
-		if !isKnown {
-			since = time.Now()
+		d, isKnown := s.observed.differs[consumer]
+		if !isKnown || d.stored != stored[consumer] {
+			d = difference{stored[consumer], time.Now()}
 		}
-		differs[consumer] = since
-		if s.Replicas == nil || s.Replicas.IsPreferred(consumer) || time.Since(since) >= overlookedAfter {
+		differs[consumer] = d
+		if s.Replicas == nil || s.Replicas.IsPreferred(consumer) || time.Since(d.since) >= overlookedAfter {
 			s.unobserved().Add(consumer)
 		}
 	}
@@ -138,8 +144,8 @@ func (s *Store) SweepStock() {
 
 // outdated returns the number of ledgers that somebody should have seen to by now.
 func (o *observedLedgers) outdated() (count int) {
-	for _, since := range o.differs {
-		if time.Since(since) >= outdatedAfter {
+	for _, d := range o.differs {
+		if time.Since(d.since) >= outdatedAfter {
 			count++
 		}
 	}

@@ -50,7 +50,7 @@ func TestClaimsLost(t *testing.T) {
 	c.must("kubectl delete resourceclaims --all --all-namespaces")
 	c.start()
 	c.finally("kubectl get resourceclaim project-web -n bursar-system")
-	c.finally(create + "mobile.yaml") // once the auditor has returned the charge of the lost claim
+	c.finally(create + "mobile.yaml")
 	c.refused(create+"data.yaml", "used: 2, limited: 2")
 }
 
