@@ -14,7 +14,8 @@ import (
 )
 
 // InUse asks the API server whether the object of a claim exists and, for a policy's claim, the policy itself. The
-// claims of a deleted policy are not in use. Neither are those of a former policy, if one of its name counts objects.
+// claims of a deleted policy are not in use. Neither are claims of record, if a later policy of that name counts
+// objects.
 func (e *Engine) InUse(ctx context.Context, claim *quotav1alpha1.ResourceClaim) (bool, error) {
 	if !claimcache.IsFromPolicy(claim) {
 		return e.namedObjectExists(ctx, claim)
@@ -24,7 +25,7 @@ func (e *Engine) InUse(ctx context.Context, claim *quotav1alpha1.ResourceClaim) 
 		return false, err
 	}
 	madeIt := func(policy quotav1alpha1.ClaimCreationPolicy) bool {
-		return claims.LabelValue(policy.Name) == claims.PolicyOf(claim) && !countsObjects(&policy)
+		return claims.LabelValue(policy.Name) == claims.PolicyOf(claim) && claims.IsView(claim) == countsObjects(&policy)
 	}
 	// A policy in the cache exists; a policy outside the cache may be too new.
 	for _, reader := range e.Policies {
