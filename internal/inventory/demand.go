@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -87,4 +88,17 @@ func inOrder(parts []Demand) []Demand {
 		return cmp.Or(naming.CompareConsumers(a.Consumer, b.Consumer), cmp.Compare(a.Policy, b.Policy))
 	})
 	return sorted
+}
+
+// consumersOf returns the consumers in one of two demands.
+func consumersOf(before, after *demand) []quotav1alpha1.ConsumerRef {
+	consumers := map[quotav1alpha1.ConsumerRef]struct{}{}
+	for _, d := range []*demand{before, after} {
+		if d != nil {
+			for _, part := range d.parts {
+				consumers[part.Consumer] = struct{}{}
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(consumers), naming.CompareConsumers)
 }

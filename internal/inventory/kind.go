@@ -322,19 +322,6 @@ func (c *contents) note(made change) []quotav1alpha1.ConsumerRef {
 	return consumersOf(made.before, made.after)
 }
 
-// consumersOf returns the consumers in one of two demands.
-func consumersOf(before, after *demand) []quotav1alpha1.ConsumerRef {
-	consumers := map[quotav1alpha1.ConsumerRef]struct{}{}
-	for _, d := range []*demand{before, after} {
-		if d != nil {
-			for _, part := range d.parts {
-				consumers[part.Consumer] = struct{}{}
-			}
-		}
-	}
-	return slices.SortedFunc(maps.Keys(consumers), naming.CompareConsumers)
-}
-
 // add adds an object that the inventory does not have.
 func (c *contents) add(o *Object) {
 	namespace, isShared := c.namespaces[o.Namespace]
