@@ -457,6 +457,28 @@ func TestInventoryOfKinds(t *testing.T) {
 	}
 }
 
+// A ledger that has observed nothing yet hears of each change of a consumer who had nothing when the changes begin.
+func TestChangesOfTheFirstObservation(t *testing.T) {
+	kind := New().Add("v1/ConfigMap", func(name types.NamespacedName) string { return name.Name })
+	eu := inRegion("eu")
+	kind.Replace(ledger.Basis{Objects: 7}, maps.Values(map[int]Object{2: mapOf(2, 5, demandOf(blue, 3, eu))}))
+	kind.Set(mapOf(1, 8, demandOf(acme, 4, eu)))
+	kind.Set(mapOf(1, 9, demandOf(acme, 1, eu)))
+	kind.Set(mapOf(2, 10, demandOf(blue, 4, eu)))
+
+	kind.View(acme, func(v View) {
+		changes, hasAll := v.ChangesSince(ledger.Basis{})
+		if !hasAll || len(changes) != 1 || changes[0].Kind != ledger.KindAdmitted || changes[0].Subject != "map-1" {
+			t.Errorf("the changes of a consumer who had nothing are %+v: %t", changes, hasAll)
+		}
+	})
+	kind.View(blue, func(v View) {
+		if changes, hasAll := v.ChangesSince(ledger.Basis{}); hasAll {
+			t.Errorf("these should be all changes of a consumer who had 3: %+v", changes)
+		}
+	})
+}
+
 func TestHasSeen(t *testing.T) {
 	i := New()
 	kind := i.Add("v1/ConfigMap", nil)

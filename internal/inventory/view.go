@@ -58,9 +58,12 @@ func (c *contents) visibilityOf(uid types.UID) ledger.Visibility {
 
 // ChangesSince implements [ledger.Observer]. It reports false if the inventory no longer has all changes. It leaves out
 // what a change of a namespace did to the demand of its objects.
+//
+// A ledger without an observation of the kind has an earlier basis of zero. Nothing is missing there if the changes that
+// the inventory has add up to the present demand: then the consumer had none before them.
 func (v View) ChangesSince(earlier ledger.Basis) (all []ledger.ObjectChange, hasAll bool) {
 	changes, hasAll := v.kind.log.after(earlier.Objects)
-	if !hasAll {
+	if !hasAll && earlier.Objects != 0 {
 		return nil, false
 	}
 
@@ -85,7 +88,34 @@ func (v View) ChangesSince(earlier ledger.Basis) (all []ledger.ObjectChange, has
 		}
 		o.Changes = append(o.Changes, differs...)
 	}
+	if !hasAll && !v.addsUp(all) {
+		return nil, false
+	}
 	return all, true
+}
+
+// addsUp reports whether changes add up to the demand of the consumer.
+func (v View) addsUp(changes []ledger.ObjectChange) bool {
+	rest := map[balance]ledger.Total{}
+	for b, s := range v.kind.sums[v.consumer] {
+		rest[b] = s.amount
+	}
+	for i := range changes {
+		for _, c := range changes[i].Changes {
+			b := balance{c.ResourceType, c.Dimensions}
+			if c.Amount < 0 {
+				rest[b] = rest[b].Plus(-c.Amount)
+			} else {
+				rest[b] = rest[b].Minus(c.Amount)
+			}
+		}
+	}
+	for _, amount := range rest {
+		if amount != (ledger.Total{}) {
+			return false
+		}
+	}
+	return true
 }
 
 func negated(charges []ledger.Charge) []ledger.Charge {
