@@ -38,9 +38,14 @@ func BenchmarkCreate(b *testing.B) {
 		key := fmt.Sprintf("projects/5a1c1c1e-0b9e-4f0e-9d4e-%012d", i)
 		l.ReserveOverdraft(ledger.Reservation{
 			Key: key, ReservedAt: time.Now().Unix(), Actor: "tom@example.com", Charges: []ledger.Charge{{ResourceType: "resourcemanager.example.com/projects", Amount: 1}},
-			Claim: `{"claim":"acme/project-web","apiGroup":"resourcemanager.example.com","kind":"Project","object":"acme/web"}`,
+			Claim:  `{"claim":"acme/project-web","apiGroup":"resourcemanager.example.com","kind":"Project","object":"acme/web"}`,
+			Awaits: &ledger.Awaited{Kind: "projects", ID: key},
 		})
-		l.Settle(key, 0)
+		demand := ledger.Demand{ResourceType: "resourcemanager.example.com/projects", Amount: ledger.Amount(i + 1), Objects: int64(i + 1)}
+		o := ledger.Observation{Kind: "projects", Basis: ledger.Basis{Objects: ledger.Version(i + 1)}, Demands: []ledger.Demand{demand}}
+		if _, err := l.Observe(o, seesAll{}); err != nil {
+			b.Fatal(err)
+		}
 		l.MarkStored()
 		opening, entries, last := l.JournalAfter(taken)
 		if taken = last; !s.Take(consumer, opening, entries) {
@@ -53,6 +58,15 @@ func BenchmarkCreate(b *testing.B) {
 	s.Flush(b.Context())
 	b.ReportMetric(float64((cpuTime(b)-began).Nanoseconds())/float64(b.N), "cpu-ns/op")
 }
+
+// seesAll is an observer that sees every object.
+type seesAll struct{}
+
+func (seesAll) Visibility(*ledger.Reservation) ledger.Visibility {
+	return ledger.Visibility{Version: 1}
+}
+
+func (seesAll) ChangesSince(ledger.Basis) ([]ledger.ObjectChange, bool) { return nil, true }
 
 // cpuTime returns the CPU time of this process.
 func cpuTime(b *testing.B) time.Duration {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
@@ -20,19 +22,24 @@ func BenchmarkReserve(b *testing.B) {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
 			p := start(b, storagetest.New(), nil)
 			p.limit(b, ledger.AmountMax)
+			objects := p.Inventory.(*inventoryOf)
 			var next atomic.Int64
+			var showing sync.Mutex // versions come in order
 			var group sync.WaitGroup
 			b.ResetTimer()
 			for range callers {
 				group.Go(func() {
 					for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
 						key := fmt.Sprintf("p/%d", n)
-						decision, err := storagetest.Reserve(b.Context(), p, acme, reservation(key, 1))
-						if err != nil {
+						if _, err := storagetest.Reserve(b.Context(), p, acme, awaiting(key, 1)); err != nil {
 							b.Error(err)
 							return
 						}
-						p.Settle(acme, key, decision.Sequence)
+						uid := ledgerstore.ObjectUID(key)
+						showing.Lock()
+						objects.show(widgets, uid, nextVersion(), 1)
+						showing.Unlock()
+						p.ObjectChanged(types.UID(uid), []quotav1alpha1.ConsumerRef{acme})
 					}
 				})
 			}

@@ -37,20 +37,9 @@ func TestTooManyInFlight(t *testing.T) {
 			makeRoom: func(*testing.T, *process) {},
 			want:     ledgerstore.ErrBusy, wantTook: 3 * time.Second,
 		},
-		"one is settled": {
-			reason:   "settling makes room with its own commit",
-			makeRoom: func(_ *testing.T, p *process) { p.Settle(acme, "full/000", 0) },
-			wantTook: 100 * time.Millisecond,
-		},
 		"one is cancelled": {
 			reason:   "cancelling makes room at once",
 			makeRoom: func(t *testing.T, p *process) { cancel(t, p, "full/000") },
-		},
-		"one is released": {
-			reason: "releasing makes room at once",
-			makeRoom: func(t *testing.T, p *process) {
-				p.release(t, ledgerstore.ClaimCharges{ClaimUID: "c", Key: "full/000", Charges: charges(1)})
-			},
 		},
 	}
 	for name, tt := range tests {

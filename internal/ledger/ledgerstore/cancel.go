@@ -47,21 +47,3 @@ func (s *Store) Lower(ctx context.Context, consumer quotav1alpha1.ConsumerRef, s
 		},
 	})
 }
-
-// Settle turns a reservation into usage. Call it once the stored claim is Granted. Settle returns at once and takes
-// effect with the next commit of the consumer, or by itself after a few seconds, or earlier if there are many. From now
-// on the store no longer lists the reservation, because it decides every later change of the ledger after it.
-func (s *Store) Settle(consumer quotav1alpha1.ConsumerRef, key string, sequence int64) {
-	s.inflight.settle(consumer, key, sequence)
-	op := &operation{
-		makesRoom: true, maxDelay: settleDelay,
-		apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
-			if l.Settle(key, sequence) {
-				return groupcommit.Changed
-			}
-			return groupcommit.Nothing
-		},
-		committed: func() { s.inflight.remove(consumer, key, sequence) },
-	}
-	s.with(consumer, func(c *committer) bool { return c.commitLater(op) })
-}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
@@ -274,16 +275,13 @@ func TestDryRunKeepsSlice(t *testing.T) {
 			}
 			return d
 		}
+		full := objectOf("full", nextVersion(), 0)
+		full.Demands[0].Charges = nil
 		for i := range ledger.BalancesMax - 1 {
-			r := ledger.Reservation{Key: fmt.Sprintf("claim:%d", i), Charges: []ledger.Charge{{ResourceType: gpu, Dimensions: dimensions(i), Amount: 1}}, Claim: "c"}
-			if d, err := storagetest.Reserve(t.Context(), p, acme, r); err != nil || d.Code != ledger.Admitted {
-				t.Fatalf("balance %d: %+v, %v", i, d, err)
-			}
-			p.Settle(acme, r.Key, 0)
-			if i%64 == 0 {
-				<-time.After(5 * time.Second)
-			}
+			full.Demands[0].Charges = append(full.Demands[0].Charges, ledger.Charge{ResourceType: gpu, Dimensions: dimensions(i), Amount: 1})
 		}
+		p.Inventory.(*inventoryOf).kind(widgets).Set(full)
+		p.ObjectChanged("full", []quotav1alpha1.ConsumerRef{acme})
 		p.demand(t, 4)
 		if err := p.Cancel(t.Context(), acme, "p/first", 0); err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
@@ -21,10 +22,10 @@ func TestRoomIsMadeWhileABatchIsDecided(t *testing.T) {
 		memory, open := storagetest.New(), make(gate)
 		p, other := start(t, memory, open.faults), start(t, memory, nil)
 		other.limit(t, 10)
-		other.use(t, "used", 9)
-		other.reserve(t, "settling", 1)
+		other.reserve(t, "used", 9)
 		p.ExpectRelease(acme, "used")
-		p.Settle(acme, "settling", 0) // it waits for the next batch, and makes it a write
+		p.Inventory.(*inventoryOf).show(widgets, "seen", nextVersion(), 1)
+		p.ObjectChanged("seen", []quotav1alpha1.ConsumerRef{acme}) // the next batch becomes a write
 		done := make(chan error, 1)
 		go func() {
 			ctx := ledgerstore.WithRetryUntil(t.Context(), time.Now().Add(time.Minute))
@@ -35,7 +36,7 @@ func TestRoomIsMadeWhileABatchIsDecided(t *testing.T) {
 			done <- err
 		}()
 		synctest.Wait()
-		other.release(t, ledgerstore.ClaimCharges{ClaimUID: "c", Key: "used", Granted: true, Charges: charges(9)})
+		cancel(t, other, "used")
 		p.ReleaseDone(acme, "used")
 		close(open)
 		if err := <-done; err != nil {

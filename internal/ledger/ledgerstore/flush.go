@@ -18,8 +18,8 @@ const (
 	flushPause = 20 * time.Millisecond
 )
 
-// Flush commits the waiting settlements and other housekeeping, and returns the slices. A process calls it before it
-// ends: then no other process has to find its unfinished work. The error is the first one of any ledger.
+// Flush commits what waits for another commit, and returns the slices. A process calls it before it ends: then no other
+// process has to find its unfinished work. The error is the first one of any ledger.
 func (s *Store) Flush(ctx context.Context) error {
 	s.isClosing.Store(true)
 	for waiting := s.unflushed(); len(waiting) > 0; {

@@ -1,9 +1,9 @@
 package ledgerstore_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -31,7 +31,7 @@ func TestRejectedForContent(t *testing.T) {
 		start(t, memory, nil).limit(t, 100)
 		first := start(t, memory, nil)
 		for i := range used {
-			first.use(t, fmt.Sprint("p/", i), 1)
+			first.reserve(t, fmt.Sprint("p/", i), 1)
 		}
 		p := start(t, memory, shut.faults)
 		errs := make(chan error, 2*used)
@@ -39,9 +39,7 @@ func TestRejectedForContent(t *testing.T) {
 		synctest.Wait() // the write of the first is under way, and all others share the next
 		for i := range used {
 			go func() {
-				held := &ledgerstore.ClaimCharges{ClaimUID: fmt.Sprint("c", i), Granted: true, Charges: charges(1)}
-				_, err := p.Release(t.Context(), acme, held.ClaimUID, func(context.Context) (*ledgerstore.ClaimCharges, error) { return held, nil })
-				errs <- err
+				errs <- p.Cancel(t.Context(), acme, fmt.Sprint("p/", i), 0)
 			}()
 		}
 		bad := make(chan error, 2)
@@ -62,7 +60,7 @@ func TestRejectedForContent(t *testing.T) {
 				t.Errorf("what storage does not take ended with %v", err)
 			}
 		}
-		if got := stored(t, memory); got.Used != 0 || len(got.Released) != used || len(got.Keys) != 1 {
+		if got := stored(t, memory); len(got.Keys) != 1 {
 			t.Errorf("stored is %+v", got)
 		}
 	})
@@ -87,9 +85,8 @@ func TestLedgerFullOrBusy(t *testing.T) {
 		quotes := reservation("p/quotes", 1)
 		quotes.Claim = strings.Repeat("<", ledger.ClaimBytesMax)
 		for i := range 7 {
-			p.Settle(acme, fmt.Sprint("p/", i), 0)
+			cancel(t, p, fmt.Sprint("p/", i))
 		}
-		p.flush(t)
 		p.fillBalances(t, ledger.BytesMax-ledger.ClaimBytesMax)
 		if d, err := storagetest.Reserve(t.Context(), p, acme, quotes); err != nil || d.Code != ledger.LedgerFull {
 			t.Errorf("at rest: %s, %v, want %s", d.Code, err, ledger.LedgerFull)
@@ -100,9 +97,10 @@ func TestLedgerFullOrBusy(t *testing.T) {
 	})
 }
 
-// fillBalances settles usage of other resource types until the ledger has some size.
+// fillBalances has an object demand other resource types until the ledger has some size.
 func (p *process) fillBalances(t *testing.T, size int) {
 	t.Helper()
+	var all []ledger.Charge
 	for i := 0; ; i++ {
 		var have int
 		if err := p.View(t.Context(), acme, func(l *ledger.Ledger) { have = l.Bytes() }); err != nil {
@@ -111,21 +109,17 @@ func (p *process) fillBalances(t *testing.T, size int) {
 		if have >= size {
 			return
 		}
-		var many []ledger.Reservation
 		for j := range 50 {
 			d, err := ledger.NewDimensions(map[string]string{"volume": fmt.Sprintf("%0*d", ledger.DimensionValueBytesMax, 50*i+j)})
 			if err != nil {
 				t.Fatal(err)
 			}
-			many = append(many, ledger.Reservation{Key: fmt.Sprintf("balances/%d-%d", i, j), Charges: []ledger.Charge{{ResourceType: fmt.Sprint("t", i), Dimensions: d, Amount: 1}}})
+			all = append(all, ledger.Charge{ResourceType: fmt.Sprint("t", i), Dimensions: d, Amount: 1})
 		}
-		if _, err := p.Apply(t.Context(), acme, ledgerstore.Request{Reservations: many, Separately: true, Overdraft: true}); err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range many {
-			p.Settle(acme, r.Key, 0)
-		}
-		p.flush(t)
+		full := objectOf("full", nextVersion(), 0)
+		full.Demands[0].Charges = slices.Clone(all)
+		p.Inventory.(*inventoryOf).kind(widgets).Set(full)
+		p.observed(t, "full")
 	}
 }
 

@@ -1,11 +1,8 @@
 package ledgerstore_test
 
 import (
-	"context"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -16,135 +13,12 @@ import (
 	"github.com/bursar/bursar/internal/naming"
 )
 
-func TestHousekeepingRidesAlong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		memory := storagetest.New()
-		p := start(t, memory, nil)
-		p.limit(t, 10)
-		p.reserve(t, "a", 1)
-		before := p.Calls(storagetest.Write)
-		p.Settle(acme, "a", 0)
-		p.reserve(t, "b", 1)
-		if got := p.Calls(storagetest.Write) - before; got != 1 {
-			t.Errorf("%d writes, want 1 for both", got)
-		}
-		expect(t, "both took effect", memory, summary{Limit: 10, Used: 1, Claims: 1, Reserved: 1, Keys: []string{"b"}})
-	})
-}
-
-func TestHousekeepingHappensByItself(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		memory := storagetest.New()
-		p := start(t, memory, nil)
-		p.limit(t, 100)
-		all := keys("p", 20)
-		for _, key := range all {
-			p.reserve(t, key, 1)
-		}
-		before := p.Calls(storagetest.Write)
-		for _, key := range all {
-			p.Settle(acme, key, 0)
-		}
-		if got := p.Reservations(); len(got) != 0 {
-			t.Errorf("the process still has to do with %d reservations", len(got))
-		}
-		time.Sleep(time.Second)
-		if got := p.Calls(storagetest.Write) - before; got != 0 {
-			t.Errorf("%d writes within a second, want none: another commit may come", got)
-		}
-		time.Sleep(3 * time.Second)
-		if got := p.Calls(storagetest.Write) - before; got != 1 {
-			t.Errorf("%d writes, want 1 for all", got)
-		}
-		expect(t, "all are settled", memory, summary{Limit: 100, Used: 20, Claims: 20})
-		if got := p.Reservations(); len(got) != 0 {
-			t.Errorf("the process still believes in %d reservations", len(got))
-		}
-	})
-}
-
-// A view does not commit waiting settlements, and the store decides changes of the ledger after them.
-func TestSettledBeforeAnyChange(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		memory := storagetest.New()
-		p := start(t, memory, nil)
-		p.limit(t, 10)
-		p.reserve(t, "k", 4)
-		p.Settle(acme, "k", 0)
-		p.look(t)
-		expect(t, "after a view", memory, summary{Limit: 10, Reserved: 4, Keys: []string{"k"}})
-		start(t, memory, nil).limit(t, 20) // another process writes
-		p.look(t)
-		if got := p.Reservations(); len(got) != 0 {
-			t.Errorf("the process has forgotten that it settles %v", got)
-		}
-		p.reserve(t, "other", 2)
-		expect(t, "after a change", memory, summary{Limit: 20, Used: 4, Claims: 1, Reserved: 2, Keys: []string{"other"}})
-	})
-}
-
-// An ended process leaves nothing to settle.
-func TestFlush(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		memory := storagetest.New()
-		p := start(t, memory, nil)
-		p.limit(t, 10)
-		p.reserve(t, "k", 4)
-		p.Settle(acme, "k", 0)
-		before := p.Calls(storagetest.Write)
-		for range 2 {
-			if err := p.Flush(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got := p.Calls(storagetest.Write) - before; got != 1 {
-			t.Errorf("%d writes, want 1", got)
-		}
-		expect(t, "it is settled", memory, summary{Limit: 10, Used: 4, Claims: 1})
-	})
-}
-
-func TestHousekeepingSurvivesAnOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		memory := storagetest.New()
-		var outage atomic.Bool
-		p := start(t, memory, func(context.Context, storagetest.Call) storagetest.Fault {
-			if outage.Load() {
-				return storagetest.Lost
-			}
-			return storagetest.None
-		})
-		p.limit(t, 10)
-		p.use(t, "old", 2)
-		p.release(t, ledgerstore.ClaimCharges{ClaimUID: "c", Key: "old", Granted: true, Charges: charges(2)})
-		p.reserve(t, "k", 1)
-		outage.Store(true)
-		p.Settle(acme, "k", 0)
-		p.Forget(acme, "c")
-		before := p.Calls(storagetest.Read) + p.Calls(storagetest.Write)
-		time.Sleep(time.Minute)
-		if calls := p.Calls(storagetest.Read) + p.Calls(storagetest.Write) - before; calls < 5 || calls > 30 {
-			t.Errorf("storage was asked %d times in a minute, want a few times", calls)
-		}
-		expect(t, "nothing can be written yet", memory, summary{Limit: 10, Reserved: 1, Keys: []string{"k"}, Released: []string{"c"}})
-		outage.Store(false)
-		time.Sleep(16 * time.Second)
-		expect(t, "what was asked for is done", memory, summary{Limit: 10, Used: 1, Claims: 1})
-		p.reserve(t, "k2", 1)
-		p.Settle(acme, "k2", 0)
-		time.Sleep(4 * time.Second)
-		expect(t, "after that it is as quick as before", memory, summary{Limit: 10, Used: 2, Claims: 2})
-	})
-}
-
 func TestNewProcessKnowsWhatIsInFlight(t *testing.T) {
 	memory := storagetest.New()
 	old := start(t, memory, nil)
 	old.limit(t, 10)
 	old.reserve(t, ledgerstore.ObjectKey("policy", "object"), 1)
 	old.reserve(t, ledgerstore.ClaimKey("claim", 5), 2)
-	old.use(t, "gone", 3)
-	old.release(t, ledgerstore.ClaimCharges{ClaimUID: "released", Key: "gone", Granted: true, Charges: charges(3)})
 	old.stop()
 
 	p := start(t, memory, nil)
@@ -165,20 +39,14 @@ func TestNewProcessKnowsWhatIsInFlight(t *testing.T) {
 	if got := p.ReservationsFor("object"); len(got) != 1 || got[0].Consumer != acme {
 		t.Errorf("reservations for the object: %+v", got)
 	}
-	if diff := cmp.Diff(map[quotav1alpha1.ConsumerRef][]string{acme: {"released"}}, p.ReleasedLongAgo(0)); diff != "" {
-		t.Errorf("released claims (-want +got):\n%s", diff)
-	}
 	cancel(t, p, "policy/object")
-	p.Settle(acme, "claim:claim@5", 0)
-	p.Forget(acme, "released")
-	p.flush(t)
-	if got := p.Reservations(); len(got) != 0 || len(p.ReservationsFor("object")) != 0 || len(p.ReleasedLongAgo(0)) != 0 {
-		t.Errorf("after everything was finished: %v in flight, %v released", got, p.ReleasedLongAgo(0))
+	cancel(t, p, "claim:claim@5")
+	if got := p.Reservations(); len(got) != 0 || len(p.ReservationsFor("object")) != 0 {
+		t.Errorf("after everything was finished: %v in flight", got)
 	}
-	expect(t, "everything was finished", memory, summary{Limit: 10, Used: 2, Claims: 1})
+	expect(t, "everything was finished", memory, summary{Limit: 10})
 }
 
-// noticeOf returns the notice of a watch about a stored state of acme's ledger.
 // A listed ledger may have changed since the list. Nothing is decided by the list alone.
 func TestNothingIsDecidedByAnOldList(t *testing.T) {
 	memory := storagetest.New()
@@ -187,8 +55,6 @@ func TestNothingIsDecidedByAnOldList(t *testing.T) {
 	other.reserve(t, "early", 1)
 	before := listed(memory)
 	other.reserve(t, "late", 1)
-	other.Settle(acme, "early", 0)
-	other.flush(t)
 
 	p := start(t, memory, nil)
 	if err := p.Preload(t.Context(), before); err != nil {
@@ -198,9 +64,10 @@ func TestNothingIsDecidedByAnOldList(t *testing.T) {
 	if err != nil || decision.Code != ledger.Exceeded {
 		t.Errorf("by the list there was room for one more, and since then there is none: got %+v, %v, want it exceeded", decision, err)
 	}
-	expect(t, "nothing was written by the list", memory, summary{Limit: 2, Used: 1, Claims: 1, Reserved: 1, Keys: []string{"late"}})
+	expect(t, "nothing was written by the list", memory, summary{Limit: 2, Reserved: 2, Keys: []string{"early", "late"}})
 }
 
+// noticeOf returns the notice of a watch about a stored state of acme's ledger.
 func noticeOf(r storagetest.Revision) ledgerstore.Notice {
 	return ledgerstore.Notice{Name: naming.Ledger(acme), Version: r.Version, Unfinished: ledgerstore.UnfinishedIn(&r.Snapshot)}
 }
@@ -239,12 +106,10 @@ func TestSubscribersHearOfCapacity(t *testing.T) {
 		change func(*testing.T, *process)
 		want   []ledgerstore.Change
 	}{
-		"limit":    {func(t *testing.T, p *process) { p.limit(t, 20) }, []ledgerstore.Change{{CapacityGrew: true}}},
-		"reserve":  {func(t *testing.T, p *process) { p.reserve(t, "new", 1) }, []ledgerstore.Change{{}}},
-		"cancel":   {func(t *testing.T, p *process) { cancel(t, p, "k") }, []ledgerstore.Change{{CapacityGrew: true}}},
-		"settle":   {func(t *testing.T, p *process) { p.Settle(acme, "k", 0); p.flush(t) }, []ledgerstore.Change{{}}},
-		"denial":   {func(t *testing.T, p *process) { p.reserve(t, "new", 99) }, nil},
-		"released": {func(t *testing.T, p *process) { p.release(t, ledgerstore.ClaimCharges{ClaimUID: "c", Key: "k"}) }, []ledgerstore.Change{{CapacityGrew: true}}},
+		"limit":   {func(t *testing.T, p *process) { p.limit(t, 20) }, []ledgerstore.Change{{CapacityGrew: true}}},
+		"reserve": {func(t *testing.T, p *process) { p.reserve(t, "new", 1) }, []ledgerstore.Change{{}}},
+		"cancel":  {func(t *testing.T, p *process) { cancel(t, p, "k") }, []ledgerstore.Change{{CapacityGrew: true}}},
+		"denial":  {func(t *testing.T, p *process) { p.reserve(t, "new", 99) }, nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -276,12 +141,10 @@ func TestSubscribersHearOfFoundChanges(t *testing.T) {
 		p.Subscribe(func(_ quotav1alpha1.ConsumerRef, change ledgerstore.Change) { told = append(told, change) })
 		p.limit(t, 10)
 		p.reserve(t, "k", 4)
-		other.Settle(acme, "k", 0)
-		other.flush(t)
+		cancel(t, other, "k")
 		synctest.Wait()
 		told = nil
-		p.Settle(acme, "k", 0)
-		p.flush(t)
+		cancel(t, p, "k")
 		synctest.Wait()
 		if len(told) != 1 {
 			t.Errorf("told %d times, want once", len(told))

@@ -35,7 +35,7 @@ func (s *Store) dropIdle() {
 func (c *committer) drop(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	isBusy := c.isFollowing || c.expectsReleasesLocked(now) || c.store.inflight.has(c.consumer) || c.store.released.has(c.consumer) || c.store.foreign.has(c.consumer)
+	isBusy := c.isFollowing || c.expectsReleasesLocked(now) || c.store.inflight.has(c.consumer) || c.store.foreign.has(c.consumer)
 	unused := idleMax
 	if latest := c.latest.Load(); latest != nil && *latest == "" {
 		unused = unstoredIdleMax

@@ -51,13 +51,13 @@ func TestIdleLedgersAreDropped(t *testing.T) {
 		if held := p.gauge(t, "bursar_ledgers_in_memory"); held != 1 {
 			t.Errorf("%v ledgers are held, want the one with a reservation", held)
 		}
-		p.Settle(acme, "policy/object", 0)
+		cancel(t, p, "policy/object")
 		time.Sleep(10 * time.Minute)
 		if held := p.gauge(t, "bursar_ledgers_in_memory"); held != 0 {
 			t.Errorf("%v ledgers are held, want none", held)
 		}
 		other := start(t, memory, nil)
-		other.reserve(t, "policy/another", 9)
+		other.reserve(t, "policy/another", 10)
 		if d := p.reserve(t, "policy/third", 1); d.Code != ledger.Exceeded {
 			t.Errorf("decided %s although another process took the rest", d.Code)
 		}

@@ -65,9 +65,6 @@ type InFlight struct {
 	IsOwn bool
 	// IsUnrecorded is true while only the slice of this process covers it. It has no sequence yet, and is its own.
 	IsUnrecorded bool
-
-	// isSettling is true once this process settles it: only the ledger still has it.
-	isSettling bool
 }
 
 // ObjectUID returns the UID of the object of the reservation: of the claim itself, if somebody created it directly.
@@ -123,7 +120,7 @@ func (i *inflight) addLocked(p InFlight) {
 		}
 	}
 	keys[p.Key] = p
-	if uid := p.ObjectUID(); uid != "" && !p.isSettling {
+	if uid := p.ObjectUID(); uid != "" {
 		i.byObject[uid] = append(i.byObject[uid], p)
 	}
 }
@@ -158,19 +155,6 @@ func (i *inflight) removeUnrecorded(consumer quotav1alpha1.ConsumerRef, reservat
 func (i *inflight) isUnrecorded(consumer quotav1alpha1.ConsumerRef, key string) bool {
 	p, known := i.get(consumer, key)
 	return known && p.IsUnrecorded
-}
-
-// settle marks a reservation as settling. Sequence 0 stands for any.
-func (i *inflight) settle(consumer quotav1alpha1.ConsumerRef, key string, sequence int64) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	p, known := i.byConsumer[consumer][key]
-	if !known || sequence != 0 && p.Sequence != sequence {
-		return
-	}
-	p.isSettling = true
-	i.byConsumer[consumer][key] = p
-	i.removeFromObjectLocked(p)
 }
 
 // remove drops a reservation. Sequence 0 stands for any.
@@ -234,7 +218,7 @@ func (i *inflight) has(consumer quotav1alpha1.ConsumerRef) bool {
 	return len(i.byConsumer[consumer]) > 0
 }
 
-// get returns a reservation, also a settling one.
+// get returns a reservation.
 func (i *inflight) get(consumer quotav1alpha1.ConsumerRef, key string) (InFlight, bool) {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -265,7 +249,7 @@ func (i *inflight) replace(consumer quotav1alpha1.ConsumerRef, l *ledger.Ledger,
 			continue
 		}
 		if known, ok := before[r.Key]; ok && known.Sequence == r.Sequence {
-			p.KnownSince, p.IsOwn, p.isSettling = known.KnownSince, known.IsOwn, known.isSettling
+			p.KnownSince, p.IsOwn = known.KnownSince, known.IsOwn
 		}
 		i.addLocked(p)
 	}
@@ -290,18 +274,15 @@ func (s *Store) ReservationsFor(objectUID string) []InFlight {
 
 // ReservationOf returns the reservation of a consumer with the key, if this process knows of it.
 func (s *Store) ReservationOf(consumer quotav1alpha1.ConsumerRef, key string) (InFlight, bool) {
-	p, known := s.inflight.get(consumer, key)
-	return p, known && !p.isSettling
+	return s.inflight.get(consumer, key)
 }
 
 // ReservationsOf returns the reservations in flight of a consumer, as far as this process knows.
 func (s *Store) ReservationsOf(consumer quotav1alpha1.ConsumerRef) []InFlight {
 	s.inflight.mu.RLock()
 	defer s.inflight.mu.RUnlock()
-	return slices.DeleteFunc(slices.Collect(maps.Values(s.inflight.byConsumer[consumer])), isSettling)
+	return slices.Collect(maps.Values(s.inflight.byConsumer[consumer]))
 }
-
-func isSettling(p InFlight) bool { return p.isSettling }
 
 // Reservations returns all reservations in flight, as far as this process knows.
 func (s *Store) Reservations() []InFlight {
@@ -313,5 +294,5 @@ func (s *Store) Reservations() []InFlight {
 			all = append(all, p)
 		}
 	}
-	return slices.DeleteFunc(all, isSettling)
+	return all
 }

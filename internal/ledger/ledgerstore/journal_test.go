@@ -102,20 +102,20 @@ func TestJournalBegins(t *testing.T) {
 		"an earlier version wrote it": func(t *testing.T, a *archive) {
 			p := start(t, a.memory, nil)
 			p.limit(t, 10)
-			p.use(t, "k", 3)
+			p.reserve(t, "k", 3)
 		},
 		"another process dropped its journal": func(t *testing.T, a *archive) {
 			p := a.startRecording(nil)
 			p.limit(t, 10)
 			time.Sleep(time.Second)
 			p.kill()
-			start(t, a.memory, nil).use(t, "k", 3)
+			start(t, a.memory, nil).reserve(t, "k", 3)
 			time.Sleep(time.Second)
 		},
 		"another process drops its journal again and again": func(t *testing.T, a *archive) {
 			p, other := a.startRecording(nil), start(t, a.memory, nil)
 			p.limit(t, 10)
-			p.use(t, "k", 3)
+			p.reserve(t, "k", 3)
 			for i := range 5 {
 				key := fmt.Sprintf("k/%d", i)
 				p.reserve(t, key, 1)
@@ -132,7 +132,7 @@ func TestJournalBegins(t *testing.T) {
 				withoutJournal(t, a)
 				before := len(a.sorted())
 				p := a.startRecording(nil)
-				p.use(t, "l", 2)
+				p.reserve(t, "l", 2)
 				time.Sleep(time.Minute)
 				a.check(true)
 				fresh := a.sorted()[before:]
@@ -173,13 +173,13 @@ func TestJournalStandsStill(t *testing.T) {
 						t.Fatalf("revision %s has %d records", revision.Version, size)
 					}
 				}
-				p.use(t, "l", 2)
+				p.reserve(t, "l", 2)
 				if isKilled {
 					p.kill()
 					p = a.startRecording(nil)
 				}
 				a.setReliable()
-				p.use(t, "m", 3)
+				p.reserve(t, "m", 3)
 				time.Sleep(2 * time.Minute)
 				p.look(t)
 				time.Sleep(2 * time.Minute)

@@ -3,11 +3,14 @@ package ledgerstore_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore/storagetest"
@@ -98,13 +101,28 @@ func (p *process) reserve(t testing.TB, key string, amount ledger.Amount) ledger
 	return decision
 }
 
-// use makes a granted and settled claim.
-func (p *process) use(t testing.TB, key string, amount ledger.Amount) {
+// versions are those of the objects of all processes. So an observation is never behind that of another process.
+var versions atomic.Int64
+
+func nextVersion() ledger.Version { return ledger.Version(100 + versions.Add(1)) }
+
+// use has an object demand an amount, and the ledger observe that.
+func (p *process) use(t testing.TB, uid string, amount ledger.Amount) {
 	t.Helper()
-	if decision := p.reserve(t, key, amount); decision.Code != ledger.Admitted {
-		t.Fatalf("reserve %s: %s", key, decision.Code)
-	}
-	p.Settle(acme, key, 0)
+	p.Inventory.(*inventoryOf).show(widgets, uid, nextVersion(), amount)
+	p.observed(t, uid)
+}
+
+// free deletes an object, and has the ledger observe that.
+func (p *process) free(t testing.TB, uid string) {
+	t.Helper()
+	p.Inventory.(*inventoryOf).kind(widgets).Delete(inventory.Object{UID: types.UID(uid), Version: nextVersion()})
+	p.observed(t, uid)
+}
+
+func (p *process) observed(t testing.TB, uid string) {
+	t.Helper()
+	p.ObjectChanged(types.UID(uid), []quotav1alpha1.ConsumerRef{acme})
 	p.flush(t)
 }
 
@@ -124,24 +142,11 @@ func (p *process) flush(t testing.TB) {
 	}
 }
 
-// release releases an existing claim. It returns how often the store asked whether the claim exists.
-func (p *process) release(t testing.TB, h ledgerstore.ClaimCharges) (drifted bool, asked int) {
-	t.Helper()
-	drifted, err := p.Release(t.Context(), acme, h.ClaimUID, func(context.Context) (*ledgerstore.ClaimCharges, error) {
-		asked++
-		return &h, nil
-	})
-	if err != nil {
-		t.Fatalf("release %s: %v", h.ClaimUID, err)
-	}
-	return drifted, asked
-}
-
 // summary is the part of a stored ledger for comparisons.
 type summary struct {
 	Limit, Used, Reserved ledger.Amount
 	Claims                int64
-	Keys, Released        []string
+	Keys                  []string
 }
 
 func stored(t testing.TB, memory *storagetest.Memory) summary {
@@ -156,7 +161,7 @@ func summarize(t testing.TB, stored ledger.Snapshot) summary {
 		t.Fatalf("stored ledger: %v", err)
 	}
 	account := restored.Account(gpu)
-	s := summary{Limit: account.Limit, Used: account.Used, Reserved: account.Reserved, Claims: account.Claims, Released: stored.Released}
+	s := summary{Limit: account.Limit, Used: account.Used, Reserved: account.Reserved, Claims: account.Claims}
 	for _, r := range stored.Reservations {
 		s.Keys = append(s.Keys, r.Key)
 	}

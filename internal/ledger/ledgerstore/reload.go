@@ -118,7 +118,7 @@ func (c *committer) notice(n Notice) bool {
 	}
 	c.noticed.version, c.noticed.unfinished, c.noticed.at = n.Version, n.Unfinished, now
 	c.isUnoffered = false // the later version has them, unless another replica has seen to them
-	if n.Unfinished == NothingUnfinished || n.Unfinished == OnlyReleased || n.Unfinished == OnlyJournal {
+	if n.Unfinished == NothingUnfinished || n.Unfinished == OnlyJournal {
 		c.store.foreign.forget(c.consumer)
 	}
 	if !c.isFollowing {
@@ -163,7 +163,7 @@ func (c *committer) mustRead(n noticed) bool {
 		return true
 	case n.unfinished == OnlyJournal:
 		return len(known) > 0 // they have ended
-	case n.unfinished == OnlyReleased || n.unfinished == OnlySlices || time.Since(n.since) < stalledAfter:
+	case n.unfinished == OnlySlices || time.Since(n.since) < stalledAfter:
 		return false
 	}
 	for i := range known {

@@ -73,8 +73,7 @@ func TestOthersLeaveTheLedgerUnread(t *testing.T) {
 			key := ledgerstore.ObjectKey("policy", fmt.Sprint("object", i))
 			w.preferred.reserve(t, key, 1)
 			w.notify()
-			w.preferred.Settle(acme, key, 0)
-			w.preferred.flush(t)
+			cancel(t, w.preferred, key)
 			time.Sleep(time.Second)
 			w.notify()
 		}
@@ -127,8 +126,7 @@ func TestOthersReadWhatIsLeft(t *testing.T) {
 				if since := known.KnownSince.Sub(began); isKnown && since > 6*time.Second {
 					t.Errorf("%s: known since %s after it appeared", tt.reason, since)
 				}
-				w.preferred.Settle(acme, ledgerstore.ObjectKey("policy", "object"), 0)
-				w.preferred.flush(t)
+				cancel(t, w.preferred, ledgerstore.ObjectKey("policy", "object"))
 			})
 		})
 	}
@@ -144,8 +142,7 @@ func TestOthersForgetWhatEnded(t *testing.T) {
 		if got := len(w.other.Reservations()); got != 1 {
 			t.Fatalf("%d reservations are known, want 1", got)
 		}
-		w.preferred.Settle(acme, "k", 0)
-		w.preferred.flush(t)
+		cancel(t, w.preferred, "k")
 		w.notify()
 		time.Sleep(2 * time.Second)
 		if got := len(w.other.Reservations()); got != 0 {

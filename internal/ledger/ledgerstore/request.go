@@ -112,7 +112,8 @@ const catchUpPoll, catchUpMax = 50 * time.Millisecond, 2 * time.Second
 // there is no decision. If ctx ended during a write, storage may have the reservations all the same; they then expire
 // like all without an object.
 func (s *Store) Apply(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r Request) (Outcome, error) {
-	outcome, rests, err := s.decide(ctx, consumer, r)
+	until := postponeDeadline(ctx) // once for all decisions
+	outcome, rests, err := s.decide(ctx, consumer, r, until)
 	if err != nil || outcome.Code != ledger.Exceeded || len(rests.kinds) == 0 {
 		return outcome, err
 	}
@@ -121,8 +122,8 @@ func (s *Store) Apply(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r
 	if err := s.Inventory.CatchUp(ctx, rests.kinds); err != nil {
 		return Outcome{}, err
 	}
-	for until := time.Now().Add(catchUpMax); ; {
-		outcome, rests, err = s.decide(ctx, consumer, r)
+	for giveUp := time.Now().Add(catchUpMax); ; {
+		outcome, rests, err = s.decide(ctx, consumer, r, until)
 		if err != nil || !rests.isOutdated() {
 			return outcome, err
 		}
@@ -131,7 +132,7 @@ func (s *Store) Apply(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r
 			return Outcome{}, errOutdated
 		case <-time.After(catchUpPoll):
 		}
-		if time.Now().After(until) {
+		if time.Now().After(giveUp) {
 			return Outcome{}, errOutdated
 		}
 	}
@@ -154,10 +155,12 @@ func (b denialBasis) isOutdated() bool {
 // this process knows.
 var errOutdated = errors.New("this replica of Bursar does not know the latest policies or namespaces yet")
 
-// decide decides a request, and returns what a denial rests on.
-func (s *Store) decide(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r Request) (Outcome, denialBasis, error) {
+// decide decides a request, and returns what a denial rests on. A denial waits for expected releases until a time.
+func (s *Store) decide(ctx context.Context, consumer quotav1alpha1.ConsumerRef, r Request, until time.Time) (Outcome, denialBasis, error) {
 	d := &decider{store: s, consumer: consumer, Request: r}
-	err := s.do(ctx, consumer, d.operation())
+	op := d.operation()
+	op.deadline = until
+	err := s.do(ctx, consumer, op)
 	switch {
 	case err != nil:
 		return Outcome{}, denialBasis{}, err // d belongs to the committer

@@ -122,13 +122,8 @@ func TestNothingIsWrittenFor(t *testing.T) {
 		},
 		"cancelling nothing":    func(t *testing.T, p *process) { cancel(t, p, "unknown") },
 		"cancelling another":    func(t *testing.T, p *process) { _ = p.Cancel(t.Context(), acme, "known", 99) },
-		"settling nothing":      func(t *testing.T, p *process) { p.Settle(acme, "unknown", 0); p.flush(t) },
-		"forgetting nothing":    func(t *testing.T, p *process) { p.Forget(acme, "unknown"); p.flush(t) },
 		"the same limits":       func(t *testing.T, p *process) { p.limit(t, 10) },
 		"looking at the ledger": func(t *testing.T, p *process) { p.flush(t) },
-		"a claim without charges": func(t *testing.T, p *process) {
-			p.release(t, ledgerstore.ClaimCharges{ClaimUID: "c", Key: "unknown", Charges: charges(1)})
-		},
 	}
 	for name, ask := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -244,7 +239,6 @@ func TestEndOfTheStoreEndsItsCallers(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { _, err := storagetest.Reserve(context.Background(), p, acme, reservation("k", 1)); done <- err }()
 		synctest.Wait()
-		p.Settle(acme, "k", 0)
 		p.stop()
 		if err := <-done; !errors.Is(err, context.Canceled) {
 			t.Errorf("the caller got %v", err)

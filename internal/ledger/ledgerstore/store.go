@@ -40,10 +40,8 @@ const (
 	// followInterval is the time between two checks whether to read a ledger after a write of another replica.
 	followInterval = time.Second
 	// stalledAfter is how long the oldest reservation of a ledger is in flight before other replicas than the preferred
-	// one read the ledger. It is longer than a healthy replica takes to make a claim and to settle it.
+	// one read the ledger. It is longer than a healthy replica takes to make a claim and to observe it.
 	stalledAfter = 8 * time.Second
-	// settleDelay is how long a settlement waits for another commit of the consumer to ride along with.
-	settleDelay = 3 * time.Second
 	// unknownOutcomesMax bounds the writes in a row with an unknown outcome before the batch fails.
 	unknownOutcomesMax = 3
 
@@ -124,7 +122,6 @@ type Store struct {
 	storage         Storage
 	metrics         *metrics
 	inflight        *inflight
-	released        *released
 	ended           endedRequests
 	observed        observedLedgers
 	unobserved      func() workqueue.TypedRateLimitingInterface[quotav1alpha1.ConsumerRef] // made with the first use
@@ -147,7 +144,6 @@ func New(ctx context.Context, storage Storage) *Store {
 		storage:    storage,
 		metrics:    newMetrics(),
 		inflight:   newInflight(),
-		released:   newReleased(),
 		holder:     string(uuid.NewUUID()),
 		share:      defaultShare,
 		unobserved: sync.OnceValue(newUnobserved),
@@ -215,7 +211,9 @@ func (s *Store) with(consumer quotav1alpha1.ConsumerRef, f func(*committer) bool
 
 // do submits an operation and waits for its outcome.
 func (s *Store) do(ctx context.Context, consumer quotav1alpha1.ConsumerRef, op *operation) error {
-	if op.deadline, op.failsFast = ctx.Value(retryUntilKey{}).(time.Time); !op.failsFast {
+	if retryUntil, failsFast := ctx.Value(retryUntilKey{}).(time.Time); failsFast {
+		op.deadline, op.failsFast = retryUntil, true
+	} else if op.deadline.IsZero() {
 		op.deadline = postponeDeadline(ctx)
 	}
 	op.tentative, _ = ctx.Value(tentativeKey{}).(string)
@@ -280,10 +278,9 @@ func (s *Store) loadIDOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef
 	return s.committer(consumer).loadID.Load(), err
 }
 
-// View calls f with the ledger of a consumer as of some instant during the call. Reservations may still be in flight in
-// it after [Store.Settle]. f must not keep it, and discards its trials, see [ledger.Trial]. View may call f more than
-// once; the last call counts, and only if View returns no error. If ctx ends early, f may still be running when View
-// returns.
+// View calls f with the ledger of a consumer as of some instant during the call. f must not keep it, and discards its
+// trials, see [ledger.Trial]. View may call f more than once; the last call counts, and only if View returns no error.
+// If ctx ends early, f may still be running when View returns.
 func (s *Store) View(ctx context.Context, consumer quotav1alpha1.ConsumerRef, f func(*ledger.Ledger)) error {
 	return s.do(ctx, consumer, &operation{leavesDeferred: true, apply: func(l *ledger.Ledger, _ bool) groupcommit.Effect {
 		f(l)

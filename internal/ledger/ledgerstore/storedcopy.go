@@ -51,7 +51,6 @@ func (c *committer) read() error {
 	for _, key := range c.store.inflight.replace(c.consumer, restored, c.endNotice(notice, version)) {
 		c.releaseDone(key) // another process has ended it
 	}
-	c.store.released.replace(c.consumer, restored)
 	c.offerJournal()
 	return nil
 }

@@ -11,13 +11,10 @@ import (
 type Unfinished string
 
 const (
-	// NothingUnfinished means that the ledger has neither reservations nor slices, nor records of released claims, nor
-	// changes missing in the journal.
+	// NothingUnfinished means that the ledger has neither reservations nor slices, nor changes missing in the journal.
 	NothingUnfinished Unfinished = "none"
 	// OnlySlices means that the ledger has slices and no reservations.
 	OnlySlices Unfinished = "slices"
-	// OnlyReleased means that the ledger has records of released claims, and neither reservations nor slices.
-	OnlyReleased Unfinished = "released"
 	// OnlyJournal means that the ledger has changes missing in the journal, and nothing else of these.
 	OnlyJournal Unfinished = "journal"
 )
@@ -35,8 +32,6 @@ func UnfinishedIn(snapshot *ledger.Snapshot) Unfinished {
 		return Unfinished(strconv.FormatInt(oldest, 10))
 	case len(snapshot.Slices) > 0:
 		return OnlySlices
-	case len(snapshot.Released) > 0:
-		return OnlyReleased
 	case snapshot.Journal != nil && (len(snapshot.Journal.Records) > 0 || snapshot.Journal.OpenedAt != 0):
 		return OnlyJournal
 	default:

@@ -20,7 +20,7 @@ const (
 	initialLimit = 6
 	processes    = 3
 	clients      = 6
-	lives        = 4 // of claims, for each client
+	lives        = 4 // of reservations, for each client
 )
 
 func TestLinearizable(t *testing.T) {
@@ -47,7 +47,7 @@ func TestLinearizable(t *testing.T) {
 	}
 }
 
-// run lets every client live through some claims while an administrator changes the limit.
+// run lets every client live through some reservations while an administrator changes the limit.
 func run(t *testing.T, seed uint64) *platform {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -73,9 +73,8 @@ func run(t *testing.T, seed uint64) *platform {
 	return p
 }
 
-// live takes one claim from its reservation to its end, with every step taken by some process.
+// live takes one reservation to its end, with every step taken by some process. One in four stays.
 func (p *platform) live(ctx context.Context, client int, key string) {
-	p.update(key, func(*claim) {})
 	in := input{kind: reserve, key: key, amount: int64(1 + p.roll(3))}
 	var out output
 	switch p.roll(4) {
@@ -97,31 +96,15 @@ func (p *platform) live(ctx context.Context, client int, key string) {
 		p.perform(ctx, client, p.anyStore(), input{kind: view})
 		return
 	}
-	in.sequence = out.sequence
-	p.end(ctx, client, in)
-}
-
-// end gives back the charges of a reservation, before or after settling.
-func (p *platform) end(ctx context.Context, client int, in input) {
-	if in.kind = cancel; p.roll(4) == 0 {
-		p.perform(ctx, client, p.anyStore(), in)
+	if p.roll(4) == 0 {
 		return
 	}
-	if in.kind = settle; p.roll(4) > 0 && p.grant(in.key) {
-		p.perform(ctx, client, p.anyStore(), in)
-	}
-	p.update(in.key, func(c *claim) { c.deleting = true })
-	in.kind = release
+	in.kind, in.sequence = cancel, out.sequence
 	var group sync.WaitGroup
 	first := p.roll(len(p.stores))
-	for i := range 1 + p.roll(2) { // one or two processes see the deletion
+	for i := range 1 + p.roll(2) { // one or two processes cancel it
 		store := p.stores[(first+i)%len(p.stores)]
-		group.Go(func() {
-			if out := p.perform(ctx, client+i*(clients+1), store, in); !out.unknown {
-				p.update(in.key, func(c *claim) { c.gone = true })
-				store.Forget(acme, in.key)
-			}
-		})
+		group.Go(func() { p.perform(ctx, client+i*(clients+1), store, in) })
 	}
 	group.Wait()
 }
@@ -130,7 +113,7 @@ func (p *platform) end(ctx context.Context, client int, in input) {
 // outcome for an answer in time.
 func check(t *testing.T, p *platform) porcupine.CheckResult {
 	t.Helper()
-	initial := state{limit: initialLimit, reservations: map[string]held{}, released: map[string]bool{}}
+	initial := state{limit: initialLimit, reservations: map[string]held{}}
 	model := modelFrom(initial)
 	const timeout = 5 * time.Second
 	result := porcupine.CheckOperationsTimeout(model, p.all, timeout)
@@ -143,8 +126,8 @@ func check(t *testing.T, p *platform) porcupine.CheckResult {
 	return result
 }
 
-// checkRevisions holds every stored state against the first invariant: the used and reserved amounts stay within the
-// limit, unless the limit shrank; then they do not grow.
+// checkRevisions holds every stored state against the first invariant: the reserved amounts stay within the limit,
+// unless the limit shrank; then they do not grow.
 func checkRevisions(t *testing.T, p *platform) {
 	t.Helper()
 	var before totals
@@ -154,7 +137,7 @@ func checkRevisions(t *testing.T, p *platform) {
 			t.Fatalf("revision %s: %v", revision.Version, err)
 		}
 		now := totalsOf(restored)
-		if total := now.used + now.reserved; total > max(now.limit, before.limit, before.used+before.reserved) {
+		if now.reserved > max(now.limit, before.limit, before.reserved) {
 			t.Errorf("revision %s: %+v after %+v", revision.Version, now, before)
 		}
 		if now.sequence < before.sequence {

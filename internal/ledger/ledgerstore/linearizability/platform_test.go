@@ -2,7 +2,6 @@ package linearizability
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -18,7 +17,7 @@ const gpu = "compute/gpu"
 
 var acme = quotav1alpha1.ConsumerRef{Kind: "Organization", Name: "acme"}
 
-// platform is several processes on one storage, and the existing claims.
+// platform is several processes on one storage.
 type platform struct {
 	history
 	memory      *storagetest.Memory
@@ -27,17 +26,12 @@ type platform struct {
 
 	mu     sync.Mutex
 	random *rand.Rand
-	claims map[string]*claim
 }
-
-// claim is a claim on the API server.
-type claim struct{ granted, deleting, gone bool }
 
 func newPlatform(ctx context.Context, t *testing.T, seed uint64, processes int) *platform {
 	p := &platform{
 		memory: storagetest.New(),
 		random: rand.New(rand.NewPCG(seed, 0)),
-		claims: map[string]*claim{},
 	}
 	for range processes {
 		connection := p.memory.Connect(p.fault)
@@ -76,37 +70,6 @@ func (p *platform) fault(ctx context.Context, _ storagetest.Call) storagetest.Fa
 
 func (p *platform) anyStore() *ledgerstore.Store { return p.stores[p.roll(len(p.stores))] }
 
-// grant marks a claim as granted unless its deletion has begun.
-func (p *platform) grant(uid string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	c := p.claims[uid]
-	c.granted = !c.deleting
-	return c.granted
-}
-
-func (p *platform) update(uid string, change func(*claim)) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.claims[uid] == nil {
-		p.claims[uid] = &claim{}
-	}
-	change(p.claims[uid])
-}
-
-// holding reads a claim as the release of it does.
-func (p *platform) holding(in input) *ledgerstore.ClaimCharges {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	c := p.claims[in.key]
-	if c.gone {
-		return nil
-	}
-	return &ledgerstore.ClaimCharges{
-		ClaimUID: in.key, Key: in.key, Sequence: in.sequence, Granted: c.granted, Charges: chargesOf(in.amount),
-	}
-}
-
 // perform carries out an operation on a process's store.
 func (p *platform) perform(ctx context.Context, client int, store *ledgerstore.Store, in input) output {
 	return p.record(client, in, func(out *output) error {
@@ -117,16 +80,6 @@ func (p *platform) perform(ctx context.Context, client int, store *ledgerstore.S
 			return err
 		case cancel:
 			return store.Cancel(ctx, acme, in.key, in.sequence)
-		case settle:
-			// It takes effect with the next commit, and so before this view.
-			store.Settle(acme, in.key, in.sequence)
-			return store.Cancel(ctx, acme, "nothing", 0)
-		case release:
-			drifted, err := store.Release(ctx, acme, in.key, func(context.Context) (*ledgerstore.ClaimCharges, error) { return p.holding(in), nil })
-			if drifted {
-				return errors.Join(err, errors.New("drifted"))
-			}
-			return err
 		case setLimit:
 			return store.SetGrants(ctx, acme, limitOf(in.amount))
 		default:
@@ -137,7 +90,7 @@ func (p *platform) perform(ctx context.Context, client int, store *ledgerstore.S
 
 func totalsOf(l *ledger.Ledger) totals {
 	account := l.Account(gpu)
-	return totals{int64(account.Limit), int64(account.Used), account.Claims, int64(account.Reserved), l.Sequence()}
+	return totals{int64(account.Limit), int64(account.Reserved), l.Sequence()}
 }
 
 func chargesOf(amount int64) []ledger.Charge {

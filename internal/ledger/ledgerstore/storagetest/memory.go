@@ -56,19 +56,25 @@ func (m *Memory) Touch(consumer quotav1alpha1.ConsumerRef) {
 	m.store(consumer, m.latest(consumer).Snapshot)
 }
 
-// Fill stores usage until the ledger of a consumer has no room.
-func (m *Memory) Fill(consumer quotav1alpha1.ConsumerRef) {
+// Fill stores demand until the ledger of a consumer has no room, like another process. The returned function stores the
+// ledger as it was before.
+func (m *Memory) Fill(consumer quotav1alpha1.ConsumerRef) (empty func() Revision) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	snapshot := m.latest(consumer).Snapshot
-	snapshot.Used = slices.Clone(snapshot.Used)
+	before := m.latest(consumer).Snapshot
+	full := ledger.Observation{Kind: "full", Basis: ledger.Basis{Objects: 1}}
 	for size := 0; size < ledger.BytesMax; size += 2 * ledger.ResourceTypeBytesMax {
-		snapshot.Used = append(snapshot.Used, ledger.Usage{ResourceType: fmt.Sprintf("%0*d", ledger.ResourceTypeBytesMax, size), Amount: 1, Claims: 1})
+		full.Demands = append(full.Demands, ledger.Demand{ResourceType: fmt.Sprintf("%0*d", ledger.ResourceTypeBytesMax, size), Amount: 1, Objects: 1})
 	}
-	for size := 0; size < ledger.BytesMax/2; size += 40 {
-		snapshot.Released = append(snapshot.Released, fmt.Sprintf("%036d", size))
+	after := before
+	after.Observations = append(slices.Clone(before.Observations), full)
+	m.store(consumer, after)
+	return func() Revision {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.store(consumer, before)
+		return m.latest(consumer)
 	}
-	m.store(consumer, snapshot)
 }
 
 // write stores a ledger if the version is the expected one, and reports whether it was.
