@@ -59,8 +59,8 @@ func (c *contents) visibilityOf(uid types.UID) ledger.Visibility {
 // ChangesSince implements [ledger.Observer]. It reports false if the inventory no longer has all changes. It leaves out
 // what a change of a namespace did to the demand of its objects.
 //
-// A ledger without an observation of the kind has an earlier basis of zero. Nothing is missing there if the changes that
-// the inventory has add up to the present demand: then the consumer had none before them.
+// A ledger without an observation of the kind has an earlier basis of zero. Nothing is missing there if the changes of
+// the inventory add up to the present demand: then the consumer had none before them.
 func (v View) ChangesSince(earlier ledger.Basis) (all []ledger.ObjectChange, hasAll bool) {
 	changes, hasAll := v.kind.log.after(earlier.Objects)
 	if !hasAll && earlier.Objects != 0 {

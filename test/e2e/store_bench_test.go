@@ -22,8 +22,8 @@ import (
 	"github.com/bursar/bursar/test/platform"
 )
 
-// BenchmarkStoreOnAPIServer has 64 callers reserve for objects of one consumer that then exist, with the ledger in a real
-// API server and etcd.
+// BenchmarkStoreOnAPIServer has 64 callers reserve for objects of one consumer that then exist, with the ledger in a
+// real API server and etcd.
 func BenchmarkStoreOnAPIServer(b *testing.B) {
 	const callers = 64
 	config := rest.CopyConfig(started.Config)
