@@ -11,7 +11,7 @@ import (
 // apiKinds are the kinds as the API has them.
 var apiKinds = map[Kind]quotav1alpha1.JournalEntryKind{
 	Admitted: quotav1alpha1.JournalEntryAdmitted, Canceled: quotav1alpha1.JournalEntryCanceled, Changed: quotav1alpha1.JournalEntryChanged,
-	Released: quotav1alpha1.JournalEntryReleased, Corrected: quotav1alpha1.JournalEntryCorrected, Recounted: quotav1alpha1.JournalEntryRecounted,
+	Released: quotav1alpha1.JournalEntryReleased, Recounted: quotav1alpha1.JournalEntryRecounted,
 	LimitChanged: quotav1alpha1.JournalEntryLimitChanged, Opened: quotav1alpha1.JournalEntryOpened,
 }
 

@@ -20,7 +20,7 @@ func samples() []journal.Entry {
 		Change: 3, Used: 5, Limit: 10, Object: &journal.Object{APIGroup: "apps", Kind: "Pod", Namespace: "web", Name: "pod-1", UID: "u"},
 		Claim: "bursar-system/claim", Policy: "pods", Grant: "a/b", Actor: "ann@example.com",
 	}
-	all := []journal.Entry{full, {Consumer: web, Kind: journal.Corrected, Change: math.MinInt64, Used: math.MaxInt64}, opened(9, 1, 2)}
+	all := []journal.Entry{full, {Consumer: web, Kind: journal.Recounted, Change: math.MinInt64, Used: math.MaxInt64}, opened(9, 1, 2)}
 	for _, change := range []func(*journal.Entry){
 		func(e *journal.Entry) { e.Dimensions = nil },
 		func(e *journal.Entry) { e.Consumer.APIGroup = "" },

@@ -18,8 +18,6 @@ const (
 	Changed Kind = "changed"
 	// Released means that the object or claim is gone: its amounts are free again.
 	Released Kind = "released"
-	// Corrected means that an administrator repaired the ledger.
-	Corrected Kind = "corrected"
 	// Recounted means that existing objects demand something else than before, and that Bursar did not see each change: a
 	// policy has changed, or no process ran.
 	Recounted Kind = "recounted"

@@ -18,14 +18,13 @@ type account struct {
 	selective bool
 	flow      *flow
 
-	balances       map[Dimensions]balance
-	balanceBytes   int // bytes of a stored balance without its dimensions
-	ledger         *Ledger
-	observed       Amount // see [Observation]
-	used, reserved Amount
-	sliced         Amount // in slices, see [Slice]
-	objects        int64
-	claims         int64
+	balances    map[Dimensions]balance
+	demandBytes int // bytes of stored demand without its dimensions
+	ledger      *Ledger
+	observed    Amount // see [Observation]
+	reserved    Amount
+	sliced      Amount // in slices, see [Slice]
+	objects     int64
 	// pending is the amount taken by the current transaction, and pendingBalances the number of balances added by it.
 	// Both are zero between transactions.
 	pending         Amount
@@ -34,24 +33,23 @@ type account struct {
 
 // balance is the demand of one dimension set. An account keeps no zero balances.
 type balance struct {
-	observed, used, reserved Amount
-	sliced                   Amount // only without dimensions
-	objects                  int64  // observed ones, also without demand
-	claims                   int64  // settled claims
+	observed, reserved Amount
+	sliced             Amount // only without dimensions
+	objects            int64  // observed ones, also without demand
 }
 
 // demand returns the amount for the allowances to pay.
-func (b balance) demand() Amount { return b.observed + b.used + b.reserved + b.sliced }
+func (b balance) demand() Amount { return b.observed + b.reserved + b.sliced }
 
 func newAccount(resourceType string, l *Ledger) *account {
 	return &account{
 		allowances: map[Selector]Amount{}, balances: map[Dimensions]balance{},
-		balanceBytes: usageBytes + jsonLen(resourceType), ledger: l,
+		demandBytes: demandBytes + jsonLen(resourceType), ledger: l,
 	}
 }
 
-// total returns the sum of observed, used, reserved and sliced amounts.
-func (a *account) total() Amount { return a.observed + a.used + a.reserved + a.sliced }
+// total returns the sum of observed, reserved and sliced amounts.
+func (a *account) total() Amount { return a.observed + a.reserved + a.sliced }
 
 // headroom returns the limit minus the total, and at least 0.
 func (a *account) headroom() Amount { return max(0, a.limit-a.total()) }
@@ -106,40 +104,6 @@ func (a *account) cancel(d Dimensions, amount Amount) {
 	a.changeBalance(d, after)
 }
 
-// settle turns the charge of a reservation into usage. Demand stays the same.
-func (a *account) settle(d Dimensions, amount Amount) {
-	after := a.balances[d]
-	after.reserved -= amount
-	after.used += amount
-	after.claims++
-	a.changeBalance(d, after)
-}
-
-// holds reports whether a settled claim may have this charge.
-func (a *account) holds(d Dimensions, amount Amount) bool {
-	b := a.balances[d]
-	return b.used >= amount && b.claims > 0
-}
-
-// release gives back the charge of a settled claim.
-func (a *account) release(d Dimensions, amount Amount) {
-	after := a.balances[d]
-	after.used -= amount
-	after.claims--
-	a.changeBalance(d, after)
-}
-
-// setUsed replaces the usage of a dimension set. It returns false if the sums would not fit.
-func (a *account) setUsed(d Dimensions, amount Amount, claims int64) bool {
-	after := a.balances[d]
-	after.used, after.claims = amount, claims
-	if !a.fits(d, after) {
-		return false
-	}
-	a.changeBalance(d, after)
-	return true
-}
-
 // fits reports whether a balance has a place, and the sums of the account with it are within their bounds.
 func (a *account) fits(d Dimensions, after balance) bool {
 	before := a.balances[d]
@@ -147,13 +111,13 @@ func (a *account) fits(d Dimensions, after balance) bool {
 		return false
 	}
 	total := a.total() - before.demand()
-	for _, part := range []Amount{after.observed, after.used, after.reserved, after.sliced} {
+	for _, part := range []Amount{after.observed, after.reserved, after.sliced} {
 		var ok bool
 		if total, ok = total.Add(part); !ok {
 			return false
 		}
 	}
-	return a.claims-before.claims <= CountMax-after.claims && a.objects-before.objects <= CountMax-after.objects
+	return a.objects-before.objects <= CountMax-after.objects
 }
 
 // changeBalance replaces a balance, regardless of limits, and pays for its demand as far as the allowances can.
@@ -171,29 +135,30 @@ func (a *account) changeBalance(d Dimensions, after balance) {
 
 // setBalance replaces a balance, apart from the flow. A zero one is removed.
 func (a *account) setBalance(d Dimensions, after balance) {
-	before, isThere := a.balances[d]
+	before := a.balances[d]
 	if log := &a.ledger.log; log.isOpen() {
 		log.add(func() { a.changeBalance(d, before) })
 	}
 
 	a.observed += after.observed - before.observed
-	a.used += after.used - before.used
 	a.reserved += after.reserved - before.reserved
 	a.sliced += after.sliced - before.sliced
 	a.objects += after.objects - before.objects
-	a.claims += after.claims - before.claims
 
-	isEmpty := after == balance{}
-	switch {
-	case isEmpty && isThere:
+	if after == (balance{}) {
 		delete(a.balances, d)
-		a.ledger.bytes.balances -= a.balanceSize(d)
-	case !isEmpty:
+	} else {
 		a.balances[d] = after
-		if !isThere {
-			a.ledger.bytes.balances += a.balanceSize(d)
-		}
 	}
+	a.ledger.bytes.balances += a.roomFor(d, after) - a.roomFor(d, before)
+}
+
+// roomFor returns the bytes for the demand that a balance without objects will become once its object is observed.
+func (a *account) roomFor(d Dimensions, b balance) int {
+	if b == (balance{}) || b.objects > 0 {
+		return 0
+	}
+	return a.balanceSize(d)
 }
 
 func (a *account) hasBalance(d Dimensions) bool {
@@ -266,5 +231,5 @@ func (a *account) dimensionSets() []Dimensions {
 	return slices.SortedFunc(maps.Keys(a.balances), Dimensions.Compare)
 }
 
-// balanceSize bounds from above the bytes of a stored balance.
-func (a *account) balanceSize(d Dimensions) int { return a.balanceBytes + jsonLen(d.canonical) }
+// balanceSize bounds from above the bytes of stored demand with some dimensions.
+func (a *account) balanceSize(d Dimensions) int { return a.demandBytes + jsonLen(d.canonical) }

@@ -1,7 +1,7 @@
 package ledger
 
 // Awaited is the change of an object that a pending request may make. Leave the end of such a request to
-// [Ledger.Observe]: [Ledger.Settle] refuses it.
+// [Ledger.Observe].
 type Awaited struct {
 	// Kind is the kind of the object, and ID identifies it among the objects of this kind, like a UID.
 	Kind, ID string

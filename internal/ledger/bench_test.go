@@ -76,17 +76,25 @@ func BenchmarkReserve(b *testing.B) {
 	}
 }
 
-// BenchmarkReserveSettleRelease measures the life of a charge.
-func BenchmarkReserveSettleRelease(b *testing.B) {
+// BenchmarkReserveObserve measures the life of a charge: it is pending, observed, and gone.
+func BenchmarkReserveObserve(b *testing.B) {
 	l := ledgerFor(b, false, 1000)
-	r := ledger.Reservation{Key: "policy/0b4a8fd6-6c2c-4f6e-9a53-1d3f0c4a7a11", Charges: charges(1, ledger.Dimensions{})}
+	r := ledger.Reservation{
+		Key: "policy/0b4a8fd6-6c2c-4f6e-9a53-1d3f0c4a7a11", Charges: charges(1, ledger.Dimensions{}),
+		Awaits: &ledger.Awaited{Kind: "pods", ID: "0b4a8fd6-6c2c-4f6e-9a53-1d3f0c4a7a11"},
+	}
+	demands := []ledger.Demand{{ResourceType: r.Charges[0].ResourceType, Amount: r.Charges[0].Amount, Objects: 1}}
+	observe := func(at ledger.Version, demands []ledger.Demand) {
+		o := ledger.Observation{Kind: "pods", Basis: ledger.Basis{Objects: at}, Demands: demands}
+		if _, err := l.Observe(o, seen{Version: at}); err != nil {
+			b.Fatal(err)
+		}
+	}
 	b.ReportAllocs()
-	for b.Loop() {
-		d := l.Reserve(r)
-		mustAdmit(b, d)
-		l.Settle(r.Key, d.Sequence)
-		l.Release(ledger.SettledClaim{UID: "claim", Charges: r.Charges})
-		l.Forget("claim")
+	for at := ledger.Version(1); b.Loop(); at += 2 {
+		mustAdmit(b, l.Reserve(r))
+		observe(at, demands)
+		observe(at+1, nil)
 	}
 }
 

@@ -49,10 +49,8 @@ func TestCountedTypes(t *testing.T) {
 	if d := reserve("f", 0, math.MaxInt64); d.Code != ledger.Overflow {
 		t.Errorf("more than can be counted: %+v", d)
 	}
-	for _, key := range []string{"a", "b", "c", "e"} {
-		l.Settle(key, 0)
-	}
-	if a := l.Account("feature"); a.Used != 24 {
+	use(t, l, "feature", ledger.Dimensions{}, 3)
+	if a := l.Account("feature"); a.Used != 3 || a.Reserved != 24 {
 		t.Errorf("the feature has %+v", a)
 	}
 }

@@ -26,26 +26,16 @@ func TestCodePrecedence(t *testing.T) {
 		{ResourceType: "gpu", Selector: selectorOf(in("region", "us")), Amount: 1}, {ResourceType: "disk", Amount: largest}}}); err != nil {
 		t.Fatal(err)
 	}
-	used := []ledger.Usage{{ResourceType: "gpu", Dimensions: eu, Amount: largest}}
-	for i := range ledger.BalancesMax - 1 {
-		used = append(used, ledger.Usage{ResourceType: "disk", Dimensions: dimensionsOf("volume", fmt.Sprint(i)), Amount: 1})
-	}
 	large := strings.Repeat("x", ledger.ClaimBytesMax)
 	for i := range 7 {
 		r := ledger.Reservation{Key: fmt.Sprint("large", i), Claim: large[:ledger.ClaimBytesMax*7/8], Charges: []ledger.Charge{charge("disk", ledger.Dimensions{}, 1)}}
 		if d := l.Reserve(r); d.Code != ledger.Admitted {
 			t.Fatal(d.Code)
 		}
-		defer func() {
-			if !l.Settle(r.Key, 0) {
-				t.Error("a full ledger does not settle")
-			}
-		}()
 	}
-	for _, u := range used {
-		if _, err := l.SetUsed(u); err != nil {
-			t.Fatal(err)
-		}
+	use(t, l, "gpu", eu, largest)
+	for i := range ledger.BalancesMax - 1 {
+		use(t, l, "disk", dimensionsOf("volume", fmt.Sprint(i)), 1)
 	}
 	if d := l.Reserve(ledger.Reservation{Key: "known", Charges: []ledger.Charge{charge("disk", dimensionsOf("volume", "0"), 1)}}); d.Code != ledger.Admitted {
 		t.Fatalf("the known key: %s", d.Code)

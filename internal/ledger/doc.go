@@ -10,12 +10,11 @@
 // A ledger has an account for every resource type. An account has
 //
 //   - allowances: amounts from grants, each with a [Selector] over dimensions. The limit of a type is their sum;
-//   - balances: for each distinct set of [Dimensions], the amount observed, the amount used by settled claims, the
-//     amount held by reservations and, without dimensions, the amount in slices. The sum is the demand of the set.
+//   - balances: for each distinct set of [Dimensions], the amount observed, the amount held by reservations and,
+//     without dimensions, the amount in slices. The sum is the demand of the set.
 //
-// The ledger admits a reservation whole or not at all. The reservation holds its charges until the caller settles it
-// (they become usage), cancels it or releases it. A released claim leaves its UID in the ledger: a second release
-// changes nothing.
+// The ledger admits a reservation whole or not at all. The reservation holds its charges until an observation decides
+// it, or the caller cancels it.
 //
 // A [Slice] is quota held by one process ahead of demand, to admit requests without a write.
 //

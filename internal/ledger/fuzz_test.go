@@ -23,7 +23,7 @@ func (s *script) choose(_ string, n int) int {
 // FuzzOperations runs the operations in the input, with small or huge amounts, on the ledger and on the model.
 func FuzzOperations(f *testing.F) {
 	f.Add(false, []byte{})
-	f.Add(false, []byte("grant, reserve, settle, release; cancel and reserve again until nothing fits any more"))
+	f.Add(false, []byte("grant, reserve, observe, observe less; cancel and reserve again until nothing fits any more"))
 	f.Add(true, []byte{9, 0, 1, 2, 0, 0, 1, 0, 1, 3, 2, 0, 0, 1, 0, 1, 8, 1, 2, 1, 1, 0, 2, 7, 3, 5, 0, 0})
 	f.Fuzz(func(t *testing.T, huge bool, input []byte) {
 		p, s := newPair(t), &script{rest: input}
@@ -41,7 +41,6 @@ func FuzzOperations(f *testing.F) {
 func FuzzRestore(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{2, 0, 0, 0, 2, 0, 1, 5, 1, 2, 3, 1, 1, 0, 0, 0, 1, 1, 2, 0, 3, 1, 2, 0, 1, 1, 0, 1, 3, 2, 0, 1, 9})
-	f.Add([]byte("\x00\x03\x01\x00\x03\x00\x01\x00\x02\x03\x01\x00\x02\x03")) // usage of nothing beside usage
 	f.Fuzz(func(t *testing.T, input []byte) {
 		snapshot := pickSnapshot(&script{rest: input})
 		l, err := ledger.Restore(snapshot)
@@ -57,8 +56,8 @@ func FuzzRestore(f *testing.F) {
 		}
 		p := &pair{t: t, ledger: l}
 		p.same("Snapshot", again.Snapshot(), l.Snapshot())
-		p.same("counts", []int{l.ReservationCount(), len(l.Snapshot().Grants), len(l.Snapshot().Released)},
-			[]int{len(snapshot.Reservations), len(snapshot.Grants), len(snapshot.Released)})
+		p.same("counts", []int{l.ReservationCount(), len(l.Snapshot().Grants), len(l.Snapshot().Observations)},
+			[]int{len(snapshot.Reservations), len(snapshot.Grants), len(snapshot.Observations)})
 		for _, resourceType := range l.ResourceTypes() {
 			for _, d := range someDimensions {
 				l.Available(resourceType, d)
@@ -82,18 +81,12 @@ func pickSnapshot(s *script) ledger.Snapshot {
 		}
 		b.Grants = append(b.Grants, g)
 	}
-	for range s.choose("used", 5) {
-		b.Used = append(b.Used, ledger.Usage{ResourceType: pick(s, "type", types), Dimensions: pick(s, "dimensions", someDimensions), Amount: pick(s, "amount", amounts), Claims: pick(s, "claims", counts)})
-	}
 	for range s.choose("reservations", 5) {
 		r := ledger.Reservation{Key: pick(s, "key", someKeys), Sequence: pick(s, "sequence", counts)}
 		for range s.choose("charges", 4) {
 			r.Charges = append(r.Charges, ledger.Charge{ResourceType: pick(s, "type", types), Dimensions: pick(s, "dimensions", someDimensions), Amount: pick(s, "amount", amounts)})
 		}
 		b.Reservations = append(b.Reservations, r)
-	}
-	for range s.choose("released", 4) {
-		b.Released = append(b.Released, pick(s, "claim", someClaims))
 	}
 	b.Sequence = pick(s, "sequence", counts)
 	for range s.choose("observations", 3) {
@@ -164,16 +157,6 @@ func isConsistentSnapshot(b ledger.Snapshot) bool {
 			s.sum("limit", a.ResourceType, 0, int64(a.Amount))
 		}
 	}
-	for _, u := range b.Used {
-		if u.Amount != 0 || u.Claims != 0 {
-			s.once("usage", u.ResourceType, u.Dimensions)
-		}
-		s.sum("demand", u.ResourceType, 0, int64(u.Amount))
-		s.sum("claims", u.ResourceType, 0, u.Claims)
-		s.require(u.Claims <= ledger.CountMax)
-		claims := s.sums["claims "+u.ResourceType]
-		s.require(claims.Cmp(big.NewInt(ledger.CountMax)) <= 0)
-	}
 	s.observations(b.Observations)
 	for _, r := range b.Reservations {
 		s.require(r.Awaits == nil || r.Awaits.Kind != "" && r.Awaits.ID != "")
@@ -186,9 +169,5 @@ func isConsistentSnapshot(b ledger.Snapshot) bool {
 		}
 	}
 	s.require(b.Sequence >= 0 && b.Sequence <= ledger.CountMax)
-	for _, claim := range b.Released {
-		s.require(claim != "")
-		s.once("released", claim)
-	}
 	return !s.unsound
 }

@@ -15,7 +15,6 @@ const (
 	KindCanceled     ChangeKind = "canceled"
 	KindChanged      ChangeKind = "changed"
 	KindReleased     ChangeKind = "released"
-	KindCorrected    ChangeKind = "corrected"
 	KindRecounted    ChangeKind = "recounted"
 	KindLimitChanged ChangeKind = "limitchanged"
 )
@@ -30,8 +29,8 @@ const (
 	ActorBytesMax = 256
 )
 
-// Record records one operation on limits or on demand: the amounts used by settled claims and held by reservations.
-// Settling a reservation changes neither.
+// Record records one operation on limits or on demand: the amounts that objects demand, and those that reservations
+// hold.
 type Record struct {
 	// At is the time of the operation in milliseconds since 1970, or the earlier time of a reservation.
 	At   int64

@@ -9,8 +9,7 @@ type Ledger struct {
 	grants       map[string]Grant       // by UID
 	observations map[string]Observation // by kind
 	reservations map[string]Reservation
-	released     map[string]struct{} // claim UIDs
-	slices       map[string]Slice    // by holder
+	slices       map[string]Slice // by holder
 	bytes        bytes
 	now          int64    // of the batch, in milliseconds since 1970
 	journal      *journal // nil if the ledger keeps no records
@@ -43,14 +42,13 @@ func New() *Ledger {
 		grants:       map[string]Grant{},
 		observations: map[string]Observation{},
 		reservations: map[string]Reservation{},
-		released:     map[string]struct{}{},
 		slices:       map[string]Slice{},
 	}
 }
 
 // Reserve decides a reservation whole or not at all, and adds an admitted one. It ignores the sequence in r and returns
 // the new one. If the ledger already has a reservation with the key, nothing changes, whatever the rest of r, and the
-// decision has the existing sequence. A key is free again after Cancel, Settle or a release.
+// decision has the existing sequence. A key is free again once the reservation has ended.
 func (l *Ledger) Reserve(r Reservation) Decision {
 	if d := l.precheck(&r); d.Code != 0 {
 		return d
@@ -119,21 +117,6 @@ func (l *Ledger) Cancel(key string, sequence int64) bool {
 	l.removeReservation(&r)
 	l.pruneAccounts(r.Charges)
 	l.recordCanceled(&r)
-	return true
-}
-
-// Settle turns a reservation into usage and counts its claim once in each charged balance. Sequence 0 stands for any.
-// It reports whether there was such a reservation. It is not for a reservation with [Awaited].
-func (l *Ledger) Settle(key string, sequence int64) bool {
-	r, ok := l.find(key, sequence)
-	if !ok || r.Awaits != nil {
-		return false
-	}
-	for i := range r.Charges {
-		c := &r.Charges[i]
-		l.accounts[c.ResourceType].settle(c.Dimensions, c.Amount)
-	}
-	l.removeReservation(&r)
 	return true
 }
 

@@ -4,7 +4,7 @@ package ledger
 // others keep a ledger storable as one object.
 const (
 	// BytesMax is the budget of a ledger, see [Ledger.Bytes]. Requests beyond it get LedgerFull. It is a third of the
-	// largest object in etcd. The rest is for records of released claims, which always succeed.
+	// largest object in etcd. The rest is for observed demand and the journal, which nobody can refuse.
 	BytesMax = 512 << 10
 	// GrantBytesMax is the part of the budget for grants. The rest leaves room for claims. It counts only grants: usage
 	// has no influence on whether a grant is active.
@@ -14,7 +14,7 @@ const (
 	// KindBytesMax is the length of the longest kind of an [Observation].
 	KindBytesMax = 512
 
-	// ChargesMax is the largest number of charges of a reservation, or of a release.
+	// ChargesMax is the largest number of charges of a reservation.
 	ChargesMax = 20
 	// KeyBytesMax is the length of the longest reservation key.
 	KeyBytesMax = 1024

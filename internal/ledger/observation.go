@@ -378,11 +378,8 @@ func (o *Observation) check() error {
 	return nil
 }
 
-// Upper bounds on the stored bytes besides texts, as in size.go.
-const (
-	observationBytes = 160
-	demandBytes      = usageBytes
-)
+// observationBytes bounds from above the stored bytes besides texts, as in size.go.
+const observationBytes = 160
 
 // size bounds from above the stored bytes of the observation. Storage has none without a kind.
 func (o *Observation) size() int {

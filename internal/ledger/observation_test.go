@@ -239,17 +239,10 @@ func TestObserveExchanges(t *testing.T) {
 	}
 }
 
-// What waits for an observation is ended by nothing else.
+// A request must say what it waits for.
 func TestAwaitedIsRefused(t *testing.T) {
 	l := ledger.New()
-	r := ledger.Reservation{Key: "k", Charges: []ledger.Charge{{ResourceType: mapsType, Amount: 1}}, Awaits: &ledger.Awaited{Kind: mapsKind, ID: "u"}}
-	if d := l.ReserveOverdraft(r); d.Code != ledger.Admitted {
-		t.Fatal(d)
-	}
-	if l.Settle("k", 0) {
-		t.Error("settled")
-	}
-	r.Key, r.Awaits = "other", &ledger.Awaited{Kind: mapsKind}
+	r := ledger.Reservation{Key: "k", Charges: []ledger.Charge{{ResourceType: mapsType, Amount: 1}}, Awaits: &ledger.Awaited{Kind: mapsKind}}
 	if d := l.Reserve(r); d.Code != ledger.KeyInvalid {
 		t.Errorf("without an ID: %+v", d)
 	}

@@ -69,7 +69,6 @@ var (
 	enforcedTypes  = []string{"gpu", "cpu"}
 	someTypes      = append(slices.Clone(enforcedTypes), "feature")
 	someKeys       = []string{"k1", "k2", "k3", "k4", "k5", "k6", ""}
-	someClaims     = []string{"c1", "c2", "c3", ""}
 	someDimensions = []ledger.Dimensions{
 		{},
 		dimensionsOf("region", "eu"),
@@ -110,6 +109,17 @@ func pickReservation(s source, huge bool) ledger.Reservation {
 	return ledger.Reservation{Key: pick(s, "key", someKeys), ReservedAt: 7, Claim: "payload", Charges: pickCharges(s, huge)}
 }
 
+func pickObservation(s source, huge bool) ledger.Observation {
+	o := ledger.Observation{Kind: pick(s, "kind", someObservedKinds), Basis: ledger.Basis{Objects: ledger.Version(s.choose("version", 6))}}
+	for range s.choose("demands", 4) {
+		o.Demands = append(o.Demands, ledger.Demand{
+			ResourceType: pick(s, "type", someTypes), Dimensions: pick(s, "dimensions", someDimensions),
+			Amount: pickAmount(s, huge) - 1, Objects: int64(s.choose("objects", 4)),
+		})
+	}
+	return o
+}
+
 func pickGrant(s source, huge bool) ledger.Grant {
 	g := ledger.Grant{UID: pick(s, "uid", []string{"g1", "g2", "g3"}), Name: "grant", Generation: int64(s.choose("generation", 2))}
 	for range s.choose("allowances", 5) {
@@ -133,26 +143,14 @@ var operations = []struct {
 		key, sequence := pick(s, "key", someKeys), p.pickSequence(s)
 		return p.same("Cancel", p.ledger.Cancel(key, sequence), p.model.Cancel(key, sequence))
 	}},
-	{"Settle", func(p *pair, s source, _ bool) bool {
-		key, sequence := pick(s, "key", someKeys), p.pickSequence(s)
-		return p.same("Settle", p.ledger.Settle(key, sequence), p.model.Settle(key, sequence))
-	}},
-	{"Release", func(p *pair, s source, huge bool) bool {
-		return p.release(pick(s, "claim", someClaims), p.pickHeld(s, huge))
-	}},
-	{"ReleaseReserved", func(p *pair, s source, _ bool) bool {
-		return p.releaseReserved(pick(s, "claim", someClaims), pick(s, "key", someKeys), p.pickSequence(s))
-	}},
+	{"Observe", func(p *pair, s source, huge bool) bool { return p.observe(pickObservation(s, huge)) }},
+	{"Observe", func(p *pair, s source, huge bool) bool { return p.observe(pickObservation(s, huge)) }},
 	{"Renew", func(p *pair, s source, _ bool) bool {
 		key, sequence := pick(s, "key", someKeys), p.pickSequence(s)
 		renewed, ok := p.ledger.Renew(key, sequence)
 		wantRenewed, wantOK := p.model.Renew(key, sequence)
 		p.same("Renew to", renewed, wantRenewed)
 		return p.same("Renew", ok, wantOK)
-	}},
-	{"Forget", func(p *pair, s source, _ bool) bool {
-		claim := pick(s, "claim", someClaims)
-		return p.same("Forget", p.ledger.Forget(claim), p.model.Forget(claim))
 	}},
 	{"SetGrant", func(p *pair, s source, huge bool) bool { return p.setGrant(pickGrant(s, huge)) }},
 	{"ReplaceGrants", func(p *pair, s source, huge bool) bool {
@@ -165,10 +163,6 @@ var operations = []struct {
 	{"RemoveGrant", func(p *pair, s source, _ bool) bool {
 		uid := pick(s, "uid", []string{"g1", "g2", "g3"})
 		return p.same("RemoveGrant", p.ledger.RemoveGrant(uid), p.model.RemoveGrant(uid))
-	}},
-	{"SetUsed", func(p *pair, s source, huge bool) bool {
-		return p.setUsed(ledger.Usage{ResourceType: pick(s, "type", someTypes), Dimensions: pick(s, "dimensions", someDimensions),
-			Amount: pickAmount(s, huge) - 1, Claims: int64(s.choose("claims", 3))})
 	}},
 	{"reload", func(p *pair, _ source, _ bool) bool { p.reload(); return false }},
 }
@@ -256,26 +250,32 @@ func (p *pair) check(charges []ledger.Charge) bool {
 	return false
 }
 
-func (p *pair) release(claim string, charges []ledger.Charge) bool {
-	p.t.Helper()
-	known := p.ledger.IsReleased(claim)
-	ok := p.ledger.Release(ledger.SettledClaim{UID: claim, Charges: charges})
-	p.same("Release", ok, p.model.Release(claim, charges))
-	if ok {
-		p.same("Release again", p.ledger.Release(ledger.SettledClaim{UID: claim, Charges: charges}), p.model.Release(claim, charges))
+// use has the ledger observe a demand, beside that of other resource types and dimensions. Without an amount, nothing
+// demands it any more.
+func use(t reporter, l *ledger.Ledger, resourceType string, d ledger.Dimensions, amount ledger.Amount) {
+	t.Helper()
+	o := l.Observation("things")
+	o.Kind = "things"
+	o.Basis.Objects++
+	o.Demands = slices.DeleteFunc(slices.Clone(o.Demands), func(known ledger.Demand) bool {
+		return known.ResourceType == resourceType && known.Dimensions == d
+	})
+	if amount > 0 {
+		o.Demands = append(o.Demands, ledger.Demand{ResourceType: resourceType, Dimensions: d, Amount: amount, Objects: 1})
 	}
-	return ok && !known
+	if _, err := l.Observe(o, seen(ledger.Visibility{})); err != nil {
+		t.Fatalf("observe: %v", err)
+	}
 }
 
-func (p *pair) releaseReserved(claim, key string, sequence int64) bool {
+// observe observes demand beside pending requests that it does not decide.
+func (p *pair) observe(o ledger.Observation) bool {
 	p.t.Helper()
-	known := p.ledger.IsReleased(claim)
-	ok := p.ledger.ReleaseReserved(claim, key, sequence)
-	p.same("ReleaseReserved", ok, p.model.ReleaseReserved(claim, key, sequence))
-	if ok {
-		p.same("ReleaseReserved again", p.ledger.ReleaseReserved(claim, key, sequence), true)
-	}
-	return ok && !known
+	before := p.ledger.Observation(o.Kind)
+	uptake, err := p.ledger.Observe(o, seen(ledger.Visibility{}))
+	changed, wantErr := p.model.Observe(o)
+	p.same("Observe", fmt.Sprint(uptake.HasChanged, err != nil), fmt.Sprint(changed, wantErr != nil))
+	return err == nil && o.Basis.Covers(before.Basis) // it may rest on a later version
 }
 
 func (p *pair) setGrant(g ledger.Grant) bool {
@@ -297,14 +297,6 @@ func (p *pair) replaceGrants(grants []ledger.Grant) bool {
 	return changed
 }
 
-func (p *pair) setUsed(u ledger.Usage) bool {
-	p.t.Helper()
-	changed, err := p.ledger.SetUsed(u)
-	wantChanged, wantErr := p.model.SetUsed(u)
-	p.same("SetUsed", fmt.Sprint(changed, err != nil), fmt.Sprint(wantChanged, wantErr != nil))
-	return changed
-}
-
 // reload goes on with a ledger made from the ledger.
 func (p *pair) reload() {
 	p.t.Helper()
@@ -319,16 +311,6 @@ func (p *pair) reload() {
 // pickSequence returns any, the latest, or the one before.
 func (p *pair) pickSequence(s source) int64 {
 	return pick(s, "sequence", []int64{0, p.ledger.Sequence(), max(0, p.ledger.Sequence()-1)})
-}
-
-// pickHeld returns charges, with one of them usually settled.
-func (p *pair) pickHeld(s source, huge bool) []ledger.Charge {
-	used := p.ledger.Snapshot().Used
-	if len(used) == 0 || s.choose("held", 4) == 0 {
-		return pickCharges(s, huge)
-	}
-	u := pick(s, "usage", used)
-	return []ledger.Charge{{ResourceType: u.ResourceType, Dimensions: u.Dimensions, Amount: u.Amount - ledger.Amount(s.choose("less", 2))}}
 }
 
 // compare requires both to look the same from outside.

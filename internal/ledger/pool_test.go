@@ -62,12 +62,7 @@ func TestPool(t *testing.T) {
 		}
 		return d
 	}
-	use := func(amount ledger.Amount, d ledger.Dimensions) {
-		if _, err := l.SetUsed(ledger.Usage{ResourceType: "gpus", Dimensions: d, Amount: amount, Claims: 1}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	use(35, of("model", "l40s"))
+	use(t, l, "gpus", of("model", "l40s"), 35)
 
 	for name, tt := range map[string]struct {
 		dimensions ledger.Dimensions
@@ -96,7 +91,7 @@ func TestPool(t *testing.T) {
 		})
 	}
 
-	use(39, of("model", "l40s")) // 2 more than all allowances can pay for
+	use(t, l, "gpus", of("model", "l40s"), 39) // 2 more than all allowances can pay for
 	if got, want := l.PoolOfAll("gpus", of("model", "h200")), (ledger.Pool{Limit: 3, Used: 5}); got != want {
 		t.Errorf("with l40s beyond its limit, the pool of h200 is %+v, want %+v", got, want)
 	}

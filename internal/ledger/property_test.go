@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -34,8 +35,8 @@ func TestDemandIsAlwaysPaid(t *testing.T) {
 		p.setGrant(pickGrant(s, false))
 		for range 25 {
 			r := pickReservation(s, false)
-			if p.reserve(r) && s.choose("settle", 2) == 1 {
-				p.same("Settle", p.ledger.Settle(r.Key, 0), p.model.Settle(r.Key, 0))
+			if p.reserve(r) && s.choose("exists", 2) == 1 {
+				p.exists(&r)
 			}
 			for _, resourceType := range enforcedTypes {
 				a := p.ledger.Account(resourceType)
@@ -48,6 +49,23 @@ func TestDemandIsAlwaysPaid(t *testing.T) {
 			}
 		}
 	})
+}
+
+// exists has an object demand what a reservation held for it.
+func (p *pair) exists(r *ledger.Reservation) {
+	p.same("Cancel", p.ledger.Cancel(r.Key, 0), p.model.Cancel(r.Key, 0))
+	o := ledger.Observation{Kind: r.Key, Basis: ledger.Basis{Objects: 1 + p.ledger.Observation(r.Key).Basis.Objects}}
+	o.Demands = slices.Clone(p.ledger.Observation(r.Key).Demands)
+	for _, c := range r.Charges {
+		isSame := func(d ledger.Demand) bool { return d.ResourceType == c.ResourceType && d.Dimensions == c.Dimensions }
+		if i := slices.IndexFunc(o.Demands, isSame); i >= 0 {
+			o.Demands[i].Amount += c.Amount
+			o.Demands[i].Objects++
+			continue
+		}
+		o.Demands = append(o.Demands, ledger.Demand{ResourceType: c.ResourceType, Dimensions: c.Dimensions, Amount: c.Amount, Objects: 1})
+	}
+	p.observe(o)
 }
 
 // TestAvailableIsTheLargestAdmitted compares Available with the largest amount admitted by Check.

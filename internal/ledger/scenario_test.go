@@ -13,18 +13,19 @@ import (
 // A charge is type@region:amount, an allowance type[region|region]:amount; both may be without
 // region. Every operation runs on the model too.
 var scenarios = map[string]struct{ reason, script string }{
-	"one limit": {"what is reserved, settled or overdrawn counts; what is given back does not", `
+	"one limit": {"what is reserved or exists counts; what is given back does not", `
 		reserve a gpu:1               -> Exceeded gpu 0/0 0
 		grant g gpu:3                 -> true
 		reserve a gpu:2               -> Admitted 1
 		reserve b gpu:2               -> Exceeded gpu 2/3 1
-		settle a                      -> true
+		cancel a                      -> true
+		observe 1 gpu:2               -> true
 		account gpu                   -> limit 3 used 2 reserved 0 available 1 claims 1
 		reserve b gpu:1               -> Admitted 2
 		reserve c gpu:1               -> Exceeded gpu 3/3 0
 		cancel b                      -> true
-		release claim gpu:2           -> true
-		release claim gpu:2           -> true
+		observe 2                     -> true
+		observe 1 gpu:2               -> false
 		account gpu                   -> limit 3 used 0 reserved 0 available 3 claims 0`},
 	"retry": {"a key that is reserved is not charged again, even when nothing is left", `
 		grant g gpu:2                 -> true
@@ -33,8 +34,8 @@ var scenarios = map[string]struct{ reason, script string }{
 		reserve a gpu:9               -> Admitted 1
 		overdraft a gpu:9             -> Admitted 1
 		account gpu                   -> limit 2 used 0 reserved 2 available 0 claims 0
-		settle a                      -> true
-		settle a                      -> false`},
+		cancel a                      -> true
+		cancel a                      -> false`},
 	"whole or not at all": {"a type that is short leaves the others untouched", `
 		grant g gpu:1 cpu:8           -> true
 		reserve a cpu:4 gpu:2         -> Exceeded gpu 0/1 1
@@ -43,13 +44,12 @@ var scenarios = map[string]struct{ reason, script string }{
 		reserve a cpu:8 gpu:1         -> Admitted 1`},
 	"limit lowered": {"nothing is evicted and nothing more is granted until usage falls", `
 		grant g gpu:5                 -> true
-		reserve a gpu:4               -> Admitted 1
-		settle a                      -> true
+		observe 1 gpu:4               -> true
 		grant g gpu:2                 -> true
 		account gpu                   -> limit 2 used 4 reserved 0 available 0 claims 1
 		reserve b gpu:1               -> Exceeded gpu 4/2 0
-		release claim gpu:4           -> true
-		reserve b gpu:1               -> Admitted 2
+		observe 2                     -> true
+		reserve b gpu:1               -> Admitted 1
 		ungrant g                     -> true
 		reserve c gpu:1               -> Exceeded gpu 1/0 0`},
 	"overdraft": {"what exists is charged beyond the limit", `
@@ -100,28 +100,19 @@ var scenarios = map[string]struct{ reason, script string }{
 		reserve c gpu@us:1            -> Exceeded gpu@us 6/4 0
 		cancel b                      -> true
 		reserve c gpu@us:1            -> Admitted 3`},
-	"drift": {"a release of more than is used changes nothing", `
+	"what exists": {"demand follows the latest observation, beyond the limit if need be", `
 		grant g gpu:5 cpu:5           -> true
-		reserve a gpu:2 cpu:2         -> Admitted 1
-		release claim gpu:2 cpu:2     -> false
-		settle a                      -> true
-		release claim gpu:2 cpu:3     -> false
-		release claim gpu@eu:2        -> false
+		observe 3 gpu:2 cpu:6         -> true
+		reserve a cpu:1               -> Exceeded cpu 6/5 0
+		observe 3 gpu:2 cpu:6         -> false
+		observe 2 gpu:9               -> false
+		observe 4 gpu@eu:2 cpu:3      -> true
 		account gpu                   -> limit 5 used 2 reserved 0 available 3 claims 1
-		release claim gpu:1           -> true
-		release other gpu:1           -> false`},
-	"released before settled": {"the reservation goes and the claim is remembered", `
-		grant g gpu:5                 -> true
-		reserve a gpu:2               -> Admitted 1
-		releasereserved claim b       -> false
-		releasereserved claim a       -> true
-		reserve a gpu:3               -> Admitted 2
-		releasereserved claim a       -> true
-		release claim gpu:3           -> true
-		account gpu                   -> limit 5 used 0 reserved 3 available 2 claims 0
-		forget claim                  -> true
-		forget claim                  -> false
-		releasereserved claim a       -> true`},
+		observe 5 gpu:1 gpu:2         -> error
+		observe 5 gpu:-1              -> error
+		reserve a cpu:2 gpu:3         -> Admitted 1
+		observe 5 gpu:9223372036854775805 -> error
+		account cpu                   -> limit 5 used 3 reserved 2 available 0 claims 1`},
 	"limits that do not fit": {"a sum that would wrap is rejected, and the grants stay as they were", `
 		grant g gpu:9223372036854775800 -> true
 		grant h cpu:1 gpu:8           -> error
@@ -181,15 +172,14 @@ func (p *pair) perform(words []string) string {
 		return describeDecision(d)
 	case "cancel":
 		return fmt.Sprint(p.same("Cancel", p.ledger.Cancel(subject, 0), p.model.Cancel(subject, 0)))
-	case "settle":
-		return fmt.Sprint(p.same("Settle", p.ledger.Settle(subject, 0), p.model.Settle(subject, 0)))
-	case "release":
-		charges := parseCharges(arguments)
-		return fmt.Sprint(p.same("Release", p.ledger.Release(ledger.SettledClaim{UID: subject, Charges: charges}), p.model.Release(subject, charges)))
-	case "releasereserved":
-		return fmt.Sprint(p.same("ReleaseReserved", p.ledger.ReleaseReserved(subject, arguments[0], 0), p.model.ReleaseReserved(subject, arguments[0], 0)))
-	case "forget":
-		return fmt.Sprint(p.same("Forget", p.ledger.Forget(subject), p.model.Forget(subject)))
+	case "observe":
+		uptake, err := p.ledger.Observe(parseObservation(subject, arguments), seen(ledger.Visibility{}))
+		changed, wantErr := p.model.Observe(parseObservation(subject, arguments))
+		p.same("Observe", []bool{uptake.HasChanged, err != nil}, []bool{changed, wantErr != nil})
+		if err != nil {
+			return "error"
+		}
+		return fmt.Sprint(changed)
 	case "available":
 		c := parseCharge(subject + ":0")
 		return fmt.Sprint(p.ledger.Available(c.ResourceType, c.Dimensions))
@@ -224,6 +214,15 @@ func parseCharges(words []string) []ledger.Charge {
 		charges = append(charges, parseCharge(word))
 	}
 	return charges
+}
+
+// parseObservation returns an observation with one object for each charge.
+func parseObservation(version string, charges []string) ledger.Observation {
+	o := ledger.Observation{Kind: "things", Basis: ledger.Basis{Objects: ledger.Version(parseAmount(version))}}
+	for _, c := range parseCharges(charges) {
+		o.Demands = append(o.Demands, ledger.Demand{ResourceType: c.ResourceType, Dimensions: c.Dimensions, Amount: c.Amount, Objects: 1})
+	}
+	return o
 }
 
 func parseCharge(word string) ledger.Charge {

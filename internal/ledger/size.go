@@ -7,19 +7,17 @@ const (
 	ledgerBytes      = 2 << 10 // metadata and the consumer
 	grantBytes       = 88
 	allowanceBytes   = 76
-	usageBytes       = 88
+	demandBytes      = 88
 	reservationBytes = 128
 	chargeBytes      = 72
-	recordBytes      = 3
 )
 
 // bytes are the stored bytes of the parts of a ledger.
-type bytes struct{ grants, balances, observations, reservations, released, slices int }
+type bytes struct{ grants, balances, observations, reservations, slices int }
 
-// Bytes bounds from above the size of the ledger as JSON. A balance counts from its first reservation on: settling adds
-// no bytes.
+// Bytes bounds from above the size of the ledger as JSON, with room for the demand that reservations will become.
 func (l *Ledger) Bytes() int {
-	return ledgerBytes + l.bytes.grants + l.bytes.balances + l.bytes.observations + l.bytes.reservations + l.bytes.released + l.bytes.slices
+	return ledgerBytes + l.bytes.grants + l.bytes.balances + l.bytes.observations + l.bytes.reservations + l.bytes.slices
 }
 
 // BytesNeeded returns the number of bytes added to the ledger by a new reservation.
@@ -30,7 +28,7 @@ func (l *Ledger) BytesNeeded(r *Reservation) int {
 		a := l.accounts[c.ResourceType]
 		switch {
 		case a == nil:
-			size += usageBytes + jsonLen(c.ResourceType) + jsonLen(c.Dimensions.canonical)
+			size += demandBytes + jsonLen(c.ResourceType) + jsonLen(c.Dimensions.canonical)
 		case !a.hasBalance(c.Dimensions):
 			size += a.balanceSize(c.Dimensions)
 		}
@@ -78,8 +76,6 @@ func (g *Grant) size() int {
 	}
 	return size
 }
-
-func recordSize(claimUID string) int { return recordBytes + jsonLen(claimUID) }
 
 // jsonLen bounds the length of text in a JSON string, and of canonical dimensions in a JSON object: there, quotes, a
 // colon and a comma replace each NUL and are no longer than its escape.

@@ -21,16 +21,16 @@ func someSnapshot() ledger.Snapshot {
 			{UID: "g1", Namespace: "acme", Name: "base", Generation: 2, Allowances: []ledger.Allowance{{ResourceType: "gpu", Amount: 8}}},
 			{UID: "g2", Allowances: []ledger.Allowance{{ResourceType: "gpu", Selector: selectorOf(in("region", "eu")), Amount: 2}}},
 		},
-		Used: []ledger.Usage{
-			{ResourceType: "cpu", Amount: 4, Claims: 1},
-			{ResourceType: "gpu", Amount: 1, Claims: 1},
-			{ResourceType: "gpu", Dimensions: eu, Amount: 3, Claims: 2},
+		Observations: []ledger.Observation{
+			{Kind: "jobs", Basis: ledger.Basis{Objects: 8}, Demands: []ledger.Demand{{ResourceType: "gpu", Amount: 1, Objects: 1}}},
+			{Kind: "pods", Basis: ledger.Basis{Objects: 9}, Demands: []ledger.Demand{
+				{ResourceType: "cpu", Amount: 4, Objects: 1}, {ResourceType: "gpu", Dimensions: eu, Amount: 3, Objects: 2},
+			}},
 		},
 		Reservations: []ledger.Reservation{
 			{Key: "b", Sequence: 4, ReservedAt: 1700000000, Charges: []ledger.Charge{{ResourceType: "gpu", Dimensions: eu, Amount: 1}}, Claim: "{}"},
 			{Key: "a", Sequence: 7, Charges: []ledger.Charge{{ResourceType: "gpu", Amount: 2}, {ResourceType: "ram", Amount: 1}}},
 		},
-		Released: []string{"c1", "c2"},
 	}
 }
 
@@ -46,9 +46,9 @@ func mustRead(t *testing.T, b ledger.Snapshot) *ledger.Ledger {
 func TestSnapshotsAreOrdered(t *testing.T) {
 	shuffled := someSnapshot()
 	slices.Reverse(shuffled.Grants)
-	slices.Reverse(shuffled.Used)
+	slices.Reverse(shuffled.Observations)
+	slices.Reverse(shuffled.Observations[0].Demands)
 	slices.Reverse(shuffled.Reservations)
-	slices.Reverse(shuffled.Released)
 	l := mustRead(t, shuffled)
 	if difference := cmp.Diff(someSnapshot(), l.Snapshot(), comparable...); difference != "" {
 		t.Errorf("the snapshot depends on the order in which they were read (-want +got):\n%s", difference)
@@ -80,7 +80,8 @@ func TestLedgerSharesNothingThatChanges(t *testing.T) {
 	snapshot := l.Snapshot()
 	before := string(encode(t, snapshot))
 	allowances[0].Amount, charges[0].Amount = 77, 77
-	l.Settle("a", 0)
+	l.Cancel("a", 0)
+	use(t, l, "gpu", ledger.Dimensions{}, 2)
 	l.RemoveGrant("g")
 	if after := string(encode(t, snapshot)); after != before {
 		t.Errorf("the snapshot changed after they were taken:\n%s\n%s", before, after)
@@ -95,7 +96,7 @@ func TestIterationMayStopAndChange(t *testing.T) {
 	for range l.Grants() {
 		break
 	}
-	for range l.Used() {
+	for range l.Observations() {
 		break
 	}
 	var keys []string
@@ -115,27 +116,26 @@ func TestRestoreRejects(t *testing.T) {
 		damage func(*ledger.Snapshot)
 		want   string
 	}{
-		"grant twice":             {func(b *ledger.Snapshot) { b.Grants[1].UID = "g1" }, "its UID is that of another grant"},
-		"grant without UID":       {func(b *ledger.Snapshot) { b.Grants[0].UID = "" }, "grant acme/base (UID ): its UID is empty"},
-		"negative allowance":      {func(b *ledger.Snapshot) { b.Grants[0].Allowances[0].Amount = -1 }, "negative"},
-		"limit overflows":         {func(b *ledger.Snapshot) { b.Grants[0].Allowances[0].Amount = largest }, "add up to more than 2^63-1"},
-		"negative usage":          {func(b *ledger.Snapshot) { b.Used[0].Amount = -1 }, "-1 by 1 claims is out of range"},
-		"negative claims":         {func(b *ledger.Snapshot) { b.Used[0].Claims = -1 }, "4 by -1 claims is out of range"},
-		"claims out of range":     {func(b *ledger.Snapshot) { b.Used[0].Claims = ledger.CountMax + 1 }, "out of range"},
-		"claims overflow":         {func(b *ledger.Snapshot) { b.Used[1].Claims = ledger.CountMax }, "the sums of gpu would not fit"},
-		"usage of nothing":        {func(b *ledger.Snapshot) { b.Used[0].ResourceType = "" }, "must have 1 to 253 bytes"},
-		"usage twice":             {func(b *ledger.Snapshot) { b.Used[2].Dimensions = ledger.Dimensions{} }, `usage of "gpu" is repeated`},
-		"usage overflows":         {func(b *ledger.Snapshot) { b.Used[1].Amount = largest }, "the sums of gpu would not fit"},
-		"reservation twice":       {func(b *ledger.Snapshot) { b.Reservations[1].Key = "b" }, `reservation "b" is repeated`},
-		"reservation invalid":     {func(b *ledger.Snapshot) { b.Reservations[0].Charges = nil }, `reservation "b": ChargesMissing`},
-		"reservation overflows":   {func(b *ledger.Snapshot) { b.Reservations[0].Charges[0].Amount = largest }, `reservation "b": Overflow`},
-		"sequence twice":          {func(b *ledger.Snapshot) { b.Reservations[0].Sequence = 7 }, "sequence 7 is repeated or out of range"},
-		"sequence zero":           {func(b *ledger.Snapshot) { b.Reservations[0].Sequence = 0 }, "sequence 0 is repeated or out of range"},
-		"sequence negative":       {func(b *ledger.Snapshot) { b.Sequence, b.Reservations = -1, nil }, "sequence -1 is not between"},
-		"sequence behind":         {func(b *ledger.Snapshot) { b.Sequence = 6 }, "sequence 6 is not between that of the latest reservation, 7,"},
-		"sequence out of range":   {func(b *ledger.Snapshot) { b.Sequence = math.MaxInt64 }, "is not between"},
-		"released twice":          {func(b *ledger.Snapshot) { b.Released[1] = "c1" }, `released claim "c1"`},
-		"released without a name": {func(b *ledger.Snapshot) { b.Released[1] = "" }, `released claim ""`},
+		"grant twice":           {func(b *ledger.Snapshot) { b.Grants[1].UID = "g1" }, "its UID is that of another grant"},
+		"grant without UID":     {func(b *ledger.Snapshot) { b.Grants[0].UID = "" }, "grant acme/base (UID ): its UID is empty"},
+		"negative allowance":    {func(b *ledger.Snapshot) { b.Grants[0].Allowances[0].Amount = -1 }, "negative"},
+		"limit overflows":       {func(b *ledger.Snapshot) { b.Grants[0].Allowances[0].Amount = largest }, "add up to more than 2^63-1"},
+		"negative demand":       {func(b *ledger.Snapshot) { b.Observations[1].Demands[0].Amount = -1 }, "-1 by 1 objects is out of range"},
+		"negative objects":      {func(b *ledger.Snapshot) { b.Observations[1].Demands[0].Objects = -1 }, "4 by -1 objects is out of range"},
+		"objects out of range":  {func(b *ledger.Snapshot) { b.Observations[1].Demands[0].Objects = ledger.CountMax + 1 }, "out of range"},
+		"objects overflow":      {func(b *ledger.Snapshot) { b.Observations[1].Demands[1].Objects = ledger.CountMax }, "demand for gpu does not fit beside"},
+		"demand for nothing":    {func(b *ledger.Snapshot) { b.Observations[1].Demands[0].ResourceType = "" }, "must have 1 to 253 bytes"},
+		"demand twice":          {func(b *ledger.Snapshot) { b.Observations[1].Demands[0] = b.Observations[1].Demands[1] }, "demand for gpu (region=eu) is repeated"},
+		"demand overflows":      {func(b *ledger.Snapshot) { b.Observations[1].Demands[1].Amount = largest }, "demand for gpu does not fit beside"},
+		"kind twice":            {func(b *ledger.Snapshot) { b.Observations[1].Kind = "jobs" }, "observation of jobs is repeated"},
+		"reservation twice":     {func(b *ledger.Snapshot) { b.Reservations[1].Key = "b" }, `reservation "b" is repeated`},
+		"reservation invalid":   {func(b *ledger.Snapshot) { b.Reservations[0].Charges = nil }, `reservation "b": ChargesMissing`},
+		"reservation overflows": {func(b *ledger.Snapshot) { b.Reservations[0].Charges[0].Amount = largest }, `reservation "b": Overflow`},
+		"sequence twice":        {func(b *ledger.Snapshot) { b.Reservations[0].Sequence = 7 }, "sequence 7 is repeated or out of range"},
+		"sequence zero":         {func(b *ledger.Snapshot) { b.Reservations[0].Sequence = 0 }, "sequence 0 is repeated or out of range"},
+		"sequence negative":     {func(b *ledger.Snapshot) { b.Sequence, b.Reservations = -1, nil }, "sequence -1 is not between"},
+		"sequence behind":       {func(b *ledger.Snapshot) { b.Sequence = 6 }, "sequence 6 is not between that of the latest reservation, 7,"},
+		"sequence out of range": {func(b *ledger.Snapshot) { b.Sequence = math.MaxInt64 }, "is not between"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := someSnapshot()
@@ -195,21 +195,6 @@ func TestBoundsOnGrantsAndBalances(t *testing.T) {
 				return err
 			},
 			"more than 64 different selectors",
-		},
-		"balances": {
-			func(l *ledger.Ledger) error {
-				for i := range ledger.BalancesMax {
-					if _, err := l.SetUsed(ledger.Usage{ResourceType: "gpu", Dimensions: dimensionsOf("n", fmt.Sprint(i)), Claims: 1}); err != nil {
-						return err
-					}
-				}
-				return nil
-			},
-			func(l *ledger.Ledger) error {
-				_, err := l.SetUsed(ledger.Usage{ResourceType: "gpu", Amount: 1})
-				return err
-			},
-			"there are 1024 balances",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,14 +11,14 @@ import (
 type Account struct {
 	// Limit is the sum of all allowances.
 	Limit Amount
-	// Used is the demand of the observed objects, and of settled claims.
+	// Used is the demand of the observed objects.
 	Used Amount
 	// Reserved is the amount of reservations.
 	Reserved Amount
 	// Available is Limit minus Used and Reserved, and at least 0. With selectors a particular request may get less.
 	// While some dimension set is overdrawn it may get more. [Ledger.Available] has the exact amount.
 	Available Amount
-	// Claims counts the observed objects and the settled claims, once for each dimension set of their charges.
+	// Claims counts the observed objects, once for each dimension set of their charges.
 	Claims int64
 }
 
@@ -29,8 +29,8 @@ func (l *Ledger) Account(resourceType string) Account {
 		return Account{}
 	}
 	return Account{
-		Limit: a.limit, Used: a.observed + a.used, Reserved: a.reserved,
-		Available: max(0, a.limit-a.observed-a.used-a.reserved), Claims: a.objects + a.claims,
+		Limit: a.limit, Used: a.observed, Reserved: a.reserved,
+		Available: max(0, a.limit-a.observed-a.reserved), Claims: a.objects,
 	}
 }
 
@@ -46,11 +46,11 @@ func (l *Ledger) Available(resourceType string, d Dimensions) Amount {
 // Balance is the state of one dimension set of a resource type, for display.
 type Balance struct {
 	Dimensions Dimensions
-	// Used is the demand of the observed objects, and of settled claims.
+	// Used is the demand of the observed objects.
 	Used Amount
 	// Reserved is the amount of reservations.
 	Reserved Amount
-	// Claims counts the observed objects and the settled claims.
+	// Claims counts the observed objects.
 	Claims int64
 }
 
@@ -64,7 +64,7 @@ func (l *Ledger) Balances(resourceType string) []Balance {
 	balances := make([]Balance, 0, len(a.balances))
 	for _, d := range a.dimensionSets() {
 		r := a.balances[d]
-		balances = append(balances, Balance{Dimensions: d, Used: r.observed + r.used, Reserved: r.reserved, Claims: r.objects + r.claims})
+		balances = append(balances, Balance{Dimensions: d, Used: r.observed, Reserved: r.reserved, Claims: r.objects})
 	}
 	return balances
 }
@@ -128,36 +128,4 @@ func (l *Ledger) Grants() iter.Seq[Grant] {
 			}
 		}
 	}
-}
-
-// Released yields the UIDs of the released claims, sorted.
-func (l *Ledger) Released() iter.Seq[string] {
-	return func(yield func(string) bool) { slices.Values(sortedKeys(l.released))(yield) }
-}
-
-// Used yields the usage of settled claims, by resource type and then dimensions, without zeros.
-func (l *Ledger) Used() iter.Seq[Usage] {
-	return func(yield func(Usage) bool) {
-		for _, resourceType := range l.ResourceTypes() {
-			for _, u := range l.usages(resourceType) {
-				if !yield(u) {
-					return
-				}
-			}
-		}
-	}
-}
-
-func (l *Ledger) usages(resourceType string) []Usage {
-	a := l.accounts[resourceType]
-	if a == nil {
-		return nil
-	}
-	var usages []Usage
-	for _, d := range a.dimensionSets() {
-		if r := a.balances[d]; r.used > 0 || r.claims > 0 {
-			usages = append(usages, Usage{ResourceType: resourceType, Dimensions: d, Amount: r.used, Claims: r.claims})
-		}
-	}
-	return usages
 }

@@ -22,20 +22,22 @@ func TestBalancesAndMatchingAreSums(t *testing.T) {
 					p.same("Matching of "+resourceType+" "+d.String(), p.ledger.Matching(resourceType, d), matchingOf(snapshot, resourceType, d))
 				}
 			}
-			if after := p.ledger.Snapshot(); !slices.EqualFunc(snapshot.Used, after.Used, func(a, b ledger.Usage) bool { return a == b }) {
-				t.Fatalf("looking at the ledger changed them from %v to %v", snapshot.Used, after.Used)
-			}
+			p.same("Snapshot after a look", p.ledger.Snapshot(), snapshot)
 		}
 	})
 }
 
 func balancesOf(snapshot ledger.Snapshot, resourceType string) []ledger.Balance {
 	sums := map[ledger.Dimensions]ledger.Balance{}
-	for _, u := range snapshot.Used {
-		if u.ResourceType == resourceType {
-			balance := sums[u.Dimensions]
-			balance.Dimensions, balance.Used, balance.Claims = u.Dimensions, u.Amount, u.Claims
-			sums[u.Dimensions] = balance
+	for _, o := range snapshot.Observations {
+		for _, d := range o.Demands {
+			if d.ResourceType == resourceType {
+				balance := sums[d.Dimensions]
+				balance.Dimensions = d.Dimensions
+				balance.Used += d.Amount
+				balance.Claims += d.Objects
+				sums[d.Dimensions] = balance
+			}
 		}
 	}
 	for _, r := range snapshot.Reservations {

@@ -100,9 +100,6 @@ func (r *reader) readLedger(ctx context.Context, consumer quotav1alpha1.Consumer
 			item.Used += amount
 		}
 	}
-	for _, used := range ledger.Spec.Used {
-		add(used.ResourceType, used.Amount)
-	}
 	for _, observation := range ledger.Spec.Observations {
 		for _, demand := range observation.Demands {
 			add(demand.ResourceType, demand.Amount)

@@ -70,10 +70,10 @@ func TestReport(t *testing.T) {
 	}}
 	apimeta.SetStatusCondition(&hidden.Status.Conditions, metav1.Condition{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue})
 	stored := &quotav1alpha1.ConsumerLedger{ObjectMeta: metav1.ObjectMeta{Name: naming.Ledger(project("hidden"))}}
-	stored.Spec.Used = []quotav1alpha1.LedgerUsage{{ResourceType: "compute.example.com/vcpus", Amount: 1}}
-	stored.Spec.Observations = []quotav1alpha1.LedgerObservation{{
-		Kind: "virtualmachines", Demands: []quotav1alpha1.LedgerDemand{{ResourceType: "compute.example.com/vcpus", Amount: 2, Objects: 1}},
-	}}
+	stored.Spec.Observations = []quotav1alpha1.LedgerObservation{
+		{Kind: "resourceclaims", Demands: []quotav1alpha1.LedgerDemand{{ResourceType: "compute.example.com/vcpus", Amount: 1, Objects: 1}}},
+		{Kind: "virtualmachines", Demands: []quotav1alpha1.LedgerDemand{{ResourceType: "compute.example.com/vcpus", Amount: 2, Objects: 1}}},
+	}
 	api := fake.NewClientBuilder().WithScheme(types).WithObjects(
 		shown("a", "web", "vcpus", 15990, 16000, &quotav1alpha1.DisplayedQuota{TotalAllocated: "15.99 vCPUs", TotalLimit: "16 vCPUs", Available: "0.01 vCPUs"}),
 		shown("b", "web", "instances", 7, 7, nil), shown("c", "db", "instances", 1001, 1000, nil), shown("d", "free", "instances", 1, 0, nil), inNamespace,

@@ -257,7 +257,7 @@ func (b *bench) settle(ctx context.Context) error {
 			return false, err
 		}
 		for _, ledger := range list.Items {
-			if len(ledger.Spec.Reservations) > 0 || len(ledger.Spec.Released) > 0 {
+			if len(ledger.Spec.Reservations) > 0 {
 				return false, nil
 			}
 		}

@@ -111,9 +111,6 @@ func stateOf(ledger *quotav1alpha1.ConsumerLedgerSpec) journal.Opening {
 		key := resourceType + fmt.Sprint(dimensions)
 		balances[key] = journal.Balance{ResourceType: resourceType, Dimensions: dimensions, Amount: balances[key].Amount + amount}
 	}
-	for _, u := range ledger.Used {
-		charge(u.ResourceType, u.Dimensions, u.Amount)
-	}
 	for _, reservation := range ledger.Reservations {
 		for _, c := range reservation.Charges {
 			charge(c.ResourceType, c.Dimensions, c.Amount)

@@ -118,12 +118,8 @@ func (a Agreement) checkLedgers(ledgers []quotav1alpha1.ConsumerLedger, used map
 			return fmt.Errorf("%s has two ledgers", consumer)
 		}
 		seen[consumer] = true
-		if len(ledger.Reservations)+len(ledger.Released) > 0 {
-			return fmt.Errorf("in the ledger of %s are in flight: reservations %+v, releases %v", consumer, ledger.Reservations, ledger.Released)
-		}
-		for _, row := range ledger.Used {
-			holder := account{consumer, row.ResourceType}
-			recorded[holder] = usage{recorded[holder].amount + row.Amount, recorded[holder].claims + row.Claims}
+		if len(ledger.Reservations) > 0 {
+			return fmt.Errorf("in the ledger of %s are in flight: reservations %+v", consumer, ledger.Reservations)
 		}
 		for _, observed := range ledger.Observations {
 			for _, demand := range observed.Demands {

@@ -57,7 +57,9 @@ func agreeing() (Agreement, *stored) {
 	return a, &stored{
 		claims: []quotav1alpha1.ResourceClaim{claim("one", "acme", 2), claim("two", "acme", 3), claim("three", "other", 4)},
 		ledgers: []quotav1alpha1.ConsumerLedger{{Spec: quotav1alpha1.ConsumerLedgerSpec{
-			ConsumerRef: acme, Used: []quotav1alpha1.LedgerUsage{{ResourceType: "things", Amount: 5, Claims: 2}},
+			ConsumerRef: acme, Observations: []quotav1alpha1.LedgerObservation{{
+				Kind: "things", Demands: []quotav1alpha1.LedgerDemand{{ResourceType: "things", Amount: 5, Objects: 2}},
+			}},
 		}}},
 		buckets: []quotav1alpha1.AllowanceBucket{{
 			Spec:   quotav1alpha1.AllowanceBucketSpec{ConsumerRef: acme, ResourceType: "things"},
@@ -84,12 +86,11 @@ func TestAgreementFindsEachDifference(t *testing.T) {
 		"other payer":       {func(_ *Agreement, s *stored) { s.claims[0].Spec.ConsumerRef.Name = "other" }, "claims are missing"},
 		"ledger missing":    {func(_ *Agreement, s *stored) { s.ledgers = nil }, "the ledgers record map[]"},
 		"ledger twice":      {func(_ *Agreement, s *stored) { s.ledgers = append(s.ledgers, s.ledgers[0]) }, "two ledgers"},
-		"ledger of more":    {func(_ *Agreement, s *stored) { s.ledgers[0].Spec.Used[0].Amount = 6 }, "the ledgers record"},
-		"ledger of fewer":   {func(_ *Agreement, s *stored) { s.ledgers[0].Spec.Used[0].Claims = 1 }, "the ledgers record"},
+		"ledger of more":    {func(_ *Agreement, s *stored) { s.ledgers[0].Spec.Observations[0].Demands[0].Amount = 6 }, "the ledgers record"},
+		"ledger of fewer":   {func(_ *Agreement, s *stored) { s.ledgers[0].Spec.Observations[0].Demands[0].Objects = 1 }, "the ledgers record"},
 		"reservation": {func(_ *Agreement, s *stored) {
 			s.ledgers[0].Spec.Reservations = []quotav1alpha1.LedgerReservation{{}}
 		}, "are in flight"},
-		"release":        {func(_ *Agreement, s *stored) { s.ledgers[0].Spec.Released = []string{"x"} }, "are in flight"},
 		"bucket missing": {func(_ *Agreement, s *stored) { s.buckets = nil }, "there are no buckets for"},
 		"bucket twice":   {func(_ *Agreement, s *stored) { s.buckets = append(s.buckets, s.buckets[0]) }, "a second bucket"},
 		"bucket of less": {func(_ *Agreement, s *stored) { s.buckets[0].Status.Allocated = 4 }, "the bucket of"},

@@ -277,8 +277,8 @@ func (m *model) agreement() error {
 	}
 	for of, stored := range m.ledgers {
 		s := &stored.Spec
-		if len(s.Reservations)+len(s.Released)+len(s.Slices) > 0 || m.totals[of].used != held[of] {
-			return fmt.Errorf("the ledger of %s has %+v, claims and objects hold %d, in flight are %+v, %v, %+v", of.Name, m.totals[of], held[of], s.Reservations, s.Released, s.Slices)
+		if len(s.Reservations)+len(s.Slices) > 0 || m.totals[of].used != held[of] {
+			return fmt.Errorf("the ledger of %s has %+v, claims and objects hold %d, in flight are %+v, %+v", of.Name, m.totals[of], held[of], s.Reservations, s.Slices)
 		}
 	}
 	return nil

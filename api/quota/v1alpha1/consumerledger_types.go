@@ -47,23 +47,13 @@ type ConsumerLedgerSpec struct {
 	// +optional
 	Grants []LedgerGrant `json:"grants,omitempty"`
 
-	// observations are what existing objects demand, by kind. They count as used in addition to used.
+	// observations are what existing objects demand, by kind. They are in use.
 	// +optional
 	Observations []LedgerObservation `json:"observations,omitempty"`
 
-	// used are the charges of granted claims, one entry for each resource type and set of dimensions.
-	// +optional
-	Used []LedgerUsage `json:"used,omitempty"`
-
-	// reservations are charges without a known claim in the status Granted, or without an observation that decides them.
-	// They count as used in addition to used.
+	// reservations are charges without an observation that decides them. They count in addition to the observations.
 	// +optional
 	Reservations []LedgerReservation `json:"reservations,omitempty"`
-
-	// released are the UIDs of claims with a released charge and an existing object. They prevent a second release of the
-	// charge.
-	// +optional
-	Released []string `json:"released,omitempty"`
 
 	// slices are amounts held by replicas ahead of demand, to admit creates without a write. They are not in use.
 	// +optional
@@ -169,22 +159,6 @@ type LedgerAllowance struct {
 	// selector restricts the allowance to requests with matching dimensions; absent, it matches all.
 	// +optional
 	DimensionSelector *metav1.LabelSelector `json:"selector,omitempty"`
-}
-
-// LedgerUsage is the sum of granted claims for one resource type with one set of dimensions.
-type LedgerUsage struct {
-	// type is the resource type.
-	ResourceType string `json:"type"`
-
-	// dimensions are the dimensions of the requests in the sum.
-	// +optional
-	Dimensions map[string]string `json:"dimensions,omitempty"`
-
-	// amount is the sum of their amounts.
-	Amount int64 `json:"amount"`
-
-	// claims is the number of claims in the sum.
-	Claims int64 `json:"claims"`
 }
 
 // LedgerObservation is what the objects of one kind demand of the consumer, as of some versions.

@@ -113,8 +113,7 @@ const (
 
 // AnnotationUnfinished is, on a ConsumerLedger, a summary of the unfinished work of replicas, for readers without its
 // spec. It is the sequence of the oldest reservation in flight. Without reservations it is "slices" if the ledger has
-// slices, else "released" if it has records of released claims, else "journal" if the journal lacks changes, and
-// otherwise "none". Bursar sets it.
+// slices, else "journal" if the journal lacks changes, and otherwise "none". Bursar sets it.
 const AnnotationUnfinished = GroupName + "/unfinished"
 
 // AnnotationObserved is, on a ConsumerLedger, a digest of the demand that it has observed of each kind. Replicas

@@ -95,7 +95,7 @@ type QuotaHistoryStatus struct {
 }
 
 // JournalEntryKind is the event behind an entry.
-// +kubebuilder:validation:Enum=Admitted;Canceled;Changed;Released;Corrected;Recounted;LimitChanged;Opened
+// +kubebuilder:validation:Enum=Admitted;Canceled;Changed;Released;Recounted;LimitChanged;Opened
 type JournalEntryKind string
 
 const (
@@ -110,9 +110,6 @@ const (
 
 	// JournalEntryReleased means that the object or claim is gone.
 	JournalEntryReleased JournalEntryKind = "Released"
-
-	// JournalEntryCorrected means that an administrator repaired the ledger.
-	JournalEntryCorrected JournalEntryKind = "Corrected"
 
 	// JournalEntryRecounted means that existing objects demand something else than before, and Bursar did not see each
 	// change: a policy has changed, or no process ran.
@@ -136,7 +133,7 @@ type JournalEntry struct {
 	// the step may be larger.
 	Sequence int64 `json:"sequence"`
 
-	// kind is Admitted, Canceled, Changed, Released, Corrected, Recounted, LimitChanged or Opened.
+	// kind is Admitted, Canceled, Changed, Released, Recounted, LimitChanged or Opened.
 	Kind JournalEntryKind `json:"kind"`
 
 	// resourceType is the resource type of the change. It is absent in an Opened entry.

@@ -120,13 +120,11 @@ func TestLedgerIsStoredWhole(t *testing.T) {
 				Kind: "pods", ObjectsVersion: 5, NamespacesVersion: 3, PoliciesVersion: 4,
 				Demands: []v1alpha1.LedgerDemand{{ResourceType: "type-0", Dimensions: dimensions, Amount: 4, Objects: 2}},
 			}},
-			Used: []v1alpha1.LedgerUsage{{ResourceType: "type-0", Dimensions: dimensions, Amount: 3, Claims: 2}},
 			Reservations: []v1alpha1.LedgerReservation{{
 				Key: "policy/b", Sequence: 7, ReservedAt: 1_700_000_000, Claim: `{"kind":"ResourceClaim"}`,
 				Charges: []v1alpha1.LedgerCharge{{ResourceType: "type-0", Dimensions: dimensions, Amount: 1}},
 				Awaits:  &v1alpha1.LedgerAwaited{Kind: "pods", ID: "u", After: 2, Namespaces: 3, Policies: 4},
 			}},
-			Released: []string{"c"},
 		},
 	}
 	schema := newSchema(t, "ConsumerLedger")

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,6 +21,7 @@ import (
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/ledger"
+	"github.com/bursar/bursar/internal/ledger/forecast"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/internal/usage"
 )
@@ -100,7 +100,7 @@ func Run(ctx context.Context, api client.Reader, policy string, readMax int) (*R
 	}
 	for _, c := range sorted(found.consumers) {
 		c.types = result.types
-		if err := c.replay(result, claims.LabelValue(policy)); err != nil {
+		if err := c.replay(ctx, result, claims.LabelValue(policy)); err != nil {
 			return nil, err
 		}
 	}
@@ -262,14 +262,8 @@ func sorted(all map[quotav1alpha1.ConsumerRef]*consumer) []*consumer {
 }
 
 // replay decides the claims of a consumer again.
-func (c *consumer) replay(result *Result, policy string) error {
-	now, whole := ledger.New(), ledger.New() // whole has all existing objects
-	for _, l := range []*ledger.Ledger{now, whole} {
-		l.SetTypes(c.types)
-		if _, err := l.ReplaceGrants(c.grants); err != nil {
-			return fmt.Errorf("the grants of %s %s: %w", c.ref.Kind, c.ref.Name, err)
-		}
-	}
+func (c *consumer) replay(ctx context.Context, result *Result, policy string) error {
+	now, whole := forecast.Forecast{Ledgers: c}, forecast.Forecast{Ledgers: c} // whole has all existing objects
 	lacks := map[string]bool{}
 	for i := range c.claims {
 		claim := &c.claims[i]
@@ -277,15 +271,18 @@ func (c *consumer) replay(result *Result, policy string) error {
 		if err != nil {
 			return fmt.Errorf("claim %s/%s: %w", claim.Namespace, claim.Name, err)
 		}
-		r := ledger.Reservation{Key: strconv.Itoa(i), Charges: charges}
-		settle(whole, r, whole.ReserveOverdraft(r))
-		if claims.PolicyOf(claim) != policy {
-			settle(now, r, now.ReserveOverdraft(r))
+		isOther := claims.PolicyOf(claim) != policy
+		if _, err := c.create(ctx, &whole, charges, true); err != nil {
+			return err
+		}
+		decision, err := c.create(ctx, &now, charges, isOther)
+		if err != nil {
+			return err
+		}
+		if isOther {
 			continue
 		}
 		result.Objects++
-		decision := now.Reserve(r)
-		settle(now, r, decision)
 		switch decision.Code {
 		case ledger.Admitted:
 			continue
@@ -300,16 +297,32 @@ func (c *consumer) replay(result *Result, policy string) error {
 			Dimensions: s.Dimensions.Map(), Requested: int64(s.Requested), Used: int64(s.Used), Limit: int64(s.Limit),
 		})
 	}
+	_, outcome, err := whole.Outcome(ctx, c.ref)
+	if err != nil {
+		return err
+	}
 	for _, resourceType := range slices.Sorted(maps.Keys(lacks)) {
-		a := whole.Account(resourceType)
+		a := outcome.Account(resourceType)
 		result.Lacking = append(result.Lacking, Lacking{ConsumerRef: c.ref, ResourceType: resourceType, Limit: int64(a.Limit), Needed: int64(max(a.Limit, a.Used))})
 	}
 	return nil
 }
 
-// settle turns an admitted reservation into use.
-func settle(l *ledger.Ledger, r ledger.Reservation, d ledger.Decision) {
-	if d.Code == ledger.Admitted {
-		l.Settle(r.Key, 0)
+// create decides the create of an object with some charges.
+func (c *consumer) create(ctx context.Context, f *forecast.Forecast, charges []ledger.Charge, isOverdraft bool) (ledger.Decision, error) {
+	const freesLast = true // an object that is denied is not tried again
+	object := []forecast.Change{{Consumer: c.ref, After: charges, Overdraft: isOverdraft}}
+	decisions, err := f.Decide(ctx, [][]forecast.Change{object}, freesLast)
+	if err != nil {
+		return ledger.Decision{}, err
 	}
+	return decisions[0][0], nil
+}
+
+// Ledger implements [forecast.Ledgers]: it has the grants of the consumer, and nothing in use.
+func (c *consumer) Ledger(context.Context, quotav1alpha1.ConsumerRef) (*ledger.Ledger, error) {
+	l := ledger.New()
+	l.SetTypes(c.types)
+	_, err := l.ReplaceGrants(c.grants)
+	return l, err
 }

@@ -41,22 +41,16 @@ func (s *share) allocated() int64 { return int64(s.Used + s.Reserved - s.held) }
 // viewOf takes the published quota from a ledger: every resource type in it, and the dimension sets in use or published
 // before. With many selectors and dimension sets this takes long, so it reads a snapshot.
 //
-// It settles the reservations in the snapshot. So a claim counts from its reservation on, like its amount, and settling
-// changes nothing visible. Quota in slices is not in use, and neither is that of overdue reservations: nobody can have
-// it, but no object uses it.
+// Quota in slices is not in use, and neither is that of overdue reservations: nobody can have it, but no object uses
+// it.
 func viewOf(snapshot *ledger.Ledger, overdue []ledgerstore.InFlight, before map[string]indexEntry) ledgerView {
 	for s := range snapshot.Slices() {
 		snapshot.DropSlice(s.Holder)
 	}
 	held := heldIn(snapshot, overdue)
-	for r := range snapshot.Reservations() {
-		if !held.has(r) {
-			snapshot.Settle(r.Key, r.Sequence) // what awaits an object is in demand as it is
-		}
-	}
 	r := ledgerView{grants: slices.SortedFunc(snapshot.Grants(), byName), quotas: map[string]quota{}}
 	for _, resourceType := range snapshot.ResourceTypes() {
-		q := quota{required: true, account: snapshot.Account(resourceType), held: held.amounts[pair{resourceType: resourceType}]}
+		q := quota{required: true, account: snapshot.Account(resourceType), held: held[pair{resourceType: resourceType}]}
 		listed := map[ledger.Dimensions]struct{}{}
 		add := func(balance ledger.Balance) {
 			if _, repeated := listed[balance.Dimensions]; repeated || balance.Dimensions.IsZero() {
@@ -67,7 +61,7 @@ func viewOf(snapshot *ledger.Ledger, overdue []ledgerstore.InFlight, before map[
 				Balance:   balance,
 				limit:     snapshot.Matching(resourceType, balance.Dimensions),
 				available: snapshot.Available(resourceType, balance.Dimensions),
-				held:      held.amounts[pair{resourceType, balance.Dimensions}],
+				held:      held[pair{resourceType, balance.Dimensions}],
 			})
 		}
 		for _, balance := range snapshot.Balances(resourceType) {

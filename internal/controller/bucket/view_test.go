@@ -18,23 +18,31 @@ import (
 
 var acme = quotav1alpha1.ConsumerRef{APIGroup: "platform.example.com", Kind: "Organization", Name: "acme"}
 
-// ledgerOf returns a ledger with grants of projects, and claims of one project each.
-func ledgerOf(t *testing.T, granted map[string]ledger.Amount, settled, reserved int) *ledger.Ledger {
+// ledgerOf returns a ledger with grants of projects, some projects that exist, and reservations for one project each.
+func ledgerOf(t *testing.T, granted map[string]ledger.Amount, existing, reserved int) *ledger.Ledger {
 	t.Helper()
-	l := ledger.New()
+	var stored ledger.Snapshot
 	for name, amount := range granted {
-		_, err := l.SetGrant(ledger.Grant{UID: name, Name: name, Generation: 4, Allowances: []ledger.Allowance{
+		stored.Grants = append(stored.Grants, ledger.Grant{UID: name, Name: name, Generation: 4, Allowances: []ledger.Allowance{
 			{ResourceType: "projects", Amount: amount}, {ResourceType: "other", Amount: 1}, {ResourceType: "projects", Amount: 1},
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
-	for n := range settled + reserved {
+	if existing > 0 {
+		demand := ledger.Demand{ResourceType: "projects", Amount: ledger.Amount(existing), Objects: int64(existing)}
+		stored.Observations = []ledger.Observation{{Kind: "projects", Demands: []ledger.Demand{demand}}}
+	}
+	l, err := ledger.Restore(stored)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	for n := range reserved {
 		key := string(rune('a' + n))
-		d := l.ReserveOverdraft(ledger.Reservation{Key: key, Charges: []ledger.Charge{{ResourceType: "projects", Amount: 1}}})
-		if d.Code != ledger.Admitted || n < settled && !l.Settle(key, d.Sequence) {
-			t.Fatalf("cannot enter claim %s: %s", key, d.Code)
+		d := l.ReserveOverdraft(ledger.Reservation{
+			Key: key, Charges: []ledger.Charge{{ResourceType: "projects", Amount: 1}}, Awaits: &ledger.Awaited{Kind: "projects", ID: key},
+		})
+		if d.Code != ledger.Admitted {
+			t.Fatalf("cannot reserve project %s: %s", key, d.Code)
 		}
 	}
 	return l
@@ -46,22 +54,22 @@ func TestStatusOf(t *testing.T) {
 	}
 	both := map[string]ledger.Amount{"base": 2, "extra": 0}
 	tests := map[string]struct {
-		reason            string
-		granted           map[string]ledger.Amount
-		settled, reserved int
-		want              quotav1alpha1.AllowanceBucketStatus
+		reason             string
+		granted            map[string]ledger.Amount
+		existing, reserved int
+		want               quotav1alpha1.AllowanceBucketStatus
 	}{
 		"unused": {"allowances of one type add up, within a grant and over all", both, 0, 0,
 			quotav1alpha1.AllowanceBucketStatus{Limit: 4, Available: 4, GrantCount: 2, ContributingGrantRefs: refs}},
-		"in use": {"what is reserved is taken, and its claim counts", both, 2, 1,
-			quotav1alpha1.AllowanceBucketStatus{Limit: 4, Allocated: 3, Available: 1, ClaimCount: 3, GrantCount: 2, ContributingGrantRefs: refs}},
+		"in use": {"what is reserved is taken, and counts as a claim once it exists", both, 2, 1,
+			quotav1alpha1.AllowanceBucketStatus{Limit: 4, Allocated: 3, Available: 1, ClaimCount: 2, GrantCount: 2, ContributingGrantRefs: refs}},
 		"shrunk": {"nothing is less than nothing", nil, 2, 0,
 			quotav1alpha1.AllowanceBucketStatus{Allocated: 2, ClaimCount: 2}},
 		"forgotten": {"the ledger knows nothing of it", nil, 0, 0, quotav1alpha1.AllowanceBucketStatus{}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			r := viewOf(ledgerOf(t, tt.granted, tt.settled, tt.reserved), nil, nil)
+			r := viewOf(ledgerOf(t, tt.granted, tt.existing, tt.reserved), nil, nil)
 			got := statusOf(r.quotas["projects"].account, 0, contributionsTo("projects", r.grants))
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tt.reason, diff)
@@ -84,7 +92,7 @@ func TestHeldIsApart(t *testing.T) {
 	q := viewOf(l, overdue, nil).quotas["projects"]
 
 	got := statusOf(q.account, q.held, nil)
-	if want := (quotav1alpha1.AllowanceBucketStatus{Limit: 10, Allocated: 3, Held: 2, Available: 5, ClaimCount: 3}); !cmp.Equal(want, got) {
+	if want := (quotav1alpha1.AllowanceBucketStatus{Limit: 10, Allocated: 3, Held: 2, Available: 5, ClaimCount: 2}); !cmp.Equal(want, got) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
@@ -108,8 +116,11 @@ func locations(t *testing.T) *ledger.Ledger {
 		}
 		return s
 	}
-	l := ledger.New()
-	_, err := l.ReplaceGrants([]ledger.Grant{
+	var demands []ledger.Demand
+	for d, amount := range map[ledger.Dimensions]ledger.Amount{at("DFW"): 4, at("DLS"): 52, {}: 1} {
+		demands = append(demands, ledger.Demand{ResourceType: "cpu", Dimensions: d, Amount: amount, Objects: 1})
+	}
+	l, err := ledger.Restore(ledger.Snapshot{Observations: []ledger.Observation{{Kind: "machines", Demands: demands}}, Grants: []ledger.Grant{
 		{UID: "1", Name: "base", Namespace: "web", Generation: 2, Allowances: []ledger.Allowance{
 			{ResourceType: "cpu", Amount: 10, Selector: selector(ledger.Requirement{Key: "location", Operator: ledger.Exists})},
 			{ResourceType: "cpu", Amount: 30, Selector: selector(ledger.Requirement{Key: "location", Operator: ledger.In, Values: []string{"DLS"}})},
@@ -118,14 +129,9 @@ func locations(t *testing.T) *ledger.Ledger {
 			{ResourceType: "cpu", Amount: 20, Selector: selector(ledger.Requirement{Key: "location", Operator: ledger.In, Values: []string{"DLS"}})},
 			{ResourceType: "cpu", Amount: 2, Selector: selector(ledger.Requirement{Key: "location", Operator: ledger.DoesNotExist})},
 		}},
-	})
+	}})
 	if err != nil {
 		t.Fatal(err)
-	}
-	for d, amount := range map[ledger.Dimensions]ledger.Amount{at("DFW"): 4, at("DLS"): 52, {}: 1} {
-		if _, err := l.SetUsed(ledger.Usage{ResourceType: "cpu", Dimensions: d, Amount: amount, Claims: 1}); err != nil {
-			t.Fatal(err)
-		}
 	}
 	return l
 }

@@ -207,8 +207,8 @@ func isEmpty(ledger *quotav1alpha1.ConsumerLedger) bool {
 		return true
 	}
 	spec := &ledger.Spec
-	return spec.Format <= quotav1alpha1.ConsumerLedgerFormat && len(spec.Grants) == 0 && len(spec.Used) == 0 && len(spec.Reservations) == 0 && len(spec.Released) == 0 &&
-		len(spec.Slices) == 0 && !slices.ContainsFunc(spec.Observations, hasDemand) && !ledgerstore.HasRecords(spec.Journal)
+	return spec.Format <= quotav1alpha1.ConsumerLedgerFormat && len(spec.Grants) == 0 && len(spec.Reservations) == 0 && len(spec.Slices) == 0 &&
+		!slices.ContainsFunc(spec.Observations, hasDemand) && !ledgerstore.HasRecords(spec.Journal)
 }
 
 func hasDemand(o quotav1alpha1.LedgerObservation) bool { return len(o.Demands) > 0 }

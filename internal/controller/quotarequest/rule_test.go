@@ -66,19 +66,19 @@ func (gpus) View(_ context.Context, _ quotav1alpha1.ConsumerRef, f func(*ledger.
 	if err != nil {
 		return err
 	}
-	l := ledger.New()
-	_, err = l.SetGrant(ledger.Grant{UID: "1", Allowances: []ledger.Allowance{
-		{ResourceType: "gpus", Selector: cheap, Amount: 10}, {ResourceType: "gpus", Amount: 3},
-	}})
-	if err != nil {
-		return err
-	}
 	used, err := ledger.NewDimensions(map[string]string{"model": "l40s"})
 	if err != nil {
 		return err
 	}
-	_, err = l.SetUsed(ledger.Usage{ResourceType: "gpus", Dimensions: used, Amount: 12, Claims: 1})
-	f(l)
+	l, err := ledger.Restore(ledger.Snapshot{
+		Grants: []ledger.Grant{{UID: "1", Allowances: []ledger.Allowance{
+			{ResourceType: "gpus", Selector: cheap, Amount: 10}, {ResourceType: "gpus", Amount: 3},
+		}}},
+		Observations: []ledger.Observation{{Kind: "machines", Demands: []ledger.Demand{{ResourceType: "gpus", Dimensions: used, Amount: 12, Objects: 1}}}},
+	})
+	if err == nil {
+		f(l)
+	}
 	return err
 }
 

@@ -57,7 +57,7 @@ func entries() memory {
 			Balances: []journal.Balance{{ResourceType: "shop/maps", Dimensions: map[string]string{"region": "eu"}, Amount: 1}},
 		}})
 	}
-	kinds := []journal.Kind{journal.Admitted, journal.Canceled, journal.Changed, journal.Released, journal.Corrected, journal.LimitChanged}
+	kinds := []journal.Kind{journal.Admitted, journal.Canceled, journal.Changed, journal.Released, journal.LimitChanged}
 	for sequence := int64(2); sequence <= 2500; sequence++ {
 		for _, name := range []string{"acme", "globex"} {
 			all = append(all, journal.Entry{

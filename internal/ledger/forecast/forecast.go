@@ -200,15 +200,12 @@ func (p *prepared) apply() error {
 func Copy(l *ledger.Ledger) (*ledger.Ledger, error) {
 	snapshot := l.Snapshot()
 	demands := demandsOf(snapshot.Observations...)
-	for _, u := range snapshot.Used {
-		demands.addDemand(ledger.Demand{ResourceType: u.ResourceType, Dimensions: u.Dimensions, Amount: u.Amount, Objects: u.Claims})
-	}
 	for i := range snapshot.Reservations {
 		for _, charge := range snapshot.Reservations[i].Charges {
 			demands.add(charge, 1)
 		}
 	}
-	snapshot.Slices, snapshot.Used, snapshot.Reservations = nil, nil, nil
+	snapshot.Slices, snapshot.Reservations = nil, nil
 	snapshot.Observations = []ledger.Observation{{Kind: everything, Basis: ledger.Basis{Objects: 1}, Demands: demands.list()}}
 
 	c, err := ledger.Restore(snapshot)

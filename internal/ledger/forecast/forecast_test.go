@@ -35,7 +35,8 @@ func granted(t *testing.T, limit, used ledger.Amount) *ledger.Ledger {
 	if _, err := l.SetGrant(ledger.Grant{UID: "g", Allowances: []ledger.Allowance{{ResourceType: "example.com/maps", Amount: limit}}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.SetUsed(ledger.Usage{ResourceType: "example.com/maps", Amount: used, Claims: int64(used)}); err != nil {
+	demand := ledger.Demand{ResourceType: "example.com/maps", Amount: used, Objects: int64(used)}
+	if _, err := l.Observe(ledger.Observation{Kind: "others", Demands: []ledger.Demand{demand}}, nothingKnown{}); err != nil {
 		t.Fatal(err)
 	}
 	return l

@@ -18,9 +18,7 @@ func specOf(consumer quotav1alpha1.ConsumerRef, snapshot ledger.Snapshot) quotav
 		Format:       formatOf(&snapshot),
 		Sequence:     snapshot.Sequence,
 		Grants:       make([]quotav1alpha1.LedgerGrant, 0, len(snapshot.Grants)),
-		Used:         make([]quotav1alpha1.LedgerUsage, 0, len(snapshot.Used)),
 		Reservations: make([]quotav1alpha1.LedgerReservation, 0, len(snapshot.Reservations)),
-		Released:     snapshot.Released,
 	}
 	for _, s := range snapshot.Slices {
 		stored := quotav1alpha1.LedgerSlice{Holder: s.Holder, WrittenAt: s.WrittenAt, Revoked: s.IsRevoked, Amounts: map[string]int64{}}
@@ -39,11 +37,6 @@ func specOf(consumer quotav1alpha1.ConsumerRef, snapshot ledger.Snapshot) quotav
 			})
 		}
 		spec.Grants = append(spec.Grants, stored)
-	}
-	for _, u := range snapshot.Used {
-		spec.Used = append(spec.Used, quotav1alpha1.LedgerUsage{
-			ResourceType: u.ResourceType, Dimensions: u.Dimensions.Map(), Amount: int64(u.Amount), Claims: u.Claims,
-		})
 	}
 	for _, r := range snapshot.Reservations {
 		spec.Reservations = append(spec.Reservations, quotav1alpha1.LedgerReservation{
@@ -79,8 +72,7 @@ func SnapshotOf(spec *quotav1alpha1.ConsumerLedgerSpec) (ledger.Snapshot, error)
 	if spec.Format > quotav1alpha1.ConsumerLedgerFormat {
 		return ledger.Snapshot{}, &ledgerapi.FormatError{Format: spec.Format}
 	}
-	snapshot := ledger.Snapshot{Sequence: spec.Sequence, Released: slices.Clone(spec.Released)}
-	snapshot.Journal = journalOf(spec.Journal)
+	snapshot := ledger.Snapshot{Sequence: spec.Sequence, Journal: journalOf(spec.Journal)}
 	var err error
 	if snapshot.Observations, err = observationsOf(spec.Observations); err != nil {
 		return snapshot, err
@@ -97,15 +89,6 @@ func SnapshotOf(spec *quotav1alpha1.ConsumerLedgerSpec) (ledger.Snapshot, error)
 			})
 		}
 		snapshot.Grants = append(snapshot.Grants, grant)
-	}
-	for _, u := range spec.Used {
-		dimensions, err := ledger.NewDimensions(u.Dimensions)
-		if err != nil {
-			return snapshot, fmt.Errorf("usage of %s: %w", u.ResourceType, err)
-		}
-		snapshot.Used = append(snapshot.Used, ledger.Usage{
-			ResourceType: u.ResourceType, Dimensions: dimensions, Amount: ledger.Amount(u.Amount), Claims: u.Claims,
-		})
 	}
 	for _, s := range spec.Slices {
 		slice := ledger.Slice{Holder: s.Holder, WrittenAt: s.WrittenAt, IsRevoked: s.Revoked, Amounts: map[string]ledger.Amount{}}

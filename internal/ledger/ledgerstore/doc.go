@@ -8,8 +8,8 @@
 // [Store.Escrow] admits reservations without a write, from a slice: quota held by the ledger for one process ahead of
 // demand. A later commit records them.
 //
-// Housekeeping (settling a reservation, forgetting a release) rides along with the next commit, or gets one of its own
-// after a delay: a settlement after seconds, anything else at once.
+// Housekeeping, such as the observation of new objects, rides along with the next commit, or gets one of its own after
+// a delay.
 //
 // Any number of processes may have a Store on the same objects. Admission and controllers import this package, never
 // the reverse.

@@ -33,7 +33,7 @@ func (s *Store) Preload(ctx context.Context, ledgers []quotav1alpha1.ConsumerLed
 
 // needsPreload reports whether a stored ledger has work that somebody has to finish.
 func needsPreload(spec *quotav1alpha1.ConsumerLedgerSpec) bool {
-	return len(spec.Reservations) > 0 || len(spec.Released) > 0 || len(spec.Slices) > 0 || HasRecords(spec.Journal)
+	return len(spec.Reservations) > 0 || len(spec.Slices) > 0 || HasRecords(spec.Journal)
 }
 
 // preload makes a listed ledger the first copy of its committer.

@@ -43,8 +43,7 @@ func TestObservedSizeIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	used := ledger.Usage{ResourceType: "cpu", Dimensions: eu, Amount: 1, Claims: 1}
-	without := ledger.Snapshot{Sequence: 1, Used: []ledger.Usage{used}}
+	without := ledger.Snapshot{Sequence: 1}
 	demand := ledger.Demand{ResourceType: "cpu", Dimensions: eu, Amount: ledger.AmountMax / 4, Objects: 1 << 60}
 	observed, pending := without, without
 	for _, kind := range []string{"pods", "jobs"} {
@@ -113,8 +112,6 @@ func fullOf(t *testing.T, text string) *ledger.Ledger {
 			Kind: long(i, 100), Basis: ledger.Basis{Objects: math.MaxInt64, Namespaces: math.MaxInt64, Policies: math.MaxInt64},
 			Demands: []ledger.Demand{{ResourceType: resourceType, Dimensions: dimensions(i), Amount: ledger.AmountMax / 8, Objects: 1 << 60}},
 		})
-		stored.Used = append(stored.Used, ledger.Usage{ResourceType: resourceType, Dimensions: dimensions(i), Amount: ledger.AmountMax / 4, Claims: 1 << 60})
-		stored.Released = append(stored.Released, long(i, 36))
 		stored.Reservations = append(stored.Reservations,
 			ledger.Reservation{Key: "a" + long(i, 200), Sequence: int64(1<<50 + 2*i), ReservedAt: 1 << 60, Charges: []ledger.Charge{charge}, Claim: string(claim)},
 			ledger.Reservation{Key: "c" + long(i, 200), Sequence: int64(1<<51 + i), ReservedAt: 1 << 60, Charges: []ledger.Charge{charge},

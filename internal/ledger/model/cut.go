@@ -24,12 +24,14 @@ func (d demand) total() *big.Int {
 	return sum
 }
 
-// demand adds up usage and reservations.
+// demand adds up observed demand and reservations.
 func (m *Model) demand(resourceType string) demand {
 	d := demand{}
-	for k, u := range m.used {
-		if k.resourceType == resourceType {
-			d.add(k.dimensions, u.amount)
+	for _, o := range m.observations {
+		for _, observed := range o.Demands {
+			if observed.ResourceType == resourceType {
+				d.add(observed.Dimensions, observed.Amount)
+			}
 		}
 	}
 	for _, r := range m.reservations {

@@ -1,6 +1,7 @@
 // Package model is the reference for tests of the ledger: the same operations, written to be obviously right, however
-// slow. It keeps grants, usage and reservations in plain collections, and adds them up again for every question. It
-// counts in big integers, and decides with the formula of the minimum cut over all sets of selectors instead of a flow.
+// slow. It keeps grants, observations and reservations in plain collections, and adds them up again for every question.
+// It counts in big integers, and decides with the formula of the minimum cut over all sets of selectors instead of a
+// flow.
 //
 // It does not model the bounds on counts of balances, selectors and grants. It uses the types of package ledger, their
 // order, and Selector.Matches, and no other code of it. Only tests import this package.
@@ -23,20 +24,14 @@ type Model struct {
 
 	sequence     int64
 	grants       map[string]ledger.Grant
-	used         map[kind]usage
+	observations map[string]ledger.Observation
 	reservations map[string]ledger.Reservation
-	released     map[string]bool
 }
 
 // kind identifies charges with a common sum.
 type kind struct {
 	resourceType string
 	dimensions   ledger.Dimensions
-}
-
-type usage struct {
-	amount ledger.Amount
-	claims int64
 }
 
 var (
@@ -49,9 +44,8 @@ var (
 func New() *Model {
 	return &Model{
 		grants:       map[string]ledger.Grant{},
-		used:         map[kind]usage{},
+		observations: map[string]ledger.Observation{},
 		reservations: map[string]ledger.Reservation{},
-		released:     map[string]bool{},
 	}
 }
 
@@ -182,15 +176,6 @@ func (m *Model) add(r ledger.Reservation) int64 {
 	return r.Sequence
 }
 
-// use adds the charges of a settled claim.
-func (m *Model) use(charges []ledger.Charge) {
-	for _, c := range charges {
-		k := kind{c.ResourceType, c.Dimensions}
-		u := m.used[k]
-		m.used[k] = usage{u.amount + c.Amount, u.claims + 1}
-	}
-}
-
 // Cancel drops a reservation.
 func (m *Model) Cancel(key string, sequence int64) bool {
 	r, ok := m.reservations[key]
@@ -199,62 +184,6 @@ func (m *Model) Cancel(key string, sequence int64) bool {
 	}
 	delete(m.reservations, key)
 	return true
-}
-
-// Settle turns a reservation into usage.
-func (m *Model) Settle(key string, sequence int64) bool {
-	r := m.reservations[key]
-	if !m.Cancel(key, sequence) {
-		return false
-	}
-	m.use(r.Charges)
-	return true
-}
-
-// Release removes settled charges and records the claim.
-func (m *Model) Release(claimUID string, charges []ledger.Charge) bool {
-	if claimUID == "" || m.released[claimUID] {
-		return claimUID != ""
-	}
-	if validateCharges(charges) != 0 {
-		return false
-	}
-	after, held := m.without(charges)
-	if !held {
-		return false
-	}
-	m.used = after
-	m.released[claimUID] = true
-	return true
-}
-
-// ReleaseReserved drops a reservation and records the claim.
-func (m *Model) ReleaseReserved(claimUID, key string, sequence int64) bool {
-	if claimUID == "" {
-		return false
-	}
-	if m.released[claimUID] {
-		return true
-	}
-	if !m.Cancel(key, sequence) {
-		return false
-	}
-	m.released[claimUID] = true
-	return true
-}
-
-// without returns the usage minus the charges of a settled claim, if the usage includes them.
-func (m *Model) without(charges []ledger.Charge) (after map[kind]usage, held bool) {
-	after = maps.Clone(m.used)
-	for _, c := range charges {
-		k := kind{c.ResourceType, c.Dimensions}
-		u := usage{after[k].amount - c.Amount, after[k].claims - 1}
-		if u.amount < 0 || u.claims < 0 {
-			return nil, false
-		}
-		after[k] = u
-	}
-	return after, true
 }
 
 // Renew gives a reservation a new sequence.
@@ -269,31 +198,45 @@ func (m *Model) Renew(key string, sequence int64) (int64, bool) {
 // Clone returns a copy of the model.
 func (m *Model) Clone() *Model {
 	clone := *m
-	clone.grants, clone.used = maps.Clone(m.grants), maps.Clone(m.used)
-	clone.reservations, clone.released = maps.Clone(m.reservations), maps.Clone(m.released)
+	clone.grants, clone.observations = maps.Clone(m.grants), maps.Clone(m.observations)
+	clone.reservations = maps.Clone(m.reservations)
 	return &clone
 }
 
-// Forget drops the record of a claim.
-func (m *Model) Forget(claimUID string) bool {
-	was := m.released[claimUID]
-	delete(m.released, claimUID)
-	return was
-}
-
-// SetUsed corrects the usage of one kind.
-func (m *Model) SetUsed(u ledger.Usage) (changed bool, err error) {
-	if u.ResourceType == "" || u.Amount < 0 || u.Claims < 0 {
+// Observe replaces the demand of a kind, unless it has observed a later version. Nothing is pending.
+func (m *Model) Observe(o ledger.Observation) (changed bool, err error) {
+	if !isValid(o) {
 		return false, errInvalid
 	}
-	k := kind{u.ResourceType, u.Dimensions}
-	sum := m.demand(u.ResourceType).total()
-	sum.Sub(sum, big.NewInt(int64(m.used[k].amount)))
-	sum.Add(sum, big.NewInt(int64(u.Amount)))
-	if sum.Cmp(amountMax) > 0 {
-		return false, errOverflow
+	if o.Basis.Objects < m.observations[o.Kind].Basis.Objects {
+		return false, nil
 	}
-	changed = m.used[k] != usage{u.Amount, u.Claims}
-	m.used[k] = usage{u.Amount, u.Claims}
+
+	after := m.Clone()
+	after.observations[o.Kind] = o
+	for _, d := range o.Demands {
+		if after.demand(d.ResourceType).total().Cmp(amountMax) > 0 {
+			return false, errOverflow
+		}
+	}
+	changed = !maps.Equal(demandsOf(m.observations[o.Kind]), demandsOf(o))
+	m.observations = after.observations
 	return changed, nil
+}
+
+func isValid(o ledger.Observation) bool {
+	for _, d := range o.Demands {
+		if d.ResourceType == "" || d.Amount < 0 || d.Objects < 1 {
+			return false
+		}
+	}
+	return o.Kind != "" && len(demandsOf(o)) == len(o.Demands)
+}
+
+func demandsOf(o ledger.Observation) map[kind]ledger.Demand {
+	all := map[kind]ledger.Demand{}
+	for _, d := range o.Demands {
+		all[kind{d.ResourceType, d.Dimensions}] = d
+	}
+	return all
 }

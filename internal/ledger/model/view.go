@@ -17,10 +17,12 @@ func (m *Model) Account(resourceType string) ledger.Account {
 	for _, amount := range m.allowances(resourceType) {
 		a.Limit += amount
 	}
-	for k, u := range m.used {
-		if k.resourceType == resourceType {
-			a.Used += u.amount
-			a.Claims += u.claims
+	for _, o := range m.observations {
+		for _, d := range o.Demands {
+			if d.ResourceType == resourceType {
+				a.Used += d.Amount
+				a.Claims += d.Objects
+			}
 		}
 	}
 	for _, r := range m.reservations {
@@ -42,7 +44,7 @@ func (m *Model) Available(resourceType string, d ledger.Dimensions) ledger.Amoun
 	return ledger.Amount(new(big.Int).Sub(m.paid(resourceType, demand), before).Int64())
 }
 
-// ResourceTypes returns the types with allowances, usage or reservations.
+// ResourceTypes returns the types with allowances, observed demand or reservations.
 func (m *Model) ResourceTypes() []string {
 	types := map[string]bool{}
 	for _, g := range m.grants {
@@ -50,9 +52,9 @@ func (m *Model) ResourceTypes() []string {
 			types[a.ResourceType] = true
 		}
 	}
-	for k, u := range m.used {
-		if u != (usage{}) {
-			types[k.resourceType] = true
+	for _, o := range m.observations {
+		for _, d := range o.Demands {
+			types[d.ResourceType] = true
 		}
 	}
 	for _, r := range m.reservations {
@@ -65,18 +67,17 @@ func (m *Model) ResourceTypes() []string {
 
 // Snapshot returns the model in the fixed order of [ledger.Snapshot].
 func (m *Model) Snapshot() ledger.Snapshot {
-	b := ledger.Snapshot{Sequence: m.sequence, Released: slices.Sorted(maps.Keys(m.released))}
+	b := ledger.Snapshot{Sequence: m.sequence}
 	for _, uid := range slices.Sorted(maps.Keys(m.grants)) {
 		b.Grants = append(b.Grants, m.grants[uid])
 	}
-	for k, u := range m.used {
-		if u != (usage{}) {
-			b.Used = append(b.Used, ledger.Usage{ResourceType: k.resourceType, Dimensions: k.dimensions, Amount: u.amount, Claims: u.claims})
-		}
+	for _, name := range slices.Sorted(maps.Keys(m.observations)) {
+		o := m.observations[name]
+		o.Demands = slices.SortedFunc(slices.Values(o.Demands), func(a, b ledger.Demand) int {
+			return cmp.Or(strings.Compare(a.ResourceType, b.ResourceType), a.Dimensions.Compare(b.Dimensions))
+		})
+		b.Observations = append(b.Observations, o)
 	}
-	slices.SortFunc(b.Used, func(a, b ledger.Usage) int {
-		return cmp.Or(strings.Compare(a.ResourceType, b.ResourceType), a.Dimensions.Compare(b.Dimensions))
-	})
 	b.Reservations = slices.SortedFunc(maps.Values(m.reservations), func(a, b ledger.Reservation) int {
 		return cmp.Compare(a.Sequence, b.Sequence)
 	})

@@ -63,7 +63,7 @@ func (m *Memory) Fill(consumer quotav1alpha1.ConsumerRef) (empty func() Revision
 	defer m.mu.Unlock()
 	before := m.latest(consumer).Snapshot
 	full := ledger.Observation{Kind: "full", Basis: ledger.Basis{Objects: 1}}
-	for size := 0; size < ledger.BytesMax; size += 2 * ledger.ResourceTypeBytesMax {
+	for size := 0; size < ledger.BytesMax; size += ledger.ResourceTypeBytesMax {
 		full.Demands = append(full.Demands, ledger.Demand{ResourceType: fmt.Sprintf("%0*d", ledger.ResourceTypeBytesMax, size), Amount: 1, Objects: 1})
 	}
 	after := before
