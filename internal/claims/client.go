@@ -12,12 +12,10 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -65,44 +63,6 @@ func (c *Client) Get(ctx context.Context, name types.NamespacedName) (*quotav1al
 		return nil, err
 	}
 	return claim, nil
-}
-
-// Version returns the current version of the API server. A list of claims at this version, or later, has every
-// existing claim.
-func (c *Client) Version(ctx context.Context) (string, error) {
-	raw, err := c.rest.Get().Resource(resource).SetHeader("Accept", restclient.OnlyMetadataList).Param("limit", "1").Do(ctx).Raw()
-	if err != nil {
-		return "", fmt.Errorf("list a claim: %w", err)
-	}
-	var page metav1.PartialObjectMetadataList
-	if err := json.Unmarshal(raw, &page); err != nil {
-		return "", fmt.Errorf("decode a list of one claim: %w", err)
-	}
-	return page.ResourceVersion, nil
-}
-
-// UIDs returns the UIDs of a consumer's claims.
-func (c *Client) UIDs(ctx context.Context, consumer quotav1alpha1.ConsumerRef) (map[string]bool, error) {
-	const pageSize = 1000
-	selector := fields.Set{"spec.consumerRef.kind": consumer.Kind, "spec.consumerRef.name": consumer.Name}.String()
-	uids := map[string]bool{}
-	for next := ""; ; {
-		raw, err := c.rest.Get().Resource(resource).SetHeader("Accept", restclient.OnlyMetadataList).Param("fieldSelector", selector).
-			Param("limit", strconv.Itoa(pageSize)).Param("continue", next).Do(ctx).Raw()
-		if err != nil {
-			return nil, fmt.Errorf("list the claims of %s %s: %w", consumer.Kind, consumer.Name, err)
-		}
-		var page metav1.PartialObjectMetadataList
-		if err := json.Unmarshal(raw, &page); err != nil {
-			return nil, fmt.Errorf("decode the claims of %s %s: %w", consumer.Kind, consumer.Name, err)
-		}
-		for i := range page.Items {
-			uids[string(page.Items[i].UID)] = true
-		}
-		if next = page.Continue; next == "" {
-			return uids, nil
-		}
-	}
 }
 
 // Create creates a claim together with its status: directly, or in [quotav1alpha1.GrantedVersion]. It returns the

@@ -34,17 +34,20 @@ func TestFailingCreatesLeaveHalfToOthers(t *testing.T) {
 			return authenticationv1.UserInfo{Username: "system:serviceaccount:kube-system:replicaset-controller"}
 		}},
 	}
+
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newScene(t, 20)
 				s.policy("globex", "false")
 				s.Objects, _ = listed(t)
+
 				var attempts sync.WaitGroup
 				for n := range 25 {
 					attempts.Go(func() { s.reviewBy(tt.as(n), fmt.Sprint(n), types.UID(fmt.Sprint(n))) })
 				}
 				attempts.Wait()
+
 				if held := len(s.memory.Snapshot(organization("acme")).Reservations); held != 10 {
 					t.Errorf("%s: %d of 20 are held, want half", tt.reason, held)
 				}

@@ -28,6 +28,7 @@ func TestClaim(t *testing.T) {
 		}
 		return requests
 	}
+
 	checkRules(t, sampleClaim, byUser, map[string]ruleCase[claim]{
 		"Sample":  {reason: "a complete claim is valid", change: asIs[claim]},
 		"Most":    {reason: "20 requests are allowed, of any amount", change: set(many(20)...)},
@@ -109,6 +110,7 @@ func TestClaimMarks(t *testing.T) {
 		`metadata.annotations[quota.miloapis.com/resource-uid]: ` + bursars,
 	}
 	strip := func(c *claim) { c.Labels, c.Annotations = nil, nil }
+
 	checkRules(t, policyClaim, byUser, map[string]ruleCase[claim]{
 		"Created": {reason: "nobody can pretend that a claim is paid for", change: asIs[claim], want: all},
 		"Removed": {reason: "nobody can make a claim look like one of a person", before: asIs[claim], change: strip, want: all},
@@ -143,6 +145,7 @@ func TestClaimMarks(t *testing.T) {
 			change: func(c *claim) { c.Finalizers = append(c.Finalizers, "example.com/other") },
 		},
 	})
+
 	t.Run("Bursar", func(t *testing.T) {
 		checkRules(t, policyClaim, byBursar, map[string]ruleCase[claim]{
 			"Created":          {reason: "Bursar marks its claims", change: asIs[claim]},

@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
@@ -28,10 +26,6 @@ type Cache struct {
 
 	// changing serializes changes of the cache together with their handlers, so handlers run in order.
 	changing sync.Mutex
-	// written are the versions of the claims written by this process before the first list. listedAt is the version of
-	// that list while the cache adds it.
-	written  map[types.NamespacedName]string
-	listedAt string
 
 	mu         sync.RWMutex
 	byName     map[types.NamespacedName]*Claim
@@ -41,14 +35,9 @@ type Cache struct {
 	// their policy.
 	kinds    map[schema.GroupKind]int
 	policies map[string]int
-	// deleting are the claims with a deletion under way.
-	deleting map[types.UID]struct{}
 	// incomplete are the claims without the labels of their consumer, from an earlier version, or without the finalizer,
 	// after an uninstallation. Claims with a deletion under way do not count.
 	incomplete map[*Claim]struct{}
-
-	// reflector is set once Run has begun.
-	reflector atomic.Pointer[cache.Reflector]
 }
 
 var _ cache.TransformingStore = (*store)(nil)
@@ -72,13 +61,11 @@ func newCache(selector string) *Cache {
 	return &Cache{
 		selector:   selector,
 		synced:     make(chan struct{}),
-		written:    map[types.NamespacedName]string{},
 		byName:     map[types.NamespacedName]*Claim{},
 		byObject:   map[types.UID][]*Claim{},
 		byConsumer: map[quotav1alpha1.ConsumerRef]map[*Claim]struct{}{},
 		kinds:      map[schema.GroupKind]int{},
 		policies:   map[string]int{},
-		deleting:   map[types.UID]struct{}{},
 		incomplete: map[*Claim]struct{}{},
 	}
 }
@@ -90,56 +77,7 @@ func (c *Cache) OnChange(f func(before, after *Claim)) { c.handlers = append(c.h
 
 // Run follows the API server until ctx ends.
 func (c *Cache) Run(ctx context.Context, client rest.Interface) {
-	reflector := newReflector(client, c.selector, &store{c})
-	c.reflector.Store(reflector)
-	reflector.RunWithContext(ctx)
-}
-
-// Version returns the version of the API server up to which the cache is complete, or "" before the first list.
-func (c *Cache) Version() string {
-	reflector := c.reflector.Load()
-	if reflector == nil || !c.HasSynced() {
-		return ""
-	}
-	return reflector.LastSyncResourceVersion()
-}
-
-// HasSeen reports whether the cache is complete up to a version of the API server.
-func (c *Cache) HasSeen(version string) bool {
-	order, err := resourceversion.CompareResourceVersion(c.Version(), version)
-	return err == nil && order >= 0
-}
-
-// IsDeleting reports whether a claim with the UID exists and is being deleted.
-func (c *Cache) IsDeleting(uid types.UID) bool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	_, is := c.deleting[uid]
-	return is
-}
-
-// RecordWrite adds a claim just written by this process, in the form of the API server's answer. It matters until the
-// first list of claims: until then the cache has no other source for the claim. With very many claims, that list
-// takes minutes. After the list, the watch delivers it. Handlers may receive the earlier claim for a moment, while
-// the watch catches up.
-func (c *Cache) RecordWrite(claim *quotav1alpha1.ResourceClaim) {
-	c.changing.Lock()
-	defer c.changing.Unlock()
-	if c.HasSynced() || c.listedAt != "" && !isNewer(claim.ResourceVersion, c.listedAt) {
-		return
-	}
-	known := Compact(claim)
-	if before, ok := c.written[known.NamespacedName]; ok && !isNewer(claim.ResourceVersion, before) {
-		return
-	}
-	c.written[known.NamespacedName] = claim.ResourceVersion
-	c.put(known)
-}
-
-// isNewer reports whether a version of the API server is newer than another.
-func isNewer(version, than string) bool {
-	order, err := resourceversion.CompareResourceVersion(version, than)
-	return err == nil && order > 0
+	newReflector(client, c.selector, &store{c}).RunWithContext(ctx)
 }
 
 // WaitForSync waits until the cache has every claim from before the call of Run.
@@ -281,18 +219,18 @@ func (s *store) put(obj any) error {
 	}
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	s.Cache.put(claim)
+	s.set(claim)
 	return nil
 }
 
-// put adds or replaces a claim. The caller holds changing.
-func (c *Cache) put(claim *Claim) {
-	before := c.swap(claim.NamespacedName, claim)
+// set adds or replaces a claim. The caller holds changing.
+func (s *store) set(claim *Claim) {
+	before := s.swap(claim.NamespacedName, claim)
 	if before != nil && before.UID != claim.UID {
-		c.callHandlers(before, nil)
+		s.callHandlers(before, nil)
 		before = nil
 	}
-	c.callHandlers(before, claim)
+	s.callHandlers(before, claim)
 }
 
 func (s *store) Delete(obj any) error {
@@ -307,14 +245,14 @@ func (s *store) Delete(obj any) error {
 }
 
 // remove removes a claim. The caller holds changing.
-func (c *Cache) remove(name types.NamespacedName) {
-	if before := c.swap(name, nil); before != nil {
-		c.callHandlers(before, nil)
+func (s *store) remove(name types.NamespacedName) {
+	if before := s.swap(name, nil); before != nil {
+		s.callHandlers(before, nil)
 	}
 }
 
-// Replace replaces all claims by a full list, and retains the claims written by this process since.
-func (s *store) Replace(list []any, version string) error {
+// Replace replaces all claims by a full list.
+func (s *store) Replace(list []any, _ string) error {
 	claims := make([]*Claim, len(list))
 	for i, obj := range list {
 		var err error
@@ -324,20 +262,10 @@ func (s *store) Replace(list []any, version string) error {
 	}
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	s.listedAt = version
 	listed := make(map[types.NamespacedName]struct{}, len(claims))
-	for name, written := range s.written {
-		if isNewer(written, version) {
-			listed[name] = struct{}{}
-		}
-	}
-	clear(s.written)
 	for _, claim := range claims {
-		if _, isOutdated := listed[claim.NamespacedName]; isOutdated {
-			continue
-		}
 		listed[claim.NamespacedName] = struct{}{}
-		s.Cache.put(claim)
+		s.set(claim)
 	}
 	for _, claim := range s.Select(func(claim *Claim) bool { _, ok := listed[claim.NamespacedName]; return !ok }) {
 		s.remove(claim.NamespacedName)

@@ -79,6 +79,7 @@ func TestCacheFollowsClaims(t *testing.T) {
 	})
 	s := &store{c}
 	acme := quotav1alpha1.ConsumerRef{Kind: "Organization", Name: "acme"}
+
 	for _, err := range []error{
 		s.Add(claimOf("a", "1", "acme", "object")),
 		s.Update(claimOf("a", "1", "acme", "object")),
@@ -101,6 +102,7 @@ func TestCacheFollowsClaims(t *testing.T) {
 	if c.HasSynced() {
 		t.Error("the cache says that it has synced before the first list")
 	}
+
 	if err := s.Replace([]any{claimOf("a", "2", "acme", "")}, ""); err != nil {
 		t.Fatal(err)
 	}

@@ -14,9 +14,6 @@ func (c *Cache) index(claim *Claim) {
 	}
 	claims[claim] = struct{}{}
 	c.policies[claim.Policy()]++
-	if claim.Deleting {
-		c.deleting[claim.UID] = struct{}{}
-	}
 	if (!claim.Labelled || !claim.Finalizer) && !claim.Deleting {
 		c.incomplete[claim] = struct{}{}
 	}
@@ -36,7 +33,6 @@ func (c *Cache) unindex(claim *Claim) {
 	if c.policies[claim.Policy()]--; c.policies[claim.Policy()] == 0 {
 		delete(c.policies, claim.Policy())
 	}
-	delete(c.deleting, claim.UID)
 	delete(c.incomplete, claim)
 	if !claim.FromPolicy() {
 		return

@@ -43,12 +43,15 @@ func TestCreatesAreFinished(t *testing.T) {
 			nil,
 		},
 	}
+
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStage(t)
 				tt.left(s)
+
 				s.run(fleets(), tt.object)
+
 				s.wantFinally(tt.reason, tt.want...)
 			})
 		})

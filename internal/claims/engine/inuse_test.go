@@ -46,12 +46,14 @@ func TestPolicysClaimIsInUse(t *testing.T) {
 			if err := quotav1alpha1.AddToScheme(scheme); err != nil {
 				t.Fatal(err)
 			}
+
 			objects := metadatafake.NewSimpleMetadataClient(scheme)
 			if tt.hasObject {
 				if err := objects.Tracker().Create(fleetResource, storedFleet(), "ns"); err != nil {
 					t.Fatal(err)
 				}
 			}
+
 			reader := func(hasPolicy bool) client.Reader {
 				if !hasPolicy {
 					return fake.NewClientBuilder().WithScheme(scheme).Build()
@@ -62,6 +64,7 @@ func TestPolicysClaimIsInUse(t *testing.T) {
 				}
 				return fake.NewClientBuilder().WithScheme(scheme).WithObjects(policy).Build()
 			}
+
 			e := engine.New(engine.Dependencies{
 				Objects: objectcache.New(objects, onlyFleets{}), Policies: []client.Reader{reader(tt.cached), reader(tt.live)}, Log: logr.Discard(),
 			})
@@ -71,6 +74,7 @@ func TestPolicysClaimIsInUse(t *testing.T) {
 			}
 			stage := newStage(t)
 			claim := stage.claim(stage.reserve(acme, 1), true)
+
 			if got, err := e.InUse(t.Context(), claim); got != tt.want || err != nil {
 				t.Errorf("%s: in use: %t, %v", tt.reason, got, err)
 			}

@@ -22,12 +22,14 @@ func (e *Engine) Process(ctx context.Context, o Object) error {
 	if e.Objects.Presence(o.Kind, o.UID) == objectcache.Present {
 		return e.processExisting(ctx, o)
 	}
+
 	// Another goroutine may have read the object before its deletion, and may be making its claim.
 	unlock, err := e.Store.LockObject(ctx, string(o.UID))
 	if err != nil {
 		return err
 	}
 	defer unlock()
+
 	var errs []error
 	for _, reservation := range e.claimReservations(o.UID) {
 		errs = append(errs, e.processUnseen(ctx, o, reservation))
@@ -48,6 +50,7 @@ func (e *Engine) processExisting(ctx context.Context, o Object) error {
 		return err
 	}
 	defer unlock()
+
 	var errs []error
 	for _, reservation := range e.claimReservations(o.UID) {
 		errs = append(errs, e.Materialize(ctx, reservation))

@@ -210,6 +210,7 @@ func (s *stage) run(policy *quotav1alpha1.ClaimCreationPolicy, object *unstructu
 	ctx, cancel := context.WithCancel(s.Context())
 	s.alive, s.died = ctx, cancel
 	s.Cleanup(cancel)
+
 	scheme := runtime.NewScheme()
 	s.must(metav1.AddMetaToScheme(scheme))
 	s.metadata = metadatafake.NewSimpleMetadataClient(scheme)
@@ -217,6 +218,7 @@ func (s *stage) run(policy *quotav1alpha1.ClaimCreationPolicy, object *unstructu
 		s.must(s.metadata.Tracker().Add(storedFleet()))
 	}
 	claimClient := s.server.Client(s)
+
 	known := catalog.New()
 	known.SetRegistration(registration())
 	s.must(quotav1alpha1.AddToScheme(scheme))
@@ -227,6 +229,7 @@ func (s *stage) run(policy *quotav1alpha1.ClaimCreationPolicy, object *unstructu
 			s.Fatal(errs)
 		}
 	}
+
 	store := s.newStore(ctx)
 	transitions := engine.New(engine.Dependencies{
 		Store: store, Objects: objectcache.New(s.metadata, onlyFleets{}), Claims: claimcache.New(), Client: claimClient, Catalog: known,
@@ -239,6 +242,7 @@ func (s *stage) run(policy *quotav1alpha1.ClaimCreationPolicy, object *unstructu
 	for _, consumer := range []quotav1alpha1.ConsumerRef{acme, zeta} {
 		s.must(store.View(ctx, consumer, func(*ledger.Ledger) {}))
 	}
+
 	c.Start()
 	observeWith(store, c.Claims)
 	go c.Claims.Run(ctx, claimClient.REST())
@@ -278,6 +282,7 @@ func (s *stage) outcome() []string {
 		}
 		lines = append(lines, line)
 	}
+
 	for _, consumer := range []quotav1alpha1.ConsumerRef{acme, zeta} {
 		stored := s.memory.Snapshot(consumer)
 		var used int64
@@ -290,6 +295,7 @@ func (s *stage) outcome() []string {
 			lines = append(lines, fmt.Sprintf("%s uses %d, %d in flight", consumer.Name, used, len(stored.Reservations)))
 		}
 	}
+
 	slices.SortFunc(lines, cmp.Compare[string])
 	return lines
 }
