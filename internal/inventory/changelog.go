@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"iter"
+	"sort"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -43,12 +44,15 @@ func (l *changelog) add(c change) {
 
 // after yields the changes after a version, oldest first. It reports false if it no longer has all of them.
 func (l *changelog) after(version ledger.Version) (changes iter.Seq[*change], hasAll bool) {
+	known := sort.Search(len(l.changes), func(i int) bool { return l.change(i).at > version })
 	return func(yield func(*change) bool) {
-		for i := range l.changes {
-			c := &l.changes[(l.next+i)%len(l.changes)]
-			if c.at > version && !yield(c) {
+		for i := known; i < len(l.changes); i++ {
+			if !yield(l.change(i)) {
 				return
 			}
 		}
 	}, version >= l.since
 }
+
+// change returns the change in a place, from the oldest on. Versions only rise from there.
+func (l *changelog) change(i int) *change { return &l.changes[(l.next+i)%len(l.changes)] }
