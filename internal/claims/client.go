@@ -76,6 +76,7 @@ func (c *Client) Create(ctx context.Context, claim *quotav1alpha1.ResourceClaim)
 		}
 		return created, nil
 	}
+
 	sent := *claim
 	sent.APIVersion, sent.Kind = quotav1alpha1.GroupName+"/"+quotav1alpha1.GrantedVersion, "ResourceClaim"
 	body, err := json.Marshal(&sent)
@@ -92,6 +93,7 @@ func (c *Client) Create(ctx context.Context, claim *quotav1alpha1.ResourceClaim)
 	if err != nil {
 		return nil, err
 	}
+
 	stored, err := restclient.StoredIn(raw)
 	if err != nil {
 		return nil, fmt.Errorf("create claim %s/%s: %w", claim.Namespace, claim.Name, err)

@@ -18,13 +18,13 @@ type account struct {
 	selective bool
 	flow      *flow
 
-	balances    map[Dimensions]balance
-	demandBytes int // bytes of stored demand without its dimensions
-	ledger      *Ledger
-	observed    Amount // see [Observation]
-	reserved    Amount
-	sliced      Amount // in slices, see [Slice]
-	objects     int64
+	balances  map[Dimensions]balance
+	typeBytes int // of the resource type in stored demand
+	ledger    *Ledger
+	observed  Amount // see [Observation]
+	reserved  Amount
+	sliced    Amount // in slices, see [Slice]
+	objects   int64
 	// pending is the amount taken by the current transaction, and pendingBalances the number of balances added by it.
 	// Both are zero between transactions.
 	pending         Amount
@@ -44,7 +44,7 @@ func (b balance) demand() Amount { return b.observed + b.reserved + b.sliced }
 func newAccount(resourceType string, l *Ledger) *account {
 	return &account{
 		allowances: map[Selector]Amount{}, balances: map[Dimensions]balance{},
-		demandBytes: demandBytes + jsonLen(resourceType), ledger: l,
+		typeBytes: jsonLen(resourceType), ledger: l,
 	}
 }
 
@@ -158,7 +158,7 @@ func (a *account) roomFor(d Dimensions, b balance) int {
 	if b == (balance{}) || b.objects > 0 {
 		return 0
 	}
-	return a.balanceSize(d)
+	return a.demandSize(d)
 }
 
 func (a *account) hasBalance(d Dimensions) bool {
@@ -231,5 +231,7 @@ func (a *account) dimensionSets() []Dimensions {
 	return slices.SortedFunc(maps.Keys(a.balances), Dimensions.Compare)
 }
 
-// balanceSize bounds from above the bytes of stored demand with some dimensions.
-func (a *account) balanceSize(d Dimensions) int { return a.demandBytes + jsonLen(d.canonical) }
+// demandSize bounds from above the bytes of stored demand with some dimensions.
+func (a *account) demandSize(d Dimensions) int {
+	return demandBytes + a.typeBytes + jsonLen(d.canonical)
+}

@@ -15,7 +15,8 @@ const (
 // bytes are the stored bytes of the parts of a ledger.
 type bytes struct{ grants, balances, observations, reservations, slices int }
 
-// Bytes bounds from above the size of the ledger as JSON, with room for the demand that reservations will become.
+// Bytes bounds from above the size of the ledger as JSON. A reservation has room for the demand that it will become,
+// unless objects demand something with these dimensions already.
 func (l *Ledger) Bytes() int {
 	return ledgerBytes + l.bytes.grants + l.bytes.balances + l.bytes.observations + l.bytes.reservations + l.bytes.slices
 }
@@ -30,7 +31,7 @@ func (l *Ledger) BytesNeeded(r *Reservation) int {
 		case a == nil:
 			size += demandBytes + jsonLen(c.ResourceType) + jsonLen(c.Dimensions.canonical)
 		case !a.hasBalance(c.Dimensions):
-			size += a.balanceSize(c.Dimensions)
+			size += a.demandSize(c.Dimensions)
 		}
 	}
 	return size
@@ -41,7 +42,7 @@ func (l *Ledger) BytesNeeded(r *Reservation) int {
 func (l *Ledger) checkRoom(tx *transaction, size, bytesMax int) Code {
 	for i, a := range tx.accounts[:len(tx.charges)] {
 		if d := tx.charges[i].Dimensions; !a.hasBalance(d) {
-			size += a.balanceSize(d)
+			size += a.demandSize(d)
 		}
 	}
 	if size > 0 && l.Bytes()+size > bytesMax {

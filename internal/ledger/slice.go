@@ -121,7 +121,7 @@ func (l *Ledger) canSetSlice(s, before *Slice, bytesMax int) bool {
 			a = newAccount(resourceType, &Ledger{}) // to compare with its bounds
 		}
 		if !a.hasBalance(Dimensions{}) {
-			size += a.balanceSize(Dimensions{})
+			size += a.demandSize(Dimensions{})
 		}
 		if !a.canHold(amount - before.Amounts[resourceType]) {
 			return false

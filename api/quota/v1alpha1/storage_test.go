@@ -43,12 +43,14 @@ func TestPendingDefaults(t *testing.T) {
 		"Grant":        {"ResourceGrant", v1alpha1.ReasonGrantPending, sampleGrant(), metav1.ConditionUnknown},
 		"Registration": {"ResourceRegistration", v1alpha1.ReasonRegistrationPending, sampleRegistration(), metav1.ConditionFalse},
 	}
+
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			object := content(t, tt.object)
 			if errs := newSchema(t, tt.kind).Admit(t.Context(), object, nil); len(errs) > 0 {
 				t.Fatal(errs.ToAggregate())
 			}
+
 			got := decode[struct {
 				Status struct {
 					Conditions         []metav1.Condition `json:"conditions"`
@@ -79,6 +81,7 @@ func TestPolicyEnabledDefault(t *testing.T) {
 		"Absent": {reason: "policies are on unless they say otherwise", want: true},
 		"False":  {reason: "false is kept, not taken for absent", enabled: &off, want: false},
 	}
+
 	schema := newSchema(t, "ClaimCreationPolicy")
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -127,6 +130,7 @@ func TestLedgerIsStoredWhole(t *testing.T) {
 			}},
 		},
 	}
+
 	schema := newSchema(t, "ConsumerLedger")
 	object := content(t, want)
 	if errs := schema.Admit(t.Context(), object, nil); len(errs) > 0 {

@@ -85,11 +85,13 @@ func Run(ctx context.Context, api client.Reader, policy string, readMax int) (*R
 		}
 		return nil, fmt.Errorf("read ClaimCreationPolicy %s: %w", policy, err)
 	}
+
 	result := &Result{Policy: policy, Mode: cmp.Or(declared.Spec.EnforcementMode, quotav1alpha1.EnforcementModeEnforce)}
 	var err error
 	if result.types, err = typesOf(ctx, api); err != nil {
 		return nil, err
 	}
+
 	found, err := collect(ctx, api, declared, result.types, readMax)
 	if err != nil {
 		return nil, err
@@ -98,6 +100,7 @@ func Run(ctx context.Context, api client.Reader, policy string, readMax int) (*R
 	if err := addGrants(ctx, api, found.consumers); err != nil {
 		return nil, err
 	}
+
 	for _, c := range sorted(found.consumers) {
 		c.types = result.types
 		if err := c.replay(ctx, result, claims.LabelValue(policy)); err != nil {
@@ -271,6 +274,7 @@ func (c *consumer) replay(ctx context.Context, result *Result, policy string) er
 		if err != nil {
 			return fmt.Errorf("claim %s/%s: %w", claim.Namespace, claim.Name, err)
 		}
+
 		isOther := claims.PolicyOf(claim) != policy
 		if _, err := c.create(ctx, &whole, charges, true); err != nil {
 			return err
@@ -282,6 +286,7 @@ func (c *consumer) replay(ctx context.Context, result *Result, policy string) er
 		if isOther {
 			continue
 		}
+
 		result.Objects++
 		switch decision.Code {
 		case ledger.Admitted:
@@ -290,6 +295,7 @@ func (c *consumer) replay(ctx context.Context, result *Result, policy string) er
 		default:
 			return message.Impossible(c.ref, decision.Code)
 		}
+
 		s := decision.Shortages[0]
 		lacks[s.ResourceType] = true
 		result.Denied = append(result.Denied, Denied{
@@ -297,6 +303,7 @@ func (c *consumer) replay(ctx context.Context, result *Result, policy string) er
 			Dimensions: s.Dimensions.Map(), Requested: int64(s.Requested), Used: int64(s.Used), Limit: int64(s.Limit),
 		})
 	}
+
 	_, outcome, err := whole.Outcome(ctx, c.ref)
 	if err != nil {
 		return err

@@ -48,6 +48,7 @@ func viewOf(snapshot *ledger.Ledger, overdue []ledgerstore.InFlight, before map[
 		snapshot.DropSlice(s.Holder)
 	}
 	held := heldIn(snapshot, overdue)
+
 	r := ledgerView{grants: slices.SortedFunc(snapshot.Grants(), byName), quotas: map[string]quota{}}
 	for _, resourceType := range snapshot.ResourceTypes() {
 		q := quota{required: true, account: snapshot.Account(resourceType), held: held[pair{resourceType: resourceType}]}
@@ -64,6 +65,7 @@ func viewOf(snapshot *ledger.Ledger, overdue []ledgerstore.InFlight, before map[
 				held:      held[pair{resourceType, balance.Dimensions}],
 			})
 		}
+
 		for _, balance := range snapshot.Balances(resourceType) {
 			add(balance)
 		}

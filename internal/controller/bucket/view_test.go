@@ -67,6 +67,7 @@ func TestStatusOf(t *testing.T) {
 			quotav1alpha1.AllowanceBucketStatus{Allocated: 2, ClaimCount: 2}},
 		"forgotten": {"the ledger knows nothing of it", nil, 0, 0, quotav1alpha1.AllowanceBucketStatus{}},
 	}
+
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			r := viewOf(ledgerOf(t, tt.granted, tt.existing, tt.reserved), nil, nil)
@@ -120,6 +121,7 @@ func locations(t *testing.T) *ledger.Ledger {
 	for d, amount := range map[ledger.Dimensions]ledger.Amount{at("DFW"): 4, at("DLS"): 52, {}: 1} {
 		demands = append(demands, ledger.Demand{ResourceType: "cpu", Dimensions: d, Amount: amount, Objects: 1})
 	}
+
 	l, err := ledger.Restore(ledger.Snapshot{Observations: []ledger.Observation{{Kind: "machines", Demands: demands}}, Grants: []ledger.Grant{
 		{UID: "1", Name: "base", Namespace: "web", Generation: 2, Allowances: []ledger.Allowance{
 			{ResourceType: "cpu", Amount: 10, Selector: selector(ledger.Requirement{Key: "location", Operator: ledger.Exists})},
@@ -192,6 +194,7 @@ func TestEffectiveStatus(t *testing.T) {
 	}
 	registration.Status.Conditions = []metav1.Condition{{Type: quotav1alpha1.ConditionActive, Status: metav1.ConditionTrue}}
 	c.SetRegistration(registration)
+
 	r := viewOf(locations(t), nil, nil)
 	refs := []quotav1alpha1.AllowanceBucketRef{{Name: "a-bucket"}}
 	want := quotav1alpha1.EffectiveResourceGrantStatus{
