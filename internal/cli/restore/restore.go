@@ -68,7 +68,10 @@ type restorer struct {
 	requestUIDs    map[string]string
 	// agreed are the balances whose ledgers have agreed with the claims.
 	agreed map[balance]bool
-	report *Report
+	// firstLook is the version of the API server at the first look at the ledgers. Later observations were made after
+	// the restore.
+	firstLook int64
+	report    *Report
 }
 
 // Run restores a backup, and waits until ledgers and claims agree. If a step or the wait fails, it returns both the

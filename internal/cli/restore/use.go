@@ -3,6 +3,7 @@ package restore
 import (
 	"cmp"
 	"fmt"
+	"maps"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims"
@@ -61,19 +62,27 @@ func (u use) addCharges(claim *quotav1alpha1.ResourceClaim, charges []ledger.Cha
 	return nil
 }
 
-// addObserved adds what a ledger has observed of claims.
-func (u use) addObserved(spec *quotav1alpha1.ConsumerLedgerSpec) error {
+// addObserved adds what a ledger has observed of claims, and returns the version of the claims that this rests on.
+func (u use) addObserved(spec *quotav1alpha1.ConsumerLedgerSpec) (version int64, err error) {
 	for _, o := range spec.Observations {
 		if o.Kind != inventory.Claims {
 			continue
 		}
+		version = o.ObjectsVersion
 		for _, d := range o.Demands {
 			dimensions, err := ledger.NewDimensions(d.Dimensions)
 			if err != nil {
-				return fmt.Errorf("demand for %s: %w", d.ResourceType, err)
+				return 0, fmt.Errorf("demand for %s: %w", d.ResourceType, err)
 			}
 			u[balance{spec.ConsumerRef, d.ResourceType, dimensions}] = sum{ledger.Amount(d.Amount), d.Objects}
 		}
 	}
-	return nil
+	return version, nil
+}
+
+// of returns the use of one consumer.
+func (u use) of(consumer quotav1alpha1.ConsumerRef) use {
+	its := maps.Clone(u)
+	maps.DeleteFunc(its, func(key balance, _ sum) bool { return key.consumer != consumer })
+	return its
 }

@@ -1,12 +1,12 @@
 package restore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -140,14 +140,16 @@ func hasCondition(object *unstructured.Unstructured, name string) (isTrue bool, 
 
 // checkLedgers returns an error if a ledger has not observed what the claims of record on the server demand, now and at
 // each earlier look. It lists ledgers and claims as of one version of the API server.
+//
+// The ledger of a busy consumer is always a few claims behind. The first one that differs is compared again, with the
+// claims as of the version that it has observed.
 func (r *restorer) checkLedgers(ctx context.Context) error {
-	observed, demanded, now := use{}, use{}, use{}
-	ids := map[string]bool{}
+	observed, versions := use{}, map[quotav1alpha1.ConsumerRef]int64{}
 	version, err := quotakinds.Each(ctx, r.caller, quotav1alpha1.GroupVersion.WithResource("consumerledgers"), "", func(object *unstructured.Unstructured) error {
 		stored := &quotav1alpha1.ConsumerLedger{}
 		err := backup.Decode(object, stored)
 		if err == nil {
-			err = observed.addObserved(&stored.Spec)
+			versions[stored.Spec.ConsumerRef], err = observed.addObserved(&stored.Spec)
 		}
 		if err != nil {
 			return fmt.Errorf("decode ledger %s: %w", object.GetName(), err)
@@ -157,26 +159,50 @@ func (r *restorer) checkLedgers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = r.eachClaim(ctx, version, func(claim *quotav1alpha1.ResourceClaim) error {
-		id := claims.IDOf(claim)
-		if claims.IsView(claim) || ids[id] { // its object counts, or the other claim of that
-			return now.add(claim)
-		}
-		ids[id] = true
-		return errors.Join(now.add(claim), demanded.addOfRecord(claim))
-	})
+	now, demanded, err := r.useAt(ctx, version)
 	if err != nil {
 		return err
 	}
 	r.report.now = now
-	return r.compare(observed, demanded)
+	if r.firstLook == 0 {
+		if r.firstLook, err = strconv.ParseInt(version, 10, 64); err != nil {
+			return fmt.Errorf("the version %q of the API server is no number: %w", version, err)
+		}
+	}
+	differing, difference := r.compare(observed, demanded)
+	if difference == nil || versions[differing] <= r.firstLook {
+		return difference
+	}
+	_, earlier, err := r.useAt(ctx, strconv.FormatInt(versions[differing], 10))
+	if err != nil {
+		return errors.Join(difference, err)
+	}
+	if _, err := r.compare(observed.of(differing), earlier.of(differing)); err != nil {
+		return err
+	}
+	_, difference = r.compare(observed, demanded)
+	return difference
 }
 
-// compare returns an error for the first balance without agreement at this look and each earlier one.
-func (r *restorer) compare(observed, demanded use) error {
+// useAt returns what the claims of the server hold as of a version, and the part of it that ledgers are to observe.
+func (r *restorer) useAt(ctx context.Context, version string) (all, ofRecord use, err error) {
+	all, ofRecord = use{}, use{}
+	ids := map[string]bool{}
+	err = r.eachClaim(ctx, version, func(claim *quotav1alpha1.ResourceClaim) error {
+		id := claims.IDOf(claim)
+		if claims.IsView(claim) || ids[id] { // its object counts, or the other claim of that
+			return all.add(claim)
+		}
+		ids[id] = true
+		return errors.Join(all.add(claim), ofRecord.addOfRecord(claim))
+	})
+	return all, ofRecord, err
+}
+
+// compare returns an error for the first balance without agreement at this look and each earlier one, and its consumer.
+func (r *restorer) compare(observed, demanded use) (differing quotav1alpha1.ConsumerRef, first error) {
 	all := maps.Clone(observed)
 	maps.Copy(all, demanded)
-	var first error
 	for _, key := range slices.SortedFunc(maps.Keys(all), compareBalances) {
 		if r.agreed[key] {
 			continue
@@ -186,8 +212,11 @@ func (r *restorer) compare(observed, demanded use) error {
 			r.agreed[key] = true
 			continue
 		}
-		first = cmp.Or(first, fmt.Errorf("the ledger of %s has %d of %s for %s, and its claims hold %d in %s", message.Consumer(key.consumer),
-			has.amount, key.resourceType, message.Count(has.claims, "claim", "claims"), held.amount, message.Count(held.claims, "claim", "claims")))
+		if first == nil {
+			differing = key.consumer
+			first = fmt.Errorf("the ledger of %s has %d of %s for %s, and its claims hold %d in %s", message.Consumer(key.consumer),
+				has.amount, key.resourceType, message.Count(has.claims, "claim", "claims"), held.amount, message.Count(held.claims, "claim", "claims"))
+		}
 	}
-	return first
+	return differing, first
 }

@@ -42,7 +42,7 @@ func TestCompare(t *testing.T) {
 			spec := &quotav1alpha1.ConsumerLedgerSpec{ConsumerRef: of(name), Observations: []quotav1alpha1.LedgerObservation{
 				{Kind: inventory.Claims, ObjectsVersion: 5, Demands: demands}, {Kind: "v1/ConfigMap", ObjectsVersion: 5, Demands: entry(9, 9)},
 			}}
-			if err := observed.addObserved(spec); err != nil {
+			if _, err := observed.addObserved(spec); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -53,7 +53,7 @@ func TestCompare(t *testing.T) {
 				}
 			}
 		}
-		err := r.compare(observed, demanded)
+		_, err := r.compare(observed, demanded)
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want %q", reason, err, tt.want)
 		}
