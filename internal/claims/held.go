@@ -16,20 +16,20 @@ func HoldsCharge(claim *quotav1alpha1.ResourceClaim) bool {
 
 // ChargesOf returns the charges that a claim of record demands: those of its requests until its release, which removes
 // the finalizer of a claim in deletion. A claim by a person or a service demands nothing before its grant.
-func ChargesOf(claim *quotav1alpha1.ResourceClaim) ([]ledger.Charge, error) {
-	isReleased := claim.DeletionTimestamp != nil && !claimcache.HasFinalizer(claim)
-	isUndecided := !claimcache.IsFromPolicy(claim) && claimcache.StateOf(claim) != claimcache.Granted
+func ChargesOf(claim *claimcache.Claim) ([]ledger.Charge, error) {
+	isReleased := claim.Deleting && !claim.Finalizer
+	isUndecided := !claim.FromPolicy() && claim.State != claimcache.Granted
 	if isReleased || isUndecided {
 		return nil, nil
 	}
-	return Charges(claim.Spec.Requests)
+	return Charges(claim.Requests())
 }
 
 // IDOf identifies a claim of record in the inventory. That of a policy's claim is known before the claim exists: the
 // claims of one policy for one object have it in common, of which there are two only by accident.
-func IDOf(claim *quotav1alpha1.ResourceClaim) string {
-	if claimcache.IsFromPolicy(claim) {
-		return ledgerstore.ObjectKey(PolicyOf(claim), claim.Annotations[quotav1alpha1.AnnotationResourceUID])
+func IDOf(claim *claimcache.Claim) string {
+	if claim.FromPolicy() {
+		return ledgerstore.ObjectKey(claim.Policy(), string(claim.ObjectUID))
 	}
 	return string(claim.UID)
 }

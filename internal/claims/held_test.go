@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims/claimcache"
 )
 
 // TestChargesOf checks from when to when a claim of record counts.
@@ -40,7 +41,7 @@ func TestChargesOf(t *testing.T) {
 		for _, change := range tt.changes {
 			change(claim)
 		}
-		charges, err := ChargesOf(claim)
+		charges, err := ChargesOf(claimcache.Compact(claim))
 		if err != nil || (len(charges) == 1) != tt.want {
 			t.Errorf("%s: it demands %+v, %v, want that it counts: %t", name, charges, err, tt.want)
 		}

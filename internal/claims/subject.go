@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
+	"github.com/bursar/bursar/internal/claims/claimcache"
 )
 
 // Subject is the claim and the object of an entry of the journal.
@@ -32,11 +33,11 @@ type storedSubject struct {
 }
 
 // SubjectOf returns the subject of an existing claim as JSON.
-func SubjectOf(claim *quotav1alpha1.ResourceClaim) string {
-	ref := claim.Spec.ResourceRef
-	stored := storedSubject{Claim: types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}.String(), APIGroup: ref.APIGroup, Kind: ref.Kind}
-	if ref.Kind != "" {
-		stored.Object = types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}.String()
+func SubjectOf(claim *claimcache.Claim) string {
+	kind := claim.Kind()
+	stored := storedSubject{Claim: claim.NamespacedName.String(), APIGroup: kind.Group, Kind: kind.Kind}
+	if kind.Kind != "" {
+		stored.Object = claim.Object.String()
 	}
 	encoded, err := json.Marshal(stored)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/claimcache"
 )
 
 func TestDecodeSubject(t *testing.T) {
@@ -23,9 +24,9 @@ func TestDecodeSubject(t *testing.T) {
 		encoded string
 		want    claims.Subject
 	}{
-		"claim with an object": {claims.SubjectOf(claim), claims.Subject{Claim: "web/shop-quota", Object: app}},
+		"claim with an object": {claims.SubjectOf(claimcache.Compact(claim)), claims.Subject{Claim: "web/shop-quota", Object: app}},
 		"claim without an object": {
-			claims.SubjectOf(&quotav1alpha1.ResourceClaim{ObjectMeta: claim.ObjectMeta}), claims.Subject{Claim: "web/shop-quota"},
+			claims.SubjectOf(claimcache.Compact(&quotav1alpha1.ResourceClaim{ObjectMeta: claim.ObjectMeta})), claims.Subject{Claim: "web/shop-quota"},
 		},
 		"intent": {
 			claims.Intent{

@@ -105,7 +105,8 @@ func (o *Operator) newQuota(ctx context.Context, c *cluster) (*quota, error) {
 func (o *Operator) newWatcher(c *cluster, q *quota) *watcher.Watcher {
 	w := &watcher.Watcher{
 		Inventory: inventory.New(), Catalog: q.catalog, Resolver: c.kinds, Definitions: c.objects, Dynamic: c.dynamic, Secrets: o.secrets, Metadata: o.metadata,
-		APIReader: c.live, SystemNamespace: o.options.SystemNamespace, Listener: q.ledgers, Log: o.options.Log.WithName("inventory"),
+		Claims: q.claims, ClaimClient: q.client.REST(), APIReader: c.live, SystemNamespace: o.options.SystemNamespace, Listener: q.ledgers,
+		Log: o.options.Log.WithName("inventory"),
 	}
 	w.Start()
 	return w

@@ -12,7 +12,6 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/controller/webhookconfig"
-	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
 
@@ -36,7 +35,6 @@ func (p *components) load(ctx context.Context, group *errgroup.Group, o *Operato
 	if o.options.ResourceQuotas.ServesAllocations() {
 		group.Go(func() error { p.quota.members.Run(ctx); return nil })
 	}
-	group.Go(func() error { p.quota.claims.Run(ctx, p.quota.client.REST()); return nil })
 	group.Go(func() error { return p.leading.Run(ctx) })
 	if p.peers != nil {
 		if err := p.peers.Follow(ctx); err != nil {
@@ -76,12 +74,11 @@ func (p *components) waitForEnforcement(ctx context.Context, o *Operator) error 
 }
 
 // join accepts reviews from other replicas, from the first time that this replica can answer until the operator has to
-// stop. Before its lists of claims, this replica can end no reservation that awaits one, so others stay preferred.
+// stop. Before its list of claims, this replica can end no reservation that awaits one, so others stay preferred.
 func (p *components) join(ctx context.Context, o *Operator) error {
 	const poll = 5 * time.Millisecond
 	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) {
-		isListed := p.quota.claims.HasSynced() && p.quota.watcher.IsListed(inventory.Claims)
-		return o.Ready() == nil && isListed || o.isStopping.Load(), nil
+		return o.Ready() == nil && p.quota.claims.HasSynced() || o.isStopping.Load(), nil
 	})
 	if err != nil {
 		return nil // ctx has ended

@@ -108,17 +108,18 @@ func compareLedgers(ctx context.Context) error {
 	}
 	demanded, ids := map[string]int64{}, map[string]bool{}
 	for i := range all.Items {
-		id := claims.IDOf(&all.Items[i])
+		claim := claimcache.Compact(&all.Items[i])
+		id := claims.IDOf(claim)
 		if ids[id] {
 			continue // a second claim of one object does not count
 		}
 		ids[id] = true
-		charges, err := claims.ChargesOf(&all.Items[i])
+		charges, err := claims.ChargesOf(claim)
 		if err != nil {
 			return err
 		}
 		for _, charge := range charges {
-			demanded[naming.Ledger(all.Items[i].Spec.ConsumerRef)] += int64(charge.Amount)
+			demanded[naming.Ledger(claim.Consumer())] += int64(charge.Amount)
 		}
 	}
 	for i := range ledgers.Items {

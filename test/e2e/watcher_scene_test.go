@@ -36,6 +36,8 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/deploy/crds"
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/inventory/watcher"
 	"github.com/bursar/bursar/internal/kube/discoverycache"
@@ -81,11 +83,13 @@ func newWatched(t *testing.T) *watched {
 	must(t, err)
 	tables, err := kubesecrets.New(wired, mustClient(t, wired))
 	must(t, err)
+	claimClient, err := claims.NewClient(wired, mustClient(t, wired), nil)
+	must(t, err)
 	kinds := newKinds(t, config)
 	w.watcher = &watcher.Watcher{
 		Inventory: inventory.New(), Catalog: w.catalog, Resolver: kinds, Definitions: objectcache.New(metadataOnly, kinds),
 		Dynamic: objects, Secrets: tables, Metadata: metadataOnly, APIReader: ownPolicies{w.api, w.name}, SystemNamespace: w.name + "-system",
-		Listener: w.heard, Log: funcr.New(w.heard.log, funcr.Options{Verbosity: 1}),
+		Claims: claimcache.New(), ClaimClient: claimClient.REST(), Listener: w.heard, Log: funcr.New(w.heard.log, funcr.Options{Verbosity: 1}),
 	}
 	w.watcher.Start()
 	kinds.OnChange(w.watcher.Wake)

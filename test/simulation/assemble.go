@@ -89,7 +89,7 @@ func (r *replica) makeStore() {
 	r.objects = objectcache.New(c.metadata, kinds{})
 	r.watcher = &watcher.Watcher{
 		Inventory: inventory.New(), Catalog: r.declared, Resolver: kinds{}, Definitions: r.objects, Dynamic: c.objects, Metadata: c.metadata,
-		APIReader: c.live, SystemNamespace: systemNamespace, Listener: r.store, Log: r.log("inventory"),
+		Claims: r.claims, ClaimClient: c.claims.REST(), APIReader: c.live, SystemNamespace: systemNamespace, Listener: r.store, Log: r.log("inventory"),
 	}
 	r.watcher.Start()
 	r.store.Inventory = r.watcher
@@ -199,7 +199,6 @@ func (r *replica) run(components []component) {
 		r.processes.Go(func() { _ = component.Run(r.working) })
 	}
 	r.objects.Follow(r.working, map[schema.GroupKind]schema.GroupVersionResource{{Kind: "ConfigMap"}: configMaps})
-	r.processes.Go(func() { r.claims.Run(r.working, r.clients.claims.REST()) })
 	r.isReady.Store(true)
 	<-r.working.Done()
 	r.engine.Queue().ShutDown()

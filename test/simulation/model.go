@@ -16,6 +16,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 	"github.com/bursar/bursar/test/history"
@@ -96,7 +97,7 @@ func (m *model) Stored(r *controlplane.Revision) {
 		claim := decoded[quotav1alpha1.ResourceClaim](r)
 		m.note("%s claim %s/%s (%s) for %d, granted %t", r.Event, claim.Namespace, claim.Name, claim.UID, amountOf(claim), isGranted(claim))
 		m.pastClaims.add(r, claim.UID, claim)
-		m.pastByID.add(r, types.UID(claims.IDOf(claim)), claim)
+		m.pastByID.add(r, types.UID(claims.IDOf(claimcache.Compact(claim))), claim)
 		name := types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
 		if r.Event == watch.Deleted {
 			delete(m.claims, name)

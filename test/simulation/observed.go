@@ -10,6 +10,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/test/simulation/controlplane"
 )
@@ -129,7 +130,7 @@ func (m *model) claimsAt(version int64) map[string]*quotav1alpha1.ResourceClaim 
 		if claim == nil || claims.IsView(claim) {
 			continue
 		}
-		id := claims.IDOf(claim)
+		id := claims.IDOf(claimcache.Compact(claim))
 		if twin := byID[id]; twin == nil || isOlder(claim, twin) {
 			byID[id] = claim
 		}

@@ -77,7 +77,7 @@ func (c *Cache) OnChange(f func(before, after *Claim)) { c.handlers = append(c.h
 
 // Run follows the API server until ctx ends.
 func (c *Cache) Run(ctx context.Context, client rest.Interface) {
-	newReflector(client, c.selector, &store{c}).RunWithContext(ctx)
+	newReflector(newSource(client, c.selector), &store{c}).RunWithContext(ctx)
 }
 
 // WaitForSync waits until the cache has every claim from before the call of Run.

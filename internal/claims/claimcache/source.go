@@ -44,10 +44,10 @@ func newSource(client rest.Interface, selector string) source {
 	}}
 }
 
-// newReflector returns a reflector that fills a store with all claims under a label selector as of one version, and
-// then with their changes.
-func newReflector(client rest.Interface, selector string, store cache.ReflectorStore) *cache.Reflector {
-	return cache.NewReflectorWithOptions(newSource(client, selector), &quotav1alpha1.ResourceClaim{}, store, cache.ReflectorOptions{Name: "claims"})
+// newReflector returns a reflector that fills a store with all claims of a source as of one version, and then with
+// their changes.
+func newReflector(s source, store cache.ReflectorStore) *cache.Reflector {
+	return cache.NewReflectorWithOptions(s, &quotav1alpha1.ResourceClaim{}, store, cache.ReflectorOptions{Name: "claims"})
 }
 
 // IsWatchListSemanticsUnSupported makes a reflector list instead of streaming.

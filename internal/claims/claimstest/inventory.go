@@ -4,11 +4,13 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
@@ -35,14 +37,10 @@ func (i *Inventory) look() *inventory.Kind {
 	i.server.mu.Unlock()
 
 	var objects []inventory.Object
-	for _, claim := range i.server.List() {
-		own, err := ledger.ParseVersion(claim.ResourceVersion)
-		if err != nil {
-			i.t.Errorf("claim %s: %v", claim.Name, err)
-		}
+	for _, stored := range i.server.List() {
+		claim := claimcache.Compact(stored)
 		o := inventory.Object{
-			NamespacedName: types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}, UID: types.UID(claims.IDOf(claim)),
-			Version: own, Created: claim.CreationTimestamp.Time,
+			NamespacedName: claim.NamespacedName, UID: types.UID(claims.IDOf(claim)), Version: claim.Version, Created: time.Unix(claim.Created, 0),
 		}
 
 		charges, err := claims.ChargesOf(claim)
@@ -50,7 +48,7 @@ func (i *Inventory) look() *inventory.Kind {
 			i.t.Errorf("claim %s: %v", claim.Name, err)
 		}
 		if len(charges) > 0 {
-			o.Demands = []inventory.Demand{{Consumer: claim.Spec.ConsumerRef, Charges: charges}}
+			o.Demands = []inventory.Demand{{Consumer: claim.Consumer(), Charges: charges}}
 		}
 
 		version = max(version, o.Version) // it may have changed meanwhile

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bursar/bursar/internal/claims"
-	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
@@ -21,11 +20,8 @@ import (
 // claimReservations returns the reservations for an object that await its claims, and have none as far as this process
 // has seen. The others await the object itself.
 func (e *Engine) claimReservations(uid types.UID) []ledgerstore.InFlight {
-	known := e.Claims.ForObject(uid)
 	return slices.DeleteFunc(e.Store.ReservationsFor(string(uid)), func(r ledgerstore.InFlight) bool {
-		policy, _ := ledgerstore.SplitObjectKey(r.Key)
-		isMade := slices.ContainsFunc(known, func(c *claimcache.Claim) bool { return c.Policy() == policy && !c.Superseded })
-		return !r.AwaitsClaim() || isMade || e.Store.HasSeen(r)
+		return !r.AwaitsClaim() || e.Store.HasSeen(r)
 	})
 }
 

@@ -113,7 +113,7 @@ func (e *Engine) reservationOf(claim *quotav1alpha1.ResourceClaim, held []quotav
 		Charges:    ledger.Growth(before, after),
 		Awaits:     &ledger.Awaited{Kind: inventory.Claims, ID: string(claim.UID), After: version},
 		Claim:      claims.Reference(types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}),
-		Subject:    claims.SubjectOf(claim),
+		Subject:    claims.SubjectOf(claimcache.Compact(claim)),
 		Actor:      claim.Annotations[quotav1alpha1.AnnotationChangedBy],
 	}, nil
 }

@@ -39,7 +39,7 @@ func namesOf(claim *quotav1alpha1.ResourceClaim, reservation ledgerstore.InFligh
 
 // sameOrigin reports whether both claims are of one policy and one object.
 func sameOrigin(a, b *quotav1alpha1.ResourceClaim) bool {
-	return claimcache.IsFromPolicy(a) && claims.IDOf(a) == claims.IDOf(b)
+	return claimcache.IsFromPolicy(a) && claims.IDOf(claimcache.Compact(a)) == claims.IDOf(claimcache.Compact(b))
 }
 
 // isOfEarlierObject reports whether the same policy made the stored claim for an earlier object of the same name.

@@ -7,6 +7,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/naming"
@@ -43,7 +44,7 @@ func (u use) add(claim *quotav1alpha1.ResourceClaim) error {
 
 // addOfRecord adds what the ledger is to observe of a claim.
 func (u use) addOfRecord(claim *quotav1alpha1.ResourceClaim) error {
-	charges, err := claims.ChargesOf(claim)
+	charges, err := claims.ChargesOf(claimcache.Compact(claim))
 	return u.addCharges(claim, charges, err)
 }
 

@@ -16,6 +16,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/cli/backup"
 	"github.com/bursar/bursar/internal/cli/quotakinds"
@@ -189,7 +190,7 @@ func (r *restorer) useAt(ctx context.Context, version string) (all, ofRecord use
 	all, ofRecord = use{}, use{}
 	ids := map[string]bool{}
 	err = r.eachClaim(ctx, version, func(claim *quotav1alpha1.ResourceClaim) error {
-		id := claims.IDOf(claim)
+		id := claims.IDOf(claimcache.Compact(claim))
 		if claims.IsView(claim) || ids[id] { // its object counts, or the other claim of that
 			return all.add(claim)
 		}

@@ -1,22 +1,16 @@
 package watcher
 
 import (
-	"context"
-	"fmt"
+	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/dynamic"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/inventory"
-	"github.com/bursar/bursar/internal/ledger"
 )
 
 // claimSubjectsMax is the number of claims whose subjects are known for the journal, also after their deletion.
@@ -30,52 +24,42 @@ func (w *Watcher) watchClaims() {
 		resource := quotav1alpha1.GroupVersion.WithResource("resourceclaims")
 		claims := w.newWatch(inventory.ClaimKind, resource, catalog.Counted{}, function{})
 		w.next[inventory.Claims] = claims
-		claims.run()
+		go w.Claims.RunWith(claims.ctx, w.ClaimClient, claims)
 	}
 }
 
-// ofRecord is a source of claims without views.
-type ofRecord struct{ claims dynamic.ResourceInterface }
+var _ claimcache.Follower = (*kindWatch)(nil)
 
-// List implements [source].
-func (s ofRecord) List(ctx context.Context, o metav1.ListOptions) (*unstructured.UnstructuredList, error) {
-	o.LabelSelector = claimcache.OfRecord().String()
-	return s.claims.List(ctx, o) //nolint:wrapcheck // the callers do
+// ListBegins implements [claimcache.Follower].
+func (k *kindWatch) ListBegins() { k.noteList() }
+
+// WatchBegins implements [claimcache.Follower].
+func (k *kindWatch) WatchBegins(opened watch.Interface) watch.Interface {
+	return k.freshness.follow(opened)
 }
 
-// Watch implements [source].
-func (s ofRecord) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-	o.LabelSelector = claimcache.OfRecord().String()
-	return s.claims.Watch(ctx, o) //nolint:wrapcheck // the callers do
-}
-
-// identityOf returns a claim as the inventory knows it, without what it demands.
-func identityOf(object *unstructured.Unstructured) (claim *quotav1alpha1.ResourceClaim, id types.UID, err error) {
-	claim = &quotav1alpha1.ResourceClaim{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, claim); err != nil {
-		return nil, object.GetUID(), fmt.Errorf("read claim %s/%s: %w", object.GetNamespace(), object.GetName(), err)
+// objectOf returns a claim as the inventory knows it, without what it demands.
+func objectOf(claim *claimcache.Claim) inventory.Object {
+	return inventory.Object{
+		NamespacedName: claim.NamespacedName, UID: types.UID(claims.IDOf(claim)), Version: claim.Version, Created: time.Unix(claim.Created, 0),
 	}
-	return claim, types.UID(claims.IDOf(claim)), nil
 }
 
-// countClaim sets the ID of a claim, and what it demands. The API server refuses claims that cannot be read, so that
-// one of them demands nothing, and the others still count.
-func (w *Watcher) countClaim(o *counted, object *unstructured.Unstructured) {
-	claim, id, err := identityOf(object)
-	var charges []ledger.Charge
-	if err == nil {
-		charges, err = claims.ChargesOf(claim)
-	}
-	o.UID = id
+// countClaim returns a claim with what it demands. The API server refuses amounts that cannot be read. A claim with one
+// would demand nothing, and the others would still count.
+func (w *Watcher) countClaim(claim *claimcache.Claim) *counted {
+	o := &counted{Object: objectOf(claim), isDeleting: claim.Deleting}
+	charges, err := claims.ChargesOf(claim)
 	if err != nil {
 		w.Log.Error(err, "a claim demands nothing, because it cannot be read", "claim", o.NamespacedName.String())
 	}
 	if len(charges) == 0 || err != nil {
-		return
+		return o
 	}
 
 	w.claimSubjects.Add(o.NamespacedName, claims.SubjectOf(claim))
-	o.Demands = []inventory.Demand{{Consumer: claim.Spec.ConsumerRef, Charges: charges}}
+	o.Demands = []inventory.Demand{{Consumer: claim.Consumer(), Charges: charges}}
+	return o
 }
 
 // claimSubject returns the subject of a claim in the journal.

@@ -10,6 +10,7 @@ import (
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/inventory"
 	kubenamespaces "github.com/bursar/bursar/internal/kube/namespaces"
@@ -26,27 +27,23 @@ func unstructuredOf(obj any) (*unstructured.Unstructured, error) {
 
 // count evaluates the policies for an object.
 func (k *kindWatch) count(obj any) (*counted, error) {
-	if o, isCounted := obj.(*counted); isCounted {
+	switch o := obj.(type) {
+	case *counted:
 		return o, nil
+	case *claimcache.Claim:
+		return k.countClaim(o), nil
+	}
+	identified, err := k.identify(obj)
+	if err != nil {
+		return nil, err
 	}
 	object, err := unstructuredOf(obj)
 	if err != nil {
 		return nil, err
 	}
-	version, err := ledger.ParseVersion(object.GetResourceVersion())
-	if err != nil {
-		return nil, err
-	}
 
+	o := &counted{Object: identified, isDeleting: object.GetDeletionTimestamp() != nil}
 	about := evaluator.ObjectOf(k.kind, object)
-	o := &counted{
-		Object:     inventory.Object{NamespacedName: about.Name, UID: about.UID, Version: version, Created: object.GetCreationTimestamp().Time},
-		isDeleting: object.GetDeletionTimestamp() != nil,
-	}
-	if k.kind == inventory.ClaimKind {
-		k.countClaim(o, object)
-		return o, nil
-	}
 	if kubenamespaces.IsExempt(k.SystemNamespace, k.kind.GroupKind(), about.Name) {
 		return o, nil
 	}

@@ -17,6 +17,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/kube/secrets"
@@ -124,15 +125,10 @@ type source interface {
 
 // in returns the source of the objects of a namespace, or of all. The content of a Secret is nobody's business.
 func (k *kindWatch) in(namespace string) source {
-	objects := k.Dynamic.Resource(k.resource).Namespace(namespace)
-	switch k.kind {
-	case secrets.Kind:
+	if k.kind == secrets.Kind {
 		return k.Secrets.In(namespace)
-	case inventory.ClaimKind:
-		return ofRecord{objects}
-	default:
-		return objects
 	}
+	return k.Dynamic.Resource(k.resource).Namespace(namespace)
 }
 
 func (k *kindWatch) newReflector() *cache.Reflector {
@@ -212,17 +208,9 @@ func (k *kindWatch) put(obj any) error {
 // Delete implements [cache.ReflectorStore].
 func (k *kindWatch) Delete(obj any) error {
 	defer k.freshness.begin()()
-	object, err := unstructuredOf(obj)
+	o, err := k.identify(obj)
 	if err != nil {
 		return err
-	}
-	version, err := ledger.ParseVersion(object.GetResourceVersion())
-	if err != nil {
-		return err
-	}
-	o := inventory.Object{NamespacedName: evaluator.ObjectOf(k.kind, object).Name, UID: object.GetUID(), Version: version}
-	if k.kind == inventory.ClaimKind {
-		_, o.UID, _ = identityOf(object) //nolint:errcheck // one that cannot be read has its UID
 	}
 	consumers, isCurrent := k.feed(func() []quotav1alpha1.ConsumerRef { return k.target.Delete(o) })
 	if !isCurrent {
@@ -233,6 +221,20 @@ func (k *kindWatch) Delete(obj any) error {
 	k.objectChanged(k.kind, o.UID, consumers)
 	k.deletions.end(o.UID)
 	return nil
+}
+
+// identify returns an object without what it demands.
+func (k *kindWatch) identify(obj any) (o inventory.Object, err error) {
+	if claim, isClaim := obj.(*claimcache.Claim); isClaim {
+		return objectOf(claim), nil
+	}
+	object, err := unstructuredOf(obj)
+	if err != nil {
+		return o, err
+	}
+	o = inventory.Object{NamespacedName: evaluator.ObjectOf(k.kind, object).Name, UID: object.GetUID(), Created: object.GetCreationTimestamp().Time}
+	o.Version, err = ledger.ParseVersion(object.GetResourceVersion())
+	return o, err
 }
 
 // UpdateResourceVersion implements [cache.ResourceVersionUpdater]: bookmarks show that nothing else has changed.

@@ -13,12 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
 	"github.com/bursar/bursar/internal/claims"
+	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/kube/discoverycache"
 	"github.com/bursar/bursar/internal/kube/secrets"
@@ -45,6 +47,9 @@ type Watcher struct {
 	Dynamic  dynamic.Interface
 	Secrets  *secrets.Client
 	Metadata metadata.Interface
+	// Claims gets all claims of record through ClaimClient while the watcher runs, together with the inventory.
+	Claims      *claimcache.Cache
+	ClaimClient rest.Interface
 	// APIReader reads policies from the API server.
 	APIReader       client.Reader
 	SystemNamespace string
