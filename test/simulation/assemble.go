@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -101,7 +102,8 @@ func (r *replica) makeHandler() {
 	r.evaluator = &evaluator.Evaluator{Catalog: r.declared, Namespaces: r.namespaces, SystemNamespace: systemNamespace}
 	r.engine = engine.New(engine.Dependencies{
 		Store: r.store, Claims: r.claims, Client: c.claims, Catalog: r.declared, Objects: r.objects,
-		Policies: []client.Reader{c.live}, SystemNamespace: systemNamespace, Log: r.log("engine"),
+		Policies: []client.Reader{c.live}, SystemNamespace: systemNamespace, Events: &events.FakeRecorder{},
+		Log: r.log("engine"),
 	})
 	ready := make(chan struct{})
 	close(ready)
@@ -148,7 +150,7 @@ func (r *replica) makeControllers() []component {
 func (r *replica) beginViews() *view.Controller {
 	views := &view.Controller{
 		Inventory: r.watcher.Inventory, Catalog: r.declared, Evaluator: r.evaluator, Views: claimcache.NewViews(), Client: r.clients.claims,
-		Kinds: kinds{}, Live: r.clients.objects, SystemNamespace: systemNamespace, Log: r.log("views"),
+		Kinds: kinds{}, Live: r.clients.objects, SystemNamespace: systemNamespace, Events: &events.FakeRecorder{}, Log: r.log("views"),
 	}
 	views.Start()
 	r.views.Store(views)

@@ -38,21 +38,19 @@ type asked struct {
 // isOpen reports whether a ledger may still reserve for it.
 func (a *asked) isOpen() bool { return a.until.IsZero() || time.Now().Before(a.until) }
 
-// review is an open request of a user, with the most that others may have taken meanwhile.
+// review is an open request of a user.
 type review struct {
 	*asked
 	consumer quotav1alpha1.ConsumerRef
-	most     int64
 	limit    int64
-	// objects has, where objects count, what each of the others and each claim cost at most that existed meanwhile, or was
-	// about to. Then most is 0.
-	objects map[types.UID]int64
+	// others has what each other object and each claim cost at most that existed meanwhile, or was about to. A claim of
+	// record is part of its object.
+	others map[types.UID]int64
 }
 
 // taken returns the most that others may have taken.
-func (r *review) taken() int64 {
-	taken := r.most
-	for _, cost := range r.objects {
+func (r *review) taken() (taken int64) {
+	for _, cost := range r.others {
 		taken += cost
 	}
 	return taken
@@ -69,22 +67,65 @@ func (m *model) forgetReserved(spec *quotav1alpha1.ConsumerLedgerSpec) {
 	}
 }
 
-// follow notes what others have taken at this moment.
+// follow notes what others have taken at this moment: the objects and claims that exist, and what pending requests may
+// create or change. What was deleted before the review began is not among them, whatever the ledger says.
 func (m *model) follow(r *review) {
-	now := m.totals[r.consumer]
-	r.limit = min(r.limit, now.limit)
-	if m.shape.countsObjects() {
-		m.followObjects(r)
-		return
-	}
-
-	others := now.taken()
+	r.limit = min(r.limit, m.totals[r.consumer].limit)
+	costs := m.existingFor(r.consumer)
 	for a := range m.asked {
-		if a != r.asked && m.payerOf(a.object) == r.consumer && a.isOpen() {
-			others += a.growth()
+		if a != r.asked && m.mayPay(r.consumer, a.object.Namespace) && a.isOpen() && m.mayHappen(a.objectKey) {
+			costs[a.uid] += a.growth() * m.factorLately()
 		}
 	}
-	r.most = max(r.most, others)
+	if stored := m.ledgers[r.consumer]; stored != nil {
+		for _, pending := range stored.Spec.Reservations {
+			m.addPending(costs, pending, r.objectKey)
+		}
+	}
+	for uid, cost := range costs {
+		r.others[uid] = max(r.others[uid], cost)
+	}
+}
+
+// existingFor returns what the objects and claims cost that a consumer may pay for.
+func (m *model) existingFor(of quotav1alpha1.ConsumerRef) map[types.UID]int64 {
+	costs := map[types.UID]int64{}
+	for uid, object := range m.objects {
+		if m.mayPay(of, object.Namespace) {
+			costs[uid] = costOf(object) * m.factorLately()
+		}
+	}
+	for _, claim := range m.claims {
+		if !isHeld(claim) || claim.Spec.ConsumerRef != of {
+			continue
+		}
+		uid := claim.UID
+		if !isDirect(claim) {
+			uid = types.UID(claim.Annotations[quotav1alpha1.AnnotationResourceUID])
+		}
+		costs[uid] = max(costs[uid], amountOf(claim))
+	}
+	return costs
+}
+
+// addPending adds what a pending request may still change, unless it is the one under review.
+func (m *model) addPending(costs map[types.UID]int64, pending quotav1alpha1.LedgerReservation, reviewed objectKey) {
+	if pending.Awaits == nil {
+		return
+	}
+	key, charge := objectKey{types.UID(pending.Awaits.ID), pending.Awaits.After}, costOfCharges(pending.Charges)
+	switch object := types.UID(ledgerstore.ObjectUID(pending.Awaits.ID)); {
+	case object != "": // a claim of record, which may be late
+		if object != reviewed.uid && !m.pastByID.existed(key.uid) {
+			costs[object] = max(costs[object], charge)
+		}
+	case pending.Awaits.Kind == inventory.Claims:
+		if claim, own := m.pastClaims.at(key.uid, math.MaxInt64); claim != nil && own <= key.after {
+			costs[key.uid] += charge
+		}
+	case key != reviewed && m.mayHappen(key):
+		costs[key.uid] += charge
+	}
 }
 
 // ask records a user's request. From now on the ledger may charge it, unless it is a dry run.
@@ -94,7 +135,7 @@ func (m *model) ask(asks *request) *review {
 	of := m.payerOf(asks.object)
 	r := &review{
 		asked:    &asked{asks, keyOfRequest(asks), time.Now().Add(webhookTimeout + m.shape.stall + lateMax + requestTimeout)},
-		consumer: of, limit: m.totals[of].limit, objects: map[types.UID]int64{},
+		consumer: of, limit: m.totals[of].limit, others: map[types.UID]int64{},
 	}
 	m.reviews[r] = struct{}{}
 	if !asks.isDryRun {
@@ -119,50 +160,6 @@ func (m *model) answered(r *review, answer *admissionv1.AdmissionResponse) {
 		if r.taken()+r.growth()*m.factor() <= r.limit && m.isAtRest(r.object.Namespace) {
 			m.violate("map %s for %d more is refused, and at most %d of %d were taken: %s", r.object.Name, r.growth(), r.taken(), r.limit, answer.Result.Message)
 		}
-	}
-}
-
-// followObjects notes what the other objects cost at this moment that exist, or that a pending request may create or
-// change. What was deleted before the review began is not among them, whatever the ledger says.
-func (m *model) followObjects(r *review) {
-	costs := map[types.UID]int64{}
-	for uid, object := range m.objects {
-		if m.mayPay(r.consumer, object.Namespace) {
-			costs[uid] = costOf(object) * m.factorLately()
-		}
-	}
-	for _, claim := range m.claims {
-		if isDirect(claim) && isHeld(claim) && claim.Spec.ConsumerRef == r.consumer {
-			costs[claim.UID] = amountOf(claim)
-		}
-	}
-	for a := range m.asked {
-		if a != r.asked && m.mayPay(r.consumer, a.object.Namespace) && a.isOpen() && m.mayHappen(a.objectKey) {
-			costs[a.uid] += a.growth() * m.factorLately()
-		}
-	}
-	if stored := m.ledgers[r.consumer]; stored != nil {
-		for _, pending := range stored.Spec.Reservations {
-			if pending.Awaits == nil {
-				continue
-			}
-			key := objectKey{types.UID(pending.Awaits.ID), pending.Awaits.After}
-			mayHappen := m.mayHappen(key)
-			switch uid := ledgerstore.ObjectUID(pending.Awaits.ID); {
-			case uid != "": // a claim of record, once its object exists
-				key.uid = types.UID(uid)
-				mayHappen = m.mayHappen(key)
-			case pending.Awaits.Kind == inventory.Claims:
-				claim, own := m.pastClaims.at(key.uid, math.MaxInt64)
-				mayHappen = claim != nil && own <= key.after
-			}
-			if key != r.objectKey && mayHappen {
-				costs[key.uid] += costOfCharges(pending.Charges)
-			}
-		}
-	}
-	for uid, cost := range costs {
-		r.objects[uid] = max(r.objects[uid], cost)
 	}
 }
 

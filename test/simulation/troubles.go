@@ -16,7 +16,7 @@ func (w *World) disturb(ctx context.Context) {
 	generation := int64(1)
 	for pause(ctx, w.upTo(w.shape.trouble)) {
 		h, server := w.hosts[w.roll(len(w.hosts))], w.servers[w.roll(len(w.servers))]
-		switch what := w.roll(14); what {
+		switch what := w.roll(15); what {
 		case 0, 1:
 			w.note("host %d crashes", h.number)
 			h.kill()
@@ -60,6 +60,11 @@ func (w *World) disturb(ctx context.Context) {
 			}
 		case 8, 9, 10:
 			w.changeDemand(ctx, what)
+		case 11:
+			namespace := consumer(w.roll(w.shape.consumers)).Name
+			w.note("namespace %s refuses claims", namespace)
+			w.setRefusing(namespace, true)
+			w.later(w.shape.stall, func() { w.setRefusing(namespace, false) })
 		default:
 			w.prefer(w.roll(len(w.hosts)))
 		}
@@ -84,6 +89,13 @@ func (w *World) changeDemand(ctx context.Context, what int) {
 func (w *World) setAway(isAway bool) {
 	for _, server := range w.servers {
 		server.SetAway("configmaps", isAway)
+	}
+}
+
+// setRefusing makes a namespace refuse claims, or accept them again.
+func (w *World) setRefusing(namespace string, refuses bool) {
+	for _, server := range w.servers {
+		server.Refuse(namespace, refuses)
 	}
 }
 
@@ -135,6 +147,7 @@ func (w *World) conclude() {
 	}
 	w.setAway(false)
 	for number := range w.shape.consumers {
+		w.setRefusing(consumer(number).Name, false)
 		if w.shape.movesNamespaces {
 			w.moveNamespace(consumer(number).Name, consumer(number).Name)
 		}

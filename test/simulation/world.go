@@ -129,8 +129,8 @@ func (w *World) setCalm(calm bool) {
 	w.isCalm = calm
 }
 
-// route is the way of one process to the API servers. Where objects count, its requests and watches go to the same
-// server until that ends, as those of a process with one connection do.
+// route is the way of one process to the API servers. Its requests and watches go to the same server until that ends,
+// as those of a process with one connection do.
 type route struct {
 	*World
 
@@ -141,7 +141,7 @@ type route struct {
 func (r *route) choose() *controlplane.Server {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.server == nil || r.server.IsDown() || !r.shape.countsObjects() {
+	if r.server == nil || r.server.IsDown() {
 		r.server = r.servers[r.roll(len(r.servers))]
 	}
 	return r.server

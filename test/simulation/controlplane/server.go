@@ -30,6 +30,8 @@ type Server struct {
 
 	mu     sync.Mutex
 	caches map[string]*watchCache
+	// refusing are the namespaces in which somebody refuses claims.
+	refusing map[string]bool
 	// isDown is set while the server does not run, and run counts its starts.
 	isDown bool
 	run    int
@@ -55,7 +57,7 @@ type Lag interface {
 
 // NewServer returns a server of a store.
 func NewServer(store *Store, lag Lag) *Server {
-	s := &Server{store: store, lag: lag, caches: map[string]*watchCache{}}
+	s := &Server{store: store, lag: lag, caches: map[string]*watchCache{}, refusing: map[string]bool{}}
 	version := store.Version()
 	for resource := range kinds {
 		s.caches[resource] = &watchCache{seen: version, news: make(chan struct{})}
@@ -101,6 +103,20 @@ func (s *Server) SetAway(resource string, isAway bool) {
 	defer s.mu.Unlock()
 	s.caches[resource].isAway = isAway
 	s.caches[resource].tell()
+}
+
+// Refuse makes the server refuse new claims in a namespace, as another admission webhook might, until it is called with
+// false.
+func (s *Server) Refuse(namespace string, refuses bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refusing[namespace] = refuses
+}
+
+func (s *Server) refuses(namespace string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refusing[namespace]
 }
 
 // isAway reports whether nobody serves a resource.
@@ -230,6 +246,9 @@ func (s *Server) createObject(r *request) (*Revision, error) {
 	object.SetAPIVersion(kind.APIVersion)
 	object.SetKind(kind.Kind)
 	r.Name = object.GetName()
+	if r.Resource == "resourceclaims" && s.refuses(r.Namespace) {
+		return nil, &errorOf{403, metav1.StatusReasonForbidden, r.Name}
+	}
 	if r.Resource == "resourceclaims" && !r.isGranted {
 		delete(content, "status")
 	}
