@@ -73,12 +73,18 @@ func (p *components) waitForEnforcement(ctx context.Context, o *Operator) error 
 	})
 }
 
+// listMax is how long a replica waits for its lists before it joins the others without them.
+const listMax = time.Minute
+
 // join accepts reviews from other replicas, from the first time that this replica can answer until the operator has to
-// stop. Before its list of claims, this replica can end no reservation that awaits one, so others stay preferred.
+// stop. Before it has listed claims and objects, this replica can end no request that awaits one. A busy consumer would
+// soon have as many requests in flight as its ledger takes, so others stay preferred.
 func (p *components) join(ctx context.Context, o *Operator) error {
-	const poll = 5 * time.Millisecond
+	const poll = 20 * time.Millisecond
+	began := time.Now()
 	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) {
-		return o.Ready() == nil && p.quota.claims.HasSynced() || o.isStopping.Load(), nil
+		isListed := p.quota.claims.HasSynced() && len(p.quota.watcher.Uncounted()) == 0
+		return o.Ready() == nil && (isListed || time.Since(began) > listMax) || o.isStopping.Load(), nil
 	})
 	if err != nil {
 		return nil // ctx has ended

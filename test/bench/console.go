@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bursar/bursar/deploy/rbac"
 	"github.com/bursar/bursar/internal/console/web"
 	"github.com/bursar/bursar/test/platform"
 )
@@ -61,6 +62,15 @@ func (b *bench) makePeople(ctx context.Context, administrators, tenants int) ([]
 		accounts, objects = append(accounts, account), append(objects, account)
 		if n < administrators {
 			all.Subjects = append(all.Subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: peopleSpace, Name: account.Name})
+		}
+	}
+	roles, err := rbac.ForUsers()
+	if err != nil {
+		return nil, err
+	}
+	for _, role := range roles { // a standalone server has them
+		if err := b.client.Create(ctx, role); client.IgnoreAlreadyExists(err) != nil {
+			return nil, err
 		}
 	}
 	for _, object := range append(objects, all) {
