@@ -1,8 +1,14 @@
 package claims
 
 import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/claims/claimcache"
+	"github.com/bursar/bursar/internal/inventory"
 	"github.com/bursar/bursar/internal/ledger"
 	"github.com/bursar/bursar/internal/ledger/ledgerstore"
 )
@@ -32,6 +38,27 @@ func IDOf(claim *claimcache.Claim) string {
 		return ledgerstore.ObjectKey(claim.Policy(), string(claim.ObjectUID))
 	}
 	return string(claim.UID)
+}
+
+// ObjectOf returns a claim of record as the inventory knows it, without what it demands.
+func ObjectOf(claim *claimcache.Claim) inventory.Object {
+	return inventory.Object{
+		NamespacedName: claim.NamespacedName, UID: types.UID(IDOf(claim)), Version: claim.Version, Created: time.Unix(claim.Created, 0),
+	}
+}
+
+// CountedObjectOf returns a claim of record as the inventory knows it. The API server refuses amounts that cannot be
+// read. With one, the claim demands nothing, and there is an error.
+func CountedObjectOf(claim *claimcache.Claim) (inventory.Object, error) {
+	o := ObjectOf(claim)
+	charges, err := ChargesOf(claim)
+	if err != nil {
+		return o, fmt.Errorf("read claim %s: %w", claim.NamespacedName, err)
+	}
+	if len(charges) > 0 {
+		o.Demands = []inventory.Demand{{Consumer: claim.Consumer(), Charges: charges}}
+	}
+	return o, nil
 }
 
 // HasEarlyRelease reports whether a directly created claim releases its charge on deletion, although its object

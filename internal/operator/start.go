@@ -74,17 +74,25 @@ func (p *components) waitForEnforcement(ctx context.Context, o *Operator) error 
 }
 
 // listMax is how long a replica waits for its lists before it joins the others without them.
-const listMax = time.Minute
+const listMax = 5 * time.Minute
 
 // join accepts reviews from other replicas, from the first time that this replica can answer until the operator has to
 // stop. Before it has listed claims and objects, this replica can end no request that awaits one. A busy consumer would
-// soon have as many requests in flight as its ledger takes, so others stay preferred.
+// soon have as many requests in flight as its ledger takes, so others stay preferred, if there are any.
 func (p *components) join(ctx context.Context, o *Operator) error {
 	const poll = 20 * time.Millisecond
 	began := time.Now()
 	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) {
-		isListed := p.quota.claims.HasSynced() && len(p.quota.watcher.Uncounted()) == 0
-		return o.Ready() == nil && (isListed || time.Since(began) > listMax) || o.isStopping.Load(), nil
+		if o.isStopping.Load() || o.Ready() != nil {
+			return o.isStopping.Load(), nil
+		}
+		uncounted := p.quota.watcher.Uncounted()
+		isListed := p.quota.claims.HasSynced() && len(uncounted) == 0
+		if !isListed && time.Since(began) > listMax {
+			o.options.Log.Info("this replica joins the others, although it has not listed all objects that count", "kinds", uncounted)
+			return true, nil
+		}
+		return isListed || p.peers.IsAlone(), nil
 	})
 	if err != nil {
 		return nil // ctx has ended

@@ -166,6 +166,9 @@ func (p *Peers) alive() []*peer {
 	return alive
 }
 
+// IsAlone reports whether no other replica is alive.
+func (p *Peers) IsAlone() bool { return len(p.alive()) == 0 }
+
 // renew renews this replica's Lease.
 func (p *Peers) renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, aliveFor-renewInterval)

@@ -22,9 +22,9 @@ import (
 type lateList struct {
 	http.RoundTripper
 	open <-chan struct{}
-	// renewals counts the renewals of the leader's Lease, and joined is closed with the creation of a replica's Lease.
-	renewals *atomic.Int32
-	joined   chan<- struct{}
+	// looks counts the looks at the leader's Lease, and leases gets each creation of a Lease.
+	looks  *atomic.Int32
+	leases chan<- struct{}
 }
 
 func (l lateList) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -35,52 +35,57 @@ func (l lateList) RoundTrip(r *http.Request) (*http.Response, error) {
 		case <-r.Context().Done():
 			return nil, r.Context().Err()
 		}
-	case r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/leases/"+naming.LeaderLease):
-		l.renewals.Add(1)
+	case r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/leases/"+naming.LeaderLease):
+		l.looks.Add(1)
 	case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/leases"):
-		l.joined <- struct{}{}
+		l.leases <- struct{}{}
 	}
 	return l.RoundTripper.RoundTrip(r)
 }
 
-// TestJoinAfterTheLists checks that other replicas do not prefer one that has yet to list the objects that count: it
-// could end none of their requests. It is ready before that.
+// TestJoinAfterTheLists checks that another replica stays preferred to one that has yet to list the objects that count:
+// it could end none of their requests. It is ready before that. Once it is alone, it joins without the list.
 func TestJoinAfterTheLists(t *testing.T) {
 	t.Parallel()
 	s := newStanding(t)
-	stop := runOperator(t, s.config)
+	stop := s.runReplica(&requests{made: map[request]bool{}})
 	platform.DeclareMaps(t, s.somebody, 2)
 	platform.ProtectMaps(t, s.somebody, "ConfigMap")
-	stop()
 
-	open, leases := make(chan struct{}), make(chan struct{}, 10)
-	var renewals atomic.Int32
-	config := rest.CopyConfig(s.config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return lateList{next, open, &renewals, leases} })
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer runOptions(t, operator.Options{
-		Config: config, InstallCRDs: true,
-		LeaderElection: &operator.LeaderElection{LeaseDuration: 15 * time.Second, RenewDeadline: 12 * time.Second, RetryPeriod: 100 * time.Millisecond},
-		Webhooks: admission.Options{
-			Listener: listener, PeerAddress: listener.Addr().String(), URL: "https://" + listener.Addr().String(),
-			SecretName: naming.CertificateSecret, ManageSecret: true,
-		},
-	})()
+	for _, isAlone := range []bool{false, true} {
+		open, leases := make(chan struct{}), make(chan struct{}, 10)
+		var looks atomic.Int32
+		config := rest.CopyConfig(s.config)
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return lateList{next, open, &looks, leases} })
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		end := runOptions(t, operator.Options{
+			Config: config, InstallCRDs: true,
+			LeaderElection: &operator.LeaderElection{LeaseDuration: 15 * time.Second, RenewDeadline: 12 * time.Second, RetryPeriod: 100 * time.Millisecond},
+			Webhooks: admission.Options{
+				Listener: listener, PeerAddress: listener.Addr().String(), URL: "https://" + listener.Addr().String(),
+				SecretName: naming.CertificateSecret, ManageSecret: true,
+			},
+		})
 
-	await.Receive(t, soon, leases) // that of the leader
-	ready := renewals.Load()
-	eventually(t, func() error {
-		if since := renewals.Load() - ready; since < 20 {
-			return fmt.Errorf("the leader has renewed its Lease %d times, want 20", since)
+		ready := looks.Load()
+		eventually(t, func() error {
+			if since := looks.Load() - ready; since < 20 {
+				return fmt.Errorf("the replica has looked at the leader's Lease %d times, want 20", since)
+			}
+			return nil
+		})
+		select {
+		case <-leases:
+			t.Error("the replica has joined the others before it has listed the objects")
+		default:
 		}
-		return nil
-	})
-	select {
-	case <-leases:
-		t.Error("the replica has joined the others before it has listed the objects")
-	default:
+		if isAlone {
+			stop()
+		} else {
+			close(open)
+		}
+		await.Receive(t, soon, leases)
+		end()
 	}
-	close(open)
-	await.Receive(t, soon, leases)
 }

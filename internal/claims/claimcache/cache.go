@@ -42,7 +42,7 @@ type Cache struct {
 
 var _ cache.TransformingStore = (*store)(nil)
 
-// New returns an empty cache of the claims that hold charges. Register handlers, then call Run.
+// New returns an empty cache of the claims that hold charges. Register handlers, then call Run or RunWith.
 func New() *Cache { return newCache(OfRecord().String()) }
 
 // OfRecord selects the claims that hold charges, and not the views.

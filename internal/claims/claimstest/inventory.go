@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -38,19 +37,10 @@ func (i *Inventory) look() *inventory.Kind {
 
 	var objects []inventory.Object
 	for _, stored := range i.server.List() {
-		claim := claimcache.Compact(stored)
-		o := inventory.Object{
-			NamespacedName: claim.NamespacedName, UID: types.UID(claims.IDOf(claim)), Version: claim.Version, Created: time.Unix(claim.Created, 0),
-		}
-
-		charges, err := claims.ChargesOf(claim)
+		o, err := claims.CountedObjectOf(claimcache.Compact(stored))
 		if err != nil {
-			i.t.Errorf("claim %s: %v", claim.Name, err)
+			i.t.Error(err)
 		}
-		if len(charges) > 0 {
-			o.Demands = []inventory.Demand{{Consumer: claim.Consumer(), Charges: charges}}
-		}
-
 		version = max(version, o.Version) // it may have changed meanwhile
 		objects = append(objects, o)
 	}

@@ -6,9 +6,8 @@
 //
 // The order keeps the ledgers exact at every step. Registrations come first, because everything names their types; only
 // namespaces and imported consumers precede them.
-// Granted claims follow as they are, without another decision. Then come the ledgers with the sums of these claims,
-// before anything else makes Bursar write one. Grants, requests and the rest come next. Policies are last: with them
-// objects begin to count.
+// Granted claims follow as they are, without another decision: the ledgers observe them. Grants, requests and the rest
+// come next. Policies are last: with them objects begin to count.
 //
 // Every step may run again after an interruption: it skips existing objects.
 package restore
@@ -29,6 +28,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 
+	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/cli/backup"
 	"github.com/bursar/bursar/internal/cli/quotakinds"
 )
@@ -71,7 +71,9 @@ type restorer struct {
 	// firstLook is the version of the API server at the first look at the ledgers. Later observations were made after
 	// the restore.
 	firstLook int64
-	report    *Report
+	// compared are the versions as of which ledgers have been compared with the claims.
+	compared map[quotav1alpha1.ConsumerRef]int64
+	report   *Report
 }
 
 // Run restores a backup, and waits until ledgers and claims agree. If a step or the wait fails, it returns both the
@@ -111,7 +113,7 @@ func newRestorer(o Options, archive *backup.Archive) (*restorer, error) {
 	config := rest.CopyConfig(o.Config)
 	config.QPS = -1 // concurrency limits the rate
 	config.WarningHandler = rest.NoWarnings{}
-	r := &restorer{Options: o, archive: archive, kinds: map[string]quotakinds.Kind{}, requestUIDs: map[string]string{}, agreed: map[balance]bool{}}
+	r := &restorer{Options: o, archive: archive, kinds: map[string]quotakinds.Kind{}, requestUIDs: map[string]string{}, agreed: map[balance]bool{}, compared: map[quotav1alpha1.ConsumerRef]int64{}}
 	r.Config = config
 	r.report = newReport(archive.Manifest, o.DryRun)
 	api, errDiscovery := discovery.NewDiscoveryClientForConfig(config)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,6 +21,7 @@ import (
 	"github.com/bursar/bursar/internal/claims/message"
 	"github.com/bursar/bursar/internal/cli/backup"
 	"github.com/bursar/bursar/internal/cli/quotakinds"
+	"github.com/bursar/bursar/internal/ledger"
 )
 
 // poll is the shortest time between two looks at the server. A look that takes long is followed by a rest ten times as
@@ -142,8 +144,8 @@ func hasCondition(object *unstructured.Unstructured, name string) (isTrue bool, 
 // checkLedgers returns an error if a ledger has not observed what the claims of record on the server demand, now and at
 // each earlier look. It lists ledgers and claims as of one version of the API server.
 //
-// The ledger of a busy consumer is always a few claims behind. The first one that differs is compared again, with the
-// claims as of the version that it has observed.
+// The ledger of a busy consumer is always a few claims behind. One that differs is compared again, with the claims as
+// of the version that it has observed.
 func (r *restorer) checkLedgers(ctx context.Context) error {
 	observed, versions := use{}, map[quotav1alpha1.ConsumerRef]int64{}
 	version, err := quotakinds.Each(ctx, r.caller, quotav1alpha1.GroupVersion.WithResource("consumerledgers"), "", func(object *unstructured.Unstructured) error {
@@ -166,23 +168,40 @@ func (r *restorer) checkLedgers(ctx context.Context) error {
 	}
 	r.report.now = now
 	if r.firstLook == 0 {
-		if r.firstLook, err = strconv.ParseInt(version, 10, 64); err != nil {
-			return fmt.Errorf("the version %q of the API server is no number: %w", version, err)
+		first, err := ledger.ParseVersion(version)
+		if err != nil {
+			return err
+		}
+		r.firstLook = int64(first)
+	}
+	differing, _ := r.compare(observed, demanded)
+	for _, consumer := range differing[:min(len(differing), busyMax)] {
+		if err := r.compareAsOf(ctx, consumer, versions[consumer], observed); err != nil {
+			return err
 		}
 	}
-	differing, difference := r.compare(observed, demanded)
-	if difference == nil || versions[differing] <= r.firstLook {
-		return difference
-	}
-	_, earlier, err := r.useAt(ctx, strconv.FormatInt(versions[differing], 10))
-	if err != nil {
-		return errors.Join(difference, err)
-	}
-	if _, err := r.compare(observed.of(differing), earlier.of(differing)); err != nil {
-		return err
-	}
-	_, difference = r.compare(observed, demanded)
+	_, difference := r.compare(observed, demanded)
 	return difference
+}
+
+// busyMax is how many ledgers each look compares as of their own versions, with a list of all claims for each.
+const busyMax = 10
+
+// compareAsOf compares the ledger of a consumer with the claims as of the version that it has observed, if it has done
+// that since the first look, and if there was no such comparison before.
+func (r *restorer) compareAsOf(ctx context.Context, consumer quotav1alpha1.ConsumerRef, version int64, observed use) error {
+	if version <= max(r.firstLook, r.compared[consumer]) {
+		return nil
+	}
+	_, demanded, err := r.useAt(ctx, strconv.FormatInt(version, 10))
+	if apierrors.IsResourceExpired(err) {
+		return nil // the next look has a later version
+	}
+	if err == nil {
+		r.compared[consumer] = version
+		_, _ = r.compare(observed.of(consumer), demanded.of(consumer)) // the caller compares all
+	}
+	return err
 }
 
 // useAt returns what the claims of the server hold as of a version, and the part of it that ledgers are to observe.
@@ -200,8 +219,9 @@ func (r *restorer) useAt(ctx context.Context, version string) (all, ofRecord use
 	return all, ofRecord, err
 }
 
-// compare returns an error for the first balance without agreement at this look and each earlier one, and its consumer.
-func (r *restorer) compare(observed, demanded use) (differing quotav1alpha1.ConsumerRef, first error) {
+// compare returns the consumers who have a balance without agreement at this look and each earlier one, and an error
+// for the first of these balances.
+func (r *restorer) compare(observed, demanded use) (differing []quotav1alpha1.ConsumerRef, first error) {
 	all := maps.Clone(observed)
 	maps.Copy(all, demanded)
 	for _, key := range slices.SortedFunc(maps.Keys(all), compareBalances) {
@@ -213,8 +233,10 @@ func (r *restorer) compare(observed, demanded use) (differing quotav1alpha1.Cons
 			r.agreed[key] = true
 			continue
 		}
+		if len(differing) == 0 || differing[len(differing)-1] != key.consumer {
+			differing = append(differing, key.consumer)
+		}
 		if first == nil {
-			differing = key.consumer
 			first = fmt.Errorf("the ledger of %s has %d of %s for %s, and its claims hold %d in %s", message.Consumer(key.consumer),
 				has.amount, key.resourceType, message.Count(has.claims, "claim", "claims"), held.amount, message.Count(held.claims, "claim", "claims"))
 		}

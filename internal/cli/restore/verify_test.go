@@ -2,6 +2,8 @@ package restore
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,9 +55,21 @@ func TestCompare(t *testing.T) {
 				}
 			}
 		}
-		_, err := r.compare(observed, demanded)
+		differing, err := r.compare(observed, demanded)
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want %q", reason, err, tt.want)
+		}
+		if again, err := r.compare(observed, demanded); err == nil != (len(differing) == 0) || !slices.Equal(again, differing) {
+			t.Errorf("%s: %v differ, and then %v with %v", reason, differing, again, err)
+		}
+		maps.Copy(demanded, observed)
+		for _, consumer := range differing { // as of another version it agrees
+			if _, err := r.compare(demanded.of(consumer), demanded.of(consumer)); err != nil {
+				t.Errorf("%s: %v", reason, err)
+			}
+		}
+		if _, err := r.compare(use{}, demanded); err != nil {
+			t.Errorf("%s: once each has agreed: %v", reason, err)
 		}
 	}
 }

@@ -1,8 +1,6 @@
 package watcher
 
 import (
-	"time"
-
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
@@ -28,38 +26,29 @@ func (w *Watcher) watchClaims() {
 	}
 }
 
-var _ claimcache.Follower = (*kindWatch)(nil)
+var _ claimcache.Receiver = (*kindWatch)(nil)
 
-// ListBegins implements [claimcache.Follower].
+// ListBegins implements [claimcache.Receiver].
 func (k *kindWatch) ListBegins() { k.noteList() }
 
-// WatchBegins implements [claimcache.Follower].
+// WatchBegins implements [claimcache.Receiver].
 func (k *kindWatch) WatchBegins(opened watch.Interface) watch.Interface {
 	return k.freshness.follow(opened)
 }
 
-// objectOf returns a claim as the inventory knows it, without what it demands.
-func objectOf(claim *claimcache.Claim) inventory.Object {
-	return inventory.Object{
-		NamespacedName: claim.NamespacedName, UID: types.UID(claims.IDOf(claim)), Version: claim.Version, Created: time.Unix(claim.Created, 0),
-	}
-}
+// EventBegins implements [claimcache.Receiver].
+func (k *kindWatch) EventBegins() (end func()) { return k.freshness.begin() }
 
-// countClaim returns a claim with what it demands. The API server refuses amounts that cannot be read. A claim with one
-// would demand nothing, and the others would still count.
+// countClaim returns a claim with what it demands.
 func (w *Watcher) countClaim(claim *claimcache.Claim) *counted {
-	o := &counted{Object: objectOf(claim), isDeleting: claim.Deleting}
-	charges, err := claims.ChargesOf(claim)
+	o, err := claims.CountedObjectOf(claim)
 	if err != nil {
-		w.Log.Error(err, "a claim demands nothing, because it cannot be read", "claim", o.NamespacedName.String())
+		w.Log.Error(err, "a claim demands nothing")
 	}
-	if len(charges) == 0 || err != nil {
-		return o
+	if len(o.Demands) > 0 {
+		w.claimSubjects.Add(o.NamespacedName, claims.SubjectOf(claim))
 	}
-
-	w.claimSubjects.Add(o.NamespacedName, claims.SubjectOf(claim))
-	o.Demands = []inventory.Demand{{Consumer: claim.Consumer(), Charges: charges}}
-	return o
+	return &counted{Object: o, isDeleting: claim.Deleting}
 }
 
 // claimSubject returns the subject of a claim in the journal.

@@ -33,11 +33,11 @@ func (k *kindWatch) count(obj any) (*counted, error) {
 	case *claimcache.Claim:
 		return k.countClaim(o), nil
 	}
-	identified, err := k.identify(obj)
+	object, err := unstructuredOf(obj)
 	if err != nil {
 		return nil, err
 	}
-	object, err := unstructuredOf(obj)
+	identified, err := k.objectOf(object)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,6 @@
 // policy needs a new list, and the inventory stays as it was until that is complete. A changed namespace needs a list
 // of its objects.
 //
-// The claims of people and services are one more kind, whatever the policies: each demands what it was granted. A
-// policy's claim demands nothing, because its object counts, or because the ledger has it in use.
+// Claims of record are one more kind, whatever the policies. They come through the lists and watches of package
+// claimcache. One of a policy demands its requests, and one by a person or a service what it was granted.
 package watcher

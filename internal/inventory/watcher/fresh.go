@@ -29,9 +29,10 @@ type freshness struct {
 	asked time.Time
 	// changed is closed after the next version.
 	changed chan struct{}
-	// isOpen is true while there is a watch, and isBusy while an event is being handled. isListing is true from the
-	// beginning of a list until the inventory has it.
-	isOpen, isBusy, isListing bool
+	// isOpen is true while there is a watch. isListing is true from the beginning of a list until the inventory has it.
+	isOpen, isListing bool
+	// busy counts those who handle the present event, one within the other.
+	busy int
 }
 
 func newFreshness() freshness {
@@ -40,13 +41,13 @@ func newFreshness() freshness {
 
 // begin notes that an event is being handled, until the call of end.
 func (f *freshness) begin() (end func()) {
-	set := func(isBusy bool) {
+	add := func(n int) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.isBusy = isBusy
+		f.busy += n
 	}
-	set(true)
-	return func() { set(false) }
+	add(1)
+	return func() { add(-1) }
 }
 
 // follow notes that there is a watch, until it ends.
@@ -92,7 +93,7 @@ func (f *freshness) awaitsList() bool {
 func (f *freshness) isIdle() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.isOpen && !f.isBusy && !f.isListing
+	return f.isOpen && f.busy == 0 && !f.isListing
 }
 
 // moved notes that the watch has a later version.
@@ -169,10 +170,10 @@ func (w *Watcher) liveVersion(ctx context.Context, resource schema.GroupVersionR
 	return ledger.ParseVersion(list.ResourceVersion)
 }
 
-// awaitVersion waits until the inventory has a version, at most for some time, and reports whether it has. A watch
-// without events need not tell that it has reached a version.
-func (k *kindWatch) awaitVersion(ctx context.Context, version ledger.Version, atMost time.Duration) bool {
-	timer := time.NewTimer(atMost)
+// awaitVersion waits until the inventory has a version, or for some time without a change, and reports whether it has.
+// A watch without events need not tell that it has reached a version.
+func (k *kindWatch) awaitVersion(ctx context.Context, version ledger.Version, quiet time.Duration) bool {
+	timer := time.NewTimer(quiet)
 	defer timer.Stop()
 	for {
 		changed := k.freshness.next()
@@ -181,6 +182,7 @@ func (k *kindWatch) awaitVersion(ctx context.Context, version ledger.Version, at
 		}
 		select {
 		case <-changed:
+			timer.Reset(quiet)
 		case <-timer.C:
 			return false
 		case <-ctx.Done():

@@ -17,6 +17,7 @@ import (
 
 	quotav1alpha1 "github.com/bursar/bursar/api/quota/v1alpha1"
 	"github.com/bursar/bursar/internal/catalog"
+	"github.com/bursar/bursar/internal/claims"
 	"github.com/bursar/bursar/internal/claims/claimcache"
 	"github.com/bursar/bursar/internal/claims/evaluator"
 	"github.com/bursar/bursar/internal/inventory"
@@ -25,7 +26,7 @@ import (
 )
 
 // kindWatch watches the objects of one kind, and evaluates the same policies for all of them. It is the store of its
-// reflector, which calls it from one goroutine.
+// reflector, which calls it from one goroutine. That of claims gets them from the reflector of the cache of claims.
 type kindWatch struct {
 	*Watcher
 	kind     schema.GroupVersionKind
@@ -226,12 +227,16 @@ func (k *kindWatch) Delete(obj any) error {
 // identify returns an object without what it demands.
 func (k *kindWatch) identify(obj any) (o inventory.Object, err error) {
 	if claim, isClaim := obj.(*claimcache.Claim); isClaim {
-		return objectOf(claim), nil
+		return claims.ObjectOf(claim), nil
 	}
 	object, err := unstructuredOf(obj)
 	if err != nil {
 		return o, err
 	}
+	return k.objectOf(object)
+}
+
+func (k *kindWatch) objectOf(object *unstructured.Unstructured) (o inventory.Object, err error) {
 	o = inventory.Object{NamespacedName: evaluator.ObjectOf(k.kind, object).Name, UID: object.GetUID(), Created: object.GetCreationTimestamp().Time}
 	o.Version, err = ledger.ParseVersion(object.GetResourceVersion())
 	return o, err

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// recording is a follower that refuses the first list.
+// recording is a receiver that refuses the first list.
 type recording struct {
 	heard []string
 	// known is the cache, and has is the size of the cache at each event.
@@ -38,29 +38,33 @@ func (r *recording) Resync() error        { return nil }
 
 func (r *recording) UpdateResourceVersion(version string) { r.note("version " + version) }
 
+func (r *recording) EventBegins() (end func()) {
+	return func() { r.note("end") }
+}
+
 func (r *recording) ListBegins()                                        {}
 func (r *recording) WatchBegins(opened watch.Interface) watch.Interface { return opened }
 
-// TestFollower checks that a follower gets everything before the cache has it, and that the cache does not get what the
-// follower refuses.
-func TestFollower(t *testing.T) {
+// TestReceiver checks that a receiver gets everything before the cache has it, and that the cache does not get a list
+// that the receiver refuses. An event ends only once the cache has it.
+func TestReceiver(t *testing.T) {
 	t.Parallel()
 	r := &recording{known: New()}
-	s := &followedStore{store{r.known}, r}
+	s := &sharedStore{store{r.known}, r}
 	a, b := claimOf("a", "1", "acme", "object"), claimOf("b", "2", "other", "")
 
 	if err := s.Replace([]any{item{Compact(b), "1"}}, "1"); err == nil || r.known.HasSynced() {
-		t.Errorf("a list that the follower refuses ends with %v, and the cache has it: %t", err, r.known.HasSynced())
+		t.Errorf("a list that the receiver refuses ends with %v, and the cache has it: %t", err, r.known.HasSynced())
 	}
 	if err := errors.Join(s.Replace([]any{item{Compact(a), "2"}}, "2"), s.Add(b), s.Update(b), s.Delete(a)); err != nil {
 		t.Fatal(err)
 	}
 	s.UpdateResourceVersion("9")
 
-	if diff := cmp.Diff([]string{"list b", "list a", "add b", "update b", "delete a", "version 9"}, r.heard); diff != "" {
-		t.Errorf("the follower hears (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]string{"list b", "end", "list a", "end", "add b", "end", "update b", "end", "delete a", "end", "version 9"}, r.heard); diff != "" {
+		t.Errorf("the receiver hears (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]int{0, 0, 1, 2, 2, 1}, r.has); diff != "" {
+	if diff := cmp.Diff([]int{0, 0, 0, 1, 1, 2, 2, 2, 2, 1, 1}, r.has); diff != "" {
 		t.Errorf("the cache has so many claims at each event (-want +got):\n%s", diff)
 	}
 }
