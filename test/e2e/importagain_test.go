@@ -377,9 +377,12 @@ func TestImportOfTwoSystems(t *testing.T) {
 	}
 	_, err := importer.Remove(t.Context(), options("openmcp"))
 	must(t, err)
-	if left := m.claims("resourcequota"); len(left["Secret both/one"]) != 1 {
-		t.Errorf("without the other import, the claims are %v", left)
-	}
+	eventually(t, func() error { // the leader writes the view in the background
+		if left := m.claims("resourcequota"); len(left["Secret both/one"]) != 1 {
+			return fmt.Errorf("without the other import, the claims are %v", left)
+		}
+		return nil
+	})
 	_, err = importer.SetMode(t.Context(), options("resourcequota"), quotav1alpha1.EnforcementModeEnforce)
 	must(t, err)
 	m.wantDenied(m.secret("both", "two"))
