@@ -73,7 +73,7 @@ func TestKstatusOfQuota(t *testing.T) {
 	w.mustCreate(ofNothing)
 	w.wantStatus(status.InProgressStatus, ofNothing)
 
-	denied, withdrawn := w.newRequest("denied", 2), w.newRequest("withdrawn", 2)
+	denied, withdrawn := w.newRequest("denied", 3), w.newRequest("withdrawn", 3) // more than all grants together
 	w.mustCreate(denied)
 	w.wantStatus(status.InProgressStatus, denied)
 	decision := w.newDecision(denied, quotav1alpha1.DecisionDeny)
