@@ -20,6 +20,7 @@ func TestChargesOf(t *testing.T) {
 		c.Labels = map[string]string{quotav1alpha1.LabelAutoCreated: "true", quotav1alpha1.LabelPolicy: "p"}
 		c.Annotations = map[string]string{quotav1alpha1.AnnotationResourceUID: "uid"}
 	}
+
 	type changes = []func(*quotav1alpha1.ResourceClaim)
 	for name, tt := range map[string]struct {
 		changes
@@ -41,6 +42,7 @@ func TestChargesOf(t *testing.T) {
 		for _, change := range tt.changes {
 			change(claim)
 		}
+
 		charges, err := ChargesOf(claimcache.Compact(claim))
 		if err != nil || (len(charges) == 1) != tt.want {
 			t.Errorf("%s: it demands %+v, %v, want that it counts: %t", name, charges, err, tt.want)

@@ -20,6 +20,7 @@ func TestDecodeSubject(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name},
 		Spec:       quotav1alpha1.ResourceClaimSpec{ResourceRef: app},
 	}
+
 	for what, test := range map[string]struct {
 		encoded string
 		want    claims.Subject

@@ -49,6 +49,7 @@ func (o *Operator) newQuota(ctx context.Context, c *cluster) (*quota, error) {
 	declared := catalog.New()
 	declared.ExceededAdvice = o.options.ExceededAdvice
 	declared.ConsumerNamespaces = &naming.ConsumerNamespaces{Templates: o.options.Namespaces(), System: o.options.SystemNamespace}
+
 	storage, err := ledgerstore.NewAPIStorage(o.options.Config, o.httpClient, o.options.Direct)
 	if err != nil {
 		return nil, err
@@ -62,16 +63,19 @@ func (o *Operator) newQuota(ctx context.Context, c *cluster) (*quota, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	known := claimcache.New()
 	claimClient, err := claims.NewClient(o.options.Config, o.httpClient, o.options.Direct)
 	if err != nil {
 		return nil, err
 	}
+
 	members := quotacache.New(o.client, o.options.SystemNamespace)
 	caps, err := allocationstore.NewAPIStorage(c.live, c.client, o.options.Config, o.httpClient)
 	if err != nil {
 		return nil, err
 	}
+
 	evaluator := &evaluator.Evaluator{Catalog: declared, Namespaces: c.namespaces, SystemNamespace: o.options.SystemNamespace}
 	q := &quota{
 		catalog:   declared,
@@ -92,6 +96,7 @@ func (o *Operator) newQuota(ctx context.Context, c *cluster) (*quota, error) {
 		members:     members,
 		specs:       quotavalidation.Checker{Quotas: o.client.CoreV1().ResourceQuotas(o.options.SystemNamespace)},
 	}
+
 	q.watcher = o.newWatcher(c, q)
 	ledgers.Inventory = q.watcher
 	if recorded != nil {

@@ -115,6 +115,7 @@ func (l listing) list(ctx context.Context, token string) (*claimList, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list claims: %w", err)
 	}
+
 	raw, err := result.Raw()
 	if err != nil {
 		return nil, fmt.Errorf("read a list of claims: %w", err)
@@ -126,6 +127,7 @@ func (l listing) list(ctx context.Context, token string) (*claimList, error) {
 	if err := json.Unmarshal(raw, &page); err != nil {
 		return nil, fmt.Errorf("decode a list of claims: %w", err)
 	}
+
 	claims := &claimList{ListMeta: page.Metadata, Items: make([]runtime.Object, len(page.Items))}
 	for i := range page.Items {
 		claims.Items[i] = item{Compact(page.Items[i].claim()), page.Items[i].Metadata.ResourceVersion}

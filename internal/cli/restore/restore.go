@@ -88,6 +88,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	for _, check := range []func(context.Context) error{
 		r.becomeBursar, r.checkKinds, r.checkServed, r.checkNamespaces, r.checkDeclared, r.checkRequests, r.readUnits,
 	} {
@@ -95,6 +96,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			return nil, fmt.Errorf("%w; nothing was changed", err)
 		}
 	}
+
 	for _, step := range []func(context.Context) error{
 		r.createNamespaces, r.restoreImported, r.restoreFirst, r.restoreGranted, r.restoreRequests, r.restoreGrants,
 		r.restoreWaiting, r.restoreRest,
@@ -103,6 +105,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			return r.report, fmt.Errorf("%w; run the same command again to complete the restore", err)
 		}
 	}
+
 	if o.DryRun {
 		return r.report, nil
 	}
@@ -113,9 +116,13 @@ func newRestorer(o Options, archive *backup.Archive) (*restorer, error) {
 	config := rest.CopyConfig(o.Config)
 	config.QPS = -1 // concurrency limits the rate
 	config.WarningHandler = rest.NoWarnings{}
-	r := &restorer{Options: o, archive: archive, kinds: map[string]quotakinds.Kind{}, requestUIDs: map[string]string{}, agreed: map[balance]bool{}, compared: map[quotav1alpha1.ConsumerRef]int64{}}
+	r := &restorer{
+		Options: o, archive: archive, kinds: map[string]quotakinds.Kind{}, requestUIDs: map[string]string{},
+		agreed: map[balance]bool{}, compared: map[quotav1alpha1.ConsumerRef]int64{},
+	}
 	r.Config = config
 	r.report = newReport(archive.Manifest, o.DryRun)
+
 	api, errDiscovery := discovery.NewDiscoveryClientForConfig(config)
 	var errDynamic, errMetadata error
 	r.caller, errDynamic = dynamic.NewForConfig(config)
@@ -123,8 +130,10 @@ func newRestorer(o Options, archive *backup.Archive) (*restorer, error) {
 	if err := errors.Join(errDiscovery, errDynamic, errMetadata); err != nil {
 		return nil, fmt.Errorf("reach the API server at %s: %w", config.Host, err)
 	}
+
 	r.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(api))
 	r.live = &liveObjects{mapper: r.mapper, metadata: r.metadata, kinds: map[objectKind]*knownObjects{}}
+
 	var err error
 	if r.order, err = quotakinds.Find(api); err != nil {
 		return nil, err

@@ -53,6 +53,7 @@ func (r *restorer) verify(ctx context.Context) error {
 	rest := wait.DelayFunc(func() time.Duration { return pause })
 	limited, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
+
 	err := rest.Until(limited, true, true, func(ctx context.Context) (bool, error) {
 		began := time.Now()
 		now := r.checkCounting(ctx)
@@ -65,6 +66,7 @@ func (r *restorer) verify(ctx context.Context) error {
 		}
 		return now == nil, nil
 	})
+
 	if err == nil {
 		r.report.isVerified = true
 		return nil
@@ -102,6 +104,7 @@ func (r *restorer) checkCounting(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+
 		_, err = quotakinds.Each(ctx, r.caller, kind.GroupVersionResource, "", func(object *unstructured.Unstructured) error {
 			isTrue, message := hasCondition(object, condition)
 			if counted[quotakinds.Name(object)] && !isTrue {
@@ -116,6 +119,7 @@ func (r *restorer) checkCounting(ctx context.Context) error {
 			return err
 		}
 	}
+
 	if len(idle) == 0 {
 		return nil
 	}
@@ -147,8 +151,35 @@ func hasCondition(object *unstructured.Unstructured, name string) (isTrue bool, 
 // The ledger of a busy consumer is always a few claims behind. One that differs is compared again, with the claims as
 // of the version that it has observed.
 func (r *restorer) checkLedgers(ctx context.Context) error {
-	observed, versions := use{}, map[quotav1alpha1.ConsumerRef]int64{}
-	version, err := quotakinds.Each(ctx, r.caller, quotav1alpha1.GroupVersion.WithResource("consumerledgers"), "", func(object *unstructured.Unstructured) error {
+	observed, versions, version, err := r.observedNow(ctx)
+	if err != nil {
+		return err
+	}
+	if r.firstLook == 0 {
+		r.firstLook = version
+	}
+
+	now, demanded, err := r.useAt(ctx, version)
+	if err != nil {
+		return err
+	}
+	r.report.now = now
+
+	differing, _ := r.compare(observed, demanded)
+	for _, consumer := range differing[:min(len(differing), busyMax)] {
+		if err := r.compareAsOf(ctx, consumer, versions[consumer], observed); err != nil {
+			return err
+		}
+	}
+	_, difference := r.compare(observed, demanded)
+	return difference
+}
+
+// observedNow returns what all ledgers have observed of claims as of which versions of these, and the version of the
+// API server.
+func (r *restorer) observedNow(ctx context.Context) (observed use, versions map[quotav1alpha1.ConsumerRef]int64, now int64, err error) {
+	observed, versions = use{}, map[quotav1alpha1.ConsumerRef]int64{}
+	listed, err := quotakinds.Each(ctx, r.caller, quotav1alpha1.GroupVersion.WithResource("consumerledgers"), "", func(object *unstructured.Unstructured) error {
 		stored := &quotav1alpha1.ConsumerLedger{}
 		err := backup.Decode(object, stored)
 		if err == nil {
@@ -160,28 +191,10 @@ func (r *restorer) checkLedgers(ctx context.Context) error {
 		return nil
 	})
 	if err != nil {
-		return err
+		return nil, nil, 0, err
 	}
-	now, demanded, err := r.useAt(ctx, version)
-	if err != nil {
-		return err
-	}
-	r.report.now = now
-	if r.firstLook == 0 {
-		first, err := ledger.ParseVersion(version)
-		if err != nil {
-			return err
-		}
-		r.firstLook = int64(first)
-	}
-	differing, _ := r.compare(observed, demanded)
-	for _, consumer := range differing[:min(len(differing), busyMax)] {
-		if err := r.compareAsOf(ctx, consumer, versions[consumer], observed); err != nil {
-			return err
-		}
-	}
-	_, difference := r.compare(observed, demanded)
-	return difference
+	version, err := ledger.ParseVersion(listed)
+	return observed, versions, int64(version), err
 }
 
 // busyMax is how many ledgers each look compares as of their own versions, with a list of all claims for each.
@@ -193,7 +206,7 @@ func (r *restorer) compareAsOf(ctx context.Context, consumer quotav1alpha1.Consu
 	if version <= max(r.firstLook, r.compared[consumer]) {
 		return nil
 	}
-	_, demanded, err := r.useAt(ctx, strconv.FormatInt(version, 10))
+	_, demanded, err := r.useAt(ctx, version)
 	if apierrors.IsResourceExpired(err) {
 		return nil // the next look has a later version
 	}
@@ -205,10 +218,10 @@ func (r *restorer) compareAsOf(ctx context.Context, consumer quotav1alpha1.Consu
 }
 
 // useAt returns what the claims of the server hold as of a version, and the part of it that ledgers are to observe.
-func (r *restorer) useAt(ctx context.Context, version string) (all, ofRecord use, err error) {
+func (r *restorer) useAt(ctx context.Context, version int64) (all, ofRecord use, err error) {
 	all, ofRecord = use{}, use{}
 	ids := map[string]bool{}
-	err = r.eachClaim(ctx, version, func(claim *quotav1alpha1.ResourceClaim) error {
+	err = r.eachClaim(ctx, strconv.FormatInt(version, 10), func(claim *quotav1alpha1.ResourceClaim) error {
 		id := claims.IDOf(claimcache.Compact(claim))
 		if claims.IsView(claim) || ids[id] { // its object counts, or the other claim of that
 			return all.add(claim)

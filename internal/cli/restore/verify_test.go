@@ -55,6 +55,7 @@ func TestCompare(t *testing.T) {
 				}
 			}
 		}
+
 		differing, err := r.compare(observed, demanded)
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want %q", reason, err, tt.want)
@@ -62,6 +63,7 @@ func TestCompare(t *testing.T) {
 		if again, err := r.compare(observed, demanded); err == nil != (len(differing) == 0) || !slices.Equal(again, differing) {
 			t.Errorf("%s: %v differ, and then %v with %v", reason, differing, again, err)
 		}
+
 		maps.Copy(demanded, observed)
 		for _, consumer := range differing { // as of another version it agrees
 			if _, err := r.compare(demanded.of(consumer), demanded.of(consumer)); err != nil {

@@ -37,13 +37,13 @@ func (k *kindWatch) count(obj any) (*counted, error) {
 	if err != nil {
 		return nil, err
 	}
-	identified, err := k.objectOf(object)
+	about := evaluator.ObjectOf(k.kind, object)
+	identified, err := objectOf(about, object)
 	if err != nil {
 		return nil, err
 	}
 
 	o := &counted{Object: identified, isDeleting: object.GetDeletionTimestamp() != nil}
-	about := evaluator.ObjectOf(k.kind, object)
 	if kubenamespaces.IsExempt(k.SystemNamespace, k.kind.GroupKind(), about.Name) {
 		return o, nil
 	}

@@ -233,11 +233,11 @@ func (k *kindWatch) identify(obj any) (o inventory.Object, err error) {
 	if err != nil {
 		return o, err
 	}
-	return k.objectOf(object)
+	return objectOf(evaluator.ObjectOf(k.kind, object), object)
 }
 
-func (k *kindWatch) objectOf(object *unstructured.Unstructured) (o inventory.Object, err error) {
-	o = inventory.Object{NamespacedName: evaluator.ObjectOf(k.kind, object).Name, UID: object.GetUID(), Created: object.GetCreationTimestamp().Time}
+func objectOf(about evaluator.Object, object *unstructured.Unstructured) (o inventory.Object, err error) {
+	o = inventory.Object{NamespacedName: about.Name, UID: about.UID, Created: object.GetCreationTimestamp().Time}
 	o.Version, err = ledger.ParseVersion(object.GetResourceVersion())
 	return o, err
 }
